@@ -1,0 +1,41 @@
+# One place for every command. `just check` is what CI runs.
+
+# List the commands.
+default:
+    @just --list
+
+# Everything that must pass before a commit: style, types, layers, tests, coverage, docs, wheel.
+check: lint types layers test
+
+lint:
+    ruff check .
+    ruff format --check .
+
+types:
+    mypy
+
+layers:
+    lint-imports
+
+# Small sizes of every suite; the pure layers must be covered whole, branch by branch.
+test *args:
+    coverage erase
+    pytest -n 2 --cov --cov-report= {{args}}
+
+docs:
+    mkdocs build --strict --quiet
+
+# Full sizes: interval coverage in simulated worlds, and the slow tests. About an hour.
+soak:
+    pytest -m slow -n 2
+    python bench/intervals.py --worlds 200 --out docs/explanation/intervals-measured.md
+
+# Speed against peers and bare kernels, and growth from 1 M to 100 M battles. About an hour.
+bench:
+    python bench/run.py --size full --out docs/explanation/speed-measured.md
+    python bench/growth.py --out docs/explanation/growth-measured.md
+
+# Reformat and mend what can be mended.
+fix:
+    ruff check --fix .
+    ruff format .

@@ -1,0 +1,111 @@
+"""Tiltyard: rank AI models by pairwise comparison, with rankings that can be defended.
+
+>>> import tiltyard
+>>> table = tiltyard.read_table("battles.jsonl")      # doctest: +SKIP
+>>> ratings = tiltyard.BradleyTerry()(table)          # doctest: +SKIP
+>>> ratings.to_columns()["model"][0]                  # doctest: +SKIP
+'argent-70b'
+
+Names are imported when they are first used, so ``import tiltyard`` costs nothing.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from tiltyard._version import __version__
+
+if TYPE_CHECKING:
+    from tiltyard.battles import Battle, Label, Outcome, Table
+    from tiltyard.board import Board, Row, make_board
+    from tiltyard.errors import TiltyardError
+    from tiltyard.formats import open_battles, read_battles, write_battles
+    from tiltyard.formats.answers import Answer, read_answers, write_answers
+    from tiltyard.ratings import BradleyTerry, Elo, Finding, Glicko2, Glicko2State, Ratings
+    from tiltyard.ratings.comparison import compare_models
+    from tiltyard.ratings.fit_check import check_fit, predict_ahead
+    from tiltyard.ratings.flips import votes_to_flip
+    from tiltyard.ratings.ranks import rank_models
+
+__all__ = [
+    "Answer",
+    "Battle",
+    "Board",
+    "BradleyTerry",
+    "Elo",
+    "Finding",
+    "Glicko2",
+    "Glicko2State",
+    "Label",
+    "Outcome",
+    "Ratings",
+    "Row",
+    "Table",
+    "TiltyardError",
+    "__version__",
+    "check_fit",
+    "compare_models",
+    "make_board",
+    "open_battles",
+    "predict_ahead",
+    "rank_models",
+    "read_answers",
+    "read_battles",
+    "read_table",
+    "votes_to_flip",
+    "write_answers",
+    "write_battles",
+]
+
+_HOMES = {
+    "Answer": "formats.answers",
+    "Battle": "battles",
+    "Board": "board",
+    "BradleyTerry": "ratings",
+    "Elo": "ratings",
+    "Finding": "ratings",
+    "Glicko2": "ratings",
+    "Glicko2State": "ratings",
+    "Label": "battles",
+    "Outcome": "battles",
+    "Ratings": "ratings",
+    "Row": "board",
+    "Table": "battles",
+    "TiltyardError": "errors",
+    "check_fit": "ratings.fit_check",
+    "compare_models": "ratings.comparison",
+    "make_board": "board",
+    "open_battles": "formats",
+    "predict_ahead": "ratings.fit_check",
+    "rank_models": "ratings.ranks",
+    "read_answers": "formats.answers",
+    "read_battles": "formats",
+    "votes_to_flip": "ratings.flips",
+    "write_answers": "formats.answers",
+    "write_battles": "formats",
+}
+
+
+def read_table(*files: str | os.PathLike[str], style: Sequence[str] = ()) -> Table:
+    """All the battles of some files, of any known format, as one table ready to be rated.
+
+    ``style`` names covariates to read for style control: ``length``, ``markdown``, or any
+    numeric column.
+    """
+    from tiltyard.formats import open_battles
+    from tiltyard.formats.counting import count_table
+
+    return count_table([open_battles(file) for file in files], style=style)
+
+
+def __getattr__(name: str) -> Any:
+    if name in _HOMES:
+        return getattr(import_module(f"tiltyard.{_HOMES[name]}"), name)
+    raise AttributeError(f"module 'tiltyard' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

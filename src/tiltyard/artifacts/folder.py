@@ -1,0 +1,121 @@
+"""Writing a run folder: whole or not at all."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import tempfile
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from tiltyard.artifacts.documents import bootstrap_columns, ratings_document, winrates_csv
+from tiltyard.artifacts.manifest import MANIFEST, MANIFEST_HASH, InputFile, Manifest, file_hash
+from tiltyard.artifacts.rating import RateSettings, rate_files
+from tiltyard.board import Rated
+from tiltyard.errors import BadOption
+from tiltyard.formats import BattleSource
+from tiltyard.formats.copying import copy_battles
+from tiltyard.formats.counting import Progress, models_by_group
+from tiltyard.formats.plain_parquet import write_columns
+from tiltyard.report.page import render_page
+
+__all__ = [
+    "BATTLES",
+    "BOOTSTRAP",
+    "RATINGS",
+    "REPORT",
+    "WINRATES",
+    "evaluated_models",
+    "page_of",
+    "write_run",
+]
+
+BATTLES = "battles.parquet"
+RATINGS = "elo_ratings.json"
+BOOTSTRAP = "bootstrap_ratings.parquet"
+WINRATES = "pairwise_winrates.csv"
+REPORT = "report.html"
+
+
+def write_run(
+    out: Path, sources: Sequence[BattleSource], settings: RateSettings, *, progress: Progress | None = None
+) -> list[Rated]:
+    """Copy the battles into a folder, rate them from there, and write everything beside them.
+
+    An earlier run in ``out`` is replaced; a folder that holds anything else is refused.
+    """
+    _refuse_foreign(out)
+    out.parent.mkdir(parents=True, exist_ok=True)
+    draft = Path(tempfile.mkdtemp(prefix=f".{out.name}.", dir=out.parent))
+    try:
+        draft.chmod(0o755)
+        copied = copy_battles(draft / BATTLES, sources, settings.style)
+        groups = rate_files([copied], settings, checks=True, progress=progress)
+        evaluated = evaluated_models(copied, settings)
+        _write_documents(draft, groups, settings, evaluated)
+        inputs = [_input(source) for source in sources]
+        _write_manifest(draft, settings, inputs, evaluated)
+        if out.exists():
+            shutil.rmtree(out)
+        draft.replace(out)
+    except OSError as error:
+        raise BadOption(f"cannot write {out}: {error.strerror or error}") from None
+    finally:
+        shutil.rmtree(draft, ignore_errors=True)
+    return groups
+
+
+def _refuse_foreign(out: Path) -> None:
+    if out.exists() and not out.is_dir():
+        raise BadOption(f"--out {out} is a file; name a folder")
+    if out.is_dir() and any(out.iterdir()) and not (out / MANIFEST).is_file():
+        raise BadOption(f"--out {out} holds other things; name a new folder, or one of an earlier run")
+
+
+def evaluated_models(copied: BattleSource, settings: RateSettings) -> frozenset[str]:
+    """The model under test, or else every model that no person has judged."""
+    if settings.model is not None:
+        return frozenset({settings.model})
+    models = models_by_group([copied], "source")
+    by_people = frozenset().union(*(names for source, names in models.items() if source != "llm-judge"))
+    return frozenset().union(*models.values()) - by_people
+
+
+def _write_documents(
+    folder: Path, groups: Sequence[Rated], settings: RateSettings, evaluated: frozenset[str]
+) -> None:
+    document = ratings_document(groups, settings, evaluated)
+    (folder / RATINGS).write_text(_json(document), encoding="utf-8")
+    (folder / WINRATES).write_text(winrates_csv(groups), encoding="utf-8")
+    if settings.n_bootstraps:
+        write_columns(folder / BOOTSTRAP, bootstrap_columns(groups))
+    (folder / REPORT).write_text(page_of(groups, settings), encoding="utf-8")
+
+
+def page_of(groups: Sequence[Rated], settings: RateSettings) -> str:
+    """The report: a pure function of the rated groups."""
+    title = settings.arena or "Ratings"
+    return render_page(title, groups)
+
+
+def _input(source: BattleSource) -> InputFile:
+    path = Path(source.path)
+    return InputFile(
+        path=source.path, format=source.format, sha256=file_hash(path) if path.is_file() else None
+    )
+
+
+def _write_manifest(
+    folder: Path, settings: RateSettings, inputs: list[InputFile], evaluated: frozenset[str]
+) -> None:
+    files = {path.name: file_hash(path) for path in sorted(folder.iterdir())}
+    created = datetime.now(UTC).isoformat(timespec="seconds")
+    manifest = Manifest.of(settings, created_at=created, inputs=inputs, evaluated=evaluated, files=files)
+    (folder / MANIFEST).write_text(_json(manifest.model_dump(mode="json")), encoding="utf-8")
+    (folder / MANIFEST_HASH).write_text(f"{file_hash(folder / MANIFEST)}  {MANIFEST}\n", encoding="utf-8")
+
+
+def _json(document: dict[str, Any]) -> str:
+    return json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False) + "\n"

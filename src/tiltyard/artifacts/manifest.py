@@ -1,0 +1,139 @@
+"""The manifest: what a run folder holds, how it was made, and on what."""
+
+from __future__ import annotations
+
+import hashlib
+import platform
+import sys
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from tiltyard.artifacts.rating import RateSettings, method_of
+from tiltyard.board.rows import parameters_of
+from tiltyard.errors import BrokenArtifact, InputError
+
+__all__ = ["MANIFEST", "MANIFEST_HASH", "InputFile", "Manifest", "Platform", "file_hash", "read_manifest"]
+
+MANIFEST = "manifest.json"
+MANIFEST_HASH = "manifest.sha256"
+_LIBRARIES = ("tiltyard", "numpy", "scipy", "pyarrow", "numba", "altair", "vl-convert-python")
+
+
+class _Document(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class InputFile(_Document):
+    """One file that the battles came from; ``-`` is standard input."""
+
+    path: str
+    format: str
+    sha256: str | None
+
+
+class Platform(_Document):
+    """Where numbers were made. Bit for bit holds between equal ones only."""
+
+    python: str
+    system: str
+    machine: str
+    libraries: dict[str, str]
+
+    @classmethod
+    def here(cls) -> Platform:
+        libraries = {}
+        for name in _LIBRARIES:
+            try:
+                libraries[name] = version(name)
+            except PackageNotFoundError:
+                continue
+        return cls(
+            python=".".join(map(str, sys.version_info[:3])),
+            system=platform.system(),
+            machine=platform.machine(),
+            libraries=libraries,
+        )
+
+
+class Manifest(_Document):
+    """Everything needed to make the folder again, and a hash of every file in it."""
+
+    manifest_schema: Literal[1] = 1
+    created_at: str
+    platform: Platform
+    inputs: list[InputFile]
+    method: str
+    parameters: dict[str, Any]
+    by: str | None
+    style: list[str]
+    n_bootstraps: int
+    arena: str | None
+    model: str | None
+    evaluated: list[str]
+    files: dict[str, str]
+
+    @classmethod
+    def of(
+        cls,
+        settings: RateSettings,
+        *,
+        created_at: str,
+        inputs: list[InputFile],
+        evaluated: frozenset[str],
+        files: dict[str, str],
+    ) -> Manifest:
+        return cls(
+            created_at=created_at,
+            platform=Platform.here(),
+            inputs=inputs,
+            method=settings.method.name,
+            parameters=parameters_of(settings.method),
+            by=settings.by,
+            style=list(settings.style),
+            n_bootstraps=settings.n_bootstraps,
+            arena=settings.arena,
+            model=settings.model,
+            evaluated=sorted(evaluated),
+            files=files,
+        )
+
+    def settings(self) -> RateSettings:
+        """What was asked for, as it was."""
+        return RateSettings(
+            method=method_of(self.method, self.parameters),
+            by=self.by,
+            style=tuple(self.style),
+            n_bootstraps=self.n_bootstraps,
+            arena=self.arena,
+            model=self.model,
+        )
+
+
+def read_manifest(folder: Path) -> Manifest:
+    """The manifest of a run folder; anything wrong with it is one `BrokenArtifact`."""
+    path = folder / MANIFEST
+    try:
+        manifest = Manifest.model_validate_json(path.read_bytes())
+        manifest.settings()
+    except FileNotFoundError:
+        raise BrokenArtifact(
+            f"{folder} has no {MANIFEST}: it is no folder that `tiltyard rate --out` wrote"
+        ) from None
+    except OSError as error:
+        raise BrokenArtifact(f"{path}: {error.strerror}") from None
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(str(part) for part in first["loc"]) or "the document"
+        raise BrokenArtifact(f"{path}: {where}: {first['msg']}") from None
+    except InputError as error:
+        raise BrokenArtifact(f"{path}: {error}") from None
+    return manifest
+
+
+def file_hash(path: Path) -> str:
+    """SHA-256 of a file's bytes."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()

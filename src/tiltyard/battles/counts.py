@@ -1,0 +1,233 @@
+"""Counts: how often each ordered pair ended in each kind. Counts add."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tiltyard.compiling import Kernel, compiled
+
+__all__ = ["SUMS", "Counts", "CountsBuilder"]
+
+Ints = npt.NDArray[np.int64]
+Floats = npt.NDArray[np.float64]
+Codes = npt.NDArray[np.integer[Any]]
+#: Cell keys, how often each occurred, and its weighted sums if any.
+_Run = tuple[Ints, Ints, Floats | None]
+
+#: What a weighted cell sums over its battles: w, w², w·pref, w²·pref, w²·pref².
+SUMS = 5
+#: A cell's plane: its kind, plus 8 for battles that state a preference. Planes lie one behind
+#: the other, so that kinds which do not occur cost no cache.
+_PLANES = 16
+_SOFT = 8
+#: Up to this many models cells sit in one dense array (50 MB of counts); beyond it, in sorted runs.
+_DENSE_MODELS = 512
+#: Rows are counted in 32 bits, and carried over into 64 before those could overflow.
+_CARRY = 1 << 30
+#: Keys of sorted runs leave room for 28-bit model codes: they never move again.
+_SPARSE_CAPACITY = 1 << 28
+#: Sorted runs are merged when this many cells are waiting.
+_WAITING_CELLS = 1 << 22
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Counts:
+    """Cells of (model a, model b, kind), sorted; only those that occurred.
+
+    ``soft`` marks cells whose battles state a preference. ``sums`` is absent while every
+    battle weighs one and states none: then each sum follows from ``n``.
+    """
+
+    a: Ints
+    b: Ints
+    kind: Ints
+    soft: npt.NDArray[np.bool_]
+    n: Ints
+    sums: Floats | None = None
+
+    @property
+    def n_battles(self) -> int:
+        return int(self.n.sum())
+
+    def moments(self) -> Floats:
+        """The five sums of every cell (see `SUMS`), shape (cells, 5)."""
+        if self.sums is not None:
+            return self.sums
+        moments = np.zeros((len(self.n), SUMS))
+        moments[:, 0] = moments[:, 1] = self.n
+        return moments
+
+    def relabel(self, codes: Codes) -> Counts:
+        """The same counts where model k is called ``codes[k]``."""
+        builder = CountsBuilder(len(codes))
+        builder.add_counts(self, codes)
+        return builder.counts()
+
+
+class CountsBuilder:
+    """Adds up cells, from rows or from other counts, for a number of models that may grow."""
+
+    def __init__(self, models: int = 0, *, kernel: Kernel = "plain") -> None:
+        self._kernel = kernel
+        self._capacity = max(models, 1)
+        self._sparse = models > _DENSE_MODELS
+        if self._sparse:
+            self._capacity = _SPARSE_CAPACITY
+        size = 0 if self._sparse else _PLANES * self._capacity**2
+        self._recent = np.zeros(size, dtype=np.int32)
+        self._recent_rows = 0
+        self._n = np.zeros(size, dtype=np.int64)
+        self._sums: Floats | None = None
+        self._runs: list[_Run] = []
+
+    def grow(self, models: int) -> None:
+        """Make room for this many models."""
+        if models <= self._capacity:
+            return
+        if models > _DENSE_MODELS:
+            self._to_sparse()
+            return
+        self._carry()
+        old, new = self._capacity, min(max(models, 2 * self._capacity), _DENSE_MODELS)
+        self._n = _widen(self._n, old, new)
+        self._recent = np.zeros(len(self._n), dtype=np.int32)
+        if self._sums is not None:
+            self._sums = np.stack([_widen(column, old, new) for column in self._sums])
+        self._capacity = new
+
+    def add_rows(
+        self,
+        a: Codes,
+        b: Codes,
+        kind: npt.NDArray[np.uint8],
+        weight: Floats | None = None,
+        pref: Floats | None = None,
+    ) -> None:
+        """Count battles given as integer codes."""
+        if weight is None and pref is None and self._sums is None and not self._sparse:
+            self._count(a, b, kind)
+            return
+        plane = kind.astype(np.int64)
+        w = np.ones(len(plane)) if weight is None else weight
+        y = np.zeros(len(plane))
+        if pref is not None:
+            stated = ~np.isnan(pref)
+            plane[stated] += _SOFT
+            y[stated] = pref[stated]
+        unweighted = weight is None and pref is None
+        sums = None if unweighted else np.stack([w, w * w, w * y, w * w * y, w * w * y * y])
+        self._add(self._keys(plane, a, b), np.ones(len(plane), dtype=np.int64), sums)
+
+    def add_counts(self, counts: Counts, codes: Codes) -> None:
+        """Add counts made elsewhere, whose model k is ``codes[k]`` here."""
+        plane = counts.kind + np.where(counts.soft, _SOFT, 0)
+        keys = self._keys(plane, codes[counts.a], codes[counts.b])
+        self._add(keys, counts.n, None if counts.sums is None else counts.sums.T)
+
+    def counts(self) -> Counts:
+        """Everything added so far, as cells sorted by kind, then model a, then model b."""
+        keys, n, sums = self._merged()
+        rest, b = np.divmod(keys, self._capacity)
+        plane, a = np.divmod(rest, self._capacity)
+        soft = plane >= _SOFT
+        kind = np.where(soft, plane - _SOFT, plane)
+        return Counts(a, b, kind, soft, n, None if sums is None else sums.T.copy())
+
+    def _keys(self, plane: Codes, a: Codes, b: Codes) -> Ints:
+        keys = plane.astype(np.int64)
+        keys *= self._capacity
+        keys += a
+        keys *= self._capacity
+        keys += b
+        return keys
+
+    def _count(self, a: Codes, b: Codes, kind: npt.NDArray[np.uint8]) -> None:
+        """Unweighted rows: one more for each cell, in place."""
+        for first in range(0, len(kind), _CARRY):
+            rows = slice(first, first + _CARRY)
+            if self._recent_rows + len(kind[rows]) > _CARRY:
+                self._carry()
+            self._recent_rows += len(kind[rows])
+            if self._kernel == "compiled":
+                compiled(_count_loop)(a[rows], b[rows], kind[rows], self._capacity, self._recent)
+            else:
+                np.add.at(self._recent, self._keys(kind[rows], a[rows], b[rows]), 1)
+
+    def _carry(self) -> None:
+        if self._recent_rows:
+            self._n += self._recent
+            self._recent[:] = 0
+            self._recent_rows = 0
+
+    def _add(self, keys: Ints, n: Ints, sums: Floats | None) -> None:
+        if self._sparse:
+            self._runs.append(_summed(keys, n, sums))
+            if sum(len(run[0]) for run in self._runs) > _WAITING_CELLS:
+                self._runs = [self._merged()]
+            return
+        self._carry()
+        if sums is not None and self._sums is None:
+            self._sums = _unweighted(self._n)
+        np.add.at(self._n, keys, n)
+        if self._sums is not None:
+            for total, column in zip(self._sums, _unweighted(n) if sums is None else sums, strict=True):
+                np.add.at(total, keys, column)
+
+    def _to_sparse(self) -> None:
+        keys, n, sums = self._merged()
+        rest, b = np.divmod(keys, self._capacity)
+        plane, a = np.divmod(rest, self._capacity)
+        self._capacity, self._sparse = _SPARSE_CAPACITY, True
+        self._n, self._recent, self._sums = self._n[:0], self._recent[:0], None
+        self._runs = [(self._keys(plane, a, b), n, sums)]
+
+    def _merged(self) -> _Run:
+        if not self._sparse:
+            self._carry()
+            keys = np.flatnonzero(self._n)
+            return keys, self._n[keys], None if self._sums is None else self._sums[:, keys]
+        runs = [(np.empty(0, np.int64), np.empty(0, np.int64), None), *self._runs]
+        keys = np.concatenate([run[0] for run in runs])
+        n = np.concatenate([run[1] for run in runs])
+        if all(run[2] is None for run in runs):
+            return _summed(keys, n, None)
+        sums = [_unweighted(run[1]) if run[2] is None else run[2] for run in runs]
+        return _summed(keys, n, np.concatenate(sums, axis=1))
+
+
+def _count_loop(
+    a: Codes, b: Codes, kind: npt.NDArray[np.uint8], capacity: int, cells: npt.NDArray[np.int32]
+) -> None:
+    """Meant to be compiled; unsigned indices spare the test for a negative one."""
+    width = np.uint64(capacity)
+    for row in range(len(kind)):
+        pair = (np.uint64(kind[row]) * width + np.uint64(a[row])) * width + np.uint64(b[row])
+        cells[pair] += 1
+
+
+def _unweighted(n: Ints) -> Floats:
+    """The sums of cells whose battles weigh one and state no preference."""
+    sums = np.zeros((SUMS, len(n)))
+    sums[:2] = n
+    return sums
+
+
+def _summed(keys: Ints, n: Ints, sums: Floats | None) -> _Run:
+    """Equal keys added together, in key order."""
+    order = np.argsort(keys, kind="stable")
+    keys = keys[order]
+    starts = np.flatnonzero(np.diff(keys, prepend=-1))
+    if not len(starts):
+        return keys, n, sums
+    added = None if sums is None else np.add.reduceat(sums[:, order], starts, axis=1)
+    return keys[starts], np.add.reduceat(n[order], starts), added
+
+
+def _widen(cells: npt.NDArray[Any], old: int, new: int) -> npt.NDArray[Any]:
+    wide = np.zeros((_PLANES, new, new), dtype=cells.dtype)
+    wide[:, :old, :old] = cells.reshape(_PLANES, old, old)
+    return wide.ravel()

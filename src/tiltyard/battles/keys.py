@@ -1,0 +1,61 @@
+"""Names of prompts and voters as 64-bit keys.
+
+Clusters need only to know which rows belong together, not what they are called. A key that
+depends on the text alone needs no shared dictionary: files, partitions and machines agree on
+it without talking, and a hundred million distinct prompts cost eight bytes each.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+__all__ = ["MISSING", "Keys", "buffer_keys", "text_keys"]
+
+Keys = npt.NDArray[np.uint64]
+
+#: The key of a row that names no prompt (or voter).
+MISSING = np.uint64(0)
+
+
+def text_keys(values: Sequence[str | None]) -> Keys:
+    """One key for each text; ``None`` gives `MISSING`."""
+    encoded = [(value or "").encode("utf-8", "surrogatepass") for value in values]
+    offsets = np.zeros(len(encoded) + 1, dtype=np.int64)
+    np.cumsum([len(text) for text in encoded], out=offsets[1:])
+    keys = buffer_keys(np.frombuffer(b"".join(encoded), dtype=np.uint8), offsets)
+    keys[[value is None for value in values]] = MISSING
+    return keys
+
+
+def buffer_keys(data: npt.NDArray[np.uint8], offsets: npt.NDArray[np.int64]) -> Keys:
+    """Keys of texts laid end to end in ``data``; text k is ``data[offsets[k]:offsets[k + 1]]``.
+
+    Each text is read in words of eight bytes, mixed one into the next, all texts abreast.
+    """
+    lengths = np.diff(offsets)
+    keys = _mix(lengths.astype(np.uint64))
+    padded = np.concatenate([data, np.zeros(8, dtype=np.uint8)])
+    words = np.ndarray(len(data) + 1, dtype="<u8", buffer=padded, strides=(1,))
+    alive = np.flatnonzero(lengths > 0)
+    read = 0
+    while len(alive):
+        left = lengths[alive] - read
+        word = words[offsets[alive] + read].astype(np.uint64)
+        short = left < 8
+        word[short] &= (np.uint64(1) << (left[short] * 8).astype(np.uint64)) - np.uint64(1)
+        keys[alive] = _mix(keys[alive] ^ word)
+        read += 8
+        alive = alive[left > 8]
+    keys[keys == MISSING] = np.uint64(1)
+    return keys
+
+
+def _mix(x: Keys) -> Keys:
+    """The finaliser of splitmix64 (Steele, Lea and Flood 2014): every bit reaches every bit."""
+    x = x + np.uint64(0x9E3779B97F4A7C15)
+    x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return x ^ (x >> np.uint64(31))

@@ -1,0 +1,84 @@
+"""The commands, and the one place where errors become messages."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import Annotated, Any
+
+import typer
+from typer.core import TyperGroup
+
+from tiltyard._version import __version__
+from tiltyard.cli import compare, demo, rate, verify
+from tiltyard.errors import TiltyardError
+
+__all__ = ["app", "main"]
+
+
+class _Commands(TyperGroup):
+    """Ends a command that was cut off with the shell's own codes; 1 is what `verify` says of a false folder."""
+
+    def invoke(self, ctx: typer.Context) -> Any:
+        try:
+            return super().invoke(ctx)
+        except BrokenPipeError:
+            # Whoever read our output has gone; say nothing more to it.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            raise typer.Exit(141) from None
+        except KeyboardInterrupt:
+            typer.echo("tiltyard: stopped", err=True)
+            raise typer.Exit(130) from None
+
+
+app = typer.Typer(
+    name="tiltyard",
+    cls=_Commands,
+    help="Rank AI models by pairwise comparison, with rankings that can be defended.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+)
+app.command("rate")(rate.rate)
+app.command("compare")(compare.compare)
+app.command("verify")(verify.verify)
+app.add_typer(demo.app, name="demo")
+
+
+def _version(asked: bool) -> None:
+    if asked:
+        typer.echo(f"tiltyard {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and exit.")
+    ] = False,
+) -> None:
+    """Rank AI models by pairwise comparison, with rankings that can be defended."""
+
+
+def main() -> None:
+    """Run a command; whatever goes wrong ends in one message and an exit code."""
+    try:
+        app()
+    except TiltyardError as error:
+        _fail(str(error))
+        sys.exit(2)
+    except Exception as error:
+        if os.environ.get("TILTYARD_DEBUG"):
+            raise
+        _fail(f"internal error: {type(error).__name__}: {error}")
+        typer.echo(
+            "This is a bug. Set TILTYARD_DEBUG=1 to see where it happened, and please report it.", err=True
+        )
+        sys.exit(70)
+
+
+def _fail(message: str) -> None:
+    from tiltyard.report.terminal import printable
+
+    typer.echo(f"tiltyard: {printable(message)}", err=True)

@@ -1,0 +1,36 @@
+"""Options that several commands share, and how their text is read."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from tiltyard.errors import BadOption
+
+__all__ = ["Columns", "Files", "Format", "column_map", "comma_list"]
+
+Files = Annotated[
+    list[Path], typer.Argument(help="Files of battles, of any known format; - is standard input.")
+]
+Columns = Annotated[
+    str | None,
+    typer.Option(metavar="NAME=HEADER,…", help="Which header holds which field: model_a=left,winner=who."),
+]
+Format = Annotated[str | None, typer.Option(help="Name the format instead of finding it.")]
+
+
+def column_map(text: str | None) -> dict[str, str]:
+    """``model_a=left,winner=who`` as a mapping."""
+    columns: dict[str, str] = {}
+    for part in comma_list(text):
+        name, equals, header = part.partition("=")
+        if not equals or not name or not header:
+            raise BadOption(f"--columns: {part!r} is not of the form name=header")
+        columns[name] = header
+    return columns
+
+
+def comma_list(text: str | None) -> list[str]:
+    return [part.strip() for part in (text or "").split(",") if part.strip()]

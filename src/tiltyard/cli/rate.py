@@ -1,0 +1,180 @@
+"""``tiltyard rate``: battles in, ratings out."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from tiltyard.cli.options import Columns, Files, Format, column_map, comma_list
+from tiltyard.cli.progress import battles_read
+from tiltyard.errors import BadOption
+
+if TYPE_CHECKING:
+    from tiltyard.artifacts import RateSettings
+    from tiltyard.board import Rated
+
+__all__ = ["rate"]
+
+
+class MethodName(StrEnum):
+    BRADLEY_TERRY = "bradley-terry"
+    ELO = "elo"
+    GLICKO_2 = "glicko-2"
+
+
+class Ties(StrEnum):
+    HALF = "half"
+    DAVIDSON = "davidson"
+    DROP = "drop"
+
+
+class Grouping(StrEnum):
+    DIMENSION = "dimension"
+    CATEGORY = "category"
+    LANGUAGE = "language"
+    SOURCE = "source"
+    JUDGE = "judge"
+
+
+class Intervals(StrEnum):
+    PROMPTS = "prompts"
+    BATTLES = "battles"
+    NONE = "none"
+
+
+def rate(
+    files: Files,
+    method: Annotated[
+        MethodName, typer.Option(help="How battles become ratings.")
+    ] = MethodName.BRADLEY_TERRY,
+    by: Annotated[Grouping | None, typer.Option(help="Rate each group of battles on its own.")] = None,
+    style: Annotated[
+        str | None,
+        typer.Option(metavar="NAME,…", help="Control for style: length, markdown, position, a column."),
+    ] = None,
+    out: Annotated[Path | None, typer.Option(help="Write artifacts and a report to this folder.")] = None,
+    ties: Annotated[
+        Ties, typer.Option(help="Ties: half a win each, Davidson's parameter, or left out.")
+    ] = Ties.HALF,
+    intervals: Annotated[
+        Intervals, typer.Option(help="What would be drawn again: prompts like these, or battles on these.")
+    ] = Intervals.PROMPTS,
+    bootstrap: Annotated[
+        bool, typer.Option("--bootstrap", help="Intervals by bootstrap, not sandwich.")
+    ] = False,
+    n_bootstraps: Annotated[
+        int, typer.Option(min=2, help="Bootstrap refits, with --bootstrap or --out.")
+    ] = 100,
+    level: Annotated[float, typer.Option(help="Level of intervals and rank ranges.")] = 0.95,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of everything random.")] = 0,
+    soft: Annotated[
+        bool, typer.Option("--soft", help="Use stated preferences (pref) in place of outcomes.")
+    ] = False,
+    prior_sd: Annotated[
+        float | None, typer.Option(help="A weak prior: standard deviation of ratings, in points.")
+    ] = None,
+    anchor: Annotated[
+        str | None,
+        typer.Option(metavar="MODEL[=RATING]", help="Shift all ratings so that this one is fixed."),
+    ] = None,
+    scale: Annotated[float, typer.Option(help="Points that mean ten to one.")] = 400.0,
+    k: Annotated[float, typer.Option("--k", help="Elo's K.")] = 16.0,
+    n_perms: Annotated[int, typer.Option(min=0, help="Elo's permutations; 0 plays the log once.")] = 100,
+    arena: Annotated[str | None, typer.Option(help="Name of the arena, kept in the artifacts.")] = None,
+    model: Annotated[str | None, typer.Option(help="The model under test, kept in the artifacts.")] = None,
+    columns: Columns = None,
+    format: Format = None,
+) -> None:
+    """Rate models from files of battles, with honest intervals."""
+    from tiltyard.artifacts.rating import RateSettings, method_of, open_all, rate_files
+
+    styles = tuple(comma_list(style))
+    options: dict[str, Any] = {"ties": ties.value}
+    if method is not MethodName.GLICKO_2:
+        interval = "none" if intervals is Intervals.NONE else "bootstrap"
+        clusters = "battle" if intervals is Intervals.BATTLES else "auto"
+        options |= {
+            "soft": soft,
+            "clusters": clusters,
+            "level": level,
+            "seed": seed,
+            "n_bootstraps": n_bootstraps,
+        }
+        if method is MethodName.ELO:
+            options |= {"k": k, "n_permutations": n_perms, "spread": scale, "interval": interval}
+        else:
+            kind = interval if bootstrap or interval == "none" else "sandwich"
+            options |= {"interval": kind, "prior_sd": prior_sd, "scale": scale, "style": bool(styles)}
+            options |= _anchored(anchor)
+    if styles and method is not MethodName.BRADLEY_TERRY:
+        raise BadOption("--style goes with Bradley–Terry only")
+    settings = RateSettings(
+        method=method_of(method.value, options),
+        by=None if by is None else by.value,
+        style=styles,
+        n_bootstraps=n_bootstraps
+        if out is not None and method is MethodName.BRADLEY_TERRY and not styles
+        else 0,
+        arena=arena,
+        model=model,
+    )
+    sources = open_all(files, format=format, columns=column_map(columns))
+    with battles_read([source.rows for source in sources]) as progress:
+        if out is None:
+            groups = rate_files(sources, settings, progress=progress)
+        else:
+            from tiltyard.artifacts.folder import write_run
+
+            groups = write_run(out, sources, settings, progress=progress)
+    _show(groups, settings)
+    _notes([(source.path, source.notes) for source in sources])
+    if out is not None:
+        typer.echo(f"\nWritten to {out}: tiltyard verify {out}")
+
+
+def _anchored(text: str | None) -> dict[str, Any]:
+    if text is None:
+        return {}
+    name, equals, rating = text.rpartition("=")
+    if not equals:
+        return {"anchor": text}
+    try:
+        return {"anchor": name, "anchor_rating": float(rating)}
+    except ValueError:
+        return {"anchor": text}
+
+
+def _show(groups: list[Rated], settings: RateSettings) -> None:
+    from rich.console import Console
+
+    from tiltyard.report.terminal import board_table, findings_list, flip_sentence, printable
+
+    console = Console(highlight=False, markup=False, emoji=False)
+    for rated in groups:
+        console.print()
+        console.print(board_table(rated.board, rated.name, width=console.width))
+        if rated.flip is not None:
+            console.print(f"\n{flip_sentence(rated.flip)}")
+        if settings.style and "style" in rated.ratings.extras:
+            console.print(f"\n{printable(_style_line(rated))}")
+        if rated.board.findings:
+            console.print()
+            console.print(findings_list(rated.board.findings))
+
+
+def _style_line(rated: Rated) -> str:
+    fitted, errors = rated.ratings.extras["style"], rated.ratings.extras.get("style_se", [])
+    parts = [
+        f"{name} {value:+.2f}" + (f" ± {1.96 * error:.2f}" if error == error else "")
+        for (name, value), error in zip(fitted.items(), errors or [float("nan")] * len(fitted), strict=True)
+    ]
+    return f"Style, in logits per unit of its spread: {', '.join(parts)}."
+
+
+def _notes(read: list[tuple[str, Any]]) -> None:
+    for path, notes in read:
+        for reason, count in notes:
+            typer.echo(f"{path}: {count} left out: {reason}", err=True)

@@ -1,0 +1,25 @@
+"""``tiltyard verify``: does a run folder say what its battles say?"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+__all__ = ["verify"]
+
+
+def verify(
+    folder: Annotated[Path, typer.Argument(help="A folder that `tiltyard rate --out` wrote.")],
+) -> None:
+    """Check every file's hash, then recompute every number from the battles."""
+    from tiltyard.artifacts.verifying import verify_run
+    from tiltyard.report.terminal import printable
+
+    result = verify_run(folder)
+    for check in result.checks:
+        typer.echo(printable(f"{'ok  ' if check.passed else 'FAIL'} {check.name}: {check.detail}"))
+    typer.echo(result.summary)
+    if not result.passed:
+        raise typer.Exit(1)

@@ -1,0 +1,76 @@
+"""Everything that Tiltyard raises on purpose.
+
+::
+
+    TiltyardError
+    ├── InputError                 what was given cannot be used
+    │   ├── UnreadableFile         the file cannot be opened, decoded or parsed
+    │   ├── UnknownFormat          the file is readable, but nobody here knows its columns
+    │   ├── BadBattle              one row is wrong: file, line, field
+    │   └── BadOption              a parameter or command-line option makes no sense
+    ├── CannotRate                 the battles do not support what was asked of them
+    ├── MissingExtra               an optional dependency is not installed
+    └── BrokenArtifact             a run folder is incomplete or its manifest is unreadable
+
+Every message says what was wrong, where, and what to do about it. Errors of drivers and
+libraries are translated into these where they are met; none of them reaches a user.
+"""
+
+from __future__ import annotations
+
+__all__ = [
+    "BadBattle",
+    "BadOption",
+    "BrokenArtifact",
+    "CannotRate",
+    "InputError",
+    "MissingExtra",
+    "TiltyardError",
+    "UnknownFormat",
+    "UnreadableFile",
+]
+
+
+class TiltyardError(Exception):
+    """Root of every error raised on purpose; catching it catches them all."""
+
+
+class InputError(TiltyardError):
+    """What was given (a file, a row, an option) cannot be used as it is."""
+
+
+class UnreadableFile(InputError):
+    """A file cannot be opened, decompressed, decoded or parsed."""
+
+
+class UnknownFormat(InputError):
+    """A file was read, but its columns match no known format."""
+
+
+class BadBattle(InputError):
+    """One battle is wrong. ``where`` names the file and line once they are known."""
+
+    def __init__(self, problem: str, *, where: str | None = None) -> None:
+        self.problem = problem
+        self.where = where
+        super().__init__(f"{where}: {problem}" if where else problem)
+
+
+class BadOption(InputError):
+    """A parameter or a command-line option has a value that makes no sense."""
+
+
+class CannotRate(TiltyardError):
+    """The battles do not support what was asked of them."""
+
+
+class MissingExtra(TiltyardError):
+    """An optional dependency is needed and not installed."""
+
+    def __init__(self, extra: str, purpose: str) -> None:
+        self.extra = extra
+        super().__init__(f"{purpose} needs an extra: pip install 'tiltyard[{extra}]'")
+
+
+class BrokenArtifact(TiltyardError):
+    """A run folder lacks a file, or its manifest cannot be read."""

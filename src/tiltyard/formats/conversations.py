@@ -1,0 +1,66 @@
+"""The answers inside conversations, as the arenas store them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from tiltyard.errors import BadBattle
+
+__all__ = ["answers_in", "assistant_text"]
+
+Answers = Callable[[Mapping[str, Any]], tuple[str, str]]
+
+
+def answers_in(key_a: str, key_b: str) -> Answers:
+    """A reader of the two answers that a record keeps under these keys."""
+
+    def answers(record: Mapping[str, Any]) -> tuple[str, str]:
+        return _answer(record, key_a), _answer(record, key_b)
+
+    return answers
+
+
+def assistant_text(conversation: object) -> str | None:
+    """What the assistant said: plain text, turns with roles, or a list of replies, also as JSON text.
+
+    Several replies are joined by newlines. ``None`` for what is no conversation.
+    """
+    if isinstance(conversation, str):
+        return _from_json(conversation)
+    if not isinstance(conversation, list):
+        return None
+    turns = [turn for turn in conversation if not isinstance(turn, dict) or turn.get("role") == "assistant"]
+    texts = [_content_text(turn.get("content") if isinstance(turn, dict) else turn) for turn in turns]
+    known = [text for text in texts if text is not None]
+    return "\n".join(known) if len(known) == len(texts) else None
+
+
+def _answer(record: Mapping[str, Any], key: str) -> str:
+    text = assistant_text(record.get(key))
+    if text is None:
+        raise BadBattle(f"{key} holds no answer that can be read; style is counted in text")
+    return text
+
+
+def _from_json(text: str) -> str | None:
+    """Conversations in CSV files are JSON in a field; any other text is the answer itself."""
+    if text.lstrip().startswith("["):
+        try:
+            return assistant_text(json.loads(text))
+        except (ValueError, RecursionError):
+            return text
+    return text
+
+
+def _content_text(content: object) -> str | None:
+    """The text of one turn: text, nothing, or blocks of which those with text count."""
+    if content is None:
+        return ""
+    if isinstance(content, str):
+        return content
+    if isinstance(content, list):
+        blocks = (block.get("text") if isinstance(block, dict) else block for block in content)
+        return "\n".join(text for text in blocks if isinstance(text, str))
+    return None

@@ -1,0 +1,75 @@
+"""Delimited text: comma, tab or semicolon, with a header."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from tiltyard.errors import UnreadableFile
+from tiltyard.formats.opening import InputFile, translated
+from tiltyard.formats.table import Record, reject_twins
+
+__all__ = ["CsvTable"]
+
+_DELIMITERS = ",\t;"
+
+#: Answers of models are longer than the 128 kB that the csv module allows a field.
+_LONGEST_FIELD = 1 << 30
+
+
+@dataclass(frozen=True)
+class CsvTable:
+    """A header and its rows; an empty field is an absent value."""
+
+    file: InputFile
+    columns: tuple[str, ...]
+    delimiter: str
+    kind: ClassVar[str] = "csv"
+    rows: ClassVar[int | None] = None
+
+    @classmethod
+    def opened(cls, file: InputFile) -> CsvTable:
+        with translated(f"{file.name}, line 1"):
+            with _text(file) as stream:
+                line = stream.readline(1 << 20)
+            delimiter = max(_DELIMITERS, key=line.count)
+            columns: list[str] = next(_rows([line], delimiter), [])
+        reject_twins(f"{file.name}, line 1", columns)
+        return cls(file, tuple(columns), delimiter)
+
+    @property
+    def name(self) -> str:
+        return self.file.name
+
+    def records(self, _columns: Collection[str] | None = None, /) -> Iterator[Record]:
+        with translated(self.name), _text(self.file) as stream:
+            reader = _rows(stream, self.delimiter)
+            next(reader, None)
+            while True:
+                where = f"{self.name}, line {reader.line_num + 1}"
+                with translated(where):
+                    fields = next(reader, None)
+                if fields is None:
+                    return
+                if fields:
+                    yield where, self._record(where, fields)
+
+    def _record(self, where: str, fields: list[str]) -> dict[str, Any]:
+        if len(fields) != len(self.columns):
+            raise UnreadableFile(
+                f"{where}: {len(fields)} fields where the header has {len(self.columns)}; "
+                "quote a field that contains the delimiter"
+            )
+        return {name: text for name, text in zip(self.columns, fields, strict=True) if text != ""}
+
+
+def _text(file: InputFile) -> io.TextIOWrapper:
+    return io.TextIOWrapper(file.open(), encoding="utf-8-sig", newline="")
+
+
+def _rows(lines: Any, delimiter: str) -> Any:
+    csv.field_size_limit(max(csv.field_size_limit(), _LONGEST_FIELD))
+    return csv.reader(lines, delimiter=delimiter, strict=True)

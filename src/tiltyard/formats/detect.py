@@ -1,0 +1,120 @@
+"""Which container a file is, by its first bytes, and which format, by its columns."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
+from typing import ClassVar
+
+from tiltyard.errors import BadOption, UnknownFormat, UnreadableFile
+from tiltyard.formats.alpaca_eval import ALPACA_EVAL
+from tiltyard.formats.arena_hard import ARENA_HARD
+from tiltyard.formats.autoarena import AUTOARENA
+from tiltyard.formats.comparia import COMPARIA_TURNS, COMPARIA_VOTES
+from tiltyard.formats.csv_table import CsvTable
+from tiltyard.formats.fastchat import FASTCHAT
+from tiltyard.formats.format import Format
+from tiltyard.formats.json_tables import JsonLines, JsonList
+from tiltyard.formats.judgearena import JUDGEARENA
+from tiltyard.formats.lmarena import LMARENA_55K, LMARENA_100K, LMARENA_140K
+from tiltyard.formats.mt_bench import MT_BENCH
+from tiltyard.formats.opening import InputFile, open_input, translated
+from tiltyard.formats.own import OWN, is_own, own_format
+from tiltyard.formats.parquet_table import ParquetTable
+from tiltyard.formats.table import Record, Table
+
+__all__ = ["FORMATS", "detect", "matching", "named", "open_table"]
+
+#: The formats of other tools. None of them recognises the files of another.
+FOREIGN: tuple[Format, ...] = (
+    LMARENA_55K,
+    LMARENA_100K,
+    LMARENA_140K,
+    FASTCHAT,
+    COMPARIA_VOTES,
+    COMPARIA_TURNS,
+    JUDGEARENA,
+    ARENA_HARD,
+    MT_BENCH,
+    ALPACA_EVAL,
+    AUTOARENA,
+)
+
+#: Every format that can be named.
+FORMATS: tuple[Format, ...] = (*OWN, *FOREIGN)
+
+_BLANK = b" \t\r\n"
+_BOM = b"\xef\xbb\xbf"
+_SHOWN = 30
+
+
+def open_table(path: str | os.PathLike[str]) -> Table:
+    """Open a file as what its bytes say it is; its name does not matter."""
+    file = open_input(path)
+    with translated(file.name), file.open() as stream:
+        start = stream.read(4).removeprefix(_BOM)
+        while start and not start.strip(_BLANK):
+            start = stream.read(4096)
+    start = start.lstrip(_BLANK)
+    if start.startswith(b"PAR1"):
+        return ParquetTable.opened(file.decompressed())
+    if start.startswith(b"["):
+        return JsonList.opened(file)
+    if start.startswith(b"{"):
+        return JsonLines.opened(file)
+    return CsvTable.opened(file) if start else EmptyTable(file)
+
+
+@dataclass(frozen=True)
+class EmptyTable:
+    """A file with nothing in it."""
+
+    file: InputFile
+    kind: ClassVar[str] = "empty"
+    columns: ClassVar[tuple[str, ...]] = ()
+    rows: ClassVar[int | None] = 0
+
+    @property
+    def name(self) -> str:
+        return self.file.name
+
+    def records(self, _columns: Collection[str] | None = None, /) -> Iterator[Record]:
+        return iter(())
+
+
+def detect(table: Table) -> Format:
+    """The format of a table, by its columns."""
+    if table.kind == "empty":
+        raise UnreadableFile(f"{table.name}: the file is empty; expected battles")
+    found = matching(table)
+    if len(found) == 1:
+        return found[0]
+    if found:
+        names = ", ".join(one.name for one in found)
+        raise UnknownFormat(f"{table.name}: could be any of {names}; say which with --format")
+    seen = ", ".join(table.columns[:_SHOWN]) + (", …" if len(table.columns) > _SHOWN else "")
+    raise UnknownFormat(
+        f"{table.name}: no known format has these columns: {seen or '(none)'}; "
+        "name them with --columns model_a=…,model_b=…,winner=…"
+    )
+
+
+def matching(table: Table) -> list[Format]:
+    """Every format that recognises the table; our own only where no other does."""
+    foreign = [one for one in FOREIGN if table.kind in one.kinds and one.recognises(table.columns)]
+    if foreign or not is_own(table.columns):
+        return foreign
+    return [own_format(table.kind)]
+
+
+def named(name: str, table: Table) -> Format:
+    """The format called ``name``, if the table can hold it."""
+    for one in FORMATS:
+        if one.name == name:
+            if table.kind in {*one.kinds, "empty"}:
+                return one
+            kinds = " or ".join(sorted(one.kinds))
+            raise UnknownFormat(f"{table.name}: is {table.kind}, but the format {name} comes as {kinds}")
+    known = ", ".join(one.name for one in FORMATS)
+    raise BadOption(f"unknown format {name!r}; known formats: {known}")

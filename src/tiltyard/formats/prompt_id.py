@@ -1,0 +1,19 @@
+"""Names for prompts that have none."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Any
+
+from tiltyard.errors import BadBattle
+
+__all__ = ["prompt_id"]
+
+
+def prompt_id(prompt: Any) -> str | None:
+    """The same name for the same text in every file: half of its SHA-256."""
+    if prompt is None:
+        return None
+    if not isinstance(prompt, str):
+        raise BadBattle(f"the prompt is {type(prompt).__name__}; expected text")
+    return hashlib.sha256(prompt.encode(errors="surrogatepass")).hexdigest()[:32]

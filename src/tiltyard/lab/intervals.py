@@ -1,0 +1,114 @@
+"""Do intervals cover what they speak of? Measured in worlds where the truth is known."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from tiltyard.battles import Table
+from tiltyard.lab.worlds import World, draw_world
+from tiltyard.ratings import BradleyTerry, Elo, Ratings
+from tiltyard.ratings.ranks import rank_models
+
+__all__ = ["Coverage", "coverage", "rank_coverage"]
+
+Floats = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class Coverage:
+    """Share of true ratings inside their intervals, and its standard error over worlds."""
+
+    prompts: int
+    worlds: int
+    made_by: str
+    covered: float
+    error: float
+    #: Mean half-width, in points.
+    half_width: float
+
+
+Intervals = Callable[[Table], tuple[Floats, Floats, Floats]]
+
+
+def _of(ratings: Ratings) -> tuple[Floats, Floats, Floats]:
+    assert ratings.interval is not None
+    centre = float(ratings.rating.mean())
+    return ratings.rating - centre, ratings.interval.low - centre, ratings.interval.high - centre
+
+
+def _order_sem(table: Table) -> tuple[Floats, Floats, Floats]:
+    """What the mean ± 1.96 standard errors over orders would claim, were it an interval."""
+    ratings = Elo(n_permutations=100, interval="none")(table)
+    centred = ratings.rating - ratings.rating.mean()
+    half = 1.96 * ratings.extras["order_noise"]
+    return centred, centred - half, centred + half
+
+
+#: The intervals that are compared.
+MADE_BY: dict[str, Intervals] = {
+    "prompt-clustered sandwich": lambda table: _of(BradleyTerry()(table)),
+    "prompt-clustered bootstrap": lambda table: _of(
+        BradleyTerry(interval="bootstrap", n_bootstraps=200)(table)
+    ),
+    "battle-level bootstrap": lambda table: _of(
+        BradleyTerry(interval="bootstrap", clusters="battle", n_bootstraps=200)(table)
+    ),
+    "order SEM of Elo": _order_sem,
+}
+
+
+def coverage(
+    prompts: int, worlds: int, *, models: int = 10, battles: int = 3000, effect_sd: float = 0.5, seed: int = 0
+) -> list[Coverage]:
+    """How often each kind of interval holds the truth of the prompt population."""
+    hits: dict[str, list[float]] = {name: [] for name in MADE_BY}
+    widths: dict[str, list[float]] = {name: [] for name in MADE_BY}
+    for k in range(worlds):
+        rng = np.random.default_rng([seed, prompts, k])
+        world = draw_world(models, prompts, rng, effect_sd=effect_sd)
+        truth, table = world.truth(), world.table(battles, rng)
+        for name, intervals in MADE_BY.items():
+            _, low, high = intervals(table)
+            hits[name].append(float(np.mean((low <= truth) & (truth <= high))))
+            widths[name].append(float(np.mean(high - low) / 2.0))
+    return [
+        Coverage(
+            prompts,
+            worlds,
+            name,
+            float(np.mean(hits[name])),
+            float(np.std(hits[name], ddof=1) / np.sqrt(worlds)),
+            float(np.mean(widths[name])),
+        )
+        for name in MADE_BY
+    ]
+
+
+def rank_coverage(
+    prompts: int, worlds: int, *, models: int = 10, battles: int = 3000, effect_sd: float = 0.5, seed: int = 0
+) -> float:
+    """In how many worlds of cloned pairs all true ranks lie in their ranges at once.
+
+    Clones share their ranks: either order of a tied pair is true.
+    """
+    good = 0
+    for k in range(worlds):
+        rng = np.random.default_rng([seed, prompts, k])
+        world = draw_world(models, prompts, rng, effect_sd=effect_sd, clones=True)
+        ranks = rank_models(BradleyTerry()(world.table(battles, rng)))
+        assert ranks is not None
+        low, high = _true_ranks(world)
+        good += bool(np.all((ranks.low <= low) & (high <= ranks.high)))
+    return good / worlds
+
+
+def _true_ranks(world: World) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    """First and last true rank of each model; they differ for clones."""
+    truth = np.round(world.truth(), 6)
+    low = 1 + (truth[None, :] > truth[:, None]).sum(axis=1)
+    high = (truth[None, :] >= truth[:, None]).sum(axis=1)
+    return low, high

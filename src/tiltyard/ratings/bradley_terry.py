@@ -1,0 +1,200 @@
+"""Bradley–Terry ratings with honest intervals."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from tiltyard.battles import Table
+from tiltyard.compiling import KernelChoice
+from tiltyard.errors import BadOption, CannotRate
+from tiltyard.ratings.bootstrap import battle_draws, cluster_draws, refit
+from tiltyard.ratings.findings import Finding
+from tiltyard.ratings.fitting import Fitted, fit_groups, fit_with_style
+from tiltyard.ratings.groups import comparable_groups, data_findings, group_findings
+from tiltyard.ratings.pairs import Pairs, pairs_of, record_of
+from tiltyard.ratings.result import Interval, Ratings
+from tiltyard.ratings.scoring import Scoring
+from tiltyard.ratings.variance import ClusterChoice, Spread, cluster_key, quantile, sandwich
+
+__all__ = ["BradleyTerry"]
+
+Floats = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class BradleyTerry:
+    """One strength per model, by maximum likelihood on counts.
+
+    Ratings are ``base + scale·log10(odds)``, with mean ``base`` in each group of comparable
+    models, or shifted as a whole so that ``anchor`` has ``anchor_rating``. Intervals belong to
+    the mean-zero contrasts and do not change when an anchor is chosen.
+    """
+
+    #: ``half`` a win each, Davidson's tie parameter, or ``drop``. Davidson's scale is wider:
+    #: its differences are odds of winning given that somebody wins.
+    ties: Literal["half", "davidson", "drop"] = "half"
+    lean: float = 0.75
+    inconsistent: float = 0.5
+    #: Use stated preferences (``pref``) in place of outcomes, where battles have them.
+    soft: bool = False
+    #: Control for the table's style covariates.
+    style: bool = False
+    interval: Literal["sandwich", "bootstrap", "none"] = "sandwich"
+    #: What is drawn again: ``auto`` is prompts (and voters) where the log knows them.
+    clusters: ClusterChoice = "auto"
+    level: float = 0.95
+    n_bootstraps: int = 100
+    seed: int = 0
+    #: Standard deviation, in rating points, of a normal prior on each rating; none if absent.
+    prior_sd: float | None = None
+    base: float = 1500.0
+    scale: float = 400.0
+    anchor: str | None = None
+    anchor_rating: float = 1500.0
+    kernel: KernelChoice = "auto"
+
+    def __post_init__(self) -> None:
+        if self.ties not in ("half", "davidson", "drop"):
+            raise BadOption(f"ties is {self.ties!r}; expected half, davidson or drop")
+        if self.interval not in ("sandwich", "bootstrap", "none"):
+            raise BadOption(f"interval is {self.interval!r}; expected sandwich, bootstrap or none")
+        if not (0.0 < self.level < 1.0 and self.scale > 0.0 and self.n_bootstraps >= 2):
+            raise BadOption("level must lie between 0 and 1, scale above 0, n_bootstraps at 2 or more")
+        if self.prior_sd is not None and not self.prior_sd > 0.0:
+            raise BadOption(f"prior_sd is {self.prior_sd}; expected rating points above 0")
+        if self.soft and self.ties == "davidson":
+            raise BadOption("soft preferences have no ties for Davidson's parameter to describe")
+        if self.style and (self.ties == "davidson" or self.interval == "bootstrap"):
+            raise BadOption("style control takes ties as half wins (or drops them) and sandwich intervals")
+
+    @property
+    def name(self) -> str:
+        return "bradley-terry"
+
+    def __call__(self, table: Table) -> Ratings:
+        scoring = self._scoring()
+        pairs = pairs_of(table.counts, len(table.models), scoring)
+        group = comparable_groups(pairs, prior=self.prior_sd is not None)
+        record = record_of(table.counts, len(table.models))
+        findings = data_findings(table, record, pairs.met)
+        findings += group_findings(table.models, pairs, group)
+        fitted = self._fit(table, pairs, group)
+        rating = self._points(fitted.theta) + self._shift(table.models, fitted)
+        spread, interval, extras = self._uncertainty(table, pairs, fitted, rating, findings)
+        if not fitted.converged:
+            findings.append(
+                Finding("not-converged", "The fit did not settle.", "Treat every number here as unreliable.")
+            )
+        return Ratings(
+            method=self,
+            models=table.models,
+            rating=rating,
+            group=fitted.group,
+            record=record,
+            interval=interval,
+            covariance=None if spread is None else spread.covariance,
+            dof=np.inf if spread is None else spread.dof,
+            findings=tuple(findings),
+            extras=fitted.extras() | extras,
+        )
+
+    def _scoring(self) -> Scoring:
+        ties: Literal["half", "drop"] = "drop" if self.ties == "drop" else "half"
+        return Scoring(ties, self.lean, self.inconsistent, self.soft)
+
+    @property
+    def _unit(self) -> float:
+        """Rating points per logit."""
+        return self.scale / math.log(10.0)
+
+    @property
+    def _prior_precision(self) -> float:
+        return 0.0 if self.prior_sd is None else (self._unit / self.prior_sd) ** 2
+
+    def _points(self, theta: Floats) -> Floats:
+        return self.base + self._unit * theta
+
+    def _shift(self, models: tuple[str, ...], fitted: Fitted) -> Floats:
+        """What an anchor adds to every rating of its group."""
+        shift = np.zeros(len(models))
+        if self.anchor is None:
+            return shift
+        if self.anchor not in models:
+            raise BadOption(f"anchor {self.anchor!r} is not among the models")
+        k = models.index(self.anchor)
+        if np.isnan(fitted.theta[k]):
+            raise CannotRate(f"anchor {self.anchor!r} has no rating in these battles")
+        shift[fitted.group == fitted.group[k]] = self.anchor_rating - float(
+            self._points(fitted.theta[[k]])[0]
+        )
+        return shift
+
+    def _fit(self, table: Table, pairs: Pairs, group: npt.NDArray[np.int64]) -> Fitted:
+        if self.style:
+            return fit_with_style(table, self._scoring(), group, self._prior_precision, self.kernel)
+        return fit_groups(
+            pairs, group, davidson=self.ties == "davidson", prior_precision=self._prior_precision
+        )
+
+    def _uncertainty(
+        self, table: Table, pairs: Pairs, fitted: Fitted, rating: Floats, findings: list[Finding]
+    ) -> tuple[Spread | None, Interval | None, dict[str, Any]]:
+        if self.interval == "none":
+            return None, None, {}
+        if self.interval == "bootstrap":
+            return self._bootstrap(table, pairs, fitted, rating, findings)
+        spread = sandwich(table, self._scoring(), fitted, self.clusters, self._unit, findings)
+        half = quantile(self.level, spread.dof) * np.sqrt(np.diag(spread.covariance))
+        half[np.isnan(fitted.theta)] = np.nan
+        interval = spread.interval(rating - half, rating + half, self.level, "sandwich")
+        return spread, interval, {"style_se": spread.extra_se.tolist()} if self.style else {}
+
+    def _bootstrap(
+        self, table: Table, pairs: Pairs, fitted: Fitted, rating: Floats, findings: list[Finding]
+    ) -> tuple[Spread, Interval, dict[str, Any]]:
+        kind, key = cluster_key(table, self.clusters, findings)
+        scoring = self._scoring()
+        if key is None and table.counts.sums is None:
+            draw = battle_draws(table.counts, len(table.models), scoring, self.seed)
+            n_clusters = int(pairs.weight.sum())
+        else:
+            draw, n_clusters = cluster_draws(table, scoring, pairs, key, self.seed)
+        theta = refit(
+            draw,
+            self.n_bootstraps,
+            fitted.group,
+            fitted.theta,
+            davidson=self.ties == "davidson",
+            prior_precision=self._prior_precision,
+        )
+        replicates = rating + self._unit * (theta - fitted.theta)
+        failed = int(np.isnan(theta[:, fitted.group >= 0]).any(axis=1).sum())
+        if failed:
+            findings.append(_failed_replicates(failed, self.n_bootstraps))
+        spread = Spread.of_replicates(replicates, kind, n_clusters)
+        tails = [(1.0 - self.level) / 2.0, (1.0 + self.level) / 2.0]
+        low, high = _quantiles(replicates, tails)
+        return spread, spread.interval(low, high, self.level, "bootstrap"), {"replicates": replicates}
+
+
+def _failed_replicates(failed: int, of: int) -> Finding:
+    return Finding(
+        "failed-replicates",
+        f"{failed} of {of} bootstrap replicates left some models incomparable and were set aside.",
+        "Collect more battles of the rarest pairs, or read the sandwich intervals.",
+    )
+
+
+def _quantiles(replicates: Floats, tails: list[float]) -> tuple[Floats, Floats]:
+    """Percentiles of each model's replicates that exist; NaN where none do."""
+    low, high = np.full((2, replicates.shape[1]), np.nan)
+    for k, column in enumerate(replicates.T):
+        present = column[~np.isnan(column)]
+        if len(present):
+            low[k], high[k] = np.quantile(present, tails)
+    return low, high

@@ -1,0 +1,118 @@
+"""Two models set against each other: the difference, its interval, and a plain sentence."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.special import ndtr, stdtr
+
+from tiltyard.battles import Kind, Table
+from tiltyard.battles.keys import MISSING
+from tiltyard.errors import BadOption, CannotRate
+from tiltyard.ratings.bradley_terry import BradleyTerry
+from tiltyard.ratings.findings import Finding
+from tiltyard.ratings.scoring import Scoring
+from tiltyard.ratings.variance import quantile
+
+__all__ = ["Comparison", "compare_models"]
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """A against B. ``difference`` is A's rating minus B's, from all battles that connect them.
+
+    ``wins``, ``losses``, ``ties`` and ``both_bad`` are A's in their direct battles; prompts
+    ``ahead`` and ``behind`` are those on which A scored above or below one half there.
+    """
+
+    model_a: str
+    model_b: str
+    difference: float
+    low: float
+    high: float
+    level: float
+    scope: str
+    probability: float
+    expected_score: float
+    wins: int
+    losses: int
+    ties: int
+    both_bad: int
+    prompts_ahead: int | None
+    prompts_behind: int | None
+    findings: tuple[Finding, ...]
+
+    @property
+    def sentence(self) -> str:
+        """What the numbers say, for a person."""
+        ahead, behind = (self.model_a, self.model_b) if self.difference >= 0 else (self.model_b, self.model_a)
+        gap, sure = abs(self.difference), max(self.probability, 1.0 - self.probability)
+        bounds = f"{self.level:.0%} interval {min(abs(self.low), abs(self.high)):.0f} to {max(abs(self.low), abs(self.high)):.0f}"
+        if self.low > 0.0 or self.high < 0.0:
+            return f"{ahead} is better than {behind}, by {gap:.0f} points ({bounds}), on {self.scope}."
+        return (
+            f"These battles do not settle it: {ahead} is {gap:.0f} points ahead of {behind}, but the "
+            f"{self.level:.0%} interval for {self.model_a} minus {self.model_b} runs from {self.low:+.0f} to "
+            f"{self.high:+.0f}; P({ahead} is better) = {sure:.2f}, on {self.scope}."
+        )
+
+
+def compare_models(table: Table, a: str, b: str, method: BradleyTerry | None = None) -> Comparison:
+    """Compare two models by Bradley–Terry; prompts that both answered pair the two automatically."""
+    method = method or BradleyTerry()
+    for model in (a, b):
+        if model not in table.models:
+            raise BadOption(f"no battle names {model!r}; the models are {', '.join(table.models[:20])}")
+    if a == b:
+        raise BadOption("compare needs two different models")
+    ratings = method(table)
+    i, j = table.models.index(a), table.models.index(b)
+    if ratings.group[i] < 0 or ratings.group[i] != ratings.group[j] or ratings.interval is None:
+        why = " ".join(str(finding) for finding in ratings.findings)
+        raise CannotRate(f"{a} and {b} cannot be compared by these battles. {why}")
+    v = ratings.covariance
+    assert v is not None
+    difference = float(ratings.rating[i] - ratings.rating[j])
+    error = float(np.sqrt(max(v[i, i] + v[j, j] - 2.0 * v[i, j], 0.0)))
+    half = quantile(method.level, ratings.dof) * error
+    t = difference / error if error > 0 else np.copysign(np.inf, difference)
+    probability = float(ndtr(t) if np.isinf(ratings.dof) else stdtr(ratings.dof, t))
+    expected = 1.0 / (1.0 + 10.0 ** (-difference / method.scale))
+    ahead, behind = _prompts(table, i, j)
+    return Comparison(
+        a, b, difference, difference - half, difference + half, method.level, ratings.interval.scope,
+        probability, expected, *_direct(table, i, j), ahead, behind, ratings.findings,
+    )  # fmt: skip
+
+
+def _direct(table: Table, i: int, j: int) -> tuple[int, int, int, int]:
+    """A's wins, losses, ties and both_bad in the direct battles."""
+    counts = table.counts
+    won, lost, tied, bad = 0, 0, 0, 0
+    for x, y, wins, losses in ((i, j, (Kind.WIN_A, Kind.LEAN_A), (Kind.WIN_B, Kind.LEAN_B)),
+                               (j, i, (Kind.WIN_B, Kind.LEAN_B), (Kind.WIN_A, Kind.LEAN_A))):  # fmt: skip
+        cell = (counts.a == x) & (counts.b == y)
+        won += int(counts.n[cell & np.isin(counts.kind, wins)].sum())
+        lost += int(counts.n[cell & np.isin(counts.kind, losses)].sum())
+        tied += int(counts.n[cell & np.isin(counts.kind, (Kind.TIE, Kind.INCONSISTENT))].sum())
+        bad += int(counts.n[cell & (counts.kind == Kind.BOTH_BAD)].sum())
+    return won, lost, tied, bad
+
+
+def _prompts(table: Table, i: int, j: int) -> tuple[int | None, int | None]:
+    """On how many prompts A scored above, and below, one half against B."""
+    if not table.has_log or "prompt" not in table.keyed:
+        return None, None
+    scores: dict[int, list[float]] = {}
+    for run in table.scan():
+        if run.prompt is None:
+            continue
+        for x, y, sign in ((i, j, 1.0), (j, i, -1.0)):
+            rows = np.flatnonzero((run.a == x) & (run.b == y) & (run.prompt != MISSING))
+            margin = sign * (Scoring().by_kind()[run.kind[rows]] - 0.5)
+            for key, value in zip(run.prompt[rows].tolist(), margin.tolist(), strict=True):
+                if value == value:
+                    scores.setdefault(key, []).append(value)
+    sums = [sum(values) for values in scores.values()]
+    return sum(total > 0 for total in sums), sum(total < 0 for total in sums)

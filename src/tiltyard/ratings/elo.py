@@ -1,0 +1,192 @@
+"""Elo, averaged over shuffled orders of the same battles."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from tiltyard.battles import Table
+from tiltyard.compiling import Kernel, KernelChoice, chosen_kernel, compiled
+from tiltyard.errors import BadOption
+from tiltyard.ratings.bootstrap import cluster_numbers, replicate_generator
+from tiltyard.ratings.findings import MIN_PROMPTS, Finding
+from tiltyard.ratings.groups import data_findings, disconnected_finding, numbered_groups
+from tiltyard.ratings.kernels.elo import in_order, shuffled_loop, shuffled_vectors
+from tiltyard.ratings.pairs import pairs_of, record_of
+from tiltyard.ratings.result import Interval, Ratings
+from tiltyard.ratings.scoring import Scoring
+from tiltyard.ratings.variance import ClusterChoice, Spread, cluster_key, few_prompts, quantile
+
+__all__ = ["Elo"]
+
+Ints = npt.NDArray[np.int64]
+Floats = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class Elo:
+    """The mean of Elo ratings over ``n_permutations`` orders of the battles.
+
+    One pass of Elo depends on the order of its battles. Averaging over orders removes that,
+    and what is left of it, the standard error of the mean over orders, is reported as *order
+    noise*: it shrinks with more permutations and says nothing of how many battles there were.
+    The interval does: it comes from drawing the prompts (or battles) again.
+    """
+
+    k: float = 16.0
+    start: float = 1500.0
+    #: The rating difference at which ten to one is expected.
+    spread: float = 400.0
+    #: 0 plays the battles once, as they stand in the log, and gives no interval.
+    n_permutations: int = 100
+    ties: Literal["half", "drop"] = "half"
+    lean: float = 0.75
+    inconsistent: float = 0.5
+    soft: bool = False
+    seed: int = 0
+    interval: Literal["bootstrap", "none"] = "bootstrap"
+    clusters: ClusterChoice = "auto"
+    level: float = 0.95
+    n_bootstraps: int = 100
+    #: Orders played per bootstrap replicate; their noise is measured and taken off.
+    n_orders: int = 4
+    kernel: KernelChoice = "auto"
+
+    def __post_init__(self) -> None:
+        if not (self.k > 0.0 and self.spread > 0.0 and 0.0 < self.level < 1.0):
+            raise BadOption("k and spread must be above 0, level between 0 and 1")
+        if self.n_permutations < 0 or self.n_bootstraps < 2 or self.n_orders < 2:
+            raise BadOption("n_permutations must be 0 or more, n_bootstraps and n_orders 2 or more")
+        if self.interval not in ("bootstrap", "none"):
+            raise BadOption(f"interval is {self.interval!r}; expected bootstrap or none")
+        self._scoring()
+
+    @property
+    def name(self) -> str:
+        return "elo"
+
+    def __call__(self, table: Table) -> Ratings:
+        games = _Games.of(table, self._scoring())
+        m = len(table.models)
+        record = record_of(table.counts, m)
+        pairs = pairs_of(table.counts, m, self._scoring())
+        played = pairs.met
+        findings = data_findings(table, record, played)
+        findings += disconnected_finding(table.models, pairs, played)
+        extras: dict[str, Any] = {}
+        if self.n_permutations:
+            kernel = self._kernel(len(games.a) * self.n_permutations)
+            runs = self._shuffled(games, m, _seeds(self.seed, 0, self.n_permutations), kernel)
+            rating = runs.mean(axis=0)
+            extras |= {"per_permutation": runs, "order_noise": _order_noise(runs)}
+        else:
+            kernel = self._kernel(len(games.a))
+            rating = self._in_order(games, m, kernel)
+        rating = np.where(played, rating, np.nan)
+        spread, interval = self._uncertainty(table, games, rating, findings)
+        return Ratings(
+            method=self,
+            models=table.models,
+            rating=rating,
+            group=numbered_groups(pairs, played),
+            record=record,
+            interval=interval,
+            covariance=None if spread is None else spread.covariance,
+            dof=np.inf if spread is None else spread.dof,
+            findings=tuple(findings),
+            extras=extras | {"kernel": kernel},
+        )
+
+    def sweep(self, table: Table, ks: Sequence[float]) -> dict[float, Ratings]:
+        """The same with other values of K: how much does the choice matter?"""
+        return {float(k): replace(self, k=float(k))(table) for k in ks}
+
+    def _scoring(self) -> Scoring:
+        return Scoring(self.ties, self.lean, self.inconsistent, self.soft)
+
+    def _kernel(self, work: int) -> Kernel:
+        return chosen_kernel(self.kernel, work)
+
+    def _shuffled(self, games: _Games, m: int, seeds: npt.NDArray[np.uint64], kernel: Kernel) -> Floats:
+        run = compiled(shuffled_loop) if kernel == "compiled" else shuffled_vectors
+        return run(games.a, games.b, games.score, games.weight, self.k, self.start, self.spread, m, seeds)
+
+    def _in_order(self, games: _Games, m: int, kernel: Kernel) -> Floats:
+        ratings = np.full(m, self.start)
+        run = compiled(in_order) if kernel == "compiled" else in_order
+        run(games.a, games.b, games.score, games.weight, self.k, self.spread, ratings)
+        return ratings
+
+    def _uncertainty(
+        self, table: Table, games: _Games, rating: Floats, findings: list[Finding]
+    ) -> tuple[Spread | None, Interval | None]:
+        if self.interval == "none" or not self.n_permutations or not len(games.a):
+            return None, None
+        kind, key = cluster_key(table, self.clusters, findings)
+        cluster, n_clusters = cluster_numbers(None if key is None else key(table.log()), games.rows)
+        if key is not None and n_clusters < MIN_PROMPTS:
+            findings.append(few_prompts(n_clusters))
+        means, within = self._replicates(games, len(rating), cluster, n_clusters)
+        between = np.atleast_2d(np.cov(means, rowvar=False))
+        # A replicate's mean still carries the noise of its few orders: take its part off, and
+        # put that of the rating's own orders in its place.
+        covariance = between - within / self.n_orders
+        np.fill_diagonal(covariance, np.clip(np.diag(covariance), 0.0, None))
+        covariance += within / self.n_permutations
+        own = np.diag(covariance)
+        dof = float(max(n_clusters - 1, 1)) if key is not None else np.inf
+        spread = Spread(covariance, dof, kind, n_clusters)
+        half = quantile(self.level, dof) * np.sqrt(own)
+        return spread, spread.interval(rating - half, rating + half, self.level, "bootstrap")
+
+    def _replicates(self, games: _Games, m: int, cluster: Ints, n_clusters: int) -> tuple[Floats, Floats]:
+        """Each replicate's mean over its orders, and the covariance between orders."""
+        order = np.argsort(cluster, kind="stable")
+        starts = np.searchsorted(cluster[order], np.arange(n_clusters + 1))
+        kernel = self._kernel(len(games.a) * self.n_orders * self.n_bootstraps)
+        means, within = np.empty((self.n_bootstraps, m)), np.zeros((m, m))
+        for k in range(self.n_bootstraps):
+            times = replicate_generator(self.seed, k).poisson(1.0, n_clusters)
+            drawn = order[np.repeat(np.arange(len(order)), np.repeat(times, np.diff(starts)))]
+            seeds = _seeds(self.seed, k + 1, self.n_orders)
+            runs = self._shuffled(games.take(drawn), m, seeds, kernel)
+            means[k] = runs.mean(axis=0)
+            within += np.cov(runs, rowvar=False)
+        return means, within / self.n_bootstraps
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Games:
+    """The battles that count, as arrays; ``rows`` are their places in the log."""
+
+    rows: Ints
+    a: Ints
+    b: Ints
+    score: Floats
+    weight: Floats
+
+    @classmethod
+    def of(cls, table: Table, scoring: Scoring) -> _Games:
+        log = table.log()
+        score = scoring.of(log)
+        rows = np.flatnonzero(~np.isnan(score))
+        weight = np.ones(1) if log.weight is None else log.weight[rows]
+        return cls(rows, log.a[rows].astype(np.int64), log.b[rows].astype(np.int64), score[rows], weight)
+
+    def take(self, rows: Ints) -> _Games:
+        weight = self.weight if len(self.weight) == 1 else self.weight[rows]
+        return _Games(self.rows[rows], self.a[rows], self.b[rows], self.score[rows], weight)
+
+
+def _seeds(seed: int, replicate: int, n: int) -> npt.NDArray[np.uint64]:
+    """Starting points of ``n`` shuffles, far apart."""
+    state = np.random.SeedSequence(seed, spawn_key=(replicate, 0)).generate_state(n, np.uint64)
+    return np.asarray(state, dtype=np.uint64)
+
+
+def _order_noise(runs: Floats) -> Floats:
+    return runs.std(axis=0, ddof=1) / np.sqrt(len(runs)) if len(runs) > 1 else np.full(runs.shape[1], np.nan)

@@ -1,0 +1,168 @@
+"""Fits of every group of comparable models, gathered into one."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tiltyard.battles import Codes, Table
+from tiltyard.compiling import KernelChoice, chosen_kernel
+from tiltyard.errors import BadOption, CannotRate
+from tiltyard.ratings import newton
+from tiltyard.ratings.clusters import RowScores
+from tiltyard.ratings.groups import has_tie_parameter
+from tiltyard.ratings.pairs import Pairs, tied
+from tiltyard.ratings.scoring import Scoring
+from tiltyard.ratings.style import fit_style
+
+__all__ = ["Fitted", "fit_groups", "fit_with_style"]
+
+Ints = npt.NDArray[np.int64]
+Floats = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Fitted:
+    """Log-strengths of all models (NaN where none), their bread, and the extra parameters.
+
+    ``bread`` covers all models, zero between groups and for the unrated, then the extra
+    parameters. Davidson's λ and style coefficients belong to group 0, the only one fitted then.
+    """
+
+    theta: Floats
+    group: Ints
+    bread: Floats
+    iterations: int
+    converged: bool
+    log_tie: float | None = None
+    beta: Floats | None = None
+    style_scale: Floats | None = None
+    style_names: tuple[str, ...] = ()
+    kernel: str = "plain"
+
+    @property
+    def n_extra(self) -> int:
+        return len(self.bread) - len(self.theta)
+
+    def expected(self) -> Floats:
+        """Expected score of row model against column model; NaN where they are not compared."""
+        d = self._differences()
+        return newton.expected(d, self.log_tie).score
+
+    def expected_tie(self) -> Floats | None:
+        return None if self.log_tie is None else newton.expected(self._differences(), self.log_tie).tie
+
+    def _differences(self) -> Floats:
+        d = self.theta[:, None] - self.theta[None, :]
+        d[self.group[:, None] != self.group[None, :]] = np.nan
+        np.fill_diagonal(d, np.nan)
+        return d
+
+    def row_scores(self, scoring: Scoring) -> RowScores:
+        """A function of a run of battles: residuals and extra scores, zero where a battle is unused."""
+        m = len(self.theta)
+        expected, tie = self.expected().ravel(), self.expected_tie()
+
+        def plain(codes: Codes) -> tuple[Floats, Floats | None]:
+            weight = 1.0 if codes.weight is None else codes.weight
+            y = scoring.of(codes)
+            pair = codes.a.astype(np.int64) * m + codes.b
+            r = np.nan_to_num(weight * (y - expected[pair]))
+            if tie is None:
+                return r, None
+            return r, np.nan_to_num(weight * (tied(y) - tie.ravel()[pair]))[:, None]
+
+        def styled(codes: Codes) -> tuple[Floats, Floats | None]:
+            assert codes.covariates is not None
+            assert self.beta is not None
+            assert self.style_scale is not None
+            weight = 1.0 if codes.weight is None else codes.weight
+            z = codes.covariates / self.style_scale
+            d = self.theta[codes.a] - self.theta[codes.b] + z @ self.beta
+            r = np.nan_to_num(weight * (scoring.of(codes) - newton.expected(d, None).score))
+            return r, np.nan_to_num(z) * r[:, None]
+
+        return plain if self.beta is None else styled
+
+    def extras(self) -> dict[str, Any]:
+        """What goes into the result beside the ratings."""
+        extras: dict[str, Any] = {"iterations": self.iterations, "kernel": self.kernel}
+        if self.log_tie is not None:
+            extras["tie_parameter"] = math.exp(self.log_tie)
+        if self.beta is not None:
+            extras["style"] = dict(zip(self.style_names, self.beta.tolist(), strict=True))
+        return extras
+
+
+def fit_groups(pairs: Pairs, group: Ints, *, davidson: bool, prior_precision: float) -> Fitted:
+    """Fit each group of models on its own battles."""
+    m = pairs.n_models
+    if davidson:
+        group = _first_only(group)
+    theta = np.full(m, np.nan)
+    bread = np.zeros((m + davidson, m + davidson))
+    iterations, converged, log_tie = 0, True, None
+    for g in range(int(group.max(initial=-1)) + 1):
+        members = np.flatnonzero(group == g)
+        among = pairs.among(members)
+        if davidson and not has_tie_parameter(among, prior=prior_precision > 0.0):
+            raise CannotRate(
+                "Davidson's tie parameter has no value here: it needs tied battles, and models that "
+                "beat each other both ways; use ties as half wins"
+            )
+        fit = newton.fit(among, davidson=davidson, prior_precision=prior_precision)
+        theta[members] = fit.theta
+        rows = np.append(members, m) if davidson else members
+        bread[np.ix_(rows, rows)] = fit.bread
+        iterations, converged = max(iterations, fit.iterations), converged and fit.converged
+        log_tie = fit.log_tie
+    size = m + (log_tie is not None)
+    return Fitted(theta, group, bread[:size, :size], iterations, converged, log_tie)
+
+
+def fit_with_style(
+    table: Table, scoring: Scoring, group: Ints, prior_precision: float, choice: KernelChoice
+) -> Fitted:
+    """Fit group 0 with the table's style covariates."""
+    if not table.covariates:
+        raise BadOption("style control needs style columns in the table; name them when reading the battles")
+    log = table.log()
+    group = _first_only(group)
+    members = np.flatnonzero(group == 0)
+    if not len(members):
+        raise CannotRate("no two models took points off each other, so there is nothing to control for style")
+    place = np.full(len(table.models), -1)
+    place[members] = np.arange(len(members))
+    score = scoring.of(log)
+    a, b = place[log.a], place[log.b]
+    outside = (a < 0) | (b < 0)
+    score[outside] = np.nan
+    a[outside] = b[outside] = 0
+    kernel = chosen_kernel(choice, len(log))
+    rows = Codes(a, b, log.kind, weight=log.weight, covariates=log.covariates)
+    fit = fit_style(rows, score, len(members), prior_precision, kernel)
+    m, k = len(table.models), len(table.covariates)
+    theta = np.full(m, np.nan)
+    theta[members] = fit.theta
+    bread = np.zeros((m + k, m + k))
+    where = np.append(members, m + np.arange(k))
+    bread[np.ix_(where, where)] = fit.bread
+    return Fitted(
+        theta,
+        group,
+        bread,
+        fit.iterations,
+        fit.converged,
+        beta=fit.beta,
+        style_scale=fit.scale,
+        style_names=table.covariates,
+        kernel=kernel,
+    )
+
+
+def _first_only(group: Ints) -> Ints:
+    return np.where(group == 0, 0, -1)

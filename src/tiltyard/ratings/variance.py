@@ -1,0 +1,183 @@
+"""From a fit to the covariance of its ratings: which clusters, and what the interval speaks of."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+from scipy.special import ndtri, stdtrit
+
+from tiltyard.battles import Codes, Counts, Table
+from tiltyard.battles.keys import MISSING, Keys
+from tiltyard.errors import BadOption, CannotRate
+from tiltyard.ratings.clusters import Meat, clustered_meat, distinct_keys, positive, single_meat, two_way_keys
+from tiltyard.ratings.findings import MIN_PROMPTS, MIN_VOTERS, Finding
+from tiltyard.ratings.fitting import Fitted
+from tiltyard.ratings.pairs import tied
+from tiltyard.ratings.result import Interval
+from tiltyard.ratings.scoring import Scoring
+
+__all__ = ["ClusterChoice", "Spread", "cluster_key", "few_prompts", "quantile", "sandwich"]
+
+Floats = npt.NDArray[np.float64]
+
+ClusterChoice = Literal["auto", "prompt", "battle"]
+#: What was drawn again, by name.
+ClusterKind = Literal["battle", "prompt", "prompt × voter"]
+
+LIKE_THESE = "prompts like these"
+THESE_ONLY = "these prompts only"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Spread:
+    """A covariance of ratings and where it comes from."""
+
+    covariance: Floats
+    dof: float
+    clusters: ClusterKind
+    n_clusters: int
+    #: Standard errors of the extra parameters, in their own units.
+    extra_se: Floats = field(default_factory=lambda: np.empty(0))
+
+    @classmethod
+    def of_replicates(cls, replicates: Floats, clusters: ClusterKind, n_clusters: int) -> Spread:
+        """The covariance of bootstrap replicates that exist."""
+        present = (~np.isnan(replicates)).astype(np.float64)
+        mean = np.nan_to_num(replicates).sum(axis=0) / np.maximum(present.sum(axis=0), 1.0)
+        deviations = np.nan_to_num(replicates - mean)
+        together = np.maximum(present.T @ present - 1.0, 1.0)
+        dof = np.inf if clusters == "battle" else float(max(n_clusters - 1, 1))
+        return cls(deviations.T @ deviations / together, dof, clusters, n_clusters)
+
+    def interval(self, low: Floats, high: Floats, level: float, made_by: str) -> Interval:
+        scope = THESE_ONLY if self.clusters == "battle" else LIKE_THESE
+        return Interval(low, high, level, made_by, self.clusters, self.n_clusters, scope)
+
+
+def quantile(level: float, dof: float) -> float:
+    """How many standard errors reach to each side: Student's t, or the normal without limit."""
+    upper = (1.0 + level) / 2.0
+    return float(ndtri(upper) if np.isinf(dof) else stdtrit(dof, upper))
+
+
+def sandwich(
+    table: Table,
+    scoring: Scoring,
+    fitted: Fitted,
+    choice: ClusterChoice,
+    unit: float,
+    findings: list[Finding],
+) -> Spread:
+    """Sandwich covariance of the ratings, in points; findings about the clusters are added."""
+    kind, key = cluster_key(table, choice, findings)
+    if key is None and fitted.beta is None:
+        meat, dof = _cells(table.counts, scoring, fitted), np.inf
+    else:
+        meat = clustered_meat(table, fitted.row_scores(scoring), fitted.n_extra, key)
+        dof = np.inf if key is None else float(max(meat.clusters - 1, 1))
+    middle = meat.corrected()
+    if kind == "prompt × voter":
+        middle, dof = _two_way(table, scoring, fitted, meat)
+    covariance = fitted.bread @ middle @ fitted.bread
+    if kind == "prompt × voter":
+        covariance = positive(covariance)
+    np.fill_diagonal(covariance, np.clip(np.diag(covariance), 0.0, None))
+    if key is not None and meat.clusters < MIN_PROMPTS:
+        findings.append(few_prompts(meat.clusters))
+    m = len(fitted.theta)
+    extra_se = np.sqrt(np.diag(covariance)[m:])
+    return Spread(covariance[:m, :m] * unit**2, dof, kind, meat.clusters, extra_se)
+
+
+def cluster_key(
+    table: Table, choice: ClusterChoice, findings: list[Finding]
+) -> tuple[ClusterKind, Callable[[Codes], Keys | None] | None]:
+    """What to draw again, and the key that says which battles belong together."""
+    if choice not in ("auto", "prompt", "battle"):
+        raise BadOption(f"clusters is {choice!r}; expected auto, prompt or battle")
+    if choice == "battle":
+        return "battle", None
+    if not table.has_log or "prompt" not in table.keyed:
+        if choice == "prompt":
+            raise CannotRate("clustering by prompt needs a question_id in the battles")
+        findings.append(
+            Finding(
+                "no-prompts",
+                "The battles do not say which prompt they were on, so intervals speak of these prompts only.",
+                "Add question_id to learn how far the ranking holds for prompts like these.",
+            )
+        )
+        return "battle", None
+    if _one_prompt(table):
+        if choice == "prompt":
+            raise CannotRate("clustering by prompt needs more than one prompt")
+        findings.append(
+            Finding(
+                "few-prompts",
+                "Every battle is on the same prompt, so intervals speak of this prompt only.",
+                f"Use at least {MIN_PROMPTS} prompts to learn how far the ranking holds for prompts like these.",
+            )
+        )
+        return "battle", None
+    if "voter" in table.keyed:
+        voters = len(distinct_keys(table, lambda run: run.voter))
+        if voters >= MIN_VOTERS:
+            return "prompt × voter", lambda run: run.prompt
+        findings.append(
+            Finding(
+                "few-voters",
+                f"Only {voters} voters are known, too few to say how others would vote.",
+                "Read the intervals as speaking of these voters.",
+            )
+        )
+    return "prompt", lambda run: run.prompt
+
+
+def _one_prompt(table: Table) -> bool:
+    """Whether all battles are on the same prompt: as one cluster they would seem not to vary at all."""
+    first = MISSING
+    for run in table.scan():
+        if run.prompt is None or (run.prompt == MISSING).any():
+            return False
+        if first == MISSING and len(run):
+            first = run.prompt[0]
+        if (run.prompt != first).any():
+            return False
+    return bool(first != MISSING)
+
+
+def _cells(counts: Counts, scoring: Scoring, fitted: Fitted) -> Meat:
+    """Battle-level meat straight from counts: residuals are equal within a cell."""
+    y = scoring.by_kind()[counts.kind]
+    s = fitted.expected()[counts.a, counts.b]
+    _, w2, _, w2p, w2pp = counts.moments().T
+    r = np.sqrt(w2) * (y - s)
+    if scoring.soft:
+        stated = np.sqrt(np.clip(w2pp - 2.0 * s * w2p + s * s * w2, 0.0, None))
+        r = np.where(counts.soft & ~np.isnan(y), stated, r)
+    used = ~np.isnan(r)
+    tie = fitted.expected_tie()
+    x = None if tie is None else (np.sqrt(w2) * (tied(y) - tie[counts.a, counts.b]))[used, None]
+    meat = single_meat(counts.a[used], counts.b[used], r[used], x, len(fitted.theta))
+    return Meat(meat, int(counts.n[used].sum()))
+
+
+def _two_way(table: Table, scoring: Scoring, fitted: Fitted, by_prompt: Meat) -> tuple[Floats, float]:
+    """Prompt and voter clusters added, their overlap taken off once."""
+    scores = fitted.row_scores(scoring)
+    by_voter = clustered_meat(table, scores, fitted.n_extra, lambda run: run.voter)
+    by_both = clustered_meat(table, scores, fitted.n_extra, two_way_keys)
+    matrix = by_prompt.corrected() + by_voter.corrected() - by_both.corrected()
+    return matrix, float(max(min(by_prompt.clusters, by_voter.clusters) - 1, 1))
+
+
+def few_prompts(prompts: int) -> Finding:
+    return Finding(
+        "few-prompts",
+        f"Only {prompts} prompts: intervals for prompts like these rest on little.",
+        f"Use at least {MIN_PROMPTS} prompts before trusting small differences.",
+    )

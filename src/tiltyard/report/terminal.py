@@ -1,0 +1,148 @@
+"""The board in a terminal."""
+
+from __future__ import annotations
+
+from rich.cells import cell_len
+from rich.console import Group, RenderableType
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
+
+from tiltyard.board import Board, Row
+from tiltyard.ratings import Finding
+from tiltyard.ratings.flips import Flip
+
+__all__ = ["board_table", "findings_list", "flip_sentence", "interval_bar", "method_title", "printable"]
+
+#: The bar takes what the other columns leave of the line, within these limits.
+_BAR, _LEAST_BAR = 32, 8
+_GAP = 2
+_TITLES = {"bradley-terry": "Bradley–Terry", "elo": "Elo", "glicko-2": "Glicko-2"}
+
+
+def method_title(name: str) -> str:
+    return _TITLES.get(name, name)
+
+
+def printable(text: str) -> str:
+    """Text that cannot steer a terminal or turn a line around: such characters are spelled out."""
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+
+
+def board_table(board: Board, name: str | None = None, *, width: int = 100) -> RenderableType:
+    """Rating, interval as a bar, rank range, record, both-bad rate: one row per model."""
+    columns = _columns(board)
+    taken = sum(max(_width(cells), len(head)) + _GAP for head, cells in columns.items())
+    bar = min(width - taken - _GAP, _BAR)
+    if "interval" in columns and bar >= _LEAST_BAR:
+        columns = _with_bar(columns, board, bar)
+    table = Table(box=None, pad_edge=False, padding=(0, _GAP, 0, 0), header_style="bold")
+    for head in columns:
+        plain = head in ("model", "interval", "")
+        shrinks = head == "model"
+        table.add_column(head, justify="left" if plain else "right", no_wrap=not shrinks, overflow="fold")
+    group: int | None = 0
+    for k, row in enumerate(board.rows):
+        if row.group != group:
+            group = row.group
+            table.add_row("", Text(_group_heading(group), style="dim italic"))
+        table.add_row(*(Text(cells[k]) for cells in columns.values()))
+    return Group(Text(_title(board, name), style="bold"), Padding(table, (1, 0, 0, 0)))
+
+
+def _columns(board: Board) -> dict[str, list[str]]:
+    """The text of every column but the bar, by its head."""
+    rows = board.rows
+    columns = {
+        "#": ["" if row.rank is None else str(row.rank) for row in rows],
+        "model": [printable(row.model) for row in rows],
+        "rating": ["–" if row.rating is None else f"{row.rating:.0f}" for row in rows],
+    }
+    if board.level is not None:
+        columns["interval"] = [_interval(row) for row in rows]
+        columns["ranks"] = [_ranks(row) for row in rows]
+    if any(row.rd is not None for row in rows):
+        columns["RD"] = ["–" if row.rd is None else f"{row.rd:.0f}" for row in rows]
+    columns["won/lost/tied"] = [f"{row.wins}/{row.losses}/{row.ties}" for row in rows]
+    columns["bad"] = ["–" if row.both_bad_rate is None else f"{row.both_bad_rate:.0%}" for row in rows]
+    return columns
+
+
+def _with_bar(columns: dict[str, list[str]], board: Board, width: int) -> dict[str, list[str]]:
+    ends = [end for row in board.rows for end in (row.low, row.high) if end is not None]
+    lowest, highest = (min(ends), max(ends)) if ends else (0.0, 1.0)
+    bars = [interval_bar(row, lowest, highest, width) for row in board.rows]
+    out: dict[str, list[str]] = {}
+    for head, cells in columns.items():
+        out[head] = cells
+        if head == "interval":
+            out[""] = bars
+    return out
+
+
+def _width(cells: list[str]) -> int:
+    return max((cell_len(cell) for cell in cells), default=0)
+
+
+def _title(board: Board, name: str | None) -> str:
+    rated = sum(row.rank is not None for row in board.rows)
+    parts = [method_title(board.method.name), f"{board.n_battles:,} battles", f"{rated} models"]
+    if board.clusters is not None and board.clusters != "battle":
+        parts.append(f"{board.n_clusters:,} prompts")
+    if board.scope is not None:
+        parts.append(f"intervals for {board.scope}")
+    title = " · ".join(parts)
+    return title if name is None else f"{printable(name)}: {title}"
+
+
+def _group_heading(group: int | None) -> str:
+    return "no rating" if group is None else "not comparable with those above:"
+
+
+def _interval(row: Row) -> str:
+    if row.low is None or row.high is None:
+        return ""
+    return f"{row.low:.0f} – {row.high:.0f}"
+
+
+def _ranks(row: Row) -> str:
+    if row.rank_low is None:
+        return ""
+    return str(row.rank_low) if row.rank_low == row.rank_high else f"{row.rank_low}–{row.rank_high}"
+
+
+def interval_bar(row: Row, lowest: float, highest: float, width: int) -> str:
+    """The interval drawn to scale: ``──●──`` between the board's lowest and highest ends."""
+    if row.low is None or row.high is None or row.rating is None:
+        return ""
+    scale = (width - 1) / max(highest - lowest, 1e-9)
+    left, dot, right = (
+        min(max(round((value - lowest) * scale), 0), width - 1) for value in (row.low, row.rating, row.high)
+    )
+    cells = [" "] * width
+    cells[left : right + 1] = "─" * (right + 1 - left)
+    cells[dot] = "●"
+    return "".join(cells)
+
+
+def findings_list(findings: tuple[Finding, ...]) -> RenderableType:
+    """Findings, one paragraph each, named so that they can be looked up."""
+    lines = []
+    for finding in findings:
+        text = Text()
+        text.append(f"{finding.name}: ", style="bold yellow")
+        text.append(f"{printable(finding.text)} ")
+        text.append(printable(finding.advice), style="italic")
+        lines.append(text)
+    return Group(*lines)
+
+
+def flip_sentence(flip: Flip) -> str:
+    """How firmly the first place stands."""
+    share = flip.votes / flip.of
+    return (
+        f"First place: leaving out {flip.votes:,} of {flip.of:,} battles ({share:.2%}) "
+        f"would put {printable(flip.rival)} above {printable(flip.first)}."
+    )

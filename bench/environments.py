@@ -16,7 +16,7 @@ CASES = {  # sizes as in `--size full`
     "elo": "Elo over 1000 permutations of 100 k battles, K = 16, shuffling included; n counts updates",
     "glicko2": "Glicko-2, vote by vote, 5 M votes on 250 models",
     "style": "Bradley-Terry with 4 style covariates, 5 M battles of 250 models",
-    "read": "5 M battles from Parquet to memory (bare: four plain string columns, nothing more)",
+    "read": "5 M battles in a Parquet file (bare: merely reading four columns as plain strings)",
 }
 
 

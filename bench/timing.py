@@ -44,7 +44,7 @@ def one_thread() -> None:
     if any(os.environ.get(name) != value for name, value in ONE_THREAD.items()):
         if hasattr(os, "sched_setaffinity"):
             os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
-        os.execve(sys.executable, [sys.executable, *sys.argv], {**os.environ, **ONE_THREAD})
+        os.execve(sys.executable, [sys.executable, *sys.orig_argv[1:]], {**os.environ, **ONE_THREAD})
 
 
 def cpu_seconds() -> float:

@@ -89,16 +89,19 @@ _HOMES = {
 }
 
 
-def read_table(*files: str | os.PathLike[str], style: Sequence[str] = ()) -> Table:
+def read_table(
+    *files: str | os.PathLike[str], style: Sequence[str] = (), clusters: bool = True, log: bool = True
+) -> Table:
     """All the battles of some files, of any known format, as one table ready to be rated.
 
     ``style`` names covariates to read for style control: ``length``, ``markdown``, or any
-    numeric column.
+    numeric column. ``clusters=False`` passes over prompts and voters; with ``log=False`` too,
+    counts alone are kept, in memory that does not grow with the number of battles.
     """
     from tiltyard.formats import open_battles
     from tiltyard.formats.counting import count_table
 
-    return count_table([open_battles(file) for file in files], style=style)
+    return count_table([open_battles(file) for file in files], clusters=clusters, style=style, log=log)
 
 
 def __getattr__(name: str) -> Any:

@@ -90,6 +90,17 @@ def test_merging_fills_columns_that_one_side_lacks():
     assert merged.keyed == {"prompt", "voter"}
 
 
+def test_a_table_remembers_who_decided_and_what_was_asked():
+    one = told("a>b a<b", source=["human", None], dimension=["truth", "style"])
+    other = told("a>b", source=["judge"], judge_model=["oak"])
+    assert one.tags == {"source": {"human"}, "dimension": {"truth", "style"}, "judge_model": set()}
+    assert one.merge(other).tags == {
+        "source": {"human", "judge"},
+        "dimension": {"truth", "style"},
+        "judge_model": {"oak"},
+    }
+
+
 def test_tables_with_other_style_columns_do_not_merge():
     with pytest.raises(CannotRate, match="different style columns"):
         styled(drawn(n=20), np.ones((20, 1))).merge(styled(drawn(n=20), np.ones((20, 2))))

@@ -65,17 +65,26 @@ def test_json_lines(text: str, expected: str | None, tmp_path) -> None:
 
 
 def test_bytes_that_are_no_text(tmp_path) -> None:
-    path = tmp_path / "votes.jsonl"
-    path.write_bytes(GOOD.encode() + b'{"model_a": "\xff"}\n')
-    assert message(path) == f"{path}, line 2: not UTF-8 text; save the file as UTF-8"
-    path.write_bytes("model_a,model_b,winner\n".encode("utf-16"))
-    assert message(path).startswith(
-        f"{path}, line 1: not UTF-8 text (byte 0xff: invalid start byte); save it as UTF-8"
-    )
-    path.write_bytes(b"model_a,model_b,winner\noak,elm,tie\noak,\xff,tie\n")
-    assert "votes.jsonl" in message(path)
-    path.write_bytes(b'[{"model_a": "\xff')
-    assert "not UTF-8 text" in message(path)
+    path = tmp_path / "votes"
+    for data, line in (
+        (GOOD.encode() + b'{"model_a": "\xff"}\n', 2),
+        ("model_a,model_b,winner\n".encode("utf-16"), 1),
+        (b"model_a,model_b,winner\n" + b"oak,elm,tie\n" * 2000 + b"oak,\xff,tie\n", 2002),
+        (b'[{"model_a":\n "\xff', 2),
+    ):
+        path.write_bytes(data)
+        assert message(path) == f"{path}, line {line}: not UTF-8 text; save the file as UTF-8"
+
+
+def test_half_characters_matter_only_where_they_are_used(tmp_path) -> None:
+    half = [{"role": "assistant", "content": "\ud83d"}]
+    path = as_json_lines(changed("lmarena_100k.jsonl", 1, conversation_a=half), tmp_path / "votes.jsonl")
+    source = open_battles(path)
+    assert len(list(source.battles())) == 3
+    with pytest.raises(UnreadableFile, match=r"votes.jsonl, line 2: holds half a surrogate pair"):
+        list(source.batches(["length_a"]))
+    as_json_lines(changed("lmarena_100k.jsonl", 1, model_b="\ud83d"), path)
+    assert message(path) == f"{path}, line 2: holds half a surrogate pair, which is no character"
 
 
 @pytest.mark.parametrize(
@@ -87,7 +96,7 @@ def test_bytes_that_are_no_text(tmp_path) -> None:
         (f"[{GOOD}, 7]", ", record 2: not a JSON object; expected a list of objects"),
         (f"[{GOOD}, {GOOD[:-5]}", ", record 2: not JSON (Unterminated string starting at)"),
         (f"[{GOOD}, " + '{"a":' * 100_000, ", record 2: nested too deeply to be read"),
-        (f"[{GOOD}, " + '{"a": ' + "9" * 5000 + "}]", ": Exceeds the limit"),
+        (f"[{GOOD}, " + '{"a": ' + "9" * 5000 + "}]", ", record 2: cannot be read (Exceeds the limit"),
         (f"[{GOOD}, " + '{"a": "\\udfff"}]', ", record 2: holds half a surrogate pair"),
         (f"[{GOOD}, " + GOOD.replace("tie", "draw") + "]", ", record 2: winner is 'draw'"),
     ],

@@ -16,7 +16,7 @@ from format_samples import FIXTURES, as_json_lines, records
 from tiltyard.battles import Outcome
 from tiltyard.battles.battle import Battle
 from tiltyard.errors import BadOption, UnknownFormat, UnreadableFile
-from tiltyard.formats import open_battles, read_battles, write_battles
+from tiltyard.formats import open_battles, read_battles, write_batches, write_battles
 from tiltyard.formats.columns import CANONICAL
 
 ROWS = [
@@ -43,6 +43,16 @@ def test_csv() -> None:
     assert (first.pref, first.weight, first.position, first.extra) == (0.75, None, 0, {"room": "blue"})
     assert (second.model_b, second.time) == ("ash, the old", datetime(2026, 1, 1, tzinfo=UTC))
     assert third.question_id == "a question\nin two lines"
+
+
+@pytest.mark.parametrize(
+    ("text", "year"),
+    [("20260301", 2026), ("2026-03-01", 2026), ("1767225600", 2026), ("1767225600.5", 2026), ("-1e9", 1938)],
+)
+def test_times_in_csv(text: str, year: int, tmp_path) -> None:
+    path = tmp_path / "votes.csv"
+    path.write_text(f"model_a,model_b,winner,time\noak,elm,tie,{text}\n")
+    assert next(read_battles(path)).time.year == year
 
 
 @pytest.mark.parametrize("delimiter", ["\t", ";"])
@@ -163,6 +173,17 @@ def test_a_folder_of_parquet_files_is_read_in_order(tmp_path) -> None:
     assert first.schema.names == second.schema.names
     assert second.column("label").to_pylist() == [None]
     assert second.column("mood").to_pylist() == [None]
+    write_battles(tmp_path / "copy.parquet", source.battles())
+    write_batches(tmp_path / "columns.parquet", [second, first])
+    assert [battle.extra for battle in read_battles(tmp_path / "columns.parquet")] == [{}, {"mood": 1}]
+
+
+def test_a_folder_of_compressed_lines(tmp_path) -> None:
+    write_battles(tmp_path / "b.jsonl.gz", BATTLES[1:])
+    (tmp_path / "a").mkdir()
+    write_battles(tmp_path / "a" / "c.jsonl", BATTLES[:1])
+    (tmp_path / "README.md").write_text("not read")
+    assert list(read_battles(tmp_path)) == BATTLES
 
 
 def test_a_folder_of_other_things(tmp_path) -> None:

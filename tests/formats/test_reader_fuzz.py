@@ -18,7 +18,7 @@ from tiltyard.formats.answers import read_answers
 from tiltyard.formats.detect import FORMATS as KNOWN
 
 STYLE = ["model_a", "winner", "length_a", "bold_b"]
-QUICK = settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+QUICK = settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
 def read(path: Path, **options: object) -> None:

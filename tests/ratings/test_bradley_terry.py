@@ -1,5 +1,6 @@
 import math
 from contextlib import suppress
+from dataclasses import astuple
 from itertools import combinations
 
 import choix
@@ -13,6 +14,7 @@ from scipy.optimize import minimize
 from tiltyard.battles import Codes, Kind, Table
 from tiltyard.errors import BadOption, CannotRate
 from tiltyard.ratings import BradleyTerry, newton
+from tiltyard.ratings import pairs as pair_sums
 from tiltyard.ratings.groups import comparable_groups
 from tiltyard.ratings.pairs import pairs_of
 from tiltyard.ratings.scoring import Scoring
@@ -198,7 +200,7 @@ def oracle(pairs):
     outcome = np.stack([pairs.score, pairs.weight - pairs.score], axis=1)
     model = sm.GLM(outcome, design[:, :-1], family=sm.families.Binomial())
     with np.errstate(invalid="ignore"):
-        theta = np.append(model.fit(maxiter=12, tol=1e-14).params, 0.0)
+        theta = np.append(model.fit(maxiter=8, tol=1e-14).params, 0.0)
     return UNIT * (theta - theta.mean())
 
 
@@ -316,12 +318,22 @@ def test_battles_of_no_weight_count_for_nothing():
         np.testing.assert_array_equal(result.rating, without.rating)
 
 
-def test_a_step_that_only_loses_is_refused():
-    pairs = pairs_of(told("a>b*300 b>a*200").counts, 2, Scoring())
-    x = np.array([-1.0, 1.0])
-    value = newton._log_likelihood(x, pairs, False, 0.0)
-    kept, reached, size = newton._line_search(x, value, np.array([-1.0, 1.0]), pairs, False, 0.0)
-    assert (kept.tolist(), reached, size) == (x.tolist(), value, 0.0)
+@pytest.mark.parametrize("world", [{}, {"weighted": True}], ids=["plain", "weighted"])
+def test_pairs_sorted_are_pairs_laid_out(world, monkeypatch):
+    codes = drawn(7, 200, 3, **world)
+    codes.kind[::20] = Kind.BOTH_BAD
+    counts = table(codes).counts
+    whole = pairs_of(counts, 7, Scoring())
+    monkeypatch.setattr(pair_sums, "_DENSE_MODELS", 6)
+    for one, other in zip(astuple(pairs_of(counts, 7, Scoring())), astuple(whole), strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-12)
+
+
+def test_an_information_that_rounding_made_indefinite_is_nudged():
+    information = np.array([[1.0, 1.0], [1.0, 1.0 - 1e-15]])
+    assert newton.cholesky(information) is None
+    factor = np.tril(newton._factored(information))
+    np.testing.assert_allclose(factor @ factor.T, information, atol=1e-8)
 
 
 def test_long_steps_are_halved_until_they_gain():

@@ -7,12 +7,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tiltyard.battles import Kind
-from tiltyard.errors import BadOption
+from tiltyard.errors import BadOption, CannotRate
 from tiltyard.ratings import Elo
-from tiltyard.ratings.bootstrap import replicate_generator
+from tiltyard.ratings.bootstrap import poisson_counts
 from tiltyard.ratings.elo import _seeds
 from tiltyard.ratings.kernels import elo as kernels
-from tiltyard.ratings.kernels.elo import in_order, shuffled_loop, shuffled_vectors
+from tiltyard.ratings.kernels.elo import in_order, pack, shuffled_loop, shuffled_vectors
 from tiltyard.ratings.scoring import Scoring
 from worlds import drawn, rows, table, told
 
@@ -114,8 +114,8 @@ def test_evalica_agrees_in_log_order():
 
 def games(n=150, m=6, **world):
     codes = drawn(m, n, 6, **world)
-    weight = np.ones(1) if codes.weight is None else codes.weight
-    return codes.a.astype(np.int64), codes.b.astype(np.int64), Scoring().of(codes), weight
+    weight = np.ones(n) if codes.weight is None else codes.weight
+    return pack(codes.a, codes.b, np.arange(n)), Scoring().of(codes), 0.09 * weight
 
 
 @pytest.mark.parametrize("world", [{}, {"weighted": True}], ids=["plain", "weighted"])
@@ -123,14 +123,19 @@ def test_one_loop_many_abreast_and_compiled_agree(world, monkeypatch):
     monkeypatch.setattr(kernels, "_ABREAST", 3)
     monkeypatch.setattr(kernels, "_AHEAD", 64)
     seeds = _seeds(1, 0, 5)
-    given_games = (*games(**world), 16.0, 1500.0, 400.0, 6)
+    given_games = (*games(**world), 6)
     abreast = shuffled_vectors(*given_games, seeds)
     with np.errstate(over="ignore"):
         np.testing.assert_allclose(shuffled_loop(*given_games, seeds[:2]), abreast[:2], rtol=0, atol=1e-9)
 
 
 def test_no_permutations_give_no_rows():
-    assert shuffled_vectors(*games(), 16.0, 1500.0, 400.0, 6, _seeds(0, 0, 0)).shape == (0, 6)
+    assert shuffled_vectors(*games(), 6, _seeds(0, 0, 0)).shape == (0, 6)
+
+
+def test_more_models_than_a_word_holds_are_refused():
+    with pytest.raises(CannotRate, match="262,144 models"):
+        pack(np.array([1 << 18]), np.array([0]), np.array([0]))
 
 
 @pytest.mark.parametrize("world", [{}, {"weighted": True}], ids=["plain", "weighted"])
@@ -148,11 +153,11 @@ def test_the_compiled_kernel_gives_the_same_numbers(world, n_permutations):
 
 
 def test_a_run_starts_from_the_ratings_it_is_given():
-    a, b, score, weight = games()
-    half, whole = np.full(6, 1500.0), np.full(6, 1500.0)
-    in_order(a[:70], b[:70], score[:70], weight, 16.0, 400.0, half)
-    in_order(a[70:], b[70:], score[70:], weight, 16.0, 400.0, half)
-    in_order(a, b, score, weight, 16.0, 400.0, whole)
+    words, score, step = games()
+    half, whole = np.zeros(6), np.zeros(6)
+    in_order(words[:70], score, step, half)
+    in_order(words[70:], score, step, half)
+    in_order(words, score, step, whole)
     np.testing.assert_array_equal(half, whole)
 
 
@@ -163,7 +168,7 @@ def naive_replicates(codes, method, cluster):
     """Each replicate by writing its battles out again and playing them."""
     means, within = [], []
     for k in range(method.n_bootstraps):
-        times = replicate_generator(method.seed, k).poisson(1.0, cluster.max() + 1)
+        times = poisson_counts(method.seed, k, cluster.max() + 1)
         drawn_rows = [
             row
             for c in range(cluster.max() + 1)

@@ -15,6 +15,7 @@ from tiltyard.ratings.kernels.glicko2 import fold_votes
 from tiltyard.ratings.scoring import Scoring
 from worlds import drawn, names, rows, table, told
 
+POINTS = 173.7178
 PLAIN = Glicko2(kernel="plain")
 TEXTBOOK = Glicko2(initial_volatility=0.06, kernel="plain")
 
@@ -52,6 +53,14 @@ def volatility_equation(rating, rd, before, other, other_rd, score, tau, after):
     return ex * (delta**2 - d) / (2.0 * d**2) - (np.log(ex) - np.log(before**2)) / tau**2
 
 
+def folded(rating, rd, volatility, other, other_rd, score, tau):
+    """Rating, RD and volatility of the first of two models after one vote."""
+    mu, phi2 = (np.array([rating, other]) - 1500.0) / POINTS, (np.array([rd, other_rd]) / POINTS) ** 2
+    sigma2 = np.full(2, volatility**2)
+    fold_votes(np.array([0]), np.array([1]), np.array([score]), mu, phi2, sigma2, tau, 0.0)
+    return 1500.0 + POINTS * mu[0], POINTS * np.sqrt(phi2[0]), np.sqrt(sigma2[0])
+
+
 @given(
     rating=st.floats(500.0, 2500.0),
     rd=st.floats(10.0, 350.0),
@@ -63,10 +72,9 @@ def volatility_equation(rating, rd, before, other, other_rd, score, tau, after):
 )
 def test_one_vote_is_a_period_of_one_game(rating, rd, volatility, other, other_rd, score, tau):
     period = rate_period(rating, rd, volatility, [(other, other_rd, score)], tau=tau)
-    after = np.array([[rating, other], [rd, other_rd], [volatility, volatility]])
-    fold_votes(np.array([0]), np.array([1]), np.array([score]), *after, tau, 1500.0, 0.0)
-    np.testing.assert_allclose(after[:, 0], period, rtol=1e-8)
-    equation = volatility_equation(rating, rd, volatility, other, other_rd, score, tau, after[2, 0])
+    after = folded(rating, rd, volatility, other, other_rd, score, tau)
+    np.testing.assert_allclose(after, period, rtol=1e-8)
+    equation = volatility_equation(rating, rd, volatility, other, other_rd, score, tau, after[2])
     assert equation == pytest.approx(0.0, abs=1e-8)
 
 
@@ -76,9 +84,7 @@ def test_the_volatility_is_found_far_from_where_it_started(volatility, tau):
     assert volatility_equation(1500.0, 50.0, volatility, 1500.0, 50.0, 1.0, tau, after) == pytest.approx(
         0.0, abs=1e-8
     )
-    state = np.array([[1500.0] * 2, [50.0] * 2, [volatility] * 2])
-    fold_votes(np.array([0]), np.array([1]), np.array([1.0]), *state, tau, 1500.0, 0.0)
-    assert state[2, 0] == pytest.approx(after, rel=1e-8)
+    assert folded(1500.0, 50.0, volatility, 1500.0, 50.0, 1.0, tau)[2] == pytest.approx(after, rel=1e-8)
 
 
 def vote_by_vote(codes, m, method):

@@ -3,13 +3,13 @@ import math
 import numpy as np
 import pytest
 import statsmodels.api as sm
-from scipy.stats import norm, t
+from scipy.stats import norm, poisson, t
 
 from tiltyard.battles import Codes, Table, TableBuilder
 from tiltyard.battles.keys import MISSING
 from tiltyard.errors import CannotRate
 from tiltyard.ratings import BradleyTerry, clusters
-from tiltyard.ratings.bootstrap import cluster_numbers, replicate_generator
+from tiltyard.ratings.bootstrap import _Poisson, cluster_numbers, poisson_counts, uniforms
 from tiltyard.ratings.clusters import distinct_keys, positive, two_way_keys
 from tiltyard.ratings.fitting import fit_groups
 from tiltyard.ratings.groups import comparable_groups
@@ -291,28 +291,48 @@ def test_prompts_are_drawn_again_as_a_whole(method, world):
     assert result.interval.n_clusters == n
     for k, replicate in enumerate(result.extras["replicates"]):
         times = np.zeros(len(codes), dtype=int)
-        times[used] = replicate_generator(9, k).poisson(1.0, n)[cluster]
+        times[used] = poisson_counts(9, k, n)[cluster]
         np.testing.assert_allclose(replicate, replicate_by_hand(codes, method, times), rtol=0, atol=1e-6)
 
 
 def test_battles_are_drawn_again_cell_by_cell():
+    """Cells are a score and a pair, in that order; each is drawn by scipy's own inverse here."""
     codes = drawn(M, 200, 9)
     method = BradleyTerry(interval="bootstrap", n_bootstraps=4, seed=2)
-    world = table(codes)
-    result = method(world)
-    counts = world.counts
+    result = method(table(codes))
+    first = np.minimum(codes.a, codes.b)
+    pair = first * M + np.maximum(codes.a, codes.b)
+    y = Scoring().of(codes)
+    y = np.where(codes.a == first, y, 1.0 - y)
+    pairs = np.unique(pair)
+    n = np.array([[np.sum((y == score) & (pair == p)) for p in pairs] for score in (0.0, 0.5, 1.0)])
+    kind = np.repeat(np.array([1, 2, 0], np.uint8), len(pairs))
+    cells = Codes(np.tile(pairs // M, 3), np.tile(pairs % M, 3), kind)
     for k, replicate in enumerate(result.extras["replicates"]):
-        times = replicate_generator(2, k).poisson(counts.n)
-        cells = Codes(counts.a, counts.b, counts.kind.astype(np.uint8))
+        times = poisson.ppf(uniforms(2, k, n.size), n.ravel()).astype(int) * (n.ravel() > 0)
         np.testing.assert_allclose(replicate, replicate_by_hand(cells, method, times), rtol=0, atol=1e-6)
     assert (result.interval.clusters, result.interval.n_clusters) == ("battle", 200)
+
+
+@pytest.mark.parametrize("mean", [1, 7, 60, 255, 256, 4000])
+def test_drawn_counts_have_the_mean_and_variance_of_poisson(mean):
+    drawn_counts = _Poisson(np.full(40_000, mean)).draw(uniforms(3, 0, 40_000))
+    assert drawn_counts.mean() == pytest.approx(mean, abs=5 * np.sqrt(mean / 40_000))
+    assert drawn_counts.var() == pytest.approx(mean, rel=0.05)
+
+
+def test_cells_large_and_small_are_drawn_side_by_side():
+    means = np.array([0, 3, 900, 1, 300])
+    drawn_counts = np.array([_Poisson(means).draw(uniforms(4, k, 5)) for k in range(4000)])
+    np.testing.assert_allclose(drawn_counts.mean(axis=0), means, atol=0.08 * np.sqrt(means.max()))
+    np.testing.assert_array_equal(drawn_counts[:, 0], 0.0)
 
 
 def test_weighted_battles_are_drawn_again_one_by_one():
     codes = drawn(M, 100, 10, weighted=True)
     method = BradleyTerry(interval="bootstrap", n_bootstraps=3)
     for k, replicate in enumerate(method(table(codes)).extras["replicates"]):
-        times = replicate_generator(0, k).poisson(1.0, 100)
+        times = poisson_counts(0, k, 100)
         np.testing.assert_allclose(replicate, replicate_by_hand(codes, method, times), rtol=0, atol=1e-6)
 
 

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import json
-import shutil
-import tempfile
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from tiltyard.artifacts.documents import bootstrap_columns, ratings_document, winrates_csv
-from tiltyard.artifacts.manifest import MANIFEST, MANIFEST_HASH, InputFile, Manifest, file_hash
+from tiltyard.artifacts.manifest import MANIFEST, MANIFEST_HASH, InputFile, Manifest, file_hash, hash_line
 from tiltyard.artifacts.rating import RateSettings, rate_files
 from tiltyard.board import Rated
 from tiltyard.errors import BadOption
@@ -46,25 +45,42 @@ def write_run(
 
     An earlier run in ``out`` is replaced; a folder that holds anything else is refused.
     """
-    _refuse_foreign(out)
-    out.parent.mkdir(parents=True, exist_ok=True)
-    draft = Path(tempfile.mkdtemp(prefix=f".{out.name}.", dir=out.parent))
     try:
-        draft.chmod(0o755)
-        copied = copy_battles(draft / BATTLES, sources, settings.style)
-        groups = rate_files([copied], settings, checks=True, progress=progress)
-        evaluated = evaluated_models(copied, settings)
-        _write_documents(draft, groups, settings, evaluated)
-        inputs = [_input(source) for source in sources]
-        _write_manifest(draft, settings, inputs, evaluated)
-        if out.exists():
-            shutil.rmtree(out)
-        draft.replace(out)
+        _refuse_foreign(out)
+        place = out.resolve()
+        place.parent.mkdir(parents=True, exist_ok=True)
+        with TemporaryDirectory(prefix=f".{place.name}.", dir=place.parent) as workshop:
+            draft = Path(workshop) / "new"
+            draft.mkdir()
+            groups = _write_draft(draft, sources, settings, progress)
+            _put(draft, place, Path(workshop) / "old")
     except OSError as error:
         raise BadOption(f"cannot write {out}: {error.strerror or error}") from None
-    finally:
-        shutil.rmtree(draft, ignore_errors=True)
     return groups
+
+
+def _write_draft(
+    draft: Path, sources: Sequence[BattleSource], settings: RateSettings, progress: Progress | None
+) -> list[Rated]:
+    copied = copy_battles(draft / BATTLES, sources, settings.style)
+    groups = rate_files([copied], settings, checks=True, progress=progress)
+    evaluated = evaluated_models(copied, settings)
+    _write_documents(draft, groups, settings, evaluated)
+    _write_manifest(draft, settings, [_input(source) for source in sources], evaluated)
+    return groups
+
+
+def _put(draft: Path, place: Path, old: Path) -> None:
+    """Move the draft to its place; an earlier run goes to ``old``, and comes back if that fails."""
+    earlier = place.exists()
+    if earlier:
+        place.replace(old)
+    try:
+        draft.replace(place)
+    except BaseException:
+        if earlier:
+            old.replace(place)
+        raise
 
 
 def _refuse_foreign(out: Path) -> None:
@@ -87,11 +103,11 @@ def _write_documents(
     folder: Path, groups: Sequence[Rated], settings: RateSettings, evaluated: frozenset[str]
 ) -> None:
     document = ratings_document(groups, settings, evaluated)
-    (folder / RATINGS).write_text(_json(document), encoding="utf-8")
-    (folder / WINRATES).write_text(winrates_csv(groups), encoding="utf-8")
+    (folder / RATINGS).write_bytes(_json(document))
+    (folder / WINRATES).write_bytes(winrates_csv(groups).encode())
     if settings.n_bootstraps:
         write_columns(folder / BOOTSTRAP, bootstrap_columns(groups))
-    (folder / REPORT).write_text(page_of(groups, settings), encoding="utf-8")
+    (folder / REPORT).write_bytes(page_of(groups, settings).encode())
 
 
 def page_of(groups: Sequence[Rated], settings: RateSettings) -> str:
@@ -113,9 +129,9 @@ def _write_manifest(
     files = {path.name: file_hash(path) for path in sorted(folder.iterdir())}
     created = datetime.now(UTC).isoformat(timespec="seconds")
     manifest = Manifest.of(settings, created_at=created, inputs=inputs, evaluated=evaluated, files=files)
-    (folder / MANIFEST).write_text(_json(manifest.model_dump(mode="json")), encoding="utf-8")
-    (folder / MANIFEST_HASH).write_text(f"{file_hash(folder / MANIFEST)}  {MANIFEST}\n", encoding="utf-8")
+    (folder / MANIFEST).write_bytes(_json(manifest.model_dump(mode="json")))
+    (folder / MANIFEST_HASH).write_bytes(hash_line(folder))
 
 
-def _json(document: dict[str, Any]) -> str:
-    return json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+def _json(document: dict[str, Any]) -> bytes:
+    return json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False).encode() + b"\n"

@@ -9,13 +9,22 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
 
 from tiltyard.artifacts.rating import RateSettings, method_of
 from tiltyard.board.rows import parameters_of
 from tiltyard.errors import BrokenArtifact, InputError
 
-__all__ = ["MANIFEST", "MANIFEST_HASH", "InputFile", "Manifest", "Platform", "file_hash", "read_manifest"]
+__all__ = [
+    "MANIFEST",
+    "MANIFEST_HASH",
+    "InputFile",
+    "Manifest",
+    "Platform",
+    "file_hash",
+    "hash_line",
+    "read_manifest",
+]
 
 MANIFEST = "manifest.json"
 MANIFEST_HASH = "manifest.sha256"
@@ -102,8 +111,10 @@ class Manifest(_Document):
 
     def settings(self) -> RateSettings:
         """What was asked for, as it was."""
+        method = method_of(self.method, self.parameters)
+        TypeAdapter(type(method)).validate_python(self.parameters)
         return RateSettings(
-            method=method_of(self.method, self.parameters),
+            method=method,
             by=self.by,
             style=tuple(self.style),
             n_bootstraps=self.n_bootstraps,
@@ -137,3 +148,8 @@ def file_hash(path: Path) -> str:
     """SHA-256 of a file's bytes."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def hash_line(folder: Path) -> bytes:
+    """What `manifest.sha256` says of the manifest, as sha256sum writes it."""
+    return f"{file_hash(folder / MANIFEST)}  {MANIFEST}\n".encode()

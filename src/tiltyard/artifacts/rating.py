@@ -55,6 +55,11 @@ class RateSettings:
         """Whether the method needs battles one by one."""
         return self.clusters or bool(self.style) or not isinstance(self.method, BradleyTerry)
 
+    @property
+    def draws(self) -> bool:
+        """Whether battles are drawn again; weighted ones are drawn one by one."""
+        return bool(self.n_bootstraps) or getattr(self.method, "interval", None) == "bootstrap"
+
 
 def method_of(name: str, parameters: Mapping[str, Any]) -> Method:
     """A method by its name, with these parameters."""
@@ -71,7 +76,7 @@ def rate_table(
 ) -> Rated:
     """Rate one table. ``checks`` adds what only a report shows."""
     ratings = settings.method(table)
-    ranks = rank_models(ratings)
+    ranks = rank_models(ratings, level=getattr(settings.method, "level", 0.95))
     fit, flip, bootstrap = None, None, None
     if isinstance(settings.method, BradleyTerry) and not settings.style:
         scoring = Scoring("drop" if settings.method.ties == "drop" else "half")
@@ -116,8 +121,10 @@ def rate_files(
 ) -> list[Rated]:
     """Rate opened files: one group, or one per value of ``settings.by``."""
     if settings.by is None:
+        weighted = any({"weight", "pref"} & set(source.stored) for source in sources)
+        log = settings.log or (settings.draws and weighted)
         table = count_table(
-            sources, clusters=settings.clusters, style=settings.style, log=settings.log, progress=progress
+            sources, clusters=settings.clusters, style=settings.style, log=log, progress=progress
         )
         return [rate_table(table, settings, checks=checks)]
     tables = count_by_group(sources, settings.by, style=settings.style, progress=progress)

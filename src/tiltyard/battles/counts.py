@@ -77,10 +77,10 @@ class CountsBuilder:
         self._sparse = models > _DENSE_MODELS
         if self._sparse:
             self._capacity = _SPARSE_CAPACITY
-        size = 0 if self._sparse else _PLANES * self._capacity**2
-        self._recent = np.zeros(size, dtype=np.int32)
+        self._recent = np.zeros(0 if self._sparse else _SOFT * self._capacity**2, dtype=np.int32)
         self._recent_rows = 0
-        self._n = np.zeros(size, dtype=np.int64)
+        #: Made when 32 bits, or battles that all count one, are no longer enough.
+        self._wide: Ints | None = None
         self._sums: Floats | None = None
         self._runs: list[_Run] = []
 
@@ -91,10 +91,10 @@ class CountsBuilder:
         if models > _DENSE_MODELS:
             self._to_sparse()
             return
-        self._carry()
         old, new = self._capacity, min(max(models, 2 * self._capacity), _DENSE_MODELS)
-        self._n = _widen(self._n, old, new)
-        self._recent = np.zeros(len(self._n), dtype=np.int32)
+        self._recent = _widen(self._recent, old, new)
+        if self._wide is not None:
+            self._wide = _widen(self._wide, old, new)
         if self._sums is not None:
             self._sums = np.stack([_widen(column, old, new) for column in self._sums])
         self._capacity = new
@@ -157,11 +157,15 @@ class CountsBuilder:
             else:
                 np.add.at(self._recent, self._keys(kind[rows], a[rows], b[rows]), 1)
 
-    def _carry(self) -> None:
+    def _carry(self) -> Ints:
+        """All counts in 64 bits."""
+        if self._wide is None:
+            self._wide = np.zeros(_PLANES * self._capacity**2, dtype=np.int64)
         if self._recent_rows:
-            self._n += self._recent
+            self._wide[: len(self._recent)] += self._recent
             self._recent[:] = 0
             self._recent_rows = 0
+        return self._wide
 
     def _add(self, keys: Ints, n: Ints, sums: Floats | None) -> None:
         if self._sparse:
@@ -169,10 +173,10 @@ class CountsBuilder:
             if sum(len(run[0]) for run in self._runs) > _WAITING_CELLS:
                 self._runs = [self._merged()]
             return
-        self._carry()
+        wide = self._carry()
         if sums is not None and self._sums is None:
-            self._sums = _unweighted(self._n)
-        np.add.at(self._n, keys, n)
+            self._sums = _unweighted(wide)
+        np.add.at(wide, keys, n)
         if self._sums is not None:
             for total, column in zip(self._sums, _unweighted(n) if sums is None else sums, strict=True):
                 np.add.at(total, keys, column)
@@ -182,14 +186,14 @@ class CountsBuilder:
         rest, b = np.divmod(keys, self._capacity)
         plane, a = np.divmod(rest, self._capacity)
         self._capacity, self._sparse = _SPARSE_CAPACITY, True
-        self._n, self._recent, self._sums = self._n[:0], self._recent[:0], None
+        self._wide, self._recent, self._sums = None, self._recent[:0], None
         self._runs = [(self._keys(plane, a, b), n, sums)]
 
     def _merged(self) -> _Run:
         if not self._sparse:
-            self._carry()
-            keys = np.flatnonzero(self._n)
-            return keys, self._n[keys], None if self._sums is None else self._sums[:, keys]
+            cells = self._recent if self._wide is None else self._carry()
+            keys = np.flatnonzero(cells)
+            return keys, cells[keys].astype(np.int64), None if self._sums is None else self._sums[:, keys]
         runs = [(np.empty(0, np.int64), np.empty(0, np.int64), None), *self._runs]
         keys = np.concatenate([run[0] for run in runs])
         n = np.concatenate([run[1] for run in runs])
@@ -203,9 +207,9 @@ def _count_loop(
     a: Codes, b: Codes, kind: npt.NDArray[np.uint8], capacity: int, cells: npt.NDArray[np.int32]
 ) -> None:
     """Meant to be compiled; unsigned indices spare the test for a negative one."""
-    width = np.uint64(capacity)
+    width = np.uint32(capacity)
     for row in range(len(kind)):
-        pair = (np.uint64(kind[row]) * width + np.uint64(a[row])) * width + np.uint64(b[row])
+        pair = (np.uint32(kind[row]) * width + np.uint32(a[row])) * width + np.uint32(b[row])
         cells[pair] += 1
 
 
@@ -228,6 +232,7 @@ def _summed(keys: Ints, n: Ints, sums: Floats | None) -> _Run:
 
 
 def _widen(cells: npt.NDArray[Any], old: int, new: int) -> npt.NDArray[Any]:
-    wide = np.zeros((_PLANES, new, new), dtype=cells.dtype)
-    wide[:, :old, :old] = cells.reshape(_PLANES, old, old)
+    planes = len(cells) // old**2
+    wide = np.zeros((planes, new, new), dtype=cells.dtype)
+    wide[:, :old, :old] = cells.reshape(planes, old, old)
     return wide.ravel()

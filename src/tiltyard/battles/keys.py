@@ -12,7 +12,7 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["MISSING", "Keys", "buffer_keys", "text_keys"]
+__all__ = ["MISSING", "Keys", "buffer_keys", "mixed", "text_keys"]
 
 Keys = npt.NDArray[np.uint64]
 
@@ -54,8 +54,11 @@ def buffer_keys(data: npt.NDArray[np.uint8], offsets: npt.NDArray[np.int64]) -> 
 
 
 def _mix(x: Keys) -> Keys:
+    return mixed(x + np.uint64(0x9E3779B97F4A7C15))
+
+
+def mixed(x: Keys) -> Keys:
     """The finaliser of splitmix64 (Steele, Lea and Flood 2014): every bit reaches every bit."""
-    x = x + np.uint64(0x9E3779B97F4A7C15)
     x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     return x ^ (x >> np.uint64(31))

@@ -67,13 +67,13 @@ class Table:
         return builder.table()
 
     @classmethod
-    def from_codes(cls, models: Sequence[str], codes: Codes) -> Table:
+    def from_codes(cls, models: Sequence[str], codes: Codes, *, covariates: Sequence[str] = ()) -> Table:
         """A table of battles that are integer codes already; ``models`` must be sorted."""
         if list(models) != sorted(set(models)):
             raise ValueError("models must be sorted and distinct")
         builder = CountsBuilder(len(models), kernel=chosen_kernel("auto", len(codes)))
         builder.add_rows(codes.a, codes.b, codes.kind, codes.weight, codes.pref)
-        return cls(tuple(models), builder.counts(), keyed=_keyed(codes), _log=(codes,))
+        return cls(tuple(models), builder.counts(), tuple(covariates), _keyed(codes), _log=(codes,))
 
     @property
     def n_battles(self) -> int:

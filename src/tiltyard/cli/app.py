@@ -12,6 +12,7 @@ from typer.core import TyperGroup
 from tiltyard._version import __version__
 from tiltyard.cli import compare, demo, rate, verify
 from tiltyard.errors import TiltyardError
+from tiltyard.report.printable import printable
 
 __all__ = ["app", "main"]
 
@@ -19,7 +20,7 @@ __all__ = ["app", "main"]
 class _Commands(TyperGroup):
     """Ends a command that was cut off with the shell's own codes; 1 is what `verify` says of a false folder."""
 
-    def invoke(self, ctx: typer.Context) -> Any:
+    def invoke(self, ctx: Any) -> Any:
         try:
             return super().invoke(ctx)
         except BrokenPipeError:
@@ -79,6 +80,4 @@ def main() -> None:
 
 
 def _fail(message: str) -> None:
-    from tiltyard.report.terminal import printable
-
     typer.echo(f"tiltyard: {printable(message)}", err=True)

@@ -6,8 +6,9 @@ from typing import Annotated
 
 import typer
 
-from tiltyard.cli.options import Columns, Files, Format, column_map
+from tiltyard.cli.options import Columns, Files, Format, Level, column_map
 from tiltyard.cli.progress import battles_read
+from tiltyard.report.printable import printable
 
 __all__ = ["compare"]
 
@@ -16,24 +17,22 @@ def compare(
     model_a: Annotated[str, typer.Argument(metavar="A", help="One model.")],
     model_b: Annotated[str, typer.Argument(metavar="B", help="The other.")],
     files: Files,
-    level: Annotated[float, typer.Option(help="Level of the interval.")] = 0.95,
+    level: Level = 0.95,
     columns: Columns = None,
     format: Format = None,
 ) -> None:
     """The difference between two models with its interval, paired by prompt, and what it means."""
-    from rich.console import Console
-
     from tiltyard.artifacts.rating import open_all
     from tiltyard.formats.counting import count_table
     from tiltyard.ratings import BradleyTerry
     from tiltyard.ratings.comparison import compare_models
-    from tiltyard.report.terminal import findings_list, printable
+    from tiltyard.report.terminal import Terminal, findings_list
 
     sources = open_all(files, format=format, columns=column_map(columns))
     with battles_read([source.rows for source in sources]) as progress:
         table = count_table(sources, progress=progress)
     found = compare_models(table, model_a, model_b, BradleyTerry(level=level))
-    console = Console(highlight=False, markup=False, emoji=False)
+    console = Terminal()
     a, b = printable(found.model_a), printable(found.model_b)
     console.print(printable(found.sentence))
     console.print(

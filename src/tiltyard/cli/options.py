@@ -9,7 +9,7 @@ import typer
 
 from tiltyard.errors import BadOption
 
-__all__ = ["Columns", "Files", "Format", "column_map", "comma_list"]
+__all__ = ["Columns", "Files", "Format", "Level", "column_map", "comma_list"]
 
 Files = Annotated[
     list[Path], typer.Argument(help="Files of battles, of any known format; - is standard input.")
@@ -18,6 +18,7 @@ Columns = Annotated[
     str | None,
     typer.Option(metavar="NAME=HEADER,…", help="Which header holds which field: model_a=left,winner=who."),
 ]
+Level = Annotated[float, typer.Option(min=0.01, max=0.9999, help="Level of intervals and rank ranges.")]
 Format = Annotated[str | None, typer.Option(help="Name the format instead of finding it.")]
 
 

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tiltyard.cli.options import Columns, Files, Format, column_map, comma_list
+from tiltyard.cli.options import Columns, Files, Format, Level, column_map, comma_list
 from tiltyard.cli.progress import battles_read
 from tiltyard.errors import BadOption
+from tiltyard.report.printable import printable
 
 if TYPE_CHECKING:
     from tiltyard.artifacts import RateSettings
@@ -68,20 +69,21 @@ def rate(
     n_bootstraps: Annotated[
         int, typer.Option(min=2, help="Bootstrap refits, with --bootstrap or --out.")
     ] = 100,
-    level: Annotated[float, typer.Option(help="Level of intervals and rank ranges.")] = 0.95,
+    level: Level = 0.95,
     seed: Annotated[int, typer.Option(min=0, help="Seed of everything random.")] = 0,
     soft: Annotated[
         bool, typer.Option("--soft", help="Use stated preferences (pref) in place of outcomes.")
     ] = False,
     prior_sd: Annotated[
-        float | None, typer.Option(help="A weak prior: standard deviation of ratings, in points.")
+        float | None,
+        typer.Option(min=1, max=1e6, help="A weak prior: standard deviation of ratings, in points."),
     ] = None,
     anchor: Annotated[
         str | None,
         typer.Option(metavar="MODEL[=RATING]", help="Shift all ratings so that this one is fixed."),
     ] = None,
-    scale: Annotated[float, typer.Option(help="Points that mean ten to one.")] = 400.0,
-    k: Annotated[float, typer.Option("--k", help="Elo's K.")] = 16.0,
+    scale: Annotated[float, typer.Option(min=1, max=1e6, help="Points that mean ten to one.")] = 400.0,
+    k: Annotated[float, typer.Option("--k", min=0.001, max=1000, help="Elo's K.")] = 16.0,
     n_perms: Annotated[int, typer.Option(min=0, help="Elo's permutations; 0 plays the log once.")] = 100,
     arena: Annotated[str | None, typer.Option(help="Name of the arena, kept in the artifacts.")] = None,
     model: Annotated[str | None, typer.Option(help="The model under test, kept in the artifacts.")] = None,
@@ -142,17 +144,18 @@ def _anchored(text: str | None) -> dict[str, Any]:
     if not equals:
         return {"anchor": text}
     try:
-        return {"anchor": name, "anchor_rating": float(rating)}
+        anchor_rating = float(rating)
     except ValueError:
         return {"anchor": text}
+    if not -1e6 <= anchor_rating <= 1e6:
+        raise BadOption(f"--anchor {text}: the rating must lie between -1e6 and 1e6")
+    return {"anchor": name, "anchor_rating": anchor_rating}
 
 
 def _show(groups: list[Rated], settings: RateSettings) -> None:
-    from rich.console import Console
+    from tiltyard.report.terminal import Terminal, board_table, findings_list, flip_sentence
 
-    from tiltyard.report.terminal import board_table, findings_list, flip_sentence, printable
-
-    console = Console(highlight=False, markup=False, emoji=False)
+    console = Terminal()
     for rated in groups:
         console.print()
         console.print(board_table(rated.board, rated.name, width=console.width))

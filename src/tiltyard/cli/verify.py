@@ -7,6 +7,8 @@ from typing import Annotated
 
 import typer
 
+from tiltyard.report.printable import printable
+
 __all__ = ["verify"]
 
 
@@ -15,7 +17,6 @@ def verify(
 ) -> None:
     """Check every file's hash, then recompute every number from the battles."""
     from tiltyard.artifacts.verifying import verify_run
-    from tiltyard.report.terminal import printable
 
     result = verify_run(folder)
     for check in result.checks:

@@ -63,7 +63,10 @@ def _text(file: str, name: str, array: pa.Array) -> pa.Array:
     if not (is_text or is_number):
         raise UnreadableFile(f"{file}: column {name} has type {kind}; expected text")
     plain = array.dictionary_decode() if pt.is_dictionary(array.type) else array
-    return plain.cast(pa.string())
+    try:
+        return plain.cast(pa.string())
+    except pa.ArrowNotImplementedError:  # pragma: no cover - Arrow 17 cannot cast string views
+        return pa.array(plain.to_pylist(), pa.string())
 
 
 def _numbers(array: pa.Array, kind: pa.DataType) -> pa.Array:

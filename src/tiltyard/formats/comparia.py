@@ -8,7 +8,7 @@ from typing import Any
 from tiltyard.errors import BadBattle
 from tiltyard.formats.conversations import answers_in
 from tiltyard.formats.format import Converted, Format, LeftOut
-from tiltyard.formats.lmarena import seconds
+from tiltyard.formats.moments import arena_time
 
 __all__ = ["COMPARIA_TURNS", "COMPARIA_VOTES"]
 
@@ -37,7 +37,7 @@ def _convert_vote(record: Mapping[str, Any]) -> Converted:
         "question_id": record.get("conversation_pair_id"),
         "category": record.get("selected_category"),
         "voter": record.get("visitor_id") or record.get("session_hash"),
-        "time": seconds(record.get("timestamp")),
+        "time": arena_time(record.get("timestamp")),
     }
 
 
@@ -73,7 +73,7 @@ def _convert_turn(record: Mapping[str, Any]) -> Converted:
         "source": "human",
         "question_id": record.get("comparison_id"),
         "language": _one_language(record.get("metadata")),
-        "time": seconds(record.get("timestamp")),
+        "time": arena_time(record.get("timestamp")),
     }
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
+from tiltyard.formats.columns import RESPONSES
 from tiltyard.formats.counting import style_columns
 from tiltyard.formats.packing import battle_batches
 from tiltyard.formats.source import BattleSource, open_battles
@@ -22,7 +23,7 @@ def copy_battles(path: Path, sources: Sequence[BattleSource], style: Sequence[st
     """Write every battle of ``sources`` to ``path`` and open it.
 
     All fields go along, and so do the columns of the ``style`` covariates, where they are
-    counted in responses.
+    counted in answers that are no fields of the battles.
     """
     write_batches(path, _batches(sources, style))
     return open_battles(path)
@@ -31,7 +32,8 @@ def copy_battles(path: Path, sources: Sequence[BattleSource], style: Sequence[st
 def _batches(sources: Sequence[BattleSource], style: Sequence[str]) -> Iterator[pa.RecordBatch]:
     stored = sources[0].stored
     wanted = [column for columns in style_columns(sources, style).values() for column in columns]
-    counted = [name for name in wanted if name not in stored]
+    # Where the answers go along, style can be counted again in the copy.
+    counted = [] if set(RESPONSES) <= set(stored) else [name for name in wanted if name not in stored]
     by_column = all(source.rows is not None for source in sources) or counted
     if by_column and all(source.stored == stored for source in sources):
         return chain.from_iterable(source.batches([*stored, *counted]) for source in sources)

@@ -101,9 +101,8 @@ def models_by_group(sources: Sequence[BattleSource], column: str) -> dict[str, f
 def style_columns(sources: Sequence[BattleSource], style: Sequence[str]) -> dict[str, tuple[str, ...]]:
     """Each covariate's name and the one or two columns it is made of.
 
-    A trait with columns ``x_a`` and ``x_b`` becomes (x_a − x_b) / (x_a + x_b), or the plain
-    difference where that has no meaning; any other numeric column is taken as it stands;
-    ``position`` is the advantage of standing on side A.
+    A trait with columns ``x_a`` and ``x_b`` becomes (x_a − x_b) / (|x_a| + |x_b|); any other
+    numeric column is taken as it stands; ``position`` is the advantage of standing on side A.
     """
     traits = [trait for name in style for trait in STYLES.get(name, (name,))]
     found: dict[str, tuple[str, ...]] = {}
@@ -202,7 +201,9 @@ def _names(column: pa.Array, field: str, where: _Place) -> Names:
         row = int(np.argmax(wrong))
         value = column[row].as_py()
         raise BadBattle(f"{field} is {value!r}; expected the name of a model", where=where.row(row))
-    return Names(codes, [value or "" for value in values])
+    names = Names(codes, values)
+    # A dictionary may hold names that no row bears: they are no models.
+    return names if np.bincount(codes, minlength=len(values)).all() else names.take(np.arange(len(codes)))
 
 
 def _kinds(winner: pa.Array, label: pa.Array | None, where: _Place) -> npt.NDArray[np.uint8]:
@@ -230,12 +231,15 @@ def _kind_lookup(
     """The kind of every combination that occurs; the first row of a wrong one is named."""
     lookup = np.zeros((len(outcomes), len(labels)), dtype=np.uint8)
     combined = codes.astype(np.int64) * len(labels) + label_codes
+    wrong: dict[int, str] = {}
     for key in np.flatnonzero(np.bincount(combined, minlength=lookup.size)):
         o, k = divmod(int(key), len(labels))
         try:
             lookup[o, k] = kind_of(parse_outcome(outcomes[o]), parse_label(labels[k]))
         except BadBattle as error:
-            raise BadBattle(error.problem, where=where.row(int(np.argmax(combined == key)))) from None
+            wrong[int(np.argmax(combined == key))] = error.problem
+    if wrong:
+        raise BadBattle(wrong[min(wrong)], where=where.row(min(wrong)))
     return lookup
 
 
@@ -299,9 +303,7 @@ def _covariate(trait: str, columns: list[pa.Array], n: int) -> Floats:
     if len(values) == 1:
         return np.asarray(values[0], dtype=np.float64)
     a, b = values
-    total = a + b
-    if (np.minimum(a, b) < 0).any():
-        return np.asarray(a - b)
+    total = np.abs(a) + np.abs(b)
     return np.asarray((a - b) / np.where(total == 0.0, 1.0, total))
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import io
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -33,7 +32,7 @@ class CsvTable:
     @classmethod
     def opened(cls, file: InputFile) -> CsvTable:
         with translated(f"{file.name}, line 1"):
-            with _text(file) as stream:
+            with file.open_text() as stream:
                 line = stream.readline(1 << 20)
             delimiter = max(_DELIMITERS, key=line.count)
             columns: list[str] = next(_rows([line], delimiter), [])
@@ -45,13 +44,15 @@ class CsvTable:
         return self.file.name
 
     def records(self, _columns: Collection[str] | None = None, /) -> Iterator[Record]:
-        with translated(self.name), _text(self.file) as stream:
+        with translated(self.name), self.file.open_text() as stream:
             reader = _rows(stream, self.delimiter)
             next(reader, None)
             while True:
                 where = f"{self.name}, line {reader.line_num + 1}"
-                with translated(where):
+                try:
                     fields = next(reader, None)
+                except csv.Error as error:
+                    raise UnreadableFile(f"{where}: broken CSV ({error})") from None
                 if fields is None:
                     return
                 if fields:
@@ -64,10 +65,6 @@ class CsvTable:
                 "quote a field that contains the delimiter"
             )
         return {name: text for name, text in zip(self.columns, fields, strict=True) if text != ""}
-
-
-def _text(file: InputFile) -> io.TextIOWrapper:
-    return io.TextIOWrapper(file.open(), encoding="utf-8-sig", newline="")
 
 
 def _rows(lines: Any, delimiter: str) -> Any:

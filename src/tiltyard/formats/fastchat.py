@@ -8,7 +8,7 @@ from typing import Any
 from tiltyard.errors import BadBattle
 from tiltyard.formats.conversations import answers_in
 from tiltyard.formats.format import Converted, Format, LeftOut
-from tiltyard.formats.lmarena import seconds
+from tiltyard.formats.moments import arena_time
 
 __all__ = ["FASTCHAT"]
 
@@ -31,7 +31,7 @@ def _convert(record: Mapping[str, Any]) -> Converted:
         "question_id": record.get("question_id"),
         "language": record.get("language"),
         "voter": record.get("judge"),
-        "time": seconds(record.get("tstamp")),
+        "time": arena_time(record.get("tstamp")),
     }
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import itertools
 import json
 import re
@@ -35,19 +34,20 @@ class JsonLines:
 
     @classmethod
     def opened(cls, file: InputFile) -> JsonLines:
-        return cls(file, _sampled_columns(cls(file).records()))
+        return cls(file, _sampled_columns(cls(file).records(())))
 
     @property
     def name(self) -> str:
         return self.file.name
 
-    def records(self, _columns: Collection[str] | None = None, /) -> Iterator[Record]:
+    def records(self, columns: Collection[str] | None = None, /) -> Iterator[Record]:
         with translated(self.name), self.file.open() as stream:
             for number, raw in enumerate(stream, start=1):
                 line = raw.removeprefix(_BOM) if number == 1 else raw
                 if line and not line.isspace():
                     where = f"{self.name}, line {number}"
-                    yield where, _object(where, parse_json(where, line))
+                    text, value = _parsed(where, line)
+                    yield where, _object(where, text, value, columns)
 
 
 @dataclass(frozen=True)
@@ -61,15 +61,15 @@ class JsonList:
 
     @classmethod
     def opened(cls, file: InputFile) -> JsonList:
-        return cls(file, _sampled_columns(cls(file).records()))
+        return cls(file, _sampled_columns(cls(file).records(())))
 
     @property
     def name(self) -> str:
         return self.file.name
 
-    def records(self, _columns: Collection[str] | None = None, /) -> Iterator[Record]:
-        with translated(self.name), io.TextIOWrapper(self.file.open(), encoding="utf-8-sig") as stream:
-            scanner = _Scanner(self.name, stream)
+    def records(self, columns: Collection[str] | None = None, /) -> Iterator[Record]:
+        with translated(self.name), self.file.open_text() as stream:
+            scanner = _Scanner(self.name, stream, columns)
             scanner.take("[")
             if scanner.peek() != "]":
                 yield scanner.record()
@@ -82,9 +82,15 @@ class JsonList:
 
 def parse_json(where: str, line: bytes) -> Any:
     """One JSON value; what is not JSON, or could not be written back as UTF-8, raises."""
+    text, value = _parsed(where, line)
+    _check_characters(where, text, value)
+    return value
+
+
+def _parsed(where: str, line: bytes) -> tuple[str, Any]:
     try:
         text = line.decode()
-        value = json.loads(text)
+        return text, json.loads(text)
     except json.JSONDecodeError as error:
         raise UnreadableFile(f"{where}: not JSON ({error.msg}, column {error.colno})") from None
     except UnicodeDecodeError:
@@ -93,7 +99,6 @@ def parse_json(where: str, line: bytes) -> Any:
         raise UnreadableFile(f"{where}: nested too deeply to be read") from None
     except ValueError as error:
         raise UnreadableFile(f"{where}: cannot be read ({error})") from None
-    return _writable(where, text, value)
 
 
 @dataclass
@@ -102,6 +107,7 @@ class _Scanner:
 
     name: str
     stream: TextIO
+    columns: Collection[str] | None
     text: str = ""
     at: int = 0
     number: int = field(default=0, init=False)
@@ -143,8 +149,10 @@ class _Scanner:
                 continue
             except RecursionError:
                 raise UnreadableFile(f"{where}: nested too deeply to be read") from None
+            except ValueError as error:
+                raise UnreadableFile(f"{where}: cannot be read ({error})") from None
             text, self.at = self.text[self.at : end], end
-            return where, _object(where, _writable(where, text, value))
+            return where, _object(where, text, value, self.columns)
 
     def finish(self) -> None:
         if self.peek():
@@ -156,17 +164,20 @@ def _sampled_columns(records: Iterator[Record]) -> tuple[str, ...]:
     return tuple(seen)
 
 
-def _object(where: str, value: Any) -> dict[str, Any]:
-    if isinstance(value, dict):
-        return value
-    raise UnreadableFile(f"{where}: not a JSON object; expected one object per line")
+def _object(where: str, text: str, value: Any, columns: Collection[str] | None) -> dict[str, Any]:
+    """The record in ``text``, of which ``columns`` (``None``: all) are going to be used."""
+    if not isinstance(value, dict):
+        raise UnreadableFile(f"{where}: not a JSON object; expected one object per line")
+    if "\\u" in text:
+        used = value if columns is None else {key: value[key] for key in columns if key in value}
+        _check_characters(where, text, used)
+    return value
 
 
-def _writable(where: str, text: str, value: Any) -> Any:
+def _check_characters(where: str, text: str, value: Any) -> None:
     """Text with half a surrogate pair is legal JSON, but no file could hold it again."""
     if "\\u" in text:
         try:
             json.dumps(value, ensure_ascii=False).encode()
         except UnicodeEncodeError:
             raise UnreadableFile(f"{where}: holds half a surrogate pair, which is no character") from None
-    return value

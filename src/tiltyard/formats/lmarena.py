@@ -8,15 +8,13 @@ from typing import Any
 from tiltyard.errors import BadBattle
 from tiltyard.formats.conversations import answers_in
 from tiltyard.formats.format import Format
+from tiltyard.formats.moments import arena_time
 
 __all__ = ["LMARENA_55K", "LMARENA_100K", "LMARENA_140K"]
 
 _ONE_HOT = {"winner_model_a": "model_a", "winner_model_b": "model_b", "winner_tie": "tie"}
 _CONVERSATIONS = ("conversation_a", "conversation_b")
 _ALL_KINDS = frozenset({"csv", "json", "jsonl", "parquet"})
-
-#: No arena vote is this many seconds after 1970: such a number is in milliseconds.
-_MILLISECONDS = 100_000_000_000
 
 
 def _convert_55k(record: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -43,7 +41,7 @@ def _convert_100k(record: Mapping[str, Any]) -> Mapping[str, Any]:
         "category": _category(record),
         "language": record.get("language"),
         "voter": record.get("judge_hash"),
-        "time": seconds(record.get("tstamp")),
+        "time": arena_time(record.get("tstamp")),
     }
 
 
@@ -58,20 +56,8 @@ def _convert_140k(record: Mapping[str, Any]) -> Mapping[str, Any]:
         "category": _category(record),
         "language": record.get("language"),
         "voter": record.get("evaluation_session_id"),
-        "time": seconds(record.get("timestamp")),
+        "time": arena_time(record.get("timestamp")),
     }
-
-
-def seconds(moment: Any) -> Any:
-    """A time as `Battle` reads it; numbers in CSV are text, and some exports count milliseconds."""
-    if isinstance(moment, str):
-        try:
-            moment = float(moment)
-        except ValueError:
-            return moment
-    if isinstance(moment, int | float) and abs(moment) >= _MILLISECONDS:
-        return moment / 1000
-    return moment
 
 
 def _is_one(key: str, value: Any) -> bool:

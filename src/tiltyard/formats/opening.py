@@ -47,6 +47,25 @@ class InputFile:
             case _:
                 return self.path.open("rb", buffering=1 << 18)
 
+    @contextmanager
+    def open_text(self) -> Iterator[io.TextIOWrapper]:
+        """The bytes as UTF-8 text, with the ends of its lines as they are."""
+        try:
+            with io.TextIOWrapper(self.open(), encoding="utf-8-sig", newline="") as stream:
+                yield stream
+        except UnicodeDecodeError:
+            where = f"{self.name}, line {self._first_line_of_other_bytes()}"
+            raise UnreadableFile(f"{where}: not UTF-8 text; save the file as UTF-8") from None
+
+    def _first_line_of_other_bytes(self) -> int:
+        with self.open() as stream:
+            for number, line in enumerate(stream, start=1):
+                try:
+                    line.decode()
+                except UnicodeDecodeError:
+                    return number
+        raise AssertionError("every line is UTF-8 text")
+
     def decompressed(self) -> InputFile:
         """The same bytes in an uncompressed file, for readers that must seek."""
         if self.compression is None:
@@ -82,10 +101,6 @@ def translated(where: str) -> Iterator[None]:
         raise UnreadableFile(f"{where}: no such file; check the path") from None
     except PermissionError:
         raise UnreadableFile(f"{where}: permission denied; make the file readable") from None
-    except UnicodeDecodeError as error:
-        raise UnreadableFile(
-            f"{where}: not UTF-8 text (byte {error.object[error.start]:#04x}: {error.reason}); save it as UTF-8"
-        ) from None
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
         raise UnreadableFile(f"{where}: broken gzip data ({error}); the file may be cut short") from None
     except csv.Error as error:

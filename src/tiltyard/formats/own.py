@@ -8,10 +8,11 @@ from typing import Any
 from tiltyard.errors import BadBattle
 from tiltyard.formats.columns import RESPONSES, STYLE
 from tiltyard.formats.format import Format
+from tiltyard.formats.moments import time_in_text
 
 __all__ = ["OWN", "is_own", "own_format"]
 
-_NUMBERS = frozenset({"pref", "weight", "position", "time", *STYLE})
+_NUMBERS = frozenset({"pref", "weight", "position", *STYLE})
 
 
 def is_own(columns: Collection[str]) -> bool:
@@ -25,7 +26,13 @@ def _as_it_is(record: Mapping[str, Any]) -> Mapping[str, Any]:
 
 def _with_numbers(record: Mapping[str, Any]) -> Mapping[str, Any]:
     """CSV has only text: read the numeric fields; what is no number stays text and is refused later."""
-    return {key: _number(text) if key in _NUMBERS else text for key, text in record.items()}
+    return {key: _read(key, text) for key, text in record.items()}
+
+
+def _read(key: str, text: str) -> int | float | str:
+    if key == "time":
+        return time_in_text(text)
+    return _number(text) if key in _NUMBERS else text
 
 
 def _number(text: str) -> int | float | str:

@@ -50,6 +50,11 @@ class ParquetReader:
         headers = self._headers()
         return tuple(name for name in STYLE if name not in headers) if set(RESPONSES) <= set(headers) else ()
 
+    @property
+    def types(self) -> Mapping[str, pa.DataType]:
+        fields = {name: self.table.schema.field(header) for name, header in self._headers().items()}
+        return {name: field.type for name, field in fields.items() if name not in {*CANONICAL, *STYLE}}
+
     def batches(
         self, columns: Sequence[str], batch_size: int, _tally: Counter[str], /
     ) -> Iterator[pa.RecordBatch]:

@@ -56,6 +56,10 @@ class RowReader:
             return ()
         return tuple(name for name in STYLE if name not in self._names)
 
+    @property
+    def types(self) -> Mapping[str, pa.DataType]:
+        return {}
+
     def battles(self, tally: Counter[str], /) -> Iterator[Battle]:
         for _, battle in self._located(tally, style=False):
             yield battle

@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from tiltyard.battles.battle import Battle
 from tiltyard.errors import BadOption, UnknownFormat, UnreadableFile
-from tiltyard.formats.columns import CANONICAL, OTHER_NAMES, REQUIRED, TYPES
+from tiltyard.formats.columns import CANONICAL, OTHER_NAMES, REQUIRED, STYLE, TYPES
 from tiltyard.formats.detect import detect, named, open_table
 from tiltyard.formats.format import Format
 from tiltyard.formats.opening import translated
@@ -44,6 +44,11 @@ class Reader(Protocol):
     @property
     def countable(self) -> tuple[str, ...]:
         """Style columns that are not stored, but can be counted in the answers."""
+        ...
+
+    @property
+    def types(self) -> Mapping[str, pa.DataType]:
+        """The types of unknown columns, where the file fixes them."""
         ...
 
     def batches(
@@ -113,11 +118,13 @@ class BattleSource:
         return [name for name in dict.fromkeys(columns) if name in possible]
 
     def _aligned(self, chosen: Sequence[str], batch_size: int) -> Iterator[pa.RecordBatch]:
+        types = {**TYPES, **dict.fromkeys(STYLE, pa.float64())}
+        types |= {name: kind for reader in self.readers for name, kind in reader.types.items()}
         for reader in self.readers:
             has = {*reader.stored, *reader.later, *reader.countable}
             here = [name for name in chosen if name in has]
             for batch in reader.batches(here, batch_size, self._tally):
-                yield batch if len(here) == len(chosen) else _filled(batch, chosen)
+                yield batch if len(here) == len(chosen) else _filled(batch, chosen, types)
 
 
 def open_battles(
@@ -166,8 +173,9 @@ def _parts(text: str) -> list[str]:
         folder = Path(text)
         if text == "-" or not folder.is_dir():
             return [text]
-        for suffix in (".parquet", ".jsonl"):
-            found = sorted(str(place) for place in folder.rglob(f"*{suffix}") if place.is_file())
+        files = sorted(str(place) for place in folder.rglob("*") if place.is_file())
+        for endings in ((".parquet",), (".jsonl", ".jsonl.gz", ".jsonl.zst")):
+            found = [name for name in files if name.endswith(endings)]
             if found:
                 return found
     raise UnreadableFile(f"{text}: no .parquet or .jsonl files in this folder")
@@ -218,12 +226,14 @@ def _union(names: Iterator[tuple[str, ...]]) -> list[str]:
     ]
 
 
-def _filled(batch: pa.RecordBatch, columns: Sequence[str]) -> pa.RecordBatch:
+def _filled(
+    batch: pa.RecordBatch, columns: Sequence[str], types: Mapping[str, pa.DataType]
+) -> pa.RecordBatch:
     """The batch with nulls for the columns that its file lacks."""
     arrays = [
         batch.column(name)
         if name in batch.schema.names
-        else pa.nulls(batch.num_rows, TYPES.get(name, pa.null()))
+        else pa.nulls(batch.num_rows, types.get(name, pa.null()))
         for name in columns
     ]
     return pa.RecordBatch.from_arrays(arrays, names=list(columns))

@@ -14,15 +14,16 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 from scipy.sparse import csr_array
+from scipy.special import ndtri, pdtr
 
 from tiltyard.battles import Codes, Counts, Table
-from tiltyard.battles.keys import MISSING, Keys
+from tiltyard.battles.keys import MISSING, Keys, mixed
 from tiltyard.ratings import newton
 from tiltyard.ratings.groups import has_tie_parameter
-from tiltyard.ratings.pairs import Pairs, pairs_of, tied
+from tiltyard.ratings.pairs import Pairs, tied
 from tiltyard.ratings.scoring import Scoring
 
-__all__ = ["Draws", "battle_draws", "cluster_draws", "cluster_numbers", "refit", "replicate_generator"]
+__all__ = ["Draws", "battle_draws", "cluster_draws", "cluster_numbers", "poisson_counts", "refit", "uniforms"]
 
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
@@ -31,19 +32,80 @@ Floats = npt.NDArray[np.float64]
 Draws = Callable[[int], Pairs]
 
 
-def replicate_generator(seed: int, replicate: int) -> np.random.Generator:
-    """The random stream of one replicate."""
-    return np.random.Generator(np.random.PCG64(np.random.SeedSequence(seed, spawn_key=(replicate,))))
+def poisson_counts(seed: int, replicate: int, n: int) -> Ints:
+    """How often each of ``n`` clusters appears in a replicate."""
+    return _Poisson(np.ones(n, dtype=np.int64)).draw(uniforms(seed, replicate, n)).astype(np.int64)
 
 
-def battle_draws(counts: Counts, n_models: int, scoring: Scoring, seed: int) -> Draws:
-    """Replicates that draw single battles, cell by cell. Counts must be unweighted."""
+def battle_draws(counts: Counts, n_models: int, scoring: Scoring, pairs: Pairs, seed: int) -> Draws:
+    """Replicates that draw single battles, cell by cell. Counts must be unweighted.
+
+    Cells of one pair and one score are drawn as one: a sum of Poisson counts is Poisson.
+    """
+    y = scoring.by_kind()[counts.kind]
+    used = ~np.isnan(y) & (counts.a != counts.b)
+    a, b, y, n = counts.a[used], counts.b[used], y[used], counts.n[used]
+    scores, which = np.unique(np.where(a < b, y, 1.0 - y), return_inverse=True)
+    place = np.searchsorted(pairs.i * n_models + pairs.j, np.minimum(a, b) * n_models + np.maximum(a, b))
+    cells = np.zeros((len(scores), len(pairs.i)), dtype=np.int64)
+    np.add.at(cells, (which, place), n)
+    poisson = _Poisson(cells.ravel())
+    ties = tied(scores)
 
     def draw(replicate: int) -> Pairs:
-        n = replicate_generator(seed, replicate).poisson(counts.n)
-        return pairs_of(replace(counts, n=n), n_models, scoring)
+        drawn = poisson.draw(uniforms(seed, replicate, cells.size)).reshape(cells.shape)
+        return replace(pairs, weight=drawn.sum(axis=0), score=scores @ drawn, tie=ties @ drawn)
 
     return draw
+
+
+def uniforms(seed: int, replicate: int, n: int) -> Floats:
+    """``n`` numbers between 0 and 1, from integer arithmetic that no library version can change."""
+    start = np.random.SeedSequence(seed, spawn_key=(replicate,)).generate_state(1, np.uint64)
+    counter = np.arange(1, n + 1, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15)
+    return (mixed(counter + start) >> np.uint64(11)).astype(np.float64) * 2.0**-53
+
+
+class _Poisson:
+    """Poisson draws around fixed whole means, by inverting each mean's distribution.
+
+    From a mean of 256 on, draws are normal with that mean and variance: as bootstrap weights
+    the two cannot be told apart. Each distribution is entered at the first place that its
+    number's bucket can reach, so that few steps are left to walk.
+    """
+
+    _LARGE = 256
+    _BUCKETS = 1024
+
+    def __init__(self, means: Ints) -> None:
+        distinct, self._row = np.unique(np.minimum(means, self._LARGE), return_inverse=True)
+        small = distinct[distinct < self._LARGE]
+        width = int(small.max(initial=0)) + 12 * int(np.sqrt(small.max(initial=0))) + 20
+        self._reached = pdtr(np.arange(width), np.maximum(small, 1e-300)[:, None].astype(np.float64))
+        self._reached[:, -1] = 1.0
+        doors = np.arange(self._BUCKETS) / self._BUCKETS
+        self._doors = np.array([np.searchsorted(row, doors) for row in self._reached], dtype=np.int64)
+        self._doors = self._doors.reshape(len(small), self._BUCKETS)
+        self._large = np.flatnonzero(means >= self._LARGE)
+        self._small = None if not len(self._large) else np.flatnonzero(means < self._LARGE)
+        self._mean = means[self._large].astype(np.float64)
+
+    def draw(self, u: Floats) -> Floats:
+        if self._small is None:
+            return self._inverted(u, self._row)
+        out = np.empty(len(u))
+        out[self._small] = self._inverted(u[self._small], self._row[self._small])
+        large = self._mean + np.sqrt(self._mean) * ndtri(u[self._large])
+        out[self._large] = np.clip(large, 0.0, None)
+        return out
+
+    def _inverted(self, u: Floats, row: Ints) -> Floats:
+        drawn = self._doors[row, (u * self._BUCKETS).astype(np.int64)]
+        walking = np.flatnonzero(u > self._reached[row, drawn])
+        while len(walking):
+            drawn[walking] += 1
+            walking = walking[u[walking] > self._reached[row[walking], drawn[walking]]]
+        return drawn.astype(np.float64)
 
 
 def cluster_draws(
@@ -66,9 +128,10 @@ def cluster_draws(
     cluster, n_clusters = cluster_numbers(key(log) if key is not None else None, rows)
     shape = (n_clusters, len(pairs.i))
     sums = [csr_array((column, (cluster, pair)), shape=shape) for column in (weight, score, tie)]
+    poisson = _Poisson(np.ones(n_clusters, dtype=np.int64))
 
     def draw(replicate: int) -> Pairs:
-        times = replicate_generator(seed, replicate).poisson(1.0, n_clusters).astype(np.float64)
+        times = poisson.draw(uniforms(seed, replicate, n_clusters))
         weight, score, tie = (np.asarray(times @ column) for column in sums)
         return replace(pairs, weight=weight, score=score, tie=tie)
 
@@ -109,12 +172,14 @@ def refit(
         for g in range(int(group.max(initial=-1)) + 1)
         if len(members := np.flatnonzero(group == g))
     ]
+    whole = len(parts) == 1 and len(parts[0].members) == len(group)
     for k in range(replicates):
         drawn = draw(k)
         present = drawn.weight > 0
-        drawn = Pairs(drawn.n_models, *(getattr(drawn, name)[present] for name in Pairs.__slots__[1:]))
+        if not present.all():
+            drawn = Pairs(drawn.n_models, *(getattr(drawn, name)[present] for name in Pairs.__slots__[1:]))
         for part in parts:
-            pairs = drawn.among(part.members)
+            pairs = drawn if whole else drawn.among(part.members)
             comparable = pairs.groups(strong=not prior_precision).max(initial=0) == 0
             if comparable and (not davidson or has_tie_parameter(pairs, prior=prior_precision > 0.0)):
                 fitted = newton.fit(

@@ -135,11 +135,18 @@ class BradleyTerry:
         return shift
 
     def _fit(self, table: Table, pairs: Pairs, group: npt.NDArray[np.int64]) -> Fitted:
+        bread = self.interval == "sandwich"
         if self.style:
-            return fit_with_style(table, self._scoring(), group, self._prior_precision, self.kernel)
-        return fit_groups(
-            pairs, group, davidson=self.ties == "davidson", prior_precision=self._prior_precision
-        )
+            return fit_with_style(
+                table,
+                self._scoring(),
+                group,
+                prior_precision=self._prior_precision,
+                kernel=self.kernel,
+                bread=bread,
+            )
+        davidson = self.ties == "davidson"
+        return fit_groups(pairs, group, davidson=davidson, prior_precision=self._prior_precision, bread=bread)
 
     def _uncertainty(
         self, table: Table, pairs: Pairs, fitted: Fitted, rating: Floats, findings: list[Finding]
@@ -160,7 +167,7 @@ class BradleyTerry:
         kind, key = cluster_key(table, self.clusters, findings)
         scoring = self._scoring()
         if key is None and table.counts.sums is None:
-            draw = battle_draws(table.counts, len(table.models), scoring, self.seed)
+            draw = battle_draws(table.counts, len(table.models), scoring, pairs, self.seed)
             n_clusters = int(pairs.weight.sum())
         else:
             draw, n_clusters = cluster_draws(table, scoring, pairs, key, self.seed)

@@ -68,7 +68,8 @@ def compare_models(table: Table, a: str, b: str, method: BradleyTerry | None = N
         raise BadOption("compare needs two different models")
     ratings = method(table)
     i, j = table.models.index(a), table.models.index(b)
-    if ratings.group[i] < 0 or ratings.group[i] != ratings.group[j] or ratings.interval is None:
+    together = ratings.group[i] >= 0 and ratings.group[i] == ratings.group[j]
+    if not together or ratings.interval is None or np.isnan(ratings.interval.low[[i, j]]).any():
         why = " ".join(str(finding) for finding in ratings.findings)
         raise CannotRate(f"{a} and {b} cannot be compared by these battles. {why}")
     v = ratings.covariance
@@ -76,7 +77,7 @@ def compare_models(table: Table, a: str, b: str, method: BradleyTerry | None = N
     difference = float(ratings.rating[i] - ratings.rating[j])
     error = float(np.sqrt(max(v[i, i] + v[j, j] - 2.0 * v[i, j], 0.0)))
     half = quantile(method.level, ratings.dof) * error
-    t = difference / error if error > 0 else np.copysign(np.inf, difference)
+    t = difference / error if error > 0.0 else 0.0
     probability = float(ndtr(t) if np.isinf(ratings.dof) else stdtr(ratings.dof, t))
     expected = 1.0 / (1.0 + 10.0 ** (-difference / method.scale))
     ahead, behind = _prompts(table, i, j)

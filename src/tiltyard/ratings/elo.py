@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
@@ -9,13 +10,13 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from tiltyard.battles import Table
+from tiltyard.battles import KINDS, Table
 from tiltyard.compiling import Kernel, KernelChoice, chosen_kernel, compiled
 from tiltyard.errors import BadOption
-from tiltyard.ratings.bootstrap import cluster_numbers, replicate_generator
+from tiltyard.ratings.bootstrap import cluster_numbers, poisson_counts
 from tiltyard.ratings.findings import MIN_PROMPTS, Finding
 from tiltyard.ratings.groups import data_findings, disconnected_finding, numbered_groups
-from tiltyard.ratings.kernels.elo import in_order, shuffled_loop, shuffled_vectors
+from tiltyard.ratings.kernels.elo import in_order, pack, shuffled_loop, shuffled_vectors
 from tiltyard.ratings.pairs import pairs_of, record_of
 from tiltyard.ratings.result import Interval, Ratings
 from tiltyard.ratings.scoring import Scoring
@@ -25,6 +26,7 @@ __all__ = ["Elo"]
 
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
+Words = npt.NDArray[np.uint64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,12 +81,12 @@ class Elo:
         findings += disconnected_finding(table.models, pairs, played)
         extras: dict[str, Any] = {}
         if self.n_permutations:
-            kernel = self._kernel(len(games.a) * self.n_permutations)
+            kernel = self._kernel(len(games) * self.n_permutations)
             runs = self._shuffled(games, m, _seeds(self.seed, 0, self.n_permutations), kernel)
             rating = runs.mean(axis=0)
             extras |= {"per_permutation": runs, "order_noise": _order_noise(runs)}
         else:
-            kernel = self._kernel(len(games.a))
+            kernel = self._kernel(len(games))
             rating = self._in_order(games, m, kernel)
         rating = np.where(played, rating, np.nan)
         spread, interval = self._uncertainty(table, games, rating, findings)
@@ -111,20 +113,26 @@ class Elo:
     def _kernel(self, work: int) -> Kernel:
         return chosen_kernel(self.kernel, work)
 
-    def _shuffled(self, games: _Games, m: int, seeds: npt.NDArray[np.uint64], kernel: Kernel) -> Floats:
+    @property
+    def _unit(self) -> float:
+        """Rating points per logit."""
+        return self.spread / math.log(10.0)
+
+    def _shuffled(self, games: _Games, m: int, seeds: Words, kernel: Kernel) -> Floats:
         run = compiled(shuffled_loop) if kernel == "compiled" else shuffled_vectors
-        return run(games.a, games.b, games.score, games.weight, self.k, self.start, self.spread, m, seeds)
+        step = games.weight * (self.k / self._unit)
+        return self.start + self._unit * run(games.words, games.score, step, m, seeds)
 
     def _in_order(self, games: _Games, m: int, kernel: Kernel) -> Floats:
-        ratings = np.full(m, self.start)
+        logits = np.zeros(m)
         run = compiled(in_order) if kernel == "compiled" else in_order
-        run(games.a, games.b, games.score, games.weight, self.k, self.spread, ratings)
-        return ratings
+        run(games.words, games.score, games.weight * (self.k / self._unit), logits)
+        return self.start + self._unit * logits
 
     def _uncertainty(
         self, table: Table, games: _Games, rating: Floats, findings: list[Finding]
     ) -> tuple[Spread | None, Interval | None]:
-        if self.interval == "none" or not self.n_permutations or not len(games.a):
+        if self.interval == "none" or not self.n_permutations or not len(games):
             return None, None
         kind, key = cluster_key(table, self.clusters, findings)
         cluster, n_clusters = cluster_numbers(None if key is None else key(table.log()), games.rows)
@@ -147,10 +155,10 @@ class Elo:
         """Each replicate's mean over its orders, and the covariance between orders."""
         order = np.argsort(cluster, kind="stable")
         starts = np.searchsorted(cluster[order], np.arange(n_clusters + 1))
-        kernel = self._kernel(len(games.a) * self.n_orders * self.n_bootstraps)
+        kernel = self._kernel(len(games) * self.n_orders * self.n_bootstraps)
         means, within = np.empty((self.n_bootstraps, m)), np.zeros((m, m))
         for k in range(self.n_bootstraps):
-            times = replicate_generator(self.seed, k).poisson(1.0, n_clusters)
+            times = poisson_counts(self.seed, k, n_clusters)
             drawn = order[np.repeat(np.arange(len(order)), np.repeat(times, np.diff(starts)))]
             seeds = _seeds(self.seed, k + 1, self.n_orders)
             runs = self._shuffled(games.take(drawn), m, seeds, kernel)
@@ -161,11 +169,13 @@ class Elo:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Games:
-    """The battles that count, as arrays; ``rows`` are their places in the log."""
+    """The battles that count, as words (see the kernel); ``rows`` are their places in the log.
+
+    Battles of one kind share a score; stated preferences and weights give each its own.
+    """
 
     rows: Ints
-    a: Ints
-    b: Ints
+    words: Words
     score: Floats
     weight: Floats
 
@@ -174,15 +184,20 @@ class _Games:
         log = table.log()
         score = scoring.of(log)
         rows = np.flatnonzero(~np.isnan(score))
-        weight = np.ones(1) if log.weight is None else log.weight[rows]
-        return cls(rows, log.a[rows].astype(np.int64), log.b[rows].astype(np.int64), score[rows], weight)
+        a, b = log.a[rows], log.b[rows]
+        if log.weight is None and not scoring.soft:
+            return cls(rows, pack(a, b, log.kind[rows]), scoring.by_kind(), np.ones(KINDS))
+        weight = np.ones(len(rows)) if log.weight is None else log.weight[rows]
+        return cls(rows, pack(a, b, np.arange(len(rows))), score[rows], weight)
+
+    def __len__(self) -> int:
+        return len(self.words)
 
     def take(self, rows: Ints) -> _Games:
-        weight = self.weight if len(self.weight) == 1 else self.weight[rows]
-        return _Games(self.rows[rows], self.a[rows], self.b[rows], self.score[rows], weight)
+        return replace(self, rows=self.rows[rows], words=self.words[rows])
 
 
-def _seeds(seed: int, replicate: int, n: int) -> npt.NDArray[np.uint64]:
+def _seeds(seed: int, replicate: int, n: int) -> Words:
     """Starting points of ``n`` shuffles, far apart."""
     state = np.random.SeedSequence(seed, spawn_key=(replicate, 0)).generate_state(n, np.uint64)
     return np.asarray(state, dtype=np.uint64)

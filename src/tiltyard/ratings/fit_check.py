@@ -68,11 +68,10 @@ def check_fit(table: Table, scoring: Scoring | None = None) -> FitCheck:
     scoring = scoring or Scoring()
     m = len(table.models)
     pairs = pairs_of(table.counts, m, scoring)
-    fitted = fit_groups(pairs, comparable_groups(pairs, prior=False), davidson=False, prior_precision=0.0)
+    fitted = fit_groups(pairs, comparable_groups(pairs, prior=False), bread=False)
     s = fitted.expected()[pairs.i, pairs.j]
     known = ~np.isnan(s)
-    tied = pairs.tie.sum() / max(pairs.weight.sum(), 1.0)
-    variance = pairs.weight * np.clip(s * (1.0 - s) - tied / 4.0, 1e-3, None)
+    variance = _variance(pairs, s)
     z = (pairs.score - pairs.weight * s) / np.sqrt(variance)
     dof = int(known.sum()) - int((fitted.group >= 0).sum()) + len(np.unique(fitted.group[fitted.group >= 0]))
     chi2 = float(np.sum(z[known] ** 2))
@@ -92,6 +91,14 @@ def check_fit(table: Table, scoring: Scoring | None = None) -> FitCheck:
     )
     cycles = _cycles(table.models, pairs)
     return FitCheck(residuals, dispersion, p_value, cycles, _findings(residuals, dispersion, p_value, cycles))
+
+
+def _variance(pairs: Pairs, s: Floats) -> Floats:
+    """Of each pair's score at expected score ``s``: a tie takes off a quarter, and ties go with s(1 − s)."""
+    decisive = pairs.weight * s * (1.0 - s)
+    known = ~np.isnan(s)
+    tied = pairs.tie[known].sum() / max(4.0 * decisive[known].sum(), 1e-300)
+    return np.asarray(decisive * max(1.0 - tied, 1e-3))
 
 
 def _cycles(models: tuple[str, ...], pairs: Pairs, most: int = 100) -> tuple[Cycle, ...]:
@@ -180,7 +187,7 @@ def _fit_rows(a: Ints, b: Ints, y: Floats, m: int, precision: float) -> Fitted:
     weight = np.bincount(place).astype(np.float64)
     score = sum_by(place, np.where(swap, 1.0 - y, y), len(unique))
     pairs = Pairs(m, *np.divmod(unique, m), weight, score, np.zeros(len(unique)))
-    return fit_groups(pairs, comparable_groups(pairs, prior=True), davidson=False, prior_precision=precision)
+    return fit_groups(pairs, comparable_groups(pairs, prior=True), prior_precision=precision, bread=False)
 
 
 def _calibration(p: Floats, y: Floats) -> tuple[tuple[float, float, int], ...]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -98,13 +98,15 @@ class Fitted:
         return extras
 
 
-def fit_groups(pairs: Pairs, group: Ints, *, davidson: bool, prior_precision: float) -> Fitted:
-    """Fit each group of models on its own battles."""
+def fit_groups(
+    pairs: Pairs, group: Ints, *, davidson: bool = False, prior_precision: float = 0.0, bread: bool = True
+) -> Fitted:
+    """Fit each group of models on its own battles; without ``bread`` there are no errors to be had."""
     m = pairs.n_models
     if davidson:
         group = _first_only(group)
     theta = np.full(m, np.nan)
-    bread = np.zeros((m + davidson, m + davidson))
+    inverse = np.full((m + davidson, m + davidson), 0.0 if bread else np.nan)
     iterations, converged, log_tie = 0, True, None
     for g in range(int(group.max(initial=-1)) + 1):
         members = np.flatnonzero(group == g)
@@ -114,18 +116,25 @@ def fit_groups(pairs: Pairs, group: Ints, *, davidson: bool, prior_precision: fl
                 "Davidson's tie parameter has no value here: it needs tied battles, and models that "
                 "beat each other both ways; use ties as half wins"
             )
-        fit = newton.fit(among, davidson=davidson, prior_precision=prior_precision)
+        fit = newton.fit(among, davidson=davidson, prior_precision=prior_precision, bread=bread)
         theta[members] = fit.theta
-        rows = np.append(members, m) if davidson else members
-        bread[np.ix_(rows, rows)] = fit.bread
+        if fit.bread is not None:
+            rows = np.append(members, m) if davidson else members
+            inverse[np.ix_(rows, rows)] = fit.bread
         iterations, converged = max(iterations, fit.iterations), converged and fit.converged
         log_tie = fit.log_tie
     size = m + (log_tie is not None)
-    return Fitted(theta, group, bread[:size, :size], iterations, converged, log_tie)
+    return Fitted(theta, group, inverse[:size, :size], iterations, converged, log_tie)
 
 
 def fit_with_style(
-    table: Table, scoring: Scoring, group: Ints, prior_precision: float, choice: KernelChoice
+    table: Table,
+    scoring: Scoring,
+    group: Ints,
+    *,
+    prior_precision: float,
+    kernel: KernelChoice,
+    bread: bool,
 ) -> Fitted:
     """Fit group 0 with the table's style covariates."""
     if not table.covariates:
@@ -135,33 +144,39 @@ def fit_with_style(
     members = np.flatnonzero(group == 0)
     if not len(members):
         raise CannotRate("no two models took points off each other, so there is nothing to control for style")
-    place = np.full(len(table.models), -1)
-    place[members] = np.arange(len(members))
     score = scoring.of(log)
-    a, b = place[log.a], place[log.b]
-    outside = (a < 0) | (b < 0)
-    score[outside] = np.nan
-    a[outside] = b[outside] = 0
-    kernel = chosen_kernel(choice, len(log))
-    rows = Codes(a, b, log.kind, weight=log.weight, covariates=log.covariates)
-    fit = fit_style(rows, score, len(members), prior_precision, kernel)
+    chosen = chosen_kernel(kernel, len(log))
+    if len(members) < len(group):
+        log, score = _among(log, score, members, len(group))
+    fit = fit_style(log, score, len(members), prior_precision, chosen, bread=bread)
     m, k = len(table.models), len(table.covariates)
     theta = np.full(m, np.nan)
     theta[members] = fit.theta
-    bread = np.zeros((m + k, m + k))
-    where = np.append(members, m + np.arange(k))
-    bread[np.ix_(where, where)] = fit.bread
+    inverse = np.full((m + k, m + k), 0.0 if bread else np.nan)
+    if fit.bread is not None:
+        where = np.append(members, m + np.arange(k))
+        inverse[np.ix_(where, where)] = fit.bread
     return Fitted(
         theta,
         group,
-        bread,
+        inverse,
         fit.iterations,
         fit.converged,
         beta=fit.beta,
         style_scale=fit.scale,
         style_names=table.covariates,
-        kernel=kernel,
+        kernel=chosen,
     )
+
+
+def _among(log: Codes, score: Floats, members: Ints, m: int) -> tuple[Codes, Floats]:
+    """The log with ``members`` numbered by their place, and no score for battles of others."""
+    place = np.full(m, -1)
+    place[members] = np.arange(len(members))
+    a, b = place[log.a], place[log.b]
+    outside = (a < 0) | (b < 0)
+    a[outside] = b[outside] = 0
+    return replace(log, a=a, b=b), np.where(outside, np.nan, score)
 
 
 def _first_only(group: Ints) -> Ints:

@@ -25,6 +25,9 @@ __all__ = ["Flip", "votes_to_flip"]
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
 
+#: A lead of this many logits or less is a tie, not a flip.
+_TIED = 1e-9
+
 
 @dataclass(frozen=True, slots=True)
 class Flip:
@@ -46,7 +49,7 @@ def votes_to_flip(table: Table, scoring: Scoring | None = None, *, rivals: int =
     if counts.sums is not None:
         return None
     pairs = pairs_of(counts, m, scoring)
-    fitted = fit_groups(pairs, comparable_groups(pairs, prior=False), davidson=False, prior_precision=0.0)
+    fitted = fit_groups(pairs, comparable_groups(pairs, prior=False))
     ranked = np.argsort(np.where(fitted.group == 0, -fitted.theta, np.inf), kind="stable")
     ranked = ranked[: int((fitted.group == 0).sum())]
     if len(ranked) < 2:
@@ -63,28 +66,33 @@ def votes_to_flip(table: Table, scoring: Scoring | None = None, *, rivals: int =
 
 
 def _fewest(counts: Counts, fitted: Fitted, scoring: Scoring, first: int, rival: int) -> int | None:
-    """The smallest prefix of the influence order whose removal, refitted, puts the rival ahead."""
+    """The smallest prefix of the influence order found whose removal, refitted, puts the rival ahead.
+
+    As battles go, the rival is behind, then ahead, then no longer comparable: the search is for
+    the end of the first stretch.
+    """
     order, influence = _influence(counts, fitted, scoring, first, rival)
     available = counts.n[order]
     total = int(available.sum())
-    gap = fitted.theta[first] - fitted.theta[rival]
     reach = np.cumsum(available * influence[order])
-    at = int(np.searchsorted(reach, gap))
-    guess = int(available[:at].sum()) + 1 if at < len(order) else total
-    flips = _Refit(counts, fitted, scoring, order, first, rival)
-    high = min(max(guess, 1), total)
-    while not flips.after(high):
+    at = int(np.searchsorted(reach, fitted.theta[first] - fitted.theta[rival]))
+    refit = _Refit(counts, fitted, scoring, order, first, rival)
+    low, high, best = 0, min(int(available[:at].sum()) + 1, total), None
+    while (lead := refit.lead(high)) is not None and lead <= _TIED:
         if high == total:
             return None
-        high = min(high * 2, total)
-    low = 0
+        low, high = high, min(high * 2, total)
+    if lead is not None:
+        best = high
     while high - low > 1:
         middle = (low + high) // 2
-        if flips.after(middle):
-            high = middle
-        else:
+        lead = refit.lead(middle)
+        if lead is not None and lead <= _TIED:
             low = middle
-    return high
+        else:
+            high = middle
+            best = best if lead is None else middle
+    return best
 
 
 def _influence(
@@ -107,8 +115,8 @@ class _Refit:
     first: int
     rival: int
 
-    def after(self, votes: int) -> bool:
-        """Whether the rival is ahead once this many battles are left out."""
+    def lead(self, votes: int) -> float | None:
+        """How far the rival is ahead without this many battles; ``None`` if not all are comparable then."""
         n = self.counts.n.copy()
         taken = np.diff(np.minimum(np.cumsum(n[self.order]), votes), prepend=0)
         n[self.order] -= taken
@@ -116,7 +124,6 @@ class _Refit:
         members = np.flatnonzero(self.fitted.group == 0)
         among = pairs.among(members)
         if among.groups(strong=True).max(initial=0) > 0:
-            return False
+            return None
         theta = newton.fit(among, start=self.fitted.theta[members], bread=False).theta
-        place = {int(k): p for p, k in enumerate(members)}
-        return bool(theta[place[self.rival]] > theta[place[self.first]])
+        return float(theta[members == self.rival][0] - theta[members == self.first][0])

@@ -14,7 +14,7 @@ from tiltyard.battles import Codes, Table
 from tiltyard.compiling import Kernel, KernelChoice, chosen_kernel, compiled
 from tiltyard.errors import BadOption, CannotRate
 from tiltyard.ratings.groups import data_findings, disconnected_finding, numbered_groups
-from tiltyard.ratings.kernels.glicko2 import POINTS, fold_votes
+from tiltyard.ratings.kernels.glicko2 import fold_votes
 from tiltyard.ratings.pairs import pairs_of, record_of
 from tiltyard.ratings.result import Ratings
 from tiltyard.ratings.scoring import Scoring
@@ -23,17 +23,38 @@ __all__ = ["Glicko2", "Glicko2State", "rate_period"]
 
 Floats = npt.NDArray[np.float64]
 
+#: Rating points per unit of the Glicko-2 scale (step 2 of the paper).
+_POINTS = 173.7178
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Glicko2State:
-    """Everything a fold needs to go on: a checkpoint. Arrays are in rating points."""
+    """Everything a fold needs to go on: a checkpoint.
+
+    μ, φ² and σ² are kept as the fold left them, so that one which stops, is saved and goes on
+    reaches the same bits as one that never stopped. Ratings in points are derived.
+    """
 
     models: tuple[str, ...]
-    rating: Floats
-    rd: Floats
-    volatility: Floats
+    mu: Floats
+    phi2: Floats
+    sigma2: Floats
+    #: The rating at μ = 0.
+    start: float
     votes: int
     kernel: Kernel
+
+    @property
+    def rating(self) -> Floats:
+        return self.start + _POINTS * self.mu
+
+    @property
+    def rd(self) -> Floats:
+        return _POINTS * np.sqrt(self.phi2)
+
+    @property
+    def volatility(self) -> Floats:
+        return np.sqrt(self.sigma2)
 
     def conservative(self) -> Floats:
         """Rating minus two RD: the order of the ranking policy."""
@@ -43,20 +64,21 @@ class Glicko2State:
         """Plain values that JSON keeps exactly."""
         return {
             "models": list(self.models),
-            "rating": self.rating.tolist(),
-            "rd": self.rd.tolist(),
-            "volatility": self.volatility.tolist(),
+            "mu": self.mu.tolist(),
+            "phi2": self.phi2.tolist(),
+            "sigma2": self.sigma2.tolist(),
+            "start": self.start,
             "votes": self.votes,
             "kernel": self.kernel,
         }
 
     @classmethod
     def from_dict(cls, saved: dict[str, Any]) -> Glicko2State:
+        arrays = {name: np.array(saved[name], dtype=np.float64) for name in ("mu", "phi2", "sigma2")}
         return cls(
             models=tuple(saved["models"]),
-            rating=np.array(saved["rating"], dtype=np.float64),
-            rd=np.array(saved["rd"], dtype=np.float64),
-            volatility=np.array(saved["volatility"], dtype=np.float64),
+            **arrays,
+            start=float(saved["start"]),
             votes=int(saved["votes"]),
             kernel=saved["kernel"],
         )
@@ -95,12 +117,13 @@ class Glicko2:
         """Every model at the start, for a log of about this many ``votes``."""
         m = len(models)
         return Glicko2State(
-            tuple(models),
-            np.full(m, self.start),
-            np.full(m, self.initial_rd),
-            np.full(m, self.initial_volatility),
-            0,
-            chosen_kernel(self.kernel, votes),
+            models=tuple(models),
+            mu=np.zeros(m),
+            phi2=np.full(m, (self.initial_rd / _POINTS) ** 2),
+            sigma2=np.full(m, self.initial_volatility**2),
+            start=self.start,
+            votes=0,
+            kernel=chosen_kernel(self.kernel, votes),
         )
 
     def fold(self, state: Glicko2State, votes: Codes) -> Glicko2State:
@@ -109,12 +132,11 @@ class Glicko2:
             raise CannotRate(
                 f"this state was made by the {state.kernel} kernel and cannot go on with the {self.kernel} one"
             )
-        rating, rd, volatility = state.rating.copy(), state.rd.copy(), state.volatility.copy()
+        mu, phi2, sigma2 = state.mu.copy(), state.phi2.copy(), state.sigma2.copy()
         run = compiled(fold_votes) if state.kernel == "compiled" else fold_votes
-        a, b = votes.a.astype(np.int64), votes.b.astype(np.int64)
         score = self._scoring().of(votes)
-        run(a, b, score, rating, rd, volatility, self.tau, self.start, self.rd_floor)
-        return replace(state, rating=rating, rd=rd, volatility=volatility, votes=state.votes + len(votes))
+        run(votes.a, votes.b, score, mu, phi2, sigma2, self.tau, (self.rd_floor / _POINTS) ** 2)
+        return replace(state, mu=mu, phi2=phi2, sigma2=sigma2, votes=state.votes + len(votes))
 
     def __call__(self, table: Table) -> Ratings:
         state = self.initial(table.models, votes=table.n_battles)
@@ -153,20 +175,20 @@ def rate_period(
     ``opponents`` are (rating, RD, score). Returns rating, RD and volatility. Steps are those of
     Glickman (2013); step 5 is his Illinois iteration. `Glicko2` is the case of one game each.
     """
-    mu, phi = (rating - start) / POINTS, rd / POINTS
+    mu, phi = (rating - start) / _POINTS, rd / _POINTS
     precision = gain = 0.0
     for other, other_rd, score in opponents:
-        phi_j = other_rd / POINTS
+        phi_j = other_rd / _POINTS
         g = 1.0 / math.sqrt(1.0 + 3.0 * phi_j**2 / math.pi**2)
-        e = 1.0 / (1.0 + math.exp(-g * (mu - (other - start) / POINTS)))
+        e = 1.0 / (1.0 + math.exp(-g * (mu - (other - start) / _POINTS)))
         precision += g * g * e * (1.0 - e)
         gain += g * (score - e)
     if not opponents:
-        return rating, math.sqrt(phi**2 + volatility**2) * POINTS, volatility
+        return rating, math.sqrt(phi**2 + volatility**2) * _POINTS, volatility
     v = 1.0 / precision
     sigma = _volatility(v * gain, phi, v, volatility, tau)
     phi_new = 1.0 / math.sqrt(1.0 / (phi**2 + sigma**2) + 1.0 / v)
-    return (mu + phi_new**2 * gain) * POINTS + start, phi_new * POINTS, sigma
+    return (mu + phi_new**2 * gain) * _POINTS + start, phi_new * _POINTS, sigma
 
 
 def _volatility(delta: float, phi: float, v: float, sigma: float, tau: float) -> float:

@@ -78,6 +78,8 @@ def has_tie_parameter(pairs: Pairs, *, prior: bool) -> bool:
 
 def group_findings(models: tuple[str, ...], pairs: Pairs, group: Ints) -> list[Finding]:
     """Why some models cannot be compared, or have no rating."""
+    if not group.any():
+        return []
     return disconnected_finding(models, pairs, pairs.met) + _one_sided(models, pairs, group)
 
 

@@ -8,24 +8,43 @@ Bradley and Terry, Biometrika 39 (1952); Davidson, JASA 65 (1970), eq. 2.6.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
-from scipy.linalg import cho_factor, cho_solve
+from scipy.linalg.lapack import dpotrf, dpotri, dpotrs
 from scipy.special import expit
 
 from tiltyard.ratings.pairs import Pairs
 from tiltyard.ratings.sums import sum_by
 
-__all__ = ["Expected", "Fit", "centred", "expected", "fit"]
+__all__ = [
+    "LAST_STEP",
+    "Expected",
+    "Factor",
+    "Fit",
+    "centred",
+    "cholesky",
+    "climb",
+    "expected",
+    "fit",
+    "inverse_of",
+]
 
 Floats = npt.NDArray[np.float64]
 
-#: A Newton step below this (in logits: 2e-8 Elo) ends the iteration.
-_STEP = 1e-10
-_ITERATIONS = 60
-_HALVINGS = 40
+#: Newton squares its error: after a step this small (in logits) 1e-10 is left.
+LAST_STEP = 1e-5
+#: After a step this small the information hardly moves: it is kept, and steps cost less.
+_NEAR = 0.1
+_ITERATIONS = 100
+
+#: Gradient and, if asked for, information at a point.
+Derivatives = Callable[[Floats, bool], tuple[Floats, Floats | None]]
+#: A lower Cholesky factor of the information. LAPACK is called by name: in small fits the
+#: wrappers around it cost more than it does.
+Factor = Floats
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -66,6 +85,65 @@ def expected(d: Floats, log_tie: float | None) -> Expected:
     return Expected(s, variance, tie)
 
 
+def climb(
+    derivatives: Derivatives,
+    x: Floats,
+    *,
+    tolerance: float = LAST_STEP,
+    factored: Callable[[Floats], Factor] | None = None,
+) -> tuple[Floats, int, bool]:
+    """Newton's way to the top of a concave likelihood: where it is, steps taken, whether it settled.
+
+    The information is kept while steps shrink fast without a new one. A step is taken back by
+    halves when it went so far that the slope along it turned round.
+    """
+    factor: Factor | None = None
+    step, slope, last = np.zeros_like(x), 0.0, np.inf
+    for iteration in range(1, _ITERATIONS + 1):
+        fresh = factor is None
+        gradient, information = derivatives(x, fresh)
+        if float(gradient @ step) < -slope:
+            step, slope, factor = step / 2.0, slope / 2.0, None
+            x = x - step
+            continue
+        if factor is None:
+            assert information is not None
+            factor = (factored or _factored)(information)
+        step = dpotrs(factor, gradient, lower=1)[0]
+        x, slope = x + step, float(gradient @ step)
+        size = float(np.abs(step).max(initial=0.0))
+        # What is left: of a Newton step about its square, of a kept one the next in its series.
+        if (size * size if fresh else size * size / last) < tolerance**2:
+            return x, iteration, True
+        if size > _NEAR or (not fresh and size > 0.2 * last):
+            factor = None
+        last = size
+    return x, _ITERATIONS, False
+
+
+def cholesky(information: Floats) -> Factor | None:
+    """The lower factor of a positive definite matrix; ``None`` if it is not."""
+    factor, failed = dpotrf(information, lower=1, clean=0)
+    return None if failed else np.asarray(factor)
+
+
+def inverse_of(factor: Factor) -> Floats:
+    """The inverse of the matrix that was factored."""
+    lower, _ = dpotri(factor, lower=1)
+    lower = np.tril(lower)
+    return np.asarray(lower + np.tril(lower, -1).T)
+
+
+def _factored(information: Floats) -> Factor:
+    """With a little added to the diagonal, should rounding have made it indefinite."""
+    factor = cholesky(information)
+    nudge = 1e-12 * float(np.diag(information).max())
+    while factor is None:
+        nudge *= 10.0
+        factor = cholesky(information + nudge * np.eye(len(information)))
+    return factor
+
+
 def fit(
     pairs: Pairs,
     *,
@@ -76,74 +154,63 @@ def fit(
 ) -> Fit:
     """Maximum likelihood, or the posterior mode when each θ has a normal prior of that precision."""
     m = pairs.n_models
-    x = np.zeros(m + davidson)
-    if start is not None:
-        x[: len(start)] = start
-    value = _log_likelihood(x, pairs, davidson, prior_precision)
-    converged, iteration = False, 0
-    while not converged and iteration < _ITERATIONS:
-        iteration += 1
-        gradient, information = _derivatives(x, pairs, davidson, prior_precision)
-        step = cho_solve(
-            cho_factor(information, lower=True, check_finite=False), gradient, check_finite=False
-        )
-        x, value, size = _line_search(x, value, step, pairs, davidson, prior_precision)
-        converged = size < _STEP
-    theta = x[:m] - x[:m].mean()
+    at_hand = _guess(pairs) if start is None else start
+    likelihood = _Likelihood(pairs, davidson, prior_precision)
+    x, iterations, converged = climb(likelihood.derivatives, np.append(at_hand, np.zeros(int(davidson))))
     inverse = None
     if bread:
-        _, information = _derivatives(x, pairs, davidson, prior_precision)
-        inverse = centred(cho_solve(cho_factor(information, lower=True), np.eye(len(x))), m)
-    return Fit(theta, float(x[m]) if davidson else None, inverse, iteration, converged)
+        _, information = likelihood.derivatives(x, curved=True)
+        assert information is not None
+        inverse = centred(inverse_of(_factored(information)), m)
+    return Fit(x[:m] - x[:m].mean(), float(x[m]) if davidson else None, inverse, iterations, converged)
 
 
-def _line_search(
-    x: Floats, value: float, step: Floats, pairs: Pairs, davidson: bool, prior_precision: float
-) -> tuple[Floats, float, float]:
-    """The full step if it does not lose likelihood, else the first halving that does not."""
-    slack = 1e-12 * (1.0 + abs(value))
-    for _ in range(_HALVINGS):
-        candidate = x + step
-        reached = _log_likelihood(candidate, pairs, davidson, prior_precision)
-        if reached >= value - slack:
-            return candidate, reached, float(np.abs(step).max(initial=0.0))
-        step = step / 2.0
-    return x, value, 0.0
+def _guess(pairs: Pairs) -> Floats:
+    """Log-odds of each model's whole score: close where models met at random."""
+    m = pairs.n_models
+    lost = pairs.weight - pairs.score
+    won = sum_by(pairs.i, pairs.score, m) + sum_by(pairs.j, lost, m)
+    total = sum_by(pairs.i, pairs.weight, m) + sum_by(pairs.j, pairs.weight, m)
+    theta = np.log((won + 0.5) / (total - won + 0.5))
+    return np.asarray(theta - theta.mean())
 
 
-def _log_likelihood(x: Floats, pairs: Pairs, davidson: bool, prior_precision: float) -> float:
-    theta = x[: pairs.n_models]
-    d = theta[pairs.i] - theta[pairs.j]
-    prior = -0.5 * prior_precision * float(theta @ theta)
-    half = (pairs.score - pairs.weight / 2.0) @ d
-    if not davidson:
-        return float(half - pairs.weight @ np.logaddexp(d / 2.0, -d / 2.0) + prior)
-    log_total = np.logaddexp(np.logaddexp(d / 2.0, -d / 2.0), x[-1])
-    return float(half + pairs.tie.sum() * x[-1] - pairs.weight @ log_total + prior)
+@dataclass(frozen=True, slots=True, eq=False)
+class _Likelihood:
+    pairs: Pairs
+    davidson: bool
+    prior_precision: float
 
+    def derivatives(self, x: Floats, curved: bool) -> tuple[Floats, Floats | None]:
+        """Gradient, and information with the constant direction (which no battle informs) filled in."""
+        pairs, m, i, j = self.pairs, self.pairs.n_models, self.pairs.i, self.pairs.j
+        theta = x[:m]
+        e = expected(theta[i] - theta[j], float(x[m]) if self.davidson else None)
+        residual = pairs.score - pairs.weight * e.score
+        gradient = np.zeros(len(x))
+        gradient[:m] = sum_by(i, residual, m) - sum_by(j, residual, m) - self.prior_precision * theta
+        if e.tie is not None:
+            gradient[m] = pairs.tie.sum() - pairs.weight @ e.tie
+        return gradient, self._information(e, len(x)) if curved else None
 
-def _derivatives(x: Floats, pairs: Pairs, davidson: bool, prior_precision: float) -> tuple[Floats, Floats]:
-    """Gradient, and information with the constant direction (which no battle informs) filled in."""
-    m, i, j = pairs.n_models, pairs.i, pairs.j
-    theta = x[:m]
-    e = expected(theta[i] - theta[j], float(x[m]) if davidson else None)
-    residual = pairs.score - pairs.weight * e.score
-    gradient = np.zeros(len(x))
-    gradient[:m] = sum_by(i, residual, m) - sum_by(j, residual, m) - prior_precision * theta
-    information = np.zeros((len(x), len(x)))
-    w = pairs.weight * e.variance
-    information[i, j] = information[j, i] = -w
-    diagonal = np.arange(m)
-    degree = sum_by(i, w, m) + sum_by(j, w, m)
-    information[diagonal, diagonal] = degree + prior_precision
-    if not prior_precision:
-        information[:m, :m] += max(float(degree.mean()), 1e-300) / m
-    if e.tie is not None:
-        gradient[m] = pairs.tie.sum() - pairs.weight @ e.tie
-        information[m, m] = pairs.weight @ (e.tie * (1.0 - e.tie))
-        cross = pairs.weight * e.tie * (0.5 - e.score)
-        information[m, :m] = information[:m, m] = sum_by(i, cross, m) - sum_by(j, cross, m)
-    return gradient, information
+    def _information(self, e: Expected, size: int) -> Floats:
+        pairs, m, i, j = self.pairs, self.pairs.n_models, self.pairs.i, self.pairs.j
+        w = pairs.weight * e.variance
+        information = np.zeros((size, size))
+        information.ravel()[i * size + j] = -w
+        information += information.T
+        degree = sum_by(i, w, m) + sum_by(j, w, m)
+        if self.prior_precision:
+            degree += self.prior_precision
+        else:
+            information[:m, :m] += max(float(degree.mean()), 1e-300) / m
+        diagonal = np.arange(m)
+        information[diagonal, diagonal] += degree
+        if e.tie is not None:
+            information[m, m] = pairs.weight @ (e.tie * (1.0 - e.tie))
+            cross = pairs.weight * e.tie * (0.5 - e.score)
+            information[m, :m] = information[:m, m] = sum_by(i, cross, m) - sum_by(j, cross, m)
+        return information
 
 
 def centred(bread: Floats, m: int) -> Floats:

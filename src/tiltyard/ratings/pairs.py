@@ -18,6 +18,9 @@ __all__ = ["Pairs", "Record", "pairs_of", "record_of", "tied"]
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
 
+#: Up to this many models sums by pair are laid out whole, beyond it they are sorted.
+_DENSE_MODELS = 2048
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Pairs:
@@ -49,30 +52,56 @@ class Pairs:
         """The group of each model: those that battles connect; ``strong``: by points both ways."""
         took = self.score > 0
         gave = self.score < self.weight
+        if self._all_met_one(took, gave):
+            return np.zeros(self.n_models, dtype=np.int64)
         rows = np.concatenate([self.i[took], self.j[gave]])
         cols = np.concatenate([self.j[took], self.i[gave]])
         graph = coo_array((np.ones(len(rows)), (rows, cols)), shape=(self.n_models,) * 2)
         _, group = connected_components(graph, connection="strong" if strong else "weak")
         return np.asarray(group, dtype=np.int64)
 
+    def _all_met_one(self, took: npt.NDArray[np.bool_], gave: npt.NDArray[np.bool_]) -> bool:
+        """Whether some model took points off every other and gave points to it: then all are one group."""
+        both = took & gave
+        rivals = np.bincount(self.i[both], minlength=self.n_models) + np.bincount(
+            self.j[both], minlength=self.n_models
+        )
+        return bool(rivals.max(initial=-1) == self.n_models - 1)
+
 
 def pairs_of(counts: Counts, n_models: int, scoring: Scoring) -> Pairs:
     """Counts under a scoring. Battles of a model with itself, of no weight or of a kind left out do not enter."""
     y = scoring.by_kind()[counts.kind]
-    moments = counts.moments()
-    keep = ~np.isnan(y) & (counts.a != counts.b) & (moments[:, 0] > 0.0)
-    a, b, y, moments = counts.a[keep], counts.b[keep], y[keep], moments[keep]
-    weight = moments[:, 0]
+    weight = counts.n.astype(np.float64) if counts.sums is None else counts.sums[:, 0]
+    unused = np.isnan(y) | (counts.a == counts.b)
+    weight, y = np.where(unused, 0.0, weight), np.where(unused, 0.0, y)
     score = weight * y
-    if scoring.soft:
-        score = np.where(counts.soft[keep], moments[:, 2], score)
-    swap = a > b
-    score = np.where(swap, weight - score, score)
-    keys = np.where(swap, b * n_models + a, a * n_models + b)
-    unique, place = np.unique(keys, return_inverse=True)
-    i, j = np.divmod(unique, max(n_models, 1))
-    sums = (sum_by(place, column, len(unique)) for column in (weight, score, weight * tied(y)))
-    return Pairs(n_models, i, j, *sums)
+    if scoring.soft and counts.sums is not None:
+        score = np.where(counts.soft & ~unused, counts.sums[:, 2], score)
+    columns = (weight, score, weight * tied(y))
+    fold = _folded if n_models <= _DENSE_MODELS else _sorted
+    return fold(counts.a, counts.b, columns, n_models)
+
+
+def _folded(a: Ints, b: Ints, columns: tuple[Floats, Floats, Floats], m: int) -> Pairs:
+    """Sums by pair, laid out whole: the part below the diagonal is folded onto that above it."""
+    weight, score, tie = (sum_by(a * m + b, column, m * m).reshape(m, m) for column in columns)
+    score = score + (weight - score).T
+    weight, tie = weight + weight.T, tie + tie.T
+    met = np.flatnonzero(np.triu(weight, 1))
+    i, j = np.divmod(met, max(m, 1))
+    return Pairs(m, i, j, weight.ravel()[met], score.ravel()[met], tie.ravel()[met])
+
+
+def _sorted(a: Ints, b: Ints, columns: tuple[Floats, Floats, Floats], m: int) -> Pairs:
+    """The same for more models than pairs could be laid out for."""
+    used = columns[0] > 0.0
+    a, b = a[used], b[used]
+    weight, score, tie = (column[used] for column in columns)
+    score = np.where(a > b, weight - score, score)
+    met, place = np.unique(np.minimum(a, b) * m + np.maximum(a, b), return_inverse=True)
+    i, j = np.divmod(met, m)
+    return Pairs(m, i, j, *(sum_by(place, column, len(met)) for column in (weight, score, tie)))
 
 
 def tied(score: Floats) -> Floats:
@@ -94,21 +123,23 @@ class Record:
         return self.wins + self.losses + self.ties
 
 
-_WON = (Kind.WIN_A, Kind.LEAN_A)
-_LOST = (Kind.WIN_B, Kind.LEAN_B)
-_TIED = (Kind.TIE, Kind.INCONSISTENT)
+#: How each kind ended for A: won, lost, tied, both bad.
+_FOR_A = {
+    Kind.WIN_A: 0,
+    Kind.LEAN_A: 0,
+    Kind.WIN_B: 1,
+    Kind.LEAN_B: 1,
+    Kind.TIE: 2,
+    Kind.INCONSISTENT: 2,
+    Kind.BOTH_BAD: 3,
+}
 
 
 def record_of(counts: Counts, n_models: int) -> Record:
     """Wins, losses, ties and both_bad of every model; a battle with itself counts for nothing."""
-
-    def tally(for_a: tuple[Kind, ...], for_b: tuple[Kind, ...]) -> Ints:
-        total = np.zeros(n_models, dtype=np.int64)
-        for side, kinds in ((counts.a, for_a), (counts.b, for_b)):
-            keep = np.isin(counts.kind, kinds) & (counts.a != counts.b)
-            np.add.at(total, side[keep], counts.n[keep])
-        return total
-
-    return Record(
-        tally(_WON, _LOST), tally(_LOST, _WON), tally(_TIED, _TIED), tally((Kind.BOTH_BAD,), (Kind.BOTH_BAD,))
-    )
+    for_a = np.array([_FOR_A[kind] for kind in Kind])
+    for_b = np.array([1, 0, 2, 3])[for_a]
+    n = np.where(counts.a == counts.b, 0, counts.n).astype(np.float64)  # exact below 2^53 battles
+    total = sum_by(counts.a * 4 + for_a[counts.kind], n, n_models * 4)
+    total += sum_by(counts.b * 4 + for_b[counts.kind], n, n_models * 4)
+    return Record(*total.reshape(n_models, 4).astype(np.int64).T)

@@ -11,21 +11,24 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
-from scipy.linalg import cho_factor, cho_solve
 
 from tiltyard.battles import Codes
 from tiltyard.compiling import Kernel, compiled
 from tiltyard.errors import CannotRate
 from tiltyard.ratings.kernels.style import pass_loop, pass_vectors
-from tiltyard.ratings.newton import centred
+from tiltyard.ratings.newton import Factor, centred, cholesky, climb, inverse_of
 
 __all__ = ["StyleFit", "fit_style"]
 
 Floats = npt.NDArray[np.float64]
 
-#: Newton squares its error: after a step this small (in logits) 1e-10 is left, and a pass is saved.
-_LAST_STEP = 1e-5
-_ITERATIONS = 60
+#: Of an information scaled to ones on its diagonal: an eigenvalue this small is none.
+_SINGULAR = 1e-12
+#: A first part of the log, this fraction of it, gives the place to start from.
+_FIRST_PART = 16
+_FIRST_ROWS = 1 << 16
+#: How near to that place is near enough, in logits.
+_NEAR = 0.05
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -35,46 +38,71 @@ class StyleFit:
     theta: Floats
     beta: Floats
     scale: Floats
-    bread: Floats
+    #: ``None`` unless it was asked for.
+    bread: Floats | None
     iterations: int
     converged: bool
 
 
-def fit_style(log: Codes, score: Floats, m: int, prior_precision: float, kernel: Kernel) -> StyleFit:
-    """Newton on the whole log. ``score`` is A's in each battle, NaN where it does not count."""
+def fit_style(
+    log: Codes, score: Floats, m: int, prior_precision: float, kernel: Kernel, *, bread: bool = True
+) -> StyleFit:
+    """Newton on the whole log. ``score`` is A's in each battle, NaN where it does not count.
+
+    Covariates are taken as they are; coefficients and bread are given per unit of their root
+    mean square, without centring: A and B are alike.
+    """
+    scale = _scale(log, score)
+    x = np.zeros(m + len(scale))
+    if len(log) >= _FIRST_PART * _FIRST_ROWS:
+        part = _Problem(log, score, m, max(prior_precision, 1.0), kernel, len(log) // _FIRST_PART)
+        x = climb(part.derivatives, x, tolerance=_NEAR, factored=_factored)[0]
+    problem = _Problem(log, score, m, prior_precision, kernel, len(log))
+    x, iterations, converged = climb(problem.derivatives, x, factored=_factored)
+    inverse = None
+    if bread:
+        units = np.append(np.ones(m), scale)
+        _, information = problem.derivatives(x, curved=True)
+        assert information is not None
+        inverse = centred(inverse_of(_factored(information)) * np.outer(units, units), m)
+    return StyleFit(x[:m] - x[:m].mean(), x[m:] * scale, scale, inverse, iterations, converged)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Problem:
+    """The likelihood of the first ``rows`` battles of a log."""
+
+    log: Codes
+    score: Floats
+    m: int
+    prior_precision: float
+    kernel: Kernel
+    rows: int
+
+    def derivatives(self, x: Floats, curved: bool) -> tuple[Floats, Floats | None]:
+        """Gradient and, if ``curved``, information, both with the prior."""
+        log, n, m = self.log, self.rows, self.m
+        assert log.covariates is not None
+        one_pass = compiled(pass_loop) if self.kernel == "compiled" else pass_vectors
+        w = np.ones(1) if log.weight is None else log.weight[:n]
+        gradient, information = one_pass(
+            log.a[:n], log.b[:n], self.score[:n], w, log.covariates[:n], x[:m], x[m:], curved
+        )
+        gradient[:m] -= self.prior_precision * x[:m]
+        return gradient, _pinned(information, m, self.prior_precision) if curved else None
+
+
+def _scale(log: Codes, score: Floats) -> Floats:
+    """Root mean square of each covariate over the battles that count."""
     assert log.covariates is not None
-    z, scale = _scaled(log.covariates, score)
-    w = np.ones(1) if log.weight is None else log.weight
-    one_pass = compiled(pass_loop) if kernel == "compiled" else pass_vectors
-    x = np.zeros(m + z.shape[1])
-    penalty = np.append(np.full(m, prior_precision), np.zeros(z.shape[1]))
-    value, converged, iteration = -np.inf, False, 0
-    step = np.zeros_like(x)
-    while not converged and iteration < _ITERATIONS:
-        iteration += 1
-        gradient, information, reached = one_pass(log.a, log.b, score, w, z, x[:m], x[m:])
-        reached -= 0.5 * float(penalty @ (x * x))
-        if reached < value - 1e-9 * (1.0 + abs(value)):
-            step = step / 2.0
-            x = x - step
-            continue
-        value = reached
-        information = _pinned(information, m, prior_precision)
-        step = _solved(information, gradient - penalty * x)
-        x = x + step
-        converged = bool(np.abs(step).max() < _LAST_STEP)
-    bread = centred(np.linalg.inv(information), m)
-    return StyleFit(x[:m] - x[:m].mean(), x[m:], scale, bread, iteration, converged)
-
-
-def _scaled(covariates: Floats, score: Floats) -> tuple[Floats, Floats]:
-    """Covariates at root mean square one over the battles that count; no centring: A and B are alike."""
-    used = covariates[~np.isnan(score)]
-    if not np.isfinite(used).all():
+    unused = np.isnan(score)
+    covariates = log.covariates[~unused] if unused.any() else log.covariates
+    squares = np.einsum("ij,ij->j", covariates, covariates)
+    if not np.isfinite(squares).all():
         raise CannotRate("a style column has missing values; style control needs it in every battle")
-    scale = np.sqrt(np.mean(used**2, axis=0)) if len(used) else np.ones(covariates.shape[1])
+    scale = np.sqrt(squares / max(len(covariates), 1))
     scale[scale == 0.0] = 1.0
-    return np.nan_to_num(covariates / scale), scale
+    return np.asarray(scale)
 
 
 def _pinned(information: Floats, m: int, prior_precision: float) -> Floats:
@@ -87,10 +115,13 @@ def _pinned(information: Floats, m: int, prior_precision: float) -> Floats:
     return information
 
 
-def _solved(information: Floats, gradient: Floats) -> Floats:
-    try:
-        return np.asarray(cho_solve(cho_factor(information), gradient))
-    except np.linalg.LinAlgError:
+def _factored(information: Floats) -> Factor:
+    """The Cholesky factor, refused where it would rest on rounding alone."""
+    units = np.sqrt(np.clip(np.diag(information), 1e-300, None))
+    scaled = information / np.outer(units, units) - _SINGULAR * np.eye(len(units))
+    factor = cholesky(information)
+    if factor is None or cholesky(scaled) is None:
         raise CannotRate(
             "the style columns explain each other or the models completely; leave one of them out"
-        ) from None
+        )
+    return factor

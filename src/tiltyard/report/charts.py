@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from importlib.util import find_spec
 from typing import Any
 
@@ -22,6 +23,7 @@ def charts_available() -> bool:
     return find_spec("altair") is not None and find_spec("vl_convert") is not None
 
 
+@cache
 def javascript() -> str:
     """Vega, Vega-Lite and Vega-Embed in one script, for a page that works offline."""
     import vl_convert
@@ -52,7 +54,11 @@ def _ratings(rows: list[Row]) -> dict[str, Any]:
     import altair as alt
 
     values = [
-        {"model": row.model, "rating": row.rating, "low": row.low, "high": row.high, "battles": row.battles}
+        {
+            "model": row.model,
+            **{name: _rounded(getattr(row, name)) for name in ("rating", "low", "high")},
+            "battles": row.battles,
+        }
         for row in rows
     ]
     base = alt.Chart(alt.Data(values=values)).encode(
@@ -74,6 +80,11 @@ def _ratings(rows: list[Row]) -> dict[str, Any]:
         )
         chart = bars + dots
     return _spec(chart.properties(width=_WIDTH, height=alt.Step(22)))
+
+
+def _rounded(value: float | None) -> float | None:
+    """As much as a chart can show: the last bits differ between machines, the page need not."""
+    return None if value is None else round(value, 2)
 
 
 def _cells(rated: Rated, shown: list[str]) -> list[dict[str, Any]]:

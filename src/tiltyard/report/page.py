@@ -11,7 +11,8 @@ from typing import Any
 from tiltyard._version import __version__
 from tiltyard.board import Board, Rated, Row, pair_rows
 from tiltyard.report.charts import HEATMAP_MODELS, chart_specs, charts_available, javascript
-from tiltyard.report.terminal import flip_sentence, method_title, printable
+from tiltyard.report.printable import printable
+from tiltyard.report.terminal import flip_sentence, method_title
 
 __all__ = ["render_page"]
 
@@ -23,12 +24,13 @@ def render_page(title: str, groups: Sequence[Rated]) -> str:
     """The whole page. It depends on what is passed in and on the versions installed, nothing else."""
     charts = charts_available()
     sections = "".join(_section(rated, index, charts=charts) for index, rated in enumerate(groups))
+    note = "" if charts else f"<p>{_NO_CHARTS}</p>\n"
     scripts = f"<script>{javascript()}</script>\n<script>{_asset('page.js')}</script>" if charts else ""
     return (
         '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
         f"<title>{_text(title)}</title>\n<style>\n{_asset('page.css')}</style>\n</head>\n<body>\n<main>\n"
-        f"<h1>{_text(title)}</h1>\n{sections}"
+        f"<h1>{_text(title)}</h1>\n{sections}{note}"
         f"<footer>Made by Tiltyard {_text(__version__)}. Every number follows from <code>battles.parquet</code> "
         "beside this file: <code>tiltyard verify</code> recomputes them.</footer>\n"
         f"</main>\n{scripts}\n</body>\n</html>\n"
@@ -48,7 +50,7 @@ def _section(rated: Rated, index: int, *, charts: bool) -> str:
     parts = [heading, _lede(rated.board), _findings(rated.board), _table(rated.board)]
     if rated.flip is not None:
         parts.append(f"<p>{_text(flip_sentence(rated.flip))}</p>\n")
-    parts.append(_charts(rated, index) if charts else f"<p>{_NO_CHARTS}</p>\n")
+    parts.append(_charts(rated, index) if charts else "")
     parts += [_pairs(rated), _sweep(rated), _prediction(rated), _method(rated)]
     return "".join(parts)
 
@@ -66,8 +68,7 @@ def _findings(board: Board) -> str:
     if not board.findings:
         return ""
     items = "".join(
-        f"<li><b>{_text(f.name)}</b> {_text(f.text)} <i>{_text(f.advice)}</i></li>\n"
-        for f in board.findings
+        f"<li><b>{_text(f.name)}</b> {_text(f.text)} <i>{_text(f.advice)}</i></li>\n" for f in board.findings
     )
     return f'<ul class="findings">\n{items}</ul>\n'
 

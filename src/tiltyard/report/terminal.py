@@ -2,54 +2,84 @@
 
 from __future__ import annotations
 
+from itertools import groupby
+
 from rich.cells import cell_len
-from rich.console import Group, RenderableType
-from rich.padding import Padding
+from rich.console import Console, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
 from tiltyard.board import Board, Row
 from tiltyard.ratings import Finding
 from tiltyard.ratings.flips import Flip
+from tiltyard.report.printable import printable
 
-__all__ = ["board_table", "findings_list", "flip_sentence", "interval_bar", "method_title", "printable"]
+__all__ = [
+    "Terminal",
+    "board_table",
+    "findings_list",
+    "flip_sentence",
+    "interval_bar",
+    "method_title",
+]
 
 #: The bar takes what the other columns leave of the line, within these limits.
 _BAR, _LEAST_BAR = 32, 8
+#: What is too long for the line is folded, but never narrower than this.
+_LEAST_NAME = 8
 _GAP = 2
 _TITLES = {"bradley-terry": "Bradley–Terry", "elo": "Elo", "glicko-2": "Glicko-2"}
+
+
+class Terminal(Console):
+    """Standard output. Text is shown as it stands: a model's name is no markup."""
+
+    def __init__(self) -> None:
+        super().__init__(highlight=False, markup=False, emoji=False)
+
+    def on_broken_pipe(self) -> None:
+        """Leave the exit code to the command line."""
+        raise BrokenPipeError
 
 
 def method_title(name: str) -> str:
     return _TITLES.get(name, name)
 
 
-def printable(text: str) -> str:
-    """Text that cannot steer a terminal or turn a line around: such characters are spelled out."""
-    if text.isprintable():
-        return text
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
-
-
 def board_table(board: Board, name: str | None = None, *, width: int = 100) -> RenderableType:
     """Rating, interval as a bar, rank range, record, both-bad rate: one row per model."""
     columns = _columns(board)
-    taken = sum(max(_width(cells), len(head)) + _GAP for head, cells in columns.items())
-    bar = min(width - taken - _GAP, _BAR)
-    if "interval" in columns and bar >= _LEAST_BAR:
-        columns = _with_bar(columns, board, bar)
-    table = Table(box=None, pad_edge=False, padding=(0, _GAP, 0, 0), header_style="bold")
-    for head in columns:
+    left = width - sum(_widths(columns).values()) - _GAP * len(columns)
+    if "interval" in columns and left - _GAP >= _LEAST_BAR:
+        columns = _with_bar(columns, board, min(left - _GAP, _BAR))
+    widths = _widths(columns)
+    if left < 0:
+        widths["model"] = max(widths["model"] + left, min(widths["model"], _LEAST_NAME))
+    parts: list[RenderableType] = [Text(_title(board, name), style="bold"), "", _rows({}, widths)]
+    for group, rows in groupby(range(len(board.rows)), key=lambda k: board.rows[k].group):
+        if group != 0:
+            indent = " " * (widths["#"] + _GAP)
+            parts.append(Text(f"{indent}{_group_heading(group)}", style="dim italic"))
+        chosen = list(rows)
+        parts.append(_rows({head: [cells[k] for k in chosen] for head, cells in columns.items()}, widths))
+    return Group(*parts)
+
+
+def _rows(columns: dict[str, list[str]], widths: dict[str, int]) -> Table:
+    """Some rows in columns of fixed width; without any, their heads."""
+    table = Table(
+        box=None,
+        pad_edge=False,
+        padding=(0, _GAP, 0, 0),
+        header_style="bold",
+        show_header=not columns,
+    )
+    for head, width in widths.items():
         plain = head in ("model", "interval", "")
-        shrinks = head == "model"
-        table.add_column(head, justify="left" if plain else "right", no_wrap=not shrinks, overflow="fold")
-    group: int | None = 0
-    for k, row in enumerate(board.rows):
-        if row.group != group:
-            group = row.group
-            table.add_row("", Text(_group_heading(group), style="dim italic"))
-        table.add_row(*(Text(cells[k]) for cells in columns.values()))
-    return Group(Text(_title(board, name), style="bold"), Padding(table, (1, 0, 0, 0)))
+        table.add_column(head, justify="left" if plain else "right", width=width, overflow="fold")
+    for cells in zip(*columns.values(), strict=True):
+        table.add_row(*map(Text, cells))
+    return table
 
 
 def _columns(board: Board) -> dict[str, list[str]]:
@@ -82,8 +112,8 @@ def _with_bar(columns: dict[str, list[str]], board: Board, width: int) -> dict[s
     return out
 
 
-def _width(cells: list[str]) -> int:
-    return max((cell_len(cell) for cell in cells), default=0)
+def _widths(columns: dict[str, list[str]]) -> dict[str, int]:
+    return {head: max(cell_len(text) for text in (head, *cells)) for head, cells in columns.items()}
 
 
 def _title(board: Board, name: str | None) -> str:

@@ -21,15 +21,13 @@ _ROWS = 1 << 15
 
 
 def pass_loop(
-    a: Ints, b: Ints, y: Floats, w: Floats, z: Floats, theta: Floats, beta: Floats
-) -> tuple[Floats, Floats, float]:
-    """Gradient, information (models, then covariates) and log-likelihood; meant to be compiled."""
+    a: Ints, b: Ints, y: Floats, w: Floats, z: Floats, theta: Floats, beta: Floats, curved: bool
+) -> tuple[Floats, Floats]:
+    """Gradient and, if ``curved``, information (models, then covariates); meant to be compiled."""
     m, k, n = len(theta), len(beta), len(y)
     gradient = np.zeros(m + k)
     pair = np.zeros((m, m))
-    cross = np.zeros((m, k))
-    square = np.zeros((k, k))
-    likelihood = 0.0
+    information = np.zeros((m + k, m + k))
     stride = 1 if len(w) == n else 0
     for row in range(n):
         if y[row] != y[row]:
@@ -38,63 +36,57 @@ def pass_loop(
         eta = theta[i] - theta[j]
         for c in range(k):
             eta += z[row, c] * beta[c]
-        e = math.exp(-abs(eta))
-        p = 1.0 / (1.0 + e) if eta >= 0 else e / (1.0 + e)
-        likelihood += weight * (y[row] * eta - max(eta, 0.0) - math.log1p(e))
+        p = 1.0 / (1.0 + math.exp(min(-eta, 700.0)))
         r = weight * (y[row] - p)
-        h = weight * p * (1.0 - p)
         gradient[i] += r
         gradient[j] -= r
-        pair[i, j] += h
         for c in range(k):
             gradient[m + c] += r * z[row, c]
-            hz = h * z[row, c]
-            cross[i, c] += hz
-            cross[j, c] -= hz
-            for c2 in range(c + 1):
-                square[c, c2] += hz * z[row, c2]
-    information = np.zeros((m + k, m + k))
+        if curved:
+            h = weight * p * (1.0 - p)
+            pair[i, j] += h
+            for c in range(k):
+                hz = h * z[row, c]
+                information[m + c, i] += hz
+                information[m + c, j] -= hz
+                for c2 in range(c + 1):
+                    information[m + c, m + c2] += hz * z[row, c2]
     for i in range(m):
         for j in range(m):
-            h = pair[i, j]
-            information[i, j] -= h
-            information[j, i] -= h
-            information[i, i] += h
-            information[j, j] += h
-        for c in range(k):
-            information[i, m + c] = information[m + c, i] = cross[i, c]
-    for c in range(k):
-        for c2 in range(c + 1):
-            information[m + c, m + c2] = information[m + c2, m + c] = square[c, c2]
-    return gradient, information, likelihood
+            information[i, j] -= pair[i, j] + pair[j, i]
+            information[i, i] += pair[i, j] + pair[j, i]
+    for c in range(m, m + k):
+        for c2 in range(c):
+            information[c2, c] = information[c, c2]
+    return gradient, information
 
 
 def pass_vectors(
-    a: Ints, b: Ints, y: Floats, w: Floats, z: Floats, theta: Floats, beta: Floats
-) -> tuple[Floats, Floats, float]:
+    a: Ints, b: Ints, y: Floats, w: Floats, z: Floats, theta: Floats, beta: Floats, curved: bool
+) -> tuple[Floats, Floats]:
     """The same as `pass_loop` in NumPy, a block of rows at a time."""
     m, k = len(theta), len(beta)
     gradient = np.zeros(m + k)
     pair = np.zeros(m * m)
     information = np.zeros((m + k, m + k))
-    likelihood = 0.0
     for first in range(0, len(y), _ROWS):
         rows = slice(first, first + _ROWS)
-        ai, bi, zi = a[rows].astype(np.int64), b[rows].astype(np.int64), z[rows]
-        wi = np.where(np.isnan(y[rows]), 0.0, w[rows] if len(w) == len(y) else w)
-        yi = np.nan_to_num(y[rows], nan=0.5)
-        eta = theta[ai] - theta[bi] + zi @ beta
-        p = expit(eta)
-        r, h = wi * (yi - p), wi * p * (1.0 - p)
-        likelihood += float(wi @ (yi * eta - np.logaddexp(0.0, eta)))
+        used = ~np.isnan(y[rows])
+        ai, bi, yi = a[rows][used].astype(np.int64), b[rows][used].astype(np.int64), y[rows][used]
+        zi = z[rows][used]
+        wi = w[rows][used] if len(w) == len(y) else w
+        p = expit(theta[ai] - theta[bi] + zi @ beta)
+        r = wi * (yi - p)
         gradient[:m] += sum_by(ai, r, m) - sum_by(bi, r, m)
         gradient[m:] += zi.T @ r
-        pair += sum_by(ai * m + bi, h, m * m)
-        hz = zi * h[:, None]
-        for c in range(k):
-            information[:m, m + c] += sum_by(ai, hz[:, c], m) - sum_by(bi, hz[:, c], m)
-        information[m:, m:] += hz.T @ zi
+        if curved:
+            h = wi * p * (1.0 - p)
+            pair += sum_by(ai * m + bi, h, m * m)
+            hz = zi * h[:, None]
+            for c in range(k):
+                information[:m, m + c] += sum_by(ai, hz[:, c], m) - sum_by(bi, hz[:, c], m)
+            information[m:, m:] += hz.T @ zi
     information[m:, :m] = information[:m, m:].T
     both = pair.reshape(m, m) + pair.reshape(m, m).T
     information[:m, :m] = np.diag(both.sum(axis=1)) - both
-    return gradient, information, likelihood
+    return gradient, information

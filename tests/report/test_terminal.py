@@ -1,0 +1,163 @@
+"""The board in a terminal."""
+
+import re
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from rated_boards import HOSTILE, hostile, shown, small
+
+from tiltyard.battles import Table
+from tiltyard.board import make_board
+from tiltyard.ratings import BradleyTerry, Elo, Glicko2
+from tiltyard.ratings.flips import Flip
+from tiltyard.report.printable import printable
+from tiltyard.report.terminal import Terminal, flip_sentence, interval_bar, method_title
+from worlds import told
+
+GOLDEN = """\
+Bradley–Terry · 25 battles · 5 models · intervals for these prompts only
+
+#  model  rating  interval                          ranks  won/lost/tied   bad
+1  oak      1592  1467 – 1718          ────●────      1–3         11/5/0    6%
+2  elm      1466  1336 – 1596      ────●────          1–3          3/6/2   21%
+3  ash      1442  1302 – 1581     ────●─────          1–3          2/5/2   25%
+   not comparable with those above:
+1  yew      1560  1347 – 1774      ───────●───────    1–2          2/1/0    0%
+2  fir      1440  1226 – 1653  ───────●───────        1–2          1/2/0    0%
+   no rating
+   sloe        –                                                   0/0/0  100%
+unrated: sloe took part in no battle that rates skill. Collect some.
+few-battles: Fewer than 30 battles each: ash (9), elm (11), fir (3), oak (16),
+yew (3). Read their ratings as a first impression.
+disconnected: The battles fall into 2 sets of models that never met each other;
+ratings are comparable only within a set. Apart from the largest: fir, yew. Add
+battles between the sets before comparing across them.
+no-prompts: The battles do not say which prompt they were on, so intervals speak
+of these prompts only. Add question_id to learn how far the ranking holds for
+prompts like these.
+"""
+
+METHODS = {
+    "bradley-terry": BradleyTerry(),
+    "no interval": BradleyTerry(interval="none"),
+    "elo": Elo(n_permutations=4, n_bootstraps=4),
+    "glicko-2": Glicko2(kernel="plain"),
+}
+
+
+def test_a_small_board_in_eighty_columns():
+    assert [line.rstrip() for line in shown(small(), 80).splitlines()] == GOLDEN.splitlines()
+
+
+@pytest.mark.parametrize("method", METHODS.values(), ids=METHODS)
+@pytest.mark.parametrize("width", [60, 80, 120])
+def test_every_model_and_rating_is_there_at_any_width(method, width):
+    one = small(method)
+    lines = shown(one, width).splitlines()
+    assert max(map(len, lines)) <= width
+    for row in one.board.rows:
+        rating = "–" if row.rating is None else f"{row.rating:.0f}"
+        record = f"{row.wins}/{row.losses}/{row.ties}"
+        assert any({row.model, rating, record} <= set(line.split()) for line in lines)
+
+
+def test_the_name_of_a_group_comes_first():
+    assert shown(small(name="maths"), 80).startswith("maths: Bradley–Terry · ")
+
+
+def test_prompts_are_counted_in_the_title():
+    columns = {"question_id": ["p", "q"] * 3}
+    ratings = BradleyTerry()(told("a>b*3 b>a*3", **columns))
+    board = make_board(ratings, None)
+    assert "2 prompts · intervals for prompts like these" in shown(replace(small(), board=board), 100)
+
+
+def test_a_board_of_nobody():
+    one = small()
+    empty = make_board(BradleyTerry()(Table.from_battles([])), None)
+    assert "0 battles · 0 models" in shown(replace(one, board=empty), 80)
+
+
+def test_a_bar_needs_room():
+    assert "●" not in shown(small(), 60)
+    assert "●" in shown(small(), 80)
+
+
+@pytest.mark.parametrize("width", [60, 80, 120])
+def test_hostile_names_are_shown_and_do_nothing(width):
+    one = hostile(name="\x1b[2J[bold]")
+    text = shown(one, width)
+    assert all(character.isprintable() or character == "\n" for character in text)
+    assert max(map(len, text.splitlines())) <= width
+    joined = re.sub(r"\s", "", text)
+    for part in (r"[red]lou", r"\x1b[31m", r"\u202ee", "</script", ":fire:", "&amp;", r"\x1b[2J[bold]"):
+        assert part in joined
+
+
+@given(st.text())
+def test_only_what_cannot_be_shown_is_spelled_out(text):
+    assert printable(text).isprintable()
+    assert (printable(text) == text) == text.isprintable()
+
+
+def test_text_of_any_language_stays_as_it_is():
+    assert printable("日本語 – Zürich ✓ 🙂") == "日本語 – Zürich ✓ 🙂"
+
+
+@pytest.mark.parametrize("name", [name for name in HOSTILE if not name.isprintable()])
+def test_the_flip_sentence_is_printable(name):
+    sentence = flip_sentence(Flip(first=name, rival="b", votes=3, of=1200))
+    assert sentence.isprintable()
+    assert sentence.startswith("First place: leaving out 3 of 1,200 battles (0.25%) would put b above ")
+
+
+def test_a_method_of_another_name_is_its_own_title():
+    assert (method_title("elo"), method_title("trueskill")) == ("Elo", "trueskill")
+
+
+ROW = small().board.rows[0]
+ends = st.floats(-1e4, 1e4)
+
+
+@given(st.lists(ends, min_size=3, max_size=3), st.lists(ends, min_size=2, max_size=2), st.integers(1, 60))
+def test_a_bar_is_one_dot_on_one_line(three, span, width):
+    low, rating, high = sorted(three)
+    lowest, highest = min(span + three), max(span + three)
+    bar = interval_bar(replace(ROW, low=low, rating=rating, high=high), lowest, highest, width)
+    assert len(bar) == width
+    assert re.fullmatch(" *─*●─* *", bar)
+    if low == lowest:
+        assert bar[0] in "─●"
+    if high == highest > lowest:
+        assert bar[-1] in "─●"
+
+
+@given(st.lists(ends, min_size=3, max_size=3))
+def test_a_higher_rating_is_never_drawn_further_left(three):
+    low, rating, high = sorted(three)
+    dots = [
+        interval_bar(replace(ROW, low=low, rating=value, high=high), low, high, 20).index("●")
+        for value in (low, rating, high)
+    ]
+    assert dots == sorted(dots)
+
+
+def test_a_rating_outside_its_interval_is_still_drawn():
+    assert interval_bar(replace(ROW, low=0.0, rating=9.0, high=4.0), 0.0, 9.0, 10) == "─────    ●"
+
+
+@pytest.mark.parametrize("absent", ["low", "high", "rating"])
+def test_no_interval_no_bar(absent):
+    assert interval_bar(replace(ROW, **{absent: None}), 0.0, 1.0, 10) == ""
+
+
+def test_a_reader_who_has_gone_is_an_error():
+    with pytest.raises(BrokenPipeError):
+        Terminal().on_broken_pipe()
+
+
+def test_names_are_no_markup(capsys):
+    Terminal().print("[bold]x[/red] :fire: 3.5")
+    assert capsys.readouterr().out == "[bold]x[/red] :fire: 3.5\n"

@@ -1,4 +1,5 @@
 import json
+import pickle
 from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
@@ -50,7 +51,7 @@ def any_battle(draw):
         pref=pref,
         time=draw(st.none() | st.datetimes(datetime(1970, 1, 2), timezones=st.just(UTC))),
         position=draw(st.none() | st.integers(0)),
-        weight=draw(st.none() | st.floats(0.0, allow_infinity=False)),
+        weight=draw(st.none() | st.floats(0.0, 1e12)),
         extra=draw(
             st.dictionaries(st.text().filter(lambda key: key not in known), st.integers() | st.text())
         ),
@@ -193,3 +194,8 @@ def test_a_bad_battle_says_where_once_that_is_known():
     assert BadBattle("no name").where is None
     assert issubclass(BadBattle, InputError)
     assert issubclass(InputError, TiltyardError)
+
+
+def test_a_battle_can_be_sent_to_another_process():
+    battle = Battle.from_dict({"model_a": "a", "model_b": "b", "winner": "tie", "weather": "fair"})
+    assert pickle.loads(pickle.dumps(battle)) == battle

@@ -57,7 +57,7 @@ def battles(draw: st.DrawFn) -> Battle:
         pref=pref,
         time=draw(st.none() | st.datetimes(timezones=st.just(UTC))),
         position=draw(st.none() | st.integers(0, 2**63 - 1)),
-        weight=draw(st.none() | st.floats(0, 1e300)),
+        weight=draw(st.none() | st.floats(0, 1e12)),
         extra=draw(st.dictionaries(keys, values, max_size=3)),
         **optional,
     )

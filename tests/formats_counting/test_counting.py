@@ -72,7 +72,7 @@ any_rows = st.fixed_dictionaries(
         "winner": st.sampled_from(["model_a", "model_b", "tie", "both_bad", "draw", "", None]),
         "label": st.sampled_from([None, "", "win", "lean", "tie", "both_bad", "inconsistent", "sure"]),
         "pref": st.none() | st.sampled_from([-0.1, 0.0, 0.2, 0.25, 0.5, 0.75, 0.8, 1.0, 1.5, np.nan]),
-        "weight": st.none() | st.sampled_from([-1.0, 0.0, 0.3, np.inf, np.nan]),
+        "weight": st.none() | st.sampled_from([-1.0, 0.0, 0.3, 1e13, np.inf, np.nan]),
     }
 )
 

@@ -225,3 +225,9 @@ def test_dropped_ties_leave_those_who_only_tied_unrated():
 def test_options_that_make_no_sense_are_refused(options):
     with pytest.raises(BadOption):
         Glicko2(**options)
+
+
+def test_weights_have_no_place_here_and_that_is_said():
+    plain, weighted = (PLAIN(table(drawn(4, 60, 9, **world))).findings for world in ({}, {"weighted": True}))
+    assert "weights-ignored" not in {finding.name for finding in plain}
+    assert "weights-ignored" in {finding.name for finding in weighted}

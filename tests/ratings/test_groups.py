@@ -94,7 +94,7 @@ def test_findings_say_who_and_what_to_do():
     assert findings(told(f"{EVEN} c>a c>b"))["only-wins"] == Finding(
         "only-wins",
         "c won every battle: no upper limit to the rating, so none is given.",
-        "Collect battles between them, or state a weak prior (--prior-sd).",
+        "Let it meet stronger models, or state a weak prior (--prior-sd).",
     )
     found = findings(told(f"{EVEN} c>d d>c a>c"))["one-sided"]
     assert str(found).startswith("Between c, d and the other models points only ever went one way")

@@ -1,4 +1,5 @@
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -14,6 +15,7 @@ from tiltyard.ratings.clusters import distinct_keys, positive, two_way_keys
 from tiltyard.ratings.fitting import fit_groups
 from tiltyard.ratings.groups import comparable_groups
 from tiltyard.ratings.pairs import pairs_of
+from tiltyard.ratings.ranks import rank_models
 from tiltyard.ratings.scoring import Scoring
 from tiltyard.ratings.variance import Spread, quantile
 from worlds import batch, counted, drawn, rows, table, told
@@ -90,8 +92,7 @@ def test_the_sandwich_is_the_one_that_loops_make(method, world, prompts):
         f"row {row}" if not prompts or codes.prompt[row] == MISSING else int(codes.prompt[row])
         for row in range(150)
     ]
-    if not prompts:
-        vectors, cluster = vectors[used], [c for c, use in zip(cluster, used, strict=True) if use]
+    vectors, cluster = vectors[used], [c for c, use in zip(cluster, used, strict=True) if use]
     expected = sandwiched(fit, naive_meat(vectors, cluster))
     result = method(table(codes))
     np.testing.assert_allclose(result.covariance, expected, rtol=0, atol=1e-8)
@@ -268,7 +269,22 @@ def test_models_without_a_rating_have_no_interval():
 def test_variances_that_are_nought_are_not_less():
     result = BradleyTerry()(told("a=b a=c c>b c<b"))
     assert (np.diag(result.covariance) >= 0.0).all()
-    assert np.isfinite(result.interval.low).all()
+    assert np.isnan(result.interval.low).tolist() == [True, False, False]
+    assert "no-spread" in {finding.name for finding in result.findings}
+
+
+def test_battles_that_are_all_ties_leave_no_spread_to_build_on():
+    result = BradleyTerry()(told("a=b*40"))
+    assert np.isnan(result.interval.low).all()
+    ranks = rank_models(result)
+    assert (ranks.low.tolist(), ranks.high.tolist()) == ([1, 1], [2, 2])
+
+
+def test_the_bootstrap_draws_prompts_and_says_so():
+    codes = replace(drawn(M, 150, prompts=12), voter=np.arange(150, dtype=np.uint64) % 11 + 1)
+    result = BradleyTerry(interval="bootstrap", n_bootstraps=3)(table(codes))
+    assert result.interval.clusters == "prompt"
+    assert "few-prompts" in {finding.name for finding in result.findings}
 
 
 # Bootstrap

@@ -45,7 +45,9 @@ def test_statsmodels_agrees_with_style_in_the_regression():
     theta = np.append(fit.params[:3], 0.0)
     np.testing.assert_allclose(result.rating - 1500.0, UNIT * (theta - theta.mean()), rtol=0, atol=1e-6)
     np.testing.assert_allclose(list(result.extras["style"].values()), fit.params[3:], rtol=0, atol=1e-8)
-    np.testing.assert_allclose(result.extras["style_se"], fit.bse[3:] * math.sqrt(400 / 399), rtol=1e-6)
+    np.testing.assert_allclose(
+        list(result.extras["style_se"].values()), fit.bse[3:] * math.sqrt(400 / 399), rtol=1e-6
+    )
     assert list(result.extras["style"]) == ["s0", "s1"]
 
 

@@ -1,0 +1,82 @@
+"""Typed examples of the public names: checked by the type checker, never run."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, assert_type
+
+import tiltyard
+from tiltyard import (
+    Answer,
+    Battle,
+    Board,
+    BradleyTerry,
+    Elo,
+    Finding,
+    Glicko2,
+    Glicko2State,
+    Label,
+    Outcome,
+    Ratings,
+    Row,
+    Table,
+    TiltyardError,
+)
+
+assert_type(tiltyard.__version__, str)
+
+battle = Battle(model_a="x", model_b="y", winner=Outcome.MODEL_A, label=Label.LEAN, pref=0.7)
+assert_type(battle.winner, Outcome)
+assert_type(battle.label, Label | None)
+assert_type(battle.to_dict(), dict[str, Any])
+assert_type(Battle.from_dict({"model_a": "x", "model_b": "y", "winner": "tie"}), Battle)
+Battle("x", "y", Outcome.TIE)  # type: ignore[misc, call-arg]
+battle.pref = 0.5  # type: ignore[misc]
+
+tiltyard.write_battles("battles.jsonl", [battle])
+tiltyard.write_battles(Path("battles.parquet"), iter([battle]))
+assert_type(tiltyard.read_battles(Path("battles.jsonl")), Iterator[Battle])
+assert_type(tiltyard.open_battles("battles.csv", columns={"winner": "who"}).battles(), Iterator[Battle])
+
+answer = Answer(prompt_id="p", prompt="?", model="x", response="!")
+tiltyard.write_answers("answers.jsonl", [answer])
+assert_type(tiltyard.read_answers("answers.jsonl"), Iterator[Answer])
+
+table = tiltyard.read_table("battles.jsonl", Path("more.parquet"), style=["length"])
+assert_type(table, Table)
+assert_type(Table.from_battles([battle]), Table)
+assert_type(table.merge(table), Table)
+
+ratings = BradleyTerry(ties="davidson", level=0.9)(table)
+assert_type(ratings, Ratings)
+assert_type(Elo(k=24.0)(table), Ratings)
+assert_type(Glicko2()(table), Ratings)
+assert_type(ratings.to_columns(), dict[str, list[Any]])
+assert_type(ratings.findings, tuple[Finding, ...])
+BradleyTerry(ties="most")  # type: ignore[arg-type]
+Elo(interval="sandwich")  # type: ignore[arg-type]
+
+state = Glicko2().initial(["x", "y"])
+assert_type(state, Glicko2State)
+assert_type(Glicko2().fold(state, table.log()), Glicko2State)
+assert_type(Glicko2State.from_dict(state.to_dict()), Glicko2State)
+
+ranks = tiltyard.rank_models(ratings, level=0.9)
+board = tiltyard.make_board(ratings, ranks)
+assert_type(board, Board)
+assert_type(board.rows, tuple[Row, ...])
+assert_type(board.rows[0].rating, float | None)
+assert_type(board.rows[0].both_bad_rate, float | None)
+
+assert_type(tiltyard.compare_models(table, "x", "y").sentence, str)
+assert_type(tiltyard.check_fit(table).dispersion, float)
+flip = tiltyard.votes_to_flip(table)
+if flip is not None:
+    assert_type(flip.votes, int)
+prediction = tiltyard.predict_ahead(table)
+if prediction is not None:
+    assert_type(prediction.log_loss, float)
+
+try:
+    tiltyard.read_table("nowhere")
+except TiltyardError as error:
+    assert_type(error, TiltyardError)

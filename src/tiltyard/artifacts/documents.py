@@ -45,7 +45,8 @@ def ratings_document(
 def _group(rated: Rated, evaluated: frozenset[str]) -> dict[str, Any]:
     board, ratings = rated.board, rated.ratings
     document: dict[str, Any] = {
-        "n_battles": board.n_battles,
+        "n_battles": sum(row.battles for row in board.rows) // 2,
+        "n_both_bad": sum(row.both_bad for row in board.rows) // 2,
         "interval": None
         if ratings.interval is None
         else {
@@ -62,9 +63,14 @@ def _group(rated: Rated, evaluated: frozenset[str]) -> dict[str, Any]:
         ],
         "kernel": ratings.extras.get("kernel"),
     }
-    for name in ("tie_parameter", "style", "style_se"):
-        if name in ratings.extras:
-            document[f"{name}_fitted" if name == "style" else name] = ratings.extras[name]
+    if "tie_parameter" in ratings.extras:
+        document["tie_parameter"] = ratings.extras["tie_parameter"]
+    if "style" in ratings.extras:
+        errors = ratings.extras.get("style_se", {})
+        document["style_effects"] = {
+            name: {"estimate": estimate, "se": errors.get(name)}
+            for name, estimate in ratings.extras["style"].items()
+        }
     if rated.flip is not None:
         document["votes_to_flip"] = {
             "first": rated.flip.first,

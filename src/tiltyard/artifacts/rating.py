@@ -16,7 +16,6 @@ from tiltyard.ratings import BradleyTerry, Elo, Glicko2, Method
 from tiltyard.ratings.fit_check import check_fit, predict_ahead
 from tiltyard.ratings.flips import votes_to_flip
 from tiltyard.ratings.ranks import rank_models
-from tiltyard.ratings.scoring import Scoring
 
 __all__ = ["K_SWEEP", "METHODS", "RateSettings", "method_of", "open_all", "rate_files", "rate_table"]
 
@@ -48,7 +47,8 @@ class RateSettings:
     @property
     def clusters(self) -> bool:
         """Whether the method wants to know prompts and voters."""
-        return getattr(self.method, "clusters", "battle") != "battle"
+        wanted = getattr(self.method, "clusters", "battle") != "battle"
+        return wanted and (getattr(self.method, "interval", "none") != "none" or bool(self.n_bootstraps))
 
     @property
     def log(self) -> bool:
@@ -76,15 +76,14 @@ def rate_table(
 ) -> Rated:
     """Rate one table. ``checks`` adds what only a report shows."""
     ratings = settings.method(table)
-    ranks = rank_models(ratings, level=getattr(settings.method, "level", 0.95))
+    method = settings.method
+    ranks = rank_models(ratings, level=getattr(method, "level", 0.95), seed=getattr(method, "seed", 0))
     fit, flip, bootstrap = None, None, None
-    if isinstance(settings.method, BradleyTerry) and not settings.style:
-        scoring = Scoring("drop" if settings.method.ties == "drop" else "half")
-        fit = check_fit(table, scoring)
-        flip = votes_to_flip(table, scoring) if settings.method.prior_sd is None else None
+    if isinstance(method, BradleyTerry) and not settings.style:
+        if method.ties != "davidson" and method.prior_sd is None:
+            fit, flip = check_fit(table, method.scoring()), votes_to_flip(table, method.scoring())
         if settings.n_bootstraps:
-            again = replace(settings.method, interval="bootstrap", n_bootstraps=settings.n_bootstraps)
-            bootstrap = again(table)
+            bootstrap = replace(method, interval="bootstrap", n_bootstraps=settings.n_bootstraps)(table)
     board = make_board(ratings, ranks, findings=() if fit is None else fit.findings)
     rated = Rated(name, table, ratings, ranks, board, fit, flip, bootstrap)
     return _with_checks(rated) if checks else rated

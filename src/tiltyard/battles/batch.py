@@ -13,12 +13,11 @@ import numpy.typing as npt
 from tiltyard.battles.battle import Battle
 from tiltyard.battles.keys import Keys, text_keys
 
-__all__ = ["TAGS", "Batch", "Names", "Tags", "batches_of"]
+__all__ = ["TAGS", "Batch", "Names", "batches_of"]
 
 Ints = npt.NDArray[np.integer[Any]]
 Floats = npt.NDArray[np.float64]
 Kinds = npt.NDArray[np.uint8]
-Tags = Mapping[str, frozenset[str]]
 
 #: The columns whose distinct values a table remembers.
 TAGS = ("source", "dimension", "judge_model")
@@ -36,6 +35,11 @@ class Names:
         index: dict[str, int] = {}
         codes = np.array([index.setdefault(name, len(index)) for name in column], dtype=np.int32)
         return cls(codes, tuple(index))
+
+    def distinct(self) -> frozenset[str]:
+        """The names that occur, the empty one apart."""
+        used = np.flatnonzero(np.bincount(self.codes, minlength=len(self.values)))
+        return frozenset(self.values[k] for k in used.tolist()) - {""}
 
     def take(self, rows: npt.NDArray[Any]) -> Names:
         """The same column for some rows, without the names that none of them bears."""
@@ -58,8 +62,8 @@ class Batch:
     pref: Floats | None = None
     #: One row of style differences per battle.
     covariates: Floats | None = None
-    #: Distinct values that occur in columns worth knowing of: source, dimension, judge_model.
-    tags: Tags = field(default_factory=dict)
+    #: The columns of `TAGS` that the battles have; an empty name is none.
+    tags: Mapping[str, Names] = field(default_factory=dict)
 
     def __len__(self) -> int:
         return len(self.kind)
@@ -71,6 +75,7 @@ class Batch:
             self,
             model_a=self.model_a.take(rows),
             model_b=self.model_b.take(rows),
+            tags={tag: names.take(rows) for tag, names in self.tags.items()},
             **columns,
         )
 
@@ -97,7 +102,7 @@ def batches_of(battles: Iterable[Battle], size: int = 65_536) -> Iterator[Batch]
             voter=_keys([row.voter for row in rows]),
             weight=_floats([row.weight for row in rows], absent=1.0),
             pref=_floats([row.pref for row in rows], absent=np.nan),
-            tags={tag: frozenset({getattr(row, tag) for row in rows} - {None}) for tag in TAGS},
+            tags={tag: Names.of(getattr(row, tag) or "" for row in rows) for tag in TAGS},
         )
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -13,10 +12,13 @@ from typing import Any
 from tiltyard.battles.outcome import Kind, Label, Outcome, kind_of, parse_label, parse_outcome
 from tiltyard.errors import BadBattle
 
-__all__ = ["TIE_PREF", "Battle", "pref_contradicts"]
+__all__ = ["MAX_WEIGHT", "TIE_PREF", "Battle", "pref_contradicts"]
 
 #: A battle called a tie may carry a preference this far from one half, and no further.
 TIE_PREF = 0.25
+
+#: Weights are compared by their squares: beyond this they say nothing more.
+MAX_WEIGHT = 1e12
 
 _NOTHING: Mapping[str, Any] = MappingProxyType({})
 
@@ -42,6 +44,10 @@ class Battle:
     weight: float | None = None
     extra: Mapping[str, Any] = field(default_factory=lambda: _NOTHING)
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        values = {name: getattr(self, name) for name in _FIELDS} | {"extra": dict(self.extra)}
+        return _rebuilt, (values,)
+
     @property
     def kind(self) -> Kind:
         return kind_of(self.winner, self.label)
@@ -63,7 +69,7 @@ class Battle:
             pref=pref,
             time=_time(row.get("time")),
             position=_position(row.get("position")),
-            weight=_number(row, "weight", low=0.0, high=sys.float_info.max),
+            weight=_number(row, "weight", low=0.0, high=MAX_WEIGHT),
             extra=MappingProxyType({k: v for k, v in row.items() if k not in _READ}),
             **{name: _text(row, name) for name in _TEXT_FIELDS},
         )
@@ -82,6 +88,10 @@ _FIELDS = tuple(f.name for f in dataclasses.fields(Battle) if f.name != "extra")
 _TEXT_FIELDS = ("source", "question_id", "judge_model", "dimension", "category", "language", "voter")
 _ALWAYS = frozenset({"source", "question_id", "judge_model"})
 _READ = frozenset(_FIELDS) | {"outcome"}
+
+
+def _rebuilt(values: dict[str, Any]) -> Battle:
+    return Battle(**values | {"extra": MappingProxyType(values["extra"])})
 
 
 def pref_contradicts(winner: Outcome, label: Label | None, pref: float) -> bool:

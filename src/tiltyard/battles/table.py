@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tiltyard.battles.batch import Batch, Names, Tags, batches_of
+from tiltyard.battles.batch import Batch, Names, batches_of
 from tiltyard.battles.battle import Battle
 from tiltyard.battles.counts import Counts, CountsBuilder
 from tiltyard.battles.keys import MISSING, Keys
@@ -20,6 +20,7 @@ __all__ = ["Codes", "Table", "TableBuilder", "tables_by_group"]
 
 Ints = npt.NDArray[np.integer[Any]]
 Floats = npt.NDArray[np.float64]
+Tags = Mapping[str, frozenset[str]]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -143,7 +144,7 @@ class TableBuilder:
         run = _encode(batch, _codes_of(index, batch.model_a), _codes_of(index, batch.model_b))
         self._counts.add_rows(run.a, run.b, run.kind, run.weight, run.pref)
         self._keyed |= _keyed(batch)
-        self._tags = _united(self._tags, batch.tags)
+        self._tags = _united(self._tags, {tag: names.distinct() for tag, names in batch.tags.items()})
         if self._log is not None:
             self._log.append(run)
 

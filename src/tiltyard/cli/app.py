@@ -65,7 +65,7 @@ def _options(
 def main() -> None:
     """Run a command; whatever goes wrong ends in one message and an exit code."""
     try:
-        app()
+        app(prog_name="tiltyard")
     except TiltyardError as error:
         _fail(str(error))
         sys.exit(2)

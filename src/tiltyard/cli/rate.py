@@ -46,7 +46,34 @@ class Intervals(StrEnum):
     NONE = "none"
 
 
+#: Options that only some methods have a use for.
+_TAKEN_BY = {
+    "style": {MethodName.BRADLEY_TERRY},
+    "intervals": {MethodName.BRADLEY_TERRY, MethodName.ELO},
+    "bootstrap": {MethodName.BRADLEY_TERRY},
+    "n_bootstraps": {MethodName.BRADLEY_TERRY, MethodName.ELO},
+    "level": {MethodName.BRADLEY_TERRY, MethodName.ELO},
+    "seed": {MethodName.BRADLEY_TERRY, MethodName.ELO},
+    "soft": {MethodName.BRADLEY_TERRY, MethodName.ELO},
+    "prior_sd": {MethodName.BRADLEY_TERRY},
+    "anchor": {MethodName.BRADLEY_TERRY},
+    "scale": {MethodName.BRADLEY_TERRY, MethodName.ELO},
+    "k": {MethodName.ELO},
+    "n_perms": {MethodName.ELO},
+}
+
+
+def _refuse_unused(context: typer.Context, method: MethodName) -> None:
+    """An option that would do nothing is an error, not a silence."""
+    for name, methods in _TAKEN_BY.items():
+        source = context.get_parameter_source(name)
+        if source is not None and source.name == "COMMANDLINE" and method not in methods:
+            takers = " or ".join(sorted(methods))
+            raise BadOption(f"--{name.replace('_', '-')} does nothing for {method}; it goes with {takers}")
+
+
 def rate(
+    context: typer.Context,
     files: Files,
     method: Annotated[
         MethodName, typer.Option(help="How battles become ratings.")
@@ -93,6 +120,7 @@ def rate(
     """Rate models from files of battles, with honest intervals."""
     from tiltyard.artifacts.rating import RateSettings, method_of, open_all, rate_files
 
+    _refuse_unused(context, method)
     styles = tuple(comma_list(style))
     options: dict[str, Any] = {"ties": ties.value}
     if method is not MethodName.GLICKO_2:
@@ -111,8 +139,6 @@ def rate(
             kind = interval if bootstrap or interval == "none" else "sandwich"
             options |= {"interval": kind, "prior_sd": prior_sd, "scale": scale, "style": bool(styles)}
             options |= _anchored(anchor)
-    if styles and method is not MethodName.BRADLEY_TERRY:
-        raise BadOption("--style goes with Bradley–Terry only")
     settings = RateSettings(
         method=method_of(method.value, options),
         by=None if by is None else by.value,
@@ -169,10 +195,10 @@ def _show(groups: list[Rated], settings: RateSettings) -> None:
 
 
 def _style_line(rated: Rated) -> str:
-    fitted, errors = rated.ratings.extras["style"], rated.ratings.extras.get("style_se", [])
+    errors = rated.ratings.extras.get("style_se", {})
     parts = [
-        f"{name} {value:+.2f}" + (f" ± {1.96 * error:.2f}" if error == error else "")
-        for (name, value), error in zip(fitted.items(), errors or [float("nan")] * len(fitted), strict=True)
+        f"{name} {value:+.2f}" + (f" ± {1.96 * errors[name]:.2f}" if name in errors else "")
+        for name, value in rated.ratings.extras["style"].items()
     ]
     return f"Style, in logits per unit of its spread: {', '.join(parts)}."
 

@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from tiltyard.battles import Batch, Kind, Names, Table, TableBuilder, tables_by_group
 from tiltyard.battles.batch import TAGS
-from tiltyard.battles.battle import TIE_PREF
+from tiltyard.battles.battle import MAX_WEIGHT, TIE_PREF
 from tiltyard.battles.keys import MISSING, Keys, buffer_keys
 from tiltyard.battles.outcome import kind_of, parse_label, parse_outcome
 from tiltyard.errors import BadBattle, BadOption
@@ -162,7 +162,7 @@ class _Reader:
             weight=_weights(columns.get("weight"), where),
             pref=_prefs(columns.get("pref"), kind, where),
             covariates=np.stack(covariates, axis=1) if covariates else None,
-            tags={tag: _distinct(columns[tag]) for tag in TAGS if tag in columns},
+            tags={tag: _group_names(columns[tag], "") for tag in TAGS if tag in columns},
         )
 
 
@@ -248,10 +248,12 @@ def _weights(column: pa.Array | None, where: _Place) -> Floats | None:
         return None
     weight = column.to_numpy(zero_copy_only=False)
     weight = np.where(column.is_null().to_numpy(zero_copy_only=False), 1.0, weight)
-    wrong = ~(weight >= 0.0) | np.isinf(weight)
+    wrong = ~((weight >= 0.0) & (weight <= MAX_WEIGHT))
     if wrong.any():
         row = int(np.argmax(wrong))
-        raise BadBattle(f"weight is {weight[row]}; expected a number from 0", where=where.row(row))
+        raise BadBattle(
+            f"weight is {weight[row]}; expected a number from 0 to {MAX_WEIGHT:g}", where=where.row(row)
+        )
     return None if (weight == 1.0).all() else np.asarray(weight)
 
 
@@ -272,22 +274,20 @@ def _prefs(column: pa.Array | None, kind: npt.NDArray[np.uint8], where: _Place) 
     return np.asarray(pref)
 
 
-def _distinct(column: pa.Array) -> frozenset[str]:
-    codes, dictionary, missing = _encoded(column)
-    used = np.unique(codes if missing is None else codes[~missing])
-    values = dictionary.to_pylist()
-    return frozenset(values[k] for k in used.tolist()) - {None}
-
-
 def _groups(columns: Mapping[str, pa.Array], name: str, n: int) -> Names:
     column = columns.get(name)
     if column is None:
         return Names(np.zeros(n, dtype=np.int32), (_NOWHERE,))
+    return _group_names(column, _NOWHERE)
+
+
+def _group_names(column: pa.Array, absent: str) -> Names:
+    """A column whose values may be missing or empty: such rows are called ``absent``."""
     codes, dictionary, missing = _encoded(column)
-    values = [value or _NOWHERE for value in dictionary.to_pylist()]
+    values = [value or absent for value in dictionary.to_pylist()]
     if missing is not None:
         codes = np.where(missing, len(values), codes)
-        values.append(_NOWHERE)
+        values.append(absent)
     unique = list(dict.fromkeys(values))
     place = np.array([unique.index(value) for value in values] or [0])
     return Names(place[codes], unique)

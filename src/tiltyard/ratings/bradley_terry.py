@@ -13,13 +13,21 @@ from tiltyard.battles import Table
 from tiltyard.compiling import KernelChoice
 from tiltyard.errors import BadOption, CannotRate
 from tiltyard.ratings.bootstrap import battle_draws, cluster_draws, refit
-from tiltyard.ratings.findings import Finding
+from tiltyard.ratings.findings import MIN_PROMPTS, Finding
 from tiltyard.ratings.fitting import Fitted, fit_groups, fit_with_style
 from tiltyard.ratings.groups import comparable_groups, data_findings, group_findings
 from tiltyard.ratings.pairs import Pairs, pairs_of, record_of
 from tiltyard.ratings.result import Interval, Ratings
 from tiltyard.ratings.scoring import Scoring
-from tiltyard.ratings.variance import ClusterChoice, Spread, cluster_key, quantile, sandwich
+from tiltyard.ratings.variance import (
+    ClusterChoice,
+    Spread,
+    cluster_key,
+    few_prompts,
+    no_spread,
+    quantile,
+    sandwich,
+)
 
 __all__ = ["BradleyTerry"]
 
@@ -77,7 +85,7 @@ class BradleyTerry:
         return "bradley-terry"
 
     def __call__(self, table: Table) -> Ratings:
-        scoring = self._scoring()
+        scoring = self.scoring()
         pairs = pairs_of(table.counts, len(table.models), scoring)
         group = comparable_groups(pairs, prior=self.prior_sd is not None)
         record = record_of(table.counts, len(table.models))
@@ -86,6 +94,8 @@ class BradleyTerry:
         fitted = self._fit(table, pairs, group)
         rating = self._points(fitted.theta) + self._shift(table.models, fitted)
         spread, interval, extras = self._uncertainty(table, pairs, fitted, rating, findings)
+        if spread is not None and not spread.known[fitted.group >= 0].all():
+            findings.append(no_spread())
         if not fitted.converged:
             findings.append(
                 Finding("not-converged", "The fit did not settle.", "Treat every number here as unreliable.")
@@ -103,7 +113,8 @@ class BradleyTerry:
             extras=fitted.extras() | extras,
         )
 
-    def _scoring(self) -> Scoring:
+    def scoring(self) -> Scoring:
+        """What each kind of battle counts under these parameters."""
         ties: Literal["half", "drop"] = "drop" if self.ties == "drop" else "half"
         return Scoring(ties, self.lean, self.inconsistent, self.soft)
 
@@ -139,7 +150,7 @@ class BradleyTerry:
         if self.style:
             return fit_with_style(
                 table,
-                self._scoring(),
+                self.scoring(),
                 group,
                 prior_precision=self._prior_precision,
                 kernel=self.kernel,
@@ -155,22 +166,30 @@ class BradleyTerry:
             return None, None, {}
         if self.interval == "bootstrap":
             return self._bootstrap(table, pairs, fitted, rating, findings)
-        spread = sandwich(table, self._scoring(), fitted, self.clusters, self._unit, findings)
+        spread = sandwich(table, self.scoring(), fitted, self.clusters, self._unit, findings)
         half = quantile(self.level, spread.dof) * np.sqrt(np.diag(spread.covariance))
         half[np.isnan(fitted.theta)] = np.nan
         interval = spread.interval(rating - half, rating + half, self.level, "sandwich")
-        return spread, interval, {"style_se": spread.extra_se.tolist()} if self.style else {}
+        return (
+            spread,
+            interval,
+            {"style_se": dict(zip(table.covariates, spread.extra_se.tolist(), strict=True))}
+            if self.style
+            else {},
+        )
 
     def _bootstrap(
         self, table: Table, pairs: Pairs, fitted: Fitted, rating: Floats, findings: list[Finding]
     ) -> tuple[Spread, Interval, dict[str, Any]]:
-        kind, key = cluster_key(table, self.clusters, findings)
-        scoring = self._scoring()
+        kind, key = cluster_key(table, self.clusters, findings, voters=False)
+        scoring = self.scoring()
         if key is None and table.counts.sums is None:
             draw = battle_draws(table.counts, len(table.models), scoring, pairs, self.seed)
             n_clusters = int(pairs.weight.sum())
         else:
             draw, n_clusters = cluster_draws(table, scoring, pairs, key, self.seed)
+        if key is not None and n_clusters < MIN_PROMPTS:
+            findings.append(few_prompts(n_clusters))
         theta = refit(
             draw,
             self.n_bootstraps,

@@ -25,7 +25,8 @@ __all__ = ["Meat", "RowScores", "clustered_meat", "distinct_keys", "positive", "
 Floats = npt.NDArray[np.float64]
 Indices = npt.NDArray[np.integer[Any]]
 
-#: Residuals of a run of battles, and the scores (n, k) of the extra parameters, if any.
+#: Residuals of a run of battles (NaN for one that does not count), and the scores (n, k) of the
+#: extra parameters, if any.
 RowScores = Callable[[Codes], tuple[Floats, Floats | None]]
 
 #: Cluster sums are held densely up to this many numbers (256 MB), sparsely beyond.
@@ -49,6 +50,8 @@ def clustered_meat(
 ) -> Meat:
     """Scores summed by cluster, then squared. A battle without a key is its own cluster.
 
+    Clusters are those with a battle that counts.
+
     Two scans of the log: one to learn the distinct keys, one to sum. Memory is in the number
     of distinct keys times the number of models, or in the number of battles if that is less.
     """
@@ -57,23 +60,26 @@ def clustered_meat(
     dense = len(keys) * (m + extra) <= _DENSE_SUMS
     sums = _DenseSums(len(keys), m + extra) if dense else _SparseSums(len(keys), m + extra)
     meat = np.zeros((m + extra, m + extra))
+    touched = np.zeros(len(keys), dtype=bool)
     alone = 0
     for run in table.scan():
         r, x = scores(run)
+        used = ~np.isnan(r)
         run_keys = key(run) if key is not None else None
-        single = np.ones(len(run), bool) if run_keys is None else run_keys == MISSING
+        single = used if run_keys is None else used & (run_keys == MISSING)
         if single.any():
             alone += int(single.sum())
             meat += single_meat(run.a[single], run.b[single], r[single], None if x is None else x[single], m)
-        if run_keys is not None and not single.all():
-            rows = np.flatnonzero(~single) if single.any() else slice(None)
+        if run_keys is not None:
+            rows = np.flatnonzero(used & ~single)
             cluster = _places(keys, run_keys[rows])
+            touched[cluster] = True
             sums.add(cluster, run.a[rows], r[rows])
             sums.add(cluster, run.b[rows], -r[rows])
             for k in range(extra):
                 assert x is not None
                 sums.add(cluster, np.full(len(cluster), m + k), x[rows, k])
-    return Meat(meat + sums.squared(), len(keys) + alone)
+    return Meat(meat + sums.squared(), int(touched.sum()) + alone)
 
 
 def single_meat(a: Indices, b: Indices, r: Floats, x: Floats | None, m: int) -> Floats:

@@ -18,6 +18,10 @@ from tiltyard.ratings.variance import quantile
 __all__ = ["Comparison", "compare_models"]
 
 
+#: Findings that say why two models cannot be compared.
+_REASONS = frozenset({"disconnected", "only-wins", "only-loses", "one-sided", "unrated", "no-spread"})
+
+
 @dataclass(frozen=True, slots=True)
 class Comparison:
     """A against B. ``difference`` is A's rating minus B's, from all battles that connect them.
@@ -70,8 +74,8 @@ def compare_models(table: Table, a: str, b: str, method: BradleyTerry | None = N
     i, j = table.models.index(a), table.models.index(b)
     together = ratings.group[i] >= 0 and ratings.group[i] == ratings.group[j]
     if not together or ratings.interval is None or np.isnan(ratings.interval.low[[i, j]]).any():
-        why = " ".join(str(finding) for finding in ratings.findings)
-        raise CannotRate(f"{a} and {b} cannot be compared by these battles. {why}")
+        why = [str(finding) for finding in ratings.findings if finding.name in _REASONS]
+        raise CannotRate(" ".join([f"{a} and {b} cannot be compared by these battles.", *why]))
     v = ratings.covariance
     assert v is not None
     difference = float(ratings.rating[i] - ratings.rating[j])

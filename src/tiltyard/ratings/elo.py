@@ -134,7 +134,7 @@ class Elo:
     ) -> tuple[Spread | None, Interval | None]:
         if self.interval == "none" or not self.n_permutations or not len(games):
             return None, None
-        kind, key = cluster_key(table, self.clusters, findings)
+        kind, key = cluster_key(table, self.clusters, findings, voters=False)
         cluster, n_clusters = cluster_numbers(None if key is None else key(table.log()), games.rows)
         if key is not None and n_clusters < MIN_PROMPTS:
             findings.append(few_prompts(n_clusters))

@@ -160,8 +160,8 @@ def predict_ahead(
 ) -> Prediction | None:
     """One-step-ahead log-loss in log order, refitting before each of twenty blocks.
 
-    A weak normal prior (``prior_sd`` logits) rates models that have hardly played. ``None``
-    when there are too few battles to predict any.
+    A weak normal prior (``prior_sd`` logits) rates models that have hardly played. Every battle
+    counts one, whatever its weight. ``None`` when there are too few battles to predict any.
     """
     scoring = scoring or Scoring()
     log = table.log()

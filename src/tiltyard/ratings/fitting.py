@@ -63,7 +63,7 @@ class Fitted:
         return d
 
     def row_scores(self, scoring: Scoring) -> RowScores:
-        """A function of a run of battles: residuals and extra scores, zero where a battle is unused."""
+        """A function of a run of battles: residuals and extra scores, NaN where a battle does not count."""
         m = len(self.theta)
         expected, tie = self.expected().ravel(), self.expected_tie()
 
@@ -71,10 +71,10 @@ class Fitted:
             weight = 1.0 if codes.weight is None else codes.weight
             y = scoring.of(codes)
             pair = codes.a.astype(np.int64) * m + codes.b
-            r = np.nan_to_num(weight * (y - expected[pair]))
+            r = weight * (y - expected[pair])
             if tie is None:
                 return r, None
-            return r, np.nan_to_num(weight * (tied(y) - tie.ravel()[pair]))[:, None]
+            return r, (weight * (tied(y) - tie.ravel()[pair]))[:, None]
 
         def styled(codes: Codes) -> tuple[Floats, Floats | None]:
             assert codes.covariates is not None
@@ -83,8 +83,8 @@ class Fitted:
             weight = 1.0 if codes.weight is None else codes.weight
             z = codes.covariates / self.style_scale
             d = self.theta[codes.a] - self.theta[codes.b] + z @ self.beta
-            r = np.nan_to_num(weight * (scoring.of(codes) - newton.expected(d, None).score))
-            return r, np.nan_to_num(z) * r[:, None]
+            r = weight * (scoring.of(codes) - newton.expected(d, None).score)
+            return r, z * r[:, None]
 
         return plain if self.beta is None else styled
 

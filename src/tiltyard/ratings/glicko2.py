@@ -13,6 +13,7 @@ import numpy.typing as npt
 from tiltyard.battles import Codes, Table
 from tiltyard.compiling import Kernel, KernelChoice, chosen_kernel, compiled
 from tiltyard.errors import BadOption, CannotRate
+from tiltyard.ratings.findings import Finding
 from tiltyard.ratings.groups import data_findings, disconnected_finding, numbered_groups
 from tiltyard.ratings.kernels.glicko2 import fold_votes
 from tiltyard.ratings.pairs import pairs_of, record_of
@@ -146,6 +147,14 @@ class Glicko2:
         pairs = pairs_of(table.counts, len(table.models), self._scoring())
         played = pairs.met
         findings = data_findings(table, record, played)
+        if table.counts.sums is not None and (table.counts.sums[:, 0] != table.counts.n).any():
+            findings.append(
+                Finding(
+                    "weights-ignored",
+                    "Some battles carry a weight; Glicko-2 has no place for it, and every vote counts one.",
+                    "Use Bradley–Terry or Elo for weighted battles.",
+                )
+            )
         findings += disconnected_finding(table.models, pairs, played)
         return Ratings(
             method=self,

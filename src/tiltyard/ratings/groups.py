@@ -23,7 +23,7 @@ __all__ = [
 
 Ints = npt.NDArray[np.int64]
 
-_PRIOR = "Collect battles between them, or state a weak prior (--prior-sd)."
+_PRIOR = "Collect battles between them that might go the other way, or state a weak prior (--prior-sd)."
 
 
 def comparable_groups(pairs: Pairs, *, prior: bool) -> Ints:
@@ -106,9 +106,9 @@ def _one_sided(models: tuple[str, ...], pairs: Pairs, group: Ints) -> list[Findi
     findings: list[Finding] = []
     total, score = _totals(pairs)
     alone = pairs.met & (group < 0)
-    for name, verb, limit, chosen in (
-        ("only-wins", "won", "upper", alone & (score == total)),
-        ("only-loses", "lost", "lower", alone & (score == 0)),
+    for name, verb, limit, rivals, chosen in (
+        ("only-wins", "won", "upper", "stronger", alone & (score == total)),
+        ("only-loses", "lost", "lower", "weaker", alone & (score == 0)),
     ):
         if chosen.any():
             names = listed([models[k] for k in np.flatnonzero(chosen)])
@@ -116,7 +116,7 @@ def _one_sided(models: tuple[str, ...], pairs: Pairs, group: Ints) -> list[Findi
                 Finding(
                     name,
                     f"{names} {verb} every battle: no {limit} limit to the rating, so none is given.",
-                    _PRIOR,
+                    f"Let it meet {rivals} models, or state a weak prior (--prior-sd).",
                 )
             )
     rest = alone & (score != total) & (score != 0)

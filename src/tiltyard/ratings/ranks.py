@@ -9,12 +9,17 @@ import numpy.typing as npt
 from scipy.special import ndtr, stdtr
 
 from tiltyard.ratings.result import Ratings
+from tiltyard.ratings.variance import NO_SPREAD, quantile
 
 __all__ = ["Ranks", "conservative_order", "rank_models"]
 
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
 Bools = npt.NDArray[np.bool_]
+
+#: Draws of all pairs together, and of each at least and at most.
+_WORK = 6e7
+_DRAWS = (2_000, 40_000)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -37,20 +42,28 @@ class Ranks:
     outranks: Floats
 
 
-def rank_models(ratings: Ratings, *, level: float = 0.95, draws: int = 2000, seed: int = 0) -> Ranks | None:
-    """Rank ranges and tiers, or ``None`` for ratings that carry no covariance."""
+def rank_models(
+    ratings: Ratings, *, level: float = 0.95, draws: int | None = None, seed: int = 0
+) -> Ranks | None:
+    """Rank ranges and tiers, or ``None`` for ratings that carry no covariance.
+
+    ``draws`` from the fitted distribution make the critical value; fewer for more models, if
+    not said.
+    """
     if ratings.covariance is None:
         return None
     m = len(ratings.models)
     same = (ratings.group[:, None] == ratings.group[None, :]) & (ratings.group >= 0)[:, None]
     variance = np.diag(ratings.covariance)
+    known = variance > NO_SPREAD
+    same &= known[:, None] & known[None, :] | np.eye(m, dtype=bool)
     error = np.sqrt(np.clip(variance[:, None] + variance[None, :] - 2.0 * ratings.covariance, 0.0, None))
     rating = np.nan_to_num(ratings.rating)
     difference = np.where(same, rating[:, None] - rating[None, :], 0.0)
     critical = _critical(ratings.covariance, error, same, ratings.dof, level, draws, seed)
     above = same & (error > 0.0) & (difference > critical * error)
     rated = ratings.group >= 0
-    peers = same.sum(axis=1)
+    peers = (ratings.group[:, None] == ratings.group[None, :]).sum(axis=1)
     low = np.where(rated, 1 + above.sum(axis=0), 0)
     high = np.where(rated, peers - above.sum(axis=1), 0)
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -70,13 +83,23 @@ def conservative_order(ratings: Ratings, errors: float = 2.0) -> Ints:
 
 
 def _critical(
-    covariance: Floats, error: Floats, same: Bools, dof: float, level: float, draws: int, seed: int
+    covariance: Floats,
+    error: Floats,
+    same: Bools,
+    dof: float,
+    level: float,
+    draws: int | None,
+    seed: int,
 ) -> float:
     """The ``level`` quantile of the largest standardised difference, by drawing from the fit.
 
     Differences are multivariate t with the fitted covariance (Hothorn, Bretz and Westfall,
-    Biometrical Journal 50, 2008). Drawing costs draws × pairs.
+    Biometrical Journal 50, 2008). One pair alone needs no drawing.
     """
+    pairs = int(np.count_nonzero(np.triu(same & (error > 0.0), 1)))
+    if pairs <= 1:
+        return quantile(level, dof)
+    draws = draws or int(np.clip(_WORK / pairs, *_DRAWS))
     rng = np.random.Generator(np.random.PCG64(seed))
     values, vectors = np.linalg.eigh(covariance)
     factor = vectors * np.sqrt(np.clip(values, 0.0, None))

@@ -20,13 +20,25 @@ from tiltyard.ratings.pairs import tied
 from tiltyard.ratings.result import Interval
 from tiltyard.ratings.scoring import Scoring
 
-__all__ = ["ClusterChoice", "Spread", "cluster_key", "few_prompts", "quantile", "sandwich"]
+__all__ = [
+    "NO_SPREAD",
+    "ClusterChoice",
+    "Spread",
+    "cluster_key",
+    "few_prompts",
+    "no_spread",
+    "quantile",
+    "sandwich",
+]
 
 Floats = npt.NDArray[np.float64]
 
 ClusterChoice = Literal["auto", "prompt", "battle"]
 #: What was drawn again, by name.
 ClusterKind = Literal["battle", "prompt", "prompt × voter"]
+
+#: A variance (in points squared) this small is none: every battle went as the ratings expect.
+NO_SPREAD = 1e-9
 
 LIKE_THESE = "prompts like these"
 THESE_ONLY = "these prompts only"
@@ -53,8 +65,14 @@ class Spread:
         dof = np.inf if clusters == "battle" else float(max(n_clusters - 1, 1))
         return cls(deviations.T @ deviations / together, dof, clusters, n_clusters)
 
+    @property
+    def known(self) -> npt.NDArray[np.bool_]:
+        """Which ratings have a spread at all. Without one there is nothing to build an interval on."""
+        return np.diag(self.covariance) > NO_SPREAD
+
     def interval(self, low: Floats, high: Floats, level: float, made_by: str) -> Interval:
         scope = THESE_ONLY if self.clusters == "battle" else LIKE_THESE
+        low, high = np.where(self.known, low, np.nan), np.where(self.known, high, np.nan)
         return Interval(low, high, level, made_by, self.clusters, self.n_clusters, scope)
 
 
@@ -94,9 +112,12 @@ def sandwich(
 
 
 def cluster_key(
-    table: Table, choice: ClusterChoice, findings: list[Finding]
+    table: Table, choice: ClusterChoice, findings: list[Finding], *, voters: bool = True
 ) -> tuple[ClusterKind, Callable[[Codes], Keys | None] | None]:
-    """What to draw again, and the key that says which battles belong together."""
+    """What to draw again, and the key that says which battles belong together.
+
+    Without ``voters``, prompts alone are drawn, as a bootstrap does.
+    """
     if choice not in ("auto", "prompt", "battle"):
         raise BadOption(f"clusters is {choice!r}; expected auto, prompt or battle")
     if choice == "battle":
@@ -123,18 +144,27 @@ def cluster_key(
             )
         )
         return "battle", None
-    if "voter" in table.keyed:
-        voters = len(distinct_keys(table, lambda run: run.voter))
-        if voters >= MIN_VOTERS:
+    if voters and "voter" in table.keyed:
+        known = len(distinct_keys(table, lambda run: run.voter))
+        if known >= MIN_VOTERS:
             return "prompt × voter", lambda run: run.prompt
         findings.append(
             Finding(
                 "few-voters",
-                f"Only {voters} voters are known, too few to say how others would vote.",
+                f"Only {known} voters are known, too few to say how others would vote.",
                 "Read the intervals as speaking of these voters.",
             )
         )
     return "prompt", lambda run: run.prompt
+
+
+def no_spread() -> Finding:
+    return Finding(
+        "no-spread",
+        "These battles went exactly as the ratings expect, so they do not show how far ratings may be off; "
+        "no interval is given.",
+        "Collect more battles.",
+    )
 
 
 def _one_prompt(table: Table) -> bool:

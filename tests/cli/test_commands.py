@@ -1,0 +1,290 @@
+"""The command line: what it prints, and with which code it ends."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from importlib.metadata import version
+from pathlib import Path
+
+import pytest
+from command import run
+
+from tiltyard.battles import Battle
+from tiltyard.formats import read_battles, write_battles
+from tiltyard.lab.demo import demo_battles
+from worlds import battles
+
+FIXTURES = Path(__file__).parents[1] / "formats" / "fixtures"
+MODULE = (sys.executable, "-m", "tiltyard")
+
+
+@pytest.fixture(autouse=True)
+def no_plots(monkeypatch):
+    monkeypatch.setattr("tiltyard.report.charts.find_spec", lambda _: None)
+
+
+@pytest.fixture
+def file(tmp_path):
+    write_battles(tmp_path / "battles.jsonl", demo_battles(400))
+    return tmp_path / "battles.jsonl"
+
+
+@pytest.fixture
+def small(tmp_path):
+    write_battles(
+        tmp_path / "small.jsonl",
+        battles("a>b*4 a<b*2 b>a*2 b<c b>c*2 c>b a=c*2", question_id=[*"pqrstuvwxyzklm"]),
+    )
+    return tmp_path / "small.jsonl"
+
+
+class TestRate:
+    def test_the_board_is_printed(self, file):
+        ran = run("rate", file)
+        assert (ran.code, ran.err) == (0, "")
+        assert ran.out.startswith("\nBradley–Terry · 400 battles · 8 models")
+        assert "First place: leaving out" in ran.out
+        assert all(model in ran.out for model in ("argent-70b", "heron-1b"))
+
+    @pytest.mark.parametrize("ending", ["jsonl", "csv", "parquet", "jsonl.gz"])
+    def test_standard_input_is_a_file_like_any_other(self, ending, tmp_path, small):
+        path = tmp_path / f"battles.{ending}"
+        write_battles(path, read_battles(small))
+        assert run("rate", "-", stdin=path.read_bytes()).out == run("rate", small).out
+
+    def test_several_files_are_one_log(self, small):
+        assert "28 battles" in run("rate", small, small).out
+
+    @pytest.mark.parametrize(
+        ("options", "shown"),
+        [
+            (["--method", "elo", "--n-perms", "3", "--n-bootstraps", "3"], "Elo · 14 battles"),
+            (["--method", "elo", "--n-perms", "0"], "Elo · 14 battles"),
+            (["--method", "glicko-2"], "RD"),
+            (["--ties", "davidson"], "Bradley–Terry"),
+            (["--ties", "drop"], "Bradley–Terry"),
+            (["--intervals", "battles"], "intervals for these prompts only"),
+            (["--intervals", "none"], "3 models\n"),
+            (["--bootstrap", "--n-bootstraps", "5"], "intervals for prompts"),
+            (["--anchor", "b=1000"], " 1000 "),
+            (["--anchor", "b"], " 1500 "),
+            (["--prior-sd", "50", "--scale", "100"], "Bradley–Terry"),
+            (["--style", "position"], "Style, in logits per unit of its spread: position"),
+            (["--soft", "--level", "0.5", "--seed", "3"], "Bradley–Terry"),
+        ],
+        ids=lambda value: " ".join(value) if isinstance(value, list) else "",
+    )
+    def test_options(self, options, shown, small):
+        ran = run("rate", small, *options)
+        assert (ran.code, ran.err) == (0, "")
+        assert shown in ran.out
+
+    def test_a_name_may_hold_what_separates_it_from_its_rating(self):
+        text = b"model_a,model_b,winner\nx=y,z,A\nz,x=y,A\n"
+        assert run("rate", "-", "--anchor", "x=y", stdin=text).code == 0
+        assert " 1000 " in run("rate", "-", "--anchor", "x=y=1000", stdin=text).out
+
+    def test_a_higher_level_widens_intervals(self, small):
+        assert run("rate", small, "--level", "0.5").out != run("rate", small, "--level", "0.99").out
+
+    def test_groups_have_a_board_each(self, file):
+        ran = run("rate", file, "--by", "category")
+        assert [
+            ran.out.count(f"\n{name}: Bradley–Terry") for name in ("advice", "code", "maths", "writing")
+        ] == [1] * 4
+
+    def test_headers_can_be_named(self, tmp_path):
+        path = tmp_path / "votes.csv"
+        path.write_text("left,right,who\nx,y,A\ny,x,a\nx,y,tie\n")
+        ran = run("rate", path, "--columns", "model_a=left, model_b=right,winner=who")
+        assert (ran.code, ran.err) == (0, "")
+        assert "3 battles · 2 models" in ran.out
+
+    def test_a_format_can_be_named(self, small):
+        assert run("rate", small, "--format", "tiltyard-jsonl").out == run("rate", small).out
+
+    def test_what_was_left_out_is_counted(self):
+        ran = run("rate", FIXTURES / "judgearena.jsonl")
+        assert ran.code == 0
+        assert " left out: " in ran.err
+
+    def test_names_from_files_are_no_markup(self, tmp_path):
+        rows = battles("[red]>[/b]*3 [/b]>[red]*2")
+        write_battles(tmp_path / "battles.jsonl", rows)
+        ran = run("rate", tmp_path / "battles.jsonl")
+        assert ran.code == 0
+        assert "would put [/b] above [red]" in ran.out
+
+    def test_no_name_reaches_the_terminal_raw(self, tmp_path):
+        names = ("\x1b[2Jx", "y\u202e")
+        rows = [{"model_a": a, "model_b": b, "winner": "A"} for a, b in (names, names[::-1], names)]
+        write_battles(tmp_path / "battles.jsonl", map(Battle.from_dict, rows))
+        for ran in (
+            run("rate", tmp_path / "battles.jsonl"),
+            run("compare", *names, tmp_path / "battles.jsonl"),
+            run("compare", "z", names[0], tmp_path / "battles.jsonl"),
+        ):
+            assert "\\x1b[2Jx" in ran.out + ran.err
+            assert all(character.isprintable() or character == "\n" for character in ran.out + ran.err)
+
+
+class TestCompare:
+    def test_the_sentence_comes_first(self, file):
+        ran = run("compare", "argent-70b", "heron-1b", file)
+        assert (ran.code, ran.err) == (0, "")
+        assert ran.out.startswith("argent-70b is better than heron-1b, by ")
+        for line in ("Difference +", "Direct battles: ", "Prompts on which argent-70b did better: "):
+            assert f"\n{line}" in ran.out
+
+    def test_the_level_is_written_out(self, file):
+        assert "(99.5% interval " in run("compare", "argent-70b", "heron-1b", file, "--level", "0.995").out
+
+    def test_the_other_way_round(self, file):
+        assert "\nDifference -" in run("compare", "heron-1b", "argent-70b", file).out
+
+    def test_findings_follow(self, small):
+        assert "few-prompts: " in run("compare", "a", "c", small).out
+
+    def test_models_that_never_met_have_no_direct_battles(self, tmp_path):
+        write_battles(tmp_path / "b.jsonl", battles("a>b b>a b>c c>b", question_id=[*"pqrs"]))
+        out = run("compare", "a", "c", tmp_path / "b.jsonl").out
+        assert "Direct battles: 0 " in out
+        assert "Prompts on which" not in out
+
+
+class TestVerify:
+    @pytest.fixture
+    def folder(self, small, tmp_path):
+        ran = run("rate", small, "--out", tmp_path / "run", "--n-bootstraps", "3", "--arena", "Garden")
+        assert ran.code == 0
+        assert ran.out.endswith(f"\nWritten to {tmp_path / 'run'}: tiltyard verify {tmp_path / 'run'}\n")
+        return tmp_path / "run"
+
+    def test_a_true_folder(self, folder):
+        ran = run("verify", folder)
+        assert (ran.code, ran.err) == (0, "")
+        assert all(line.startswith("ok   ") for line in ran.out.splitlines()[:-1])
+        assert ran.out.endswith("equal to the last bit.\n")
+
+    def test_a_false_folder(self, folder):
+        path = folder / "elo_ratings.json"
+        path.write_text(path.read_text().replace("Garden", "Desert"))
+        ran = run("verify", folder)
+        assert (ran.code, ran.err) == (1, "")
+        assert "FAIL elo_ratings.json: changed since it was written" in ran.out
+        assert "FAIL elo_ratings.json: recomputed, differs at arena: 'Desert', not 'Garden'" in ran.out
+        assert ran.out.endswith("NOT verified: 2 of 11 checks failed.\n")
+
+    def test_a_file_of_a_strange_name(self, folder):
+        (folder / "\x1b[2J").touch()
+        assert "\x1b" not in run("verify", folder).out
+
+    def test_no_folder(self, tmp_path):
+        ran = run("verify", tmp_path)
+        assert (ran.code, ran.out) == (2, "")
+        assert "has no manifest.json" in ran.err
+
+    def test_style_and_groups_are_verified_too(self, file, tmp_path):
+        out = tmp_path / "run"
+        assert run("rate", file, "--style", "length", "--by", "language", "--out", out).code == 0
+        assert run("verify", out).code == 0
+        assert set(json.loads((out / "elo_ratings.json").read_text())["groups"]) == {"de", "en", "fr"}
+
+
+class TestDemo:
+    @pytest.mark.parametrize("name", ["battles.jsonl", "battles.csv", "battles.parquet", "battles.jsonl.zst"])
+    def test_the_ending_decides_the_format(self, name, tmp_path):
+        ran = run("demo", "battles", tmp_path / name, "--n", "20", "--seed", "3")
+        assert (ran.code, ran.out) == (0, "")
+        assert ran.err.startswith("Wrote 20 battles to ")
+        assert [battle.winner for battle in read_battles(tmp_path / name)] == [
+            battle.winner for battle in demo_battles(20, 3)
+        ]
+
+    def test_the_default_is_a_file_here(self, tmp_path, monkeypatch):
+        monkeypatch.chdir(tmp_path)
+        assert run("demo", "battles", "--n", "5").code == 0
+        assert len(list(read_battles("battles.jsonl"))) == 5
+
+
+@pytest.mark.parametrize("command", [[], ["rate"], ["compare"], ["verify"], ["demo"], ["demo", "battles"]])
+def test_every_command_has_help(command):
+    ran = run(*command, "--help")
+    assert (ran.code, ran.err) == (0, "")
+    assert ran.out.startswith(f"Usage: {' '.join(['tiltyard', *command])} ")
+
+
+@pytest.mark.parametrize("command", [[], ["demo"]])
+def test_a_command_alone_shows_its_help(command):
+    ran = run(*command)
+    assert "Commands:" in ran.out + ran.err
+
+
+def test_the_version():
+    assert run("--version").out == f"tiltyard {version('tiltyard')}\n"
+
+
+def test_the_module_is_the_command():
+    done = subprocess.run([*MODULE, "--version"], capture_output=True, text=True, check=True)
+    assert done.stdout == f"tiltyard {version('tiltyard')}\n"
+
+
+class TestProgress:
+    @pytest.mark.parametrize("name", ["battles.jsonl", "battles.parquet"])
+    def test_a_bar_is_drawn_where_somebody_watches(self, name, tmp_path, monkeypatch):
+        write_battles(tmp_path / name, demo_battles(50))
+        seen = []
+        monkeypatch.setattr("rich.progress.Progress.advance", lambda _, __, count: seen.append(count))
+        assert run("rate", tmp_path / name, "--intervals", "none", watched=True).code == 0
+        assert seen == [50]
+
+
+class TestEnds:
+    def test_an_internal_error_says_so(self, small, monkeypatch):
+        def fails(*_, **__):
+            raise RuntimeError("boom\x1b[2J")
+
+        monkeypatch.setattr("tiltyard.artifacts.rating.rate_files", fails)
+        ran = run("rate", small)
+        assert (ran.code, ran.out) == (70, "")
+        assert ran.err == (
+            "tiltyard: internal error: RuntimeError: boom\\x1b[2J\n"
+            "This is a bug. Set TILTYARD_DEBUG=1 to see where it happened, and please report it.\n"
+        )
+        monkeypatch.setenv("TILTYARD_DEBUG", "1")
+        with pytest.raises(RuntimeError, match="boom"):
+            run("rate", small)
+
+    def test_an_error_of_the_user_is_no_traceback_even_then(self, monkeypatch):
+        monkeypatch.setenv("TILTYARD_DEBUG", "1")
+        assert run("rate", "nowhere.jsonl").code == 2
+
+    def test_an_interrupt_says_so(self, small, monkeypatch):
+        def stops(*_, **__):
+            raise KeyboardInterrupt
+
+        monkeypatch.setattr("tiltyard.artifacts.rating.rate_files", stops)
+        ran = run("rate", small)
+        assert (ran.code, ran.out, ran.err) == (130, "", "tiltyard: stopped\n")
+
+    def test_ctrl_c(self, tmp_path):
+        os.mkfifo(tmp_path / "pipe")
+        with subprocess.Popen(
+            [*MODULE, "rate", tmp_path / "pipe"], stderr=subprocess.PIPE, text=True
+        ) as process:
+            with (tmp_path / "pipe").open("w"):
+                process.send_signal(signal.SIGINT)
+                assert process.wait(30) == 130
+            assert process.stderr.read() == "tiltyard: stopped\n"
+
+    @pytest.mark.parametrize("command", [["rate", "small.jsonl"], ["demo", "battles", "-"]], ids=" ".join)
+    def test_a_reader_who_goes_away(self, command, small):
+        reads, writes = os.pipe()
+        os.close(reads)
+        done = subprocess.run(
+            [*MODULE, *command], cwd=small.parent, stdout=writes, stderr=subprocess.PIPE, check=False
+        )
+        os.close(writes)
+        assert (done.returncode, done.stderr) == (141, b"")

@@ -1,0 +1,138 @@
+"""What other programs may rely on."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+
+import tiltyard
+from tiltyard.formats import write_battles
+from tiltyard.lab.demo import demo_battles
+
+NAMES = [
+    "Answer",
+    "Battle",
+    "Board",
+    "BradleyTerry",
+    "Elo",
+    "Finding",
+    "Glicko2",
+    "Glicko2State",
+    "Label",
+    "Outcome",
+    "Ratings",
+    "Row",
+    "Table",
+    "TiltyardError",
+    "__version__",
+    "check_fit",
+    "compare_models",
+    "make_board",
+    "open_battles",
+    "predict_ahead",
+    "rank_models",
+    "read_answers",
+    "read_battles",
+    "read_table",
+    "votes_to_flip",
+    "write_answers",
+    "write_battles",
+]
+
+
+@pytest.fixture
+def file(tmp_path):
+    write_battles(tmp_path / "battles.jsonl", demo_battles(200))
+    return tmp_path / "battles.jsonl"
+
+
+def python(code: str, *arguments: object) -> str:
+    done = subprocess.run(
+        [sys.executable, "-c", code, *map(str, arguments)], capture_output=True, text=True, check=True
+    )
+    return done.stdout.strip()
+
+
+def test_the_names_are_these():
+    assert tiltyard.__all__ == NAMES
+    assert dir(tiltyard) == NAMES
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_name_is_there(name):
+    thing = getattr(tiltyard, name)
+    assert name == "__version__" or thing.__name__ == name
+
+
+def test_no_other_name_is():
+    with pytest.raises(AttributeError, match="module 'tiltyard' has no attribute 'Arena'"):
+        tiltyard.Arena  # noqa: B018
+
+
+def test_importing_costs_nothing():
+    heavy = {"numpy", "scipy", "pyarrow", "pydantic", "typer", "rich", "altair", "numba"}
+    found = python("import sys, tiltyard; print(*sys.modules)").split()
+    assert heavy.isdisjoint(found)
+    assert [name for name in found if name.startswith("tiltyard")] == ["tiltyard", "tiltyard._version"]
+
+
+def test_the_command_line_waits_with_what_is_heavy():
+    heavy = {
+        "numpy",
+        "scipy",
+        "pyarrow",
+        "pydantic",
+        "altair",
+        "numba",
+        "tiltyard.ratings",
+        "tiltyard.formats",
+    }
+    assert heavy.isdisjoint(python("import sys, tiltyard.cli; print(*sys.modules)").split())
+
+
+def test_frames_are_made_from_plain_columns(file):
+    ratings = tiltyard.BradleyTerry()(tiltyard.read_table(file))
+    columns = ratings.to_columns()
+    frames = pd.DataFrame(columns), pl.DataFrame(columns), pa.table(columns).to_pandas()
+    assert all(list(frame["model"]) == columns["model"] for frame in frames)
+    assert all(list(frame["rating"]) == columns["rating"] for frame in frames)
+    assert columns["rating"] == sorted(columns["rating"], reverse=True)
+
+
+def test_nobody_here_needs_a_frame(file):
+    code = """
+import sys
+sys.modules.update(pandas=None, polars=None)
+import tiltyard
+table = tiltyard.read_table(sys.argv[1], style=["length"])
+for method in (tiltyard.BradleyTerry(style=True), tiltyard.Glicko2()):
+    print(method(table).to_columns()["model"][0])
+"""
+    assert len(python(code, file).split()) == 2
+
+
+def test_types_travel_with_the_package():
+    assert (Path(tiltyard.__file__).parent / "py.typed").is_file()
+
+
+def test_from_files_to_a_board(file):
+    table = tiltyard.read_table(file, file)
+    ratings = tiltyard.BradleyTerry()(table)
+    board = tiltyard.make_board(ratings, tiltyard.rank_models(ratings))
+    assert table.n_battles == board.n_battles == 400
+    assert board.rows[0].model == ratings.to_columns()["model"][0]
+    assert tiltyard.compare_models(table, "argent-70b", "heron-1b").difference > 0
+
+
+def test_every_error_is_a_tiltyard_error(file):
+    from tiltyard import errors
+
+    for name in errors.__all__:
+        assert issubclass(getattr(errors, name), tiltyard.TiltyardError)
+        assert name in errors.__doc__
+    with pytest.raises(tiltyard.TiltyardError, match="no such file"):
+        tiltyard.read_table(file.with_name("nowhere"))

@@ -105,8 +105,10 @@ def page(runs: list[Run], picture: str) -> str:
     lines = [
         "# Growth, measured",
         "",
-        f"{datetime.now(UTC):%Y-%m-%d}, by `python bench/growth.py`: `tiltyard rate` on one Parquet file, "
-        f"{MODELS} models, {PROMPTS:,} prompts, names as text, one thread; the whole process, start included.",
+        (
+            f"{datetime.now(UTC):%Y-%m-%d}, by `python bench/growth.py`: `tiltyard rate` on one Parquet file, "
+            f"{MODELS} models, {PROMPTS:,} prompts, names as text, one thread; the whole process, start included."
+        ),
         "",
         "| battles | intervals | CPU s | ns a battle | peak memory, MiB |",
         "|--:|---|--:|--:|--:|",
@@ -127,13 +129,17 @@ def page(runs: list[Run], picture: str) -> str:
         )
     lines += [
         "",
-        "Time is linear in battles. Battle-level memory does not depend on their number: it holds counts, "
-        "300 × 300 cells of seven kinds. Prompt-clustered ratings above 20 million battles read the file three "
-        "times (counts, distinct prompts, sums) and hold one number per prompt and model.",
+        (
+            "Time is linear in battles. Battle-level memory does not depend on their number: it holds counts, "
+            "300 × 300 cells of seven kinds. Prompt-clustered ratings above 20 million battles read the file three "
+            "times (counts, distinct prompts, sums) and hold one number per prompt and model."
+        ),
         "",
-        "Counts add. To split a billion battles over machines, count each part where it lies "
-        "(`tiltyard.read_table(part, clusters=False, log=False)`), send the tables (a few megabytes each, they "
-        "pickle) to one place and `merge` them: the ratings are the same to the last bit, whatever the split.",
+        (
+            "Counts add. To split a billion battles over machines, count each part where it lies "
+            "(`tiltyard.read_table(part, clusters=False, log=False)`), send the tables (a few megabytes each, they "
+            "pickle) to one place and `merge` them: the ratings are the same to the last bit, whatever the split."
+        ),
         "",
     ]
     return "\n".join(lines)

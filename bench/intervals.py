@@ -28,11 +28,13 @@ def page(results: dict[int, tuple[list[Coverage], float]], worlds: int) -> str:
     lines = [
         "# Intervals, measured",
         "",
-        f"{datetime.now(UTC):%Y-%m-%d}, Tiltyard {__version__}, by `python bench/intervals.py --worlds {worlds}`. "
-        f"{worlds} worlds for each number of prompts: {MODELS} models of strength SD 200, {BATTLES:,} battles, "
-        f"model × prompt effects SD {EFFECT_SD} logit, 16 % ties, 7 % both bad. A 95 % interval should hold the "
-        "truth of the prompt population in 95 % of cases. In brackets: standard error over worlds; then the "
-        "mean half-width in points.",
+        (
+            f"{datetime.now(UTC):%Y-%m-%d}, Tiltyard {__version__}, by `python bench/intervals.py --worlds {worlds}`. "
+            f"{worlds} worlds for each number of prompts: {MODELS} models of strength SD 200, {BATTLES:,} battles, "
+            f"model × prompt effects SD {EFFECT_SD} logit, 16 % ties, 7 % both bad. A 95 % interval should hold the "
+            "truth of the prompt population in 95 % of cases. In brackets: standard error over worlds; then the "
+            "mean half-width in points."
+        ),
         "",
         "| interval | " + " | ".join(f"{prompts} prompts" for prompts in results) + " |",
         "|---|" + "--:|" * len(results),
@@ -44,8 +46,10 @@ def page(results: dict[int, tuple[list[Coverage], float]], worlds: int) -> str:
     ranks = " | ".join(f"{100 * share:.1f} %" for _, share in results.values())
     lines += [
         "",
-        "Rank ranges, in clone worlds (models equal in pairs): share of worlds in which *all* true ranks lie "
-        "in their ranges at once, to be 95 % or more.",
+        (
+            "Rank ranges, in clone worlds (models equal in pairs): share of worlds in which *all* true ranks lie "
+            "in their ranges at once, to be 95 % or more."
+        ),
         "",
         "| | " + " | ".join(f"{prompts} prompts" for prompts in results) + " |",
         "|---|" + "--:|" * len(results),

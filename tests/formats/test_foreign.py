@@ -274,3 +274,8 @@ def test_early_judgearena_files_are_read_by_name(tmp_path) -> None:
     (battle,) = open_battles(path, format="judgearena").battles()
     assert battle.pref == pytest.approx(0.9)
     assert battle.winner is A
+
+
+def test_of_an_arena_hard_folder_only_the_judgments_are_read():
+    whole, judged = (open_battles(FIXTURES / "arena_hard" / part) for part in ("", "model_judgment"))
+    assert list(whole.battles()) == list(judged.battles()) != []

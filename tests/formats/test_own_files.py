@@ -385,3 +385,10 @@ def test_an_explicit_format_reads_an_empty_file_as_no_battles(tmp_path) -> None:
     write_battles(path, [])
     source = open_battles(path)
     assert (source.rows, list(source.battles())) == (0, [])
+
+
+def test_of_a_run_folder_only_the_battles_are_read(tmp_path):
+    battles = [Battle.from_dict({"model_a": "a", "model_b": "b", "winner": "tie"})]
+    write_battles(tmp_path / "battles.parquet", battles)
+    (tmp_path / "bootstrap_ratings.parquet").write_bytes(b"not to be opened")
+    assert list(read_battles(tmp_path)) == battles

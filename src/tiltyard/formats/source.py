@@ -168,11 +168,18 @@ def read_battles(path: str | os.PathLike[str]) -> Iterator[Battle]:
 
 
 def _parts(text: str) -> list[str]:
-    """The files to read: the path itself, or those in the folder that it is."""
+    """The files to read: the path itself, or those in the folder that it is.
+
+    Of a run folder only its battles are read, of a folder of arena-hard only its judgments.
+    """
     with translated(text):
         folder = Path(text)
         if text == "-" or not folder.is_dir():
             return [text]
+        if (folder / "battles.parquet").is_file():
+            return [str(folder / "battles.parquet")]
+        if (folder / "model_judgment").is_dir():
+            folder = folder / "model_judgment"
         files = sorted(str(place) for place in folder.rglob("*") if place.is_file())
         for endings in ((".parquet",), (".jsonl", ".jsonl.gz", ".jsonl.zst")):
             found = [name for name in files if name.endswith(endings)]

@@ -120,7 +120,7 @@ def _title(board: Board, name: str | None) -> str:
     rated = sum(row.rank is not None for row in board.rows)
     parts = [method_title(board.method.name), f"{board.n_battles:,} battles", f"{rated} models"]
     if board.clusters is not None and board.clusters != "battle":
-        parts.append(f"{board.n_clusters:,} prompts")
+        parts.append(f"{board.n_clusters:,} prompt{'' if board.n_clusters == 1 else 's'}")
     if board.scope is not None:
         parts.append(f"intervals for {board.scope}")
     title = " · ".join(parts)

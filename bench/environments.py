@@ -43,6 +43,12 @@ PEERS = (
         packages=("evalica==0.4.2", "numpy==2.4.6", "pandas==3.1.1", "scipy==1.17.1"),
     ),
     Contestant(
+        name="evalica-names",
+        script=HERE / "peers" / "time_evalica_names.py",
+        cases=("elo",),
+        packages=("evalica==0.4.2", "numpy==2.4.6", "pandas==3.1.1", "scipy==1.17.1"),
+    ),
+    Contestant(
         name="arena-rank",
         script=HERE / "peers" / "time_arena_rank.py",
         cases=("bt", "bt-names", "style"),

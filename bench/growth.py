@@ -124,7 +124,7 @@ def page(runs: list[Run], picture: str) -> str:
         slope = (mine[-1].cpu_seconds - mine[0].cpu_seconds) / (mine[-1].battles - mine[0].battles)
         lines.append(
             f"- {way}: {1e9 * slope:.0f} ns a battle between {mine[0].battles:,} and {largest:,}, so a billion "
-            f"battles take about {1e9 * slope / 60:.0f} minutes on one core, in "
+            f"battles take about {1e9 * slope:.0f} CPU seconds on one core, in "
             f"{mine[-1].peak_mib / 1024:.1f} GiB or a little more."
         )
     lines += [

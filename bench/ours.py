@@ -14,6 +14,7 @@ from pathlib import Path
 import numpy as np
 
 import tiltyard
+from tiltyard import compiling
 from tiltyard.battles import Codes
 from tiltyard.compiling import KernelChoice
 from timing import ELO_K, PERMUTATIONS, REFITS, TAU, asked, farthest, load, repeat, report
@@ -34,6 +35,7 @@ def work_of(case: str, data: Path, kernel: KernelChoice) -> tuple[Callable[[], o
     if case in ("read", "bt-names"):
         path = data / "large.parquet"
         rows = tiltyard.open_battles(path).rows or 0
+        # The whole command, interpreter and imports included.
         command = [sys.executable, "-m", "tiltyard", "rate", str(path), "--intervals", "battles"]
         if case == "read":
             return lambda: subprocess.run(command, check=True, stdout=subprocess.DEVNULL), rows
@@ -61,6 +63,8 @@ def main() -> None:
     fast = "--no-fast" not in sys.argv
     sys.argv = [argument for argument in sys.argv if argument != "--no-fast"]
     cases, data = asked(CASES)
+    if not fast:
+        compiling._WORTH_COMPILING = sys.maxsize  # as if numba were not installed
     for case in cases:
         work, n = work_of(case, data, "compiled" if fast else "plain")
         slow = not fast and case in ("elo", "glicko2")

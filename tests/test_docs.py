@@ -1,7 +1,6 @@
 """What is undocumented fails; what is documented runs."""
 
 import ast
-import json
 import os
 import re
 import shlex
@@ -16,9 +15,9 @@ from command import run
 from tiltyard import errors
 from tiltyard.artifacts.documents import ratings_document
 from tiltyard.artifacts.manifest import InputFile, Manifest, Platform
-from tiltyard.artifacts.rating import RateSettings, rate_table
-from tiltyard.battles import Table
+from tiltyard.artifacts.rating import RateSettings, rate_files
 from tiltyard.cli import app
+from tiltyard.formats import open_battles, write_battles
 from tiltyard.formats.detect import FORMATS
 from tiltyard.lab.demo import demo_battles
 from tiltyard.ratings import BradleyTerry, Elo, Glicko2
@@ -60,39 +59,37 @@ def test_every_option_is_documented(command, options):
     assert set(options) - coded(section[1]) == set()
 
 
-def keys(document, inside=""):
-    """The names of all fields, those of entries included; not what is keyed by data."""
+def keys(document):
+    """The names of all fields, those of entries included; not names that come from the data."""
     for key, value in document.items():
         yield key
-        if isinstance(value, dict) and key not in (
-            "parameters",
-            "groups",
-            "style_fitted",
-            "libraries",
-            "files",
-        ):
-            yield from keys(value)
-        elif isinstance(value, list):
-            for one in value:
-                if isinstance(one, dict):
-                    yield from keys(one)
+        if key in ("groups", "style_effects"):
+            inside = list(value.values())
+        elif key == "parameters":
+            inside = []
+        else:
+            inside = value if isinstance(value, list) else [value]
+        for one in inside:
+            if isinstance(one, dict):
+                yield from keys(one)
 
 
-def test_every_field_of_the_ratings_is_documented():
-    table = Table.from_battles(demo_battles(200))
+def test_every_field_of_the_ratings_is_documented(tmp_path):
+    write_battles(tmp_path / "battles.jsonl", demo_battles(200))
+    source = open_battles(tmp_path / "battles.jsonl")
     asked = [
         RateSettings(n_bootstraps=2),
         RateSettings(BradleyTerry(ties="davidson"), by="category"),
+        RateSettings(BradleyTerry(style=True), style=("length",)),
         RateSettings(Elo(n_permutations=2, interval="none")),
         RateSettings(Glicko2(kernel="plain")),
     ]
-    fields = {"style_fitted", "style_se"}
-    for settings in asked:
-        document = ratings_document([rate_table(table, settings)], settings, frozenset())
-        groups = document.get("groups", {})
-        fields |= set(keys(json.loads(json.dumps(document))))
-        fields |= {name for group in groups.values() for name in keys(group)}
-    assert {"tie_parameter", "rd", "order_noise", "bootstrap_low", "votes_to_flip"} <= fields
+    fields = {
+        name
+        for settings in asked
+        for name in keys(ratings_document(rate_files([source], settings), settings, frozenset()))
+    }
+    assert {"tie_parameter", "style_effects", "rd", "order_noise", "bootstrap_low", "votes_to_flip"} <= fields
     documented = {part.split(".")[-1] for part in coded(page("artifacts.md"))}
     assert fields - documented == set()
 
@@ -178,14 +175,14 @@ def shell(command: str) -> str:
     return done.stdout.decode()
 
 
-def stripped(text: str) -> str:
-    return "\n".join(line.rstrip() for line in text.strip("\n").splitlines())
+def lines(text: str) -> list[str]:
+    return [line.rstrip() for line in text.rstrip().splitlines()]
 
 
 def matches(shown: str, printed: str) -> bool:
-    """Whether output is as shown, where ``…`` stands for anything."""
-    pattern = re.escape(stripped(shown)).replace("\n…\n", "\n(?:.*\n)?").replace("…", ".*")
-    return re.fullmatch(pattern, stripped(printed), re.DOTALL) is not None
+    """Whether output is as shown, where a line of ``…`` stands for any lines."""
+    pattern = "".join("(?:.*\n)*" if line == "…" else f"{re.escape(line)}\n" for line in lines(shown))
+    return re.fullmatch(pattern, "".join(f"{line}\n" for line in lines(printed))) is not None
 
 
 def test_there_are_pages_to_run():

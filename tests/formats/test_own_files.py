@@ -8,6 +8,7 @@ import sys
 import threading
 from datetime import UTC, date, datetime
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -392,3 +393,16 @@ def test_of_a_run_folder_only_the_battles_are_read(tmp_path):
     write_battles(tmp_path / "battles.parquet", battles)
     (tmp_path / "bootstrap_ratings.parquet").write_bytes(b"not to be opened")
     assert list(read_battles(tmp_path)) == battles
+
+
+def test_memory_does_not_grow_with_the_length_of_a_parquet_file(tmp_path):
+    rng = np.random.default_rng(1)
+    columns = {name: rng.integers(0, 50, 400_000).astype(str) for name in ("model_a", "model_b")}
+    table = pa.table({**columns, "winner": ["tie"] * 400_000})
+    pq.write_table(table, tmp_path / "long.parquet", row_group_size=20_000)
+    del table, columns
+    held = [
+        pa.total_allocated_bytes()
+        for _ in open_battles(tmp_path / "long.parquet").batches(["model_a", "model_b", "winner"], 20_000)
+    ]
+    assert max(held[10:]) < 1.5 * max(held[:3])

@@ -61,7 +61,9 @@ class ParquetTable:
     ) -> Iterator[pa.RecordBatch]:
         """The named columns as the file has them; those in ``codes`` as dictionaries."""
         coded = [name for name in codes if _is_text(self.schema.field(name).type)]
-        with translated(self.name), pq.ParquetFile(self.file.path, read_dictionary=coded) as parquet:
+        # Pre-buffering would keep all that was read in memory until the file is closed.
+        options = {"read_dictionary": coded, "pre_buffer": False}
+        with translated(self.name), pq.ParquetFile(self.file.path, **options) as parquet:
             row = 0
             for batch in parquet.iter_batches(batch_size, columns=list(columns), use_threads=False):
                 self._check(batch, row)

@@ -1,0 +1,127 @@
+"""The built wheel, installed into an empty environment without extras."""
+
+import json
+import os
+import resource
+import shutil
+import statistics
+import subprocess
+import zipfile
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+
+#: The same library with the same settings, and nothing behind it.
+BARE = """
+import typer
+
+app = typer.Typer(add_completion=False, rich_markup_mode=None)
+
+
+@app.command()
+def one(file: str, n: int = 3) -> None:
+    "One."
+
+
+@app.command()
+def two(file: str) -> None:
+    "Two."
+
+
+app()
+"""
+
+pytestmark = pytest.mark.skipif(shutil.which("uv") is None, reason="needs uv")
+
+
+def uv(*arguments: object) -> None:
+    subprocess.run(["uv", "--quiet", *map(str, arguments)], cwd=ROOT, check=True)
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("wheel")
+    uv("build", "--wheel", "--out-dir", folder)
+    (found,) = folder.glob("*.whl")
+    return found
+
+
+@pytest.fixture(scope="module")
+def programs(wheel, tmp_path_factory):
+    """The folder of programs of an environment that holds the wheel and what it requires."""
+    place = tmp_path_factory.mktemp("environment") / "venv"
+    uv("venv", place)
+    uv("pip", "install", "--python", place, wheel)
+    return place / "bin"
+
+
+@pytest.fixture(scope="module")
+def tiltyard(programs, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("work")
+
+    def run(*arguments: str) -> subprocess.CompletedProcess[str]:
+        environment = {name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ}
+        command = [programs / "tiltyard", *arguments]
+        return subprocess.run(
+            command, cwd=folder, env=environment, capture_output=True, text=True, check=False
+        )
+
+    run.folder = folder
+    run("demo", "battles")
+    return run
+
+
+def test_the_wheel_holds_the_package_alone(wheel):
+    names = zipfile.ZipFile(wheel).namelist()
+    assert {name.split("/")[0] for name in names if ".dist-info" not in name} == {"tiltyard"}
+    assert {"tiltyard/py.typed", "tiltyard/report/page.css", "tiltyard/report/page.js"} <= set(names)
+    assert not [name for name in names if "__pycache__" in name]
+
+
+def test_the_readme_works_from_the_wheel(tiltyard):
+    made = tiltyard("demo", "battles")
+    assert (made.returncode, made.stdout) == (0, "")
+    assert made.stderr.startswith("Wrote 3,000 battles to battles.jsonl.")
+    rated = tiltyard("rate", "battles.jsonl")
+    assert (rated.returncode, rated.stderr) == (0, "")
+    assert rated.stdout.split() == shown_in_readme().split()
+
+
+def shown_in_readme() -> str:
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    return text.partition("$ tiltyard rate battles.jsonl\n")[2].partition("```")[0]
+
+
+def test_a_folder_is_written_and_verified_without_charts(tiltyard):
+    written = tiltyard("rate", "battles.jsonl", "--out", "run")
+    assert (written.returncode, written.stderr) == (0, "")
+    verified = tiltyard("verify", "run")
+    assert (verified.returncode, verified.stderr) == (0, "")
+    assert "Verified: every number recomputed" in verified.stdout
+    assert "pip install 'tiltyard[plots]'" in (tiltyard.folder / "run" / "report.html").read_text()
+    libraries = json.loads((tiltyard.folder / "run" / "manifest.json").read_text())["platform"]["libraries"]
+    assert not {"altair", "numba", "vl-convert-python"} & set(libraries)
+
+
+def test_an_error_is_one_message(tiltyard):
+    failed = tiltyard("rate", "nowhere.jsonl")
+    assert (failed.returncode, failed.stdout) == (2, "")
+    assert failed.stderr == "tiltyard: nowhere.jsonl: no such file; check the path\n"
+
+
+def cpu_seconds(command: list[object]) -> float:
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    subprocess.run(list(map(str, command)), stdout=subprocess.DEVNULL, check=True)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+
+
+def test_help_costs_little_more_than_the_library_behind_it(programs, tmp_path):
+    (tmp_path / "bare.py").write_text(BARE)
+    commands = [programs / "tiltyard", "--help"], [programs / "python", tmp_path / "bare.py", "--help"]
+    times = [[cpu_seconds(command) for command in commands] for _ in range(10)][1:]
+    ours, bare = (statistics.median(column) for column in zip(*times, strict=True))
+    print(f"tiltyard --help {ours:.3f} s of CPU, bare typer {bare:.3f} s: {ours / bare:.2f} times")
+    assert ours / bare <= 2.5

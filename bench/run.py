@@ -117,6 +117,8 @@ def cpu_model() -> str:
 def table(results: Results, size: str) -> str:
     order = ("bare", TILTYARD, WITHOUT_FAST, *(peer.name for peer in PEERS))
     lines = [
+        "# Speed, measured",
+        "",
         f"Measured {datetime.now(UTC):%Y-%m-%d} on {cpu_model()}, Python {platform.python_version()}.",
         f"Size `{size}`; CPU seconds on one thread, the median and the least of the runs (their number).",
         "",

@@ -57,15 +57,18 @@ def is_refused(run: Path) -> bool:
         return True
 
 
-@pytest.fixture
-def computed(original, monkeypatch):
-    """What the battles give, computed once."""
+@pytest.fixture(scope="module")
+def results(original):
     source = open_battles(original / "battles.parquet")
     groups = rate_files([source], SETTINGS, checks=True)
-    evaluated, page = evaluated_models(source, SETTINGS), page_of(groups, SETTINGS)
-    monkeypatch.setattr(verifying, "rate_files", lambda *_, **__: groups)
-    monkeypatch.setattr(verifying, "evaluated_models", lambda *_: evaluated)
-    monkeypatch.setattr(verifying, "page_of", lambda *_: page)
+    return groups, evaluated_models(source, SETTINGS), page_of(groups, SETTINGS)
+
+
+@pytest.fixture
+def computed(results, monkeypatch):
+    """What the battles give, computed once for all tests."""
+    for name, result in zip(("rate_files", "evaluated_models", "page_of"), results, strict=True):
+        monkeypatch.setattr(verifying, name, lambda *_, result=result, **__: result)
 
 
 def corruptions(data: bytes, times: int = 50):

@@ -14,7 +14,7 @@ from tiltyard.artifacts.manifest import file_hash, read_manifest
 from tiltyard.artifacts.rating import RateSettings, method_of, open_all, rate_files
 from tiltyard.artifacts.verifying import verify_run
 from tiltyard.battles import Battle
-from tiltyard.errors import BadBattle, BadOption
+from tiltyard.errors import BadBattle, BadOption, CannotRate
 from tiltyard.formats import open_battles, read_battles, write_battles
 from tiltyard.lab.demo import demo_battles
 from tiltyard.ratings import BradleyTerry
@@ -43,6 +43,13 @@ def listing(folder: Path) -> dict[str, str]:
     return {path.name: file_hash(path) for path in folder.iterdir() if path.is_file()}
 
 
+def test_charts_are_verified_too(tmp_path):
+    run = written(tmp_path, SETTINGS["by source"])
+    assert "data-spec" in (run / "report.html").read_text()
+    assert verify_run(run).exact
+
+
+@pytest.mark.usefixtures("no_plots")
 @pytest.mark.parametrize("settings", SETTINGS.values(), ids=SETTINGS)
 def test_what_is_written_is_verified(settings, tmp_path):
     run = written(tmp_path, settings)
@@ -68,6 +75,7 @@ def test_what_is_written_is_verified(settings, tmp_path):
     assert {path.name for path in run.iterdir()} == names | {"manifest.json", "manifest.sha256"}
 
 
+@pytest.mark.usefixtures("no_plots")
 def test_the_document_says_what_was_asked(tmp_path):
     settings = RateSettings(BradleyTerry(seed=7, level=0.9), n_bootstraps=4, arena="Garden", model="ember-8b")
     found = document(written(tmp_path, settings))
@@ -77,6 +85,7 @@ def test_the_document_says_what_was_asked(tmp_path):
     assert {entry["model"] for entry in found["ratings"] if entry["source"] == "evaluated"} == {"ember-8b"}
 
 
+@pytest.mark.usefixtures("no_plots")
 def test_without_a_model_under_test_those_no_person_judged_are_evaluated(tmp_path):
     run = written(tmp_path, BARE)
     entries = document(run)["ratings"]
@@ -84,6 +93,7 @@ def test_without_a_model_under_test_those_no_person_judged_are_evaluated(tmp_pat
     assert read_manifest(run).evaluated == ["newcomer"]
 
 
+@pytest.mark.usefixtures("no_plots")
 def test_two_judges_are_no_one_judge(tmp_path):
     some = battles("a>b b>a", judge_model=["one", "two"], source=["llm-judge"] * 2)
     found = document(written(tmp_path, BARE, some))
@@ -101,6 +111,7 @@ def test_rank_ranges_keep_the_level_asked_for(tmp_path):
     assert widths(0.5) < widths(0.999)
 
 
+@pytest.mark.usefixtures("no_plots")
 def test_unknown_fields_survive(tmp_path):
     run = written(tmp_path, BARE)
     assert list(read_battles(run / "battles.parquet")) == mixed()
@@ -149,6 +160,7 @@ def test_battles_that_rate_nobody_still_make_a_folder(story, tmp_path):
     assert all(entry["rating"] is None for entry in document(run)["ratings"])
 
 
+@pytest.mark.usefixtures("no_plots")
 def test_the_replicates_are_those_of_the_bootstrap(tmp_path):
     run = written(tmp_path, RateSettings(n_bootstraps=5))
     table = pq.read_table(run / "bootstrap_ratings.parquet").to_pydict()
@@ -276,3 +288,11 @@ def test_a_method_needs_its_own_parameters(name, parameters, message):
 def test_no_files_nothing_to_rate():
     with pytest.raises(BadOption, match="at least one file"):
         open_all([])
+
+
+@pytest.mark.parametrize("by", [None, "source"])
+def test_files_without_a_battle_are_refused(tmp_path, by):
+    path = tmp_path / "none.csv"
+    path.write_text("model_a,model_b,winner,source\n")
+    with pytest.raises(CannotRate, match=r"no battles in .*none\.csv"):
+        rate_files(open_all([path]), RateSettings(by=by))

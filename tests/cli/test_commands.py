@@ -9,8 +9,8 @@ from importlib.metadata import version
 from pathlib import Path
 
 import pytest
-from command import run
 
+from command import run
 from tiltyard.battles import Battle
 from tiltyard.formats import read_battles, write_battles
 from tiltyard.lab.demo import demo_battles

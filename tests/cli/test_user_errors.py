@@ -1,6 +1,7 @@
 """What a user can do wrong ends in one message and exit code 2."""
 
 import pytest
+
 from command import run
 
 FILES = {

@@ -8,7 +8,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from tiltyard.formats.detect import open_table
+from tiltyard.formats.detect import open_records
 
 FIXTURES = Path(__file__).parent / "fixtures"
 
@@ -33,7 +33,7 @@ FORMATS = {
 
 def records(name: str) -> list[dict]:
     """The records of a fixture."""
-    return [record for _, record in open_table(FIXTURES / name).records()]
+    return [record for _, record in open_records(FIXTURES / name).records()]
 
 
 def as_parquet(name: str, folder: Path) -> Path:

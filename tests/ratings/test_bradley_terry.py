@@ -185,7 +185,7 @@ def test_expectations_are_probabilities_however_far_apart(d, log_tie):
     tied = newton.expected(np.array([d, -d]), log_tie)
     for found in (plain, tied):
         assert found.score.sum() == pytest.approx(1.0)
-        assert ((found.score >= 0.0) & (found.score <= 1.0) & (found.variance >= -1e-15)).all()
+        assert ((found.score >= 0.0) & (found.score <= 1.0) & (found.variance() >= -1e-15)).all()
     assert ((tied.tie >= 0.0) & (tied.tie <= 1.0)).all()
 
 

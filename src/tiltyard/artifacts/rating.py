@@ -9,7 +9,7 @@ from typing import Any
 
 from tiltyard.battles import Table
 from tiltyard.board import Rated, make_board
-from tiltyard.errors import BadOption
+from tiltyard.errors import BadOption, CannotRate
 from tiltyard.formats import BattleSource, open_battles
 from tiltyard.formats.counting import Progress, count_by_group, count_table
 from tiltyard.ratings import BradleyTerry, Elo, Glicko2, Method
@@ -125,6 +125,13 @@ def rate_files(
         table = count_table(
             sources, clusters=settings.clusters, style=settings.style, log=log, progress=progress
         )
+        _refuse_empty([table], sources)
         return [rate_table(table, settings, checks=checks)]
     tables = count_by_group(sources, settings.by, style=settings.style, progress=progress)
+    _refuse_empty(list(tables.values()), sources)
     return [rate_table(table, settings, name=name, checks=checks) for name, table in tables.items()]
+
+
+def _refuse_empty(tables: Sequence[Table], sources: Sequence[BattleSource]) -> None:
+    if not any(table.n_battles for table in tables):
+        raise CannotRate(f"no battles in {', '.join(source.path for source in sources)}")

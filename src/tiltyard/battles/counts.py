@@ -131,8 +131,7 @@ class CountsBuilder:
     def counts(self) -> Counts:
         """Everything added so far, as cells sorted by kind, then model a, then model b."""
         keys, n, sums = self._merged()
-        rest, b = np.divmod(keys, self._capacity)
-        plane, a = np.divmod(rest, self._capacity)
+        plane, a, b = self._parts(keys)
         soft = plane >= _SOFT
         kind = np.where(soft, plane - _SOFT, plane)
         return Counts(a, b, kind, soft, n, None if sums is None else sums.T.copy())
@@ -144,6 +143,12 @@ class CountsBuilder:
         keys *= self._capacity
         keys += b
         return keys
+
+    def _parts(self, keys: Ints) -> tuple[Ints, Ints, Ints]:
+        """Plane, model a and model b of each key. Two divisions by a constant: `divmod` takes five times as long."""
+        rest = keys // self._capacity
+        plane = rest // self._capacity
+        return plane, rest - plane * self._capacity, keys - rest * self._capacity
 
     def _count(self, a: Codes, b: Codes, kind: npt.NDArray[np.uint8]) -> None:
         """Unweighted rows: one more for each cell, in place."""
@@ -184,8 +189,7 @@ class CountsBuilder:
 
     def _to_sparse(self) -> None:
         keys, n, sums = self._merged()
-        rest, b = np.divmod(keys, self._capacity)
-        plane, a = np.divmod(rest, self._capacity)
+        plane, a, b = self._parts(keys)
         self._capacity, self._sparse = _SPARSE_CAPACITY, True
         self._wide, self._recent, self._sums = None, self._recent[:0], None
         self._runs = [(self._keys(plane, a, b), n, sums)]

@@ -10,7 +10,7 @@ from types import MappingProxyType
 from typing import Any
 
 from tiltyard.errors import UnreadableFile
-from tiltyard.formats.detect import open_table
+from tiltyard.formats.detect import open_records
 from tiltyard.formats.writing import write_rows
 
 __all__ = ["KINDS", "Answer", "read_answers", "write_answers"]
@@ -62,7 +62,7 @@ _REQUIRED = ("prompt_id", "prompt", "model", "response")
 
 def read_answers(path: str | os.PathLike[str]) -> Iterator[Answer]:
     """Every answer of a file (JSON Lines, also compressed; CSV and Parquet alike), one by one."""
-    for where, record in open_table(path).records():
+    for where, record in open_records(path).records():
         yield Answer.from_dict(record, where)
 
 

@@ -12,19 +12,19 @@ from tiltyard.formats.alpaca_eval import ALPACA_EVAL
 from tiltyard.formats.arena_hard import ARENA_HARD
 from tiltyard.formats.autoarena import AUTOARENA
 from tiltyard.formats.comparia import COMPARIA_TURNS, COMPARIA_VOTES
-from tiltyard.formats.csv_table import CsvTable
+from tiltyard.formats.csv_records import CsvRecords
 from tiltyard.formats.fastchat import FASTCHAT
 from tiltyard.formats.format import Format
-from tiltyard.formats.json_tables import JsonLines, JsonList
+from tiltyard.formats.json_records import JsonLines, JsonList
 from tiltyard.formats.judgearena import JUDGEARENA
 from tiltyard.formats.lmarena import LMARENA_55K, LMARENA_100K, LMARENA_140K
 from tiltyard.formats.mt_bench import MT_BENCH
 from tiltyard.formats.opening import InputFile, open_input, translated
 from tiltyard.formats.own import OWN, is_own, own_format
-from tiltyard.formats.parquet_table import ParquetTable
-from tiltyard.formats.table import Record, Table
+from tiltyard.formats.parquet_records import ParquetRecords
+from tiltyard.formats.records import Record, Records
 
-__all__ = ["FORMATS", "detect", "matching", "named", "open_table"]
+__all__ = ["FORMATS", "detect", "matching", "named", "open_records"]
 
 #: The formats of other tools. None of them recognises the files of another.
 FOREIGN: tuple[Format, ...] = (
@@ -49,7 +49,7 @@ _BOM = b"\xef\xbb\xbf"
 _SHOWN = 30
 
 
-def open_table(path: str | os.PathLike[str]) -> Table:
+def open_records(path: str | os.PathLike[str]) -> Records:
     """Open a file as what its bytes say it is; its name does not matter."""
     file = open_input(path)
     with translated(file.name), file.open() as stream:
@@ -58,16 +58,16 @@ def open_table(path: str | os.PathLike[str]) -> Table:
             start = stream.read(4096)
     start = start.lstrip(_BLANK)
     if start.startswith(b"PAR1"):
-        return ParquetTable.opened(file.decompressed())
+        return ParquetRecords.opened(file.decompressed())
     if start.startswith(b"["):
         return JsonList.opened(file)
     if start.startswith(b"{"):
         return JsonLines.opened(file)
-    return CsvTable.opened(file) if start else EmptyTable(file)
+    return CsvRecords.opened(file) if start else NoRecords(file)
 
 
 @dataclass(frozen=True)
-class EmptyTable:
+class NoRecords:
     """A file with nothing in it."""
 
     file: InputFile
@@ -83,38 +83,38 @@ class EmptyTable:
         return iter(())
 
 
-def detect(table: Table) -> Format:
-    """The format of a table, by its columns."""
-    if table.kind == "empty":
-        raise UnreadableFile(f"{table.name}: the file is empty; expected battles")
-    found = matching(table)
+def detect(records: Records) -> Format:
+    """The format of some records, by their columns."""
+    if records.kind == "empty":
+        raise UnreadableFile(f"{records.name}: the file is empty; expected battles")
+    found = matching(records)
     if len(found) == 1:
         return found[0]
     if found:
         names = ", ".join(one.name for one in found)
-        raise UnknownFormat(f"{table.name}: could be any of {names}; say which with --format")
-    seen = ", ".join(table.columns[:_SHOWN]) + (", …" if len(table.columns) > _SHOWN else "")
+        raise UnknownFormat(f"{records.name}: could be any of {names}; say which with --format")
+    seen = ", ".join(records.columns[:_SHOWN]) + (", …" if len(records.columns) > _SHOWN else "")
     raise UnknownFormat(
-        f"{table.name}: no known format has these columns: {seen or '(none)'}; "
+        f"{records.name}: no known format has these columns: {seen or '(none)'}; "
         "name them with --columns model_a=…,model_b=…,winner=…"
     )
 
 
-def matching(table: Table) -> list[Format]:
-    """Every format that recognises the table; our own only where no other does."""
-    foreign = [one for one in FOREIGN if table.kind in one.kinds and one.recognises(table.columns)]
-    if foreign or not is_own(table.columns):
+def matching(records: Records) -> list[Format]:
+    """Every format that recognises the records; our own only where no other does."""
+    foreign = [one for one in FOREIGN if records.kind in one.kinds and one.recognises(records.columns)]
+    if foreign or not is_own(records.columns):
         return foreign
-    return [own_format(table.kind)]
+    return [own_format(records.kind)]
 
 
-def named(name: str, table: Table) -> Format:
-    """The format called ``name``, if the table can hold it."""
+def named(name: str, records: Records) -> Format:
+    """The format called ``name``, if the records can hold it."""
     for one in FORMATS:
         if one.name == name:
-            if table.kind in {*one.kinds, "empty"}:
+            if records.kind in {*one.kinds, "empty"}:
                 return one
             kinds = " or ".join(sorted(one.kinds))
-            raise UnknownFormat(f"{table.name}: is {table.kind}, but the format {name} comes as {kinds}")
+            raise UnknownFormat(f"{records.name}: is {records.kind}, but the format {name} comes as {kinds}")
     known = ", ".join(one.name for one in FORMATS)
     raise BadOption(f"unknown format {name!r}; known formats: {known}")

@@ -9,7 +9,7 @@ from typing import Any
 
 from tiltyard.errors import UnreadableFile
 from tiltyard.formats.answers import Answer
-from tiltyard.formats.detect import open_table
+from tiltyard.formats.detect import open_records
 from tiltyard.formats.prompt_id import prompt_id
 
 __all__ = ["arena_hard_answers", "autoarena_answers", "entrant_answers"]
@@ -25,7 +25,7 @@ def entrant_answers(bank: str | os.PathLike[str], responses: Paths) -> Iterator[
     """
     prompts = _by_key(bank, "prompt_id")
     for path in responses:
-        for where, record in open_table(path).records():
+        for where, record in open_records(path).records():
             row = dict(record)
             prompt = dict(_found(prompts, row.get("prompt_id"), where, bank))
             known = {
@@ -46,7 +46,7 @@ def arena_hard_answers(answers: Paths, questions: str | os.PathLike[str] | None 
     """arena-hard's ``model_answer/*.jsonl``; ``question.jsonl`` adds the categories."""
     asked = {} if questions is None else _by_key(questions, "uid")
     for path in answers:
-        for where, record in open_table(path).records():
+        for where, record in open_records(path).records():
             uid = record.get("uid")
             question = _found(asked, uid, where, questions) if questions is not None else {}
             messages = _messages(record, where)
@@ -64,7 +64,7 @@ def arena_hard_answers(answers: Paths, questions: str | os.PathLike[str] | None 
 def autoarena_answers(path: str | os.PathLike[str], model: str | None = None) -> Iterator[Answer]:
     """A CSV of ``prompt`` and ``response``; the model is named like the file, unless it is given."""
     named = model if model is not None else Path(path).name.split(".csv")[0]
-    for where, record in open_table(path).records():
+    for where, record in open_records(path).records():
         prompt = record.get("prompt")
         row = dict(record, model=named, prompt_id=prompt_id(prompt), source="autoarena")
         yield Answer.from_dict(row, where)
@@ -73,7 +73,7 @@ def autoarena_answers(path: str | os.PathLike[str], model: str | None = None) ->
 def _by_key(path: str | os.PathLike[str], key: str) -> dict[str, Mapping[str, Any]]:
     """The records of a file by their names; two of one name cannot be told apart."""
     found: dict[str, Mapping[str, Any]] = {}
-    for where, record in open_table(path).records():
+    for where, record in open_records(path).records():
         name = record.get(key)
         if name is None:
             raise UnreadableFile(f"{where}: {key} is missing")

@@ -13,9 +13,9 @@ from tiltyard.battles.battle import Battle
 from tiltyard.errors import BadBattle
 from tiltyard.formats.casting import canonical_array, style_array
 from tiltyard.formats.columns import CANONICAL, EXTRA_JSON, OTHER_NAMES, RESPONSES, STYLE, TEXT
-from tiltyard.formats.json_tables import parse_json
+from tiltyard.formats.json_records import parse_json
 from tiltyard.formats.opening import translated
-from tiltyard.formats.parquet_table import ParquetTable
+from tiltyard.formats.parquet_records import ParquetRecords
 from tiltyard.formats.rows import battle_at
 from tiltyard.formats.style_text import style_row
 
@@ -28,12 +28,12 @@ _ROWS_AT_ONCE = 4096
 class ParquetReader:
     """A Parquet file of battles. ``mapped`` is canonical name to header, where they differ."""
 
-    table: ParquetTable
+    records: ParquetRecords
     mapped: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def rows(self) -> int | None:
-        return self.table.rows
+        return self.records.rows
 
     @property
     def stored(self) -> tuple[str, ...]:
@@ -52,7 +52,7 @@ class ParquetReader:
 
     @property
     def types(self) -> Mapping[str, pa.DataType]:
-        fields = {name: self.table.schema.field(header) for name, header in self._headers().items()}
+        fields = {name: self.records.schema.field(header) for name, header in self._headers().items()}
         return {name: field.type for name, field in fields.items() if name not in {*CANONICAL, *STYLE}}
 
     def batches(
@@ -66,7 +66,7 @@ class ParquetReader:
         for batch in self._read(reads, batch_size, coded=True):
             made = dict(zip(reads, batch.columns, strict=True))
             for name in set(reads).intersection(STYLE):
-                made[name] = style_array(self.table.name, name, made[name], row)
+                made[name] = style_array(self.records.name, name, made[name], row)
             if counted:
                 made = self._styles([made[name] for name in RESPONSES], row) | made
             yield pa.RecordBatch.from_arrays([made[name] for name in columns], names=list(columns))
@@ -75,11 +75,11 @@ class ParquetReader:
     def battles(self, _tally: Counter[str], /) -> Iterator[Battle]:
         number = 0
         for batch in self._read(self.stored, _ROWS_AT_ONCE, coded=False):
-            with translated(f"{self.table.name}, rows {number + 1} to {number + batch.num_rows}"):
+            with translated(f"{self.records.name}, rows {number + 1} to {number + batch.num_rows}"):
                 rows = batch.to_pylist()
             for row in rows:
                 number += 1
-                where = f"{self.table.name}, row {number}"
+                where = f"{self.records.name}, row {number}"
                 yield battle_at(where, _unpacked(where, row))
 
     def _read(self, columns: Sequence[str], batch_size: int, *, coded: bool) -> Iterator[pa.RecordBatch]:
@@ -88,9 +88,9 @@ class ParquetReader:
         codes = [headers[name] for name in columns if coded and name in TEXT]
         row = 0
         reads = list(dict.fromkeys(headers[name] for name in columns))
-        for batch in self.table.batches(reads, batch_size, codes):
+        for batch in self.records.batches(reads, batch_size, codes):
             arrays = [
-                canonical_array(self.table.name, name, batch.column(headers[name]), row) for name in columns
+                canonical_array(self.records.name, name, batch.column(headers[name]), row) for name in columns
             ]
             yield pa.RecordBatch.from_arrays(arrays, names=list(columns))
             row += batch.num_rows
@@ -99,9 +99,9 @@ class ParquetReader:
         """Column name as given out, to header in the file."""
         taken = {*self.mapped, *self.mapped.values()}
         headers = dict(self.mapped)
-        for header in self.table.columns:
+        for header in self.records.columns:
             name = OTHER_NAMES.get(header, header)
-            if header not in taken and (name == header or name not in self.table.columns):
+            if header not in taken and (name == header or name not in self.records.columns):
                 headers.setdefault(name, header)
         return headers
 
@@ -112,7 +112,7 @@ class ParquetReader:
             zip(*(array.to_pylist() for array in answers), strict=True), start=row + 1
         ):
             if not all(isinstance(text, str) for text in pair):
-                where = f"{self.table.name}, row {number}"
+                where = f"{self.records.name}, row {number}"
                 raise BadBattle("an answer is missing or is not text; style is counted in text", where=where)
             rows.append(style_row(*pair))
         return {name: pa.array([row[name] for row in rows], pa.float64()) for name in STYLE}

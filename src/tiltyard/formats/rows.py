@@ -15,8 +15,8 @@ from tiltyard.battles.battle import Battle
 from tiltyard.errors import BadBattle
 from tiltyard.formats.columns import CANONICAL, OTHER_NAMES, STYLE, TYPES
 from tiltyard.formats.format import Format, LeftOut, Settled
+from tiltyard.formats.records import Records
 from tiltyard.formats.style_text import style_row
-from tiltyard.formats.table import Table
 
 __all__ = ["RowReader", "battle_at"]
 
@@ -26,9 +26,9 @@ _OTHER_WAY_ROUND = "; if pref is the probability that B is better, read the file
 
 @dataclass(frozen=True)
 class RowReader:
-    """A table read as one format. ``mapped`` is canonical name to header, where they differ."""
+    """A records read as one format. ``mapped`` is canonical name to header, where they differ."""
 
-    table: Table
+    records: Records
     format: Format
     mapped: Mapping[str, str] = field(default_factory=dict)
 
@@ -46,7 +46,7 @@ class RowReader:
 
     @property
     def later(self) -> tuple[str, ...]:
-        if self.format.reads or self.table.kind == "csv":
+        if self.format.reads or self.records.kind == "csv":
             return ()
         return tuple(name for name in CANONICAL if name not in self.stored)
 
@@ -88,7 +88,7 @@ class RowReader:
         reads = (
             {*self.format.reads, *(self.format.answers_in if style else ())} if self.format.reads else None
         )
-        for where, record in self.table.records(self._headers(reads)):
+        for where, record in self.records.records(self._headers(reads)):
             renamed = self._renamed(record)
             try:
                 row = self.format.convert(renamed)
@@ -100,8 +100,8 @@ class RowReader:
 
     @property
     def _names(self) -> tuple[str, ...]:
-        """The columns of the table under their mapped names."""
-        return tuple(self._renamed(dict.fromkeys(self.table.columns)))
+        """The columns of the records under their mapped names."""
+        return tuple(self._renamed(dict.fromkeys(self.records.columns)))
 
     def _headers(self, names: set[str] | None) -> set[str] | None:
         return None if names is None else {self.mapped.get(name, name) for name in names}

@@ -14,14 +14,14 @@ import pyarrow as pa
 from tiltyard.battles.battle import Battle
 from tiltyard.errors import BadOption, UnknownFormat, UnreadableFile
 from tiltyard.formats.columns import CANONICAL, OTHER_NAMES, REQUIRED, STYLE, TYPES
-from tiltyard.formats.detect import detect, named, open_table
+from tiltyard.formats.detect import detect, named, open_records
 from tiltyard.formats.format import Format
 from tiltyard.formats.opening import translated
 from tiltyard.formats.own import own_format
 from tiltyard.formats.own_parquet import ParquetReader
-from tiltyard.formats.parquet_table import ParquetTable
+from tiltyard.formats.parquet_records import ParquetRecords
+from tiltyard.formats.records import Records
 from tiltyard.formats.rows import RowReader
-from tiltyard.formats.table import Table
 
 __all__ = ["BattleSource", "open_battles", "read_battles"]
 
@@ -189,37 +189,41 @@ def _parts(text: str) -> list[str]:
 
 
 def _opened(path: str, name: str | None, mapped: Mapping[str, str]) -> tuple[str, Reader]:
-    table = open_table(path)
+    records = open_records(path)
     if name is not None:
-        found = named(name, table)
-    elif mapped and table.kind != "empty":
-        found = own_format(table.kind)
+        found = named(name, records)
+    elif mapped and records.kind != "empty":
+        found = own_format(records.kind)
     else:
-        found = detect(table)
-    _check_columns(table, found, mapped)
-    if isinstance(table, ParquetTable) and not found.reads:
-        return found.name, ParquetReader(table, mapped)
-    return found.name, RowReader(table, found, mapped)
+        found = detect(records)
+    _check_columns(records, found, mapped)
+    if isinstance(records, ParquetRecords) and not found.reads:
+        return found.name, ParquetReader(records, mapped)
+    return found.name, RowReader(records, found, mapped)
 
 
-def _check_columns(table: Table, found: Format, mapped: Mapping[str, str]) -> None:
-    """Every required column is in the table, and so is every header that was mapped."""
-    seen = ", ".join(table.columns)
-    fixed = table.kind in ("csv", "parquet")
+def _check_columns(records: Records, found: Format, mapped: Mapping[str, str]) -> None:
+    """Every required column is in the records, and so is every header that was mapped."""
+    seen = ", ".join(records.columns)
+    fixed = records.kind in ("csv", "parquet")
     for name, header in mapped.items():
-        if header not in table.columns and (fixed or name in REQUIRED):
+        if header not in records.columns and (fixed or name in REQUIRED):
             raise BadOption(
-                f"--columns {name}={header}: {table.name} has no column {header!r}; it has: {seen}"
+                f"--columns {name}={header}: {records.name} has no column {header!r}; it has: {seen}"
             )
-    if found.reads or table.kind == "empty":
+    if found.reads or records.kind == "empty":
         return
-    present = {*mapped, *table.columns, *(OTHER_NAMES[name] for name in table.columns if name in OTHER_NAMES)}
-    if table.kind == "parquet" and {"winner", "outcome"} <= set(table.columns) and "winner" not in mapped:
-        raise UnknownFormat(f"{table.name}: has both winner and outcome; say which with --columns winner=…")
+    present = {
+        *mapped,
+        *records.columns,
+        *(OTHER_NAMES[name] for name in records.columns if name in OTHER_NAMES),
+    }
+    if records.kind == "parquet" and {"winner", "outcome"} <= set(records.columns) and "winner" not in mapped:
+        raise UnknownFormat(f"{records.name}: has both winner and outcome; say which with --columns winner=…")
     missing = [name for name in REQUIRED if name not in present]
     if missing:
         raise UnknownFormat(
-            f"{table.name}: no column for {', '.join(missing)} among: {seen}; "
+            f"{records.name}: no column for {', '.join(missing)} among: {seen}; "
             f"name the headers with --columns {','.join(f'{name}=…' for name in missing)}"
         )
 

@@ -172,14 +172,13 @@ def refit(
         for g in range(int(group.max(initial=-1)) + 1)
         if len(members := np.flatnonzero(group == g))
     ]
-    whole = len(parts) == 1 and len(parts[0].members) == len(group)
     for k in range(replicates):
         drawn = draw(k)
         present = drawn.weight > 0
         if not present.all():
             drawn = Pairs(drawn.n_models, *(getattr(drawn, name)[present] for name in Pairs.__slots__[1:]))
         for part in parts:
-            pairs = drawn if whole else drawn.among(part.members)
+            pairs = drawn.among(part.members)
             comparable = pairs.groups(strong=not prior_precision).max(initial=0) == 0
             if comparable and (not davidson or has_tie_parameter(pairs, prior=prior_precision > 0.0)):
                 fitted = newton.fit(

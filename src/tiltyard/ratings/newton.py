@@ -37,7 +37,7 @@ Floats = npt.NDArray[np.float64]
 #: Newton squares its error: after a step this small (in logits) 1e-10 is left.
 LAST_STEP = 1e-5
 #: After a step this small the information hardly moves: it is kept, and steps cost less.
-_NEAR = 0.1
+_NEAR = 0.02
 _ITERATIONS = 100
 
 #: Gradient and, if asked for, information at a point.
@@ -49,11 +49,15 @@ Factor = Floats
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Expected:
-    """Expected score of i against j, its variance; with Davidson ties their share and covariances."""
+    """Expected score of i against j and, with Davidson's ties, their share."""
 
     score: Floats
-    variance: Floats
     tie: Floats | None = None
+
+    def variance(self) -> Floats:
+        """Of one battle's score: a tie takes a quarter off that of a coin."""
+        coin = self.score * (1.0 - self.score)
+        return coin if self.tie is None else coin - self.tie / 4.0
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -71,18 +75,14 @@ class Fit:
 def expected(d: Floats, log_tie: float | None) -> Expected:
     """What the model says of a battle at strength difference ``d``."""
     if log_tie is None:
-        s = expit(d)
-        return Expected(s, s * (1.0 - s))
+        return Expected(expit(d))
     # Scaled by the largest of the three terms, so that no exponent overflows.
     u = np.abs(d) / 2.0
     top = np.maximum(u, log_tie)
     strong, weak, level = np.exp(u - top), np.exp(-u - top), np.exp(log_tie - top)
     total = strong + weak + level
-    tie = level / total
     upper = (strong + level / 2.0) / total
-    s = np.where(d >= 0, upper, 1.0 - upper)
-    variance = (strong + level / 4.0) / total - upper**2
-    return Expected(s, variance, tie)
+    return Expected(np.where(d >= 0, upper, 1.0 - upper), level / total)
 
 
 def climb(
@@ -195,7 +195,7 @@ class _Likelihood:
 
     def _information(self, e: Expected, size: int) -> Floats:
         pairs, m, i, j = self.pairs, self.pairs.n_models, self.pairs.i, self.pairs.j
-        w = pairs.weight * e.variance
+        w = pairs.weight * e.variance()
         information = np.zeros((size, size))
         information.ravel()[i * size + j] = -w
         information += information.T

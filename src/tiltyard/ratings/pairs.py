@@ -42,6 +42,8 @@ class Pairs:
 
     def among(self, members: Ints) -> Pairs:
         """The pairs inside a set of models, which are numbered by their place in ``members``."""
+        if len(members) == self.n_models:
+            return self
         place = np.full(self.n_models, -1)
         place[members] = np.arange(len(members))
         i, j = place[self.i], place[self.j]
@@ -89,8 +91,8 @@ def _folded(a: Ints, b: Ints, columns: tuple[Floats, Floats, Floats], m: int) ->
     score = score + (weight - score).T
     weight, tie = weight + weight.T, tie + tie.T
     met = np.flatnonzero(np.triu(weight, 1))
-    i, j = np.divmod(met, max(m, 1))
-    return Pairs(m, i, j, weight.ravel()[met], score.ravel()[met], tie.ravel()[met])
+    i = met // max(m, 1)
+    return Pairs(m, i, met - i * m, weight.ravel()[met], score.ravel()[met], tie.ravel()[met])
 
 
 def _sorted(a: Ints, b: Ints, columns: tuple[Floats, Floats, Floats], m: int) -> Pairs:

@@ -11,7 +11,7 @@ from typing import Any, ClassVar, TextIO
 
 from tiltyard.errors import UnreadableFile
 from tiltyard.formats.opening import InputFile, translated
-from tiltyard.formats.table import Record
+from tiltyard.formats.records import Record
 
 __all__ = ["JsonLines", "JsonList", "parse_json"]
 

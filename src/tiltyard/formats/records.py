@@ -7,13 +7,13 @@ from typing import Any, Protocol
 
 from tiltyard.errors import UnreadableFile
 
-__all__ = ["Record", "Table", "reject_twins"]
+__all__ = ["Record", "Records", "reject_twins"]
 
 #: A record and the place it was found at (``votes.jsonl, line 12``).
 Record = tuple[str, dict[str, Any]]
 
 
-class Table(Protocol):
+class Records(Protocol):
     """Records with named columns, in one file, that can be read as often as wanted."""
 
     @property

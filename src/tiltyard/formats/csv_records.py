@@ -9,9 +9,9 @@ from typing import Any, ClassVar
 
 from tiltyard.errors import UnreadableFile
 from tiltyard.formats.opening import InputFile, translated
-from tiltyard.formats.table import Record, reject_twins
+from tiltyard.formats.records import Record, reject_twins
 
-__all__ = ["CsvTable"]
+__all__ = ["CsvRecords"]
 
 _DELIMITERS = ",\t;"
 
@@ -20,7 +20,7 @@ _LONGEST_FIELD = 1 << 30
 
 
 @dataclass(frozen=True)
-class CsvTable:
+class CsvRecords:
     """A header and its rows; an empty field is an absent value."""
 
     file: InputFile
@@ -30,7 +30,7 @@ class CsvTable:
     rows: ClassVar[int | None] = None
 
     @classmethod
-    def opened(cls, file: InputFile) -> CsvTable:
+    def opened(cls, file: InputFile) -> CsvRecords:
         with translated(f"{file.name}, line 1"):
             with file.open_text() as stream:
                 line = stream.readline(1 << 20)

@@ -11,16 +11,16 @@ import pyarrow.parquet as pq
 
 from tiltyard.errors import UnreadableFile
 from tiltyard.formats.opening import InputFile, translated
-from tiltyard.formats.table import Record, reject_twins
+from tiltyard.formats.records import Record, reject_twins
 
-__all__ = ["ParquetTable"]
+__all__ = ["ParquetRecords"]
 
 #: Rows turned into Python objects at a time: conversations are large.
 _ROWS_AT_ONCE = 1024
 
 
 @dataclass(frozen=True)
-class ParquetTable:
+class ParquetRecords:
     """A Parquet file; records leave out absent values."""
 
     file: InputFile
@@ -29,7 +29,7 @@ class ParquetTable:
     kind: ClassVar[str] = "parquet"
 
     @classmethod
-    def opened(cls, file: InputFile) -> ParquetTable:
+    def opened(cls, file: InputFile) -> ParquetRecords:
         """Read the footer of an uncompressed file."""
         with translated(file.name), pq.ParquetFile(file.path) as parquet:
             # The metadata of single columns is not asked for: on a damaged file, Arrow's binding of

@@ -87,7 +87,8 @@ def pairs_of(counts: Counts, n_models: int, scoring: Scoring) -> Pairs:
 
 def _folded(a: Ints, b: Ints, columns: tuple[Floats, Floats, Floats], m: int) -> Pairs:
     """Sums by pair, laid out whole: the part below the diagonal is folded onto that above it."""
-    weight, score, tie = (sum_by(a * m + b, column, m * m).reshape(m, m) for column in columns)
+    keys = a * m + b
+    weight, score, tie = (sum_by(keys, column, m * m).reshape(m, m) for column in columns)
     score = score + (weight - score).T
     weight, tie = weight + weight.T, tie + tie.T
     met = np.flatnonzero(np.triu(weight, 1))

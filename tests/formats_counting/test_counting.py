@@ -223,7 +223,7 @@ def test_progress_counts_every_battle():
     count_table(
         [InHand.of(model_a=["x", "y"], model_b=["y", "x"], winner=["A", "A"])] * 3, progress=seen.append
     )
-    assert seen == [2, 2, 2]
+    assert seen == [2, 2, 2, 0]
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ __all__ = ["battles_read"]
 
 @contextmanager
 def battles_read(rows: Sequence[int | None]) -> Iterator[Callable[[int], None] | None]:
-    """Count battles as they are read; silent where nobody watches."""
+    """Count battles as they are read, then say that they are being rated; silent where nobody watches."""
     if not sys.stderr.isatty():
         yield None
         return
@@ -19,7 +19,14 @@ def battles_read(rows: Sequence[int | None]) -> Iterator[Callable[[int], None] |
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
     total = None if any(count is None for count in rows) else sum(count or 0 for count in rows)
-    columns = (TextColumn("reading battles"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task("read", total=total)
-        yield lambda count: bar.advance(task, count)
+        task = bar.add_task("reading battles", total=total)
+
+        def read(count: int) -> None:
+            if count:
+                bar.advance(task, count)
+            else:
+                bar.update(task, description="rating", total=None)
+
+        yield read

@@ -30,7 +30,7 @@ __all__ = [
 
 Floats = npt.NDArray[np.float64]
 
-#: Called with the number of battles read since the last call.
+#: Called with the number of battles read since the last call, and with 0 when all are read.
 Progress = Callable[[int], None]
 
 #: What battles can be grouped by, and the column that says so.
@@ -149,6 +149,8 @@ class _Reader:
                 row += batch.num_rows
                 if progress is not None:
                     progress(batch.num_rows)
+        if progress is not None:
+            progress(0)
 
     def _batch(self, columns: Mapping[str, pa.Array], n: int, where: _Place, keyed: _Keyed) -> Batch:
         kind = _kinds(columns["winner"], columns.get("label"), where)

@@ -72,7 +72,7 @@ def main() -> None:
         note = ""
         if isinstance(first, tiltyard.Ratings) and case in ("bt", "style"):
             note = farthest(first.rating, data / f"exact-{case}.npy")
-        runs = repeat(work, most=1 if slow else 7, budget=60.0)
+        runs = repeat(work, most=1 if slow else 7, budget=20.0)
         report(peer="tiltyard", version=tiltyard.__version__, case=case, n=n, runs=runs, note=note)
 
 

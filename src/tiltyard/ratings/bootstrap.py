@@ -9,7 +9,7 @@ has a stream of its own, from the seed and k: it does not depend on how many oth
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 import numpy.typing as npt
@@ -150,39 +150,37 @@ def cluster_numbers(keys: Keys | None, rows: Ints) -> tuple[Ints, int]:
     return cluster, int(cluster.max(initial=-1)) + 1
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _Part:
-    """One group of comparable models, and where its fit starts."""
-
-    members: Ints
-    start: Floats
-
-
 def refit(
-    draw: Draws, replicates: int, group: Ints, theta: Floats, *, davidson: bool, prior_precision: float
+    draw: Draws,
+    replicates: int,
+    pairs: Pairs,
+    group: Ints,
+    theta: Floats,
+    *,
+    davidson: bool,
+    prior_precision: float,
 ) -> Floats:
     """Log-strengths of every replicate (replicate, model); NaN rows where a replicate has none.
 
-    A replicate has none when its draw left some models incomparable (see `comparable_groups`), or
-    Davidson's ν without a value.
+    ``pairs``, ``group`` and ``theta`` are those of the data as they are, near which each refit
+    starts. A replicate has none when its draw left some models incomparable (see
+    `comparable_groups`), or Davidson's ν without a value.
     """
     out = np.full((replicates, len(group)), np.nan)
-    parts = [
-        _Part(members, theta[members])
-        for g in range(int(group.max(initial=-1)) + 1)
-        if len(members := np.flatnonzero(group == g))
+    parts = [np.flatnonzero(group == g) for g in range(int(group.max(initial=-1)) + 1)]
+    starts = [
+        newton.start_near(pairs.among(members), theta[members], prior_precision=prior_precision)
+        for members in parts
     ]
     for k in range(replicates):
         drawn = draw(k)
-        present = drawn.weight > 0
-        if not present.all():
-            drawn = Pairs(drawn.n_models, *(getattr(drawn, name)[present] for name in Pairs.__slots__[1:]))
-        for part in parts:
-            pairs = drawn.among(part.members)
-            comparable = pairs.groups(strong=not prior_precision).max(initial=0) == 0
-            if comparable and (not davidson or has_tie_parameter(pairs, prior=prior_precision > 0.0)):
+        for members, start in zip(parts, starts, strict=True):
+            among = drawn.among(members)
+            comparable = among.groups(strong=not prior_precision).max(initial=0) == 0
+            if comparable and (not davidson or has_tie_parameter(among, prior=prior_precision > 0.0)):
+                near = theta[members] if davidson else start(among)
                 fitted = newton.fit(
-                    pairs, davidson=davidson, prior_precision=prior_precision, start=part.start, bread=False
+                    among, davidson=davidson, prior_precision=prior_precision, start=near, bread=False
                 )
-                out[k, part.members] = fitted.theta
+                out[k, members] = fitted.theta
     return out

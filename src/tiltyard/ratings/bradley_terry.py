@@ -193,6 +193,7 @@ class BradleyTerry:
         theta = refit(
             draw,
             self.n_bootstraps,
+            pairs,
             fitted.group,
             fitted.theta,
             davidson=self.ties == "davidson",

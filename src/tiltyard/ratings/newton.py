@@ -165,6 +165,24 @@ def fit(
     return Fit(x[:m] - x[:m].mean(), float(x[m]) if davidson else None, inverse, iterations, converged)
 
 
+def start_near(pairs: Pairs, theta: Floats, *, prior_precision: float) -> Callable[[Pairs], Floats]:
+    """Where to start fits of other sums over the same pairs: one step, with what is known at ``theta``."""
+    score = expected(theta[pairs.i] - theta[pairs.j], None).score
+    _, information = _Likelihood(pairs, davidson=False, prior_precision=prior_precision).derivatives(
+        theta, curved=True
+    )
+    assert information is not None
+    factor = _factored(information)
+
+    def start(other: Pairs) -> Floats:
+        residual = other.score - other.weight * score
+        m = other.n_models
+        gradient = sum_by(other.i, residual, m) - sum_by(other.j, residual, m) - prior_precision * theta
+        return np.asarray(theta + dpotrs(factor, gradient, lower=1)[0])
+
+    return start
+
+
 def _guess(pairs: Pairs) -> Floats:
     """Log-odds of each model's whole score: close where models met at random."""
     m = pairs.n_models

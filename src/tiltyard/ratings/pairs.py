@@ -9,7 +9,7 @@ import numpy.typing as npt
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
-from tiltyard.battles import Counts, Kind
+from tiltyard.battles import KINDS, Counts, Kind
 from tiltyard.ratings.scoring import Scoring
 from tiltyard.ratings.sums import sum_by
 
@@ -18,8 +18,8 @@ __all__ = ["Pairs", "Record", "pairs_of", "record_of", "tied"]
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
 
-#: Up to this many models sums by pair are laid out whole, beyond it they are sorted.
-_DENSE_MODELS = 2048
+#: Up to this many models unweighted counts are laid out whole (15 MB); others are sorted.
+_DENSE_MODELS = 512
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -73,22 +73,32 @@ class Pairs:
 
 def pairs_of(counts: Counts, n_models: int, scoring: Scoring) -> Pairs:
     """Counts under a scoring. Battles of a model with itself, of no weight or of a kind left out do not enter."""
+    if counts.sums is None and n_models <= _DENSE_MODELS:
+        return _folded(_by_planes(counts, n_models, scoring), n_models)
     y = scoring.by_kind()[counts.kind]
-    weight = counts.n.astype(np.float64) if counts.sums is None else counts.sums[:, 0]
+    moments = counts.moments()
     unused = np.isnan(y) | (counts.a == counts.b)
-    weight, y = np.where(unused, 0.0, weight), np.where(unused, 0.0, y)
+    weight, y = np.where(unused, 0.0, moments[:, 0]), np.where(unused, 0.0, y)
     score = weight * y
-    if scoring.soft and counts.sums is not None:
-        score = np.where(counts.soft & ~unused, counts.sums[:, 2], score)
-    columns = (weight, score, weight * tied(y))
-    fold = _folded if n_models <= _DENSE_MODELS else _sorted
-    return fold(counts.a, counts.b, columns, n_models)
+    if scoring.soft:
+        score = np.where(counts.soft & ~unused, moments[:, 2], score)
+    return _sorted(counts.a, counts.b, (weight, score, weight * tied(y)), n_models)
 
 
-def _folded(a: Ints, b: Ints, columns: tuple[Floats, Floats, Floats], m: int) -> Pairs:
-    """Sums by pair, laid out whole: the part below the diagonal is folded onto that above it."""
-    keys = a * m + b
-    weight, score, tie = (sum_by(keys, column, m * m).reshape(m, m) for column in columns)
+def _by_planes(counts: Counts, m: int, scoring: Scoring) -> Floats:
+    """Weight, score and tie of every ordered pair: battles that count one, laid out by kind and added."""
+    planes = np.zeros(KINDS * m * m)
+    planes[(counts.kind * m + counts.a) * m + counts.b] = counts.n
+    y = scoring.by_kind()
+    used = ~np.isnan(y)
+    y = np.where(used, y, 0.0)
+    factors = np.stack([used, y, used * tied(y)])
+    return np.asarray((factors @ planes.reshape(KINDS, m * m)).reshape(3, m, m))
+
+
+def _folded(sums: Floats, m: int) -> Pairs:
+    """Sums by ordered pair: the part below the diagonal is folded onto that above it."""
+    weight, score, tie = sums
     score = score + (weight - score).T
     weight, tie = weight + weight.T, tie + tie.T
     met = np.flatnonzero(np.triu(weight, 1))
@@ -97,7 +107,7 @@ def _folded(a: Ints, b: Ints, columns: tuple[Floats, Floats, Floats], m: int) ->
 
 
 def _sorted(a: Ints, b: Ints, columns: tuple[Floats, Floats, Floats], m: int) -> Pairs:
-    """The same for more models than pairs could be laid out for."""
+    """Sums by pair of any cells, for any number of models."""
     used = columns[0] > 0.0
     a, b = a[used], b[used]
     weight, score, tie = (column[used] for column in columns)

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from tiltyard.battles import Kind
 from tiltyard.errors import BadOption, CannotRate
 from tiltyard.ratings import Elo
-from tiltyard.ratings.bootstrap import poisson_counts
+from tiltyard.ratings.bootstrap import appearances
 from tiltyard.ratings.elo import _seeds
 from tiltyard.ratings.kernels import elo as kernels
 from tiltyard.ratings.kernels.elo import in_order, pack, shuffled_loop, shuffled_vectors
@@ -168,7 +168,7 @@ def naive_replicates(codes, method, cluster):
     """Each replicate by writing its battles out again and playing them."""
     means, within = [], []
     for k in range(method.n_bootstraps):
-        times = poisson_counts(method.seed, k, cluster.max() + 1)
+        times = appearances(method.seed, cluster.max() + 1)(k)
         drawn_rows = [
             row
             for c in range(cluster.max() + 1)

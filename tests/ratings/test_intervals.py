@@ -10,7 +10,7 @@ from tiltyard.battles import Codes, Table, TableBuilder
 from tiltyard.battles.keys import MISSING
 from tiltyard.errors import CannotRate
 from tiltyard.ratings import BradleyTerry, clusters
-from tiltyard.ratings.bootstrap import _Poisson, cluster_numbers, poisson_counts, uniforms
+from tiltyard.ratings.bootstrap import _Poisson, appearances, cluster_numbers, uniforms
 from tiltyard.ratings.clusters import distinct_keys, positive, two_way_keys
 from tiltyard.ratings.fitting import fit_groups
 from tiltyard.ratings.groups import comparable_groups
@@ -307,7 +307,7 @@ def test_prompts_are_drawn_again_as_a_whole(method, world):
     assert result.interval.n_clusters == n
     for k, replicate in enumerate(result.extras["replicates"]):
         times = np.zeros(len(codes), dtype=int)
-        times[used] = poisson_counts(9, k, n)[cluster]
+        times[used] = appearances(9, n)(k)[cluster]
         np.testing.assert_allclose(replicate, replicate_by_hand(codes, method, times), rtol=0, atol=1e-6)
 
 
@@ -348,7 +348,7 @@ def test_weighted_battles_are_drawn_again_one_by_one():
     codes = drawn(M, 100, 10, weighted=True)
     method = BradleyTerry(interval="bootstrap", n_bootstraps=3)
     for k, replicate in enumerate(method(table(codes)).extras["replicates"]):
-        times = poisson_counts(0, k, 100)
+        times = appearances(0, 100)(k)
         np.testing.assert_allclose(replicate, replicate_by_hand(codes, method, times), rtol=0, atol=1e-6)
 
 

@@ -7,7 +7,6 @@ import pyarrow as pa
 __all__ = [
     "CANONICAL",
     "EXTRA_JSON",
-    "OPTIONAL",
     "OTHER_NAMES",
     "REQUIRED",
     "RESPONSES",
@@ -39,7 +38,6 @@ TYPES: dict[str, pa.DataType] = {
 }
 CANONICAL = tuple(TYPES)
 REQUIRED = CANONICAL[:3]
-OPTIONAL = CANONICAL[3:]
 TEXT = frozenset(name for name, kind in TYPES.items() if kind == pa.string())
 
 #: Other headers under which a canonical column is read.

@@ -23,7 +23,7 @@ from tiltyard.ratings.groups import has_tie_parameter
 from tiltyard.ratings.pairs import Pairs, tied
 from tiltyard.ratings.scoring import Scoring
 
-__all__ = ["Draws", "battle_draws", "cluster_draws", "cluster_numbers", "poisson_counts", "refit", "uniforms"]
+__all__ = ["Draws", "appearances", "battle_draws", "cluster_draws", "cluster_numbers", "refit", "uniforms"]
 
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
@@ -32,12 +32,13 @@ Floats = npt.NDArray[np.float64]
 Draws = Callable[[int], Pairs]
 
 
-def poisson_counts(seed: int, replicate: int, n: int) -> Ints:
-    """How often each of ``n`` clusters appears in a replicate."""
-    return _Poisson(np.ones(n, dtype=np.int64)).draw(uniforms(seed, replicate, n)).astype(np.int64)
+def appearances(seed: int, n: int) -> Callable[[int], Ints]:
+    """How often each of ``n`` clusters appears in a replicate, by the replicate's number."""
+    poisson = _Poisson(np.ones(n, dtype=np.int64))
+    return lambda replicate: poisson.draw(uniforms(seed, replicate, n)).astype(np.int64)
 
 
-def battle_draws(counts: Counts, n_models: int, scoring: Scoring, pairs: Pairs, seed: int) -> Draws:
+def battle_draws(counts: Counts, scoring: Scoring, pairs: Pairs, seed: int) -> Draws:
     """Replicates that draw single battles, cell by cell. Counts must be unweighted.
 
     Cells of one pair and one score are drawn as one: a sum of Poisson counts is Poisson.
@@ -46,7 +47,7 @@ def battle_draws(counts: Counts, n_models: int, scoring: Scoring, pairs: Pairs, 
     used = ~np.isnan(y) & (counts.a != counts.b)
     a, b, y, n = counts.a[used], counts.b[used], y[used], counts.n[used]
     scores, which = np.unique(np.where(a < b, y, 1.0 - y), return_inverse=True)
-    place = np.searchsorted(pairs.i * n_models + pairs.j, np.minimum(a, b) * n_models + np.maximum(a, b))
+    place = pairs.places(a, b)
     cells = np.zeros((len(scores), len(pairs.i)), dtype=np.int64)
     np.add.at(cells, (which, place), n)
     poisson = _Poisson(cells.ravel())
@@ -116,23 +117,21 @@ def cluster_draws(
     A battle without a key is a cluster of its own.
     """
     log = table.log()
-    m = len(table.models)
     y = scoring.of(log)
     weight = np.ones(len(log)) if log.weight is None else log.weight
     rows = np.flatnonzero(~np.isnan(y) & (weight > 0.0))
     a, b, y, weight = log.a[rows].astype(np.int64), log.b[rows].astype(np.int64), y[rows], weight[rows]
-    swap = a > b
-    pair = np.searchsorted(pairs.i * m + pairs.j, np.minimum(a, b) * m + np.maximum(a, b))
-    score = weight * np.where(swap, 1.0 - y, y)
+    pair = pairs.places(a, b)
+    score = weight * np.where(a > b, 1.0 - y, y)
     tie = weight * tied(y)
     cluster, n_clusters = cluster_numbers(key(log) if key is not None else None, rows)
     shape = (n_clusters, len(pairs.i))
     sums = [csr_array((column, (cluster, pair)), shape=shape) for column in (weight, score, tie)]
-    poisson = _Poisson(np.ones(n_clusters, dtype=np.int64))
+    times = appearances(seed, n_clusters)
 
     def draw(replicate: int) -> Pairs:
-        times = poisson.draw(uniforms(seed, replicate, n_clusters))
-        weight, score, tie = (np.asarray(times @ column) for column in sums)
+        appeared = times(replicate).astype(np.float64)
+        weight, score, tie = (np.asarray(appeared @ column) for column in sums)
         return replace(pairs, weight=weight, score=score, tie=tie)
 
     return draw, n_clusters

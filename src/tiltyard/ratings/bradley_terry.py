@@ -184,7 +184,7 @@ class BradleyTerry:
         kind, key = cluster_key(table, self.clusters, findings, voters=False)
         scoring = self.scoring()
         if key is None and table.counts.sums is None:
-            draw = battle_draws(table.counts, len(table.models), scoring, pairs, self.seed)
+            draw = battle_draws(table.counts, scoring, pairs, self.seed)
             n_clusters = int(pairs.weight.sum())
         else:
             draw, n_clusters = cluster_draws(table, scoring, pairs, key, self.seed)

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy.special import ndtr, stdtr
 
-from tiltyard.battles import Kind, Table
+from tiltyard.battles import Table
 from tiltyard.battles.keys import MISSING
 from tiltyard.errors import BadOption, CannotRate
 from tiltyard.ratings.bradley_terry import BradleyTerry
 from tiltyard.ratings.findings import Finding
+from tiltyard.ratings.pairs import record_of
 from tiltyard.ratings.scoring import Scoring
 from tiltyard.ratings.variance import quantile
 
@@ -94,15 +95,9 @@ def compare_models(table: Table, a: str, b: str, method: BradleyTerry | None = N
 def _direct(table: Table, i: int, j: int) -> tuple[int, int, int, int]:
     """A's wins, losses, ties and both_bad in the direct battles."""
     counts = table.counts
-    won, lost, tied, bad = 0, 0, 0, 0
-    for x, y, wins, losses in ((i, j, (Kind.WIN_A, Kind.LEAN_A), (Kind.WIN_B, Kind.LEAN_B)),
-                               (j, i, (Kind.WIN_B, Kind.LEAN_B), (Kind.WIN_A, Kind.LEAN_A))):  # fmt: skip
-        cell = (counts.a == x) & (counts.b == y)
-        won += int(counts.n[cell & np.isin(counts.kind, wins)].sum())
-        lost += int(counts.n[cell & np.isin(counts.kind, losses)].sum())
-        tied += int(counts.n[cell & np.isin(counts.kind, (Kind.TIE, Kind.INCONSISTENT))].sum())
-        bad += int(counts.n[cell & (counts.kind == Kind.BOTH_BAD)].sum())
-    return won, lost, tied, bad
+    theirs = ((counts.a == i) & (counts.b == j)) | ((counts.a == j) & (counts.b == i))
+    record = record_of(replace(counts, n=np.where(theirs, counts.n, 0)), len(table.models))
+    return int(record.wins[i]), int(record.losses[i]), int(record.ties[i]), int(record.both_bad[i])
 
 
 def _prompts(table: Table, i: int, j: int) -> tuple[int | None, int | None]:

@@ -13,7 +13,7 @@ import numpy.typing as npt
 from tiltyard.battles import KINDS, Table
 from tiltyard.compiling import Kernel, KernelChoice, chosen_kernel, compiled
 from tiltyard.errors import BadOption
-from tiltyard.ratings.bootstrap import cluster_numbers, poisson_counts
+from tiltyard.ratings.bootstrap import appearances, cluster_numbers
 from tiltyard.ratings.findings import MIN_PROMPTS, Finding
 from tiltyard.ratings.groups import data_findings, disconnected_finding, numbered_groups
 from tiltyard.ratings.kernels.elo import in_order, pack, shuffled_loop, shuffled_vectors
@@ -157,9 +157,9 @@ class Elo:
         starts = np.searchsorted(cluster[order], np.arange(n_clusters + 1))
         kernel = self._kernel(len(games) * self.n_orders * self.n_bootstraps)
         means, within = np.empty((self.n_bootstraps, m)), np.zeros((m, m))
+        times = appearances(self.seed, n_clusters)
         for k in range(self.n_bootstraps):
-            times = poisson_counts(self.seed, k, n_clusters)
-            drawn = order[np.repeat(np.arange(len(order)), np.repeat(times, np.diff(starts)))]
+            drawn = order[np.repeat(np.arange(len(order)), np.repeat(times(k), np.diff(starts)))]
             seeds = _seeds(self.seed, k + 1, self.n_orders)
             runs = self._shuffled(games.take(drawn), m, seeds, kernel)
             means[k] = runs.mean(axis=0)

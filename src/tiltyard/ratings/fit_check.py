@@ -13,9 +13,8 @@ from tiltyard.battles import Table
 from tiltyard.ratings.findings import Finding, listed
 from tiltyard.ratings.fitting import Fitted, fit_groups
 from tiltyard.ratings.groups import comparable_groups
-from tiltyard.ratings.pairs import Pairs, pairs_of
+from tiltyard.ratings.pairs import Pairs, pairs_by_sorting, pairs_of, tied
 from tiltyard.ratings.scoring import Scoring
-from tiltyard.ratings.sums import sum_by
 
 __all__ = ["Cycle", "FitCheck", "PairResidual", "Prediction", "check_fit", "predict_ahead"]
 
@@ -182,11 +181,7 @@ def predict_ahead(
 
 
 def _fit_rows(a: Ints, b: Ints, y: Floats, m: int, precision: float) -> Fitted:
-    swap = a > b
-    unique, place = np.unique(np.where(swap, b * m + a, a * m + b), return_inverse=True)
-    weight = np.bincount(place).astype(np.float64)
-    score = sum_by(place, np.where(swap, 1.0 - y, y), len(unique))
-    pairs = Pairs(m, *np.divmod(unique, m), weight, score, np.zeros(len(unique)))
+    pairs = pairs_by_sorting(a, b, (np.ones(len(y)), y, tied(y)), m)
     return fit_groups(pairs, comparable_groups(pairs, prior=True), prior_precision=precision, bread=False)
 
 

@@ -30,6 +30,8 @@ __all__ = [
     "expected",
     "fit",
     "inverse_of",
+    "pin",
+    "start_near",
 ]
 
 Floats = npt.NDArray[np.float64]
@@ -217,18 +219,23 @@ class _Likelihood:
         information = np.zeros((size, size))
         information.ravel()[i * size + j] = -w
         information += information.T
-        degree = sum_by(i, w, m) + sum_by(j, w, m)
-        if self.prior_precision:
-            degree += self.prior_precision
-        else:
-            information[:m, :m] += max(float(degree.mean()), 1e-300) / m
         diagonal = np.arange(m)
-        information[diagonal, diagonal] += degree
+        information[diagonal, diagonal] = sum_by(i, w, m) + sum_by(j, w, m)
+        pin(information, m, self.prior_precision)
         if e.tie is not None:
             information[m, m] = pairs.weight @ (e.tie * (1.0 - e.tie))
             cross = pairs.weight * e.tie * (0.5 - e.score)
             information[m, :m] = information[:m, m] = sum_by(i, cross, m) - sum_by(j, cross, m)
         return information
+
+
+def pin(information: Floats, m: int, prior_precision: float) -> None:
+    """Fill in, in place, the direction of the first ``m`` parameters that no battle informs, or the prior."""
+    diagonal = np.arange(m)
+    if prior_precision:
+        information[diagonal, diagonal] += prior_precision
+    else:
+        information[:m, :m] += max(float(information[diagonal, diagonal].mean()), 1e-300) / m
 
 
 def centred(bread: Floats, m: int) -> Floats:

@@ -13,7 +13,7 @@ from tiltyard.battles import KINDS, Counts, Kind
 from tiltyard.ratings.scoring import Scoring
 from tiltyard.ratings.sums import sum_by
 
-__all__ = ["Pairs", "Record", "pairs_of", "record_of", "tied"]
+__all__ = ["Pairs", "Record", "pairs_by_sorting", "pairs_of", "record_of", "tied"]
 
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
@@ -39,6 +39,11 @@ class Pairs:
         met = np.zeros(self.n_models, dtype=bool)
         met[self.i] = met[self.j] = True
         return met
+
+    def places(self, a: Ints, b: Ints) -> Ints:
+        """Where the pairs of models ``a`` and ``b`` stand here; all of them must have met."""
+        keys = np.minimum(a, b) * self.n_models + np.maximum(a, b)
+        return np.searchsorted(self.i * self.n_models + self.j, keys)
 
     def among(self, members: Ints) -> Pairs:
         """The pairs inside a set of models, which are numbered by their place in ``members``."""
@@ -82,7 +87,7 @@ def pairs_of(counts: Counts, n_models: int, scoring: Scoring) -> Pairs:
     score = weight * y
     if scoring.soft:
         score = np.where(counts.soft & ~unused, moments[:, 2], score)
-    return _sorted(counts.a, counts.b, (weight, score, weight * tied(y)), n_models)
+    return pairs_by_sorting(counts.a, counts.b, (weight, score, weight * tied(y)), n_models)
 
 
 def _by_planes(counts: Counts, m: int, scoring: Scoring) -> Floats:
@@ -106,7 +111,7 @@ def _folded(sums: Floats, m: int) -> Pairs:
     return Pairs(m, i, met - i * m, weight.ravel()[met], score.ravel()[met], tie.ravel()[met])
 
 
-def _sorted(a: Ints, b: Ints, columns: tuple[Floats, Floats, Floats], m: int) -> Pairs:
+def pairs_by_sorting(a: Ints, b: Ints, columns: tuple[Floats, Floats, Floats], m: int) -> Pairs:
     """Sums by pair of any cells, for any number of models."""
     used = columns[0] > 0.0
     a, b = a[used], b[used]

@@ -16,7 +16,7 @@ from tiltyard.battles import Codes
 from tiltyard.compiling import Kernel, compiled
 from tiltyard.errors import CannotRate
 from tiltyard.ratings.kernels.style import pass_loop, pass_vectors
-from tiltyard.ratings.newton import Factor, centred, cholesky, climb, inverse_of
+from tiltyard.ratings.newton import Factor, centred, cholesky, climb, inverse_of, pin
 
 __all__ = ["StyleFit", "fit_style"]
 
@@ -89,7 +89,10 @@ class _Problem:
             log.a[:n], log.b[:n], self.score[:n], w, log.covariates[:n], x[:m], x[m:], curved
         )
         gradient[:m] -= self.prior_precision * x[:m]
-        return gradient, _pinned(information, m, self.prior_precision) if curved else None
+        if not curved:
+            return gradient, None
+        pin(information, m, self.prior_precision)
+        return gradient, information
 
 
 def _scale(log: Codes, score: Floats) -> Floats:
@@ -103,16 +106,6 @@ def _scale(log: Codes, score: Floats) -> Floats:
     scale = np.sqrt(squares / max(len(covariates), 1))
     scale[scale == 0.0] = 1.0
     return np.asarray(scale)
-
-
-def _pinned(information: Floats, m: int, prior_precision: float) -> Floats:
-    """With the direction that no battle informs filled in, or with the prior."""
-    information = information.copy()
-    if prior_precision:
-        information[np.arange(m), np.arange(m)] += prior_precision
-    else:
-        information[:m, :m] += max(float(np.diag(information)[:m].mean()), 1e-300) / m
-    return information
 
 
 def _factored(information: Floats) -> Factor:

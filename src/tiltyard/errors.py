@@ -7,9 +7,11 @@
     │   ├── UnreadableFile         the file cannot be opened, decoded or parsed
     │   ├── UnknownFormat          the file is readable, but nobody here knows its columns
     │   ├── BadBattle              one row is wrong: file, line, field
-    │   └── BadOption              a parameter or command-line option makes no sense
+    │   ├── BadOption              a parameter or command-line option makes no sense
+    │   └── BadConfig              a configuration file is wrong: file, line, field
     ├── CannotRate                 the battles do not support what was asked of them
     ├── MissingExtra               an optional dependency is not installed
+    ├── ProviderFault              a provider of models refused, failed or could not be reached
     └── BrokenArtifact             a run folder is incomplete or its manifest is unreadable
 
 Every message says what was wrong, where, and what to do about it. Errors of drivers and
@@ -20,11 +22,13 @@ from __future__ import annotations
 
 __all__ = [
     "BadBattle",
+    "BadConfig",
     "BadOption",
     "BrokenArtifact",
     "CannotRate",
     "InputError",
     "MissingExtra",
+    "ProviderFault",
     "TiltyardError",
     "UnknownFormat",
     "UnreadableFile",
@@ -60,6 +64,10 @@ class BadOption(InputError):
     """A parameter or a command-line option has a value that makes no sense."""
 
 
+class BadConfig(InputError):
+    """A configuration file is wrong; the message names file, line and field."""
+
+
 class CannotRate(TiltyardError):
     """The battles do not support what was asked of them."""
 
@@ -70,6 +78,32 @@ class MissingExtra(TiltyardError):
     def __init__(self, extra: str, purpose: str) -> None:
         self.extra = extra
         super().__init__(f"{purpose} needs an extra: pip install 'tiltyard[{extra}]'")
+
+
+class ProviderFault(TiltyardError):
+    """A provider of models refused, failed or could not be reached.
+
+    ``retryable``: asking again may help. ``retry_after``: seconds it asked us to wait.
+    ``throttled``: it wants fewer calls (429, 529). ``billed``: the call may have been charged,
+    because its answer was lost on the way.
+    """
+
+    def __init__(
+        self,
+        problem: str,
+        *,
+        status: int | None = None,
+        retryable: bool = False,
+        throttled: bool = False,
+        billed: bool = False,
+        retry_after: float | None = None,
+    ) -> None:
+        self.status = status
+        self.retryable = retryable
+        self.throttled = throttled
+        self.billed = billed
+        self.retry_after = retry_after
+        super().__init__(problem)
 
 
 class BrokenArtifact(TiltyardError):

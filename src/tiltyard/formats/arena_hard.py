@@ -7,8 +7,8 @@ from typing import Any
 
 from tiltyard.battles.outcome import Outcome
 from tiltyard.errors import BadBattle
-from tiltyard.formats.format import Converted, Format, LeftOut
-from tiltyard.formats.two_orders import UNREADABLE, reconciled
+from tiltyard.formats.format import UNREADABLE, Converted, Format, LeftOut
+from tiltyard.judging.reconcile import reconcile_outcomes
 
 __all__ = ["ARENA_HARD"]
 
@@ -36,10 +36,12 @@ def _convert(record: Mapping[str, Any]) -> Converted:
     if len(scores) < 2 or None in scores:
         return LeftOut(UNREADABLE)
     against, with_ = (_outcome(score) for score in scores)
+    winner, label = reconcile_outcomes(_OTHER_SIDE[against], with_)
     return {
         "model_a": record.get("model"),
         "model_b": record.get("baseline"),
-        **reconciled(_OTHER_SIDE[against], with_),
+        "winner": winner.value,
+        "label": label.value,
         "source": "llm-judge",
         "question_id": record.get("uid") or record.get("question_id"),
         "judge_model": record.get("judge"),

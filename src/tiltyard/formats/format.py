@@ -6,7 +6,10 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-__all__ = ["Converted", "Format", "LeftOut", "Settled"]
+__all__ = ["UNREADABLE", "Converted", "Format", "LeftOut", "Settled"]
+
+#: Why a record without two verdicts is no battle.
+UNREADABLE = "a verdict of the judge could not be read"
 
 
 @dataclass(frozen=True)

@@ -12,8 +12,8 @@ from typing import Any
 
 from tiltyard.battles.outcome import parse_outcome
 from tiltyard.errors import BadBattle
-from tiltyard.formats.format import Converted, Format, LeftOut, Settled
-from tiltyard.formats.two_orders import UNREADABLE, reconciled
+from tiltyard.formats.format import UNREADABLE, Converted, Format, LeftOut, Settled
+from tiltyard.judging.reconcile import reconcile_outcomes
 
 __all__ = ["JUDGEARENA"]
 
@@ -73,8 +73,9 @@ def _joined(found: list[tuple[str, Mapping[str, Any]]]) -> Converted:
     if len(found) == 1:
         return first
     second = found[1][1]
-    outcomes = reconciled(parse_outcome(first["winner"]), parse_outcome(second["winner"]))
-    return {**first, **outcomes, "pref": (first["pref"] + second["pref"]) / 2}
+    winner, label = reconcile_outcomes(parse_outcome(first["winner"]), parse_outcome(second["winner"]))
+    pref = (first["pref"] + second["pref"]) / 2
+    return {**first, "winner": winner.value, "label": label.value, "pref": pref}
 
 
 JUDGEARENA = Format(

@@ -7,8 +7,8 @@ from typing import Any
 
 from tiltyard.battles.outcome import Outcome
 from tiltyard.errors import BadBattle
-from tiltyard.formats.format import Converted, Format, LeftOut
-from tiltyard.formats.two_orders import UNREADABLE, reconciled
+from tiltyard.formats.format import UNREADABLE, Converted, Format, LeftOut
+from tiltyard.judging.reconcile import reconcile_outcomes
 
 __all__ = ["MT_BENCH"]
 
@@ -23,10 +23,12 @@ def _convert(record: Mapping[str, Any]) -> Converted:
     first, second = _outcome(record, "g1_winner"), _outcome(record, "g2_winner")
     if first is None or second is None:
         return LeftOut(UNREADABLE)
+    winner, label = reconcile_outcomes(first, second)
     return {
         "model_a": record.get("model_1"),
         "model_b": record.get("model_2"),
-        **reconciled(first, second),
+        "winner": winner.value,
+        "label": label.value,
         "source": "llm-judge",
         "question_id": record.get("question_id"),
         "judge_model": _judge(record.get("judge")),

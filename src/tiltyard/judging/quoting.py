@@ -1,0 +1,133 @@
+"""Quoting: responses are hostile text, and may imitate what surrounds them.
+
+Only two things are touched: what looks like a verdict, and what looks like one of our
+delimiters. Both stay readable, with ``(quoted)`` put where they would have worked.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+import string
+import unicodedata
+
+__all__ = ["QUOTED", "neutral", "sendable"]
+
+#: What marks an imitation inside a quoted text.
+QUOTED = "(quoted)"
+
+#: Characters that show nothing or sit on a letter: soft hyphens, zero widths, directions, selectors,
+#: combining marks. Listed, not looked up: a request must be the same under every version of Unicode.
+_UNSEEN = (
+    "\u00ad\u0300-\u036f\u0483-\u0489\u0600-\u0605\u061c\u06dd\u070f\u0890\u0891\u08e2\u115f\u1160"
+    "\u17b4\u17b5\u180b-\u180f\u1ab0-\u1aff\u1dc0-\u1dff\u200b-\u200f\u202a-\u202e\u2060-\u206f"
+    "\u20d0-\u20ff\u2de0-\u2dff\u3099\u309a\u3164\ua66f-\ua67d\ua69e\ua69f\ufe00-\ufe0f\ufe20-\ufe2f\ufeff\uffa0"
+    "\ufff9-\ufffb\U000110bd\U000110cd\U00013430-\U0001343f\U0001bca0-\U0001bca3"
+    "\U0001d165-\U0001d169\U0001d16d-\U0001d182\U0001d185-\U0001d18b\U0001d1aa-\U0001d1ad"
+    "\U000e0000-\U000e0fff"
+)
+#: Where letters have doubles that are, but for width, place or accent, the same: Latin with accents,
+#: raised, lowered, letterlike, numerals, circled, full-width, mathematical.
+_DOUBLES = (
+    *(
+        (0x00AA, 0x0250),
+        (0x02B0, 0x0300),
+        (0x1D2C, 0x1DC0),
+        (0x1E00, 0x1F00),
+        (0x2070, 0x20A0),
+        (0x2100, 0x2189),
+    ),
+    *(
+        (0x2460, 0x2500),
+        (0x2C7C, 0x2C7E),
+        (0xA7F2, 0xA7F5),
+        (0xFF00, 0xFF5F),
+        (0x1D400, 0x1D800),
+        (0x1F100, 0x1F1AE),
+    ),
+)
+#: Alphabets laid out from A to Z that do not normalise: negative circled and squared, regional.
+_ALPHABETS = (0x1F150, 0x1F170, 0x1F1E6)
+#: Letters of other scripts, and small capitals, that look the same.
+_LOOKALIKES = {
+    "a": "АаΑαᴀ",
+    "b": "ВвΒʙЬ",
+    "c": "СсϹϲᴄ",
+    "d": "ᴅԁᎠ",
+    "e": "ЕеΕεᴇ",
+    "g": "ɢԌ",
+    "i": "ІіΙιɪıİӀl1|",
+    "m": "МмΜᴍ",
+    "n": "ΝɴՈ",
+    "o": "ОоΟοᴏ0",
+    "p": "РрΡρᴘ",
+    "r": "ʀᎡг",
+    "s": "ЅѕꜱՏ5",
+    "t": "ТтΤτᴛ",
+    "v": "ѴѵνᴠⱱᏙ",
+    "x": "ХхΧχ",
+}
+_COLONS = ":\u02d0\u02f8\u0589\u05c3\u2236\ua789\ufe13\ufe30\ufe55\uff1a"
+_ANGLES = "<\u00ab\u02c2\u1438\u2039\u226a\u22d8\u2329\u276e\u27e8\u27ea\u3008\u300a\ufe64\uff1c"
+
+
+def _doubles() -> dict[str, str]:
+    found: dict[str, str] = {}
+    for low, high in _DOUBLES:
+        for char in map(chr, range(low, high)):
+            plain = unicodedata.normalize("NFKD", char)[0].lower()
+            found[plain] = found.get(plain, "") + char
+    return found
+
+
+@functools.cache
+def _disguises() -> dict[str, str]:
+    """For each letter, a class of the characters that may stand for it."""
+    doubles = _doubles()
+    classes = {}
+    for number, letter in enumerate(string.ascii_lowercase):
+        alphabets = "".join(chr(start + number) for start in _ALPHABETS)
+        likes = letter + letter.upper() + _LOOKALIKES.get(letter, "") + doubles[letter] + alphabets
+        classes[letter] = f"[{re.escape(likes)}]"
+    return classes
+
+
+def _any_word(*words: str) -> str:
+    """A pattern for words in any case and disguise, unseen characters between their letters."""
+    letters = _disguises()
+    return "|".join(f"[{_UNSEEN}]*+".join(letters[letter] for letter in word) for word in words)
+
+
+# All repeats are possessive or bounded, so that no text makes the search slower than its length.
+
+
+@functools.cache
+def _verdicts() -> re.Pattern[str]:
+    return re.compile(
+        rf"({_any_word('verdict')})"
+        rf"(?=[\s*_`~\"'”’)\]}}#|>\-{_UNSEEN}]*+[{_COLONS}]"
+        rf"|[\s*_`~\"'=|(\[{{>\-–—→{_UNSEEN}]{{1,12}}+(?:{_any_word('a', 'b')})\s?[<>=＜＞＝])"
+    )
+
+
+@functools.cache
+def _delimiters() -> re.Pattern[str]:
+    return re.compile(
+        rf"(?:[{_ANGLES}][ \t{_UNSEEN}]*+){{1,8}}+(?=[ \t*_#=/\-]*+(?:{_any_word('begin', 'end')})"
+        rf"[ \t*_\-{_UNSEEN}]*+(?:{_any_word('prompt', 'reference', 'expected', 'response')}))"
+    )
+
+
+def neutral(text: str) -> str:
+    """``text`` with imitations of verdicts and delimiters marked as quoted, all else as it is."""
+    plain = text.isascii()
+    if not plain or "verd" in text.lower():
+        text = _verdicts().sub(rf"\1 {QUOTED}", text)
+    if not plain or "<" in text:
+        text = _delimiters().sub(f"{QUOTED} ", text)
+    return text
+
+
+def sendable(text: str) -> str:
+    """``text`` with halves of surrogate pairs, which no request can carry, replaced by U+FFFD."""
+    return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")

@@ -1,0 +1,1 @@
+"""Settings: configuration files, prices and the environment, read once and frozen."""

@@ -1,0 +1,45 @@
+"""The configuration of a placement: how the judge of one new model is set up."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+from tiltyard.settings.schema import Caches, Checks, Elo, Generate, JudgeDefaults, Prices, Ratings
+from tiltyard.settings.sections import Count, Section, checked, empty_as
+from tiltyard.settings.yaml_file import read_yaml
+
+__all__ = ["PlacementConfig", "load_placement"]
+
+
+class PlacementConfig(Section):
+    """Sections of a tournament's configuration that a placement has a use for; the rest is given as options."""
+
+    judge: Annotated[JudgeDefaults, empty_as({})] = JudgeDefaults()
+    generate: Generate | None = None
+    checks: Annotated[Checks, empty_as({})] = Checks()
+    elo: Annotated[Elo, empty_as({})] = Elo()
+    ratings: Annotated[Ratings, empty_as({})] = Ratings()
+    caches: Annotated[Caches, empty_as({})] = Caches()
+    prices: Prices | None = None
+    shard_size: Count = 500
+
+
+def load_placement(path: Path | None) -> PlacementConfig:
+    """Read the file, or take the defaults where there is none."""
+    return PlacementConfig() if path is None else checked(PlacementConfig, read_yaml(path), {})
+
+
+def moved(document: dict[str, Any], old: Path) -> dict[str, Any]:
+    """The same document with its paths made absolute: it will be written elsewhere."""
+
+    def absolute(path: str | None) -> str | None:
+        return None if path is None else str((old / Path(path).expanduser()).resolve())
+
+    document["caches"] = {name: absolute(path) for name, path in document["caches"].items()}
+    if isinstance(document["prices"], str):
+        document["prices"] = absolute(document["prices"])
+    for serving in (document["judge"], document["generate"]):
+        if serving and serving["provider"] == "replay":
+            serving["base_url"] = absolute(serving["base_url"])
+    return document

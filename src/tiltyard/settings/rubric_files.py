@@ -1,0 +1,50 @@
+"""Rubric files: those that ship, and the user's own."""
+
+from __future__ import annotations
+
+from importlib.resources import files
+
+from tiltyard.errors import BadConfig, UnreadableFile
+from tiltyard.judging.rubric import Rubric, parse_rubric
+from tiltyard.settings.config import TournamentConfig
+
+__all__ = ["SHIPPED", "load_rubric", "shipped_rubric"]
+
+#: Dimensions whose rubrics ship.
+SHIPPED = ("factuality", "calibration", "clinical_utility", "preference")
+
+
+def load_rubric(config: TournamentConfig, dimension: str) -> Rubric:
+    """The rubric of one dimension: the file that the configuration names, or the one that ships."""
+    path = config.rubrics[dimension].path
+    return _of_name(config, dimension) if path is None else _read(config, dimension, path)
+
+
+def shipped_rubric(dimension: str) -> Rubric:
+    """A rubric that ships."""
+    text = files("tiltyard.settings").joinpath("rubrics", f"{dimension}.txt").read_text(encoding="utf-8")
+    return parse_rubric(dimension, text, f"{dimension}.txt")
+
+
+def _of_name(config: TournamentConfig, dimension: str) -> Rubric:
+    if dimension not in SHIPPED:
+        raise BadConfig(
+            f"{config.where('rubrics', dimension)}: no rubric of this name ships; "
+            f"give its path, or choose one of {', '.join(SHIPPED)}"
+        )
+    return shipped_rubric(dimension)
+
+
+def _read(config: TournamentConfig, dimension: str, path: str) -> Rubric:
+    place = config.at(path)
+    try:
+        text = place.read_text(encoding="utf-8-sig")
+    except FileNotFoundError:
+        where = config.where("rubrics", dimension, "path")
+        raise BadConfig(f"{where}: there is no file {place}; check the path") from None
+    except UnicodeDecodeError:
+        raise UnreadableFile(f"{place}: not UTF-8 text; save the file as UTF-8") from None
+    except (OSError, ValueError) as error:
+        problem = error.strerror if isinstance(error, OSError) else error
+        raise UnreadableFile(f"{place}: cannot be read: {problem}") from None
+    return parse_rubric(dimension, text, str(place))

@@ -1,0 +1,76 @@
+"""Pools: many small pools of connections in the place of a large one.
+
+The HTTP client's pool looks at every connection that it has, for every call. With hundreds of
+calls in flight that costs more than all the rest; pools of sixteen make it disappear.
+"""
+
+from __future__ import annotations
+
+import socket
+import ssl
+from functools import cache
+from typing import Any
+from urllib.request import getproxies
+
+import httpx2
+
+__all__ = ["client_settings"]
+
+_POOL = 16
+_CONNECTIONS = 1000
+#: A call may be silent for minutes: the connection is kept open, and a dead one is noticed.
+_KEEP_ALIVE = {"TCP_KEEPIDLE": 60, "TCP_KEEPINTVL": 60, "TCP_KEEPCNT": 5}
+
+
+def client_settings(timeout_seconds: float) -> dict[str, Any]:
+    """Timeouts, limits and transport for an SDK's HTTP client. Where a proxy is set, one pool must do."""
+    settings: dict[str, Any] = {
+        "timeout": httpx2.Timeout(timeout_seconds, connect=min(timeout_seconds, 10.0)),
+        "limits": httpx2.Limits(max_connections=_CONNECTIONS, max_keepalive_connections=_CONNECTIONS),
+    }
+    return settings if getproxies() else settings | {"transport": _Pools()}
+
+
+class _Pools(httpx2.AsyncBaseTransport):
+    """Each call goes to the first pool that has room: few calls keep to few connections."""
+
+    def __init__(self) -> None:
+        self._pools: list[httpx2.AsyncHTTPTransport] = []
+        self._busy: list[int] = []
+
+    async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
+        at = self._roomy()
+        self._busy[at] += 1
+        try:
+            return await self._pools[at].handle_async_request(request)
+        finally:
+            self._busy[at] -= 1
+
+    async def aclose(self) -> None:
+        for pool in self._pools:
+            await pool.aclose()
+
+    def _roomy(self) -> int:
+        for at, busy in enumerate(self._busy):
+            if busy < _POOL:
+                return at
+        if len(self._pools) * _POOL >= _CONNECTIONS:
+            return self._busy.index(min(self._busy))
+        limits = httpx2.Limits(max_connections=None, max_keepalive_connections=_POOL)
+        self._pools.append(
+            httpx2.AsyncHTTPTransport(verify=_certificates(), limits=limits, socket_options=_socket_options())
+        )
+        self._busy.append(0)
+        return len(self._busy) - 1
+
+
+@cache
+def _certificates() -> ssl.SSLContext:
+    """Read once: it takes longer than a call."""
+    return httpx2.create_ssl_context()
+
+
+def _socket_options() -> list[tuple[int, int, int]]:
+    known = [(getattr(socket, name, None), value) for name, value in _KEEP_ALIVE.items()]
+    tcp = [(socket.IPPROTO_TCP, option, value) for option, value in known if option is not None]
+    return [(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1), *tcp]

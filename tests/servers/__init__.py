@@ -1,0 +1,1 @@
+"""Servers on loopback for tests: a real llama.cpp, and one that bills like a provider and can misbehave."""

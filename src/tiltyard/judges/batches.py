@@ -1,0 +1,342 @@
+"""Asking by batch: half the price, and a batch that was created is never created again."""
+
+from __future__ import annotations
+
+import asyncio
+import uuid
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from contextlib import aclosing
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+
+from tiltyard.errors import ProviderFault
+from tiltyard.judges.books import Books
+from tiltyard.judges.ledger import BatchRow, Held, Intent, Ledger, Settlement
+from tiltyard.judges.live import Heard, asks_again, failed, intent_of, replied, together, wait_before
+from tiltyard.judges.requests import Caller, Request
+from tiltyard.judging.verdict import State
+from tiltyard.providers.provider import BatchEntry, BatchItem, BatchStatus
+
+__all__ = ["Batches"]
+
+#: Settlements that are written together while results are read.
+_TOGETHER = 200
+#: How far a provider's clock may be off.
+_SKEW = timedelta(minutes=5)
+#: Bytes that an item's wrapping may take.
+_WRAPPING = 400
+#: What a provider says of a batch that it no longer knows.
+_GONE = 404
+#: Seconds until a batch is offered again to a provider that has too many waiting.
+_CROWDED = 60.0
+_FIRST_LOOK, _LAST_LOOK = 0.2, 60.0
+#: Seconds until looking again at what other shards hold, at most.
+_ELSEWHERE = 5.0
+#: Seconds between two searches for a batch whose creation went unanswered.
+_SEARCH = 1.0
+#: What was paid for is read this often before it is given up: reading costs nothing.
+_READINGS = 8
+#: A batch whose creation went unanswered is looked for this often before it is held to be void.
+_LISTINGS = 3
+
+
+class Batches:
+    """Asks the requests of one shard by batch.
+
+    Order of events: intent rows for the batch and its attempts, with the worst case reserved;
+    the batch is created; its id is written down. A crash between the last two leaves an intent
+    without an id: the batch is looked for among those that the provider lists, by the names of
+    its items, which begin with the intent's own. Only if it is not there are the reservations
+    released and the requests sent again.
+    """
+
+    def __init__(self, run: str, shard: str, worker: str, books: Books, heard: Heard) -> None:
+        self._run = run
+        self._shard = shard
+        self._worker = worker
+        self._books = books
+        self._heard = heard
+
+    async def ask(self, requests: Sequence[Request], caller: Caller) -> Counter[str]:
+        """Ask what the cache does not hold; how the requests ended."""
+        distinct = {request.key: request for request in requests}
+        tries: Counter[str] = Counter()
+        hopeless: set[str] = set()
+        unpaid: set[str] = set()
+        idle = 0
+        await self._collect(caller, tries, hopeless)
+        while True:
+            states = await self._states(distinct, caller)
+            waiting = [
+                request
+                for key, request in distinct.items()
+                if asks_again(states[key])
+                and key not in hopeless
+                and key not in unpaid
+                and tries[key] <= caller.retries
+            ]
+            if not waiting:
+                return Counter(_ending(key, states[key], unpaid) for key in distinct)
+            held = await self._submit(waiting, states, caller, tries, hopeless)
+            if held is Held.NO:
+                unpaid |= {request.key for request in waiting}
+            idle = 0 if held is Held.YES else idle + 1
+            if idle:
+                # Others hold the money, or are asking the same.
+                await asyncio.sleep(min(_FIRST_LOOK * 1.5 ** min(idle, 20), _ELSEWHERE))
+            await self._collect(caller, tries, hopeless)
+
+    async def _states(self, distinct: Mapping[str, Request], caller: Caller) -> dict[str, list[State]]:
+        known = await self._books.replies(distinct)
+        return {key: [caller.read(body) for body in known.get(key, [])] for key in distinct}
+
+    async def _submit(
+        self,
+        waiting: Sequence[Request],
+        states: Mapping[str, Sequence[State]],
+        caller: Caller,
+        tries: Counter[str],
+        hopeless: set[str],
+    ) -> Held:
+        """Create the batches that these requests need, as far as the budget covers them; why, if there is none."""
+        left = list(waiting)
+        answer = Held.TAKEN
+        while left:
+            piece, left = _cut(left, caller)
+            mark = uuid.uuid4().hex
+            intents = [
+                intent_of(request, self._run, self._worker, len(states[request.key]), mark, place)
+                for place, request in enumerate(piece)
+            ]
+            covered, held = await self._books.run(Ledger.begin_batch, mark, self._shard, intents)
+            if covered:
+                answer = Held.YES
+                tries.update(intent.request_key for intent in covered)
+                items = [BatchItem(f"{mark}-{one.place}", piece[one.place or 0].body) for one in covered]
+                fault = await self._create(mark, items, covered, caller)
+                if fault is not None and not (fault.retryable or fault.billed):
+                    hopeless.update(intent.request_key for intent in covered)
+                elif fault is not None:
+                    await asyncio.sleep(wait_before(tries[covered[0].request_key] - 1, fault.retry_after))
+            elif held is not Held.TAKEN:
+                return answer if answer is Held.YES else held
+        return answer
+
+    async def _create(
+        self, mark: str, items: Sequence[BatchItem], intents: Sequence[Intent], caller: Caller
+    ) -> ProviderFault | None:
+        """Create a batch and write down its id, or why there is none; one that may exist stays an intent."""
+        await caller.gate.enter()
+        try:
+            provider_id = await caller.provider.submit_batch(items, mark)
+        except ProviderFault as fault:
+            caller.gate.leave(well=False)
+            if not fault.billed:
+                await self._void(mark, intents, caller, fault)
+            if fault.throttled:
+                await caller.gate.throttle(fault.retry_after)
+            return fault
+        except BaseException:
+            caller.gate.leave(well=False)
+            raise
+        caller.gate.leave(well=True)
+        await self._books.run(Ledger.name_batch, mark, provider_id)
+        return None
+
+    async def _void(self, mark: str, intents: Sequence[Intent], caller: Caller, fault: ProviderFault) -> None:
+        settlements = [failed(intent, caller, fault) for intent in intents]
+        await self._books.run(Ledger.close_batch, mark, "void", settlements)
+        self._tell(settlements)
+
+    async def _collect(self, caller: Caller, tries: Counter[str], hopeless: set[str]) -> None:
+        """Bring in every batch of this shard that is under way."""
+        rows = await self._books.run(Ledger.open_batches, self._run, self._shard)
+        mine = [row for row in rows if row.judge == caller.name]
+        await together([self._bring_in(row, caller, tries, hopeless) for row in mine])
+
+    async def _bring_in(self, row: BatchRow, caller: Caller, tries: Counter[str], hopeless: set[str]) -> None:
+        if row.provider_id is None:
+            found = await self._find(row, caller)
+            if found is None:
+                intents = await self._books.run(Ledger.batch_intents, row, self._run)
+                fault = ProviderFault("the batch was never created", retryable=True)
+                await self._void(row.batch, list(intents.values()), caller, fault)
+                return
+            await self._books.run(Ledger.name_batch, row.batch, found)
+            row = replace(row, provider_id=found)
+        assert row.provider_id is not None
+        intents = await self._books.run(Ledger.batch_intents, row, self._run)
+        try:
+            status = await self._ended(row.provider_id, caller)
+        except ProviderFault as fault:
+            if fault.status != _GONE:
+                raise
+            lost = ProviderFault(f"its batch is gone: {fault}", retryable=True, billed=True)
+            await self._void(row.batch, list(intents.values()), caller, lost)
+            return
+        if status.failed is not None:
+            await self._failed(row, list(intents.values()), caller, status.failed, tries)
+            return
+        await self._read(row, intents, caller, hopeless)
+
+    async def _failed(
+        self, row: BatchRow, intents: Sequence[Intent], caller: Caller, why: str, tries: Counter[str]
+    ) -> None:
+        """A batch that failed as a whole: nothing of it was done or charged, so it may be tried again.
+
+        A provider that has too much waiting already is waited for, however often that may be.
+        """
+        await self._void(row.batch, intents, caller, ProviderFault(f"the whole batch failed: {why}"))
+        keys = [intent.request_key for intent in intents]
+        if "limit" in why.lower():
+            tries.subtract(keys)
+            await asyncio.sleep(_CROWDED)
+        elif keys:
+            await asyncio.sleep(wait_before(tries[keys[0]], None))
+
+    async def _ended(self, provider_id: str, caller: Caller) -> BatchStatus:
+        """The batch's status, once it has ended; looked at ever less often."""
+        wait, faults = _FIRST_LOOK, 0
+        while True:
+            try:
+                status = await caller.provider.poll(provider_id)
+                faults = 0
+                if status.ended:
+                    return status
+            except ProviderFault as fault:
+                faults += 1
+                if not fault.retryable and faults == _READINGS:
+                    raise
+                wait = max(wait, fault.retry_after or 0.0)
+            await asyncio.sleep(wait)
+            wait = min(wait * 1.5, _LAST_LOOK)
+
+    async def _read(
+        self, row: BatchRow, intents: dict[int, Intent], caller: Caller, hopeless: set[str]
+    ) -> None:
+        """Stream the results into the ledger; a stream that breaks off is read again, from where it was."""
+        assert row.provider_id is not None
+        left = dict(intents)
+        for tries in range(_READINGS):
+            try:
+                await self._stream(row, left, caller, hopeless)
+                break
+            except ProviderFault:
+                if tries == _READINGS - 1:
+                    raise
+                await asyncio.sleep(_FIRST_LOOK * 2.0**tries)
+        fault = ProviderFault("the batch has no result for it", retryable=True, billed=True)
+        missing = [failed(intent, caller, fault) for intent in left.values()]
+        await self._books.run(Ledger.close_batch, row.batch, "ended", missing)
+        self._tell(missing)
+
+    async def _stream(
+        self, row: BatchRow, left: dict[int, Intent], caller: Caller, hopeless: set[str]
+    ) -> None:
+        assert row.provider_id is not None
+        gathered: list[Settlement] = []
+        try:
+            async with aclosing(caller.provider.results(row.provider_id)) as entries:
+                async for entry in entries:
+                    intent = left.pop(_place(entry.name, row.batch), None)
+                    if intent is None:
+                        continue
+                    if entry.outcome == "errored" and not entry.retryable:
+                        hopeless.add(intent.request_key)
+                    gathered.append(_settlement(entry, intent, caller))
+                    if len(gathered) >= _TOGETHER:
+                        await self._write(gathered)
+                        gathered = []
+        except ProviderFault:
+            # What was read before the stream broke off is not read again.
+            await self._write(gathered)
+            raise
+        await self._write(gathered)
+
+    async def _write(self, settlements: Sequence[Settlement]) -> None:
+        await self._books.run(Ledger.settle, settlements)
+        self._tell(settlements)
+
+    def _tell(self, settlements: Sequence[Settlement]) -> None:
+        for one in settlements:
+            self._heard(one.state, one.cost)
+
+    async def _find(self, row: BatchRow, caller: Caller) -> str | None:
+        """The id of a batch whose creation went unanswered, or ``None`` if there is no such batch."""
+        ruled_out: set[str] = set()
+        listings = faults = 0
+        while True:
+            try:
+                found = await self._listed(row, caller, ruled_out)
+                listings += 1
+                if found is not None or listings == _LISTINGS:
+                    return found
+            except ProviderFault as fault:
+                faults += 1
+                if not fault.retryable or faults == _READINGS:
+                    raise
+            await asyncio.sleep(_SEARCH)
+
+    async def _listed(self, row: BatchRow, caller: Caller, ruled_out: set[str]) -> str | None:
+        """Look through the provider's list once. ``ruled_out``: batches that are known to be others."""
+        since = datetime.fromtimestamp(row.created_at, tz=UTC) - _SKEW
+        claimed = await self._books.run(Ledger.claimed_batches, since.timestamp())
+        listed = [status async for status in caller.provider.list_batches(since)]
+        # Those that can be told at once come first: others may run for a day.
+        listed.sort(key=lambda status: (status.mark != row.batch, not status.ended))
+        for status in listed:
+            if status.id in claimed or status.id in ruled_out:
+                continue
+            if await self._is_ours(status, row, caller):
+                return status.id
+            ruled_out.add(status.id)
+        return None
+
+    async def _is_ours(self, status: BatchStatus, row: BatchRow, caller: Caller) -> bool:
+        """By its mark where the provider keeps one, else by the names of its items, once it has ended."""
+        if status.mark is not None:
+            return status.mark == row.batch
+        # A size of nothing is one that is not counted yet.
+        if status.size and status.size != row.size:
+            return False
+        ended = await self._ended(status.id, caller)
+        if ended.failed is not None:
+            return False
+        async with aclosing(caller.provider.results(status.id)) as entries:
+            async for entry in entries:
+                return entry.name.startswith(f"{row.batch}-")
+        return False
+
+
+def _cut(requests: Sequence[Request], caller: Caller) -> tuple[list[Request], list[Request]]:
+    """As many requests, from the first on, as fit into one batch by number and by bytes; and the rest."""
+    limits = caller.provider.capabilities
+    total = 0
+    for count, request in enumerate(requests):
+        total += request.size + _WRAPPING
+        if count and (count >= limits.batch_requests or total > limits.batch_bytes):
+            return list(requests[:count]), list(requests[count:])
+    return list(requests), []
+
+
+def _place(name: str, batch: str) -> int:
+    """An item's place in its batch, from its name; -1 for a name that is none of ours."""
+    mark, _, place = name.rpartition("-")
+    return int(place) if mark == batch and place.isdecimal() and len(place) < 10 else -1
+
+
+def _settlement(entry: BatchEntry, intent: Intent, caller: Caller) -> Settlement:
+    if entry.outcome == "succeeded" and entry.body is not None:
+        return replied(intent, caller, entry.body)
+    fault = ProviderFault(f"{entry.outcome}: {entry.error or 'no reason given'}")
+    state = State.EXPIRED if entry.outcome in ("expired", "canceled") else State.PROVIDER_ERROR
+    return replace(failed(intent, caller, fault), state=state)
+
+
+def _ending(key: str, states: Sequence[State], unpaid: set[str]) -> str:
+    if State.OK in states:
+        return State.OK
+    if states:
+        return states[-1]
+    return State.UNASKED if key in unpaid else State.PROVIDER_ERROR

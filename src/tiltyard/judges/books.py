@@ -1,0 +1,128 @@
+"""The ledger's face for tasks that run together: many small entries, few transactions."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, TypeVar
+
+from tiltyard.judges.ledger import Held, Intent, Ledger, Settlement
+from tiltyard.providers.provider import Body
+
+__all__ = ["Books"]
+
+T = TypeVar("T")
+
+
+class Books:
+    """Entries of many tasks, written by one thread. While one transaction is under way the next ones gather.
+
+    An entry is confirmed only after its transaction has been committed: nothing is sent on an
+    intent that a crash could forget.
+    """
+
+    def __init__(self, url: str) -> None:
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="ledger")
+        try:
+            self._ledger = self._thread.submit(Ledger, url).result()
+        except BaseException:
+            self._thread.shutdown()
+            raise
+        self._intents: list[tuple[Intent, asyncio.Future[Held]]] = []
+        self._settlements: list[tuple[Settlement, asyncio.Future[None]]] = []
+        self._withdrawn: list[Intent] = []
+        self._flushing: asyncio.Task[None] | None = None
+
+    async def begin(self, intent: Intent) -> Held:
+        """Reserve and write down an attempt. Whoever is told to stop before the answer has begun nothing."""
+        done: asyncio.Future[Held] = asyncio.get_running_loop().create_future()
+        self._intents.append((intent, done))
+        self._flush()
+        try:
+            return await done
+        except asyncio.CancelledError:
+            if not done.cancelled() and done.exception() is None and done.result() is Held.YES:
+                self._withdraw(intent)
+            raise
+
+    async def settle(self, settlement: Settlement) -> None:
+        """Write down how an attempt ended, with its reply."""
+        # A reply in hand is written down, even where its task is told to stop.
+        await asyncio.shield(self.note(settlement))
+
+    def note(self, settlement: Settlement) -> asyncio.Future[None]:
+        """The same, for those who cannot wait: it is written before the books are `drained`."""
+        done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        done.add_done_callback(_seen)
+        self._settlements.append((settlement, done))
+        self._flush()
+        return done
+
+    async def replies(self, keys: Iterable[str]) -> dict[str, list[Body]]:
+        return await self.run(Ledger.replies, list(keys))
+
+    async def run(self, call: Callable[..., T], *arguments: object) -> T:
+        """Any other call of the ledger, in its thread."""
+        return await asyncio.get_running_loop().run_in_executor(
+            self._thread, lambda: call(self._ledger, *arguments)
+        )
+
+    async def drained(self) -> None:
+        """Everything that was entered has been written."""
+        while self._flushing is not None:
+            await asyncio.shield(self._flushing)
+
+    def close(self) -> None:
+        self._thread.submit(self._ledger.close).result()
+        self._thread.shutdown()
+
+    def _withdraw(self, intent: Intent) -> None:
+        self._withdrawn.append(intent)
+        self._flush()
+
+    def _flush(self) -> None:
+        if self._flushing is None:
+            self._flushing = asyncio.get_running_loop().create_task(self._write())
+
+    async def _write(self) -> None:
+        try:
+            while self._intents or self._settlements or self._withdrawn:
+                intents, self._intents = self._intents, []
+                settlements, self._settlements = self._settlements, []
+                withdrawn, self._withdrawn = self._withdrawn, []
+                intents = [one for one in intents if not one[1].cancelled()]
+                await self._write_together(intents, settlements, withdrawn)
+        finally:
+            self._flushing = None
+
+    async def _write_together(
+        self,
+        intents: Sequence[tuple[Intent, asyncio.Future[Held]]],
+        settlements: Sequence[tuple[Settlement, asyncio.Future[None]]],
+        withdrawn: Sequence[Intent],
+    ) -> None:
+        begun, ended = [one for one, _ in intents], [one for one, _ in settlements]
+        try:
+            held = await self.run(Ledger.write, begun, ended, withdrawn)
+        except Exception as error:  # noqa: BLE001 - it is each entry's own error
+            waiting: list[asyncio.Future[Any]] = [future for _, future in intents]
+            waiting += [future for _, future in settlements]
+            for future in waiting:
+                if not future.done():
+                    future.set_exception(error)
+            return
+        for (intent, future), answer in zip(intents, held, strict=True):
+            if not future.done():
+                future.set_result(answer)
+            elif answer is Held.YES:
+                self._withdrawn.append(intent)
+        for _, settled in settlements:
+            if not settled.done():
+                settled.set_result(None)
+
+
+def _seen(done: asyncio.Future[None]) -> None:
+    """An error of the ledger reaches those who wait; nobody need have waited."""
+    if not done.cancelled():
+        done.exception()

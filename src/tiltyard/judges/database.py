@@ -1,0 +1,201 @@
+"""One small door to two databases: a SQLite file, or a PostgreSQL server.
+
+Statements are written once, in the subset that both understand, with ``:name`` for parameters.
+"""
+
+from __future__ import annotations
+
+import re
+import sqlite3
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import cache
+from importlib.resources import files
+from pathlib import Path
+from typing import Any, Protocol
+
+from tiltyard.errors import BadOption, MissingExtra, TiltyardError, UnreadableFile
+
+__all__ = ["Database", "open_database", "statements"]
+
+_PARAMETER = re.compile(r"(?<![:\w]):([a-z_]+)")
+_STATEMENT = re.compile(r"^-- name: (\w+)\n(?:--.*\n)+", re.MULTILINE)
+#: Seconds to wait for another process that is writing to the same file.
+_PATIENCE = 120.0
+
+
+class Database(Protocol):
+    """One connection. Whatever changes something stands inside `transaction`."""
+
+    def transaction(self) -> Any:
+        """A context: all or nothing."""
+        ...
+
+    def rows(self, statement: str, values: Mapping[str, Any]) -> list[tuple[Any, ...]]: ...
+    def stream(self, statement: str, values: Mapping[str, Any]) -> Iterator[tuple[Any, ...]]:
+        """Rows one after another, without holding them all."""
+        ...
+
+    def lookup(self, statement: str, keys: Sequence[str]) -> list[tuple[Any, ...]]:
+        """Rows of a statement that ends in ``IN``, for these keys."""
+        ...
+
+    def change(self, statement: str, values: Mapping[str, Any]) -> int:
+        """How many rows were changed."""
+        ...
+
+    def change_many(self, statement: str, values: Iterable[Mapping[str, Any]]) -> None: ...
+    def close(self) -> None: ...
+
+
+def open_database(url: str) -> Database:
+    """Connect, and make the tables where they are missing. ``url`` is ``sqlite:///path`` or ``postgresql://…``."""
+    opened: Database
+    if url.startswith("sqlite:///"):
+        opened = _Sqlite(Path(url.removeprefix("sqlite:///")))
+    elif url.startswith(("postgresql://", "postgres://")):
+        opened = _Postgres(url)
+    else:
+        raise BadOption(
+            f"DATABASE_URL {url.split(':', maxsplit=1)[0]}:… is not known; expected postgresql://…"
+        )
+    return opened
+
+
+@cache
+def statements() -> Mapping[str, str]:
+    """The named statements of statements.sql."""
+    text = (files("tiltyard.judges") / "sql" / "statements.sql").read_text(encoding="utf-8")
+    pieces = _STATEMENT.split(text)[1:]
+    return {name: body.strip().rstrip(";") for name, body in zip(pieces[::2], pieces[1::2], strict=True)}
+
+
+def _schema() -> list[str]:
+    text = (files("tiltyard.judges") / "sql" / "schema.sql").read_text(encoding="utf-8")
+    plain = re.sub(r"--.*", "", text)
+    return [part.strip() for part in plain.split(";") if part.strip()]
+
+
+class _Sqlite:
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            self._connection = sqlite3.connect(
+                path, timeout=_PATIENCE, isolation_level=None, check_same_thread=False
+            )
+            self._write_ahead()
+            # A reply that was paid for survives a power cut, not only a crash.
+            self._connection.execute("PRAGMA synchronous = FULL")
+            with self.transaction():
+                for statement in _schema():
+                    self._connection.execute(statement)
+        except (OSError, sqlite3.Error) as error:
+            raise UnreadableFile(f"{path}: {error}; name another folder in caches.judgments_dir") from None
+
+    def _write_ahead(self) -> None:
+        """Switch to the write-ahead log. Of several that open a new file at once, SQLite lets only one do it."""
+        end = time.monotonic() + _PATIENCE
+        while True:
+            try:
+                self._connection.execute("PRAGMA journal_mode = WAL")
+            except sqlite3.OperationalError as error:
+                if "locked" not in str(error) or time.monotonic() > end:
+                    raise
+                time.sleep(0.01)
+            else:
+                return
+
+    @contextmanager
+    def transaction(self) -> Iterator[None]:
+        try:
+            self._connection.execute("BEGIN IMMEDIATE")
+            try:
+                yield
+                self._connection.execute("COMMIT")
+            except BaseException:
+                # A full disk has ended the transaction already.
+                if self._connection.in_transaction:
+                    self._connection.execute("ROLLBACK")
+                raise
+        except sqlite3.Error as error:
+            raise TiltyardError(
+                f"cannot write {self._path}: {error}; what is under way stops here"
+            ) from error
+
+    def rows(self, statement: str, values: Mapping[str, Any]) -> list[tuple[Any, ...]]:
+        return self._connection.execute(statement, values).fetchall()
+
+    def stream(self, statement: str, values: Mapping[str, Any]) -> Iterator[tuple[Any, ...]]:
+        yield from self._connection.execute(statement, values)
+
+    def lookup(self, statement: str, keys: Sequence[str]) -> list[tuple[Any, ...]]:
+        marks = ", ".join("?" * len(keys))
+        return self._connection.execute(f"{statement} ({marks})", keys).fetchall()
+
+    def change(self, statement: str, values: Mapping[str, Any]) -> int:
+        return self._connection.execute(statement, values).rowcount
+
+    def change_many(self, statement: str, values: Iterable[Mapping[str, Any]]) -> None:
+        self._connection.executemany(statement, values)
+
+    def close(self) -> None:
+        self._connection.close()
+
+
+class _Postgres:
+    def __init__(self, url: str) -> None:
+        try:
+            import psycopg
+        except ImportError:
+            raise MissingExtra("judges", "PostgreSQL") from None
+        try:
+            self._connection = psycopg.connect(url, autocommit=True)
+            with self.transaction(), self._connection.cursor() as cursor:
+                # Two workers that start at once make the tables one after the other.
+                cursor.execute("SELECT pg_advisory_xact_lock(7404017)")
+                for statement in _schema():
+                    cursor.execute(statement.encode())
+        except psycopg.Error as error:
+            raise UnreadableFile(f"DATABASE_URL: {str(error).strip()}") from None
+
+    @contextmanager
+    def transaction(self) -> Iterator[None]:
+        import psycopg
+
+        try:
+            with self._connection.transaction():
+                yield
+        except psycopg.Error as error:
+            problem = str(error).strip()
+            raise TiltyardError(
+                f"cannot write to DATABASE_URL: {problem}; what is under way stops here"
+            ) from error
+
+    def rows(self, statement: str, values: Mapping[str, Any]) -> list[tuple[Any, ...]]:
+        return self._connection.execute(_for_postgres(statement), values).fetchall()
+
+    def stream(self, statement: str, values: Mapping[str, Any]) -> Iterator[tuple[Any, ...]]:
+        with self.transaction(), self._connection.cursor("tiltyard_rows") as cursor:
+            cursor.execute(_for_postgres(statement), values)
+            yield from cursor
+
+    def lookup(self, statement: str, keys: Sequence[str]) -> list[tuple[Any, ...]]:
+        marks = ", ".join(["%s"] * len(keys))
+        return self._connection.execute(f"{statement} ({marks})".encode(), list(keys)).fetchall()
+
+    def change(self, statement: str, values: Mapping[str, Any]) -> int:
+        return self._connection.execute(_for_postgres(statement), values).rowcount
+
+    def change_many(self, statement: str, values: Iterable[Mapping[str, Any]]) -> None:
+        with self._connection.cursor() as cursor:
+            cursor.executemany(_for_postgres(statement), values)
+
+    def close(self) -> None:
+        self._connection.close()
+
+
+@cache
+def _for_postgres(statement: str) -> bytes:
+    return _PARAMETER.sub(r"%(\1)s", statement).encode()

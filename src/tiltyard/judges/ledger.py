@@ -1,0 +1,360 @@
+"""The ledger: raw replies, every attempt, and the money. The only place that says what was paid."""
+
+from __future__ import annotations
+
+import json
+import time
+import zlib
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import fields
+from typing import Any
+
+from tiltyard.errors import BadOption
+from tiltyard.judges.database import Database, open_database, statements
+from tiltyard.judges.entries import Attempt, BatchRow, Held, Intent, RunRow, Settlement
+from tiltyard.judging.verdict import State
+from tiltyard.providers.provider import Body
+
+__all__ = ["Attempt", "BatchRow", "Held", "Intent", "Ledger", "RunRow", "Settlement"]
+
+_CHUNK = 500
+#: The most that a column holds.
+_MOST = 2**63 - 1
+_KNOWN = "SELECT request_key, ask FROM judge_replies WHERE request_key IN"
+_REPLIES = "SELECT request_key, ask, body FROM judge_replies WHERE request_key IN"
+
+
+_INTENT = tuple(one.name for one in fields(Intent))
+
+
+class Ledger:
+    """One connection's view of the ledger; used by one thread at a time."""
+
+    def __init__(self, url: str) -> None:
+        self.url = url
+        self._database: Database = open_database(url)
+        self._sql = statements()
+
+    def close(self) -> None:
+        self._database.close()
+
+    # Runs
+
+    def open_run(self, run: str, plan: str, cap: int | None, estimate: str = "") -> RunRow:
+        """Begin a run, or go on with it; another plan under the same name is refused.
+
+        ``estimate`` is kept as it was when the run began.
+        """
+        if cap is not None and cap > _MOST:
+            raise BadOption(
+                f"a budget of {cap // 10**12:,} dollars is more than the ledger can count; leave it out"
+            )
+        values = {"run": run, "plan": plan, "cap": cap, "estimate": estimate}
+        with self._database.transaction():
+            self._database.change(self._sql["add_run"], values)
+            row = self.run(run)
+            if row.plan != plan:
+                raise BadOption(
+                    f"run {run} was begun with another plan (its prompts, answers, rubrics or judges have changed); "
+                    "choose a new --output-dir: replies that still fit are taken from the cache"
+                )
+            self._database.change(self._sql["set_cap"], {"run": run, "cap": cap})
+        return self.run(run)
+
+    def run(self, run: str) -> RunRow:
+        return RunRow(*self._database.rows(self._sql["get_run"], {"run": run})[0])
+
+    def plan_of(self, run: str) -> str | None:
+        """The plan that a run was begun with; ``None`` where it is not known here."""
+        rows = self._database.rows(self._sql["get_run"], {"run": run})
+        return rows[0][0] if rows else None
+
+    def next_generation(self, run: str, generation: int) -> int:
+        """Begin a new pass over the plan; another worker may have been faster, and that is as good."""
+        with self._database.transaction():
+            self._database.change(self._sql["next_generation"], {"run": run, "generation": generation})
+        return self.run(run).generation
+
+    # Replies
+
+    def replies(self, keys: Iterable[str]) -> dict[str, list[Body]]:
+        """The raw replies to these requests, first ask first; requests without one are left out."""
+        wanted = list(dict.fromkeys(keys))
+        found: dict[str, list[Body]] = {}
+        for start in range(0, len(wanted), _CHUNK):
+            rows = self._database.lookup(_REPLIES, wanted[start : start + _CHUNK])
+            for key, _, packed in sorted(rows, key=lambda row: (row[0], row[1])):
+                found.setdefault(key, []).append(_unpacked(packed))
+        return found
+
+    # Attempts
+
+    def begin(self, intents: Sequence[Intent]) -> list[Held]:
+        """Reserve and write down attempts that are about to be made; what is not held must not be sent."""
+        now = time.time()
+        with self._database.transaction():
+            self._line_up(intent.run for intent in intents)
+            return self._begin(intents, now)
+
+    def _begin(self, intents: Sequence[Intent], now: float) -> list[Held]:
+        held = self._entered(intents, now)
+        by_run: dict[str, list[int]] = defaultdict(list)
+        for place, intent in enumerate(intents):
+            if held[place] is Held.YES:
+                by_run[intent.run].append(place)
+        for run, places in by_run.items():
+            if self._hold(run, sum(intents[place].reserved for place in places)):
+                continue
+            refused = [place for place in places if not self._hold(run, intents[place].reserved)]
+            row = self.run(run)
+            for place in refused:
+                held[place] = _refusal(row, intents[place].reserved)
+                self._database.change(self._sql["drop_intent"], {"attempt_id": intents[place].attempt_id})
+        return held
+
+    def _line_up(self, runs: Iterable[str]) -> None:
+        """Transactions of one run stand in line, on PostgreSQL too: they could else wait for each other for ever."""
+        for run in sorted(set(runs)):
+            self._database.change(self._sql["line_up"], {"run": run})
+
+    def _entered(self, intents: Sequence[Intent], now: float) -> list[Held]:
+        """Write intents down, except where the same is under way or its reply is here already."""
+        written = [
+            self._database.change(self._sql["add_attempt"], _row(intent, now)) == 1 for intent in intents
+        ]
+        # Looked up after the intents stand: a reply that came in between is seen now.
+        known = self._known([intent.request_key for intent in intents])
+        held: list[Held] = []
+        for intent, here in zip(intents, written, strict=True):
+            answered = (intent.request_key, intent.ask) in known
+            if here and answered:
+                self._database.change(self._sql["drop_intent"], {"attempt_id": intent.attempt_id})
+            held.append(Held.YES if here and not answered else Held.TAKEN)
+        return held
+
+    def _known(self, keys: Sequence[str]) -> set[tuple[str, int]]:
+        found: set[tuple[str, int]] = set()
+        for start in range(0, len(keys), _CHUNK):
+            rows = self._database.lookup(_KNOWN, keys[start : start + _CHUNK])
+            found.update((key, ask) for key, ask in rows)
+        return found
+
+    def _hold(self, run: str, amount: int) -> bool:
+        return self._database.change(self._sql["hold"], {"run": run, "amount": amount}) == 1
+
+    def settle(self, settlements: Sequence[Settlement]) -> None:
+        """Write down how attempts ended, with their replies and their costs; once each."""
+        now = time.time()
+        with self._database.transaction():
+            self._line_up(one.run for one in settlements)
+            self._settle(settlements, now)
+
+    def _settle(self, settlements: Sequence[Settlement], now: float) -> None:
+        replies: list[dict[str, Any]] = []
+        sums: dict[str, list[int]] = defaultdict(lambda: [0, 0])
+        for one in settlements:
+            if self._database.change(self._sql["settle_attempt"], _settled(one, now)):
+                sums[one.run][0] += one.reserved
+                sums[one.run][1] += one.cost or 0
+            if one.body is not None:
+                replies.append(
+                    {
+                        "request_key": one.request_key,
+                        "ask": one.ask,
+                        "body": _packed(one.body),
+                        "received_at": now,
+                    }
+                )
+        if replies:
+            # In one order: other runs may bring the same replies at the same moment.
+            replies.sort(key=lambda reply: (reply["request_key"], reply["ask"]))
+            self._database.change_many(self._sql["add_reply"], replies)
+        for run, (reserved, cost) in sums.items():
+            self._database.change(self._sql["release"], {"run": run, "reserved": reserved, "cost": cost})
+
+    def write(
+        self, intents: Sequence[Intent], settlements: Sequence[Settlement], withdrawn: Sequence[Intent] = ()
+    ) -> list[Held]:
+        """All in one transaction; intents last, so that what the others release can be held again.
+
+        ``withdrawn`` were begun and never sent: they are taken back as if they had not been.
+        """
+        now = time.time()
+        with self._database.transaction():
+            self._line_up({one.run for one in settlements}.union(one.run for one in (*withdrawn, *intents)))
+            self._withdraw(withdrawn)
+            self._settle(settlements, now)
+            return self._begin(intents, now)
+
+    def _withdraw(self, intents: Sequence[Intent]) -> None:
+        for intent in intents:
+            if self._database.change(self._sql["drop_intent"], {"attempt_id": intent.attempt_id}):
+                values = {"run": intent.run, "reserved": intent.reserved, "cost": 0}
+                self._database.change(self._sql["release"], values)
+
+    def lose(self, worker: str) -> int:
+        """Settle what a dead worker had in flight: perhaps paid, surely lost. How many there were."""
+        with self._database.transaction():
+            rows = self._database.rows(self._sql["in_flight"], {"worker": worker})
+            self._line_up(run for _, run, _ in rows)
+            self._settle([_lost(*row) for row in rows], time.time())
+        return len(rows)
+
+    def attempts(self, run: str) -> Iterator[Attempt]:
+        """Every attempt of a run, by question and time."""
+        return (Attempt(*row) for row in self._database.stream(self._sql["attempts_of_run"], {"run": run}))
+
+    # Batches
+
+    def begin_batch(self, batch: str, shard: str, intents: Sequence[Intent]) -> tuple[list[Intent], Held]:
+        """Reserve and write down those of a batch's requests, from the first on, that the budget covers.
+
+        Requests that are under way elsewhere are left out. Without any, the answer says why.
+        """
+        now = time.time()
+        run, judge = intents[0].run, intents[0].judge
+        with self._database.transaction():
+            self._line_up([run])
+            free = [
+                intent
+                for intent, held in zip(intents, self._entered(intents, now), strict=True)
+                if held is Held.YES
+            ]
+            row = self.run(run)
+            left = None if row.cap is None else row.cap - row.spent - row.held
+            size = _covered([intent.reserved for intent in free], left)
+            if size:
+                self._hold(run, sum(intent.reserved for intent in free[:size]))
+            for intent in free[size:]:
+                self._database.change(self._sql["drop_intent"], {"attempt_id": intent.attempt_id})
+            if not free:
+                return [], Held.TAKEN
+            if size == 0:
+                return [], _refusal(row, free[0].reserved)
+            values = {
+                "batch": batch,
+                "run": run,
+                "shard": shard,
+                "judge": judge,
+                "size": size,
+                "created_at": now,
+            }
+            self._database.change(self._sql["add_batch"], values)
+        return free[:size], Held.YES
+
+    def name_batch(self, batch: str, provider_id: str) -> None:
+        """The provider has answered: this is the batch's id."""
+        with self._database.transaction():
+            self._database.change(self._sql["name_batch"], {"batch": batch, "provider_id": provider_id})
+
+    def close_batch(self, batch: str, state: str, settlements: Sequence[Settlement] = ()) -> None:
+        """Nothing more will come: ``ended`` with results, or ``void`` where it was never made."""
+        with self._database.transaction():
+            self._line_up(one.run for one in settlements)
+            self._settle(settlements, time.time())
+            self._database.change(self._sql["close_batch"], {"batch": batch, "state": state})
+
+    def open_batches(self, run: str, shard: str) -> list[BatchRow]:
+        rows = self._database.rows(self._sql["open_batches"], {"run": run, "shard": shard})
+        return [BatchRow(*row) for row in rows]
+
+    def claimed_batches(self, since: float) -> frozenset[str]:
+        """Ids of batches that are known to be ours."""
+        return frozenset(
+            row[0] for row in self._database.rows(self._sql["claimed_batches"], {"since": since})
+        )
+
+    def batch_intents(self, row: BatchRow, run: str) -> dict[int, Intent]:
+        """What of a batch is not settled yet, by its place in it."""
+        rows = self._database.rows(self._sql["batch_attempts"], {"batch": row.batch})
+        return {
+            place: Intent(
+                attempt, run, key, ask, question, row.judge, dimension, "", reserved, row.batch, place
+            )
+            for attempt, place, key, ask, question, dimension, reserved in rows
+        }
+
+    # Limits
+
+    def take_permits(self, name: str, count: int, interval: float) -> tuple[float, float]:
+        """When the first of ``count`` calls may leave, and until when nobody may call."""
+        now = time.time()
+        length = count * interval
+        with self._database.transaction():
+            self._database.change(self._sql["add_limit"], {"name": name})
+            self._database.change(self._sql["take_permits"], {"name": name, "now": now, "length": length})
+            next_at, paused = self._database.rows(self._sql["get_limit"], {"name": name})[0]
+        return next_at - length, paused
+
+    def pause(self, name: str, until: float) -> None:
+        """All workers with this key wait until then."""
+        with self._database.transaction():
+            self._database.change(self._sql["add_limit"], {"name": name})
+            self._database.change(self._sql["pause"], {"name": name, "until": until})
+
+
+def _row(intent: Intent, now: float) -> dict[str, Any]:
+    return {name: getattr(intent, name) for name in _INTENT} | {"started_at": now}
+
+
+def _packed(body: Body) -> bytes:
+    text = json.dumps(body, ensure_ascii=False, separators=(",", ":"))
+    # A reply may hold half a surrogate pair; it was paid for all the same.
+    return zlib.compress(text.encode("utf-8", "surrogatepass"), 1)
+
+
+def _writable(text: str | None) -> str | None:
+    """What a provider said of an error, as both databases take it."""
+    return None if text is None else text.replace("\0", "").encode(errors="replace").decode()
+
+
+def _unpacked(packed: bytes) -> Body:
+    body: Body = json.loads(zlib.decompress(packed))
+    return body
+
+
+def _settled(one: Settlement, now: float) -> Mapping[str, Any]:
+    usage = one.usage
+    return {
+        "attempt_id": one.attempt_id,
+        "state": one.state,
+        "cost": one.cost,
+        "input_tokens": None if usage is None else usage.input,
+        "output_tokens": None if usage is None else usage.output,
+        "cache_write_tokens": None if usage is None else usage.cache_write,
+        "cache_read_tokens": None if usage is None else usage.cache_read,
+        "error": _writable(one.error),
+        "finished_at": now,
+    }
+
+
+def _lost(attempt_id: str, run: str, reserved: int) -> Settlement:
+    return Settlement(
+        attempt_id=attempt_id,
+        run=run,
+        request_key="",
+        ask=0,
+        reserved=reserved,
+        state=State.LOST,
+        cost=reserved,
+        error="in flight when its worker died",
+    )
+
+
+def _refusal(row: RunRow, reserved: int) -> Held:
+    """Why nothing was held: what is in flight may still leave enough, or cannot."""
+    possible = row.cap is not None and row.spent + reserved <= row.cap
+    return Held.WAIT if row.held and possible else Held.NO
+
+
+def _covered(amounts: Sequence[int], left: int | None) -> int:
+    """How many of these, from the first on, are covered by what is left."""
+    if left is None:
+        return len(amounts)
+    total = 0
+    for count, amount in enumerate(amounts):
+        total += amount
+        if total > left:
+            return count
+    return len(amounts)

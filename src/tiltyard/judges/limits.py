@@ -1,0 +1,141 @@
+"""How many calls may be under way at once, and how fast they may leave."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import deque
+from collections.abc import Awaitable, Callable
+
+__all__ = ["Gate"]
+
+#: Calls at once to begin with; doubled as long as all goes well.
+_START = 16
+#: Seconds of calls that are taken from the shared limit at a time.
+_STRETCH = 0.25
+
+Permits = Callable[[int, float], Awaitable[tuple[float, float]]]
+Pause = Callable[[float], Awaitable[None]]
+
+
+class Gate:
+    """Adaptive concurrency for one provider key, within a rate that all workers share.
+
+    Calls at once are doubled each round until the provider first asks for fewer; from then on
+    they are halved when it does and grow by one each round when it does not. A provider's
+    Retry-After stops everybody who uses the same key.
+    """
+
+    def __init__(
+        self,
+        concurrency: int,
+        *,
+        per_minute: float | None = None,
+        permits: Permits | None = None,
+        pause: Pause | None = None,
+    ) -> None:
+        self.most = concurrency
+        self.allowed = float(min(concurrency, _START))
+        self.in_flight = 0
+        self._interval = None if per_minute is None else 60.0 / per_minute
+        self._permits = permits
+        self._pause = pause
+        self._paused_until = 0.0
+        self._looked_at = 0.0
+        self._leave_at: deque[float] = deque()
+        self._taking = asyncio.Lock()
+        self._waiting: deque[asyncio.Future[None]] = deque()
+        self._climbing = True
+        self._cut_at = 0.0
+
+    async def enter(self) -> None:
+        """Wait for a place and for the moment when a call may leave."""
+        if self.in_flight >= int(self.allowed) or self._waiting:
+            waiter = asyncio.get_running_loop().create_future()
+            self._waiting.append(waiter)
+            try:
+                await waiter
+            except asyncio.CancelledError:
+                if not waiter.cancelled():
+                    self._free()
+                elif waiter in self._waiting:
+                    self._waiting.remove(waiter)
+                raise
+        else:
+            self.in_flight += 1
+        try:
+            await self._until_free_to_leave()
+        except BaseException:
+            self._free()
+            raise
+
+    def leave(self, *, well: bool) -> None:
+        """A call has come back. ``well``: the provider served it."""
+        if well:
+            self.allowed = min(
+                self.allowed + (1.0 if self._climbing else 1.0 / self.allowed), float(self.most)
+            )
+        self._free()
+
+    async def throttle(self, retry_after: float | None) -> None:
+        """The provider wants fewer calls: halve, once for all calls that were under way together."""
+        now = time.monotonic()
+        self._climbing = False
+        if now - self._cut_at > 1.0:
+            self._cut_at = now
+            self.allowed = max(1.0, self.allowed / 2.0)
+        if retry_after:
+            until = time.time() + retry_after
+            self._paused_until = max(self._paused_until, until)
+            if self._pause is not None:
+                await self._pause(until)
+
+    def _free(self) -> None:
+        self.in_flight -= 1
+        while self._waiting and self.in_flight < int(self.allowed):
+            waiter = self._waiting.popleft()
+            if not waiter.done():
+                self.in_flight += 1
+                waiter.set_result(None)
+
+    async def _until_free_to_leave(self) -> None:
+        while True:
+            moment = await self._moment()
+            wait = max(moment, self._paused_until) - time.time()
+            if wait <= 0:
+                return
+            await asyncio.sleep(wait)
+            if time.time() >= self._paused_until:
+                return
+
+    async def _moment(self) -> float:
+        """When this call may leave, by the rate that all workers share."""
+        if self._interval is None:
+            await self._look()
+            return 0.0
+        async with self._taking:
+            if not self._leave_at:
+                count = max(1, round(_STRETCH / self._interval))
+                start, paused = await self._taken(count)
+                self._paused_until = max(self._paused_until, paused)
+                self._leave_at.extend(start + k * self._interval for k in range(count))
+            return self._leave_at.popleft()
+
+    async def _look(self) -> None:
+        """See, now and then, whether another worker was asked to wait."""
+        now = time.time()
+        if self._permits is not None and now - self._looked_at > 1.0:
+            self._looked_at = now
+            _, paused = await self._permits(0, 0.0)
+            self._paused_until = max(self._paused_until, paused)
+
+    async def _taken(self, count: int) -> tuple[float, float]:
+        assert self._interval is not None
+        if self._permits is None:
+            now = time.time()
+            start = max(now, self._next_at)
+            self._next_at = start + count * self._interval
+            return start, 0.0
+        return await self._permits(count, self._interval)
+
+    _next_at = 0.0

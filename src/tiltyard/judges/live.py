@@ -1,0 +1,255 @@
+"""Asking now: one call for each request, as many at once as the provider likes."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import uuid
+from collections import Counter
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from dataclasses import replace
+from itertools import count
+from typing import Any, TypeVar
+
+from tiltyard.errors import ProviderFault
+from tiltyard.judges.books import Books
+from tiltyard.judges.ledger import Held, Intent, Settlement
+from tiltyard.judges.requests import Caller, Request
+from tiltyard.judging.verdict import State
+from tiltyard.providers.provider import Body
+
+__all__ = [
+    "MOST_ASKS",
+    "PREWARM",
+    "Heard",
+    "Live",
+    "asks_again",
+    "failed",
+    "intent_of",
+    "replied",
+    "together",
+    "wait_before",
+]
+
+T = TypeVar("T")
+
+#: A reply that cannot be read is asked for once more, and never again.
+MOST_ASKS = 2
+#: What is told of a call that only filled the prompt cache.
+PREWARMED = "prewarmed"
+#: The number under which a call that only fills the prompt cache is written down.
+PREWARM = -1
+#: No call has more tokens than this, whatever its usage states.
+_BELIEVED = 10**9
+_FIRST_WAIT, _LONGEST_WAIT = 0.5, 60.0
+_FIRST_LOOK, _LAST_LOOK = 0.05, 2.0
+
+#: Told of every attempt that ended: its state and its cost in picodollars.
+Heard = Callable[[str, int | None], None]
+
+
+def asks_again(states: Sequence[State]) -> bool:
+    """Whether replies that read like this leave something to ask."""
+    if not states:
+        return True
+    return len(states) < MOST_ASKS and all(state in (State.TRUNCATED, State.UNPARSEABLE) for state in states)
+
+
+class Live:
+    """Asks requests one by one, many at a time."""
+
+    def __init__(self, run: str, worker: str, books: Books, heard: Heard) -> None:
+        self._run = run
+        self._worker = worker
+        self._books = books
+        self._heard = heard
+
+    async def ask(self, requests: Sequence[Request], caller: Caller) -> Counter[str]:
+        """Ask what the cache does not hold; how the requests ended."""
+        known = await self._books.replies(request.key for request in requests)
+        distinct = {request.key: request for request in requests}
+        endings = await together(
+            [self._ask(request, caller, known.get(key, [])) for key, request in distinct.items()]
+        )
+        return Counter(endings)
+
+    async def _ask(self, request: Request, caller: Caller, bodies: Sequence[Body]) -> str:
+        states = [caller.read(body) for body in bodies]
+        looks = 0
+        while asks_again(states):
+            state = await self._reply(request, caller, len(states))
+            if state is None:
+                await _elsewhere(looks)
+                looks += 1
+                known = await self._books.replies([request.key])
+                states = [caller.read(body) for body in known.get(request.key, [])]
+            elif state in (State.UNASKED, State.PROVIDER_ERROR):
+                return states[-1] if states else state
+            else:
+                states.append(State(state))
+        return State.OK if State.OK in states else states[-1]
+
+    async def _reply(self, request: Request, caller: Caller, ask: int) -> str | None:
+        """How the next reply reads, or the state in which there is none; ``None`` if another is asking."""
+        for tries in range(caller.retries + 1):
+            intent = await self._allowed(request, caller, ask)
+            if not isinstance(intent, Intent):
+                return None if intent is Held.TAKEN else State.UNASKED
+            ending = await self._attempt(request, caller, intent)
+            if not isinstance(ending, ProviderFault):
+                return ending
+            if not ending.retryable:
+                break
+            if tries < caller.retries:
+                await asyncio.sleep(wait_before(tries, ending.retry_after))
+        return State.PROVIDER_ERROR
+
+    async def _allowed(self, request: Request, caller: Caller, ask: int) -> Intent | Held:
+        """A place among the calls under way, with the worst case reserved; or why there is none."""
+        for looks in count():
+            await caller.gate.enter()
+            intent = intent_of(request, self._run, self._worker, ask)
+            try:
+                held = await self._books.begin(intent)
+            except BaseException:
+                caller.gate.leave(well=False)
+                raise
+            if held is Held.YES:
+                return intent
+            caller.gate.leave(well=False)
+            if held is not Held.WAIT:
+                return held
+            await _elsewhere(looks)
+        raise AssertionError
+
+    async def _attempt(self, request: Request, caller: Caller, intent: Intent) -> str | ProviderFault:
+        """Send once; the ledger knows how it ended before anybody else does."""
+        served = False
+        try:
+            settlement = await self._sent(caller.provider.complete, request, caller, intent)
+            served = True
+            await self._books.settle(settlement)
+        except ProviderFault as fault:
+            await self._failed(intent, caller, fault)
+            return fault
+        finally:
+            caller.gate.leave(well=served)
+        self._heard(settlement.state, settlement.cost)
+        return settlement.state
+
+    async def _sent(
+        self, send: Callable[[Body], Awaitable[Body]], request: Request, caller: Caller, intent: Intent
+    ) -> Settlement:
+        """How a call ended. One that is abandoned, or fails as none should, is perhaps paid, surely lost."""
+        try:
+            return replied(intent, caller, await send(request.body))
+        except ProviderFault:
+            raise
+        except (Exception, asyncio.CancelledError) as error:
+            problem = f"abandoned in flight ({type(error).__name__})"
+            settlement = failed(intent, caller, ProviderFault(problem, billed=True))
+            self._books.note(settlement)
+            self._heard(settlement.state, settlement.cost)
+            raise
+
+    async def prewarm(self, request: Request, caller: Caller) -> bool:
+        """Fill the provider's prompt cache with what the requests of a rubric begin with; whether it was done."""
+        # Of no question: what fails here has failed none.
+        intent = await self._allowed(replace(request, question_id=""), caller, PREWARM)
+        if not isinstance(intent, Intent):
+            return False
+        try:
+            settlement = await self._sent(caller.provider.prewarm, request, caller, intent)
+            settlement = replace(settlement, state=State.OK, body=None)
+            await self._books.settle(settlement)
+        except ProviderFault as fault:
+            await self._failed(intent, caller, fault)
+            return False
+        finally:
+            caller.gate.leave(well=False)
+        self._heard(PREWARMED, settlement.cost)
+        return True
+
+    async def _failed(self, intent: Intent, caller: Caller, fault: ProviderFault) -> None:
+        settlement = failed(intent, caller, fault)
+        await self._books.settle(settlement)
+        self._heard(settlement.state, settlement.cost)
+        if fault.throttled:
+            await caller.gate.throttle(fault.retry_after)
+
+
+async def together(work: Sequence[Coroutine[Any, Any, T]]) -> list[T]:
+    """What all of them return. The first that fails stops the others, and its own error is raised."""
+    try:
+        async with asyncio.TaskGroup() as group:
+            tasks = [group.create_task(one) for one in work]
+    except BaseExceptionGroup as errors:
+        raise errors.exceptions[0] from None
+    return [task.result() for task in tasks]
+
+
+def intent_of(
+    request: Request, run: str, worker: str, ask: int, batch: str | None = None, place: int | None = None
+) -> Intent:
+    """The attempt that is about to be made of a request."""
+    return Intent(
+        attempt_id=uuid.uuid4().hex,
+        run=run,
+        request_key=request.key,
+        ask=ask,
+        question_id=request.question_id,
+        judge=request.judge,
+        dimension=request.dimension,
+        worker=worker,
+        reserved=request.worst or 0,
+        batch=batch,
+        place=place,
+    )
+
+
+def replied(intent: Intent, caller: Caller, body: Body) -> Settlement:
+    """An attempt that brought a reply, whatever it reads like."""
+    _, usage = caller.provider.read(body)
+    if usage is not None and max(usage.input, usage.output, usage.cache_write, usage.cache_read) > _BELIEVED:
+        usage = None
+    return Settlement(
+        attempt_id=intent.attempt_id,
+        run=intent.run,
+        request_key=intent.request_key,
+        ask=intent.ask,
+        reserved=intent.reserved,
+        state=caller.read(body),
+        cost=caller.cost(usage, intent.reserved),
+        body=body,
+        usage=usage,
+    )
+
+
+def failed(intent: Intent, caller: Caller, fault: ProviderFault) -> Settlement:
+    """An attempt without a reply; where it may have been charged, its worst case counts as spent."""
+    return Settlement(
+        attempt_id=intent.attempt_id,
+        run=intent.run,
+        request_key=intent.request_key,
+        ask=intent.ask,
+        reserved=intent.reserved,
+        state=State.LOST if fault.billed else State.PROVIDER_ERROR,
+        cost=_charged(intent, caller) if fault.billed else 0,
+        error=str(fault),
+    )
+
+
+def _charged(intent: Intent, caller: Caller) -> int | None:
+    """What a call may have cost whose answer was lost: its worst case, where there is a price."""
+    return None if caller.price is None else intent.reserved
+
+
+async def _elsewhere(looks: int) -> None:
+    """Until looking again at what another call, or another worker, holds: ever longer, if it takes hours."""
+    await asyncio.sleep(min(_FIRST_LOOK * 2.0 ** min(looks, 16), _LAST_LOOK))
+
+
+def wait_before(tries: int, retry_after: float | None) -> float:
+    """Seconds until the next try: what the provider asked for, or longer each time; never all at once."""
+    doubled = min(_LONGEST_WAIT, _FIRST_WAIT * 2.0 ** min(tries, 16))
+    return max(retry_after or 0.0, doubled) * random.uniform(1.0, 1.25)  # noqa: S311 - to spread calls

@@ -1,0 +1,228 @@
+"""What the tests of this folder share: a billed server in the same process, requests, and judges to ask."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import sys
+import time
+from collections import Counter
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parent.parent))
+
+from servers.behaviour import Behaviour
+from servers.billed_app import BilledApp
+from servers.http_front import Front
+from servers.replies import Prices
+from tiltyard.judges import batches, live
+from tiltyard.judges.batches import Batches
+from tiltyard.judges.books import Books
+from tiltyard.judges.ledger import Attempt, Intent, Ledger, RunRow, Settlement
+from tiltyard.judges.limits import Gate
+from tiltyard.judges.live import Live
+from tiltyard.judges.requests import Caller, Request, request_key
+from tiltyard.judges.tokens import most_tokens
+from tiltyard.judging.question import Ask
+from tiltyard.judging.verdict import Form, State, read_reply
+from tiltyard.providers import open_provider
+from tiltyard.providers.provider import Body, Provider
+from tiltyard.settings.prices import Price
+
+KINDS = ("openai", "anthropic")
+RUN = "pilot"
+
+
+def price_of(prices: Prices) -> Price:
+    """What the billed server charges, as the house writes it."""
+    return Price(
+        input=prices.input,
+        output=prices.output,
+        cache_write_5m=-(-prices.input * 5 // 4),
+        cache_write_1h=prices.input * 2,
+        cache_read=-(-prices.input // 10),
+        batch_share=Fraction(1, 2),
+    )
+
+
+@dataclass
+class Billed:
+    """The server's address, and its own books."""
+
+    app: BilledApp
+    url: str
+
+    @property
+    def paid(self) -> int:
+        return self.app.till.picodollars
+
+    @property
+    def calls(self) -> int:
+        return self.app.till.live_calls + self.app.till.batch_calls
+
+    def base_url(self, kind: str) -> str:
+        return f"{self.url}/v1" if kind == "openai" else self.url
+
+
+@asynccontextmanager
+async def billed(**behaviour: Any) -> AsyncIterator[Billed]:
+    """The billed server on the loop of the test: new books, nothing shared with other tests."""
+    app = BilledApp(Behaviour(**{"batch_seconds": 0.0, **behaviour}))
+    fronts: set[Front] = set()
+    loop = asyncio.get_running_loop()
+    server = await loop.create_server(lambda: Front(app.serve, fronts), "127.0.0.1", 0)
+    try:
+        yield Billed(app, f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}")
+    finally:
+        server.close()
+        for front in list(fronts):
+            front.cut()
+        for task in list(app.tasks):
+            task.cancel()
+        await asyncio.sleep(0)
+        app.threads.shutdown()
+
+
+@dataclass
+class Asker:
+    """One judge at the billed server, its ledger, and all that was heard."""
+
+    provider: Provider
+    price: Price | None
+    books: Books
+    heard: list[tuple[str, int | None]] = field(default_factory=list)
+    run: str = RUN
+
+    def requests(
+        self, count: int, *, about: str = "", max_tokens: int = 32, batch: bool = False
+    ) -> list[Request]:
+        return [self._request(f"{about} {number}", max_tokens, batch) for number in range(count)]
+
+    def _request(self, user: str, max_tokens: int, batch: bool) -> Request:
+        body = self.provider.body("small", Ask("End with VERDICT.", user, max_tokens, Form.TEXT), {})
+        key, size = request_key(self.provider, body, 0)
+        worst = None
+        if self.price is not None:
+            worst = self.price.worst(most_tokens(size), max_tokens, batch=batch)
+        return Request(key, f"q{user}", "judge", "overall", body, size, worst)
+
+    def caller(self, **given: Any) -> Caller:
+        gate = given.pop("gate", None) or Gate(given.pop("concurrency", 8))
+        stated = {"name": "judge", "provider": self.provider, "price": self.price, "retries": 3, **given}
+        return Caller(gate=gate, read=self.read, **stated)
+
+    def read(self, body: Body) -> State:
+        return read_reply(self.provider.read(body)[0], Form.TEXT).state
+
+    def live(self, worker: str = "worker-0") -> Live:
+        return Live(self.run, worker, self.books, self._hear)
+
+    def batches(self, shard: str = "0", worker: str = "worker-0") -> Batches:
+        return Batches(self.run, shard, worker, self.books, self._hear)
+
+    async def row(self) -> RunRow:
+        await self.books.drained()
+        return await self.books.run(Ledger.run, self.run)
+
+    async def attempts(self) -> list[Attempt]:
+        await self.books.drained()
+        return await self.books.run(lambda ledger: list(ledger.attempts(self.run)))
+
+    async def states(self) -> Counter[str]:
+        return Counter(attempt.state for attempt in await self.attempts())
+
+    def _hear(self, state: str, cost: int | None) -> None:
+        self.heard.append((state, cost))
+
+
+@asynccontextmanager
+async def asker(
+    server: Billed, kind: str, database: str, *, cap: int | None = None, run: str = RUN, priced: bool = True
+) -> AsyncIterator[Asker]:
+    """A judge of one provider at the billed server, with a run in the ledger."""
+    books = Books(database)
+    provider = open_provider(kind, server.base_url(kind), "key", 10)
+    try:
+        await books.run(Ledger.open_run, run, "plan", cap)
+        price = price_of(server.app.behaviour.prices) if priced else None
+        yield Asker(provider, price, books, run=run)
+    finally:
+        await provider.aclose()
+        await books.drained()
+        books.close()
+
+
+class Interrupted:
+    """A provider whose caller is stopped just before, or just after, a batch is created."""
+
+    def __init__(self, inner: Provider, *, after: bool) -> None:
+        self._inner = inner
+        self._after = after
+        self.reached = asyncio.Event()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._inner, name)
+
+    async def submit_batch(self, items: Any, mark: str) -> str:
+        if self._after:
+            await self._inner.submit_batch(items, mark)
+        self.reached.set()
+        await asyncio.get_running_loop().create_future()
+        raise AssertionError
+
+
+async def stopped(work: Any, reached: asyncio.Event) -> None:
+    """Run until a moment is reached, then no further."""
+    task = asyncio.create_task(work)
+    await asyncio.wait_for(reached.wait(), 10)
+    task.cancel()
+    with contextlib.suppress(asyncio.CancelledError):
+        await task
+
+
+def intent(key: str = "k", reserved: int = 10, **given: Any) -> Intent:
+    stated = {
+        "attempt_id": f"a-{key}-{next(_numbers)}",
+        "run": RUN,
+        "request_key": key,
+        "ask": 0,
+        "question_id": f"q-{key}",
+        "judge": "judge",
+        "dimension": "overall",
+        "worker": "worker-0",
+        "reserved": reserved,
+    }
+    return Intent(**{**stated, **given})
+
+
+def settlement(of: Intent, cost: int | None, *, state: str = State.OK, **given: Any) -> Settlement:
+    return Settlement(of.attempt_id, of.run, of.request_key, of.ask, of.reserved, state, cost, **given)
+
+
+_numbers = iter(range(10**9))
+
+
+async def until(condition: Callable[[], object]) -> None:
+    """Until something is so; not for ever."""
+    end = time.monotonic() + 10
+    while not condition():
+        assert time.monotonic() < end
+        await asyncio.sleep(0.001)
+
+
+def shorten(monkeypatch: pytest.MonkeyPatch) -> None:
+    """All waits of the house a hundred times shorter."""
+    monkeypatch.setattr(live, "_FIRST_WAIT", 0.002)
+    monkeypatch.setattr(live, "_FIRST_LOOK", 0.002)
+    monkeypatch.setattr(live, "_LAST_LOOK", 0.02)
+    monkeypatch.setattr(batches, "_FIRST_LOOK", 0.002)
+    monkeypatch.setattr(batches, "_ELSEWHERE", 0.02)
+    monkeypatch.setattr(batches, "_SEARCH", 0.002)
+    monkeypatch.setattr(batches, "_CROWDED", 0.002)

@@ -1,0 +1,173 @@
+"""The gate: how many at once, how fast, and for how long nobody."""
+
+import asyncio
+import time
+from contextlib import closing
+
+import pytest
+
+from tiltyard.judges.ledger import Ledger
+from tiltyard.judges.limits import Gate
+
+
+def gate_on(ledger: Ledger, concurrency: int = 50, **given) -> Gate:
+    async def permits(count: int, interval: float) -> tuple[float, float]:
+        return ledger.take_permits("key", count, interval)
+
+    async def pause(until: float) -> None:
+        ledger.pause("key", until)
+
+    return Gate(concurrency, permits=permits, pause=pause, **given)
+
+
+def test_calls_at_once_double_each_round_until_the_provider_asks_for_fewer() -> None:
+    async def rounds() -> None:
+        gate = Gate(100)
+        for expected in (16, 32, 64, 100, 100):
+            assert int(gate.allowed) == expected
+            for _ in range(expected):
+                await gate.enter()
+            for _ in range(expected):
+                gate.leave(well=True)
+        await gate.throttle(None)
+        await gate.throttle(None)
+        assert gate.allowed == 50
+        for _ in range(50):
+            await gate.enter()
+        for _ in range(50):
+            gate.leave(well=True)
+        assert 50.9 < gate.allowed < 51.1
+
+    asyncio.run(rounds())
+
+
+def test_a_gate_never_closes_altogether() -> None:
+    async def throttled() -> None:
+        gate = Gate(4)
+        for _ in range(5):
+            gate._cut_at = -10.0
+            await gate.throttle(None)
+        assert gate.allowed == 1
+        await asyncio.wait_for(gate.enter(), 1)
+
+    asyncio.run(throttled())
+
+
+def test_no_more_than_allowed_are_inside_and_the_first_to_come_is_the_first_to_go_in() -> None:
+    async def crowd() -> None:
+        gate, inside, most, order = Gate(3), 0, 0, []
+
+        async def one(number: int) -> None:
+            nonlocal inside, most
+            await gate.enter()
+            order.append(number)
+            inside += 1
+            most = max(most, inside)
+            await asyncio.sleep(0.001)
+            inside -= 1
+            gate.leave(well=number % 2 == 0)
+
+        await asyncio.gather(*(one(number) for number in range(40)))
+        assert most == 3
+        assert order == list(range(40))
+        assert gate.in_flight == 0
+
+    asyncio.run(crowd())
+
+
+def test_whoever_stops_waiting_takes_no_place_and_breaks_nothing() -> None:
+    async def crowd() -> None:
+        gate = Gate(1)
+        await gate.enter()
+        waiting = [asyncio.create_task(gate.enter()) for _ in range(3)]
+        await asyncio.sleep(0)
+        waiting[0].cancel()
+        waiting[1].cancel()
+        # Both are cancelled, and have not heard of it, when a place becomes free.
+        gate.leave(well=False)
+        results = await asyncio.gather(*waiting, return_exceptions=True)
+        assert [type(result) for result in results] == [
+            asyncio.CancelledError,
+            asyncio.CancelledError,
+            type(None),
+        ]
+        assert gate.in_flight == 1
+        late = asyncio.create_task(gate.enter())
+        await asyncio.sleep(0)
+        late.cancel()
+        await asyncio.sleep(0)
+        next_one = asyncio.create_task(gate.enter())
+        await asyncio.sleep(0)
+        # The place is handed over, and whoever has it is told to stop in the same moment.
+        gate.leave(well=False)
+        next_one.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await next_one
+        assert gate.in_flight == 0
+        await asyncio.wait_for(gate.enter(), 1)
+
+    asyncio.run(crowd())
+
+
+def test_a_pause_holds_everybody_with_the_same_key(file: str) -> None:
+    async def two_workers() -> float:
+        with closing(Ledger(file)) as ledger:
+            mine, theirs = gate_on(ledger), gate_on(ledger)
+            began = time.time()
+            await mine.throttle(0.15)
+            await asyncio.gather(mine.enter(), theirs.enter())
+            return time.time() - began
+
+    assert 0.15 <= asyncio.run(two_workers()) < 2
+
+
+def test_a_pause_that_grows_while_somebody_waits_is_waited_for() -> None:
+    async def one() -> float:
+        gate = Gate(4)
+        began = time.time()
+        await gate.throttle(0.05)
+        waiting = asyncio.create_task(gate.enter())
+        await asyncio.sleep(0.02)
+        await gate.throttle(0.15)
+        await waiting
+        return time.time() - began
+
+    assert asyncio.run(one()) >= 0.17
+
+
+def test_somebody_cancelled_in_a_pause_leaves_their_place() -> None:
+    async def one() -> None:
+        gate = Gate(1)
+        await gate.throttle(60)
+        waiting = asyncio.create_task(gate.enter())
+        await asyncio.sleep(0)
+        waiting.cancel()
+        await asyncio.gather(waiting, return_exceptions=True)
+        assert gate.in_flight == 0
+
+    asyncio.run(one())
+
+
+@pytest.mark.parametrize("shared", [True, False])
+def test_the_rate_is_kept_by_all_gates_of_one_key(file: str, shared: bool) -> None:
+    per_minute = 6000.0
+
+    async def crowd() -> list[float]:
+        left: list[float] = []
+        with closing(Ledger(file)) as ledger:
+            gates = [gate_on(ledger, per_minute=per_minute) for _ in range(2)]
+            gates = gates if shared else [Gate(50, per_minute=per_minute)] * 2
+
+            async def one(gate: Gate) -> None:
+                await gate.enter()
+                left.append(time.time())
+                gate.leave(well=True)
+
+            await asyncio.gather(*(one(gates[number % 2]) for number in range(30)))
+        return sorted(left)
+
+    began = time.time()
+    moments = asyncio.run(crowd())
+    interval = 60 / per_minute
+    assert all(moment - began >= number * interval - 0.002 for number, moment in enumerate(moments))
+    assert moments[-1] - began < 5

@@ -16,13 +16,16 @@ from tiltyard.errors import BadOption
 from tiltyard.ratings.bootstrap import appearances, cluster_numbers
 from tiltyard.ratings.findings import MIN_PROMPTS, Finding
 from tiltyard.ratings.groups import data_findings, disconnected_finding, numbered_groups
-from tiltyard.ratings.kernels.elo import in_order, pack, shuffled_loop, shuffled_vectors
+from tiltyard.ratings.kernels.elo import decks_abreast, in_order, pack, shuffled_loop, shuffled_vectors
 from tiltyard.ratings.pairs import pairs_of, record_of
 from tiltyard.ratings.result import Interval, Ratings
 from tiltyard.ratings.scoring import Scoring
 from tiltyard.ratings.variance import ClusterChoice, Spread, cluster_key, few_prompts, quantile
 
 __all__ = ["Elo"]
+
+#: Bootstrap replicates that are played abreast in NumPy.
+_TOGETHER = 64
 
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
@@ -158,13 +161,26 @@ class Elo:
         kernel = self._kernel(len(games) * self.n_orders * self.n_bootstraps)
         means, within = np.empty((self.n_bootstraps, m)), np.zeros((m, m))
         times = appearances(self.seed, n_clusters)
-        for k in range(self.n_bootstraps):
-            drawn = order[np.repeat(np.arange(len(order)), np.repeat(times(k), np.diff(starts)))]
-            seeds = _seeds(self.seed, k + 1, self.n_orders)
-            runs = self._shuffled(games.take(drawn), m, seeds, kernel)
-            means[k] = runs.mean(axis=0)
-            within += np.cov(runs, rowvar=False)
+        together = _TOGETHER if kernel == "plain" else 1
+        for first in range(0, self.n_bootstraps, together):
+            drawn = [
+                games.take(order[np.repeat(np.arange(len(order)), np.repeat(times(k), np.diff(starts)))])
+                for k in range(first, min(first + together, self.n_bootstraps))
+            ]
+            for k, runs in enumerate(self._orders(drawn, first, m, kernel), start=first):
+                means[k] = runs.mean(axis=0)
+                within += np.cov(runs, rowvar=False)
         return means, within / self.n_bootstraps
+
+    def _orders(self, drawn: Sequence[_Games], first: int, m: int, kernel: Kernel) -> list[Floats]:
+        """The orders of some replicates; in NumPy they are played abreast."""
+        seeds = [_seeds(self.seed, first + k + 1, self.n_orders) for k in range(len(drawn))]
+        if kernel == "compiled":
+            return [self._shuffled(games, m, own, kernel) for games, own in zip(drawn, seeds, strict=True)]
+        decks = [games.words for games in drawn for _ in range(self.n_orders)]
+        step = drawn[0].weight * (self.k / self._unit)
+        played = decks_abreast(decks, drawn[0].score, step, m, np.concatenate(seeds))
+        return list((self.start + self._unit * played).reshape(len(drawn), self.n_orders, m))
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -12,6 +12,7 @@ are in logits here; callers scale.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -20,7 +21,7 @@ import numpy.typing as npt
 from tiltyard.battles.keys import mixed
 from tiltyard.errors import CannotRate
 
-__all__ = ["in_order", "pack", "shuffled_loop", "shuffled_vectors"]
+__all__ = ["decks_abreast", "in_order", "pack", "shuffled_loop", "shuffled_vectors"]
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.integer[Any]]
@@ -29,8 +30,9 @@ Words = npt.NDArray[np.uint64]
 #: Bits of a packed battle: its value's place lowest, then model b, then model a.
 _VALUE_BITS = 28
 _MODEL_BITS = 18
-#: Permutations that run side by side in the vectorised kernel.
-_ABREAST = 256
+#: Permutations that run side by side in the vectorised kernel: so many at most, and fewer where
+#: their decks together would hold more battles than this, but never fewer than a few.
+_ABREAST, _LARGEST, _FEWEST = 256, 1 << 23, 8
 #: Random numbers are made for this many steps at a time.
 _AHEAD = 1024
 
@@ -74,26 +76,42 @@ def shuffled_loop(games: Words, score: Floats, step: Floats, m: int, seeds: Word
 
 def shuffled_vectors(games: Words, score: Floats, step: Floats, m: int, seeds: Words) -> Floats:
     """The same as `shuffled_loop`, many permutations abreast in NumPy."""
-    parts = [
-        _abreast(games, score, step, m, seeds[first : first + _ABREAST])
-        for first in range(0, len(seeds), _ABREAST)
-    ]
-    return np.concatenate(parts) if parts else np.empty((0, m))
+    return decks_abreast([games] * len(seeds), score, step, m, seeds)
 
 
-def _abreast(games: Words, score: Floats, step: Floats, m: int, seeds: Words) -> Floats:
-    n, width = len(games), len(seeds)
+def decks_abreast(decks: Sequence[Words], score: Floats, step: Floats, m: int, seeds: Words) -> Floats:
+    """One permutation of each deck, by the seed in the same place; as `shuffled_loop` would play it."""
+    out = np.zeros((len(decks), m))
+    # Longest first: those that are played out leave at the end of the row.
+    order = sorted(range(len(decks)), key=lambda k: -len(decks[k]))
+    first = 0
+    while first < len(order):
+        width = min(_ABREAST, max(_FEWEST, _LARGEST // max(len(decks[order[first]]), 1)))
+        here = order[first : first + width]
+        out[here] = _abreast([decks[k] for k in here], score, step, m, seeds[here])
+        first += width
+    return out
+
+
+def _abreast(decks: Sequence[Words], score: Floats, step: Floats, m: int, seeds: Words) -> Floats:
+    n, width = np.array([len(deck) for deck in decks]), len(decks)
     lane = np.arange(width)
-    deck = np.repeat(games, width)
+    rows = np.zeros((n[0], width), dtype=np.uint64)
+    for k, deck in enumerate(decks):
+        rows[: n[k], k] = deck
+    deck = rows.reshape(-1)
     ratings = np.zeros(width * m)
     base = lane * m
-    for top in range(n, 0, -_AHEAD):
-        lefts = range(top, max(top - _AHEAD, 0), -1)
-        places = _draws(seeds, n - top, lefts) * width + lane
-        for left, place in zip(lefts, places, strict=True):
-            game = deck[place]
-            deck[place] = deck[(left - 1) * width : left * width]
-            i, o = base + (game >> _A).view(np.int64), base + ((game >> _B) & _MODEL).view(np.int64)
+    for first in range(0, n[0], _AHEAD):
+        steps = np.arange(first, min(first + _AHEAD, n[0]))
+        left = np.maximum(n[None, :] - steps[:, None], 1)
+        places = _draws(seeds, first, left) * width + lane
+        lasts = (left - 1) * width + lane
+        playing = np.searchsorted(-n, -steps, side="left")
+        for place, last, w in zip(places, lasts, playing.tolist(), strict=True):
+            game = deck[place[:w]]
+            deck[place[:w]] = deck[last[:w]]
+            i, o = base[:w] + (game >> _A).view(np.int64), base[:w] + ((game >> _B) & _MODEL).view(np.int64)
             v = (game & _VALUE).view(np.int64)
             ri, ro = ratings[i], ratings[o]
             change = step[v] * (score[v] - 1.0 / (1.0 + np.exp(ro - ri)))
@@ -102,12 +120,11 @@ def _abreast(games: Words, score: Floats, step: Floats, m: int, seeds: Words) ->
     return ratings.reshape(width, m)
 
 
-def _draws(seeds: Words, done: int, lefts: range) -> npt.NDArray[np.int64]:
+def _draws(seeds: Words, done: int, left: Ints) -> npt.NDArray[np.int64]:
     """For each step and permutation, which of the battles left is next."""
-    counter = np.arange(done + 1, done + 1 + len(lefts), dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15)
+    counter = np.arange(done + 1, done + 1 + len(left), dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15)
     z = mixed(counter[:, None] + seeds[None, :])
-    left = np.array(lefts, dtype=np.uint64)[:, None]
-    return (((z >> np.uint64(32)) * left) >> np.uint64(32)).astype(np.int64)
+    return (((z >> np.uint64(32)) * left.astype(np.uint64)) >> np.uint64(32)).astype(np.int64)
 
 
 def in_order(games: Words, score: Floats, step: Floats, ratings: Floats) -> None:

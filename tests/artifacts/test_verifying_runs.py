@@ -12,7 +12,7 @@ from run_folders import copied, edit_json, failed, mixed, rehash, written
 
 from tiltyard.artifacts import verifying
 from tiltyard.artifacts.folder import evaluated_models, page_of
-from tiltyard.artifacts.manifest import Platform, read_manifest
+from tiltyard.artifacts.manifest import Platform, hash_line, read_manifest
 from tiltyard.artifacts.rating import RateSettings, rate_files
 from tiltyard.artifacts.verifying import Check, Verification, verify_run
 from tiltyard.battles import Battle, Outcome
@@ -115,7 +115,7 @@ def test_a_missing_file_that_nobody_lists_is_noticed(name, run):
 
 def test_a_file_that_the_manifest_does_not_list_is_noticed(run):
     edit_json(run / "manifest.json", lambda document: document["files"].pop("report.html"))
-    (run / "manifest.sha256").write_bytes(verifying.hash_line(run))
+    (run / "manifest.sha256").write_bytes(hash_line(run))
     (check,) = [check for check in verify_run(run).checks if not check.passed]
     assert (check.name, check.detail) == ("report.html", "the manifest does not list it")
 
@@ -138,7 +138,7 @@ def test_an_added_file_is_noticed(name, listed, run):
 @pytest.mark.parametrize("name", ["../battles.jsonl", "..", "/etc/hostname", "", "a\0b"])
 def test_a_manifest_that_reaches_outside_is_refused(name, run):
     edit_json(run / "manifest.json", lambda manifest: manifest["files"].update({name: "0" * 64}))
-    (run / "manifest.sha256").write_bytes(verifying.hash_line(run))
+    (run / "manifest.sha256").write_bytes(hash_line(run))
     assert failed(verify_run(run)) == [name]
 
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import platform
 import sys
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
 
@@ -18,12 +19,17 @@ from tiltyard.errors import BrokenArtifact, InputError
 __all__ = [
     "MANIFEST",
     "MANIFEST_HASH",
+    "Document",
     "InputFile",
     "Manifest",
+    "ManifestDocument",
     "Platform",
+    "bytes_hash_line",
     "file_hash",
     "hash_line",
+    "manifest_kind",
     "read_manifest",
+    "read_manifest_as",
 ]
 
 MANIFEST = "manifest.json"
@@ -31,11 +37,23 @@ MANIFEST_HASH = "manifest.sha256"
 _LIBRARIES = ("tiltyard", "numpy", "scipy", "pyarrow", "numba", "altair", "vl-convert-python")
 
 
-class _Document(BaseModel):
+class Document(BaseModel):
+    """A part of a manifest: unknown fields are refused."""
+
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 
-class InputFile(_Document):
+class ManifestDocument(Document):
+    """A whole manifest: it says how its battles were rated."""
+
+    def settings(self) -> RateSettings:
+        raise NotImplementedError
+
+
+_Model = TypeVar("_Model", bound="ManifestDocument")
+
+
+class InputFile(Document):
     """One file that the battles came from; ``-`` is standard input."""
 
     path: str
@@ -43,7 +61,7 @@ class InputFile(_Document):
     sha256: str | None
 
 
-class Platform(_Document):
+class Platform(Document):
     """Where numbers were made. Bit for bit holds between equal ones only."""
 
     python: str
@@ -67,7 +85,7 @@ class Platform(_Document):
         )
 
 
-class Manifest(_Document):
+class Manifest(ManifestDocument):
     """Everything needed to make the folder again, and a hash of every file in it."""
 
     manifest_schema: Literal[1] = 1
@@ -124,14 +142,29 @@ class Manifest(_Document):
 
 
 def read_manifest(folder: Path) -> Manifest:
-    """The manifest of a run folder; anything wrong with it is one `BrokenArtifact`."""
+    """The manifest of a folder that `rate` wrote; anything wrong with it is one `BrokenArtifact`."""
+    return read_manifest_as(Manifest, folder)
+
+
+def manifest_kind(folder: Path) -> str | None:
+    """What the manifest says it is of; ``None`` where it says nothing, or cannot be read."""
+    try:
+        document = json.loads((folder / MANIFEST).read_bytes())
+    except (OSError, ValueError, RecursionError):
+        return None
+    kind = document.get("kind") if isinstance(document, dict) else None
+    return kind if isinstance(kind, str) else None
+
+
+def read_manifest_as(model: type[_Model], folder: Path) -> _Model:
+    """The manifest as one kind of it, with settings that can be used."""
     path = folder / MANIFEST
     try:
-        manifest = Manifest.model_validate_json(path.read_bytes())
+        manifest = model.model_validate_json(path.read_bytes())
         manifest.settings()
     except FileNotFoundError:
         raise BrokenArtifact(
-            f"{folder} has no {MANIFEST}: it is no folder that `tiltyard rate --out` wrote"
+            f"{folder} has no {MANIFEST}: it is no folder that `tiltyard rate --out` or `tiltyard run` wrote"
         ) from None
     except OSError as error:
         raise BrokenArtifact(f"{path}: {error.strerror}") from None
@@ -153,3 +186,8 @@ def file_hash(path: Path) -> str:
 def hash_line(folder: Path) -> bytes:
     """What `manifest.sha256` says of the manifest, as sha256sum writes it."""
     return f"{file_hash(folder / MANIFEST)}  {MANIFEST}\n".encode()
+
+
+def bytes_hash_line(data: bytes) -> bytes:
+    """The same of a manifest that is not written yet."""
+    return f"{hashlib.sha256(data).hexdigest()}  {MANIFEST}\n".encode()

@@ -180,6 +180,6 @@ def _calibration(rated: Rated) -> dict[str, Any]:
 
 
 def _spec(chart: Any) -> dict[str, Any]:
-    spec: dict[str, Any] = chart.to_dict()
+    spec: dict[str, Any] = chart.to_dict(validate=False)
     spec.pop("config", None)
     return spec

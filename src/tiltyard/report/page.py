@@ -20,18 +20,21 @@ _NO_CHARTS = "Charts need an extra: <code>pip install 'tiltyard[plots]'</code>"
 _PAIRS = 200
 
 
-def render_page(title: str, groups: Sequence[Rated]) -> str:
-    """The whole page. It depends on what is passed in and on the versions installed, nothing else."""
+def render_page(title: str, groups: Sequence[Rated], *, lede: str = "", sections: str = "") -> str:
+    """The whole page. It depends on what is passed in and on the versions installed, nothing else.
+
+    ``lede`` and ``sections`` are HTML that stands before and after the groups.
+    """
     charts = charts_available()
-    sections = "".join(_section(rated, index, charts=charts) for index, rated in enumerate(groups))
+    ratings = "".join(_section(rated, index, charts=charts) for index, rated in enumerate(groups))
     note = "" if charts else f"<p>{_NO_CHARTS}</p>\n"
     scripts = f"<script>{javascript()}</script>\n<script>{_asset('page.js')}</script>" if charts else ""
     return (
         '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
         f"<title>{_text(title)}</title>\n<style>\n{_asset('page.css')}</style>\n</head>\n<body>\n<main>\n"
-        f"<h1>{_text(title)}</h1>\n{sections}{note}"
-        f"<footer>Made by Tiltyard {_text(__version__)}. Every number follows from <code>battles.parquet</code> "
+        f"<h1>{_text(title)}</h1>\n{lede}{ratings}{note}{sections}"
+        f"<footer>Made by Tiltyard {_text(__version__)}. Every number follows from the files "
         "beside this file: <code>tiltyard verify</code> recomputes them.</footer>\n"
         f"</main>\n{scripts}\n</body>\n</html>\n"
     )

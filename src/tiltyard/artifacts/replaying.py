@@ -1,0 +1,241 @@
+"""Reading a tournament's folder back, and making its battles again from what was said."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator
+from itertools import zip_longest
+from pathlib import Path
+from typing import Any
+
+from tiltyard.artifacts.checks import Check, read_bytes
+from tiltyard.artifacts.costs import Asked, attempt_problem
+from tiltyard.artifacts.gathering import Gathering
+from tiltyard.artifacts.judged_run import ATTEMPT_COLUMNS
+from tiltyard.artifacts.lines import json_line, parse_document, read_lines
+from tiltyard.artifacts.responses import Responses
+from tiltyard.artifacts.tournament import match_row
+from tiltyard.artifacts.tournament_files import (
+    ANSWERS,
+    BATTLE_LINES,
+    BATTLES,
+    MATCHES,
+    rubric_file,
+    verdict_file,
+)
+from tiltyard.artifacts.tournament_manifest import TournamentManifest
+from tiltyard.battles import Battle
+from tiltyard.errors import BadBattle, TiltyardError, UnreadableFile
+from tiltyard.formats import BattleSource
+from tiltyard.formats.answers import Answer
+from tiltyard.formats.row_parquet import read_rows
+from tiltyard.judging.judged import Judged, reread
+from tiltyard.judging.matches import MatchList, Prompt, all_pairs
+from tiltyard.judging.question import Purpose
+from tiltyard.judging.rubric import parse_rubric
+from tiltyard.judging.verdict import PARSER
+from tiltyard.settings.yaml_file import parse_yaml, write_yaml
+
+__all__ = [
+    "attempts_check",
+    "battles_check",
+    "config_check",
+    "matches_check",
+    "prompts_check",
+    "read_responses",
+    "rubrics_check",
+    "same_battles_check",
+]
+
+
+def config_check(path: Path, manifest: TournamentManifest) -> Check:
+    """The resolved configuration stands in the manifest too."""
+    try:
+        text = read_bytes(path).decode()
+        if text == write_yaml(manifest.config):
+            return Check(path.name, passed=True, detail="as in the manifest")
+        same = parse_yaml(text, path.name).value == manifest.config
+    except UnicodeDecodeError:
+        same = False
+    return Check(path.name, same, "as in the manifest" if same else "differs from the manifest", exact=False)
+
+
+def rubrics_check(folder: Path, manifest: TournamentManifest) -> Check:
+    for name, stated in manifest.rubrics.items():
+        where = rubric_file(name)
+        rubric = parse_rubric(name, read_bytes(folder / where).decode(), where)
+        if (rubric.version, rubric.sha256) != (stated.version, stated.sha256):
+            return Check("rubrics", passed=False, detail=f"{where} is not what the manifest names")
+        if rubric.file_text().encode() != read_bytes(folder / where):
+            return Check("rubrics", passed=False, detail=f"{where} says more than its rubric")
+    return Check("rubrics", passed=True, detail=f"{len(manifest.rubrics)}, as the manifest names them")
+
+
+def read_responses(folder: Path, manifest: TournamentManifest) -> Responses:
+    """The answers, measured; their texts are let go."""
+    rows = (Answer.from_dict(row, where) for where, row in read_lines(folder / ANSWERS))
+    return Responses(rows, manifest.entrants, manifest.families)
+
+
+def prompts_check(responses: Responses, manifest: TournamentManifest) -> Check:
+    if responses.prompt_set != manifest.prompt_set:
+        return Check(ANSWERS, passed=False, detail="its prompts are not those whose hash the manifest has")
+    asked = len(responses.prompts) + len(set(manifest.unanswered) - responses.prompts.keys())
+    if asked != manifest.selected_prompt_count:
+        detail = f"{asked} prompts, and the manifest says {manifest.selected_prompt_count}"
+        return Check(ANSWERS, passed=False, detail=detail)
+    return Check(ANSWERS, passed=True, detail=f"{len(responses.prompts)} prompts, as their hash says")
+
+
+def matches_check(
+    folder: Path, manifest: TournamentManifest, responses: Responses
+) -> tuple[MatchList, Check]:
+    """The matches that follow from answers and manifest, and whether the file has the same."""
+    silent = [Prompt(name, "") for name in manifest.unanswered]
+    prompts = [*responses.prompts.values(), *silent]
+    has = set(responses.pairs())
+    matches = all_pairs(
+        prompts, manifest.entrants, manifest.dimensions, has, manifest.limit_pairs, manifest.model
+    )
+    if (matches.dropped, dict(matches.missing)) != (manifest.dropped, manifest.missing):
+        detail = "the manifest states other missing responses than the answers show"
+        return matches, Check(MATCHES, passed=False, detail=detail)
+    with (folder / MATCHES).open("rb") as file:
+        pairs = zip_longest(matches.matches, file)
+        for number, (match, line) in enumerate(pairs, start=1):
+            if match is None or line != json_line(match_row(match)):
+                detail = f"line {number} is not the match that follows from the answers"
+                return matches, Check(MATCHES, passed=False, detail=detail)
+    return matches, Check(MATCHES, passed=True, detail=f"{len(matches.matches)}, as the answers give them")
+
+
+def battles_check(
+    folder: Path, manifest: TournamentManifest, gathering: Gathering, matches: MatchList
+) -> Iterator[Check]:
+    """Every reply read again, every pair of orders reconciled again, and the battles that follow."""
+    number, problem = 0, ""
+    with (folder / BATTLE_LINES).open("rb") as file:
+        for name in manifest.dimensions:
+            where = verdict_file(name)
+            mine = (match for match in matches.matches if match.dimension == name)
+            verdicts = _Verdicts(folder / where, manifest, name)
+            try:
+                for battle in gathering.battles(mine, verdicts.read()):
+                    number += 1
+                    if next(file, b"") != json_line(battle.to_dict()) and not problem:
+                        problem = f"line {number} is not what the verdicts on {battle.question_id} give"
+            except TiltyardError as error:
+                yield Check(where, passed=False, detail=str(error))
+                raise UnreadableFile(f"{where} cannot be followed further") from None
+            yield verdicts.check(where)
+        anchors, odd = _anchors(file, number)
+    if not problem and anchors != manifest.anchor_battles:
+        problem = (
+            f"{anchors} battles follow those of the verdicts; the manifest says {manifest.anchor_battles}"
+        )
+    problem = problem or odd
+    detail = problem or f"{number} from the verdicts, {anchors} anchors"
+    yield Check(BATTLE_LINES, not problem, detail)
+
+
+def _anchors(lines: Iterable[bytes], before: int) -> tuple[int, str]:
+    """How many battles the rest of the file holds, and what is wrong with the first that is none."""
+    count, problem = 0, ""
+    for line in lines:
+        count += 1
+        try:
+            battle = Battle.from_dict(_object(line))
+            fit = battle.dimension is not None and json_line(battle.to_dict()) == line
+        except (BadBattle, UnreadableFile):
+            fit = False
+        if not fit and not problem:
+            problem = f"line {before + count} is no battle as it is written"
+    return count, problem
+
+
+def _object(line: bytes) -> dict[str, Any]:
+    row = parse_document(BATTLE_LINES, line)
+    if not isinstance(row, dict):
+        raise UnreadableFile("not a JSON object")
+    return row
+
+
+class _Verdicts:
+    """The verdicts of one dimension, each row checked against itself and its place as it is read."""
+
+    def __init__(self, path: Path, manifest: TournamentManifest, dimension: str) -> None:
+        self._path = path
+        self._dimension = dimension
+        self._judges = {name: k for k, name in enumerate(manifest.judges)}
+        self._entrants = frozenset(manifest.entrants)
+        self._rows = 0
+        self._older = 0
+        self._last: tuple[str, int, int] = ("", -1, -1)
+        self._extra: set[str] = set()
+
+    def read(self) -> Iterator[Judged]:
+        for where, row in read_lines(self._path):
+            judged = Judged.from_dict(row, where)
+            self._rows += 1
+            problem = self._misplaced(judged) or self._misread(judged)
+            if problem:
+                raise UnreadableFile(f"{where}: {problem}")
+            yield judged
+
+    def check(self, name: str) -> Check:
+        if self._older:
+            detail = f"{self._rows} verdicts, {self._older} of them read by an earlier parser"
+            return Check(name, passed=True, detail=detail, exact=False)
+        return Check(name, passed=True, detail=f"{self._rows} replies read again, the same verdicts")
+
+    def _misread(self, judged: Judged) -> str | None:
+        if 1 <= judged.parser < PARSER:
+            self._older += 1
+            return None
+        if judged.parser != PARSER or reread(judged) != judged:
+            return f"question {judged.question.id}: the reply says something else than the verdict"
+        return None
+
+    def _misplaced(self, judged: Judged) -> str | None:
+        question = judged.question
+        if question.dimension != self._dimension or question.judge not in self._judges:
+            return f"question {question.id} is of another dimension, or of no judge of this run"
+        if not {question.first, question.second} <= self._entrants:
+            return f"question {question.id} shows a model that is no entrant"
+        if question.purpose is Purpose.MATCH and not self._extra:
+            place = (judged.match_id or "", self._judges[question.judge], question.order)
+            in_order = place[0] != self._last[0] or place > self._last
+            self._last = place
+            return None if in_order and not question.replicate else f"question {question.id} is out of order"
+        if question.purpose is Purpose.MATCH or question.id in self._extra:
+            return f"question {question.id} stands twice or out of order"
+        self._extra.add(question.id)
+        return None
+
+
+def same_battles_check(lines: Path, source: BattleSource) -> Check:
+    """Whether the battles in columns are those on lines."""
+    rows = (row for _, row in read_lines(lines))
+    battles = source.battles() if source.rows else iter(())
+    for number, (row, battle) in enumerate(zip_longest(rows, battles), start=1):
+        if row is None or battle is None or _fields(row) != _fields(battle.to_dict()):
+            return Check(BATTLES, passed=False, detail=f"row {number} is not line {number} of {lines.name}")
+    return Check(BATTLES, passed=True, detail=f"the same battles as {lines.name}")
+
+
+def _fields(row: dict[str, Any]) -> str:
+    """A battle's fields that say something, in an order of their own."""
+    said = {key: value for key, value in row.items() if value is not None}
+    return json.dumps(said, sort_keys=True)
+
+
+def attempts_check(path: Path, asked: Asked) -> Check:
+    seen: set[str] = set()
+    for number, row in enumerate(read_rows(path, ATTEMPT_COLUMNS), start=1):
+        problem = attempt_problem(row, asked)
+        if problem is None and row["attempt_id"] in seen:
+            problem = f"attempt {row['attempt_id']} stands twice"
+        if problem is not None:
+            return Check(path.name, passed=False, detail=f"row {number}: {problem}")
+        seen.add(row["attempt_id"])
+    return Check(path.name, passed=True, detail=f"{len(seen)}, each of a question of this run")

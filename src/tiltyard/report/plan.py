@@ -1,0 +1,107 @@
+"""A plan in a terminal: questions, calls, tokens, dollars, and what it will show."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from tiltyard.report.printable import printable
+from tiltyard.settings.prices import dollars
+
+__all__ = ["plan_tables"]
+
+
+def plan_tables(
+    estimate: Mapping[str, Any],
+    pilot: Mapping[str, Mapping[str, float]] | None,
+    cap: int | None,
+    notes: Sequence[str],
+) -> RenderableType:
+    """Everything that `tiltyard plan` prints."""
+    parts: list[RenderableType] = [_lines(estimate), Text(), _costs(estimate), Text()]
+    parts.append(Text(_tokens(estimate), style="dim"))
+    if cap is not None:
+        parts.append(Text(_budget(estimate, cap)))
+    parts += [Text(sentence) for sentence in _expectations(estimate, pilot)]
+    parts += [Text(f"Note: {printable(note)}.", style="yellow") for note in notes]
+    return Group(*parts)
+
+
+def _lines(estimate: Mapping[str, Any]) -> Table:
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    table.add_column("judge", overflow="fold")
+    table.add_column("dimension", overflow="fold")
+    for head in ("questions", "cached", "calls", "tokens in", "out"):
+        table.add_column(head, justify="right")
+    for line in estimate["lines"]:
+        numbers = (line[name] for name in ("questions", "cached", "calls", "input_tokens", "output_tokens"))
+        table.add_row(
+            printable(line["judge"]), printable(line["dimension"]), *(f"{number:,}" for number in numbers)
+        )
+    if len(estimate["lines"]) > 1:
+        totals = (
+            sum(line[name] for line in estimate["lines"])
+            for name in ("questions", "cached", "calls", "input_tokens", "output_tokens")
+        )
+        table.add_row("all", "", *(f"{number:,}" for number in totals), style="bold")
+    return table
+
+
+def _costs(estimate: Mapping[str, Any]) -> Table:
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    table.add_column("dollars")
+    for head in ("low", "expected", "worst"):
+        table.add_column(head, justify="right")
+    for way, cost in estimate["usd"].items():
+        table.add_row(way, *(_usd(cost[name]) for name in ("low", "expected", "worst")))
+    return table
+
+
+def _usd(text: str | None) -> str:
+    from tiltyard.settings.prices import picodollars
+
+    return dollars(None if text is None else picodollars(text))
+
+
+def _budget(estimate: Mapping[str, Any], cap: int) -> str:
+    return (
+        f"Budget: {dollars(cap)}, never exceeded; what it does not cover is left unasked. Before a call its worst "
+        f"case is set aside, a token for each byte: {_usd(estimate['most_reserved_usd'])} for all of them together."
+    )
+
+
+def _tokens(estimate: Mapping[str, Any]) -> str:
+    said = ", ".join(
+        f"{printable(judge)} {ratio:.2f}" for judge, ratio in estimate["bytes_per_token"].items()
+    )
+    return (
+        f"Tokens by {estimate['tokens_by']} (bytes in a token: {said}); output is what verdicts usually take. "
+        f"Prices are the configuration's own, else those shipped, of {estimate['prices_as_of']}."
+    )
+
+
+def _expectations(
+    estimate: Mapping[str, Any], pilot: Mapping[str, Mapping[str, float]] | None
+) -> Sequence[str]:
+    found = estimate["expectation"]
+    if found is None:
+        return ["What it will show cannot be said: some models never meet, or there is only one prompt."]
+    sentence = (
+        f"It will show, in each dimension: ratings to about ±{found['half_width']:.0f} points "
+        f"({100 * found['level']:g}% interval, {found['prompts']} prompts), and with "
+        f"{100 * found['power']:g}% power a difference of {found['detectable']:.0f} points. "
+        f"Assumed: {found['assumptions']['tie_rate']:.0%} ties, models that vary by "
+        f"{found['assumptions']['interaction']:g} logits from prompt to prompt."
+    )
+    return [
+        sentence,
+        *(
+            f"By the earlier run, {printable(name)}: ±{one['half_width']:.0f} points, "
+            f"a difference of {one['detectable']:.0f} detectable (it had {one['pilot_prompts']:.0f} prompts)."
+            for name, one in (pilot or {}).items()
+        ),
+    ]

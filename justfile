@@ -21,7 +21,7 @@ layers:
 test *args:
     coverage erase
     pytest -n 2 --cov --cov-report= {{args}}
-    coverage report --include='*/tiltyard/battles/*,*/tiltyard/ratings/*,*/tiltyard/board/*' --fail-under=100
+    coverage report --include='*/tiltyard/battles/*,*/tiltyard/ratings/*,*/tiltyard/judging/*,*/tiltyard/board/*' --fail-under=100
     coverage report --format=total --fail-under=97
 
 docs:

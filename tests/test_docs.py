@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from pydantic_core import PydanticUndefined
 from typer.main import get_command
 
 from command import run
@@ -19,8 +20,21 @@ from tiltyard.artifacts.rating import RateSettings, rate_files
 from tiltyard.cli import app
 from tiltyard.formats import open_battles, write_battles
 from tiltyard.formats.detect import FORMATS
+from tiltyard.judges.requests import Request
+from tiltyard.judging.canaries import Checks
+from tiltyard.judging.diagnostics import JudgeDiagnostics, concerns
+from tiltyard.judging.question import Purpose, Question
+from tiltyard.judging.verdict import PARSER, Form, State, Step
 from tiltyard.lab.demo import demo_battles
 from tiltyard.ratings import BradleyTerry, Elo, Glicko2
+from tiltyard.report.costs import cache_warning
+from tiltyard.settings import schema
+from tiltyard.settings.config import TournamentConfig, load_config
+from tiltyard.settings.placement import PlacementConfig, load_placement
+from tiltyard.settings.prices import PriceEntry, open_prices
+from tiltyard.settings.rubric_files import SHIPPED
+from tiltyard.settings.yaml_file import parse_yaml, write_yaml
+from tiltyard.tournament.estimate import Planned
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
@@ -31,6 +45,13 @@ def page(name: str) -> str:
     path = DOCS / "reference" / name
     assert path.is_file(), f"docs/reference/{name} is missing"
     return path.read_text(encoding="utf-8")
+
+
+def section(name: str, heading: str) -> str:
+    """One section of a reference page."""
+    found = re.search(rf"^## {re.escape(heading)}$(.*?)(?=^## |\Z)", page(name), re.MULTILINE | re.DOTALL)
+    assert found, f"{name} has no section {heading}"
+    return found[1]
 
 
 def coded(text: str) -> set[str]:
@@ -54,9 +75,7 @@ def commands():
     ("command", "options"), [*commands()], ids=lambda value: value if isinstance(value, str) else ""
 )
 def test_every_option_is_documented(command, options):
-    section = re.search(rf"^## `{command}`$(.*?)(?=^## |\Z)", page("cli.md"), re.MULTILINE | re.DOTALL)
-    assert section, f"cli.md has no section `{command}`"
-    assert set(options) - coded(section[1]) == set()
+    assert set(options) - coded(section("cli.md", f"`{command}`")) == set()
 
 
 def keys(document):
@@ -126,6 +145,175 @@ def test_every_finding_is_documented():
     assert names - coded(page("findings.md")) == set()
 
 
+def test_every_finding_about_a_judge_is_documented():
+    """Names that stand in tables, not in calls."""
+    idle = cache_warning({"prompt_cache": {"did_nothing": True, "written_tokens": 0}})
+    names = {name for name, _, _ in concerns._LOST.values()} | {idle[0]}
+    assert names - coded(section("findings.md", "About a judge")) == set()
+    bars = (concerns.TRIFLE, concerns.FLIPS, concerns.REPEATS, concerns.CANARIES, concerns.LOST)
+    assert bars == (0.02, 0.1, 0.9, 0.8, 0.02), "findings.md states these bars"
+
+
+def test_every_share_of_a_judge_is_explained():
+    text = (DOCS / "how-to" / "read-the-judge.md").read_text(encoding="utf-8")
+    shares = set(JudgeDiagnostics.__dataclass_fields__) - {"judge", "dimension", "states", "labels"}
+    assert shares - coded(text) == set()
+
+
+#: Sections of the configuration by their headings in the reference.
+SECTIONS = {
+    "The file": TournamentConfig,
+    "entrants": schema.Entrant,
+    "generate": schema.Generate,
+    "prompts": schema.PromptBank,
+    "rubrics": schema.RubricFile,
+    "judge": schema.JudgeDefaults,
+    "modes": schema.ModeSettings,
+    "which prompts": schema.Selection,
+    "checks": schema.Checks,
+    "elo": schema.Elo,
+    "ratings": schema.Ratings,
+    "caches": schema.Caches,
+}
+
+
+def settings_table(heading: str) -> dict[str, str]:
+    """Fields of a section and their defaults, as the reference states them."""
+    rows = re.findall(r"^\| `(\w+)` \|([^|]*)\|", section("configuration.md", heading), re.MULTILINE)
+    return {name: default.strip(" `") for name, default in rows}
+
+
+def stated(field) -> str | None:
+    """A plain default as the reference states it; ``None`` where it is a section or computed."""
+    value = field.default
+    if value is PydanticUndefined:
+        return "needed" if field.default_factory is None else None
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, int | float):
+        return f"{value:g}"
+    if isinstance(value, tuple):
+        return ", ".join(map(str, value)) or "none"
+    return "–" if value is None else value if isinstance(value, str) else None
+
+
+@pytest.mark.parametrize("heading", SECTIONS)
+def test_every_field_of_the_configuration_is_documented_with_its_default(heading):
+    documented = settings_table(heading)
+    fields = SECTIONS[heading].model_fields
+    assert set(documented) == set(fields)
+    plain = {name: stated(field) for name, field in fields.items()}
+    expected = {name: default for name, default in plain.items() if default is not None}
+    assert {name: documented[name] for name in expected} == expected
+
+
+def test_every_section_of_the_configuration_is_compared():
+    known = {*SECTIONS.values(), schema.ModeJudge, PlacementConfig, PriceEntry}
+    models = {
+        one for one in vars(schema).values() if isinstance(one, type) and issubclass(one, schema.Section)
+    }
+    hidden = {schema.Section, schema._Serving, schema.Judging, PriceEntry}
+    assert models - known - hidden == set()
+
+
+def test_judges_of_modes_and_placements_are_documented():
+    own = settings_table("a judge of a mode")
+    assert set(own) == set(schema.ModeJudge.model_fields) - set(schema.Judging.model_fields)
+    assert set(PlacementConfig.model_fields) - coded(section("configuration.md", "A placement")) == set()
+
+
+def test_the_checks_of_the_configuration_are_those_of_judging():
+    assert schema.Checks().model_dump() == {
+        name: getattr(Checks(), name) for name in Checks.__dataclass_fields__
+    }
+
+
+def yaml_examples():
+    for path in sorted(DOCS.rglob("*.md")):
+        blocks = re.findall(
+            r"^```yaml\n(.*?)^```$", path.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL
+        )
+        yield from ((f"{path.stem}-{number}", block) for number, block in enumerate(blocks))
+
+
+@pytest.mark.parametrize(("name", "block"), [*yaml_examples()], ids=lambda value: value.partition("\n")[0])
+def test_configurations_in_the_docs_are_valid(name, block, tmp_path):
+    """A piece of a configuration is tried over the least that one needs."""
+    path = tmp_path / f"{name}.yaml"
+    found = parse_yaml(block, name).value
+    if "models" in found:
+        path.write_text(block, encoding="utf-8")
+        assert open_prices(path.name, tmp_path).own
+    elif "generate" in found:
+        path.write_text(block, encoding="utf-8")
+        assert load_placement(path).generate
+    else:
+        least = {
+            "entrants": [{"entrant_id": "a"}, {"entrant_id": "b"}],
+            "prompts": {"bank_path": "prompts.jsonl"},
+            "answers": "answers.jsonl",
+            "rubrics": {"factuality": {}},
+        }
+        path.write_text(write_yaml({**least, **found}), encoding="utf-8")
+        config = load_config(path)
+        assert config.entrants
+        open_prices(config.prices, tmp_path)
+
+
+def test_every_state_form_purpose_and_step_is_documented():
+    names = {one.value for kind in (State, Form, Purpose, Step) for one in kind}
+    assert names - coded(page("judging.md")) == set()
+    assert f"now {PARSER};" in page("judging.md")
+
+
+def test_every_field_of_a_planned_question_is_documented():
+    request = Request("", "", "", "", {}, 0, None)
+    fields = set(Planned(Question("", "", "", "", ""), request, "call").to_dict())
+    assert fields - coded(section("cli.md", "`tiltyard plan`")) == set()
+
+
+def test_every_shipped_rubric_is_documented():
+    assert set(SHIPPED) - coded(page("rubrics.md")) == set()
+
+
+def test_every_shipped_price_is_documented():
+    book, text = open_prices(), page("prices.md")
+    assert book.as_of in text
+    assert set(PriceEntry.model_fields) - coded(text) == set()
+    for name, entry in book.shipped.items():
+        numbers = (f"{value:g}" for key, value in entry.model_dump().items() if key != "provider")
+        assert f"| `{name}` | {entry.provider} | {' | '.join(numbers)} |" in text, name
+
+
+def test_every_table_of_the_ledger_is_documented():
+    text = (SOURCE / "judges" / "sql" / "schema.sql").read_text(encoding="utf-8")
+    tables = dict(re.findall(r"CREATE TABLE IF NOT EXISTS (\w+) \(\n(.*?)\n\);", text, re.DOTALL))
+    assert "judge_replies" in tables
+    for name, body in tables.items():
+        found = re.search(rf"^### `{name}`$(.*?)(?=^##|\Z)", page("ledger.md"), re.MULTILINE | re.DOTALL)
+        assert found, f"ledger.md has no section `{name}`"
+        columns = set(re.findall(r"^    ([a-z_]+) ", body, re.MULTILINE))
+        assert columns - coded(found[1]) == set()
+
+
+def test_every_variable_of_the_environment_is_documented():
+    variables = {"TILTYARD_HOME", "DATABASE_URL", *schema.KEY_VARIABLES.values()}
+    assert variables - coded(section("ledger.md", "Environment")) == set()
+
+
+def test_every_module_is_on_the_map():
+    words = coded((ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8"))
+    known = words | {word.rpartition("/")[2] for word in words}
+    modules = [path for path in SOURCE.rglob("*.py") if not path.stem.startswith("_")]
+    assert [str(path.relative_to(SOURCE)) for path in sorted(modules) if path.stem not in known] == []
+
+
+def test_links_of_the_pages_beside_the_docs_lead_somewhere():
+    for path in sorted(ROOT.glob("*.md")):
+        links = re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", path.read_text(encoding="utf-8"))
+        assert [link for link in links if not (ROOT / link).exists()] == [], path.name
+
+
 def test_every_format_is_documented():
     assert {one.name for one in FORMATS} - coded(page("formats.md")) == set()
 
@@ -187,13 +375,16 @@ def matches(shown: str, printed: str) -> bool:
 
 def test_there_are_pages_to_run():
     names = {path.relative_to(ROOT).as_posix() for path in pages()}
-    assert {"README.md", "docs/tutorial/first-ratings.md"} <= names
+    tutorials = {f"docs/tutorial/first-{name}.md" for name in ("ratings", "tournament")}
+    assert {"README.md", *tutorials} <= names
 
 
 @pytest.mark.parametrize("path", pages(), ids=lambda path: path.relative_to(ROOT).as_posix())
 def test_examples_run_and_print_what_is_shown(path, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "80")
+    monkeypatch.setenv("TILTYARD_HOME", str(tmp_path / "home"))
+    monkeypatch.delenv("DATABASE_URL", raising=False)
     for kind, example, shown in examples(path.read_text(encoding="utf-8")):
         if kind == "python":
             exec(compile(example, path.name, "exec"), {"__name__": "example"})

@@ -10,7 +10,7 @@ import typer
 from typer.core import TyperGroup
 
 from tiltyard._version import __version__
-from tiltyard.cli import compare, demo, rate, verify
+from tiltyard.cli import compare, demo, generate, init, place, plan, rate, run, verify
 from tiltyard.errors import TiltyardError
 from tiltyard.report.printable import printable
 
@@ -44,6 +44,12 @@ app = typer.Typer(
 app.command("rate")(rate.rate)
 app.command("compare")(compare.compare)
 app.command("verify")(verify.verify)
+app.command("init")(init.init)
+app.command("plan")(plan.plan)
+app.command("run")(run.run)
+app.command("work")(run.work)
+app.command("generate")(generate.generate)
+app.command("place")(place.place)
 app.add_typer(demo.app, name="demo")
 
 

@@ -13,7 +13,9 @@ __all__ = ["verify"]
 
 
 def verify(
-    folder: Annotated[Path, typer.Argument(help="A folder that `tiltyard rate --out` wrote.")],
+    folder: Annotated[
+        Path, typer.Argument(help="A folder that `tiltyard rate --out`, `run` or `place` wrote.")
+    ],
 ) -> None:
     """Check every file's hash, then recompute every number from the battles."""
     from tiltyard.artifacts.verifying import verify_run

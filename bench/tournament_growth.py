@@ -1,0 +1,204 @@
+"""How a tournament's cost grows with its questions: `python bench/tournament_growth.py --out RESULTS.md`.
+
+Plans tournaments of 10,000, 100,000 and 1,000,000 questions (20 models, three dimensions), fills the
+cache with a reply to each, then rates and publishes from the cache; each step in a process of its own.
+CPU seconds and peak memory are noted.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import json
+import os
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from contextlib import closing
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+sys.path[:0] = [str(HERE.parent / "tests")]
+
+from timing import ONE_THREAD  # noqa: E402
+from tournament.arranged import arrange  # noqa: E402
+
+MODELS, DIMENSIONS = 20, 3
+EACH = MODELS * (MODELS - 1) // 2 * DIMENSIONS * 2
+STEPS = ("plan", "fill", "rate", "verify")
+
+
+@dataclass(frozen=True)
+class Step:
+    questions: int
+    name: str
+    cpu_seconds: float
+    peak_mib: float
+
+
+def do(step: str, folder: Path) -> None:
+    os.environ["TILTYARD_HOME"] = str(folder / "home")
+    {"plan": plan, "fill": fill, "rate": rate, "verify": verify}[step](folder)
+    usage = resource.getrusage(resource.RUSAGE_SELF)
+    print(json.dumps([time.process_time(), usage.ru_maxrss / 1024.0]))
+
+
+def plan(folder: Path) -> None:
+    """Exactly what `tiltyard plan` does."""
+    from tiltyard.judges.ledger import Ledger
+    from tiltyard.tournament.estimate import estimate
+    from tiltyard.tournament.running import prepare
+
+    prepared = prepare(folder / "tournament.yaml", "pilot", asking=False)
+    with closing(Ledger(prepared.databases.ledger)) as ledger:
+        found = estimate(prepared.plan, ledger)
+    assert found.calls == len(prepared.plan)
+
+
+def fill(folder: Path) -> None:
+    """A reply to every question: what judges would have said, by hash."""
+    from tiltyard.judges.ledger import Ledger, _packed
+    from tiltyard.tournament.running import prepare
+
+    prepared = prepare(folder / "tournament.yaml", "pilot", asking=False)
+    rows: list[dict] = []
+    with closing(Ledger(prepared.databases.ledger)) as ledger:
+
+        def write() -> None:
+            with ledger._database.transaction():
+                ledger._database.change_many(ledger._sql["add_reply"], rows)
+            rows.clear()
+
+        for question in prepared.plan.questions():
+            key = prepared.plan.key(question)
+            rows.append({"request_key": key, "ask": 0, "body": _packed(reply(question)), "received_at": 0.0})
+            if len(rows) == 5000:
+                write()
+        write()
+
+
+def reply(question) -> dict:
+    """A verdict that leans to the model of the lower number."""
+    drawn = int(hashlib.sha256(question.id.encode()).hexdigest()[:4], 16) / 65536
+    gap = (int(question.second[6:]) - int(question.first[6:])) / 40
+    step = "A=B" if abs(drawn - 0.5) < 0.1 else "A>B" if drawn < 0.5 + gap else "B>A"
+    text = json.dumps({"reasoning": "It answers better. " * 8, "verdict": step, "both_bad": False})
+    return {
+        "choices": [{"message": {"content": text}, "finish_reason": "stop"}],
+        "usage": {"prompt_tokens": 900, "completion_tokens": 60},
+    }
+
+
+class Silent:
+    def begun(self, *_: object, **__: object) -> None: ...
+    def tick(self, _: object) -> None: ...
+    def rating(self) -> None:
+        return None
+
+
+def rate(folder: Path) -> None:
+    """Exactly what `tiltyard run --skip-judging` does."""
+    from tiltyard.tournament.running import prepare, run_tournament
+
+    prepared = prepare(folder / "tournament.yaml", "pilot", asking=False)
+    run_tournament(prepared, Silent(), output_dir=folder / "out", skip_judging=True)
+
+
+def verify(folder: Path) -> None:
+    from tiltyard.artifacts.verifying import verify_run
+
+    found = verify_run(folder / "out")
+    assert found.passed, found.summary
+
+
+def measured(prompts: int) -> list[Step]:
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        judge = {"provider": "openai", "base_url": "http://127.0.0.1:9/v1"}
+        arrange(
+            folder,
+            models=MODELS,
+            prompts=prompts,
+            dimensions=DIMENSIONS,
+            judge=judge,
+            modes={"pilot": {"prompts": "all"}},
+            elo={"n_perms": 100},
+            ratings={"n_bootstraps": 100},
+        )
+        found = []
+        for step in STEPS:
+            command = [sys.executable, str(Path(__file__).resolve()), "--step", step, "--folder", name]
+            done = subprocess.run(
+                command, check=True, capture_output=True, text=True, env=os.environ | ONE_THREAD
+            )
+            cpu, peak = json.loads(done.stdout.splitlines()[-1])
+            found.append(Step(prompts * EACH, step, cpu, peak))
+            print(found[-1], flush=True)
+        return found
+
+
+def report(steps: list[Step]) -> str:
+    lines = [
+        f"Measured {datetime.now(UTC):%Y-%m-%d}, one thread: {MODELS} models, {DIMENSIONS} dimensions, one judge, both orders.",
+        "",
+        "| questions | step | CPU seconds | µs a question | peak MiB |",
+        "|---:|---|---:|---:|---:|",
+    ]
+    lines += [
+        f"| {one.questions:,} | {one.name} | {one.cpu_seconds:.1f} | {1e6 * one.cpu_seconds / one.questions:.0f} | {one.peak_mib:.0f} |"
+        for one in steps
+        if one.name != "fill"
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def plot(steps: list[Step], path: Path) -> None:
+    import altair as alt
+
+    rows = [
+        {"questions": one.questions, "step": one.name, "figure": figure, "value": value}
+        for one in steps
+        if one.name != "fill"
+        for figure, value in (("CPU seconds", one.cpu_seconds), ("peak MiB", one.peak_mib))
+    ]
+    chart = (
+        alt.Chart(alt.Data(values=rows))
+        .mark_line(point=True)
+        .encode(
+            x=alt.X("questions:Q", scale=alt.Scale(type="log")),
+            y=alt.Y("value:Q", scale=alt.Scale(type="log"), title=None),
+            color=alt.Color("step:N", title=None),
+        )
+        .properties(width=280, height=220)
+        .facet(column=alt.Column("figure:N", title=None))
+        .resolve_scale(y="independent")
+    )
+    chart.save(str(path))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--out", type=Path)
+    parser.add_argument("--plot", type=Path)
+    parser.add_argument("--questions", type=int, nargs="+", default=[10_000, 100_000, 1_000_000])
+    parser.add_argument("--step", choices=STEPS)
+    parser.add_argument("--folder", type=Path)
+    options = parser.parse_args()
+    if options.step:
+        do(options.step, options.folder)
+        return
+    steps = [one for questions in options.questions for one in measured(round(questions / EACH))]
+    text = report(steps)
+    print(text)
+    if options.out:
+        options.out.write_text(text)
+    if options.plot:
+        plot(steps, options.plot)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,78 @@
+"""``tiltyard place``: where does a new model stand among those that people have ranked?"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from tiltyard.cli.run import Budget, show, tell_missing
+from tiltyard.report.printable import printable
+
+__all__ = ["place"]
+
+
+def place(
+    battles: Annotated[Path, typer.Argument(metavar="BATTLES", help="Human battles, of any known format.")],
+    model: Annotated[str, typer.Option(help="The new model.")],
+    answers: Annotated[
+        list[Path] | None,
+        typer.Option(help="Answers of the new model (and of opponents, if the battles hold none)."),
+    ] = None,
+    judge_model: Annotated[str | None, typer.Option(help="The judge.")] = None,
+    provider: Annotated[str | None, typer.Option(help="Who serves it: anthropic, openai or replay.")] = None,
+    base_url: Annotated[str | None, typer.Option(help="Where, if not at the provider's own address.")] = None,
+    n: Annotated[int, typer.Option("--n", min=1, help="How many prompts, one opponent each.")] = 100,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the draw.")] = 0,
+    rubric: Annotated[Path | None, typer.Option(help="Your own rubric in place of the shipped one.")] = None,
+    config: Annotated[
+        Path | None,
+        typer.Option(help="YAML with the sections judge, generate, prices, caches, checks, ratings."),
+    ] = None,
+    output_dir: Annotated[Path | None, typer.Option(help="Folder of the run.")] = None,
+    skip_judging: Annotated[
+        bool, typer.Option("--skip-judging", help="Ask nothing; rate what the cache holds.")
+    ] = False,
+    budget_usd: Budget = None,
+    arena: Annotated[str | None, typer.Option(help="Name of the arena, kept in the artifacts.")] = None,
+) -> None:
+    """Judge a new model against models that people have ranked, and rate it together with their battles."""
+    from tiltyard.cli.watching import Watcher
+    from tiltyard.tournament.placing import MODE, left_of, new_folder, prepare_placement
+    from tiltyard.tournament.running import prepare, run_tournament
+
+    folder = new_folder(model) if output_dir is None else output_dir.with_name(f"{output_dir.name}.inputs")
+    with Watcher() as watcher:
+        placement = prepare_placement(
+            battles,
+            model,
+            answers=answers or [],
+            n=n,
+            seed=seed,
+            folder=folder,
+            config_path=config,
+            overrides={"provider": provider, "base_url": base_url, "headline_model": judge_model},
+            rubric=rubric,
+            budget_usd=budget_usd,
+            watch=watcher,
+        )
+        met = len(placement.opponents)
+        typer.echo(
+            f"{sum(placement.opponents.values()):,} prompts, {met} opponents; inputs in {printable(str(folder))}.",
+            err=True,
+        )
+        for problem in placement.problems[:3]:
+            typer.echo(f"{printable(model)} did not answer all prompts: {printable(problem)}", err=True)
+        prepared = prepare(
+            placement.config,
+            MODE,
+            budget_usd=left_of(budget_usd, placement.spent),
+            asking=not skip_judging,
+            beside=None if config is None else config.parent,
+            evaluated=model,
+            arena=arena,
+        )
+        tell_missing(prepared.plan.matches)
+        finished = run_tournament(prepared, watcher, output_dir=output_dir, skip_judging=skip_judging)
+    show(finished)

@@ -1,0 +1,81 @@
+"""``tiltyard plan``: what a run would ask, cost and show."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from tiltyard.cli.run import (
+    Budget,
+    Config,
+    ConfigOption,
+    JudgeModel,
+    LimitPairs,
+    Mode,
+    config_path,
+    tell_missing,
+)
+
+if TYPE_CHECKING:
+    from tiltyard.tournament.running import Prepared
+
+__all__ = ["plan"]
+
+
+def plan(
+    config: Config = None,
+    config_option: ConfigOption = None,
+    mode: Mode = "pilot",
+    judge_model: JudgeModel = None,
+    limit_pairs: LimitPairs = None,
+    budget_usd: Budget = None,
+    count_tokens: Annotated[
+        bool, typer.Option("--count-tokens", help="Let the provider count the tokens of a sample.")
+    ] = False,
+    pilot: Annotated[
+        Path | None,
+        typer.Option(metavar="RUN", help="Expect intervals as wide as those of this earlier run."),
+    ] = None,
+    questions: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Write every question that would be asked, as JSON Lines."),
+    ] = None,
+) -> None:
+    """Say what a run would ask, what it would cost and what it would show, without asking anything."""
+    from tiltyard.judges.ledger import Ledger
+    from tiltyard.report.plan import plan_tables
+    from tiltyard.report.terminal import Terminal
+    from tiltyard.tournament.estimate import estimate, measured_bytes
+    from tiltyard.tournament.expecting import pilot_expectation
+    from tiltyard.tournament.running import prepare
+
+    prepared = prepare(
+        config_path(config, config_option),
+        mode,
+        judge_model=judge_model,
+        limit_pairs=limit_pairs,
+        budget_usd=budget_usd,
+        asking=count_tokens,
+    )
+    tell_missing(prepared.plan.matches)
+    measured = measured_bytes(prepared.plan) if count_tokens else None
+    with closing(Ledger(prepared.databases.ledger)) as ledger:
+        found = estimate(prepared.plan, ledger, bytes_per_token=measured, as_of=prepared.prices_as_of)
+        if questions is not None:
+            _write_questions(questions, prepared, ledger)
+    earlier = None if pilot is None else pilot_expectation(pilot, found.expectation)
+    Terminal().print(plan_tables(found.to_dict(), earlier, prepared.cap, found.notes))
+    if questions is not None:
+        typer.echo(f"Every question is in {questions}.", err=True)
+
+
+def _write_questions(path: Path, prepared: Prepared, ledger: object) -> None:
+    from tiltyard.formats.writing import write_rows
+    from tiltyard.judges.ledger import Ledger
+    from tiltyard.tournament.estimate import planned
+
+    assert isinstance(ledger, Ledger)
+    write_rows(path, (one.to_dict() for one in planned(prepared.plan, ledger)))

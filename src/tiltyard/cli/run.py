@@ -1,0 +1,152 @@
+"""``tiltyard run`` and ``tiltyard work``: a tournament, led or helped with."""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from tiltyard.errors import BadOption
+from tiltyard.report.printable import printable
+
+if TYPE_CHECKING:
+    from tiltyard.judging.matches import MatchList
+    from tiltyard.tournament.running import Finished
+
+__all__ = [
+    "Budget",
+    "Config",
+    "ConfigOption",
+    "JudgeModel",
+    "LimitPairs",
+    "Mode",
+    "config_path",
+    "run",
+    "work",
+]
+
+Config = Annotated[Path | None, typer.Argument(metavar="CONFIG", help="The tournament's YAML file.")]
+ConfigOption = Annotated[Path | None, typer.Option("--config", help="The same, as an option.")]
+Mode = Annotated[str, typer.Option(help="A mode of the configuration: pilot, headline, or one of your own.")]
+JudgeModel = Annotated[str | None, typer.Option(help="Ask this model instead of the mode's judges.")]
+LimitPairs = Annotated[
+    int | None, typer.Option(min=1, help="Judge only the first so many pairs of each dimension.")
+]
+Budget = Annotated[float | None, typer.Option(min=0, help="Never spend more than this on the run.")]
+
+
+def config_path(argument: Path | None, option: Path | None) -> Path:
+    """The configuration, named either way."""
+    if (argument is None) == (option is None):
+        raise BadOption(
+            "name the configuration once: tiltyard run tournament.yaml, or --config tournament.yaml"
+        )
+    return argument or option or Path()
+
+
+def run(
+    config: Config = None,
+    config_option: ConfigOption = None,
+    mode: Mode = "pilot",
+    output_dir: Annotated[
+        Path | None, typer.Option(help="Folder of the run; runs/<mode>_<time> unless given.")
+    ] = None,
+    judge_model: JudgeModel = None,
+    n_perms: Annotated[int | None, typer.Option(min=1, help="Elo's permutations.")] = None,
+    limit_pairs: LimitPairs = None,
+    skip_judging: Annotated[
+        bool, typer.Option("--skip-judging", help="Ask nothing; rate what the cache holds.")
+    ] = False,
+    budget_usd: Budget = None,
+) -> None:
+    """Judge every pair of cached responses, rate the models, and write a folder that anyone can verify."""
+    from tiltyard.cli.watching import Watcher
+    from tiltyard.tournament.running import prepare, run_tournament
+
+    prepared = prepare(
+        config_path(config, config_option),
+        mode,
+        judge_model=judge_model,
+        n_perms=n_perms,
+        limit_pairs=limit_pairs,
+        budget_usd=budget_usd,
+        asking=not skip_judging,
+    )
+    tell_missing(prepared.plan.matches)
+    with Watcher() as watcher:
+        finished = run_tournament(prepared, watcher, output_dir=output_dir, skip_judging=skip_judging)
+    show(finished)
+
+
+def work(
+    folder: Annotated[Path, typer.Argument(metavar="RUN", help="Folder of a run that is under way.")],
+) -> None:
+    """Help with a run that was started elsewhere, as one more worker, until all of it is judged."""
+    from tiltyard.cli.watching import Watcher
+    from tiltyard.tournament.running import help_run
+
+    with Watcher() as watcher:
+        sat = help_run(folder, watcher)
+    shown = printable(str(folder))
+    for problem in list(dict.fromkeys(sat.failures.values()))[:3]:
+        typer.echo(f"{shown}: {printable(problem)}", err=True)
+    if sat.failures:
+        raise typer.Exit(3)
+    typer.echo(f"Nothing is left to ask in {shown}: {sat.shards['done']} shards done.", err=True)
+
+
+def tell_missing(matches: MatchList) -> None:
+    """How many pairs are left out, and for want of whose responses."""
+    if matches.dropped:
+        who = ", ".join(f"{name} lacks {n}" for name, n in matches.missing.items())
+        typer.echo(
+            f"{matches.dropped:,} pairs are left out for want of a response: {printable(who)}.", err=True
+        )
+
+
+def show(finished: Finished) -> None:
+    """The closing summary; exit code 3 where providers failed to answer."""
+    from tiltyard.artifacts.tournament import read_run_documents
+    from tiltyard.report.summary import tournament_summary
+    from tiltyard.report.terminal import Terminal
+
+    Terminal().print(tournament_summary(finished.groups, *read_run_documents(finished.out)))
+    typer.echo(f"\nWritten to {printable(str(finished.out))}: tiltyard verify {_word(finished.out)}")
+    failed = _tell_failures(finished)
+    unasked = finished.states["unasked"]
+    if unasked and finished.sat is None:
+        typer.echo(
+            f"{unasked:,} questions have no reply in the cache: they would be asked without --skip-judging.",
+            err=True,
+        )
+    elif unasked and not failed:
+        typer.echo(
+            f"{unasked:,} questions were not asked: the budget does not cover them. Run again with a higher "
+            f"--budget-usd and --output-dir {_word(finished.out)} to go on.",
+            err=True,
+        )
+    if failed:
+        raise typer.Exit(3)
+
+
+def _tell_failures(finished: Finished) -> bool:
+    """Say how many questions judges failed to answer, and why; whether there are any."""
+    failures = dict.fromkeys(finished.sat.failures.values() if finished.sat is not None else ())
+    failed = {name: n for name in ("provider_error", "expired", "lost") if (n := finished.states[name])}
+    if finished.sat is None or not (failed or failures):
+        return False
+    without = sum(failed.values()) + (finished.states["unasked"] if failures else 0)
+    causes = dict.fromkeys(
+        [*failures, *(finished.problems[name] for name in failed if name in finished.problems)]
+    )
+    typer.echo(f"{without:,} questions have no reply. Run the command again to go on. Why:", err=True)
+    for problem in list(causes)[:3]:
+        typer.echo(f"  {printable(problem)}", err=True)
+    return True
+
+
+def _word(path: Path) -> str:
+    """A path as it can be pasted into a shell."""
+    return shlex.quote(printable(str(path)))

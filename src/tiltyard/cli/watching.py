@@ -1,0 +1,107 @@
+"""What a person sees while judges are asked: a bar on a terminal, plain lines in a log."""
+
+from __future__ import annotations
+
+import sys
+import time
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self
+
+import typer
+
+from tiltyard.report.printable import printable
+from tiltyard.settings.prices import dollars
+
+if TYPE_CHECKING:
+    from tiltyard.formats.counting import Progress
+    from tiltyard.tournament.sitting import Heard
+
+__all__ = ["Watcher"]
+
+#: Seconds between the lines of a log.
+_LINE = 10.0
+_SHOWN = ("ok", "refused", "truncated", "unparseable", "provider_error", "expired", "lost")
+
+
+class Watcher:
+    """Shows calls, how they ended, dollars spent of the budget, and how long it may still take."""
+
+    def __init__(self) -> None:
+        self._bar: Any = None
+        self._task: Any = None
+        self._total = 0
+        self._spent = 0
+        self._cap: int | None = None
+        self._said = self._began = time.monotonic()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._close_bar()
+
+    def _close_bar(self) -> None:
+        if self._bar is not None:
+            self._bar.stop()
+            self._bar = None
+
+    def begun(self, out: Path, calls: int, spent: int, cap: int | None, *, resumed: bool) -> None:
+        self._close_bar()
+        self._total, self._spent, self._cap = calls, spent, cap
+        self._said = self._began = time.monotonic()
+        verb = "Going on with" if resumed else "Writing to"
+        typer.echo(f"{verb} {printable(str(out))}: {calls:,} calls to make{self._limit()}.", err=True)
+        if calls and sys.stderr.isatty():
+            self._open_bar(calls)
+
+    def _limit(self) -> str:
+        if self._cap is None:
+            return ""
+        return f", {dollars(self._spent)} of {dollars(self._cap)} spent"
+
+    def _open_bar(self, calls: int) -> None:
+        from rich.console import Console
+        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+        columns = (
+            TextColumn("asking"),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TextColumn("{task.description}"),
+            TimeRemainingColumn(),
+        )
+        self._bar = Progress(*columns, console=Console(stderr=True), transient=True)
+        self._task = self._bar.add_task("", total=calls)
+        self._bar.start()
+
+    def tick(self, heard: Heard) -> None:
+        done = heard.states["ok"] + heard.states["refused"]
+        if self._bar is not None:
+            self._bar.update(self._task, completed=done, description=self._line(heard))
+            return
+        now = time.monotonic()
+        if now - self._said >= _LINE:
+            self._said = now
+            left = (self._total - done) * (now - self._began) / done if done else None
+            eta = "" if left is None else f", about {_duration(left)} left"
+            typer.echo(f"{done:,} of {self._total:,} calls ({self._line(heard)}){eta}", err=True)
+
+    def _line(self, heard: Heard) -> str:
+        states = ", ".join(f"{name} {heard.states[name]:,}" for name in _SHOWN if heard.states[name])
+        spent = None if heard.spent is None else self._spent + heard.spent
+        money = dollars(spent) if self._cap is None else f"{dollars(spent)} of {dollars(self._cap)}"
+        return f"{states or 'none yet'}; {money}"
+
+    def rating(self) -> Progress | None:
+        if self._bar is not None:
+            self._bar.update(self._task, description="rating")
+        return None
+
+
+def _duration(seconds: float) -> str:
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"

@@ -1,0 +1,1 @@
+"""Tournaments: from cached responses to published ratings."""

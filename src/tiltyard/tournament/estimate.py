@@ -1,0 +1,329 @@
+"""What a plan will ask, cost and show, before anything is asked."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import islice
+from typing import Any
+
+import numpy as np
+
+from tiltyard.artifacts.money import dollars_text
+from tiltyard.errors import CannotRate, ProviderFault
+from tiltyard.judges.ledger import Ledger
+from tiltyard.judges.live import asks_again
+from tiltyard.judges.requests import Request
+from tiltyard.judges.tokens import EXPECTED_BYTES, HIGH_BYTES, LOW_BYTES, expected_tokens
+from tiltyard.judging.power import Expectation, expect
+from tiltyard.judging.question import Question, ask_of
+from tiltyard.providers.provider import Usage
+from tiltyard.tournament.plan import Plan, Section
+from tiltyard.tournament.seats import Seat
+
+__all__ = ["Cost", "Estimate", "Line", "Planned", "estimate", "measured_bytes", "planned"]
+
+_TOGETHER = 500
+#: Output tokens of a verdict: with hardly any reasoning, and with as much as judges usually write.
+_LOW_OUTPUT, _EXPECTED_OUTPUT = 16, 250
+#: Requests for each judge and dimension whose tokens the provider is asked to count.
+_COUNTED = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Planned:
+    """One question with its request, and whether it must still be asked."""
+
+    question: Question
+    request: Request
+    #: ``cached``, ``call``, or ``same`` where an earlier question is the same request.
+    standing: str
+
+    def to_dict(self) -> dict[str, Any]:
+        """The question as `tiltyard plan --questions` writes it."""
+        question = self.question
+        return {
+            "question_id": question.id,
+            "judge_model": question.judge,
+            "dimension": question.dimension,
+            "prompt_id": question.prompt_id,
+            "first": question.first,
+            "second": question.second,
+            "purpose": question.purpose.value,
+            "replicate": question.replicate,
+            "request_key": self.request.key,
+            "bytes": self.request.size,
+            "worst_usd": None if self.request.worst is None else dollars_text(self.request.worst),
+            "standing": self.standing,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """Picodollars; ``None`` where the price is unknown."""
+
+    low: int | None
+    expected: int | None
+    worst: int | None
+
+    def __add__(self, other: Cost) -> Cost:
+        return Cost(
+            *(_sum(getattr(self, name), getattr(other, name)) for name in ("low", "expected", "worst"))
+        )
+
+    def to_dict(self) -> dict[str, str | None]:
+        return {
+            name: None if value is None else dollars_text(value)
+            for name, value in (("low", self.low), ("expected", self.expected), ("worst", self.worst))
+        }
+
+
+def _sum(one: int | None, other: int | None) -> int | None:
+    return None if one is None or other is None else one + other
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One judge in one dimension."""
+
+    judge: str
+    dimension: str
+    questions: int
+    cached: int
+    calls: int
+    input_tokens: int
+    prefix_tokens: int
+    output_tokens: int
+    #: ``live`` or ``batch``, then whether the prompt cache misses or hits.
+    costs: Mapping[tuple[str, str], Cost]
+
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            "judge": self.judge,
+            "dimension": self.dimension,
+            "questions": self.questions,
+            "cached": self.cached,
+            "calls": self.calls,
+            "input_tokens": self.input_tokens,
+            "prefix_tokens": self.prefix_tokens,
+            "output_tokens": self.output_tokens,
+            "usd": {f"{way}, {cache}": cost.to_dict() for (way, cache), cost in self.costs.items()},
+        }
+
+
+WAYS = tuple((way, cache) for way in ("live", "batch") for cache in ("no cache hits", "cache hits"))
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """The whole of a plan in numbers. ``counted``: tokens by the provider's own count, not by ours."""
+
+    lines: Sequence[Line]
+    counted: bool
+    bytes_per_token: Mapping[str, float]
+    expectation: Expectation | None
+    prices_as_of: str = ""
+    #: Worst case of everything still to be asked, as the run itself would reserve it.
+    worst: int | None = 0
+    notes: tuple[str, ...] = field(default=())
+
+    @property
+    def calls(self) -> int:
+        return sum(line.calls for line in self.lines)
+
+    def total(self, way: str, cache: str) -> Cost:
+        total = Cost(0, 0, 0)
+        for line in self.lines:
+            total += line.costs[way, cache]
+        return total
+
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            "calls": self.calls,
+            "cached": sum(line.cached for line in self.lines),
+            "questions": sum(line.questions for line in self.lines),
+            "tokens_by": "the provider's count of a sample" if self.counted else "a local estimate",
+            "bytes_per_token": dict(self.bytes_per_token),
+            "prices_as_of": self.prices_as_of,
+            "most_reserved_usd": None if self.worst is None else dollars_text(self.worst),
+            "usd": {f"{way}, {cache}": self.total(way, cache).to_dict() for way, cache in WAYS},
+            "lines": [line.to_dict() for line in self.lines],
+            "expectation": None if self.expectation is None else self.expectation.to_dict(),
+        }
+
+
+def planned(plan: Plan, ledger: Ledger | None) -> Iterator[Planned]:
+    """Every question of a plan, in order, with its request and where it stands."""
+    questions = enumerate(plan.questions())
+    seen: set[bytes] = set()
+    while together := list(islice(questions, _TOGETHER)):
+        requests = [plan.request(question) for _, question in together]
+        replies = ledger.replies(request.key for request in requests) if ledger is not None else {}
+        for (number, question), request in zip(together, requests, strict=True):
+            states = [plan.seat(question).read(body) for body in replies.get(request.key, [])]
+            short = bytes.fromhex(request.key)[:16]
+            standing = "cached" if not asks_again(states) else "same" if short in seen else "call"
+            seen.add(short)
+            plan.remember(number, request.key)
+            yield Planned(question, request, standing)
+
+
+@dataclass
+class _Sums:
+    questions: int = 0
+    cached: int = 0
+    calls: int = 0
+    size: int = 0
+
+
+def estimate(
+    plan: Plan, ledger: Ledger | None, *, bytes_per_token: Mapping[str, float] | None = None, as_of: str = ""
+) -> Estimate:
+    """Count and price everything that would be asked; one pass over the plan."""
+    sums = {(judge, section.rubric.dimension): _Sums() for section in plan.sections for judge in plan.judges}
+    worst: int | None = 0
+    for one in planned(plan, ledger):
+        line = sums[one.question.judge, one.question.dimension]
+        line.questions += 1
+        if one.standing == "call":
+            line.calls += 1
+            line.size += one.request.size
+            worst = _sum(worst, one.request.worst)
+        else:
+            line.cached += 1
+    stated = dict(bytes_per_token or {})
+    per_token = {judge: stated.get(judge, EXPECTED_BYTES) for judge in plan.judges}
+    lines = [
+        _line(plan, section, seat, sums[seat.name, section.rubric.dimension], per_token[seat.name])
+        for section in plan.sections
+        for seat in plan.seats
+    ]
+    return Estimate(
+        lines=lines,
+        counted=bool(stated),
+        bytes_per_token=per_token,
+        expectation=_expectation(plan),
+        prices_as_of=as_of,
+        worst=worst,
+        notes=tuple(_notes(plan, lines)),
+    )
+
+
+def _line(plan: Plan, section: Section, seat: Seat, sums: _Sums, per_token: float) -> Line:
+    prefix = len(_prefix(plan, section, seat).encode("utf-8", "surrogatepass"))
+    tokens = expected_tokens(sums.size, per_token)
+    prefix_tokens = expected_tokens(prefix, per_token)
+    costs = {
+        (way, cache): _cost(seat, sums, prefix, per_token, batch=way == "batch", hits=cache == "cache hits")
+        for way, cache in WAYS
+    }
+    return Line(
+        judge=seat.name,
+        dimension=section.rubric.dimension,
+        questions=sums.questions,
+        cached=sums.cached,
+        calls=sums.calls,
+        input_tokens=tokens,
+        prefix_tokens=prefix_tokens,
+        output_tokens=sums.calls * min(_EXPECTED_OUTPUT, seat.settings.max_tokens),
+        costs=costs,
+    )
+
+
+def _prefix(plan: Plan, section: Section, seat: Seat) -> str:
+    """What all requests of one rubric begin with, and a provider may cache."""
+    if not section.matches:
+        return ""
+    question = next(plan.dimension(section.rubric.dimension))
+    return ask_of(plan.shown(question), section.rubric, seat.form, seat.settings.max_tokens).system
+
+
+def _cost(seat: Seat, sums: _Sums, prefix: int, per_token: float, *, batch: bool, hits: bool) -> Cost:
+    price = seat.price
+    if price is None:
+        return Cost(None, None, None)
+    most = seat.settings.max_tokens
+    spread = EXPECTED_BYTES / per_token
+
+    def billed(bytes_per_token: float, output: int) -> int:
+        tokens = expected_tokens(sums.size, bytes_per_token)
+        shared = expected_tokens(prefix, bytes_per_token)
+        cached = min(shared * max(sums.calls - 1, 0), tokens) if hits else 0
+        # Where it is asked for, what is not read from the cache is written to it, which costs more.
+        written = min(shared * (1 if hits else sums.calls), tokens - cached) if seat.ttl else 0
+        usage = Usage(max(tokens - cached - written, 0), sums.calls * min(output, most), written, cached)
+        return price.cost(usage, batch=batch, ttl=seat.ttl)
+
+    return Cost(
+        low=billed(LOW_BYTES / spread, _LOW_OUTPUT),
+        expected=billed(per_token, _EXPECTED_OUTPUT),
+        worst=billed(HIGH_BYTES / spread, most),
+    )
+
+
+def _notes(plan: Plan, lines: Sequence[Line]) -> Iterator[str]:
+    short = [line for line in lines if line.prefix_tokens < 1024]
+    asked = [seat.name for seat in plan.seats if seat.settings.prompt_cache != "off"]
+    if asked and short:
+        fewest = min(line.prefix_tokens for line in short)
+        yield (
+            f"prompt caching is asked for, but a rubric's part of the request has only about {fewest} tokens; "
+            "providers cache nothing below 512 to 4,096 tokens, by model, and say nothing"
+        )
+    for seat in plan.seats:
+        if seat.price is None:
+            yield f"the price of {seat.name} is unknown: state it under prices: in the configuration"
+
+
+def _expectation(plan: Plan) -> Expectation | None:
+    """What one dimension will show: all dimensions have the same pairs."""
+    section = next((one for one in plan.sections if one.matches), None)
+    if section is None:
+        return None
+    models = sorted({model for match in section.matches for model in (match.model_a, match.model_b)})
+    place = {model: k for k, model in enumerate(models)}
+    met = Counter((place[match.model_a], place[match.model_b]) for match in section.matches)
+    design = np.zeros((len(models), len(models)), dtype=np.int64)
+    for (a, b), n in met.items():
+        design[a, b] = design[b, a] = n
+    prompts = len({match.prompt_id for match in section.matches})
+    try:
+        return expect(design, prompts)
+    except CannotRate:
+        return None
+
+
+def measured_bytes(plan: Plan) -> dict[str, float]:
+    """Bytes in a token, by the count of each provider that counts, on a sample of the plan's requests."""
+    return asyncio.run(_measured(plan))
+
+
+async def _measured(plan: Plan) -> dict[str, float]:
+    found: dict[str, float] = {}
+    for seat in plan.seats:
+        if not seat.provider.capabilities.count_tokens:
+            continue
+        size = tokens = 0
+        try:
+            for question in _sample(plan, seat):
+                request = plan.request(question)
+                tokens += await seat.provider.count_tokens(request.body)
+                size += request.size
+        except ProviderFault as fault:
+            raise ProviderFault(f"{seat.name}: cannot count tokens: {fault}") from None
+        finally:
+            await seat.provider.aclose()
+        if tokens:
+            found[seat.name] = size / tokens
+    return found
+
+
+def _sample(plan: Plan, seat: Seat) -> Iterator[Question]:
+    """A few questions of each dimension, spread over it."""
+    for section in plan.sections:
+        step = max(1, math.ceil(len(section.matches) / _COUNTED))
+        for match in section.matches[::step]:
+            yield Question(seat.name, match.dimension, match.prompt_id, match.model_a, match.model_b)

@@ -1,0 +1,57 @@
+"""What an earlier run says of how wide the intervals of a new one will be."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from tiltyard.errors import BrokenArtifact
+from tiltyard.judging.power import Expectation, detectable, from_pilot
+
+__all__ = ["pilot_expectation"]
+
+
+def pilot_expectation(folder: Path, planned: Expectation | None) -> dict[str, dict[str, float]]:
+    """By dimension: the pilot's mean half-width carried over to the planned number of prompts.
+
+    ``detectable`` takes two models' errors to be alike and independent: √2 of one half-width.
+    """
+    if planned is None:
+        return {}
+    found: dict[str, dict[str, float]] = {}
+    path = folder / "elo_ratings.json"
+    try:
+        for name, group in _groups(path).items():
+            interval = group["interval"]
+            widths = [
+                (entry["ci_high"] - entry["ci_low"]) / 2.0
+                for entry in group["ratings"]
+                if entry["ci_low"] is not None and entry["ci_high"] is not None
+            ]
+            if interval is None or not widths:
+                continue
+            if interval["clusters"] == "prompt" and interval["n_clusters"] > 1:
+                found[name] = _carried(sum(widths) / len(widths), interval["n_clusters"], planned.prompts)
+    except (ValueError, KeyError, TypeError, AttributeError):
+        raise BrokenArtifact(f"{path}: these are not the ratings of a tournament") from None
+    return found
+
+
+def _carried(width: float, then: int, now: int) -> dict[str, float]:
+    half_width = from_pilot(width, then, now)
+    return {
+        "pilot_prompts": then,
+        "half_width": half_width,
+        "detectable": detectable(2.0**0.5 * half_width, now),
+    }
+
+
+def _groups(path: Path) -> dict[str, Any]:
+    try:
+        groups: dict[str, Any] = json.loads(path.read_bytes())["groups"]
+    except FileNotFoundError:
+        raise BrokenArtifact(f"{path.parent} has no {path.name}: name the folder of a finished run") from None
+    except OSError as error:
+        raise BrokenArtifact(f"{path}: cannot be read: {error.strerror or error}") from None
+    return groups

@@ -1,0 +1,275 @@
+"""Generating: entrants answer the prompts of the bank, through the same adapters, ledger and engine as judges."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import islice
+from pathlib import Path
+
+from tiltyard.durable import Shard
+from tiltyard.errors import BadConfig, BadOption
+from tiltyard.formats.answers import read_answers
+from tiltyard.formats.detect import open_records
+from tiltyard.judges.ledger import Attempt, Ledger
+from tiltyard.judges.live import asks_again
+from tiltyard.judges.requests import Request, request_key
+from tiltyard.judges.tokens import most_tokens
+from tiltyard.judging.matches import Prompt
+from tiltyard.judging.question import Ask
+from tiltyard.judging.verdict import Form, State
+from tiltyard.providers.opening import open_provider
+from tiltyard.providers.provider import Body
+from tiltyard.settings.config import JudgeSettings, TournamentConfig
+from tiltyard.settings.environment import Environment, read_environment
+from tiltyard.settings.prices import PriceBook, open_prices
+from tiltyard.settings.schema import Entrant
+from tiltyard.tournament.inputs import read_bank, responses_path
+from tiltyard.tournament.plan import stretches
+from tiltyard.tournament.running import Watch, cap_of, databases_of
+from tiltyard.tournament.seats import Seat
+from tiltyard.tournament.sitting import Heard, sit
+
+__all__ = ["Generated", "generate_answers"]
+
+_DIMENSION = "generate"
+_TOGETHER = 200
+_FAILED = (State.PROVIDER_ERROR, State.EXPIRED, State.LOST)
+
+
+@dataclass(frozen=True)
+class Generated:
+    """How many answers each entrant had, got now, and still lacks by state."""
+
+    had: Mapping[str, int]
+    written: Mapping[str, int]
+    missing: Mapping[str, Counter[str]]
+    #: Picodollars, in all calls of the same errands; ``None`` where a price is unknown.
+    spent: int | None
+    #: Why some are missing, as providers put it.
+    problems: Sequence[str]
+
+
+@dataclass(frozen=True)
+class Author(Seat):
+    """An entrant who answers. Whatever text it ends with is its answer, a refusal too."""
+
+    def read(self, body: Body) -> State:
+        reply, _ = self.provider.read(body)
+        if reply.stop == "length":
+            return State.TRUNCATED
+        if reply.text and reply.text.strip():
+            return State.OK
+        return State.REFUSED if reply.stop == "refusal" else State.UNPARSEABLE
+
+    def answer(self, bodies: Sequence[Body]) -> str | None:
+        """The answer among the replies to a prompt."""
+        texts = (self.provider.read(body)[0].text for body in bodies if self.read(body) is State.OK)
+        return next(texts, None)
+
+
+@dataclass(frozen=True)
+class Errands:
+    """Every prompt for every entrant; those that are answered already keep their numbers and are passed over."""
+
+    seats: Sequence[Author]
+    systems: Mapping[str, str]
+    bank: Sequence[Prompt]
+    #: Names of the prompts that each entrant has answered.
+    answered: Mapping[str, Collection[str]]
+
+    def __len__(self) -> int:
+        return len(self.seats) * len(self.bank)
+
+    def open(self, first: int = 0, last: int | None = None) -> Iterator[tuple[Author, Prompt]]:
+        """Who has still to answer what, between two numbers."""
+        for number in range(first, len(self) if last is None else last):
+            seat, prompt = self.seats[number // len(self.bank)], self.bank[number % len(self.bank)]
+            if prompt.prompt_id not in self.answered[seat.name]:
+                yield seat, prompt
+
+    def requests(self, first: int, last: int) -> Iterator[Request]:
+        return (self.request(seat, prompt) for seat, prompt in self.open(first, last))
+
+    def request(self, seat: Author, prompt: Prompt) -> Request:
+        ask = Ask(self.systems[seat.name], prompt.text, seat.settings.max_tokens)
+        body = seat.provider.body(seat.settings.model, ask, seat.options)
+        key, size = request_key(seat.provider, body, 0)
+        worst = None
+        if seat.price is not None:
+            worst = seat.price.worst(most_tokens(size), ask.max_tokens, batch=seat.settings.batch)
+        return Request(key, f"{seat.name}/{prompt.prompt_id}", seat.name, _DIMENSION, body, size, worst)
+
+    def shards(self, run: str, generation: int, size: int) -> Iterator[Shard]:
+        return stretches(len(self), run, generation, size)
+
+    def warming(self) -> Iterator[Request]:
+        return iter(())
+
+    @cached_property
+    def sha256(self) -> str:
+        """The same however much has been answered: the budget holds for all of it."""
+        said = [[[*seat.identity, seat.settings.batch] for seat in self.seats], dict(self.systems)]
+        said += [[prompt.prompt_id, prompt.text] for prompt in self.bank]
+        return hashlib.sha256(json.dumps(said, sort_keys=True).encode()).hexdigest()
+
+
+def generate_answers(config: TournamentConfig, watch: Watch, beside: Path | None = None) -> Generated:
+    """Fill ``responses_<entrant>.jsonl`` for every entrant that says how; nothing that is there is changed.
+
+    ``.env`` is looked for beside the configuration, or in the folder ``beside``.
+    """
+    if config.caches.responses_dir is None:
+        raise BadConfig(f"{config.path}: set caches.responses_dir: generated answers are kept there")
+    environment = read_environment(beside or config.folder)
+    bank = read_bank(config)
+    authors = [one for one in config.entrants if one.generate is not None]
+    if not authors:
+        raise BadConfig(f"{config.path}: no entrant has a section generate: with its provider and model")
+    prices = open_prices(config.prices, config.folder)
+    seats = [_author(one, environment, prices) for one in authors]
+    answered = {one.entrant_id: _answered(responses_path(config, one.entrant_id)) for one in authors}
+    for path in config.answers:
+        for answer in read_answers(config.at(path)):
+            if answer.model in answered:
+                answered[answer.model].add(answer.prompt_id)
+    systems = {one.entrant_id: (one.generate.system if one.generate else None) or "" for one in authors}
+    return _asked(config, Errands(seats, systems, bank, answered), environment, watch)
+
+
+def _asked(config: TournamentConfig, errands: Errands, environment: Environment, watch: Watch) -> Generated:
+    """Ask what is open, then append what was answered."""
+    databases = databases_of(config, environment)
+    cap = cap_of(config, tuple(errands.seats))
+    run = f"generate-{errands.sha256[:16]}-{config.shard_size}"
+    sat = None
+    with closing(Ledger(databases.ledger)) as ledger:
+        resumed = ledger.plan_of(run) is not None
+        row = ledger.open_run(run, errands.sha256, cap)
+        calls = _calls(errands, ledger)
+        assert config.caches.responses_dir is not None
+        watch.begun(config.at(config.caches.responses_dir), calls, row.spent, cap, resumed=resumed)
+        if calls:
+            heard = Heard()
+            sat = sit(
+                errands,
+                run,
+                databases,
+                shard_size=config.shard_size,
+                heard=heard,
+                on_tick=lambda: watch.tick(heard),
+            )
+        failed = {one.request_key: one for one in ledger.attempts(run) if one.state in _FAILED}
+        why = dict.fromkeys(sat.failures.values() if sat is not None else ())
+        written: Counter[str] = Counter()
+        missing: dict[str, Counter[str]] = {seat.name: Counter() for seat in errands.seats}
+        for seat in errands.seats:
+            for state, problem in _append(responses_path(config, seat.name), seat, errands, ledger, failed):
+                if state == State.OK:
+                    written[seat.name] += 1
+                    continue
+                missing[seat.name][state] += 1
+                if problem is not None:
+                    why[problem] = None
+        spent = None if any(seat.price is None for seat in errands.seats) else ledger.run(run).spent
+    had = {name: len(there) for name, there in errands.answered.items()}
+    return Generated(had, written, missing, spent, list(why))
+
+
+def _calls(errands: Errands, ledger: Ledger) -> int:
+    """How many calls are to be made; two entrants that ask the same are answered by one."""
+    calls: set[str] = set()
+    still_open = errands.open()
+    while together := list(islice(still_open, _TOGETHER)):
+        asked = {errands.request(seat, prompt).key: seat for seat, prompt in together}
+        known = ledger.replies(asked)
+        calls.update(
+            key for key, seat in asked.items() if asks_again([seat.read(body) for body in known.get(key, [])])
+        )
+    return len(calls)
+
+
+def _append(
+    path: Path, seat: Author, errands: Errands, ledger: Ledger, failed: Mapping[str, Attempt]
+) -> Iterator[tuple[str, str | None]]:
+    """Add the answers of one entrant to its file, in bank order; how each of them ended, and why."""
+    mine = (prompt for one, prompt in errands.open() if one is seat)
+    try:
+        while together := list(islice(mine, _TOGETHER)):
+            keys = [errands.request(seat, prompt).key for prompt in together]
+            replies = ledger.replies(keys)
+            texts = [seat.answer(replies.get(key, [])) for key in keys]
+            rows = [
+                {"entrant_id": seat.name, "prompt_id": prompt.prompt_id, "response_text": text}
+                for prompt, text in zip(together, texts, strict=True)
+                if text is not None
+            ]
+            if rows:
+                path.parent.mkdir(parents=True, exist_ok=True)
+                with path.open("a", encoding="utf-8", newline="\n") as file:
+                    file.writelines(json.dumps(row) + "\n" for row in rows)
+            for key, text in zip(keys, texts, strict=True):
+                known = replies.get(key, [])
+                yield (State.OK, None) if text is not None else _why_not(seat, known, failed.get(key))
+    except OSError as error:
+        raise BadOption(f"cannot write {path}: {error.strerror or error}") from None
+
+
+def _why_not(seat: Author, bodies: Sequence[Body], failed: Attempt | None) -> tuple[str, str | None]:
+    """The state of a prompt without an answer, and what its provider said."""
+    if bodies:
+        return seat.read(bodies[-1]), None
+    return (State.UNASKED, None) if failed is None else (failed.state, failed.error)
+
+
+def _answered(path: Path) -> set[str]:
+    if path.is_file():
+        _mend_last_line(path)
+    if not path.is_file() or not path.stat().st_size:
+        return set()
+    return {str(record.get("prompt_id")) for _, record in open_records(path).records()}
+
+
+def _mend_last_line(path: Path) -> None:
+    """A process that died while writing leaves half a line: it is taken off, its reply is in the ledger.
+
+    A whole line without an end, as an editor may leave it, is given one.
+    """
+    try:
+        with path.open("r+b") as file:
+            data = file.read()
+            if not data or data.endswith(b"\n"):
+                return
+            start = data.rfind(b"\n") + 1
+            if _is_record(data[start:]):
+                file.write(b"\n")
+            else:
+                file.truncate(start)
+    except OSError as error:
+        raise BadOption(f"cannot mend the last line of {path}: {error.strerror or error}") from None
+
+
+def _is_record(line: bytes) -> bool:
+    try:
+        return isinstance(json.loads(line), dict)
+    except (ValueError, RecursionError):
+        return False
+
+
+def _author(entrant: Entrant, environment: Environment, prices: PriceBook) -> Author:
+    generate = entrant.generate
+    assert generate is not None
+    fields = generate.model_dump(exclude={"system"})
+    settings = JudgeSettings(
+        name=entrant.entrant_id, form="text", prompt_cache="off", family=entrant.family, **fields
+    )
+    provider = open_provider(
+        settings.provider, settings.base_url, environment.api_key(settings), settings.timeout_seconds
+    )
+    price = prices.price(settings.provider, settings.model, provider.base_url)
+    return Author(settings, provider, Form.TEXT, price)

@@ -1,0 +1,131 @@
+"""What a tournament starts from: the bank of prompts, the answers, the rubrics."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tiltyard.errors import BadConfig, UnreadableFile
+from tiltyard.formats.answers import Answer, read_answers
+from tiltyard.formats.detect import open_records
+from tiltyard.judging.matches import Prompt
+from tiltyard.judging.rubric import Rubric
+from tiltyard.settings.config import TournamentConfig
+from tiltyard.settings.rubric_files import load_rubric
+
+__all__ = ["Inputs", "load_inputs", "read_bank", "responses_path"]
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """The whole bank in its order, the answers of all entrants, the rubric of each dimension."""
+
+    bank: Sequence[Prompt]
+    #: By (model, prompt_id).
+    answers: Mapping[tuple[str, str], Answer]
+    rubrics: Mapping[str, Rubric]
+
+
+def load_inputs(config: TournamentConfig) -> Inputs:
+    """Read every file that a configuration names; answers of others than the entrants are passed over."""
+    bank = read_bank(config)
+    rubrics = {name: load_rubric(config, name) for name in config.dimensions}
+    entrants = {one.entrant_id for one in config.entrants}
+    prompts = {prompt.prompt_id for prompt in bank}
+    answers: dict[tuple[str, str], Answer] = {}
+    for answer in _answers(config, bank):
+        place = answer.model, answer.prompt_id
+        if answer.model not in entrants or answer.prompt_id not in prompts:
+            continue
+        if answer.kind != "text":
+            raise BadConfig(
+                f"{answer.model}'s answer to prompt {answer.prompt_id} is of kind {answer.kind}; judges read text"
+            )
+        earlier = answers.get(place)
+        if earlier is not None and earlier.response != answer.response:
+            raise BadConfig(
+                f"{answer.model} answers prompt {answer.prompt_id} twice, and differently; "
+                "keep one answer, or give the second another model name"
+            )
+        answers[place] = answer
+    return Inputs(bank, answers, rubrics)
+
+
+def read_bank(config: TournamentConfig) -> list[Prompt]:
+    """The prompts of the bank, in its order; each has its own ``prompt_id``."""
+    path = config.at(config.prompts.bank_path)
+    found: dict[str, Prompt] = {}
+    for where, record in open_records(path).records():
+        prompt = _prompt(record, where)
+        if prompt.prompt_id in found and found[prompt.prompt_id] != prompt:
+            raise UnreadableFile(f"{where}: a second prompt is called {prompt.prompt_id!r}; rename one")
+        found[prompt.prompt_id] = prompt
+    if not found:
+        raise UnreadableFile(f"{path}: no prompts")
+    return list(found.values())
+
+
+def _prompt(record: Mapping[str, Any], where: str) -> Prompt:
+    name = record.get("prompt_id")
+    text = record.get("text", record.get("prompt"))
+    if name is None or not isinstance(text, str):
+        raise UnreadableFile(f"{where}: expected prompt_id, and the prompt's text under text or prompt")
+    return Prompt(
+        prompt_id=str(name),
+        text=text,
+        source=_optional(record, where, "source") or "",
+        category=_optional(record, where, "category", "subject"),
+        language=_optional(record, where, "language"),
+        gold=_optional(record, where, "gold", "gold_answer"),
+        expected_behavior=_optional(record, where, "expected_behavior"),
+    )
+
+
+def _optional(record: Mapping[str, Any], where: str, *names: str) -> str | None:
+    for name in names:
+        value = record.get(name)
+        if value is not None and value != "":
+            if not isinstance(value, str):
+                raise UnreadableFile(f"{where}: {name} is {type(value).__name__}; expected text")
+            return value
+    return None
+
+
+def responses_path(config: TournamentConfig, entrant: str) -> Path:
+    """Where an entrant's responses are kept, where the configuration names a folder for them."""
+    assert config.caches.responses_dir is not None
+    return config.at(config.caches.responses_dir) / f"responses_{entrant}.jsonl"
+
+
+def _answers(config: TournamentConfig, bank: Sequence[Prompt]) -> Iterator[Answer]:
+    for path in config.answers:
+        yield from read_answers(config.at(path))
+    if config.caches.responses_dir is not None:
+        prompts = {prompt.prompt_id: prompt for prompt in bank}
+        for entrant in config.entrants:
+            yield from _responses(responses_path(config, entrant.entrant_id), prompts)
+
+
+def _responses(path: Path, prompts: Mapping[str, Prompt]) -> Iterator[Answer]:
+    """Answers that `tiltyard generate` or another tool has put down; an empty file holds none."""
+    if not path.is_file() or not path.stat().st_size:
+        return
+    for where, record in open_records(path).records():
+        row = dict(record)
+        prompt = prompts.get(str(row.get("prompt_id")))
+        if prompt is None:
+            continue
+        known = {
+            "prompt_id": prompt.prompt_id,
+            "prompt": prompt.text,
+            "model": row.pop("entrant_id", None),
+            "response": row.pop("response_text", None),
+            "category": prompt.category,
+            "language": prompt.language,
+            "gold": prompt.gold,
+            "expected_behavior": prompt.expected_behavior,
+            "source": prompt.source or None,
+        }
+        yield Answer.from_dict(row | known, where)

@@ -1,0 +1,193 @@
+"""Placing: one new model judged against models that people have already ranked."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from tiltyard.errors import BadOption
+from tiltyard.formats.answers import Answer, read_answers, write_answers
+from tiltyard.formats.battle_answers import battle_answers
+from tiltyard.formats.writing import replacing, write_rows
+from tiltyard.judging.ids import stable_id
+from tiltyard.settings.config import load_config
+from tiltyard.settings.placement import PlacementConfig, load_placement, moved
+from tiltyard.settings.prices import picodollars
+from tiltyard.settings.yaml_file import write_yaml
+from tiltyard.tournament.generating import generate_answers
+from tiltyard.tournament.running import Watch
+
+__all__ = ["DIMENSION", "MODE", "Placement", "draw_opponents", "left_of", "new_folder", "prepare_placement"]
+
+#: What the judge looks at: the same as people do when they vote.
+DIMENSION = "preference"
+MODE = "place"
+
+
+@dataclass(frozen=True)
+class Placement:
+    """A placement, written as a tournament: its configuration, and what was drawn."""
+
+    config: Path
+    opponents: Mapping[str, int]
+    #: Picodollars that the new model's answers cost; ``None`` where nobody knows.
+    spent: int | None
+    #: Why some answers are missing, as their provider put it.
+    problems: Sequence[str]
+
+
+def draw_opponents(candidates: Mapping[str, Sequence[str]], n: int, seed: int) -> list[tuple[str, str]]:
+    """``n`` prompts with one opponent each: prompts by hash of the seed, opponents met as evenly as can be."""
+    met: Counter[str] = Counter()
+    drawn: list[tuple[str, str]] = []
+    for prompt in sorted(candidates, key=lambda name: stable_id([seed, name]))[:n]:
+        opponent = min(candidates[prompt], key=lambda name: (met[name], stable_id([seed, prompt, name])))
+        met[opponent] += 1
+        drawn.append((prompt, opponent))
+    return drawn
+
+
+def prepare_placement(
+    battles: Path,
+    model: str,
+    *,
+    answers: Sequence[Path],
+    n: int,
+    seed: int,
+    folder: Path,
+    config_path: Path | None,
+    overrides: Mapping[str, Any],
+    rubric: Path | None,
+    budget_usd: float | None,
+    watch: Watch,
+) -> Placement:
+    """Draw prompts and opponents, get the new model's answers, and write both as a tournament.
+
+    Opponents' responses come from the battle file where it holds them, and from answers files.
+    The budget holds for the answers too: what they cost is gone when judges are asked.
+    """
+    settings = load_placement(config_path)
+    stated = list(_stated(answers))
+    mine = {one.prompt_id: one for one in stated if one.model == model}
+    theirs = _by_prompt(battles, stated, model)
+    if not theirs:
+        raise BadOption(
+            f"{battles} holds no responses to compare with, and neither do the answers files; "
+            "give the opponents' answers with --answers"
+        )
+    generates = settings.generate is not None
+    candidates = {prompt: list(found) for prompt, found in theirs.items() if generates or prompt in mine}
+    if not candidates:
+        raise BadOption(
+            f"{model} has answered none of the {len(theirs):,} prompts of {battles}; give its answers with --answers "
+            "(prompt_id as in the battles), or say in --config, under generate:, how it answers"
+        )
+    drawn = draw_opponents(candidates, n, seed)
+    chosen = [theirs[prompt][opponent] for prompt, opponent in drawn]
+    document = _document(settings, config_path, model, chosen, battles, overrides, rubric, seed)
+    path = _write_inputs(folder, document, chosen, [mine[prompt] for prompt, _ in drawn if prompt in mine])
+    opponents = Counter(opponent for _, opponent in drawn)
+    if all(prompt in mine for prompt, _ in drawn):
+        return Placement(path, opponents, 0, ())
+    beside = None if config_path is None else config_path.parent
+    made = generate_answers(load_config(path, {"budget_usd": budget_usd}), watch, beside)
+    return Placement(path, opponents, made.spent, made.problems)
+
+
+def _stated(paths: Iterable[Path]) -> Iterable[Answer]:
+    for path in paths:
+        yield from read_answers(path)
+
+
+def _by_prompt(battles: Path, stated: Iterable[Answer], model: str) -> dict[str, dict[str, Answer]]:
+    """Opponents' answers by prompt and model."""
+    found: dict[str, dict[str, Answer]] = defaultdict(dict)
+    for answer in (*battle_answers(battles), *stated):
+        if answer.model != model and answer.kind == "text":
+            found[answer.prompt_id].setdefault(answer.model, answer)
+    return found
+
+
+def _write_inputs(
+    folder: Path, document: Mapping[str, Any], opponents: Sequence[Answer], mine: Sequence[Answer]
+) -> Path:
+    """The bank, the answers and the configuration; the path of the last."""
+    bank = [
+        {
+            "prompt_id": one.prompt_id,
+            "text": one.prompt,
+            "category": one.category,
+            "language": one.language,
+        }
+        for one in opponents
+    ]
+    path = folder / "tournament.yaml"
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        write_rows(folder / "prompts.jsonl", bank)
+        write_answers(folder / "answers.jsonl", [*opponents, *mine])
+        with replacing(str(path)) as file:
+            file.write(write_yaml(dict(document)).encode())
+    except OSError as error:
+        raise BadOption(f"cannot write {folder}: {error.strerror or error}") from None
+    return path
+
+
+def _document(
+    settings: PlacementConfig,
+    config_path: Path | None,
+    model: str,
+    opponents: Sequence[Answer],
+    battles: Path,
+    overrides: Mapping[str, Any],
+    rubric: Path | None,
+    seed: int,
+) -> dict[str, Any]:
+    document = moved(settings.model_dump(mode="json"), (config_path or Path()).parent)
+    generate = document.pop("generate")
+    _override(document["judge"], overrides)
+    judge = document["judge"].get("headline_model") or document["judge"].get("pilot_model")
+    if judge is None:
+        raise BadOption("name the judge with --judge-model, or in --config as judge.headline_model")
+    names = sorted({one.model for one in opponents})
+    document["entrants"] = [
+        {"entrant_id": model, "generate": generate},
+        *({"entrant_id": name} for name in names),
+    ]
+    document["prompts"] = {"bank_path": "prompts.jsonl"}
+    document["answers"] = ["answers.jsonl"]
+    document["rubrics"] = {DIMENSION: {"path": None if rubric is None else str(rubric.resolve())}}
+    document["modes"] = {MODE: {"judges": [judge], "prompts": "all", "seed": seed}}
+    document["overall"] = {DIMENSION: 1.0}
+    document["anchors"] = [str(battles.resolve())]
+    if generate is not None and document["caches"]["responses_dir"] is None:
+        document["caches"]["responses_dir"] = "responses"
+    return document
+
+
+def _override(judge: dict[str, Any], given: Mapping[str, Any]) -> None:
+    """Options go before the file. Another provider's address, key and options are never its own."""
+    stated = {name: value for name, value in given.items() if value is not None}
+    if stated.get("provider", judge["provider"]) != judge["provider"]:
+        judge.update(base_url=None, api_key_env=None, prompt_cache="off", family=None, options={})
+    judge.update(stated)
+    if "base_url" in stated and judge["provider"] == "replay":
+        judge["base_url"] = str(Path(stated["base_url"]).expanduser().resolve())
+
+
+def new_folder(model: str) -> Path:
+    """Where a placement's inputs are written unless said otherwise."""
+    stamp = datetime.now(UTC).strftime("%Y%m%d_%H%M%S")
+    name = "".join(letter if letter.isalnum() or letter in "-_." else "-" for letter in model)
+    return Path("runs") / f"{MODE}_{stamp}_{name[:60]}.inputs"
+
+
+def left_of(budget_usd: float | None, spent: int | None) -> float | None:
+    """What is left of a budget for the judges, in dollars, rounded down."""
+    if budget_usd is None:
+        return None
+    return max(picodollars(budget_usd) - (spent or 0), 0) / 10**12

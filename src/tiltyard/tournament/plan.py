@@ -1,0 +1,188 @@
+"""The plan: every question of a run, in canonical order, and the request that each one becomes."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import islice
+from typing import Any
+
+from tiltyard.durable import Shard
+from tiltyard.formats.answers import Answer
+from tiltyard.judges.requests import Request, request_key
+from tiltyard.judges.tokens import most_tokens
+from tiltyard.judging.canaries import orders_of, shown_of
+from tiltyard.judging.matches import Match, MatchList, Prompt
+from tiltyard.judging.question import Question, Shown, ask_of
+from tiltyard.judging.rubric import Rubric
+from tiltyard.tournament.seats import Seat
+
+__all__ = ["Plan", "Section", "stretches"]
+
+#: Bytes of a key.
+_KEY = 32
+
+
+def stretches(length: int, run: str, generation: int, size: int) -> Iterator[Shard]:
+    """Everything from 0 to ``length`` in shards of ``size``."""
+    for index, first in enumerate(range(0, length, size)):
+        yield Shard(run, generation, index, first, min(first + size, length))
+
+
+@dataclass(frozen=True)
+class Section:
+    """One dimension of a plan: its matches, then its canaries and repeats."""
+
+    rubric: Rubric
+    matches: Sequence[Match]
+    checks: Sequence[Question]
+
+    def size(self, seats: int) -> int:
+        return 2 * seats * len(self.matches) + len(self.checks)
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Everything that would be asked. Questions have numbers; a shard is a stretch of them."""
+
+    seats: Sequence[Seat]
+    prompts: Sequence[Prompt]
+    #: Responses by (model, prompt_id).
+    answers: Mapping[tuple[str, str], Answer]
+    sections: Sequence[Section]
+    matches: MatchList
+    #: Keys of the questions, one after another, as far as they have been worked out.
+    _keys: bytearray = field(default_factory=bytearray, repr=False, compare=False)
+
+    def __len__(self) -> int:
+        return sum(section.size(len(self.seats)) for section in self.sections)
+
+    @cached_property
+    def _prompts(self) -> Mapping[str, Prompt]:
+        return {prompt.prompt_id: prompt for prompt in self.prompts}
+
+    @cached_property
+    def _seats(self) -> Mapping[str, Seat]:
+        return {seat.name: seat for seat in self.seats}
+
+    @cached_property
+    def _rubrics(self) -> Mapping[str, Rubric]:
+        return {section.rubric.dimension: section.rubric for section in self.sections}
+
+    @property
+    def judges(self) -> tuple[str, ...]:
+        return tuple(seat.name for seat in self.seats)
+
+    def seat(self, question: Question) -> Seat:
+        return self._seats[question.judge]
+
+    def questions(self, first: int = 0, last: int | None = None) -> Iterator[Question]:
+        """Questions ``first`` up to, not including, ``last``."""
+        start = 0
+        for section in self.sections:
+            size = section.size(len(self.seats))
+            low, high = max(first - start, 0), size if last is None else min(last - start, size)
+            if low < high:
+                yield from islice(self._section(section, low), high - low)
+            start += size
+
+    def dimension(self, name: str) -> Iterator[Question]:
+        """The questions of one dimension."""
+        for section in self.sections:
+            if section.rubric.dimension == name:
+                yield from self._section(section, 0)
+
+    def _section(self, section: Section, first: int) -> Iterator[Question]:
+        each = 2 * len(self.seats)
+        match, within = divmod(first, each)
+        for number in range(match, len(section.matches)):
+            asked = list(orders_of(section.matches[number], self.judges))
+            yield from asked[within:]
+            within = 0
+        passed = max(first - each * len(section.matches), 0)
+        yield from section.checks[passed:]
+
+    def shown(self, question: Question) -> Shown:
+        """The texts of a question."""
+        prompt = self._prompts[question.prompt_id]
+        texts = Shown(
+            prompt=prompt.text,
+            first=self.answers[question.first, question.prompt_id].response,
+            second=self.answers[question.second, question.prompt_id].response,
+            gold=prompt.gold,
+            expected_behavior=prompt.expected_behavior,
+        )
+        return shown_of(question, texts)
+
+    def key(self, question: Question) -> str:
+        """The name under which the reply to a question is kept."""
+        return self.request(question).key
+
+    def remember(self, number: int, key: str) -> None:
+        """Keep the key of a question, by its number, if it is the next that is not known."""
+        if len(self._keys) == _KEY * number:
+            self._keys.extend(bytes.fromhex(key))
+
+    def keys(self, dimension: str) -> Iterator[tuple[Question, str]]:
+        """The questions of one dimension, each with the name under which its reply is kept."""
+        place = 0
+        for section in self.sections:
+            if section.rubric.dimension == dimension:
+                break
+            place += section.size(len(self.seats))
+        for number, question in enumerate(self.dimension(dimension), start=place):
+            known = self._keys[_KEY * number : _KEY * (number + 1)]
+            yield question, known.hex() if len(known) == _KEY else self.key(question)
+
+    def request(self, question: Question) -> Request:
+        """The exact request that a question becomes, and the name of its reply."""
+        seat = self.seat(question)
+        ask = ask_of(
+            self.shown(question), self._rubrics[question.dimension], seat.form, seat.settings.max_tokens
+        )
+        body = seat.provider.body(seat.settings.model, ask, seat.options)
+        key, size = request_key(seat.provider, body, question.replicate)
+        worst = None
+        if seat.price is not None:
+            tokens = most_tokens(size)
+            worst = seat.price.worst(tokens, ask.max_tokens, batch=seat.settings.batch, ttl=seat.ttl)
+        return Request(key, question.id, seat.name, question.dimension, body, size, worst)
+
+    def requests(self, first: int, last: int) -> Iterator[Request]:
+        """The requests of a stretch of questions."""
+        return map(self.request, self.questions(first, last))
+
+    def warming(self) -> Iterator[Request]:
+        """For each judge that caches prompts and each rubric, a request that begins as all others do."""
+        for section in self.sections:
+            for seat in self.seats:
+                if seat.ttl and seat.provider.capabilities.prewarm and section.matches:
+                    yield self.request(next(orders_of(section.matches[0], [seat.name])))
+
+    def shards(self, run: str, generation: int, size: int) -> Iterator[Shard]:
+        """The whole plan in stretches of ``size`` questions."""
+        return stretches(len(self), run, generation, size)
+
+    @cached_property
+    def sha256(self) -> str:
+        """The plan's identity: texts, rubrics, judges and matches; no names of files, no order of the roster."""
+        digest = hashlib.sha256()
+        for part in self._said():
+            digest.update(json.dumps(part, sort_keys=True).encode())
+            digest.update(b"\n")
+        return digest.hexdigest()
+
+    def _said(self) -> Iterator[Any]:
+        yield [seat.identity for seat in self.seats]
+        yield {name: rubric.sha256 for name, rubric in self._rubrics.items()}
+        for prompt in self.prompts:
+            yield [prompt.prompt_id, prompt.text, prompt.gold, prompt.expected_behavior]
+        for (model, prompt_id), answer in sorted(self.answers.items()):
+            yield [model, prompt_id, answer.response]
+        for section in self.sections:
+            for match in section.matches:
+                yield [match.dimension, match.prompt_id, match.model_a, match.model_b]
+            yield [question.id for question in section.checks]

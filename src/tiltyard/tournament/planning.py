@@ -1,0 +1,72 @@
+"""From a configuration to a plan."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from tiltyard.errors import BadConfig
+from tiltyard.formats.answers import Answer
+from tiltyard.judging.canaries import Checks, check_questions
+from tiltyard.judging.matches import Match, MatchList, Prompt, all_pairs, pilot_subset
+from tiltyard.judging.rubric import Rubric
+from tiltyard.settings.config import Mode, TournamentConfig
+from tiltyard.tournament.inputs import Inputs
+from tiltyard.tournament.plan import Plan, Section
+from tiltyard.tournament.seats import Seat
+
+__all__ = ["make_plan", "plan_of_matches", "selected"]
+
+
+def selected(bank: Sequence[Prompt], mode: Mode) -> Sequence[Prompt]:
+    """The prompts of a mode: all, or a stratified subset; a bank smaller than a plain number is taken whole."""
+    if mode.prompts.all:
+        return bank
+    if mode.prompts.sizes is not None:
+        return pilot_subset(bank, mode.prompts.sizes, mode.seed)
+    assert mode.prompts.n is not None
+    return pilot_subset(bank, min(mode.prompts.n, len(bank)), mode.seed)
+
+
+def make_plan(
+    config: TournamentConfig,
+    mode: Mode,
+    inputs: Inputs,
+    seats: Sequence[Seat],
+    limit_pairs: int | None = None,
+    around: str | None = None,
+) -> Plan:
+    """Every pair of entrants on every selected prompt, in every dimension; or only those of one model."""
+    prompts = selected(inputs.bank, mode)
+    entrants = [one.entrant_id for one in config.entrants]
+    matches = all_pairs(prompts, entrants, config.dimensions, inputs.answers.keys(), limit_pairs, around)
+    if not matches.matches:
+        raise BadConfig(
+            f"{config.path}: no two entrants have answered the same prompt; "
+            f"missing answers: {', '.join(f'{name} {n}' for name, n in matches.missing.items())}"
+        )
+    checks = Checks(**config.checks.model_dump())
+    return plan_of_matches(prompts, inputs.answers, inputs.rubrics, matches, seats, checks)
+
+
+def plan_of_matches(
+    prompts: Sequence[Prompt],
+    answers: Mapping[tuple[str, str], Answer],
+    rubrics: Mapping[str, Rubric],
+    matches: MatchList,
+    seats: Sequence[Seat],
+    checks: Checks,
+) -> Plan:
+    """A plan for exactly these matches."""
+    names = [seat.name for seat in seats]
+    by_dimension: dict[str, list[Match]] = {name: [] for name in rubrics}
+    for match in matches.matches:
+        by_dimension[match.dimension].append(match)
+    shown = {
+        (model, match.prompt_id) for match in matches.matches for model in (match.model_a, match.model_b)
+    }
+    responses = {place: answers[place].response for place in shown}
+    sections = [
+        Section(rubric, by_dimension[name], check_questions(by_dimension[name], responses, names, checks))
+        for name, rubric in rubrics.items()
+    ]
+    return Plan(seats, prompts, {place: answers[place] for place in shown}, sections, matches)

@@ -1,0 +1,116 @@
+"""From a plan and the ledger to what became of every question."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import UTC, datetime
+from itertools import islice
+from typing import Any
+
+from tiltyard.artifacts.money import dollars_text
+from tiltyard.judges.ledger import Attempt, Ledger
+from tiltyard.judging.judged import Judged, match_id_of
+from tiltyard.judging.question import Question
+from tiltyard.judging.verdict import State
+from tiltyard.providers.provider import Body
+from tiltyard.tournament.plan import Plan
+
+__all__ = ["Readings", "attempt_rows"]
+
+_TOGETHER = 500
+
+
+class Readings:
+    """What became of a plan's questions. Replies are read anew each time: the cache holds nothing but them."""
+
+    def __init__(self, plan: Plan, ledger: Ledger, run: str) -> None:
+        self._plan = plan
+        self._ledger = ledger
+        self._run = run
+        self._failed: dict[str, tuple[str, str | None]] | None = None
+        self._states: dict[str, Counter[str]] = {}
+        #: What was wrong with the first question of each state, as far as they have been read.
+        self.problems: dict[str, str] = {}
+
+    @property
+    def states(self) -> Counter[str]:
+        """Questions by state, of the dimensions that have been read."""
+        return sum(self._states.values(), Counter[str]())
+
+    def dimension(self, name: str) -> Iterator[Judged]:
+        """Everything asked in one dimension, in canonical order."""
+        states = self._states[name] = Counter()
+        for judged in self._dimension(name):
+            states[judged.state] += 1
+            if judged.problem is not None:
+                self.problems.setdefault(judged.state, judged.problem)
+            yield judged
+
+    def _dimension(self, name: str) -> Iterator[Judged]:
+        questions = self._plan.keys(name)
+        while together := list(islice(questions, _TOGETHER)):
+            replies = self._ledger.replies(key for _, key in together)
+            for question, key in together:
+                yield self._judged(question, key, replies.get(key, []))
+
+    def _judged(self, question: Question, key: str, bodies: Sequence[Body]) -> Judged:
+        seat = self._plan.seat(question)
+        if not bodies:
+            state, problem = self._failures().get(key, (State.UNASKED, None))
+            return Judged(
+                question, match_id_of(question), State(state), None, problem, None, seat.form, key, asks=0
+            )
+        readings = [seat.reading(body) for body in bodies]
+        reply, reading = next((one for one in readings if one[1].state is State.OK), readings[-1])
+        return Judged(
+            question=question,
+            match_id=match_id_of(question),
+            state=reading.state,
+            verdict=reading.verdict,
+            problem=reading.problem,
+            reply=reply,
+            form=seat.form,
+            key=key,
+            asks=len(bodies),
+        )
+
+    def _failures(self) -> Mapping[str, tuple[str, str | None]]:
+        """How requests without a reply ended, the last attempt of each."""
+        if self._failed is None:
+            self._failed = {}
+            for attempt in self._ledger.attempts(self._run):
+                # An attempt of no question filled a prompt cache.
+                if attempt.question_id and attempt.state in (State.PROVIDER_ERROR, State.EXPIRED, State.LOST):
+                    self._failed[attempt.request_key] = attempt.state, attempt.error
+        return self._failed
+
+
+def attempt_rows(attempts: Iterable[Attempt]) -> Iterator[dict[str, Any]]:
+    """The ledger's rows as they are published."""
+    for one in attempts:
+        yield {
+            "attempt_id": one.attempt_id,
+            "question_id": one.question_id,
+            "request_key": one.request_key,
+            "ask": one.ask,
+            "judge_model": one.judge,
+            "dimension": one.dimension,
+            "mode": "live" if one.batch is None else "batch",
+            "batch_id": one.batch or None,
+            "state": one.state,
+            "input_tokens": one.input_tokens,
+            "output_tokens": one.output_tokens,
+            "cache_write_tokens": one.cache_write_tokens,
+            "cache_read_tokens": one.cache_read_tokens,
+            "usd": None if one.cost is None else dollars_text(one.cost),
+            "reserved_usd": dollars_text(one.reserved),
+            "error": one.error,
+            "worker": one.worker,
+            "started_at": _moment(one.started_at),
+            "finished_at": None if one.finished_at is None else _moment(one.finished_at),
+        }
+
+
+def _moment(seconds: float) -> str:
+    return datetime.fromtimestamp(seconds, tz=UTC).isoformat(timespec="milliseconds")

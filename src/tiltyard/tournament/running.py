@@ -1,0 +1,351 @@
+"""A whole run: plan, judge, rate, publish."""
+
+from __future__ import annotations
+
+import json
+import uuid
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from contextlib import closing, contextmanager
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Protocol
+
+from tiltyard.artifacts.judged_run import JudgedRun
+from tiltyard.artifacts.tournament import write_draft_manifest, write_judged_run, write_matches
+from tiltyard.board import Rated
+from tiltyard.errors import BadOption, BrokenArtifact
+from tiltyard.formats import open_battles
+from tiltyard.formats.counting import Progress
+from tiltyard.formats.writing import replacing
+from tiltyard.judges.ledger import Ledger
+from tiltyard.settings.config import Mode, TournamentConfig, load_config, resolved
+from tiltyard.settings.environment import Environment, read_environment
+from tiltyard.settings.prices import dollars, open_prices, picodollars
+from tiltyard.settings.yaml_file import write_yaml
+from tiltyard.tournament.estimate import Estimate, estimate
+from tiltyard.tournament.inputs import Inputs, load_inputs
+from tiltyard.tournament.plan import Plan
+from tiltyard.tournament.planning import make_plan
+from tiltyard.tournament.readings import Readings, attempt_rows
+from tiltyard.tournament.seats import Seat, open_seats
+from tiltyard.tournament.sitting import Databases, Heard, Sat, sit
+
+__all__ = ["Finished", "Prepared", "Watch", "help_run", "prepare", "run_tournament"]
+
+_MANIFEST = "manifest.json"
+_CONFIG = "config.yaml"
+
+
+class Watch(Protocol):
+    """Somebody who watches a run."""
+
+    def begun(self, out: Path, calls: int, spent: int, cap: int | None, *, resumed: bool) -> None: ...
+    def tick(self, heard: Heard) -> None: ...
+    def rating(self) -> Progress | None: ...
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """Everything that is known before anything is asked."""
+
+    config: TournamentConfig
+    mode: Mode
+    environment: Environment
+    inputs: Inputs
+    seats: tuple[Seat, ...]
+    plan: Plan
+    databases: Databases
+    limit_pairs: int | None = None
+    #: Picodollars.
+    cap: int | None = None
+    #: The date of the shipped prices.
+    prices_as_of: str = ""
+    #: The model under test and the arena it is placed in, where that is the job.
+    evaluated: str | None = None
+    arena: str | None = None
+
+    @property
+    def identity(self) -> str:
+        """What a run that is gone on with must have in common: the plan, and how it is cut up and sent.
+
+        A batch that is under way belongs to its shard; cut up otherwise, its requests would wait for ever.
+        """
+        ways = " ".join("batch" if seat.settings.batch else "live" for seat in self.seats)
+        return f"{self.plan.sha256} {self.config.shard_size} {ways}"
+
+
+@dataclass(frozen=True)
+class Finished:
+    """A run that has been written."""
+
+    out: Path
+    groups: list[Rated]
+    estimate: Estimate
+    sat: Sat | None
+    #: Questions by state, and what was wrong with the first of each.
+    states: Counter[str]
+    problems: Mapping[str, str]
+
+
+def prepare(
+    config_path: str | Path,
+    mode: str,
+    *,
+    judge_model: str | None = None,
+    n_perms: int | None = None,
+    limit_pairs: int | None = None,
+    budget_usd: float | None = None,
+    asking: bool = True,
+    beside: Path | None = None,
+    evaluated: str | None = None,
+    arena: str | None = None,
+) -> Prepared:
+    """Read everything that a run needs. ``asking``: judges will be called, so that their keys must be there.
+
+    ``.env`` is looked for beside the configuration, or in the folder ``beside``. ``evaluated`` is a
+    model under test: only its own pairs are judged.
+    """
+    config = load_config(config_path, {"elo.n_perms": n_perms, "budget_usd": budget_usd})
+    if judge_model is not None and not (judge_model.strip() and judge_model.isprintable()):
+        raise BadOption(f"--judge-model {judge_model!r} is no name of a model")
+    settings = config.mode(mode, judge_model)
+    environment = read_environment(beside or config.folder)
+    inputs = load_inputs(config)
+    seats = tuple(open_seats(config, settings, environment, asking=asking))
+    plan = make_plan(config, settings, inputs, seats, limit_pairs, evaluated)
+    return Prepared(
+        config=config,
+        mode=settings,
+        environment=environment,
+        inputs=inputs,
+        seats=seats,
+        plan=plan,
+        databases=databases_of(config, environment),
+        limit_pairs=limit_pairs,
+        cap=cap_of(config, seats),
+        prices_as_of=open_prices(config.prices, config.folder).as_of,
+        evaluated=evaluated,
+        arena=arena,
+    )
+
+
+def databases_of(config: TournamentConfig, environment: Environment) -> Databases:
+    judgments = config.caches.judgments_dir
+    return Databases.of(environment, None if judgments is None else config.at(judgments))
+
+
+def cap_of(config: TournamentConfig, seats: tuple[Seat, ...]) -> int | None:
+    """The budget; with a price that nobody knows there can be none."""
+    if config.budget_usd is None:
+        return None
+    for seat in seats:
+        if seat.price is None:
+            raise BadOption(
+                f"a budget of {dollars(picodollars(config.budget_usd))} cannot be kept: the price of "
+                f"{seat.settings.model} at {seat.provider.base_url} is unknown; state it under prices: in "
+                f"{config.path}, or leave out the budget"
+            )
+    return picodollars(config.budget_usd)
+
+
+def run_tournament(
+    prepared: Prepared, watch: Watch, *, output_dir: Path | None = None, skip_judging: bool = False
+) -> Finished:
+    """Judge what the cache does not hold, then write the folder. A run that was cut short is gone on with."""
+    with closing(Ledger(prepared.databases.ledger)) as ledger:
+        expected = estimate(prepared.plan, ledger, as_of=prepared.prices_as_of)
+        left = 0 if skip_judging else expected.calls
+        out, run_id, started_at = _place(prepared, output_dir, ledger, new=skip_judging, left=left > 0)
+        resumed = ledger.plan_of(run_id) is not None
+        row = ledger.open_run(
+            run_id, prepared.identity, prepared.cap, json.dumps(expected.to_dict(), sort_keys=True)
+        )
+        readings = Readings(prepared.plan, ledger, run_id)
+        run = _judged_run(prepared, out, run_id, started_at, readings, json.loads(row.estimate))
+        run = replace(run, attempts=lambda: attempt_rows(ledger.attempts(run_id)))
+        _begin_folder(out, run)
+        watch.begun(out, left, row.spent, prepared.cap, resumed=resumed)
+        sat = None
+        if left:
+            heard = Heard()
+            sat = sit(
+                prepared.plan,
+                run_id,
+                prepared.databases,
+                shard_size=prepared.config.shard_size,
+                prewarm=prepared.mode.prewarm,
+                heard=heard,
+                on_tick=lambda: watch.tick(heard),
+            )
+            watch.tick(heard)
+        finished = replace(run, finished_at=_now())
+        groups = write_judged_run(out, finished, watch.rating())
+    return Finished(out, groups, expected, sat, readings.states, readings.problems)
+
+
+def help_run(folder: Path, watch: Watch) -> Sat:
+    """Work on a run that somebody else leads, until all of it is judged."""
+    manifest = _manifest(folder)
+    if manifest is None:
+        raise BrokenArtifact(f"{folder} has no {_MANIFEST}: name the folder of a run that is under way")
+    prepared = prepare(
+        folder / _CONFIG,
+        manifest["mode"],
+        limit_pairs=manifest.get("limit_pairs"),
+        beside=Path(str(manifest.get("config_path"))).parent,
+        evaluated=manifest.get("model"),
+    )
+    with closing(Ledger(prepared.databases.ledger)) as ledger:
+        if ledger.plan_of(manifest["run_id"]) is None:
+            raise BrokenArtifact(
+                f"{folder} is a run that {prepared.databases.shown} knows nothing of; "
+                "set TILTYARD_HOME or DATABASE_URL as they are where it was started"
+            )
+        row = ledger.open_run(manifest["run_id"], prepared.identity, prepared.cap)
+        watch.begun(folder, len(prepared.plan), row.spent, prepared.cap, resumed=True)
+    heard = Heard()
+    return sit(
+        prepared.plan,
+        manifest["run_id"],
+        prepared.databases,
+        shard_size=prepared.config.shard_size,
+        lead=False,
+        heard=heard,
+        on_tick=lambda: watch.tick(heard),
+    )
+
+
+def _place(
+    prepared: Prepared, output_dir: Path | None, ledger: Ledger, *, new: bool, left: bool
+) -> tuple[Path, str, str]:
+    """The run's folder, its name in the ledger, and when it began: those of an earlier run that can be gone on with.
+
+    That is the newest of the same mode and plan that has not ended, or ended while something was
+    ``left`` to ask: its budget holds for what is asked now, too.
+    """
+    if output_dir is not None:
+        return _stated_place(prepared, output_dir, ledger)
+    for folder in () if new else sorted(Path("runs").glob(f"{prepared.mode.name}_*"), reverse=True):
+        there = _manifest(folder)
+        if (
+            there is not None
+            and there["mode"] == prepared.mode.name
+            and (left or there.get("finished_at") is None)
+            and ledger.plan_of(there["run_id"]) == prepared.identity
+        ):
+            return folder, there["run_id"], there["started_at"]
+    return _new_folder(prepared.mode.name), _run_id(), _now()
+
+
+def _stated_place(prepared: Prepared, output_dir: Path, ledger: Ledger) -> tuple[Path, str, str]:
+    there = _manifest(output_dir)
+    if there is None and _foreign(output_dir):
+        raise BadOption(f"--output-dir {output_dir} holds other things; name a new folder")
+    if there is None:
+        return output_dir, _run_id(), _now()
+    if ledger.plan_of(there["run_id"]) not in (None, prepared.identity):
+        raise BadOption(
+            f"--output-dir {output_dir} is a run of another plan (its prompts, answers, rubrics, judges, "
+            "shard_size or batch differ); name a new folder: replies that still fit are taken from the cache"
+        )
+    return output_dir, there["run_id"], there["started_at"]
+
+
+def _foreign(folder: Path) -> bool:
+    """Whether a folder holds anything but what a run that was killed at once may have left."""
+    with _writing(folder):
+        return folder.exists() and (
+            not folder.is_dir() or any(not one.name.endswith(".part") for one in folder.iterdir())
+        )
+
+
+def _new_folder(mode: str) -> Path:
+    """A name that nobody has taken."""
+    stamp = datetime.now(UTC).strftime("%Y%m%d_%H%M%S")
+    names = (Path("runs") / f"{mode}_{stamp}{suffix}" for suffix in ("", *(f"_{n}" for n in range(2, 1000))))
+    return next(name for name in names if not name.exists())
+
+
+def _run_id() -> str:
+    return uuid.uuid4().hex[:16]
+
+
+def _manifest(folder: Path) -> dict[str, Any] | None:
+    """The manifest of a run, finished or not; ``None`` where there is none that can be read."""
+    try:
+        document = json.loads((folder / _MANIFEST).read_bytes())
+    except (OSError, ValueError):
+        return None
+    return (
+        document if isinstance(document, dict) and {"run_id", "started_at", "mode"} <= set(document) else None
+    )
+
+
+def _begin_folder(out: Path, run: JudgedRun) -> None:
+    """What stands in the folder while judges are asked: the plan, the configuration, a manifest without an end."""
+    with _writing(out):
+        out.mkdir(parents=True, exist_ok=True)
+        # The manifest comes first: by it the folder is known to be ours.
+        write_draft_manifest(out, run)
+        for folder in (out / "matches", out / "verdicts"):
+            folder.mkdir(exist_ok=True)
+    write_matches(out, run.matches)
+    with replacing(str(out / _CONFIG)) as file:
+        file.write(write_yaml(dict(run.config)).encode())
+
+
+@contextmanager
+def _writing(out: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise BadOption(f"cannot write {out}: {error.strerror or error}") from None
+
+
+def _judged_run(
+    prepared: Prepared, out: Path, run_id: str, started_at: str, readings: Readings, expected: dict[str, Any]
+) -> JudgedRun:
+    config, plan = prepared.config, prepared.plan
+    return JudgedRun(
+        run_id=run_id,
+        mode=prepared.mode.name,
+        config_path=str(config.path),
+        config=resolved(config, prepared.mode, out),
+        judges=plan.judges,
+        judge_models=tuple(seat.settings.model for seat in plan.seats),
+        judge_families={seat.name: seat.settings.family for seat in plan.seats},
+        entrants=tuple(one.entrant_id for one in config.entrants),
+        families={one.entrant_id: one.family for one in config.entrants},
+        bank_size=len(prepared.inputs.bank),
+        pilot_seed=prepared.mode.seed,
+        limit_pairs=prepared.limit_pairs,
+        prompts=plan.prompts,
+        answers=list(prepared.inputs.answers.values()),
+        rubrics=prepared.inputs.rubrics,
+        matches=plan.matches,
+        judged=readings.dimension,
+        quorum=prepared.mode.quorum,
+        anchors=[open_battles(config.at(path)) for path in config.anchors],
+        overall=config.overall,
+        n_perms=config.elo.n_perms,
+        shuffle_seed=config.elo.shuffle_seed,
+        initial_rating=config.elo.initial_rating,
+        default_k=config.elo.default_k,
+        k_sweep=tuple(config.elo.k_factor_sweep),
+        lean=config.ratings.lean,
+        inconsistent=config.ratings.inconsistent,
+        n_bootstraps=config.ratings.n_bootstraps,
+        seed=config.ratings.seed,
+        attempts=lambda: iter(()),
+        estimate=expected,
+        prompt_cache_asked=any(seat.settings.prompt_cache != "off" for seat in plan.seats),
+        started_at=started_at,
+        evaluated=prepared.evaluated,
+        arena=prepared.arena,
+    )
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="seconds")

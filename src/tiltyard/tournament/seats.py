@@ -1,0 +1,91 @@
+"""Seats: the judges of a run, each with its provider, its price and how its replies are read."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+from tiltyard.errors import BadConfig
+from tiltyard.judging.verdict import Form, Reading, Reply, State, read_reply
+from tiltyard.providers.opening import open_provider
+from tiltyard.providers.provider import Body, Provider
+from tiltyard.settings.config import JudgeSettings, Mode, TournamentConfig
+from tiltyard.settings.environment import Environment
+from tiltyard.settings.prices import Price, open_prices
+
+__all__ = ["Seat", "open_seats"]
+
+
+@dataclass(frozen=True)
+class Seat:
+    """One judge at the table."""
+
+    settings: JudgeSettings
+    provider: Provider
+    form: Form
+    #: ``None`` where nobody knows it.
+    price: Price | None
+
+    @property
+    def name(self) -> str:
+        return self.settings.name
+
+    @property
+    def ttl(self) -> str | None:
+        """How long the prompt cache is asked to live, where the provider takes such a wish."""
+        return self.settings.ttl if self.provider.capabilities.prompt_cache else None
+
+    @cached_property
+    def options(self) -> Mapping[str, Any]:
+        cache = {} if self.ttl is None else {"prompt_cache": self.ttl}
+        return {**self.settings.options, **cache}
+
+    @property
+    def identity(self) -> list[Any]:
+        """All that decides what this judge is asked, and by whom it is answered."""
+        return [
+            self.name,
+            self.provider.name,
+            self.provider.base_url,
+            self.provider.adapter_version,
+            self.settings.model,
+            self.form.value,
+            self.settings.max_tokens,
+            dict(self.options),
+        ]
+
+    def read(self, body: Body) -> State:
+        """How a raw reply reads."""
+        return self.reading(body)[1].state
+
+    def reading(self, body: Body) -> tuple[Reply, Reading]:
+        reply, _ = self.provider.read(body)
+        return reply, read_reply(reply, self.form)
+
+
+def open_seats(
+    config: TournamentConfig, mode: Mode, environment: Environment, *, asking: bool
+) -> Sequence[Seat]:
+    """The judges of a mode. ``asking``: they will be called, so that keys must be there."""
+    prices = open_prices(config.prices, config.folder)
+    seats: list[Seat] = []
+    for settings in mode.judges:
+        if settings.provider == "replay" and settings.base_url is not None:
+            settings = replace(settings, base_url=str(config.at(settings.base_url).resolve()))  # noqa: PLW2901
+        key = environment.api_key(settings) if asking else None
+        provider = open_provider(settings.provider, settings.base_url, key, settings.timeout_seconds)
+        price = prices.price(settings.provider, settings.model, provider.base_url)
+        seats.append(Seat(settings, provider, _form(settings, provider), price))
+    return seats
+
+
+def _form(settings: JudgeSettings, provider: Provider) -> Form:
+    """The form that was asked for, or the strictest that the provider takes."""
+    can = provider.capabilities
+    if settings.batch and not can.batch:
+        raise BadConfig(f"judge {settings.name}: {settings.provider} takes no batches; set batch: false")
+    if settings.form == "auto":
+        return Form.SCHEMA if can.schema else Form.TOOL if can.tool else Form.TEXT
+    return Form(settings.form)

@@ -1,0 +1,266 @@
+"""The sitting: questions put to judges, by one worker or several, until all are answered."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import math
+import time
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Protocol
+
+from tiltyard.durable import Engine, Shard, open_engine
+from tiltyard.judges.batches import Batches
+from tiltyard.judges.books import Books
+from tiltyard.judges.ledger import Ledger
+from tiltyard.judges.live import Live, asks_again
+from tiltyard.judges.requests import Caller, Request
+from tiltyard.settings.environment import Environment
+from tiltyard.tournament.closing import ClosingGate, watched
+from tiltyard.tournament.seats import Seat
+
+__all__ = ["Agenda", "Databases", "Heard", "Sat", "sit"]
+
+#: Shards of batches that may be under way at once: each waits for hours and does nothing meanwhile.
+_BATCHES = 64
+#: Seconds for which a helping worker waits for its leader to begin.
+_PATIENCE = 60.0
+
+
+@dataclass(frozen=True)
+class Databases:
+    """Where the ledger and the engine keep their tables."""
+
+    ledger: str
+    engine: str
+    #: Where workers' locks are; ``None`` where the server holds them.
+    folder: Path | None
+
+    @classmethod
+    def of(cls, environment: Environment, judgments: Path | None) -> Databases:
+        """A PostgreSQL server where the environment names one, else files in a folder."""
+        if environment.database_url is not None:
+            return cls(environment.database_url, environment.database_url, None)
+        folder = (judgments or environment.home).resolve()
+        return cls(f"sqlite:///{folder}/ledger.sqlite", f"sqlite:///{folder}/dbos.sqlite", folder / "workers")
+
+    @property
+    def shown(self) -> str:
+        """Where that is, for people; an address may hold a password."""
+        return (
+            "the database of DATABASE_URL" if self.folder is None else self.ledger.removeprefix("sqlite:///")
+        )
+
+
+@dataclass
+class Heard:
+    """What this worker has heard so far, for those who watch."""
+
+    states: Counter[str] = field(default_factory=Counter)
+    #: Picodollars; ``None`` once a call came back whose price is unknown.
+    spent: int | None = 0
+
+    def __call__(self, state: str, cost: int | None) -> None:
+        self.states[state] += 1
+        self.spent = None if cost is None or self.spent is None else self.spent + cost
+
+    @property
+    def calls(self) -> int:
+        return sum(self.states.values())
+
+
+class Agenda(Protocol):
+    """What is to be asked of whom: requests with numbers, in stretches that can be done by anyone."""
+
+    @property
+    def seats(self) -> Sequence[Seat]: ...
+    def requests(self, first: int, last: int) -> Iterator[Request]:
+        """Requests ``first`` up to, not including, ``last``."""
+        ...
+
+    def shards(self, run: str, generation: int, size: int) -> Iterator[Shard]: ...
+    def warming(self) -> Iterator[Request]:
+        """One request for each prompt cache that is worth filling beforehand."""
+        ...
+
+
+@dataclass(frozen=True)
+class Sat:
+    """How a sitting ended: shards by state, and why some failed."""
+
+    shards: Counter[str]
+    failures: Mapping[str, str]
+
+
+def sit(
+    agenda: Agenda,
+    run: str,
+    databases: Databases,
+    *,
+    shard_size: int,
+    prewarm: bool = False,
+    lead: bool = True,
+    heard: Heard | None = None,
+    on_tick: Callable[[], None] | None = None,
+) -> Sat:
+    """Ask everything that the cache does not hold. ``lead``: submit the shards, not only help with them.
+
+    A pass over the plan that was cut short is gone on with; after a whole one, a new pass asks
+    again what ended without a reply.
+    """
+    judging = _Judging(agenda, run, databases, heard or Heard(), prewarm=prewarm and lead)
+    ledger = Ledger(databases.ledger)
+    try:
+        with open_engine(
+            databases.engine,
+            databases.folder,
+            judging.work,
+            run=run,
+            parallel=_parallel(agenda, shard_size),
+            on_dead=judging.dead,
+            on_start=judging.start,
+            on_stop=judging.stop,
+        ) as engine:
+            if lead:
+                generation = _pass(engine, ledger, run)
+                engine.submit(agenda.shards(run, generation, shard_size))
+            else:
+                generation = _submitted(engine, ledger, run)
+            shards = engine.wait(run, generation, on_tick=on_tick)
+            return Sat(shards, engine.failures(run, generation))
+    finally:
+        ledger.close()
+
+
+def _pass(engine: Engine, ledger: Ledger, run: str) -> int:
+    """The pass over the plan that is to be gone on with, or a new one."""
+    generation = ledger.run(run).generation
+    before = engine.status(run, generation)
+    if before and not (before["waiting"] or before["running"]):
+        return ledger.next_generation(run, generation)
+    return generation
+
+
+def _submitted(engine: Engine, ledger: Ledger, run: str) -> int:
+    """The pass that the leader has begun; a little patience for one that is only starting."""
+    end = time.monotonic() + _PATIENCE
+    while True:
+        generation = ledger.run(run).generation
+        if engine.status(run, generation) or time.monotonic() > end:
+            return generation
+        time.sleep(0.2)
+
+
+def _parallel(agenda: Agenda, shard_size: int) -> int:
+    """Enough shards at once that no place among the calls under way stays empty."""
+    if all(seat.settings.batch for seat in agenda.seats):
+        return _BATCHES
+    most = max(seat.settings.concurrency for seat in agenda.seats)
+    return max(2, math.ceil(2 * most / shard_size) + 1)
+
+
+class _Judging:
+    """The work of one worker, on the engine's event loop."""
+
+    def __init__(
+        self, agenda: Agenda, run: str, databases: Databases, heard: Heard, *, prewarm: bool
+    ) -> None:
+        self._agenda = agenda
+        self._run = run
+        self._databases = databases
+        self._heard = heard
+        self._prewarm = prewarm
+        self.worker = ""
+
+    def dead(self, worker: str) -> None:
+        """A worker is dead, or was before us under our name: what it had in flight is lost."""
+        self.worker = self.worker or worker
+        ledger = Ledger(self._databases.ledger)
+        try:
+            lost = ledger.lose(worker)
+        finally:
+            ledger.close()
+        self._heard.states["lost"] += lost
+
+    async def start(self) -> None:
+        self._books = Books(self._databases.ledger)
+        self._callers = {seat.name: self._caller(seat) for seat in self._agenda.seats}
+        if self._prewarm:
+            await self._warm()
+
+    async def stop(self) -> None:
+        await self._books.drained()
+        for seat in self._agenda.seats:
+            await seat.provider.aclose()
+        self._books.close()
+
+    async def work(self, shard: Shard) -> dict[str, int]:
+        """Put the questions of a shard to their judges."""
+        by_judge: dict[str, list[Request]] = defaultdict(list)
+        for request in self._agenda.requests(shard.first, shard.last):
+            by_judge[request.judge].append(request)
+        # To the end, whatever becomes of one of them: calls of the others that are under way are paid for.
+        ended = await asyncio.gather(
+            *(
+                self._asker(shard, caller).ask(by_judge[name], caller)
+                for name, caller in self._callers.items()
+                if name in by_judge
+            ),
+            return_exceptions=True,
+        )
+        total: Counter[str] = Counter()
+        for one in ended:
+            if isinstance(one, BaseException):
+                raise one
+            total += one
+        return dict(total)
+
+    def _asker(self, shard: Shard, caller: Caller) -> Live | Batches:
+        if caller.batch:
+            # A later pass over the plan goes on with what an earlier one left under way.
+            return Batches(self._run, str(shard.index), self.worker, self._books, self._heard)
+        return self._live()
+
+    def _live(self) -> Live:
+        return Live(self._run, self.worker, self._books, self._heard)
+
+    def _caller(self, seat: Seat) -> Caller:
+        books, name = self._books, _limit_name(seat)
+
+        async def permits(count: int, interval: float) -> tuple[float, float]:
+            return await books.run(Ledger.take_permits, name, count, interval)
+
+        async def pause(until: float) -> None:
+            await books.run(Ledger.pause, name, until)
+
+        settings = seat.settings
+        gate = ClosingGate(
+            settings.concurrency, per_minute=settings.requests_per_minute, permits=permits, pause=pause
+        )
+        return Caller(
+            name=seat.name,
+            provider=seat.provider if settings.batch else watched(seat.provider, gate),
+            price=seat.price,
+            gate=gate,
+            read=seat.read,
+            batch=settings.batch,
+            ttl=seat.ttl,
+            retries=settings.retries,
+        )
+
+    async def _warm(self) -> None:
+        """Fill the prompt caches that the questions still to be asked will read from."""
+        for request in self._agenda.warming():
+            caller = self._callers[request.judge]
+            known = await self._books.replies([request.key])
+            if asks_again([caller.read(body) for body in known.get(request.key, [])]):
+                await self._live().prewarm(request, caller)
+
+
+def _limit_name(seat: Seat) -> str:
+    """One name for all workers that call one address with one key; the key itself is never written down."""
+    said = f"{seat.provider.name}\n{seat.provider.base_url}\n{seat.settings.api_key_env}"
+    return hashlib.sha256(said.encode()).hexdigest()[:32]

@@ -27,15 +27,17 @@ test *args:
 docs:
     mkdocs build --strict --quiet
 
-# Full sizes: interval coverage in simulated worlds, and the slow tests. About an hour.
+# Full sizes: interval coverage in simulated worlds, and the slow tests (kills, a real LLM). Two hours.
 soak:
     pytest -m slow -n 2
     python bench/intervals.py --worlds 200 --out docs/explanation/intervals-measured.md
 
-# Speed against peers and bare kernels, and growth from 1 M to 100 M battles. About an hour.
+# Speed against peers and bare kernels, growth from 1 M to 100 M battles and to 1 M questions, calls a second. Two hours.
 bench:
     python bench/run.py --size full --out docs/explanation/speed-measured.md
     python bench/growth.py --out docs/explanation/growth-measured.md
+    python bench/throughput.py --out docs/explanation/throughput-measured.md
+    python bench/tournament_growth.py --out docs/explanation/tournament-growth-measured.md --plot docs/images/tournament-growth.svg
 
 # Reformat and mend what can be mended.
 fix:

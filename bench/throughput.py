@@ -153,10 +153,12 @@ def report(rates: dict[str, list[tuple[float, float]]], calls: int, repeats: int
     cpu = {which: statistics.median(each for _, each in found) for which, found in rates.items()}
     ratios = [ours / bare for (ours, _), (bare, _) in zip(rates["worker"], rates["bare"], strict=True)]
     head = (
-        f"Measured {datetime.now(UTC):%Y-%m-%d}: {calls:,} calls, {CONCURRENCY} at once, {1000 * LATENCY:g} ms each, "
+        f"{datetime.now(UTC):%Y-%m-%d}, by `python bench/throughput.py`: {calls:,} calls, {CONCURRENCY} at once, {1000 * LATENCY:g} ms each, "
         f"one core, {repeats} repeats in turn; medians."
     )
     return [
+        "# Throughput, measured",
+        "",
         head,
         "",
         "| | calls a second | of the ideal | CPU ms a call |",

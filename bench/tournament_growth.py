@@ -143,7 +143,13 @@ def measured(prompts: int) -> list[Step]:
 
 def report(steps: list[Step]) -> str:
     lines = [
-        f"Measured {datetime.now(UTC):%Y-%m-%d}, one thread: {MODELS} models, {DIMENSIONS} dimensions, one judge, both orders.",
+        "# Growth of tournaments, measured",
+        "",
+        (
+            f"{datetime.now(UTC):%Y-%m-%d}, by `python bench/tournament_growth.py`: {MODELS} models, {DIMENSIONS} dimensions, "
+            "one judge, both orders, every reply in the cache; one thread, the whole process, start included. `plan` is "
+            "`tiltyard plan`, `rate` is `tiltyard run --skip-judging` with all its artifacts, `verify` is `tiltyard verify`."
+        ),
         "",
         "| questions | step | CPU seconds | µs a question | peak MiB |",
         "|---:|---|---:|---:|---:|",
@@ -153,6 +159,7 @@ def report(steps: list[Step]) -> str:
         for one in steps
         if one.name != "fill"
     ]
+    lines += ["", "![CPU time and memory against questions](../images/tournament-growth.svg)"]
     return "\n".join(lines) + "\n"
 
 

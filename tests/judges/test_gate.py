@@ -6,6 +6,7 @@ from contextlib import closing
 
 import pytest
 
+from tiltyard.errors import ProviderFault
 from tiltyard.judges.ledger import Ledger
 from tiltyard.judges.limits import Gate
 
@@ -171,3 +172,81 @@ def test_the_rate_is_kept_by_all_gates_of_one_key(file: str, shared: bool) -> No
     interval = 60 / per_minute
     assert all(moment - began >= number * interval - 0.002 for number, moment in enumerate(moments))
     assert moments[-1] - began < 5
+
+
+def fault(status: int | None, **given: bool) -> ProviderFault:
+    return ProviderFault(f"status {status}", status=status, **given)
+
+
+def is_closed(gate: Gate) -> bool:
+    async def enter() -> None:
+        await gate.enter()
+        gate.leave(well=False)
+
+    try:
+        asyncio.run(asyncio.wait_for(enter(), 5))
+    except ProviderFault:
+        return True
+    return False
+
+
+@pytest.mark.parametrize("status", [401, 402, 403, 404])
+def test_eight_in_a_row_are_enough(status):
+    gate = Gate(4)
+    for _ in range(7):
+        gate.tell(fault(status))
+    assert not is_closed(gate)
+    gate.tell(fault(status))
+    assert is_closed(gate)
+
+
+@pytest.mark.parametrize("other", [None, 400, 429, 500])
+def test_anything_else_in_between_begins_the_count_anew(other):
+    gate = Gate(4)
+    for _ in range(5):
+        for _ in range(7):
+            gate.tell(fault(403))
+        gate.tell(None if other is None else fault(other))
+    assert not is_closed(gate)
+
+
+def test_whoever_waits_hears_why_but_only_after_the_calls_under_way_have_come_back():
+    async def calls():
+        gate = Gate(2)
+        await gate.enter()
+        await gate.enter()
+        waiting = [asyncio.create_task(gate.enter()) for _ in range(5)]
+        for _ in range(8):
+            gate.tell(fault(401))
+        gate.leave(well=False)
+        await asyncio.sleep(0.01)
+        assert not any(task.done() for task in waiting)
+        gate.leave(well=True)
+        ended = await asyncio.wait_for(asyncio.gather(*waiting, return_exceptions=True), 5)
+        assert all(isinstance(one, ProviderFault) and one.status == 401 for one in ended)
+        assert gate.in_flight == 0
+        with pytest.raises(ProviderFault, match="status 401"):
+            await asyncio.wait_for(gate.enter(), 5)
+
+    asyncio.run(calls())
+
+
+def test_nobody_there_is_said_after_some_calls_but_not_once_somebody_was() -> None:
+    gate = Gate(4)
+    for _ in range(31):
+        gate.tell(fault(None))
+    assert not is_closed(gate)
+    gate.tell(fault(None))
+    assert is_closed(gate)
+    lively = Gate(4)
+    lively.tell(None)
+    for _ in range(100):
+        lively.tell(fault(None))
+    assert not is_closed(lively)
+
+
+def test_calls_whose_answers_were_lost_reached_somebody() -> None:
+    gate = Gate(4)
+    for _ in range(100):
+        gate.tell(fault(None, billed=True))
+    assert not is_closed(gate)

@@ -253,3 +253,11 @@ def test_odd_texts_come_back_as_they_were(tmp_path, billed):
     write_lines(tmp_path / "prompts.jsonl", rows)
     arranged.done("generate", arranged.config)
     assert len(responses(arranged, "a")) == 6
+
+
+def test_names_with_slashes_have_files_too(tmp_path, billed):
+    arranged = generating(tmp_path, billed.server, models=("lab/a", "lab/b"))
+    arranged.done("generate", arranged.config)
+    assert (tmp_path / "responses" / "responses_lab%2Fa.jsonl").is_file()
+    arranged.done("run", arranged.config, "--output-dir", "out")
+    assert {row["model_a"] for row in read_lines(tmp_path / "out" / "battles.jsonl")} == {"lab/a"}

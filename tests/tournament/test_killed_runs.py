@@ -8,6 +8,7 @@ import random
 import re
 import signal
 import subprocess
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -16,18 +17,20 @@ from servers.paid_llm import paid_llm
 from tiltyard.formats.plain_parquet import read_columns
 from tournament.arranged import Arranged, arrange
 
+#: The whole bank is judged.
+ALL = {"modes": {"pilot": {"prompts": "all"}}}
 #: What tells of attempts and moments: all else must be equal, byte for byte.
 ASIDE = {"manifest.json", "manifest.sha256", "attempts.parquet", "costs.json", "report.html"}
 
 
-def kill_and_go_on(arranged: Arranged, out: str, kills: int, longest: float, seed: int) -> int:
+def kill_and_go_on(arranged: Arranged, out: str, size: Size) -> int:
     """Start the run again and again, killing it each time; then let it end. How often it was killed."""
-    drawn = random.Random(seed)
+    drawn = random.Random(size.prompts)
     killed = 0
-    while killed < kills:
+    while killed < size.kills:
         process = arranged.start("run", arranged.config, "--output-dir", out, home="other-home")
         try:
-            process.wait(drawn.uniform(0.2, longest))
+            process.wait(drawn.uniform(0.2, LONGEST))
             break
         except subprocess.TimeoutExpired:
             os.killpg(process.pid, signal.SIGKILL)
@@ -63,45 +66,59 @@ def questions(arranged: Arranged) -> int:
     return len((arranged.folder / "questions.jsonl").read_text().splitlines())
 
 
+@dataclass(frozen=True)
+class Size:
+    """How large a tournament is, how often it is killed, and how slow its provider is."""
+
+    prompts: int
+    kills: int
+    shard_size: int
+    batch_seconds: float
+    latency: float
+
+
 SIZES = [
-    pytest.param(20, 3, 6.0, id="small"),
-    pytest.param(340, 20, 7.0, id="full", marks=pytest.mark.slow),
+    pytest.param(Size(20, 3, 5, 0.4, 0.25), id="small"),
+    # 2,040 questions. Shards of batches are taken 64 at a time, so they come in four waves.
+    pytest.param(Size(340, 20, 8, 8.0, 0.2), id="full", marks=pytest.mark.slow),
 ]
+#: Seconds within which a process is killed: its start takes two or three of them.
+LONGEST = 7.0
 
 
-@pytest.mark.parametrize(("prompts", "kills", "longest"), SIZES)
+@pytest.mark.parametrize("size", SIZES)
 @pytest.mark.parametrize("provider", ["anthropic", "openai"])
-def test_by_batch_the_server_is_paid_exactly_what_was_planned(tmp_path, provider, prompts, kills, longest):
-    with paid_llm(batch_seconds=0.4) as server:
+def test_by_batch_the_server_is_paid_exactly_what_was_planned(tmp_path, provider, size):
+    with paid_llm(batch_seconds=size.batch_seconds) as server:
         judge = {"provider": provider, "base_url": server.base_url(provider), "batch": True}
         arranged = arrange(
-            tmp_path, models=3, prompts=prompts, dimensions=1, judge=judge, shard_size=prompts // 4
+            tmp_path, prompts=size.prompts, dimensions=1, judge=judge, shard_size=size.shard_size, **ALL
         )
         planned = questions(arranged)
         arranged.run("run", arranged.config, "--output-dir", "calm")
         before = server.settled_tally()
         assert before["paid_calls"] == planned
-        killed = kill_and_go_on(arranged, "killed", kills, longest, seed=prompts)
-        assert killed == kills
+        assert kill_and_go_on(arranged, "killed", size) == size.kills
         after = server.settled_tally()
         assert after["paid_calls"] - before["paid_calls"] == planned
     same_artifacts(tmp_path / "calm", tmp_path / "killed")
     arranged.run("verify", "killed", home="other-home")
 
 
-@pytest.mark.parametrize(("prompts", "kills", "longest"), SIZES)
-def test_live_only_what_was_in_flight_is_paid_again(tmp_path, prompts, kills, longest):
+@pytest.mark.parametrize("size", SIZES)
+def test_live_only_what_was_in_flight_is_paid_again(tmp_path, size):
     concurrency = 8
-    with paid_llm(latency=0.25 if kills < 10 else 0.12) as server:
+    with paid_llm(latency=size.latency) as server:
         judge = {"provider": "openai", "base_url": server.openai, "concurrency": concurrency}
         arranged = arrange(
-            tmp_path, models=3, prompts=prompts, dimensions=1, judge=judge, shard_size=100, budget_usd=100
+            tmp_path, prompts=size.prompts, dimensions=1, judge=judge, shard_size=100, budget_usd=100, **ALL
         )
         planned = questions(arranged)
         arranged.run("run", arranged.config, "--output-dir", "calm")
         before = server.settled_tally()
         assert before["paid_calls"] == planned
-        killed = kill_and_go_on(arranged, "killed", kills, longest, seed=prompts)
+        killed = kill_and_go_on(arranged, "killed", size)
+        assert killed == size.kills
         after = server.settled_tally()
     attempts = read_columns(tmp_path / "killed" / "attempts.parquet")
     lost = attempts["state"].count("lost")

@@ -165,7 +165,7 @@ def test_counting_fails_in_one_sentence(tmp_path, billed):
 def test_an_earlier_run_says_how_wide_intervals_will_be(tmp_path, billed):
     arranged = arrange(tmp_path, prompts=12, judge=billed.judge(), modes={"pilot": {"prompts": {"n": 6}}})
     arranged.done("run", arranged.config, "--output-dir", "out")
-    ran = arranged.done("plan", arranged.config, "--mode", "headline", "--pilot", "out")
+    ran = arranged.done("plan", arranged.config, "--mode", "headline", "--earlier", "out")
     for dimension in ("factuality", "calibration"):
         assert f"By the earlier run, {dimension}: ±" in flat(ran)
     assert "(it had 6 prompts)" in flat(ran)
@@ -177,7 +177,7 @@ def test_a_pilot_that_is_no_run_is_refused_in_one_sentence(tmp_path, content):
     (tmp_path / "out").mkdir()
     if content is not None:
         (tmp_path / "out" / "elo_ratings.json").write_bytes(content.encode("latin-1"))
-    ran = arranged.call("plan", arranged.config, "--pilot", "out")
+    ran = arranged.call("plan", arranged.config, "--earlier", "out")
     assert ran.code == 2, ran.err
     assert "elo_ratings.json" in ran.err
 

@@ -20,6 +20,7 @@ from tiltyard.cli.run import (
 )
 
 if TYPE_CHECKING:
+    from tiltyard.judges.ledger import Ledger
     from tiltyard.tournament.running import Prepared
 
 __all__ = ["plan"]
@@ -35,7 +36,7 @@ def plan(
     count_tokens: Annotated[
         bool, typer.Option("--count-tokens", help="Let the provider count the tokens of a sample.")
     ] = False,
-    pilot: Annotated[
+    earlier: Annotated[
         Path | None,
         typer.Option(metavar="RUN", help="Expect intervals as wide as those of this earlier run."),
     ] = None,
@@ -66,16 +67,14 @@ def plan(
         found = estimate(prepared.plan, ledger, bytes_per_token=measured, as_of=prepared.prices_as_of)
         if questions is not None:
             _write_questions(questions, prepared, ledger)
-    earlier = None if pilot is None else pilot_expectation(pilot, found.expectation)
-    Terminal().print(plan_tables(found.to_dict(), earlier, prepared.cap, found.notes))
+    carried = None if earlier is None else pilot_expectation(earlier, found.expectation)
+    Terminal().print(plan_tables(found.to_dict(), carried, prepared.cap, found.notes))
     if questions is not None:
         typer.echo(f"Every question is in {questions}.", err=True)
 
 
-def _write_questions(path: Path, prepared: Prepared, ledger: object) -> None:
+def _write_questions(path: Path, prepared: Prepared, ledger: Ledger) -> None:
     from tiltyard.formats.writing import write_rows
-    from tiltyard.judges.ledger import Ledger
     from tiltyard.tournament.estimate import planned
 
-    assert isinstance(ledger, Ledger)
     write_rows(path, (one.to_dict() for one in planned(prepared.plan, ledger)))

@@ -7,12 +7,21 @@ import time
 from collections import deque
 from collections.abc import Awaitable, Callable
 
+from tiltyard.errors import ProviderFault
+
 __all__ = ["Gate"]
 
 #: Calls at once to begin with; doubled as long as all goes well.
 _START = 16
 #: Seconds of calls that are taken from the shared limit at a time.
 _STRETCH = 0.25
+
+#: What a provider answers to a wrong key, an empty account, a key without the right, an unknown model.
+_HOPELESS = frozenset({401, 402, 403, 404})
+#: So many of them in a row, with nothing served in between, are no accident of single requests.
+_REFUSED = 8
+#: So many calls in a row that reached nobody, before any has, are no hiccup of the network.
+_UNREACHED = 32
 
 Permits = Callable[[int, float], Awaitable[tuple[float, float]]]
 Pause = Callable[[float], Awaitable[None]]
@@ -24,6 +33,9 @@ class Gate:
     Calls at once are doubled each round until the provider first asks for fewer; from then on
     they are halved when it does and grow by one each round when it does not. A provider's
     Retry-After stops everybody who uses the same key.
+
+    Where no call can succeed (a wrong key, an empty account, no such model, nobody there), the
+    gate closes: whoever then wants to enter hears why.
     """
 
     def __init__(
@@ -47,6 +59,10 @@ class Gate:
         self._waiting: deque[asyncio.Future[None]] = deque()
         self._climbing = True
         self._cut_at = 0.0
+        self._served = False
+        self._in_vain = 0
+        self._closed: ProviderFault | None = None
+        self._empty = asyncio.Event()
 
     async def enter(self) -> None:
         """Wait for a place and for the moment when a call may leave."""
@@ -68,6 +84,21 @@ class Gate:
         except BaseException:
             self._free()
             raise
+        if self._closed is not None:
+            self._free()
+            # Raising stops everybody: not before the calls under way have come back.
+            await self._empty.wait()
+            raise ProviderFault(str(self._closed), status=self._closed.status)
+
+    def tell(self, fault: ProviderFault | None) -> None:
+        """How a call ended: served, or by a fault. Some in a row that nothing can mend close the gate."""
+        if fault is None:
+            self._served, self._in_vain = True, 0
+            return
+        unreached = fault.status is None and not fault.billed and not self._served
+        self._in_vain = self._in_vain + 1 if unreached or fault.status in _HOPELESS else 0
+        if self._in_vain >= (_UNREACHED if unreached else _REFUSED):
+            self._closed = fault
 
     def leave(self, *, well: bool) -> None:
         """A call has come back. ``well``: the provider served it."""
@@ -92,6 +123,10 @@ class Gate:
 
     def _free(self) -> None:
         self.in_flight -= 1
+        if self.in_flight:
+            self._empty.clear()
+        else:
+            self._empty.set()
         while self._waiting and self.in_flight < int(self.allowed):
             waiter = self._waiting.popleft()
             if not waiter.done():

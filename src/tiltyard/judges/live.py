@@ -128,8 +128,10 @@ class Live:
         try:
             settlement = await self._sent(caller.provider.complete, request, caller, intent)
             served = True
+            caller.gate.tell(None)
             await self._books.settle(settlement)
         except ProviderFault as fault:
+            caller.gate.tell(fault)
             await self._failed(intent, caller, fault)
             return fault
         finally:

@@ -10,14 +10,14 @@ from rich.table import Table
 from rich.text import Text
 
 from tiltyard.report.printable import printable
-from tiltyard.settings.prices import dollars
+from tiltyard.settings.prices import dollars, picodollars
 
 __all__ = ["plan_tables"]
 
 
 def plan_tables(
     estimate: Mapping[str, Any],
-    pilot: Mapping[str, Mapping[str, float]] | None,
+    earlier: Mapping[str, Mapping[str, float]] | None,
     cap: int | None,
     notes: Sequence[str],
 ) -> RenderableType:
@@ -26,7 +26,7 @@ def plan_tables(
     parts.append(Text(_tokens(estimate), style="dim"))
     if cap is not None:
         parts.append(Text(_budget(estimate, cap)))
-    parts += [Text(sentence) for sentence in _expectations(estimate, pilot)]
+    parts += [Text(sentence) for sentence in _expectations(estimate, earlier)]
     parts += [Text(f"Note: {printable(note)}.", style="yellow") for note in notes]
     return Group(*parts)
 
@@ -57,13 +57,13 @@ def _costs(estimate: Mapping[str, Any]) -> Table:
     for head in ("low", "expected", "worst"):
         table.add_column(head, justify="right")
     for way, cost in estimate["usd"].items():
-        table.add_row(way, *(_usd(cost[name]) for name in ("low", "expected", "worst")))
+        # What is configured stands out; the other rows say what the choice is worth.
+        style = "bold" if way.partition(",")[0] in estimate["sent_by"] else "dim"
+        table.add_row(way, *(_usd(cost[name]) for name in ("low", "expected", "worst")), style=style)
     return table
 
 
 def _usd(text: str | None) -> str:
-    from tiltyard.settings.prices import picodollars
-
     return dollars(None if text is None else picodollars(text))
 
 
@@ -85,7 +85,7 @@ def _tokens(estimate: Mapping[str, Any]) -> str:
 
 
 def _expectations(
-    estimate: Mapping[str, Any], pilot: Mapping[str, Mapping[str, float]] | None
+    estimate: Mapping[str, Any], earlier: Mapping[str, Mapping[str, float]] | None
 ) -> Sequence[str]:
     found = estimate["expectation"]
     if found is None:
@@ -102,6 +102,6 @@ def _expectations(
         *(
             f"By the earlier run, {printable(name)}: ±{one['half_width']:.0f} points, "
             f"a difference of {one['detectable']:.0f} detectable (it had {one['pilot_prompts']:.0f} prompts)."
-            for name, one in (pilot or {}).items()
+            for name, one in (earlier or {}).items()
         ),
     ]

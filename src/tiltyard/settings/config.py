@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import os
-import re
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -50,7 +49,6 @@ from tiltyard.settings.yaml_file import YamlFile, read_yaml
 
 __all__ = ["JudgeSettings", "Mode", "TournamentConfig", "load_config", "resolved"]
 
-_NO_FOLDERS = re.compile(r"[^/\\]+")
 
 
 class TournamentConfig(Section):
@@ -154,14 +152,6 @@ class TournamentConfig(Section):
                 raise wrong(f"no such dimension; known: {', '.join(self.rubrics)}", "overall", name)
         if not self.answers and self.caches.responses_dir is None:
             raise wrong("missing; name a file of answers, or caches.responses_dir", "answers")
-        for number, entrant in enumerate(self.entrants):
-            if self.caches.responses_dir is not None and not _NO_FOLDERS.fullmatch(entrant.entrant_id):
-                raise wrong(
-                    f"{entrant.entrant_id!r} cannot be part of a file's name, as caches.responses_dir needs; "
-                    "leave out '/' and '\\', or use answers",
-                    "entrants",
-                    number,
-                )
         return self
 
 

@@ -129,6 +129,8 @@ class Estimate:
     #: Worst case of everything still to be asked, as the run itself would reserve it.
     worst: int | None = 0
     notes: tuple[str, ...] = field(default=())
+    #: ``live``, ``batch`` or both: how the configured judges are asked.
+    sent_by: tuple[str, ...] = ()
 
     @property
     def calls(self) -> int:
@@ -148,6 +150,7 @@ class Estimate:
             "tokens_by": "the provider's count of a sample" if self.counted else "a local estimate",
             "bytes_per_token": dict(self.bytes_per_token),
             "prices_as_of": self.prices_as_of,
+            "sent_by": list(self.sent_by),
             "most_reserved_usd": None if self.worst is None else dollars_text(self.worst),
             "usd": {f"{way}, {cache}": self.total(way, cache).to_dict() for way, cache in WAYS},
             "lines": [line.to_dict() for line in self.lines],
@@ -209,6 +212,7 @@ def estimate(
         prices_as_of=as_of,
         worst=worst,
         notes=tuple(_notes(plan, lines)),
+        sent_by=tuple(sorted({"batch" if seat.settings.batch else "live" for seat in plan.seats})),
     )
 
 

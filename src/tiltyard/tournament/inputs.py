@@ -94,9 +94,13 @@ def _optional(record: Mapping[str, Any], where: str, *names: str) -> str | None:
 
 
 def responses_path(config: TournamentConfig, entrant: str) -> Path:
-    """Where an entrant's responses are kept, where the configuration names a folder for them."""
+    """Where an entrant's responses are kept, where the configuration names a folder for them.
+
+    Slashes in a name, as in ``org/model``, are spelled ``%2F``.
+    """
     assert config.caches.responses_dir is not None
-    return config.at(config.caches.responses_dir) / f"responses_{entrant}.jsonl"
+    name = entrant.replace("/", "%2F").replace("\\", "%5C")
+    return config.at(config.caches.responses_dir) / f"responses_{name}.jsonl"
 
 
 def _answers(config: TournamentConfig, bank: Sequence[Prompt]) -> Iterator[Answer]:

@@ -204,7 +204,8 @@ def help_run(folder: Path, watch: Watch) -> Sat:
                 "set TILTYARD_HOME or DATABASE_URL as they are where it was started"
             )
         row = ledger.open_run(manifest["run_id"], prepared.identity, prepared.cap)
-        watch.begun(folder, len(prepared.plan), row.spent, prepared.cap, resumed=True)
+        left = estimate(prepared.plan, ledger).calls
+        watch.begun(folder, left, row.spent, prepared.cap, resumed=True)
     heard = Heard()
     return sit(
         prepared.plan,

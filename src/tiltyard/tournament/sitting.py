@@ -16,10 +16,10 @@ from tiltyard.durable import Engine, Shard, open_engine
 from tiltyard.judges.batches import Batches
 from tiltyard.judges.books import Books
 from tiltyard.judges.ledger import Ledger
+from tiltyard.judges.limits import Gate
 from tiltyard.judges.live import Live, asks_again
 from tiltyard.judges.requests import Caller, Request
 from tiltyard.settings.environment import Environment
-from tiltyard.tournament.closing import ClosingGate, watched
 from tiltyard.tournament.seats import Seat
 
 __all__ = ["Agenda", "Databases", "Heard", "Sat", "sit"]
@@ -237,12 +237,12 @@ class _Judging:
             await books.run(Ledger.pause, name, until)
 
         settings = seat.settings
-        gate = ClosingGate(
+        gate = Gate(
             settings.concurrency, per_minute=settings.requests_per_minute, permits=permits, pause=pause
         )
         return Caller(
             name=seat.name,
-            provider=seat.provider if settings.batch else watched(seat.provider, gate),
+            provider=seat.provider,
             price=seat.price,
             gate=gate,
             read=seat.read,

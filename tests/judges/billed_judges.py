@@ -225,4 +225,6 @@ def shorten(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(batches, "_FIRST_LOOK", 0.002)
     monkeypatch.setattr(batches, "_ELSEWHERE", 0.02)
     monkeypatch.setattr(batches, "_SEARCH", 0.002)
+    monkeypatch.setattr(batches, "_LAST_SEARCH", 0.02)
+    monkeypatch.setattr(batches, "_UNSEEN", 0.02)
     monkeypatch.setattr(batches, "_CROWDED", 0.002)

@@ -1,6 +1,7 @@
 """Creating batches: whatever happens around it, a batch is not created twice."""
 
 import asyncio
+import time
 from dataclasses import replace
 from datetime import datetime
 
@@ -8,6 +9,7 @@ import pytest
 from billed_judges import KINDS, Asker, Billed, Interrupted, asker, billed, stopped
 
 from tiltyard.errors import ProviderFault
+from tiltyard.judges import batches as module
 from tiltyard.judges.ledger import Ledger
 from tiltyard.judges.limits import Gate
 from tiltyard.providers.provider import BatchItem
@@ -17,11 +19,14 @@ both = pytest.mark.parametrize("kind", KINDS)
 
 
 @both
-def test_a_batch_whose_creation_went_unanswered_is_found_and_not_created_again(kind: str, file: str) -> None:
+@pytest.mark.parametrize("fault", ["lost_creates", "late_creates"])
+def test_a_batch_whose_creation_went_unanswered_is_found_and_not_created_again(
+    kind: str, fault: str, file: str
+) -> None:
     async def ask() -> None:
         async with billed() as server, asker(server, kind, file) as judge:
             before = await batches_of_others(server, judge)
-            server.app.behaviour = replace(server.app.behaviour, lost_creates=1)
+            server.app.behaviour = replace(server.app.behaviour, **{fault: 1})
             counts = await judge.batches().ask(judge.requests(6, batch=True), judge.caller(batch=True))
             assert counts == {"ok": 6}
             assert len(server.app.desk.batches) == before + 1
@@ -60,6 +65,68 @@ def test_it_is_found_though_lists_fail_and_sizes_are_not_counted_yet(kind: str, 
             assert counts == {"ok": 6}
             assert len(server.app.desk.batches) == 3
             assert await judge.states() == {"ok": 6}
+
+    asyncio.run(ask())
+
+
+@both
+def test_it_is_found_though_it_is_listed_late_and_its_results_come_later(
+    kind: str, file: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "_UNSEEN", 5.0)
+
+    async def ask() -> None:
+        async with (
+            billed(late_creates=1, short_results=2) as server,
+            asker(server, kind, file) as judge,
+        ):
+            list_batches, looks = judge.provider.list_batches, []
+
+            async def late(since: datetime):
+                looks.append(since)
+                if len(looks) > 6:
+                    async for status in list_batches(since):
+                        yield status
+
+            judge.provider.list_batches = late
+            counts = await judge.batches().ask(judge.requests(1, batch=True), judge.caller(batch=True))
+            assert counts == {"ok": 1}
+            assert (len(server.app.desk.batches), server.calls) == (1, 1)
+
+    asyncio.run(ask())
+
+
+def test_while_nobody_can_tell_whether_it_is_ours_nothing_is_created_again(file: str) -> None:
+    async def ask() -> None:
+        async with billed(late_creates=1) as server, asker(server, "anthropic", file) as judge:
+            requests = judge.requests(2, batch=True)
+
+            async def empty(_batch_id: str):
+                for entry in ():
+                    yield entry
+
+            results, judge.provider.results = judge.provider.results, empty
+            with pytest.raises(ProviderFault, match=r"msgbatch_.* may be it"):
+                await judge.batches().ask(requests, judge.caller(batch=True))
+            judge.provider.results = results
+            assert await judge.batches().ask(requests, judge.caller(batch=True)) == {"ok": 2}
+            assert (len(server.app.desk.batches), server.calls) == (1, 2)
+
+    asyncio.run(ask())
+
+
+def test_it_is_looked_for_long_enough_before_it_is_held_never_to_have_been_created(
+    file: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert module._UNSEEN <= 0.1, "shortened for tests"
+    monkeypatch.setattr(module, "_UNSEEN", 0.3)
+
+    async def ask() -> None:
+        async with billed(failed_creates=1) as server, asker(server, "openai", file) as judge:
+            began = time.monotonic()
+            counts = await judge.batches().ask(judge.requests(1, batch=True), judge.caller(batch=True))
+            assert (counts, server.calls) == ({"ok": 1}, 1)
+            assert time.monotonic() - began >= 0.3
 
     asyncio.run(ask())
 

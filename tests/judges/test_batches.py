@@ -8,10 +8,12 @@ import pytest
 from billed_judges import KINDS, RUN, asker, billed, until
 
 from servers.replies import say
+from tiltyard.errors import ProviderFault
 from tiltyard.judges import batches as module
 from tiltyard.judges.ledger import Ledger
 from tiltyard.judges.requests import Request
 from tiltyard.judging.verdict import State
+from tiltyard.providers.provider import BatchStatus
 
 pytestmark = pytest.mark.usefixtures("quick")
 both = pytest.mark.parametrize("kind", KINDS)
@@ -142,6 +144,21 @@ def test_results_that_break_off_are_read_on_and_none_is_forgotten(kind: str, fil
 
 
 @both
+@pytest.mark.parametrize("fault", ["short_results", "late_files"])
+def test_results_that_end_early_as_if_they_were_whole_are_read_again(
+    kind: str, fault: str, file: str
+) -> None:
+    async def ask() -> None:
+        async with billed(**{fault: 3}) as server, asker(server, kind, file) as judge:
+            counts = await judge.batches().ask(judge.requests(9, batch=True), judge.caller(batch=True))
+            assert counts == {"ok": 9}
+            assert (server.calls, await judge.states()) == (9, {"ok": 9})
+            assert server.app.till.faults[fault] == (0 if (fault, kind) == ("late_files", "anthropic") else 3)
+
+    asyncio.run(ask())
+
+
+@both
 def test_results_are_written_while_they_are_read(
     kind: str, file: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -165,9 +182,9 @@ def test_a_result_that_is_missing_counts_as_paid(kind: str, file: str) -> None:
 
             async def without_the_first(batch_id: str):
                 async for entry in results(batch_id):
-                    if first:
+                    first.append(entry.name)
+                    if entry.name != first[0]:
                         yield entry
-                    first.append(entry)
 
             judge.provider.results = without_the_first
             assert await judge.batches().ask(requests, judge.caller(batch=True)) == {"ok": 4}
@@ -193,17 +210,41 @@ def test_a_batch_that_failed_as_a_whole_costs_nothing_and_is_offered_again(file:
     asyncio.run(ask())
 
 
-def test_a_batch_that_is_gone_is_lost_and_asked_again(file: str) -> None:
+@both
+def test_a_batch_that_is_gone_is_not_bought_again_and_comes_in_when_it_is_back(kind: str, file: str) -> None:
     async def ask() -> None:
-        async with billed(batch_seconds=0.05) as server, asker(server, "openai", file) as judge:
-            asking = asyncio.create_task(
-                judge.batches().ask(judge.requests(2, batch=True), judge.caller(batch=True))
-            )
+        async with billed(batch_seconds=0.05) as server, asker(server, kind, file) as judge:
+            requests = judge.requests(2, batch=True)
+            asking = asyncio.create_task(judge.batches().ask(requests, judge.caller(batch=True)))
             await until(lambda: server.app.desk.batches)
-            server.app.desk.batches.clear()
-            assert await asking == {"ok": 2}
-            states = sorted(one.state for one in await judge.attempts())
-            assert states == ["lost", "lost", "ok", "ok"]
+            hidden, server.app.desk.batches = server.app.desk.batches, {}
+            for _ in range(2):
+                with pytest.raises(ProviderFault, match=r"API key.*29 days.*start a new run"):
+                    await asking
+                assert (await judge.row()).held == sum(request.worst for request in requests)
+                asking = asyncio.create_task(judge.batches().ask(requests, judge.caller(batch=True)))
+            await asyncio.gather(asking, return_exceptions=True)
+            server.app.desk.batches = hidden
+            assert await judge.batches().ask(requests, judge.caller(batch=True)) == {"ok": 2}
+            assert (server.calls, len(hidden)) == (2, 1)
+
+    asyncio.run(ask())
+
+
+def test_a_key_that_no_longer_serves_ends_the_polling_however_much_failed_before(file: str) -> None:
+    async def ask() -> None:
+        async with billed() as server, asker(server, "openai", file) as judge:
+            polls = []
+
+            async def failing(batch_id: str) -> BatchStatus:
+                polls.append(batch_id)
+                status = 503 if len(polls) <= 2 * module._READINGS else 401
+                raise ProviderFault(f"status {status}", status=status, retryable=status == 503)
+
+            judge.provider.poll = failing
+            asking = judge.batches().ask(judge.requests(2, batch=True), judge.caller(batch=True))
+            with pytest.raises(ProviderFault, match="401"):
+                await asyncio.wait_for(asking, 10)
 
     asyncio.run(ask())
 

@@ -15,7 +15,8 @@ from tiltyard.judges.ledger import Ledger
 CHANCES = st.sampled_from([0.0, 0.0, 0.1, 0.4])
 LIVE = ("throttle", "overload", "server_error", "drop_before", "drop_after", "truncate")
 ITEMS = ("expire", "item_error", "bad_item")
-COUNTS = ("lost_creates", "failed_creates", "failed_batches", "cut_results")
+COUNTS = ("lost_creates", "late_creates", "failed_creates", "failed_batches")
+COUNTS += ("cut_results", "short_results", "late_files")
 
 
 @dataclass(frozen=True)

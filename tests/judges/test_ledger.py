@@ -110,6 +110,31 @@ def test_only_the_dead_workers_calls_are_lost_and_no_batches(run: Ledger) -> Non
     assert money(run) == (6, 1)
 
 
+def test_a_lost_call_of_unknown_price_has_no_known_cost(run: Ledger) -> None:
+    run.begin([intent("dear", 7), intent("unknown", 0, priced=False)])
+    assert run.lose("worker-0") == 2
+    costs = {one.request_key: (one.state, one.cost) for one in run.attempts(RUN)}
+    assert costs == {"dear": ("lost", 7), "unknown": ("lost", None)}
+    assert money(run) == (0, 7)
+
+
+def test_what_a_batch_holds_is_waited_for_only_while_somebody_waits_for_the_batch(run: Ledger) -> None:
+    run.begin_batch("b", "0", [intent("item", 60, batch="b", place=0)])
+    assert run.begin([intent("item", 1), intent("k", 50)]) == [Held.TAKEN, Held.WAIT]
+    run.watch_batch("b", 0.0)
+    assert run.begin([intent("item", 1), intent("k", 50)]) == [Held.LEFT, Held.NO]
+    assert run.begin_batch("c", "1", [intent("item", 1), intent("k", 50)]) == ([], Held.NO)
+    assert run.begin_batch("c", "1", [intent("item", 1)]) == ([], Held.LEFT)
+    live = intent("live", 30)
+    assert run.begin([live]) == [Held.YES]
+    # The live call may leave 40, never 41: the batch keeps its 60.
+    assert run.begin([intent("k", 40), intent("l", 41)]) == [Held.WAIT, Held.NO]
+    assert run.begin_batch("c", "1", [intent("item", 1), intent("live", 1)]) == ([], Held.TAKEN)
+    run.watch_batch("b")
+    assert run.begin([intent("item", 1), intent("l", 41)]) == [Held.TAKEN, Held.WAIT]
+    assert money(run) == (90, 0)
+
+
 def test_what_is_not_covered_now_waits_and_what_never_will_be_is_refused(run: Ledger) -> None:
     big = intent("big", 90)
     assert run.begin([big]) == [Held.YES]
@@ -267,6 +292,17 @@ def test_what_the_database_refuses_is_said_in_words_and_leaves_it_usable(run: Le
         run.begin([intent("null", 1, question_id=None)])
     run.settle([settlement(one, 1)])
     assert money(run) == (0, 1)
+
+
+def test_what_cannot_be_read_is_said_in_words(run: Ledger) -> None:
+    database = run._database
+    with pytest.raises(TiltyardError, match="cannot read"):
+        database.rows("SELECT nothing FROM nowhere", {})
+    with pytest.raises(TiltyardError, match="cannot read"):
+        list(database.stream("SELECT nothing FROM nowhere", {}))
+    with pytest.raises(TiltyardError, match="cannot read"):
+        database.lookup("SELECT nothing FROM nowhere WHERE nothing IN", ["x"])
+    assert money(run) == (0, 0)
 
 
 def test_a_transaction_that_the_database_ended_itself_hides_no_error(file: str) -> None:

@@ -41,6 +41,8 @@ DOCUMENTS = st.dictionaries(
         st.sampled_from(["data", "type", "status_code", "body", "message"]), VALUES, max_size=3
     ),
 )
+#: Whoever says this may have let the work be done.
+UNHEARD = {408, 502, 504, 520, 521, 522, 523, 524}
 NOW = datetime(2026, 11, 1, tzinfo=UTC)
 
 
@@ -111,10 +113,21 @@ def fault(name, answer, *, verb="complete", seconds=5.0):
 def test_statuses(name, status, retryable, throttled):
     error = fault(name, http(status, b'{"error": {"type": "t", "message": "said so"}}', "retry-after: 3\r\n"))
     assert (error.status, error.retryable, error.throttled) == (status, retryable, throttled)
-    assert not error.billed
+    assert error.billed == (status in UNHEARD)
     assert error.retry_after == 3.0
     assert "said so" in str(error)
     assert retryable or ";" in str(error)
+
+
+@pytest.mark.parametrize("name", SDKS)
+@pytest.mark.parametrize("status", [*UNHEARD, 400, 429, 500, 501, 503, 529])
+def test_only_a_refusal_proves_that_no_batch_was_created_and_looking_costs_nothing(name, status):
+    answer = http(status, b"{}")
+    # The upload of the items comes first at OpenAI, and creates nothing that costs money.
+    created = name == "anthropic" and status not in {400, 429}
+    assert fault(name, answer, verb="submit").billed == created
+    for verb in ("poll", "list", "results"):
+        assert not fault(name, answer, verb=verb).billed
 
 
 @pytest.mark.parametrize("name", SDKS)
@@ -238,7 +251,7 @@ def test_nothing_but_faults_escapes(name, status, body, headers, keep, verb):
     assert error is None or error.retryable in {True, False}
     if error is not None and error.status is not None and error.status != 200:
         assert error.retryable == may_help(error.status)
-        assert not error.billed
+        assert not error.billed or error.status in UNHEARD or (error.status >= 500 and verb == "submit")
 
 
 @given(st.sampled_from(SDKS), st.sampled_from(VERBS), DOCUMENTS, st.booleans())

@@ -86,6 +86,9 @@ class BatchDesk:
         if behaviour.lost_creates > self.app.till.faults["lost_create"]:
             self.app.till.faults["lost_create"] += 1
             request.drop()
+        elif behaviour.late_creates > self.app.till.faults["late_create"]:
+            self.app.till.faults["late_create"] += 1
+            raise Refused(504, "no answer in time", "timeout_error")
         else:
             request.reply(self._document(batch))
 
@@ -197,6 +200,9 @@ class BatchDesk:
         self.downloads += 1
         lines = data.splitlines(keepends=True)
         pieces = lines if whole else [*lines[: len(lines) // 2], lines[len(lines) // 2][:20]]
+        if whole and behaviour.short_results > self.app.till.faults["short_results"]:
+            self.app.till.faults["short_results"] += 1
+            pieces = lines[: len(lines) // 2]
         self.app.start(request.front.stream(_spaced(pieces, behaviour.results_pause), whole=whole))
 
     def _page(self, kind: str, query: dict[str, list[str]]) -> dict[str, Any]:
@@ -221,7 +227,13 @@ class BatchDesk:
         return batch
 
     def _document(self, batch: Batch) -> dict[str, Any]:
-        return _anthropic_batch(batch) if batch.kind == "anthropic" else _openai_batch(batch)
+        if batch.kind == "anthropic":
+            return _anthropic_batch(batch)
+        document, till = _openai_batch(batch), self.app.till
+        if batch.ended is not None and self.app.behaviour.late_files > till.faults["late_files"]:
+            till.faults["late_files"] += 1
+            document |= {"output_file_id": None, "error_file_id": None}
+        return document
 
 
 def _anthropic_batch(batch: Batch) -> dict[str, Any]:

@@ -45,12 +45,18 @@ class Behaviour:
     garble: float = 0.0
     #: The first so many creations of a batch succeed, but their answer is dropped.
     lost_creates: int = 0
+    #: The first so many creations succeed, but are answered with a 504.
+    late_creates: int = 0
     #: The first so many creations fail with a 500 and create nothing.
     failed_creates: int = 0
     #: The first so many OpenAI batches fail as a whole.
     failed_batches: int = 0
     #: The first so many downloads of results are cut in the middle.
     cut_results: int = 0
+    #: The first so many downloads of results end after half of the lines, as if that were all.
+    short_results: int = 0
+    #: The first so many looks at an OpenAI batch that has ended do not say yet where its results are.
+    late_files: int = 0
     #: Every so many-th poll, list or download meets a 529, a 500 or a dropped connection in turn.
     poll_fault_every: int = 0
     #: Seconds between the first line of results and the others.

@@ -128,7 +128,7 @@ def test_numbers_that_were_written_whole_stay_whole(tmp_path):
         ("elo: {k_factor_sweep: []}\n", "elo.k_factor_sweep: expected at least 1, found none"),
         ("elo: {initial_rating: high}\n", "elo.initial_rating: expected a number, found 'high'"),
         ("ratings: {lean: 0.4}\n", "ratings.lean: expected a number from 0.5 to 1, found 0.4"),
-        ("ratings: {inconsistent: 2}\n", "ratings.inconsistent: expected a number from 0 to 1, found 2"),
+        ("ratings: {inconsistent: 2}\n", "ratings.inconsistent: expected half or drop, found 2"),
         ("overall: {style: 1}\n", "line 5, overall.style: no such dimension; known: factuality, calibration"),
         ("overall: {factuality: 0}\n", "overall.factuality: expected a number above 0, found 0"),
         ("budget_usd: -3\n", "budget_usd: expected dollars: a number, 0 or more, found -3"),

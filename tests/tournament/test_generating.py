@@ -91,7 +91,7 @@ def test_only_what_is_missing_is_asked_and_nothing_there_is_changed(tmp_path, bi
 
 def test_what_an_answers_file_holds_is_not_asked_for(tmp_path, billed):
     arranged = generating(tmp_path, billed.server, models=("a",)).change(answers="mine.jsonl")
-    row = {"prompt_id": "p0002", "prompt": "?", "model": "a", "response": "Stated."}
+    row = {"prompt_id": "p0002", "prompt": "What is 2 times 3?", "model": "a", "response": "Stated."}
     write_lines(tmp_path / "mine.jsonl", [row, {**row, "model": "silent"}])
     ran = arranged.done("generate", arranged.config)
     assert "a: 1 there, 5 written." in ran.out

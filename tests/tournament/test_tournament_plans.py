@@ -10,6 +10,7 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tiltyard.errors import BadConfig
 from tiltyard.judging.question import Purpose
 from tournament.arranged import arrange, read_lines, write_lines
 
@@ -208,6 +209,15 @@ def test_a_changed_prompt_or_gold_answer_changes_the_plan(tournament, field):
     for row in rows:
         row[field] += "!"
     write_lines(tournament.folder / "prompts.jsonl", rows)
+    if field == "text":
+        with pytest.raises(BadConfig, match="answered another prompt"):
+            facts(tournament)
+        answers = read_lines(tournament.folder / "answers.jsonl")
+        asked = {row["prompt_id"]: row["text"] for row in rows}
+        write_lines(
+            tournament.folder / "answers.jsonl",
+            [{**one, "prompt": asked[one["prompt_id"]]} for one in answers],
+        )
     other, after = facts(tournament)
     assert other != sha256
     assert [name for name, _ in before] == [name for name, _ in after]

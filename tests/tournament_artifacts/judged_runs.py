@@ -17,9 +17,10 @@ from tiltyard.artifacts.verifying import Verification
 from tiltyard.battles import Battle
 from tiltyard.formats import open_battles, write_battles
 from tiltyard.formats.answers import Answer
+from tiltyard.judging.canaries import Checks, check_questions, orders_of
 from tiltyard.judging.judged import Judged, match_id_of, reread
 from tiltyard.judging.matches import Match, Prompt, all_pairs
-from tiltyard.judging.question import Purpose, Question
+from tiltyard.judging.question import Question
 from tiltyard.judging.rubric import Rubric
 from tiltyard.judging.verdict import Form, Reply, State, Step
 
@@ -48,7 +49,8 @@ def answers_of(prompts: Sequence[Prompt], models: Sequence[str]) -> list[Answer]
             prompt_id=prompt.prompt_id,
             prompt=prompt.text,
             model=model,
-            response="- item\n" * (number(model, prompt.prompt_id) % 4) + "word " * (1 + number(model) % 9),
+            response="- item\n" * (number(model, prompt.prompt_id) % 4)
+            + " ".join(f"word{k}" for k in range(1 + number(model) % 9)),
         )
         for prompt in prompts
         for model in sorted(models)
@@ -89,21 +91,16 @@ def judged_of(question: Question) -> Judged:
 
 
 def questions_of(
-    dimension: str, matches: Sequence[Match], judges: Sequence[str], checks: int
+    dimension: str,
+    matches: Sequence[Match],
+    judges: Sequence[str],
+    checks: int,
+    texts: Mapping[tuple[str, str], str],
 ) -> Iterator[Question]:
     here = [match for match in matches if match.dimension == dimension]
     for match in here:
-        for judge in judges:
-            yield Question(judge, dimension, match.prompt_id, match.model_a, match.model_b)
-            yield Question(judge, dimension, match.prompt_id, match.model_b, match.model_a)
-    apart = list({match.prompt_id: match for match in here}.values())
-    for judge in judges:
-        for k, match in enumerate(apart[:checks]):
-            same = (judge, dimension, match.prompt_id, match.model_a, match.model_a)
-            yield Question(*same, Purpose.IDENTICAL)
-            yield Question(*same, Purpose.TRUNCATED, spoilt=k % 2)
-            yield Question(*same, Purpose.GARBAGE, spoilt=k % 2)
-            yield Question(judge, dimension, match.prompt_id, match.model_a, match.model_b, Purpose.REPEAT, 1)
+        yield from orders_of(match, judges)
+    yield from check_questions(here, texts, judges, Checks(checks, checks, checks, checks))
 
 
 def attempts_of(judged: Sequence[Judged] | Iterator[Judged], price: str | None) -> Iterator[dict[str, Any]]:
@@ -161,8 +158,10 @@ def made_run(
     has = {(one.model, one.prompt_id) for one in answers}
     matches = all_pairs(bank, models, dimensions, has, changes.get("limit_pairs"), changes.get("evaluated"))
 
+    texts = {(one.model, one.prompt_id): one.response for one in answers}
+
     def judged(dimension: str) -> Iterator[Judged]:
-        return map(fate, questions_of(dimension, matches.matches, judges, checks))
+        return map(fate, questions_of(dimension, matches.matches, judges, checks, texts))
 
     def attempts() -> Iterator[Mapping[str, Any]]:
         return (row for name in dimensions for row in attempts_of(judged(name), price))
@@ -171,11 +170,7 @@ def made_run(
         run_id="run-1",
         mode="pilot",
         config_path="tournament.yaml",
-        config={
-            "entrants": [{"entrant_id": name} for name in models],
-            "elo": {"n_perms": 4},
-            "note": "ü: #1",
-        },
+        config={},
         judges=tuple(judges),
         judge_models=tuple(judges),
         judge_families={judges[0]: "acme"},
@@ -206,7 +201,44 @@ def made_run(
         started_at="2026-11-05T10:00:00+00:00",
         finished_at="2026-11-05T11:00:00+00:00",
     )
-    return replace(run, **changes)
+    run = replace(run, **changes)
+    return replace(run, config=changes.get("config", config_of(run, checks)))
+
+
+def config_of(run: JudgedRun, checks: int) -> dict[str, Any]:
+    """The sections of a resolved configuration that say how this run was made, and a note."""
+    return {
+        "entrants": [{"entrant_id": name, "family": run.families.get(name)} for name in run.entrants],
+        "rubrics": {name: {"path": None} for name in run.rubrics},
+        "modes": {
+            run.mode: {
+                "judges": [
+                    {"name": name, "model": model, "family": run.judge_families.get(name)}
+                    for name, model in zip(run.judges, run.judge_models, strict=True)
+                ],
+                "quorum": run.quorum,
+                "limit_pairs": run.limit_pairs,
+                "seed": run.pilot_seed,
+            }
+        },
+        "checks": dict.fromkeys(("identical", "truncated", "garbage", "repeats"), checks),
+        "elo": {
+            "n_perms": run.n_perms,
+            "shuffle_seed": run.shuffle_seed,
+            "initial_rating": run.initial_rating,
+            "default_k": run.default_k,
+            "k_factor_sweep": list(run.k_sweep),
+        },
+        "ratings": {
+            "lean": run.lean,
+            "inconsistent": {0.5: "half", None: "drop"}.get(run.inconsistent, run.inconsistent),
+            "n_bootstraps": run.n_bootstraps,
+            "seed": run.seed,
+        },
+        "overall": None if run.overall is None else dict(run.overall),
+        "anchors": [Path(source.path).name for source in run.anchors],
+        "note": "ü: #1",
+    }
 
 
 def human_battles(folder: Path, models: Sequence[str] = tuple(STRENGTH), prompts: int = 12) -> Path:

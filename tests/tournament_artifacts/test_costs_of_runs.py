@@ -2,6 +2,7 @@
 
 import json
 from collections import Counter
+from dataclasses import replace
 from decimal import Decimal, localcontext
 
 import pytest
@@ -13,6 +14,7 @@ from tiltyard.artifacts.costs import Asked, attempt_problem, costs_document
 from tiltyard.artifacts.judged_run import ATTEMPT_COLUMNS
 from tiltyard.artifacts.money import dollars_text, picodollars_of
 from tiltyard.artifacts.tournament_manifest import draft_of
+from tiltyard.artifacts.verifying import verify_run
 from tiltyard.errors import UnreadableFile
 from tiltyard.formats.row_parquet import read_rows
 from tiltyard.report.costs import costs_section
@@ -51,6 +53,48 @@ def test_what_is_no_sum_is_refused(text):
 
 
 prices = st.none() | st.decimals(0, 100, places=12).map(lambda value: f"{value:f}")
+
+
+FLYING = {"state": "in_flight", "usd": None, "finished_at": None, "input_tokens": None, "output_tokens": None}
+
+
+@given(st.lists(prices, max_size=6), st.booleans())
+def test_what_is_in_flight_stands_apart_from_what_was_paid(reserved, again):
+    settled = next(attempts_of(JUDGED, "1.5"))
+    flying = [
+        settled | FLYING | {"attempt_id": f"f{k}", "reserved_usd": usd} for k, usd in enumerate(reserved)
+    ]
+    before, after = (
+        costs([settled])["actual"],
+        costs([*flying, settled] if again else [settled, *flying])["actual"],
+    )
+    sums = after.pop("in_flight")
+    assert before.pop("in_flight") == {"calls": 0, "reserved_usd": "0"}
+    assert after == before
+    assert sums["calls"] == len(reserved)
+    assert (sums["reserved_usd"] is None) == (None in reserved)
+    if None not in reserved:
+        assert Decimal(sums["reserved_usd"]) == sum(map(Decimal, reserved))
+
+
+def test_an_attempt_in_flight_may_be_of_any_question_and_has_no_price():
+    row = next(attempts_of(JUDGED, "1")) | FLYING
+    assert attempt_problem(row, asked()) is None
+    assert "has its price already" in attempt_problem(row | {"usd": "1"}, asked())
+    assert "is none of this run" in attempt_problem(row | {"question_id": "0" * 32}, asked())
+
+
+def test_a_folder_with_attempts_in_flight_can_be_verified(tmp_path):
+    run = made_run(prompts=4)
+    rows = [row | (FLYING if k % 3 == 0 else {}) for k, row in enumerate(run.attempts())]
+    folder = written(tmp_path, replace(run, attempts=lambda: iter(rows)))
+    assert verify_run(folder).exact
+    total = json.loads((folder / "costs.json").read_text())["actual"]
+    flying = [row for row in rows if row["state"] == "in_flight"]
+    assert total["in_flight"]["calls"] == len(flying)
+    assert total["calls"] == len(rows) - len(flying)
+    assert Decimal(total["in_flight"]["reserved_usd"]) == len(flying) * Decimal("0.01")
+    assert total["usd"] == total["known_usd"]
 
 
 @given(

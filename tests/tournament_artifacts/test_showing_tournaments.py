@@ -2,6 +2,7 @@
 
 import json
 import re
+from dataclasses import replace
 from html.parser import HTMLParser
 
 import pytest
@@ -9,6 +10,7 @@ from judged_runs import anchored_run, made_run, written
 from rich.console import Console
 
 from tiltyard.artifacts.tournament import read_run_documents, write_judged_run
+from tiltyard.ratings import Finding
 from tiltyard.report.judging import SHARES, choices_section, judges_section, questions_section
 from tiltyard.report.summary import tournament_summary
 
@@ -151,6 +153,29 @@ def test_the_summary_shows_the_prompt_cache_where_it_was_touched_and_says_unknow
     text = shown(groups, diagnostics, costs | {"by_judge_and_dimension": places})
     assert "2,469,134" in text
     assert re.search(r"\(none\) .* – .* unknown", text)
+
+
+def test_the_summary_says_what_is_still_in_flight(summary_parts):
+    groups, diagnostics, costs = summary_parts
+    assert "in flight" not in shown(*summary_parts)
+    actual = costs["actual"] | {"in_flight": {"calls": 1200, "reserved_usd": "2.5"}}
+    text = shown(groups, diagnostics, costs | {"actual": actual}, width=200)
+    assert "; still in flight: 1,200 calls, at most $2.50." in text
+
+
+def test_a_finding_of_several_dimensions_is_printed_once(summary_parts):
+    groups, diagnostics, costs = summary_parts
+    same, own = Finding("few", "Few battles.", "Collect more."), Finding("odd", "Odd.", "Look.")
+    found = [(same, own), (same,), ()]
+    some = [
+        replace(rated, board=replace(rated.board, findings=mine))
+        for rated, mine in zip(groups, found, strict=True)
+    ]
+    text = shown(some, diagnostics, costs)
+    assert text.count("few: Few battles.") == text.count("odd: Odd.") == 1
+    first, second = (rated.name for rated in groups[:2])
+    assert f"\n{first}, {second}:\nfew: " in text
+    assert f"\n{first}:\nodd: " in text
 
 
 def test_the_summary_fits_a_narrow_terminal(summary_parts):

@@ -137,14 +137,17 @@ def test_choices_are_the_ratings_under_other_scores(original):
             "as rated",
             "leans count as wins",
             "leans count as ties",
+            "inconsistent left out",
             "ties and inconsistent left out",
         ]
         assert [(one["ties"], one["lean"]) for one in found] == [
             ("half", 0.75),
             ("half", 1.0),
             ("half", 0.5),
+            ("half", 0.75),
             ("drop", 0.75),
         ]
+        assert [one["inconsistent"] for one in found] == [0.5, 0.5, 0.5, None, 0.5]
         rows = document_["groups"][name]["ratings"]
         assert [row["rating"] for row in found[0]["ratings"]] == [row["rating"] for row in rows]
     battles = [one for one in read_battles(original / "battles.jsonl") if one.dimension == "calibration"]

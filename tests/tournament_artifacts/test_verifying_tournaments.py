@@ -1,17 +1,24 @@
 """Verifying a tournament's folder: damage, forgery, and honest differences."""
 
+import json
 import random
+import re
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from judged_runs import copied, failed, made_run, rehash, written
+from consistent_forgeries import CONFIGURED, LEFT_OUT
+from judged_runs import JUDGE, copied, failed, made_run, rehash, written
 from tournament_forgeries import FORGERIES, UNUSABLE, edit, trace
 
 from tiltyard.artifacts import verifying_tournament
+from tiltyard.artifacts.asking import Texts
 from tiltyard.artifacts.manifest import MANIFEST, MANIFEST_HASH, Platform, hash_line, manifest_kind
 from tiltyard.artifacts.verifying import verify_run
 from tiltyard.errors import BrokenArtifact
+from tiltyard.settings.config import load_config, resolved
+from tiltyard.settings.yaml_file import write_yaml
 
 FILES = [
     *("config.yaml", "answers.jsonl", "rubrics/factuality.txt", "matches/matches.jsonl"),
@@ -103,6 +110,80 @@ def test_a_forgery_with_fitting_hashes_is_caught(forge, run):
     assert all(check.detail for check in result.checks)
 
 
+@pytest.mark.parametrize("forge", LEFT_OUT.values(), ids=LEFT_OUT)
+def test_questions_that_were_never_written_are_missed_in_their_file(forge, run):
+    forge(run)
+    (first, *rest) = failed(verify_run(run))
+    assert re.match(r"verdicts/\w+\.jsonl: .*question \w{32} .*is due", first)
+    assert all("cannot be followed further" in text for text in rest)
+
+
+@pytest.mark.parametrize("forge", CONFIGURED.values(), ids=CONFIGURED)
+def test_a_configuration_that_the_run_did_not_use_is_noticed(forge, run):
+    forge(run)
+    rehash(run)
+    assert {text.partition(":")[0] for text in failed(verify_run(run))} & {
+        *("configuration", "verdicts/factuality.jsonl", "after matches/matches.jsonl")
+    }
+
+
+def test_planted_questions_are_not_compared_where_the_configuration_does_not_say_them(tmp_path):
+    whole = made_run(prompts=5)
+    config = {name: part for name, part in whole.config.items() if name != "checks"}
+    result = verify_run(written(tmp_path, replace(whole, config=config)))
+    assert (result.passed, result.exact) == (True, False)
+    assert result.summary.endswith("equal to the last bit. NOT checked: which questions were planted.")
+
+
+def test_where_planted_questions_may_be_any_each_still_stands_once_and_last(tmp_path):
+    whole = made_run(prompts=3)
+    folder = written(tmp_path, replace(whole, config={}))
+    path = folder / "verdicts/factuality.jsonl"
+    lines = path.read_bytes().splitlines(keepends=True)
+    for forged in ([*lines, lines[-1]], [*lines, lines[0]], [lines[-1], *lines[:-1]], lines[2:]):
+        path.write_bytes(b"".join(forged))
+        rehash(folder)
+        assert failed(verify_run(folder))[0].startswith("verdicts/factuality.jsonl: ")
+
+
+@pytest.mark.parametrize("section", ["entrants", "rubrics", "modes", "elo", "ratings", "overall", "anchors"])
+def test_a_section_that_the_configuration_lacks_is_not_compared(section, tmp_path):
+    whole = made_run(prompts=2, dimensions=("factuality",))
+    config = {name: part for name, part in whole.config.items() if name != section}
+    result = verify_run(written(tmp_path, replace(whole, config=config)))
+    assert (result.passed, result.exact) == (True, False)
+    assert result.summary.endswith(f"NOT checked: whether the run used the configured {section}.")
+
+
+def test_a_configuration_as_it_is_resolved_is_compared_whole(tmp_path):
+    models = ("ash", "birch")
+    stated = {
+        "entrants": [{"entrant_id": name, "family": {"ash": "acme"}.get(name)} for name in models],
+        "prompts": {"bank_path": "prompts.jsonl"},
+        "answers": "answers.jsonl",
+        "rubrics": {"factuality": {}, "calibration": {}},
+        "judge": {"pilot_model": JUDGE, "family": "acme"},
+        "checks": dict.fromkeys(("identical", "truncated", "garbage", "repeats"), 2),
+        "elo": {"n_perms": 4, "k_factor_sweep": [8, 16]},
+        "ratings": {"n_bootstraps": 4, "inconsistent": "drop"},
+        "overall": {"calibration": 0.5, "factuality": 0.25},
+    }
+    (tmp_path / "t.yaml").write_text(write_yaml(stated))
+    config = load_config(tmp_path / "t.yaml")
+    document = resolved(config, config.mode("pilot"), tmp_path / "run")
+    whole = made_run(prompts=4, models=models, inconsistent=None, overall=config.overall, config=document)
+    result = verify_run(written(tmp_path, whole))
+    assert failed(result) == []
+    assert result.exact
+
+
+def test_texts_are_those_of_the_answers(original):
+    answers = [json.loads(line) for line in (original / "answers.jsonl").read_text().splitlines()]
+    texts = Texts(original / "answers.jsonl")
+    assert dict(texts) == {(one["model"], one["prompt_id"]): one["response"] for one in answers}
+    assert len(texts) == len(answers)
+
+
 @pytest.mark.parametrize("forge", UNUSABLE.values(), ids=UNUSABLE)
 def test_what_cannot_be_used_is_refused(forge, run):
     forge(run)
@@ -137,6 +218,10 @@ def test_a_report_that_other_versions_drew_is_not_compared(run, monkeypatch):
     monkeypatch.setattr(Platform, "here", lambda: there)
     result = verify_run(run)
     assert (result.passed, result.exact) == (True, False)
+    assert result.summary == (
+        "Verified: every number recomputed from the battles, equal to the last bit. "
+        "NOT checked: the page report.html, which other versions drew."
+    )
 
 
 def test_the_configuration_may_be_spelled_otherwise(run):

@@ -22,6 +22,8 @@ from tiltyard.artifacts.judged_run import ATTEMPT_COLUMNS, JudgedRun
 from tiltyard.artifacts.manifest import file_hash, hash_line
 from tiltyard.artifacts.responses import Responses, answers_of
 from tiltyard.artifacts.tournament import (
+    begin_folder,
+    read_draft,
     read_run_documents,
     write_draft_manifest,
     write_judged_run,
@@ -198,6 +200,54 @@ def test_a_row_of_attempts_with_other_columns_is_refused(tmp_path):
     attempts = [{"attempt_id": "a"}]
     with pytest.raises(BadOption, match="row 1: other columns than agreed: ask, batch_id"):
         written(tmp_path, made_run(prompts=2, attempts=lambda: iter(attempts)))
+
+
+def test_a_folder_begins_with_the_manifest_the_matches_and_the_configuration(tmp_path):
+    run = made_run(prompts=3, finished_at=None, limit_pairs=2)
+    out = tmp_path / "new" / "run"
+    begin_folder(out, run)
+    assert set(files(out)) == {"manifest.json", "manifest.sha256", "matches/matches.jsonl", "config.yaml"}
+    draft = {
+        "run_id": "run-1",
+        "started_at": run.started_at,
+        "mode": "pilot",
+        "config_path": "tournament.yaml",
+        "finished_at": None,
+        "limit_pairs": 2,
+        "model": None,
+    }
+    assert read_draft(out) == draft
+    begun = files(out)
+    begin_folder(out, run)
+    assert files(out) == begun
+    finished_at = "2026-11-05T11:00:00+00:00"
+    write_judged_run(out, replace(run, finished_at=finished_at))
+    assert failed(verify_run(out)) == []
+    assert read_draft(out) == draft | {"finished_at": finished_at}
+    assert all(files(out)[name] == begun[name] for name in ("matches/matches.jsonl", "config.yaml"))
+
+
+def test_a_folder_that_cannot_be_begun_is_one_error(tmp_path):
+    (tmp_path / "run").write_text("a file")
+    with pytest.raises(BadOption, match="cannot write"):
+        begin_folder(tmp_path / "run", made_run(prompts=1))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [None, "", "{", "[]", "[" * 100_000, "{}", '{"kind": "tournament"}', '{"kind": "rating"}', "\udcff"],
+)
+def test_what_is_no_manifest_of_a_tournament_is_no_draft(text, tmp_path):
+    if text is not None:
+        (tmp_path / "manifest.json").write_bytes(text.encode(errors="surrogateescape"))
+    assert read_draft(tmp_path) is None
+
+
+@pytest.mark.parametrize("change", [{"run_id": 3}, {"kind": "rating"}, {"started_at": None}, {"mode": []}])
+def test_a_draft_of_other_fields_is_none(change, run):
+    path = run / "manifest.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | change))
+    assert read_draft(run) is None
 
 
 def test_a_draft_says_that_the_run_goes_on(tmp_path):

@@ -12,11 +12,14 @@ from tiltyard.artifacts.tournament_manifest import TournamentManifest
 from tiltyard.judging.judged import Judged
 from tiltyard.judging.verdict import State
 
-__all__ = ["Asked", "attempt_problem", "costs_document"]
+__all__ = ["IN_FLIGHT", "Asked", "attempt_problem", "costs_document"]
 
 _TOKENS = ("input_tokens", "output_tokens", "cache_write_tokens", "cache_read_tokens")
 _REQUIRED = ("attempt_id", "request_key", "ask", "judge_model", "mode", "state")
 _MODES = ("live", "batch")
+
+#: The state of an attempt that nobody has settled: it is still asked, or waits in a batch.
+IN_FLIGHT = "in_flight"
 
 #: Judge and dimension.
 Place = tuple[str, str]
@@ -67,13 +70,15 @@ def attempt_problem(row: Mapping[str, Any], asked: Asked) -> str | None:
     """What is wrong with one row of the attempts, if anything.
 
     An attempt without a question warmed a provider's prompt cache. One that was ok left a
-    raw reply behind, so its question has a verdict.
+    raw reply behind, so its question has a verdict; one in flight has no price yet.
     """
     missing = [name for name in _REQUIRED if row[name] is None]
     if missing:
         return f"{missing[0]} is missing"
-    if row["state"] not in tuple(State) or row["mode"] not in _MODES:
+    if row["state"] not in (*State, IN_FLIGHT) or row["mode"] not in _MODES:
         return f"state {row['state']!r} or mode {row['mode']!r} is unknown"
+    if row["state"] == IN_FLIGHT and row["usd"] is not None:
+        return f"attempt {row['attempt_id']} is in flight, and has its price already"
     return None if not row["question_id"] else _question_problem(row, asked.find(row["question_id"]))
 
 
@@ -99,11 +104,18 @@ class _Sums:
     unpriced: int = 0
     lost_paid: int = 0
     lost_unpriced: int = 0
+    #: Attempts that nobody has settled, what was held back for them, and how many have nothing held back.
+    flying: int = 0
+    reserved: int = 0
+    unreserved: int = 0
     #: Questions with an attempt of this run, and those of them with a reply.
     fresh: int = 0
     fresh_replied: int = 0
 
     def add(self, row: Mapping[str, Any], where: str) -> None:
+        if row["state"] == IN_FLIGHT:
+            self._hold(row["reserved_usd"], where)
+            return
         self.calls += 1
         self.states[row["state"]] += 1
         self.counted += row["input_tokens"] is not None
@@ -114,9 +126,14 @@ class _Sums:
             self.unpriced += 1
             self.lost_unpriced += lost
         else:
-            paid = picodollars_of(row["usd"], where)
+            paid = picodollars_of(row["usd"], f"{where}: usd")
             self.paid += paid
             self.lost_paid += paid if lost else 0
+
+    def _hold(self, reserved: str | None, where: str) -> None:
+        self.flying += 1
+        self.unreserved += reserved is None
+        self.reserved += 0 if reserved is None else picodollars_of(reserved, f"{where}: reserved_usd")
 
     def ask(self, standing: Standing | None) -> None:
         """Count a question at its first attempt."""
@@ -139,13 +156,17 @@ class _Sums:
                 "calls": self.states[State.LOST.value],
                 "usd": None if self.lost_unpriced else dollars_text(self.lost_paid),
             },
+            "in_flight": {
+                "calls": self.flying,
+                "reserved_usd": None if self.unreserved else dollars_text(self.reserved),
+            },
         }
 
 
 def costs_document(
     manifest: TournamentManifest, asked: Asked, attempts: Iterable[Mapping[str, Any]]
 ) -> dict[str, Any]:
-    """`costs.json`: the plan's estimate, and sums over every attempt, lost ones included."""
+    """`costs.json`: the plan's estimate, and sums over every attempt, lost ones included; those in flight stand apart."""
     total, parts = _added(asked, attempts)
     questions, replied = asked.by_place(), asked.by_place(replied=True)
     own = [(judge, dimension) for dimension in manifest.dimensions for judge in manifest.judges]
@@ -173,7 +194,7 @@ def _added(asked: Asked, attempts: Iterable[Mapping[str, Any]]) -> tuple[_Sums, 
         place = row["judge_model"], row["dimension"] or ""
         both = total, parts.setdefault(place, _Sums())
         for sums in both:
-            sums.add(row, f"attempts.parquet, row {number}: usd")
+            sums.add(row, f"attempts.parquet, row {number}")
         question = row["question_id"]
         if question and question not in seen:
             seen.add(question)

@@ -111,6 +111,7 @@ def choices(rated: Rated, settings: RateSettings) -> list[Choice]:
     others = {
         "leans count as wins": replace(method, lean=1.0),
         "leans count as ties": replace(method, lean=0.5),
+        "inconsistent left out": replace(method, inconsistent=None),
         "ties and inconsistent left out": replace(method, ties="drop"),
     }
     first = Choice("as rated", method, rated.ratings)

@@ -86,7 +86,7 @@ class JudgedRun:
     default_k: float = 16.0
     k_sweep: tuple[float, ...] = (4.0, 8.0, 16.0, 32.0)
     lean: float = 0.75
-    inconsistent: float = 0.5
+    inconsistent: float | None = 0.5
     n_bootstraps: int = 100
     seed: int = 0
     #: Rows with the keys of `ATTEMPT_COLUMNS`.

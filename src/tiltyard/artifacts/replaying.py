@@ -8,6 +8,7 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
+from tiltyard.artifacts.asking import Due, Texts, configured_checks
 from tiltyard.artifacts.checks import Check, read_bytes
 from tiltyard.artifacts.costs import Asked, attempt_problem
 from tiltyard.artifacts.gathering import Gathering
@@ -29,9 +30,9 @@ from tiltyard.errors import BadBattle, TiltyardError, UnreadableFile
 from tiltyard.formats import BattleSource
 from tiltyard.formats.answers import Answer
 from tiltyard.formats.row_parquet import read_rows
+from tiltyard.judging.canaries import Checks
 from tiltyard.judging.judged import Judged, reread
 from tiltyard.judging.matches import MatchList, Prompt, all_pairs
-from tiltyard.judging.question import Purpose
 from tiltyard.judging.rubric import parse_rubric
 from tiltyard.judging.verdict import PARSER
 from tiltyard.settings.yaml_file import parse_yaml, write_yaml
@@ -114,11 +115,13 @@ def battles_check(
 ) -> Iterator[Check]:
     """Every reply read again, every pair of orders reconciled again, and the battles that follow."""
     number, problem = 0, ""
+    checks, texts = configured_checks(manifest), Texts(folder / ANSWERS)
+    yield _planted_check(checks)
     with (folder / BATTLE_LINES).open("rb") as file:
         for name in manifest.dimensions:
             where = verdict_file(name)
-            mine = (match for match in matches.matches if match.dimension == name)
-            verdicts = _Verdicts(folder / where, manifest, name)
+            mine = [match for match in matches.matches if match.dimension == name]
+            verdicts = _Verdicts(folder / where, manifest, Due(mine, manifest.judges, checks, texts))
             try:
                 for battle in gathering.battles(mine, verdicts.read()):
                     number += 1
@@ -136,6 +139,14 @@ def battles_check(
     problem = problem or odd
     detail = problem or f"{number} from the verdicts, {anchors} anchors"
     yield Check(BATTLE_LINES, not problem, detail)
+
+
+def _planted_check(checks: Checks | None) -> Check:
+    """Whether it is known which questions were planted and repeated."""
+    if checks is not None:
+        return Check("checks", passed=True, detail="planted questions follow from the configuration")
+    detail = "not compared: the configuration does not say which questions were planted"
+    return Check("checks", passed=True, detail=detail, exact=False, unchecked="which questions were planted")
 
 
 def _anchors(lines: Iterable[bytes], before: int) -> tuple[int, str]:
@@ -163,24 +174,25 @@ def _object(line: bytes) -> dict[str, Any]:
 class _Verdicts:
     """The verdicts of one dimension, each row checked against itself and its place as it is read."""
 
-    def __init__(self, path: Path, manifest: TournamentManifest, dimension: str) -> None:
+    def __init__(self, path: Path, manifest: TournamentManifest, due: Due) -> None:
         self._path = path
-        self._dimension = dimension
-        self._judges = {name: k for k, name in enumerate(manifest.judges)}
         self._entrants = frozenset(manifest.entrants)
+        self._judges = frozenset(manifest.judges)
+        self._due = due
         self._rows = 0
         self._older = 0
-        self._last: tuple[str, int, int] = ("", -1, -1)
-        self._extra: set[str] = set()
 
     def read(self) -> Iterator[Judged]:
         for where, row in read_lines(self._path):
             judged = Judged.from_dict(row, where)
             self._rows += 1
-            problem = self._misplaced(judged) or self._misread(judged)
+            problem = self._strange(judged) or self._due.problem(judged) or self._misread(judged)
             if problem:
                 raise UnreadableFile(f"{where}: {problem}")
             yield judged
+        missing = self._due.left()
+        if missing:
+            raise UnreadableFile(f"{self._path.name}: {missing}")
 
     def check(self, name: str) -> Check:
         if self._older:
@@ -196,20 +208,10 @@ class _Verdicts:
             return f"question {judged.question.id}: the reply says something else than the verdict"
         return None
 
-    def _misplaced(self, judged: Judged) -> str | None:
+    def _strange(self, judged: Judged) -> str | None:
         question = judged.question
-        if question.dimension != self._dimension or question.judge not in self._judges:
-            return f"question {question.id} is of another dimension, or of no judge of this run"
-        if not {question.first, question.second} <= self._entrants:
-            return f"question {question.id} shows a model that is no entrant"
-        if question.purpose is Purpose.MATCH and not self._extra:
-            place = (judged.match_id or "", self._judges[question.judge], question.order)
-            in_order = place[0] != self._last[0] or place > self._last
-            self._last = place
-            return None if in_order and not question.replicate else f"question {question.id} is out of order"
-        if question.purpose is Purpose.MATCH or question.id in self._extra:
-            return f"question {question.id} stands twice or out of order"
-        self._extra.add(question.id)
+        if question.judge not in self._judges or not {question.first, question.second} <= self._entrants:
+            return f"question {question.id} is of no judge of this run, or shows a model that is no entrant"
         return None
 
 

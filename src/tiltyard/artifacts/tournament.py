@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import chain
 from pathlib import Path
 from typing import Any, BinaryIO, TypeVar
@@ -36,7 +36,7 @@ from tiltyard.artifacts.tournament_files import (
 from tiltyard.artifacts.tournament_manifest import TournamentManifest, draft_of
 from tiltyard.battles import Battle
 from tiltyard.board import Rated
-from tiltyard.errors import BadOption
+from tiltyard.errors import BadOption, UnreadableFile
 from tiltyard.formats import BattleSource, open_battles, write_battles
 from tiltyard.formats.answers import Answer
 from tiltyard.formats.copying import copy_battles
@@ -48,9 +48,52 @@ from tiltyard.judging.judged import Judged
 from tiltyard.judging.matches import Match, MatchList
 from tiltyard.settings.yaml_file import write_yaml
 
-__all__ = ["match_row", "read_run_documents", "write_draft_manifest", "write_judged_run", "write_matches"]
+__all__ = [
+    "begin_folder",
+    "match_row",
+    "read_draft",
+    "read_run_documents",
+    "write_draft_manifest",
+    "write_judged_run",
+    "write_matches",
+]
+
+#: What can be said of a run from its manifest, finished or not.
+_DRAFT_TEXTS = ("run_id", "started_at", "mode", "config_path")
+_DRAFT = (*_DRAFT_TEXTS, "finished_at", "limit_pairs", "model")
 
 _Thing = TypeVar("_Thing", Answer, Judged)
+
+
+def begin_folder(out: Path, run: JudgedRun) -> None:
+    """What stands in the folder while judges are asked: a manifest without an end, matches, configuration.
+
+    The manifest comes first: by it the folder is known to be of this run.
+    """
+    try:
+        write_draft_manifest(out, run)
+        _prepare(out, "matches", "verdicts")
+        write_matches(out, run.matches)
+        write_bytes(out / CONFIG, write_yaml(dict(run.config)).encode())
+    except OSError as error:
+        raise BadOption(f"cannot write {out}: {error.strerror or error}") from None
+
+
+def read_draft(folder: Path) -> Mapping[str, Any] | None:
+    """Which run a folder is of, finished or not; ``None`` where no manifest of a tournament can be read.
+
+    ``run_id``, ``started_at``, ``mode`` and ``config_path`` are text; ``finished_at``,
+    ``limit_pairs`` and ``model`` may be ``None``.
+    """
+    try:
+        found = parse_document(MANIFEST, (folder / MANIFEST).read_bytes())
+    except (OSError, UnreadableFile):
+        return None
+    if not isinstance(found, dict) or found.get("kind") != "tournament" or not found.keys() >= set(_DRAFT):
+        return None
+    if not all(isinstance(found[name], str) for name in _DRAFT_TEXTS):
+        return None
+    return {name: found[name] for name in _DRAFT}
 
 
 def write_draft_manifest(out: Path, run: JudgedRun) -> None:
@@ -83,7 +126,7 @@ def write_judged_run(out: Path, run: JudgedRun, progress: Progress | None = None
     if run.finished_at is None:
         raise BadOption("the run has no finished_at; a folder is written when everything is judged")
     try:
-        _prepare(out)
+        _prepare(out, "matches", "verdicts", "rubrics")
         manifest, computed = _write_files(out, run, progress)
         files = {name: file_hash(out / name) for name in expected_files(manifest)}
     except OSError as error:
@@ -98,8 +141,8 @@ def read_run_documents(out: Path) -> tuple[dict[str, Any], dict[str, Any]]:
     return found[0], found[1]
 
 
-def _prepare(out: Path) -> None:
-    for folder in (out, *(out / name for name in ("matches", "verdicts", "rubrics"))):
+def _prepare(out: Path, *names: str) -> None:
+    for folder in (out, *(out / name for name in names)):
         folder.mkdir(parents=True, exist_ok=True)
         # What a killed process left half written.
         for draft in folder.glob(".*.part"):

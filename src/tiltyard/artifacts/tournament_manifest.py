@@ -21,7 +21,15 @@ from tiltyard.formats.answers import Answer
 from tiltyard.judging.matches import Prompt
 from tiltyard.ratings import BradleyTerry, Elo, Method
 
-__all__ = ["RubricEntry", "TournamentManifest", "draft_of", "prompt_of", "prompt_set_hash", "safe_dimension"]
+__all__ = [
+    "RubricEntry",
+    "TournamentManifest",
+    "draft_of",
+    "prompt_of",
+    "prompt_set_hash",
+    "rating_methods",
+    "safe_dimension",
+]
 
 _FILE_NAME = re.compile(r"\w[\w .+-]{0,99}(?<![ .])")
 
@@ -155,6 +163,7 @@ def draft_of(run: JudgedRun) -> TournamentManifest:
             raise BadOption(str(error)) from None
     answered = {answer.prompt_id for answer in run.answers}
     asked = [prompt for prompt in run.prompts if prompt.prompt_id in answered]
+    bradley_terry, elo = _methods(run)
     return TournamentManifest(
         run_id=run.run_id,
         mode=run.mode,
@@ -186,8 +195,8 @@ def draft_of(run: JudgedRun) -> TournamentManifest:
         anchors=[_input(source.path, source.format) for source in run.anchors],
         anchor_battles=0,
         overall=run.weights,
-        bradley_terry=parameters_of(_bradley_terry(run)),
-        elo=parameters_of(_elo(run)),
+        bradley_terry=parameters_of(bradley_terry),
+        elo=parameters_of(elo),
         k_sweep=list(run.k_sweep),
         n_bootstraps=run.n_bootstraps,
         arena=run.arena,
@@ -200,27 +209,49 @@ def draft_of(run: JudgedRun) -> TournamentManifest:
     )
 
 
-def _bradley_terry(run: JudgedRun) -> BradleyTerry:
-    return BradleyTerry(
-        lean=float(run.lean),
-        inconsistent=float(run.inconsistent),
-        seed=run.seed,
-        n_bootstraps=max(run.n_bootstraps, 2),
-        base=float(run.initial_rating),
-        anchor_rating=float(run.initial_rating),
+def rating_methods(
+    *,
+    lean: float,
+    inconsistent: float | None,
+    n_bootstraps: int,
+    seed: int,
+    initial_rating: float,
+    default_k: float,
+    n_perms: int,
+    shuffle_seed: int,
+) -> tuple[BradleyTerry, Elo]:
+    """The two methods by which a tournament's battles are rated."""
+    bradley_terry = BradleyTerry(
+        lean=float(lean),
+        inconsistent=inconsistent,
+        seed=seed,
+        n_bootstraps=max(n_bootstraps, 2),
+        base=float(initial_rating),
+        anchor_rating=float(initial_rating),
     )
+    elo = Elo(
+        k=float(default_k),
+        start=float(initial_rating),
+        n_permutations=n_perms,
+        lean=float(lean),
+        inconsistent=inconsistent,
+        seed=shuffle_seed,
+        interval="bootstrap" if n_bootstraps else "none",
+        n_bootstraps=max(n_bootstraps, 2),
+    )
+    return bradley_terry, elo
 
 
-def _elo(run: JudgedRun) -> Elo:
-    return Elo(
-        k=float(run.default_k),
-        start=float(run.initial_rating),
-        n_permutations=run.n_perms,
-        lean=float(run.lean),
-        inconsistent=float(run.inconsistent),
-        seed=run.shuffle_seed,
-        interval="bootstrap" if run.n_bootstraps else "none",
-        n_bootstraps=max(run.n_bootstraps, 2),
+def _methods(run: JudgedRun) -> tuple[BradleyTerry, Elo]:
+    return rating_methods(
+        lean=run.lean,
+        inconsistent=run.inconsistent,
+        n_bootstraps=run.n_bootstraps,
+        seed=run.seed,
+        initial_rating=run.initial_rating,
+        default_k=run.default_k,
+        n_perms=run.n_perms,
+        shuffle_seed=run.shuffle_seed,
     )
 
 

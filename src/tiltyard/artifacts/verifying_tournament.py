@@ -24,6 +24,7 @@ from tiltyard.artifacts.checks import (
     read_parquet,
     read_text_lines,
 )
+from tiltyard.artifacts.configured import configured_check
 from tiltyard.artifacts.costs import costs_document
 from tiltyard.artifacts.dimensions import rate_dimensions
 from tiltyard.artifacts.folder import evaluated_models
@@ -112,6 +113,7 @@ def _recomputed(folder: Path, manifest: TournamentManifest) -> Iterator[Check]:
     if problem is not None:
         return
     yield config_check(folder / CONFIG, manifest)
+    yield configured_check(manifest)
     yield rubrics_check(folder, manifest)
     responses = read_responses(folder, manifest)
     yield prompts_check(responses, manifest)

@@ -121,10 +121,11 @@ def show(finished: Finished) -> None:
             f"{unasked:,} questions have no reply in the cache: they would be asked without --skip-judging.",
             err=True,
         )
-    elif unasked and not failed:
+    elif unasked and finished.capped and not failed:
         typer.echo(
-            f"{unasked:,} questions were not asked: the budget does not cover them. Run again with a higher "
-            f"--budget-usd and --output-dir {_word(finished.out)} to go on.",
+            f"{unasked:,} questions were not asked: the budget does not cover them, or a batch that was left "
+            "behind holds what is missing. Run again, with a higher --budget-usd if need be, and --output-dir "
+            f"{_word(finished.out)} to go on.",
             err=True,
         )
     if failed:

@@ -14,13 +14,13 @@ from tiltyard.report.printable import printable
 from tiltyard.settings.prices import dollars
 
 if TYPE_CHECKING:
-    from tiltyard.formats.counting import Progress
     from tiltyard.tournament.sitting import Heard
 
 __all__ = ["Watcher"]
 
 #: Seconds between the lines of a log.
 _LINE = 10.0
+_REPLIED = ("ok", "refused", "truncated", "unparseable")
 _SHOWN = ("ok", "refused", "truncated", "unparseable", "provider_error", "expired", "lost")
 
 
@@ -78,7 +78,8 @@ class Watcher:
         self._bar.start()
 
     def tick(self, heard: Heard) -> None:
-        done = heard.states["ok"] + heard.states["refused"]
+        # What could not be read is asked once more: it may count twice, but never beyond the whole.
+        done = min(sum(heard.states[name] for name in _REPLIED), self._total)
         if self._bar is not None:
             self._bar.update(self._task, completed=done, description=self._line(heard))
             return
@@ -95,10 +96,9 @@ class Watcher:
         money = dollars(spent) if self._cap is None else f"{dollars(spent)} of {dollars(self._cap)}"
         return f"{states or 'none yet'}; {money}"
 
-    def rating(self) -> Progress | None:
+    def rating(self) -> None:
         if self._bar is not None:
             self._bar.update(self._task, description="rating")
-        return None
 
 
 def _duration(seconds: float) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 import uuid
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -10,9 +11,9 @@ from contextlib import aclosing
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
-from tiltyard.errors import ProviderFault
+from tiltyard.errors import ProviderFault, TiltyardError
 from tiltyard.judges.books import Books
-from tiltyard.judges.ledger import BatchRow, Held, Intent, Ledger, Settlement
+from tiltyard.judges.ledger import WATCHED, BatchRow, Held, Intent, Ledger, Settlement
 from tiltyard.judges.live import Heard, asks_again, failed, intent_of, replied, together, wait_before
 from tiltyard.judges.requests import Caller, Request
 from tiltyard.judging.verdict import State
@@ -26,19 +27,23 @@ _TOGETHER = 200
 _SKEW = timedelta(minutes=5)
 #: Bytes that an item's wrapping may take.
 _WRAPPING = 400
-#: What a provider says of a batch that it no longer knows.
-_GONE = 404
+#: What a provider says of a batch, or of results, that it does not know or no longer keeps.
+_GONE = frozenset({404, 410})
 #: Seconds until a batch is offered again to a provider that has too many waiting.
 _CROWDED = 60.0
 _FIRST_LOOK, _LAST_LOOK = 0.2, 60.0
 #: Seconds until looking again at what other shards hold, at most.
 _ELSEWHERE = 5.0
-#: Seconds between two searches for a batch whose creation went unanswered.
-_SEARCH = 1.0
+#: Seconds between the first two searches for a batch whose creation went unanswered, and between the last.
+_SEARCH, _LAST_SEARCH = 1.0, 15.0
+#: Seconds for which such a batch is looked for before it is held never to have been created.
+_UNSEEN = 120.0
 #: What was paid for is read this often before it is given up: reading costs nothing.
 _READINGS = 8
-#: A batch whose creation went unanswered is looked for this often before it is held to be void.
-_LISTINGS = 3
+_ADVICE = (
+    "Batch {} was created and may be paid for: is this the API key, or the workspace, that it was created with? "
+    "Results are kept for 29 days. What was asked in it is not bought again; to ask it again, start a new run"
+)
 
 
 class Batches:
@@ -47,8 +52,13 @@ class Batches:
     Order of events: intent rows for the batch and its attempts, with the worst case reserved;
     the batch is created; its id is written down. A crash between the last two leaves an intent
     without an id: the batch is looked for among those that the provider lists, by the names of
-    its items, which begin with the intent's own. Only if it is not there are the reservations
-    released and the requests sent again.
+    its items, which begin with the intent's own. Only if it is not there, for minutes, are the
+    reservations released and the requests sent again.
+
+    While a batch is waited for the ledger is told so. What other shards need, money or replies,
+    is waited for as long as somebody waits for the batches that hold it: where a shard has
+    failed, or its worker is gone, its batches stay open and booked, and what depends on them ends
+    as unasked. Going on with the run brings them in.
     """
 
     def __init__(self, run: str, shard: str, worker: str, books: Books, heard: Heard) -> None:
@@ -79,7 +89,7 @@ class Batches:
             if not waiting:
                 return Counter(_ending(key, states[key], unpaid) for key in distinct)
             held = await self._submit(waiting, states, caller, tries, hopeless)
-            if held is Held.NO:
+            if held in (Held.NO, Held.LEFT):
                 unpaid |= {request.key for request in waiting}
             idle = 0 if held is Held.YES else idle + 1
             if idle:
@@ -101,7 +111,7 @@ class Batches:
     ) -> Held:
         """Create the batches that these requests need, as far as the budget covers them; why, if there is none."""
         left = list(waiting)
-        answer = Held.TAKEN
+        answer = Held.LEFT
         while left:
             piece, left = _cut(left, caller)
             mark = uuid.uuid4().hex
@@ -119,8 +129,10 @@ class Batches:
                     hopeless.update(intent.request_key for intent in covered)
                 elif fault is not None:
                     await asyncio.sleep(wait_before(tries[covered[0].request_key] - 1, fault.retry_after))
-            elif held is not Held.TAKEN:
+            elif held in (Held.NO, Held.WAIT):
                 return answer if answer is Held.YES else held
+            elif answer is Held.LEFT:
+                answer = held
         return answer
 
     async def _create(
@@ -156,6 +168,20 @@ class Batches:
         await together([self._bring_in(row, caller, tries, hopeless) for row in mine])
 
     async def _bring_in(self, row: BatchRow, caller: Caller, tries: Counter[str], hopeless: set[str]) -> None:
+        """Wait for a batch and read its results; if that fails it stays open, and nobody else waits for it."""
+        try:
+            await self._brought_in(row, caller, tries, hopeless)
+        except TiltyardError as error:
+            await self._books.run(Ledger.watch_batch, row.batch, 0.0)
+            if isinstance(error, ProviderFault) and error.status in _GONE and row.provider_id is not None:
+                raise ProviderFault(
+                    f"{error}. {_ADVICE.format(row.provider_id)}", status=error.status
+                ) from None
+            raise
+
+    async def _brought_in(
+        self, row: BatchRow, caller: Caller, tries: Counter[str], hopeless: set[str]
+    ) -> None:
         if row.provider_id is None:
             found = await self._find(row, caller)
             if found is None:
@@ -167,14 +193,7 @@ class Batches:
             row = replace(row, provider_id=found)
         assert row.provider_id is not None
         intents = await self._books.run(Ledger.batch_intents, row, self._run)
-        try:
-            status = await self._ended(row.provider_id, caller)
-        except ProviderFault as fault:
-            if fault.status != _GONE:
-                raise
-            lost = ProviderFault(f"its batch is gone: {fault}", retryable=True, billed=True)
-            await self._void(row.batch, list(intents.values()), caller, lost)
-            return
+        status = await self._ended(row.provider_id, row, caller)
         if status.failed is not None:
             await self._failed(row, list(intents.values()), caller, status.failed, tries)
             return
@@ -195,8 +214,8 @@ class Batches:
         elif keys:
             await asyncio.sleep(wait_before(tries[keys[0]], None))
 
-    async def _ended(self, provider_id: str, caller: Caller) -> BatchStatus:
-        """The batch's status, once it has ended; looked at ever less often."""
+    async def _ended(self, provider_id: str, row: BatchRow, caller: Caller) -> BatchStatus:
+        """A batch's status, once it has ended; looked at ever less often, for the sake of ``row``."""
         wait, faults = _FIRST_LOOK, 0
         while True:
             try:
@@ -206,25 +225,32 @@ class Batches:
                     return status
             except ProviderFault as fault:
                 faults += 1
-                if not fault.retryable and faults == _READINGS:
+                if not fault.retryable and faults >= _READINGS:
                     raise
                 wait = max(wait, fault.retry_after or 0.0)
+            await self._watch(row, wait)
             await asyncio.sleep(wait)
             wait = min(wait * 1.5, _LAST_LOOK)
 
     async def _read(
         self, row: BatchRow, intents: dict[int, Intent], caller: Caller, hopeless: set[str]
     ) -> None:
-        """Stream the results into the ledger; a stream that breaks off is read again, from where it was."""
-        assert row.provider_id is not None
+        """Stream the results into the ledger; where some are missing they are read again, for the rest.
+
+        A stream may break off, or end too early as if it were whole; a provider may say that a
+        batch has ended before its results are there.
+        """
         left = dict(intents)
         for tries in range(_READINGS):
+            await self._watch(row, 0.0)
             try:
                 await self._stream(row, left, caller, hopeless)
-                break
             except ProviderFault:
                 if tries == _READINGS - 1:
                     raise
+            if not left:
+                break
+            if tries < _READINGS - 1:
                 await asyncio.sleep(_FIRST_LOOK * 2.0**tries)
         fault = ProviderFault("the batch has no result for it", retryable=True, billed=True)
         missing = [failed(intent, caller, fault) for intent in left.values()]
@@ -262,51 +288,66 @@ class Batches:
         for one in settlements:
             self._heard(one.state, one.cost)
 
+    async def _watch(self, row: BatchRow, wait: float) -> None:
+        await self._books.run(Ledger.watch_batch, row.batch, wait + WATCHED)
+
     async def _find(self, row: BatchRow, caller: Caller) -> str | None:
-        """The id of a batch whose creation went unanswered, or ``None`` if there is no such batch."""
-        ruled_out: set[str] = set()
-        listings = faults = 0
+        """The id of a batch whose creation went unanswered, or ``None`` if there is no such batch.
+
+        It may be listed only after a while. Counted from now: nobody knows when it was sent.
+        """
+        told: dict[str, bool | None] = {}
+        wait, looks, faults, end = _SEARCH, 0, 0, time.monotonic() + _UNSEEN
         while True:
+            last = time.monotonic() >= end
             try:
-                found = await self._listed(row, caller, ruled_out)
-                listings += 1
-                if found is not None or listings == _LISTINGS:
+                found = await self._listed(row, caller, told)
+                looks += 1
+                if found is not None or (last and None not in told.values()):
                     return found
+                if last and looks >= _READINGS:
+                    raise _undecided(told)
             except ProviderFault as fault:
                 faults += 1
-                if not fault.retryable or faults == _READINGS:
+                if not fault.retryable or faults >= _READINGS:
                     raise
-            await asyncio.sleep(_SEARCH)
+            await self._watch(row, wait)
+            await asyncio.sleep(wait)
+            wait = min(wait * 1.5, _LAST_SEARCH)
 
-    async def _listed(self, row: BatchRow, caller: Caller, ruled_out: set[str]) -> str | None:
-        """Look through the provider's list once. ``ruled_out``: batches that are known to be others."""
+    async def _listed(self, row: BatchRow, caller: Caller, told: dict[str, bool | None]) -> str | None:
+        """Look through the provider's list once. ``told``: of those seen, whether they are ours."""
         since = datetime.fromtimestamp(row.created_at, tz=UTC) - _SKEW
         claimed = await self._books.run(Ledger.claimed_batches, since.timestamp())
         listed = [status async for status in caller.provider.list_batches(since)]
         # Those that can be told at once come first: others may run for a day.
         listed.sort(key=lambda status: (status.mark != row.batch, not status.ended))
         for status in listed:
-            if status.id in claimed or status.id in ruled_out:
+            if told.get(status.id) is False:
                 continue
-            if await self._is_ours(status, row, caller):
+            claimed_already = status.id in claimed
+            told[status.id] = False if claimed_already else await self._is_ours(status, row, caller)
+            if told[status.id]:
                 return status.id
-            ruled_out.add(status.id)
         return None
 
-    async def _is_ours(self, status: BatchStatus, row: BatchRow, caller: Caller) -> bool:
-        """By its mark where the provider keeps one, else by the names of its items, once it has ended."""
+    async def _is_ours(self, status: BatchStatus, row: BatchRow, caller: Caller) -> bool | None:
+        """By its mark where the provider keeps one, else by the names of its items, once it has ended.
+
+        ``None`` where there are no results to tell by, or none yet.
+        """
         if status.mark is not None:
             return status.mark == row.batch
         # A size of nothing is one that is not counted yet.
         if status.size and status.size != row.size:
             return False
-        ended = await self._ended(status.id, caller)
+        ended = await self._ended(status.id, row, caller)
         if ended.failed is not None:
             return False
         async with aclosing(caller.provider.results(status.id)) as entries:
             async for entry in entries:
                 return entry.name.startswith(f"{row.batch}-")
-        return False
+        return None
 
 
 def _cut(requests: Sequence[Request], caller: Caller) -> tuple[list[Request], list[Request]]:
@@ -324,6 +365,14 @@ def _place(name: str, batch: str) -> int:
     """An item's place in its batch, from its name; -1 for a name that is none of ours."""
     mark, _, place = name.rpartition("-")
     return int(place) if mark == batch and place.isdecimal() and len(place) < 10 else -1
+
+
+def _undecided(told: Mapping[str, bool | None]) -> ProviderFault:
+    unsure = ", ".join(name for name, ours in told.items() if ours is None)
+    return ProviderFault(
+        f"a batch was created or not, nobody knows: {unsure} may be it and has no results to tell by; "
+        "nothing is bought again; go on with the run later"
+    )
 
 
 def _settlement(entry: BatchEntry, intent: Intent, caller: Caller) -> Settlement:

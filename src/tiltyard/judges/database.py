@@ -124,15 +124,25 @@ class _Sqlite:
                 f"cannot write {self._path}: {error}; what is under way stops here"
             ) from error
 
+    @contextmanager
+    def _reading(self) -> Iterator[None]:
+        try:
+            yield
+        except sqlite3.Error as error:
+            raise TiltyardError(f"cannot read {self._path}: {error}; what is under way stops here") from error
+
     def rows(self, statement: str, values: Mapping[str, Any]) -> list[tuple[Any, ...]]:
-        return self._connection.execute(statement, values).fetchall()
+        with self._reading():
+            return self._connection.execute(statement, values).fetchall()
 
     def stream(self, statement: str, values: Mapping[str, Any]) -> Iterator[tuple[Any, ...]]:
-        yield from self._connection.execute(statement, values)
+        with self._reading():
+            yield from self._connection.execute(statement, values)
 
     def lookup(self, statement: str, keys: Sequence[str]) -> list[tuple[Any, ...]]:
         marks = ", ".join("?" * len(keys))
-        return self._connection.execute(f"{statement} ({marks})", keys).fetchall()
+        with self._reading():
+            return self._connection.execute(f"{statement} ({marks})", keys).fetchall()
 
     def change(self, statement: str, values: Mapping[str, Any]) -> int:
         return self._connection.execute(statement, values).rowcount
@@ -162,28 +172,38 @@ class _Postgres:
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
+        with self._translated("write to"), self._connection.transaction():
+            yield
+
+    @contextmanager
+    def _translated(self, verb: str) -> Iterator[None]:
         import psycopg
 
         try:
-            with self._connection.transaction():
-                yield
+            yield
         except psycopg.Error as error:
             problem = str(error).strip()
             raise TiltyardError(
-                f"cannot write to DATABASE_URL: {problem}; what is under way stops here"
+                f"cannot {verb} DATABASE_URL: {problem}; what is under way stops here"
             ) from error
 
     def rows(self, statement: str, values: Mapping[str, Any]) -> list[tuple[Any, ...]]:
-        return self._connection.execute(_for_postgres(statement), values).fetchall()
+        with self._translated("read"):
+            return self._connection.execute(_for_postgres(statement), values).fetchall()
 
     def stream(self, statement: str, values: Mapping[str, Any]) -> Iterator[tuple[Any, ...]]:
-        with self.transaction(), self._connection.cursor("tiltyard_rows") as cursor:
+        with (
+            self._translated("read"),
+            self._connection.transaction(),
+            self._connection.cursor("tiltyard_rows") as cursor,
+        ):
             cursor.execute(_for_postgres(statement), values)
             yield from cursor
 
     def lookup(self, statement: str, keys: Sequence[str]) -> list[tuple[Any, ...]]:
         marks = ", ".join(["%s"] * len(keys))
-        return self._connection.execute(f"{statement} ({marks})".encode(), list(keys)).fetchall()
+        with self._translated("read"):
+            return self._connection.execute(f"{statement} ({marks})".encode(), list(keys)).fetchall()
 
     def change(self, statement: str, values: Mapping[str, Any]) -> int:
         return self._connection.execute(_for_postgres(statement), values).rowcount

@@ -14,12 +14,14 @@ class Held(enum.Enum):
     """Whether the worst case of a call could be reserved."""
 
     YES = enum.auto()
-    #: Not now: calls in flight hold what is missing.
+    #: Not now: calls in flight, or batches that somebody waits for, hold what is missing.
     WAIT = enum.auto()
     #: Not at all: what is not spent does not cover it, or nothing is in flight that could be released.
     NO = enum.auto()
     #: Not needed: somebody else is asking the same, or its reply is here already.
     TAKEN = enum.auto()
+    #: Not now: it was sent in a batch, perhaps paid, and nobody waits for that batch any more.
+    LEFT = enum.auto()
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +39,7 @@ class Intent:
     reserved: int
     batch: str | None = None
     place: int | None = None
+    priced: bool = True
 
 
 @dataclass(frozen=True, slots=True)

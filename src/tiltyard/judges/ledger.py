@@ -16,7 +16,7 @@ from tiltyard.judges.entries import Attempt, BatchRow, Held, Intent, RunRow, Set
 from tiltyard.judging.verdict import State
 from tiltyard.providers.provider import Body
 
-__all__ = ["Attempt", "BatchRow", "Held", "Intent", "Ledger", "RunRow", "Settlement"]
+__all__ = ["WATCHED", "Attempt", "BatchRow", "Held", "Intent", "Ledger", "RunRow", "Settlement"]
 
 _CHUNK = 500
 #: The most that a column holds.
@@ -25,6 +25,8 @@ _KNOWN = "SELECT request_key, ask FROM judge_replies WHERE request_key IN"
 _REPLIES = "SELECT request_key, ask, body FROM judge_replies WHERE request_key IN"
 
 
+#: Seconds for which a batch counts as waited for, unless whoever waits says so again.
+WATCHED = 600.0
 _INTENT = tuple(one.name for one in fields(Intent))
 
 
@@ -107,9 +109,9 @@ class Ledger:
             if self._hold(run, sum(intents[place].reserved for place in places)):
                 continue
             refused = [place for place in places if not self._hold(run, intents[place].reserved)]
-            row = self.run(run)
+            row, behind = self.run(run), self._behind(run, now)
             for place in refused:
-                held[place] = _refusal(row, intents[place].reserved)
+                held[place] = _refusal(row, behind, intents[place].reserved)
                 self._database.change(self._sql["drop_intent"], {"attempt_id": intents[place].attempt_id})
         return held
 
@@ -130,8 +132,19 @@ class Ledger:
             answered = (intent.request_key, intent.ask) in known
             if here and answered:
                 self._database.change(self._sql["drop_intent"], {"attempt_id": intent.attempt_id})
-            held.append(Held.YES if here and not answered else Held.TAKEN)
+            if here and not answered:
+                held.append(Held.YES)
+            else:
+                held.append(Held.LEFT if not answered and self._is_left(intent, now) else Held.TAKEN)
         return held
+
+    def _is_left(self, intent: Intent, now: float) -> bool:
+        values = {"run": intent.run, "request_key": intent.request_key, "ask": intent.ask, "now": now}
+        return bool(self._database.rows(self._sql["left_behind"], values))
+
+    def _behind(self, run: str, now: float) -> int:
+        rows = self._database.rows(self._sql["held_behind"], {"run": run, "now": now})
+        return int(rows[0][0]) if rows else 0
 
     def _known(self, keys: Sequence[str]) -> set[tuple[str, int]]:
         found: set[tuple[str, int]] = set()
@@ -197,7 +210,7 @@ class Ledger:
         """Settle what a dead worker had in flight: perhaps paid, surely lost. How many there were."""
         with self._database.transaction():
             rows = self._database.rows(self._sql["in_flight"], {"worker": worker})
-            self._line_up(run for _, run, _ in rows)
+            self._line_up(run for _, run, _, _ in rows)
             self._settle([_lost(*row) for row in rows], time.time())
         return len(rows)
 
@@ -216,11 +229,8 @@ class Ledger:
         run, judge = intents[0].run, intents[0].judge
         with self._database.transaction():
             self._line_up([run])
-            free = [
-                intent
-                for intent, held in zip(intents, self._entered(intents, now), strict=True)
-                if held is Held.YES
-            ]
+            entered = self._entered(intents, now)
+            free = [intent for intent, held in zip(intents, entered, strict=True) if held is Held.YES]
             row = self.run(run)
             left = None if row.cap is None else row.cap - row.spent - row.held
             size = _covered([intent.reserved for intent in free], left)
@@ -229,9 +239,9 @@ class Ledger:
             for intent in free[size:]:
                 self._database.change(self._sql["drop_intent"], {"attempt_id": intent.attempt_id})
             if not free:
-                return [], Held.TAKEN
+                return [], Held.TAKEN if Held.TAKEN in entered else Held.LEFT
             if size == 0:
-                return [], _refusal(row, free[0].reserved)
+                return [], _refusal(row, self._behind(run, now), free[0].reserved)
             values = {
                 "batch": batch,
                 "run": run,
@@ -239,6 +249,7 @@ class Ledger:
                 "judge": judge,
                 "size": size,
                 "created_at": now,
+                "watched_until": now + WATCHED,
             }
             self._database.change(self._sql["add_batch"], values)
         return free[:size], Held.YES
@@ -247,6 +258,12 @@ class Ledger:
         """The provider has answered: this is the batch's id."""
         with self._database.transaction():
             self._database.change(self._sql["name_batch"], {"batch": batch, "provider_id": provider_id})
+
+    def watch_batch(self, batch: str, seconds: float = WATCHED) -> None:
+        """Somebody waits for this batch, and will say so again within so many seconds; none: nobody does."""
+        with self._database.transaction():
+            values = {"batch": batch, "watched_until": time.time() + seconds}
+            self._database.change(self._sql["watch_batch"], values)
 
     def close_batch(self, batch: str, state: str, settlements: Sequence[Settlement] = ()) -> None:
         """Nothing more will come: ``ended`` with results, or ``void`` where it was never made."""
@@ -295,7 +312,10 @@ class Ledger:
 
 
 def _row(intent: Intent, now: float) -> dict[str, Any]:
-    return {name: getattr(intent, name) for name in _INTENT} | {"started_at": now}
+    return {name: getattr(intent, name) for name in _INTENT} | {
+        "priced": int(intent.priced),
+        "started_at": now,
+    }
 
 
 def _packed(body: Body) -> bytes:
@@ -329,7 +349,7 @@ def _settled(one: Settlement, now: float) -> Mapping[str, Any]:
     }
 
 
-def _lost(attempt_id: str, run: str, reserved: int) -> Settlement:
+def _lost(attempt_id: str, run: str, reserved: int, priced: int) -> Settlement:
     return Settlement(
         attempt_id=attempt_id,
         run=run,
@@ -337,15 +357,18 @@ def _lost(attempt_id: str, run: str, reserved: int) -> Settlement:
         ask=0,
         reserved=reserved,
         state=State.LOST,
-        cost=reserved,
+        cost=reserved if priced else None,
         error="in flight when its worker died",
     )
 
 
-def _refusal(row: RunRow, reserved: int) -> Held:
-    """Why nothing was held: what is in flight may still leave enough, or cannot."""
-    possible = row.cap is not None and row.spent + reserved <= row.cap
-    return Held.WAIT if row.held and possible else Held.NO
+def _refusal(row: RunRow, behind: int, reserved: int) -> Held:
+    """Why nothing was held: what is in flight may still leave enough, or cannot.
+
+    ``behind`` is held for batches that nobody waits for: it stays held, whatever else comes in.
+    """
+    possible = row.cap is not None and row.spent + behind + reserved <= row.cap
+    return Held.WAIT if row.held > behind and possible else Held.NO
 
 
 def _covered(amounts: Sequence[int], left: int | None) -> int:

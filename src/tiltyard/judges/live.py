@@ -104,8 +104,13 @@ class Live:
                 await asyncio.sleep(wait_before(tries, ending.retry_after))
         return State.PROVIDER_ERROR
 
-    async def _allowed(self, request: Request, caller: Caller, ask: int) -> Intent | Held:
-        """A place among the calls under way, with the worst case reserved; or why there is none."""
+    async def _allowed(
+        self, request: Request, caller: Caller, ask: int, *, patient: bool = True
+    ) -> Intent | Held:
+        """A place among the calls under way, with the worst case reserved; or why there is none.
+
+        Money that others hold is waited for by the ``patient``, as long as somebody may release it.
+        """
         for looks in count():
             await caller.gate.enter()
             intent = intent_of(request, self._run, self._worker, ask)
@@ -117,7 +122,7 @@ class Live:
             if held is Held.YES:
                 return intent
             caller.gate.leave(well=False)
-            if held is not Held.WAIT:
+            if held is not Held.WAIT or not patient:
                 return held
             await _elsewhere(looks)
         raise AssertionError
@@ -155,9 +160,12 @@ class Live:
             raise
 
     async def prewarm(self, request: Request, caller: Caller) -> bool:
-        """Fill the provider's prompt cache with what the requests of a rubric begin with; whether it was done."""
+        """Fill the provider's prompt cache with what the requests of a rubric begin with; whether it was done.
+
+        Money that others hold is not waited for: they may only be brought in after this.
+        """
         # Of no question: what fails here has failed none.
-        intent = await self._allowed(replace(request, question_id=""), caller, PREWARM)
+        intent = await self._allowed(replace(request, question_id=""), caller, PREWARM, patient=False)
         if not isinstance(intent, Intent):
             return False
         try:
@@ -206,6 +214,7 @@ def intent_of(
         reserved=request.worst or 0,
         batch=batch,
         place=place,
+        priced=request.worst is not None,
     )
 
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-__all__ = ["EXPECTED_BYTES", "HIGH_BYTES", "LOW_BYTES", "expected_tokens", "most_tokens"]
+__all__ = ["EXPECTED_BYTES", "LOW_BYTES", "expected_tokens", "most_tokens"]
 
 #: Bytes of text in a token. English prose has four to five, code, other languages and numbers fewer.
-LOW_BYTES, EXPECTED_BYTES, HIGH_BYTES = 5.0, 4.0, 3.0
+LOW_BYTES, EXPECTED_BYTES = 5.0, 4.0
 #: Tokens that a provider may add to a request of its own: roles, the schema's grammar, the tool's wrapping.
 _ADDED = 1024
 

@@ -55,7 +55,7 @@ class Anthropic:
     def __init__(self, base_url: str | None, api_key: str | None, timeout_seconds: float) -> None:
         client = AsyncAnthropic(
             api_key=api_key or "no-key",
-            base_url=address(base_url),
+            base_url=address(base_url, self.name),
             max_retries=0,
             http_client=DefaultAsyncHttpxClient(**client_settings(timeout_seconds)),
         )
@@ -115,7 +115,8 @@ class Anthropic:
 
     async def submit_batch(self, items: Sequence[BatchItem], mark: str) -> str:  # noqa: ARG002  nowhere to keep it
         requests = b",".join(encode({"custom_id": item.name, "params": item.body}) for item in items)
-        answer = await self._wire.post(_BATCHES, b'{"requests":[' + requests + b"]}", billable=True)
+        asked = b'{"requests":[' + requests + b"]}"
+        answer = await self._wire.post(_BATCHES, asked, billable=True, creates=True)
         return self._status(answer, billable=True).id
 
     async def poll(self, batch_id: str) -> BatchStatus:

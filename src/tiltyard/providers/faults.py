@@ -28,6 +28,8 @@ _IMPOSSIBLE = (
     httpx2.InvalidURL,
     httpx2.TooManyRedirects,
 )
+#: Said by whoever stands between us and the provider, who may have done the work.
+_UNHEARD = frozenset({408, 502, 504, *range(520, 525)})
 _LONGEST_WAIT = 86_400.0
 _ADVICE = {
     400: "the request is not accepted: check model, form and options",
@@ -40,11 +42,17 @@ _ADVICE = {
 }
 
 
-def fault_of(error: Exception, where: str, *, billable: bool) -> ProviderFault:
-    """The fault behind an exception of an SDK. ``billable``: whether this kind of call costs money."""
+def fault_of(error: Exception, where: str, *, billable: bool, creates: bool = False) -> ProviderFault:
+    """The fault behind an exception of an SDK.
+
+    ``billable``: whether this kind of call costs money. ``creates``: whether it makes something
+    that goes on costing money, so that no server error proves that there is nothing.
+    """
     response = getattr(error, "response", None)
     if isinstance(response, httpx2.Response):
-        return _status_fault(response, getattr(error, "body", None), where)
+        status = response.status_code
+        unsure = status in _UNHEARD or (creates and status >= 500)
+        return _status_fault(response, getattr(error, "body", None), where, billed=billable and unsure)
     cause = error if isinstance(error, httpx2.HTTPError | httpx2.InvalidURL) else error.__cause__
     if isinstance(cause, _IMPOSSIBLE):
         return ProviderFault(f"{where}: cannot be asked ({_text(cause)}); check base_url")
@@ -94,7 +102,7 @@ def retry_after(headers: Mapping[str, str], now: datetime | None = None) -> floa
     return None if seconds is None else min(seconds, _LONGEST_WAIT)
 
 
-def _status_fault(response: httpx2.Response, body: object, where: str) -> ProviderFault:
+def _status_fault(response: httpx2.Response, body: object, where: str, *, billed: bool) -> ProviderFault:
     status = response.status_code
     kind, message = said(body)
     quota = kind == "insufficient_quota"
@@ -106,6 +114,7 @@ def _status_fault(response: httpx2.Response, body: object, where: str) -> Provid
         status=status,
         retryable=retryable,
         throttled=status in _THROTTLED and not quota,
+        billed=billed,
         retry_after=retry_after(response.headers),
     )
 

@@ -57,7 +57,7 @@ class OpenAI:
     def __init__(self, base_url: str | None, api_key: str | None, timeout_seconds: float) -> None:
         client = AsyncOpenAI(
             api_key=api_key or "no-key",
-            base_url=address(base_url),
+            base_url=address(base_url, self.name),
             max_retries=0,
             http_client=DefaultAsyncHttpxClient(**client_settings(timeout_seconds)),
         )
@@ -133,7 +133,7 @@ class OpenAI:
             "completion_window": "24h",
             "metadata": {_MARK: mark},
         }
-        answer = await self._wire.post("/batches", encode(asked), billable=True)
+        answer = await self._wire.post("/batches", encode(asked), billable=True, creates=True)
         return self._status(answer, billable=True).id
 
     async def poll(self, batch_id: str) -> BatchStatus:

@@ -13,7 +13,7 @@ PROVIDERS = ("anthropic", "openai", "replay")
 def open_provider(
     name: str, base_url: str | None, api_key: str | None, timeout_seconds: float = 600.0
 ) -> Provider:
-    """A provider at an address; ``None`` is the SDK's own address. Nothing is sent yet, and no key is needed yet.
+    """A provider at an address; ``None`` is the provider's own address. Nothing is sent yet, and no key is needed yet.
 
     Use it on one event loop, and close it before that loop ends. For ``replay`` the address is the path of the file of recorded replies.
     """

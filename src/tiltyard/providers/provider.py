@@ -116,7 +116,10 @@ class Provider(Protocol):
         ...
 
     async def submit_batch(self, items: Sequence[BatchItem], mark: str) -> str:
-        """Create a batch; its id. ``mark`` is kept with it where the provider keeps such a thing."""
+        """Create a batch; its id. ``mark`` is kept with it where the provider keeps such a thing.
+
+        A fault that is ``billed`` leaves open whether there is such a batch now.
+        """
         ...
 
     async def poll(self, batch_id: str) -> BatchStatus: ...

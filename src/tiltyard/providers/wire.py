@@ -16,6 +16,7 @@ from tiltyard.errors import BadOption, ProviderFault
 from tiltyard.providers.faults import fault_of, unreadable
 from tiltyard.providers.jsons import load
 from tiltyard.providers.provider import Body
+from tiltyard.settings.prices import OWN_ADDRESSES
 
 __all__ = ["Wire", "address"]
 
@@ -27,16 +28,19 @@ class Wire:
 
     def __init__(self, client: Any, stream: type, name: str, *, keyless: str | None = None) -> None:
         self._client = client
+        # The environment may add headers to every call: they would change what is asked, or of whom.
+        client._custom_headers = {}  # noqa: SLF001  the SDKs have no other door
         self._stream = stream
         self.base_url = str(client.base_url).rstrip("/")
         self.where = f"{name} at {self.base_url}"
         #: Why nothing can be asked: no key, at an address that wants one.
         self._keyless = keyless
 
-    async def post(self, path: str, content: bytes, *, billable: bool = False) -> Body:
+    async def post(self, path: str, content: bytes, *, billable: bool = False, creates: bool = False) -> Body:
         """Post one JSON document; the JSON document that comes back."""
+        options = {"headers": dict(_JSON)}
         return await self._call(
-            "post", path, billable=billable, content=content, options={"headers": dict(_JSON)}
+            "post", path, billable=billable, creates=creates, content=content, options=options
         )
 
     async def upload(self, path: str, fields: Mapping[str, str], file: tuple[str, bytes]) -> Body:
@@ -64,13 +68,15 @@ class Wire:
     async def close(self) -> None:
         await self._client.close()
 
-    async def _call(self, verb: str, path: str, *, billable: bool = False, **given: Any) -> Body:
-        with self._translated(billable=billable):
+    async def _call(
+        self, verb: str, path: str, *, billable: bool = False, creates: bool = False, **given: Any
+    ) -> Body:
+        with self._translated(billable=billable, creates=creates):
             response = await getattr(self._client, verb)(path, cast_to=httpx2.Response, **given)
         return self._document(response.content, billable=billable)
 
     @contextmanager
-    def _translated(self, *, billable: bool) -> Iterator[None]:
+    def _translated(self, *, billable: bool, creates: bool = False) -> Iterator[None]:
         if self._keyless is not None:
             raise ProviderFault(f"{self.where}: {self._keyless}", status=401)
         try:
@@ -78,7 +84,7 @@ class Wire:
         except ProviderFault:
             raise
         except Exception as error:  # noqa: BLE001  SDK and HTTP client promise no common root
-            raise fault_of(error, self.where, billable=billable) from None
+            raise fault_of(error, self.where, billable=billable, creates=creates) from None
 
     def _document(self, data: bytes, *, billable: bool) -> Body:
         try:
@@ -107,10 +113,10 @@ async def _split(response: httpx2.Response) -> AsyncGenerator[bytes, None]:
         yield bytes(rest)
 
 
-def address(base_url: str | None) -> str | None:
-    """A base URL as the SDKs take it, checked; ``None`` is the SDK's own."""
+def address(base_url: str | None, provider: str) -> str:
+    """A base URL as the SDKs take it, checked; ``None`` is the provider's own, whatever the environment says."""
     if base_url is None:
-        return None
+        return OWN_ADDRESSES[provider]
     try:
         url = httpx2.URL(base_url)
     except (httpx2.InvalidURL, ValueError) as error:

@@ -47,7 +47,7 @@ class BradleyTerry:
     #: its differences are odds of winning given that somebody wins.
     ties: Literal["half", "davidson", "drop"] = "half"
     lean: float = 0.75
-    inconsistent: float = 0.5
+    inconsistent: float | None = 0.5
     #: Use stated preferences (``pref``) in place of outcomes, where battles have them.
     soft: bool = False
     #: Control for the table's style covariates.

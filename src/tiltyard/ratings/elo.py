@@ -50,7 +50,7 @@ class Elo:
     n_permutations: int = 100
     ties: Literal["half", "drop"] = "half"
     lean: float = 0.75
-    inconsistent: float = 0.5
+    inconsistent: float | None = 0.5
     soft: bool = False
     seed: int = 0
     interval: Literal["bootstrap", "none"] = "bootstrap"

@@ -24,15 +24,15 @@ class Scoring:
     ties: Literal["half", "drop"] = "half"
     #: What a judge's lean (decisive in one order, a tie in the other) counts for its winner.
     lean: float = 0.75
-    #: What an inconsistent result (opposite winners in the two orders) counts for A.
-    inconsistent: float = 0.5
+    #: What an inconsistent result (opposite winners in the two orders) counts for A; ``None`` leaves it out.
+    inconsistent: float | None = 0.5
     #: Use a battle's stated preference, where it has one, instead of its outcome.
     soft: bool = False
 
     def __post_init__(self) -> None:
         if self.ties not in ("half", "drop"):
             raise BadOption(f"ties is {self.ties!r}; expected half or drop")
-        if not (0.5 <= self.lean <= 1.0 and 0.0 <= self.inconsistent <= 1.0):
+        if not (0.5 <= self.lean <= 1.0 and 0.0 <= (self.inconsistent or 0.0) <= 1.0):
             raise BadOption("lean must lie between 0.5 and 1, inconsistent between 0 and 1")
 
     def by_kind(self) -> Floats:
@@ -41,7 +41,9 @@ class Scoring:
         scores[Kind.WIN_A], scores[Kind.WIN_B] = 1.0, 0.0
         scores[Kind.LEAN_A], scores[Kind.LEAN_B] = self.lean, 1.0 - self.lean
         if self.ties == "half":
-            scores[Kind.TIE], scores[Kind.INCONSISTENT] = 0.5, self.inconsistent
+            scores[Kind.TIE] = 0.5
+            if self.inconsistent is not None:
+                scores[Kind.INCONSISTENT] = self.inconsistent
         return scores
 
     def of(self, codes: Codes) -> Floats:

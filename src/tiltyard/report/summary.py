@@ -41,14 +41,21 @@ def tournament_summary(
     found += [] if idle is None else [Finding(*idle)]
     if found:
         parts += ["", findings_list(tuple(found))]
-    for rated in groups:
-        if rated.board.findings:
-            parts += [
-                "",
-                Text(f"{printable(rated.name or 'all')}:", style="bold"),
-                findings_list(rated.board.findings),
-            ]
+    for names, several in _by_dimension(groups).items():
+        parts += ["", Text(f"{printable(', '.join(names))}:", style="bold"), findings_list(tuple(several))]
     return Group(*parts)
+
+
+def _by_dimension(groups: Sequence[Rated]) -> dict[tuple[str, ...], list[Finding]]:
+    """Findings of the ratings, each once, by the dimensions that have it."""
+    where: dict[Finding, dict[str, None]] = {}
+    for rated in groups:
+        for finding in rated.board.findings:
+            where.setdefault(finding, {})[rated.name or "all"] = None
+    found: dict[tuple[str, ...], list[Finding]] = {}
+    for finding, names in where.items():
+        found.setdefault(tuple(names), []).append(finding)
+    return found
 
 
 def _table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> Table:
@@ -127,4 +134,7 @@ def _paid(actual: Mapping[str, Any]) -> RenderableType:
     text = f"Paid: {dollars(actual['usd'])}"
     if lost["calls"]:
         text += f"; paid and lost: {lost['calls']:,} calls, {dollars(lost['usd'])}"
+    flying = actual["in_flight"]
+    if flying["calls"]:
+        text += f"; still in flight: {flying['calls']:,} calls, at most {dollars(flying['reserved_usd'])}"
     return Text(f"{text}.", style="bold")

@@ -50,7 +50,6 @@ from tiltyard.settings.yaml_file import YamlFile, read_yaml
 __all__ = ["JudgeSettings", "Mode", "TournamentConfig", "load_config", "resolved"]
 
 
-
 class TournamentConfig(Section):
     """Everything that a configuration file says, with defaults where it is silent."""
 
@@ -105,7 +104,9 @@ class TournamentConfig(Section):
         if quorum > len(judges):
             where = self.where("modes", name, "quorum")
             raise BadConfig(f"{where}: expected at most the number of judges, {len(judges)}, found {quorum}")
-        return Mode(name, judges, quorum, settings.prompts, settings.seed, settings.prewarm)
+        return Mode(
+            name, judges, quorum, settings.prompts, settings.seed, settings.prewarm, settings.limit_pairs
+        )
 
     def _judges(self, name: str, mode: ModeSettings, model: str | None) -> tuple[JudgeSettings, ...]:
         stated = mode.judges
@@ -193,6 +194,8 @@ class Mode:
     prompts: Selection
     seed: int
     prewarm: bool
+    #: Judge only the first so many pairs of each dimension.
+    limit_pairs: int | None = None
 
 
 def load_config(path: str | os.PathLike[str], overrides: Mapping[str, Any] | None = None) -> TournamentConfig:
@@ -220,6 +223,7 @@ def resolved(config: TournamentConfig, mode: Mode, beside: Path | None = None) -
             "prompts": mode.prompts.model_dump(mode="json"),
             "seed": mode.seed,
             "prewarm": mode.prewarm,
+            "limit_pairs": mode.limit_pairs,
         }
     }
     return document

@@ -19,7 +19,6 @@ from tiltyard.settings.sections import (
     Positive,
     Section,
     Seed,
-    Share,
     Text,
     Variable,
     YesNo,
@@ -167,6 +166,7 @@ class ModeSettings(Section):
     prompts: Selection = Field(default_factory=lambda: Selection.model_validate("all"))
     seed: Seed = 0
     prewarm: YesNo = False
+    limit_pairs: Count | None = None
 
 
 DEFAULT_MODES: Mapping[str, Mapping[str, Any]] = {
@@ -214,7 +214,8 @@ class Elo(Section):
 
 class Ratings(Section):
     lean: Annotated[float, Field(ge=0.5, le=1), expecting("a number from 0.5 to 1")] = 0.75
-    inconsistent: Share = 0.5
+    #: Half a win for each, or left out. Anything else would favour whoever comes first by name.
+    inconsistent: Annotated[Literal["half", "drop"], choice("half", "drop")] = "half"
     n_bootstraps: NonNegative = 100
     seed: Seed = 0
 

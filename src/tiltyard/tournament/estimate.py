@@ -17,7 +17,7 @@ from tiltyard.errors import CannotRate, ProviderFault
 from tiltyard.judges.ledger import Ledger
 from tiltyard.judges.live import asks_again
 from tiltyard.judges.requests import Request
-from tiltyard.judges.tokens import EXPECTED_BYTES, HIGH_BYTES, LOW_BYTES, expected_tokens
+from tiltyard.judges.tokens import EXPECTED_BYTES, LOW_BYTES, expected_tokens, most_tokens
 from tiltyard.judging.power import Expectation, expect
 from tiltyard.judging.question import Question, ask_of
 from tiltyard.providers.provider import Usage
@@ -264,7 +264,9 @@ def _cost(seat: Seat, sums: _Sums, prefix: int, per_token: float, *, batch: bool
     return Cost(
         low=billed(LOW_BYTES / spread, _LOW_OUTPUT),
         expected=billed(per_token, _EXPECTED_OUTPUT),
-        worst=billed(HIGH_BYTES / spread, most),
+        worst=price.worst(
+            sums.size + sums.calls * most_tokens(0), sums.calls * most, batch=batch, ttl=seat.ttl
+        ),
     )
 
 

@@ -33,7 +33,7 @@ def load_inputs(config: TournamentConfig) -> Inputs:
     bank = read_bank(config)
     rubrics = {name: load_rubric(config, name) for name in config.dimensions}
     entrants = {one.entrant_id for one in config.entrants}
-    prompts = {prompt.prompt_id for prompt in bank}
+    prompts = {prompt.prompt_id: prompt.text for prompt in bank}
     answers: dict[tuple[str, str], Answer] = {}
     for answer in _answers(config, bank):
         place = answer.model, answer.prompt_id
@@ -43,6 +43,7 @@ def load_inputs(config: TournamentConfig) -> Inputs:
             raise BadConfig(
                 f"{answer.model}'s answer to prompt {answer.prompt_id} is of kind {answer.kind}; judges read text"
             )
+        _check_prompt(answer, prompts[answer.prompt_id])
         earlier = answers.get(place)
         if earlier is not None and earlier.response != answer.response:
             raise BadConfig(
@@ -51,6 +52,19 @@ def load_inputs(config: TournamentConfig) -> Inputs:
             )
         answers[place] = answer
     return Inputs(bank, answers, rubrics)
+
+
+def _check_prompt(answer: Answer, text: str) -> None:
+    """An answer to another question is no answer to this one."""
+    if answer.prompt.split() != text.split():
+        raise BadConfig(
+            f"{answer.model} answered another prompt under the name {answer.prompt_id} than the bank has: "
+            f"{_brief(answer.prompt)}, not {_brief(text)}; let it answer the bank's, or rename one"
+        )
+
+
+def _brief(text: str) -> str:
+    return repr(text if len(text) <= 60 else f"{text[:57]}…")
 
 
 def read_bank(config: TournamentConfig) -> list[Prompt]:

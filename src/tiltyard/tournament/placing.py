@@ -120,8 +120,11 @@ def _write_inputs(
         {
             "prompt_id": one.prompt_id,
             "text": one.prompt,
+            "source": one.source,
             "category": one.category,
             "language": one.language,
+            "gold": one.gold,
+            "expected_behavior": one.expected_behavior,
         }
         for one in opponents
     ]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import islice
 from typing import Any
@@ -156,11 +156,19 @@ class Plan:
         return map(self.request, self.questions(first, last))
 
     def warming(self) -> Iterator[Request]:
-        """For each judge that caches prompts and each rubric, a request that begins as all others do."""
+        """For each judge that caches prompts and each rubric, a request that begins as all others do.
+
+        It is sent by itself and costs what a live call costs, also where the others go by batch.
+        """
         for section in self.sections:
             for seat in self.seats:
                 if seat.ttl and seat.provider.capabilities.prewarm and section.matches:
-                    yield self.request(next(orders_of(section.matches[0], [seat.name])))
+                    request = self.request(next(orders_of(section.matches[0], [seat.name])))
+                    if seat.price is not None:
+                        tokens, most = most_tokens(request.size), seat.settings.max_tokens
+                        worst = seat.price.worst(tokens, most, batch=False, ttl=seat.ttl)
+                        request = replace(request, worst=worst)
+                    yield request
 
     def shards(self, run: str, generation: int, size: int) -> Iterator[Shard]:
         """The whole plan in stretches of ``size`` questions."""

@@ -32,13 +32,12 @@ def make_plan(
     mode: Mode,
     inputs: Inputs,
     seats: Sequence[Seat],
-    limit_pairs: int | None = None,
     around: str | None = None,
 ) -> Plan:
     """Every pair of entrants on every selected prompt, in every dimension; or only those of one model."""
     prompts = selected(inputs.bank, mode)
     entrants = [one.entrant_id for one in config.entrants]
-    matches = all_pairs(prompts, entrants, config.dimensions, inputs.answers.keys(), limit_pairs, around)
+    matches = all_pairs(prompts, entrants, config.dimensions, inputs.answers.keys(), mode.limit_pairs, around)
     if not matches.matches:
         raise BadConfig(
             f"{config.path}: no two entrants have answered the same prompt; "

@@ -98,7 +98,8 @@ def attempt_rows(attempts: Iterable[Attempt]) -> Iterator[dict[str, Any]]:
             "dimension": one.dimension,
             "mode": "live" if one.batch is None else "batch",
             "batch_id": one.batch or None,
-            "state": one.state,
+            # Somebody is still asking, or a batch could not be brought in.
+            "state": "in_flight" if one.state == "intent" else one.state,
             "input_tokens": one.input_tokens,
             "output_tokens": one.output_tokens,
             "cache_write_tokens": one.cache_write_tokens,

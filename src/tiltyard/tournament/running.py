@@ -13,18 +13,16 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from tiltyard.artifacts.judged_run import JudgedRun
-from tiltyard.artifacts.tournament import write_draft_manifest, write_judged_run, write_matches
+from tiltyard.artifacts.tournament import begin_folder, read_draft, write_judged_run
+from tiltyard.artifacts.tournament_files import CONFIG
 from tiltyard.board import Rated
 from tiltyard.errors import BadOption, BrokenArtifact
 from tiltyard.formats import open_battles
-from tiltyard.formats.counting import Progress
-from tiltyard.formats.writing import replacing
 from tiltyard.judges.ledger import Ledger
 from tiltyard.settings.config import Mode, TournamentConfig, load_config, resolved
 from tiltyard.settings.environment import Environment, read_environment
 from tiltyard.settings.prices import dollars, open_prices, picodollars
-from tiltyard.settings.yaml_file import write_yaml
-from tiltyard.tournament.estimate import Estimate, estimate
+from tiltyard.tournament.estimate import estimate
 from tiltyard.tournament.inputs import Inputs, load_inputs
 from tiltyard.tournament.plan import Plan
 from tiltyard.tournament.planning import make_plan
@@ -34,16 +32,13 @@ from tiltyard.tournament.sitting import Databases, Heard, Sat, sit
 
 __all__ = ["Finished", "Prepared", "Watch", "help_run", "prepare", "run_tournament"]
 
-_MANIFEST = "manifest.json"
-_CONFIG = "config.yaml"
-
 
 class Watch(Protocol):
     """Somebody who watches a run."""
 
     def begun(self, out: Path, calls: int, spent: int, cap: int | None, *, resumed: bool) -> None: ...
     def tick(self, heard: Heard) -> None: ...
-    def rating(self) -> Progress | None: ...
+    def rating(self) -> None: ...
 
 
 @dataclass(frozen=True)
@@ -57,7 +52,6 @@ class Prepared:
     seats: tuple[Seat, ...]
     plan: Plan
     databases: Databases
-    limit_pairs: int | None = None
     #: Picodollars.
     cap: int | None = None
     #: The date of the shipped prices.
@@ -82,11 +76,13 @@ class Finished:
 
     out: Path
     groups: list[Rated]
-    estimate: Estimate
+    #: How the judges were asked; ``None`` where nobody was.
     sat: Sat | None
     #: Questions by state, and what was wrong with the first of each.
     states: Counter[str]
     problems: Mapping[str, str]
+    #: Whether there was a budget.
+    capped: bool
 
 
 def prepare(
@@ -111,10 +107,12 @@ def prepare(
     if judge_model is not None and not (judge_model.strip() and judge_model.isprintable()):
         raise BadOption(f"--judge-model {judge_model!r} is no name of a model")
     settings = config.mode(mode, judge_model)
+    if limit_pairs is not None:
+        settings = replace(settings, limit_pairs=limit_pairs)
     environment = read_environment(beside or config.folder)
     inputs = load_inputs(config)
     seats = tuple(open_seats(config, settings, environment, asking=asking))
-    plan = make_plan(config, settings, inputs, seats, limit_pairs, evaluated)
+    plan = make_plan(config, settings, inputs, seats, evaluated)
     return Prepared(
         config=config,
         mode=settings,
@@ -123,8 +121,7 @@ def prepare(
         seats=seats,
         plan=plan,
         databases=databases_of(config, environment),
-        limit_pairs=limit_pairs,
-        cap=cap_of(config, seats),
+        cap=cap_of(config, seats, asking=asking),
         prices_as_of=open_prices(config.prices, config.folder).as_of,
         evaluated=evaluated,
         arena=arena,
@@ -136,12 +133,12 @@ def databases_of(config: TournamentConfig, environment: Environment) -> Database
     return Databases.of(environment, None if judgments is None else config.at(judgments))
 
 
-def cap_of(config: TournamentConfig, seats: tuple[Seat, ...]) -> int | None:
-    """The budget; with a price that nobody knows there can be none."""
+def cap_of(config: TournamentConfig, seats: tuple[Seat, ...], *, asking: bool = True) -> int | None:
+    """The budget; with a price that nobody knows there can be none, and nothing may be asked."""
     if config.budget_usd is None:
         return None
     for seat in seats:
-        if seat.price is None:
+        if asking and seat.price is None:
             raise BadOption(
                 f"a budget of {dollars(picodollars(config.budget_usd))} cannot be kept: the price of "
                 f"{seat.settings.model} at {seat.provider.base_url} is unknown; state it under prices: in "
@@ -159,13 +156,16 @@ def run_tournament(
         left = 0 if skip_judging else expected.calls
         out, run_id, started_at = _place(prepared, output_dir, ledger, new=skip_judging, left=left > 0)
         resumed = ledger.plan_of(run_id) is not None
-        row = ledger.open_run(
-            run_id, prepared.identity, prepared.cap, json.dumps(expected.to_dict(), sort_keys=True)
-        )
+        if resumed and skip_judging:
+            # Somebody may be asking: their budget is not ours to change.
+            row = ledger.run(run_id)
+        else:
+            said = json.dumps(expected.to_dict(), sort_keys=True)
+            row = ledger.open_run(run_id, prepared.identity, prepared.cap, said)
         readings = Readings(prepared.plan, ledger, run_id)
         run = _judged_run(prepared, out, run_id, started_at, readings, json.loads(row.estimate))
         run = replace(run, attempts=lambda: attempt_rows(ledger.attempts(run_id)))
-        _begin_folder(out, run)
+        begin_folder(out, run)
         watch.begun(out, left, row.spent, prepared.cap, resumed=resumed)
         sat = None
         if left:
@@ -181,19 +181,19 @@ def run_tournament(
             )
             watch.tick(heard)
         finished = replace(run, finished_at=_now())
-        groups = write_judged_run(out, finished, watch.rating())
-    return Finished(out, groups, expected, sat, readings.states, readings.problems)
+        watch.rating()
+        groups = write_judged_run(out, finished)
+    return Finished(out, groups, sat, readings.states, readings.problems, capped=prepared.cap is not None)
 
 
 def help_run(folder: Path, watch: Watch) -> Sat:
     """Work on a run that somebody else leads, until all of it is judged."""
-    manifest = _manifest(folder)
+    manifest = read_draft(folder)
     if manifest is None:
-        raise BrokenArtifact(f"{folder} has no {_MANIFEST}: name the folder of a run that is under way")
+        raise BrokenArtifact(f"{folder} has no manifest: name the folder of a run that is under way")
     prepared = prepare(
-        folder / _CONFIG,
+        folder / CONFIG,
         manifest["mode"],
-        limit_pairs=manifest.get("limit_pairs"),
         beside=Path(str(manifest.get("config_path"))).parent,
         evaluated=manifest.get("model"),
     )
@@ -203,9 +203,14 @@ def help_run(folder: Path, watch: Watch) -> Sat:
                 f"{folder} is a run that {prepared.databases.shown} knows nothing of; "
                 "set TILTYARD_HOME or DATABASE_URL as they are where it was started"
             )
-        row = ledger.open_run(manifest["run_id"], prepared.identity, prepared.cap)
+        row = ledger.run(manifest["run_id"])
+        if row.plan != prepared.identity:
+            raise BadOption(
+                f"{folder} was begun with other prompts, answers, rubrics or judges than its configuration "
+                "now leads to; the same files are needed where a worker helps"
+            )
         left = estimate(prepared.plan, ledger).calls
-        watch.begun(folder, left, row.spent, prepared.cap, resumed=True)
+        watch.begun(folder, left, row.spent, row.cap, resumed=True)
     heard = Heard()
     return sit(
         prepared.plan,
@@ -229,7 +234,7 @@ def _place(
     if output_dir is not None:
         return _stated_place(prepared, output_dir, ledger)
     for folder in () if new else sorted(Path("runs").glob(f"{prepared.mode.name}_*"), reverse=True):
-        there = _manifest(folder)
+        there = read_draft(folder)
         if (
             there is not None
             and there["mode"] == prepared.mode.name
@@ -241,7 +246,7 @@ def _place(
 
 
 def _stated_place(prepared: Prepared, output_dir: Path, ledger: Ledger) -> tuple[Path, str, str]:
-    there = _manifest(output_dir)
+    there = read_draft(output_dir)
     if there is None and _foreign(output_dir):
         raise BadOption(f"--output-dir {output_dir} holds other things; name a new folder")
     if there is None:
@@ -273,30 +278,6 @@ def _run_id() -> str:
     return uuid.uuid4().hex[:16]
 
 
-def _manifest(folder: Path) -> dict[str, Any] | None:
-    """The manifest of a run, finished or not; ``None`` where there is none that can be read."""
-    try:
-        document = json.loads((folder / _MANIFEST).read_bytes())
-    except (OSError, ValueError):
-        return None
-    return (
-        document if isinstance(document, dict) and {"run_id", "started_at", "mode"} <= set(document) else None
-    )
-
-
-def _begin_folder(out: Path, run: JudgedRun) -> None:
-    """What stands in the folder while judges are asked: the plan, the configuration, a manifest without an end."""
-    with _writing(out):
-        out.mkdir(parents=True, exist_ok=True)
-        # The manifest comes first: by it the folder is known to be ours.
-        write_draft_manifest(out, run)
-        for folder in (out / "matches", out / "verdicts"):
-            folder.mkdir(exist_ok=True)
-    write_matches(out, run.matches)
-    with replacing(str(out / _CONFIG)) as file:
-        file.write(write_yaml(dict(run.config)).encode())
-
-
 @contextmanager
 def _writing(out: Path) -> Iterator[None]:
     try:
@@ -321,7 +302,7 @@ def _judged_run(
         families={one.entrant_id: one.family for one in config.entrants},
         bank_size=len(prepared.inputs.bank),
         pilot_seed=prepared.mode.seed,
-        limit_pairs=prepared.limit_pairs,
+        limit_pairs=prepared.mode.limit_pairs,
         prompts=plan.prompts,
         answers=list(prepared.inputs.answers.values()),
         rubrics=prepared.inputs.rubrics,
@@ -336,7 +317,7 @@ def _judged_run(
         default_k=config.elo.default_k,
         k_sweep=tuple(config.elo.k_factor_sweep),
         lean=config.ratings.lean,
-        inconsistent=config.ratings.inconsistent,
+        inconsistent=0.5 if config.ratings.inconsistent == "half" else None,
         n_bootstraps=config.ratings.n_bootstraps,
         seed=config.ratings.seed,
         attempts=lambda: iter(()),

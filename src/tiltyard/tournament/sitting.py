@@ -8,7 +8,7 @@ import math
 import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Protocol
 
@@ -156,7 +156,7 @@ def _submitted(engine: Engine, ledger: Ledger, run: str) -> int:
 
 def _parallel(agenda: Agenda, shard_size: int) -> int:
     """Enough shards at once that no place among the calls under way stays empty."""
-    if all(seat.settings.batch for seat in agenda.seats):
+    if any(seat.settings.batch for seat in agenda.seats):
         return _BATCHES
     most = max(seat.settings.concurrency for seat in agenda.seats)
     return max(2, math.ceil(2 * most / shard_size) + 1)
@@ -257,7 +257,7 @@ class _Judging:
             caller = self._callers[request.judge]
             known = await self._books.replies([request.key])
             if asks_again([caller.read(body) for body in known.get(request.key, [])]):
-                await self._live().prewarm(request, caller)
+                await self._live().prewarm(request, replace(caller, batch=False))
 
 
 def _limit_name(seat: Seat) -> str:

@@ -24,6 +24,7 @@ CREATE TABLE IF NOT EXISTS judge_attempts (
     place INTEGER,
     state TEXT NOT NULL,
     reserved BIGINT NOT NULL,
+    priced INTEGER NOT NULL,
     cost BIGINT,
     input_tokens BIGINT,
     output_tokens BIGINT,
@@ -40,6 +41,7 @@ CREATE INDEX IF NOT EXISTS judge_attempts_in_flight ON judge_attempts (worker) W
 CREATE INDEX IF NOT EXISTS judge_attempts_of_batch ON judge_attempts (batch, place) WHERE batch IS NOT NULL;
 
 -- Batches: the row stands before the batch is created, its id is added straight after.
+-- Whoever waits for one says so, over and over; after watched_until nobody does.
 CREATE TABLE IF NOT EXISTS judge_batches (
     batch TEXT PRIMARY KEY,
     run TEXT NOT NULL,
@@ -48,7 +50,8 @@ CREATE TABLE IF NOT EXISTS judge_batches (
     provider_id TEXT,
     state TEXT NOT NULL,
     size INTEGER NOT NULL,
-    created_at DOUBLE PRECISION NOT NULL
+    created_at DOUBLE PRECISION NOT NULL,
+    watched_until DOUBLE PRECISION NOT NULL
 );
 CREATE INDEX IF NOT EXISTS judge_batches_of_shard ON judge_batches (run, shard, state);
 

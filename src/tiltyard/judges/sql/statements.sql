@@ -32,10 +32,10 @@ UPDATE judge_runs SET held = held - :reserved, spent = spent + :cost WHERE run =
 -- The intent, written before anything is sent.
 INSERT INTO judge_attempts
     (attempt_id, run, request_key, ask, question_id, judge, dimension, worker, batch, place, state,
-     reserved, started_at)
+     reserved, priced, started_at)
 VALUES
     (:attempt_id, :run, :request_key, :ask, :question_id, :judge, :dimension, :worker, :batch, :place, 'intent',
-     :reserved, :started_at)
+     :reserved, :priced, :started_at)
 ON CONFLICT DO NOTHING;
 
 -- name: drop_intent
@@ -57,7 +57,7 @@ VALUES (:request_key, :ask, :body, :received_at) ON CONFLICT (request_key, ask) 
 
 -- name: in_flight
 -- Live calls that a dead worker had in flight.
-SELECT attempt_id, run, reserved FROM judge_attempts
+SELECT attempt_id, run, reserved, priced FROM judge_attempts
 WHERE worker = :worker AND state = 'intent' AND batch IS NULL;
 
 -- name: attempts_of_run
@@ -71,8 +71,23 @@ WHERE a.run = :run ORDER BY a.question_id, a.started_at, a.attempt_id;
 
 -- name: add_batch
 -- The intent of a batch.
-INSERT INTO judge_batches (batch, run, shard, judge, provider_id, state, size, created_at)
-VALUES (:batch, :run, :shard, :judge, NULL, 'intent', :size, :created_at);
+INSERT INTO judge_batches (batch, run, shard, judge, provider_id, state, size, created_at, watched_until)
+VALUES (:batch, :run, :shard, :judge, NULL, 'intent', :size, :created_at, :watched_until);
+
+-- name: watch_batch
+-- Somebody waits for this batch until then, and will say so again before.
+UPDATE judge_batches SET watched_until = :watched_until WHERE batch = :batch;
+
+-- name: left_behind
+-- Whether a request is under way in a batch that nobody waits for.
+SELECT 1 FROM judge_attempts a JOIN judge_batches b ON b.batch = a.batch
+WHERE a.run = :run AND a.request_key = :request_key AND a.ask = :ask AND a.state = 'intent'
+  AND b.watched_until <= :now;
+
+-- name: held_behind
+-- What is held for batches that nobody waits for.
+SELECT SUM(a.reserved) FROM judge_attempts a JOIN judge_batches b ON b.batch = a.batch
+WHERE a.run = :run AND a.state = 'intent' AND b.watched_until <= :now GROUP BY a.run;
 
 -- name: name_batch
 -- The id that the provider gave.

@@ -125,3 +125,11 @@ def test_help_costs_little_more_than_the_library_behind_it(programs, tmp_path):
     ours, bare = (statistics.median(column) for column in zip(*times, strict=True))
     print(f"tiltyard --help {ours:.3f} s of CPU, bare typer {bare:.3f} s: {ours / bare:.2f} times")
     assert ours / bare <= 2.5
+
+
+def test_what_tournaments_read_is_in_the_wheel(wheel):
+    names = set(zipfile.ZipFile(wheel).namelist())
+    for folder in ("settings/rubrics", "settings/sample", "judges/sql"):
+        there = {path.name for path in (ROOT / "src" / "tiltyard" / folder).iterdir() if path.is_file()}
+        assert {f"tiltyard/{folder}/{name}" for name in there} <= names
+    assert "tiltyard/settings/prices.yaml" in names

@@ -72,15 +72,17 @@ class Size:
 
     prompts: int
     kills: int
+    #: A quick machine may be done before the last kill of the small size.
+    at_least: int
     shard_size: int
     batch_seconds: float
     latency: float
 
 
 SIZES = [
-    pytest.param(Size(20, 3, 5, 0.4, 0.25), id="small"),
+    pytest.param(Size(20, 3, 1, 5, 0.4, 0.25), id="small"),
     # 2,040 questions. Shards of batches are taken 64 at a time, so they come in four waves.
-    pytest.param(Size(340, 20, 8, 8.0, 0.2), id="full", marks=pytest.mark.slow),
+    pytest.param(Size(340, 20, 20, 8, 8.0, 0.2), id="full", marks=pytest.mark.slow),
 ]
 #: Seconds within which a process is killed: its start takes two or three of them.
 LONGEST = 7.0
@@ -98,7 +100,7 @@ def test_by_batch_the_server_is_paid_exactly_what_was_planned(tmp_path, provider
         arranged.run("run", arranged.config, "--output-dir", "calm")
         before = server.settled_tally()
         assert before["paid_calls"] == planned
-        assert kill_and_go_on(arranged, "killed", size) == size.kills
+        assert kill_and_go_on(arranged, "killed", size) >= size.at_least
         after = server.settled_tally()
         assert after["paid_calls"] - before["paid_calls"] == planned
     same_artifacts(tmp_path / "calm", tmp_path / "killed")
@@ -118,7 +120,7 @@ def test_live_only_what_was_in_flight_is_paid_again(tmp_path, size):
         before = server.settled_tally()
         assert before["paid_calls"] == planned
         killed = kill_and_go_on(arranged, "killed", size)
-        assert killed == size.kills
+        assert killed >= size.at_least
         after = server.settled_tally()
     attempts = read_columns(tmp_path / "killed" / "attempts.parquet")
     lost = attempts["state"].count("lost")

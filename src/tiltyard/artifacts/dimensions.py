@@ -15,7 +15,7 @@ from tiltyard.battles import Kind, Table
 from tiltyard.battles.keys import MISSING
 from tiltyard.board import Rated, make_board
 from tiltyard.formats import BattleSource
-from tiltyard.formats.counting import Progress, count_by_group
+from tiltyard.formats.counting import count_by_group
 from tiltyard.ratings import BradleyTerry, Elo, Ratings
 
 __all__ = ["Choice", "EloRatings", "choices", "decisive", "elo_ratings", "rate_dimensions"]
@@ -26,9 +26,7 @@ SWEEP_INTERVALS = 20_000
 _DECISIVE = (Kind.WIN_A, Kind.WIN_B, Kind.LEAN_A, Kind.LEAN_B)
 
 
-def rate_dimensions(
-    battles: BattleSource, manifest: TournamentManifest, progress: Progress | None = None
-) -> list[Rated]:
+def rate_dimensions(battles: BattleSource, manifest: TournamentManifest) -> list[Rated]:
     """Rate every dimension that has battles: the run's own in their order, those of anchors, overall.
 
     The overall group holds the battles of the weighted dimensions, each battle's weight
@@ -36,7 +34,7 @@ def rate_dimensions(
     """
     if "dimension" not in battles.columns:
         return []
-    counted = count_by_group([battles], "dimension", progress=progress)
+    counted = count_by_group([battles], "dimension")
     tables = {name: _without_voters(table) for name, table in counted.items()}
     pooled = _pooled(tables, manifest.overall)
     if pooled is not None:

@@ -40,7 +40,6 @@ from tiltyard.errors import BadOption, UnreadableFile
 from tiltyard.formats import BattleSource, open_battles, write_battles
 from tiltyard.formats.answers import Answer
 from tiltyard.formats.copying import copy_battles
-from tiltyard.formats.counting import Progress
 from tiltyard.formats.plain_parquet import write_columns
 from tiltyard.formats.row_parquet import read_rows, write_row_table
 from tiltyard.formats.writing import replacing
@@ -117,17 +116,17 @@ def match_row(match: Match) -> dict[str, str]:
     }
 
 
-def write_judged_run(out: Path, run: JudgedRun, progress: Progress | None = None) -> list[Rated]:
+def write_judged_run(out: Path, run: JudgedRun) -> list[Rated]:
     """Write every file of the run into ``out``, the finished manifest last; returns the rated groups.
 
     ``out`` is made where it is missing; an earlier draft of the same run is overwritten.
-    Verdicts and attempts are streamed. ``progress`` is called as `rate_files` calls it.
+    Verdicts and attempts are streamed.
     """
     if run.finished_at is None:
         raise BadOption("the run has no finished_at; a folder is written when everything is judged")
     try:
         _prepare(out, "matches", "verdicts", "rubrics")
-        manifest, computed = _write_files(out, run, progress)
+        manifest, computed = _write_files(out, run)
         files = {name: file_hash(out / name) for name in expected_files(manifest)}
     except OSError as error:
         raise BadOption(f"cannot write {out}: {error.strerror or error}") from None
@@ -149,7 +148,7 @@ def _prepare(out: Path, *names: str) -> None:
             draft.unlink(missing_ok=True)
 
 
-def _write_files(out: Path, run: JudgedRun, progress: Progress | None) -> tuple[TournamentManifest, Computed]:
+def _write_files(out: Path, run: JudgedRun) -> tuple[TournamentManifest, Computed]:
     manifest = draft_of(run)
     write_bytes(out / CONFIG, write_yaml(manifest.config).encode())
     for name, rubric in run.rubrics.items():
@@ -165,7 +164,7 @@ def _write_files(out: Path, run: JudgedRun, progress: Progress | None) -> tuple[
     settings = manifest.settings()
     evaluated = evaluated_models(battles, settings) if battles.rows else frozenset[str]()
     manifest = manifest.model_copy(update={"anchor_battles": anchors, "evaluated": sorted(evaluated)})
-    groups = rate_dimensions(battles, manifest, progress)
+    groups = rate_dimensions(battles, manifest)
     computed = Computed.of(manifest, groups, gathering.document(), costs)
     _write_computed(out, computed)
     return manifest, computed

@@ -23,8 +23,6 @@ _CHUNK = 500
 _MOST = 2**63 - 1
 _KNOWN = "SELECT request_key, ask FROM judge_replies WHERE request_key IN"
 _REPLIES = "SELECT request_key, ask, body FROM judge_replies WHERE request_key IN"
-
-
 #: Seconds for which a batch counts as waited for, unless whoever waits says so again.
 WATCHED = 600.0
 _INTENT = tuple(one.name for one in fields(Intent))
@@ -94,10 +92,7 @@ class Ledger:
 
     def begin(self, intents: Sequence[Intent]) -> list[Held]:
         """Reserve and write down attempts that are about to be made; what is not held must not be sent."""
-        now = time.time()
-        with self._database.transaction():
-            self._line_up(intent.run for intent in intents)
-            return self._begin(intents, now)
+        return self.write(intents, ())
 
     def _begin(self, intents: Sequence[Intent], now: float) -> list[Held]:
         held = self._entered(intents, now)
@@ -158,10 +153,7 @@ class Ledger:
 
     def settle(self, settlements: Sequence[Settlement]) -> None:
         """Write down how attempts ended, with their replies and their costs; once each."""
-        now = time.time()
-        with self._database.transaction():
-            self._line_up(one.run for one in settlements)
-            self._settle(settlements, now)
+        self.write((), settlements)
 
     def _settle(self, settlements: Sequence[Settlement], now: float) -> None:
         replies: list[dict[str, Any]] = []

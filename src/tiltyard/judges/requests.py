@@ -58,11 +58,10 @@ def request_key(provider: Provider, body: Body, replicate: int) -> tuple[str, in
     Names of models, ids, concurrency and whether it went by batch are no part of it.
     """
     text = json.dumps(body, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+    sent = text.encode("utf-8", "surrogatepass")
     name, address = json.dumps(provider.name), json.dumps(provider.base_url)
-    said = (
-        f'{{"adapter_version":{provider.adapter_version},"base_url":{address},"body":{text},'
-        f'"provider":{name},"replicate":{replicate}}}'
-    )
-    return hashlib.sha256(said.encode("utf-8", "surrogatepass")).hexdigest(), len(
-        text.encode("utf-8", "surrogatepass")
-    )
+    digest = hashlib.sha256()
+    digest.update(f'{{"adapter_version":{provider.adapter_version},"base_url":{address},"body":'.encode())
+    digest.update(sent)
+    digest.update(f',"provider":{name},"replicate":{replicate}}}'.encode())
+    return digest.hexdigest(), len(sent)

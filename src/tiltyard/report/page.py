@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from html import escape
 from importlib.resources import files
 from typing import Any
 
 from tiltyard._version import __version__
 from tiltyard.board import Board, Rated, Row, pair_rows
 from tiltyard.report.charts import HEATMAP_MODELS, chart_specs, charts_available, javascript
-from tiltyard.report.printable import printable
+from tiltyard.report.html import findings_html, text_html
 from tiltyard.report.terminal import flip_sentence, method_title
 
 __all__ = ["render_page"]
@@ -32,16 +31,12 @@ def render_page(title: str, groups: Sequence[Rated], *, lede: str = "", sections
     return (
         '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
-        f"<title>{_text(title)}</title>\n<style>\n{_asset('page.css')}</style>\n</head>\n<body>\n<main>\n"
-        f"<h1>{_text(title)}</h1>\n{lede}{ratings}{note}{sections}"
-        f"<footer>Made by Tiltyard {_text(__version__)}. Every number follows from the files "
+        f"<title>{text_html(title)}</title>\n<style>\n{_asset('page.css')}</style>\n</head>\n<body>\n<main>\n"
+        f"<h1>{text_html(title)}</h1>\n{lede}{ratings}{note}{sections}"
+        f"<footer>Made by Tiltyard {text_html(__version__)}. Every number follows from the files "
         "beside this file: <code>tiltyard verify</code> recomputes them.</footer>\n"
         f"</main>\n{scripts}\n</body>\n</html>\n"
     )
-
-
-def _text(value: str) -> str:
-    return escape(printable(value))
 
 
 def _asset(name: str) -> str:
@@ -49,10 +44,15 @@ def _asset(name: str) -> str:
 
 
 def _section(rated: Rated, index: int, *, charts: bool) -> str:
-    heading = "" if rated.name is None else f"<h2>{_text(rated.name)}</h2>\n"
-    parts = [heading, _lede(rated.board), _findings(rated.board), _table(rated.board)]
+    heading = "" if rated.name is None else f"<h2>{text_html(rated.name)}</h2>\n"
+    parts = [
+        heading,
+        _lede(rated.board),
+        findings_html([(one.name, one.text, one.advice) for one in rated.board.findings]),
+        _table(rated.board),
+    ]
     if rated.flip is not None:
-        parts.append(f"<p>{_text(flip_sentence(rated.flip))}</p>\n")
+        parts.append(f"<p>{text_html(flip_sentence(rated.flip))}</p>\n")
     parts.append(_charts(rated, index) if charts else "")
     parts += [_pairs(rated), _sweep(rated), _prediction(rated), _method(rated)]
     return "".join(parts)
@@ -64,16 +64,7 @@ def _lede(board: Board) -> str:
     if board.level is not None:
         unit = "battles" if board.clusters == "battle" else "prompts"
         parts.append(f"{100 * board.level:g}% intervals for {board.scope} ({board.n_clusters:,} {unit})")
-    return f'<p class="lede">{_text(" · ".join(parts))}</p>\n'
-
-
-def _findings(board: Board) -> str:
-    if not board.findings:
-        return ""
-    items = "".join(
-        f"<li><b>{_text(f.name)}</b> {_text(f.text)} <i>{_text(f.advice)}</i></li>\n" for f in board.findings
-    )
-    return f'<ul class="findings">\n{items}</ul>\n'
+    return f'<p class="lede">{text_html(" · ".join(parts))}</p>\n'
 
 
 def _table(board: Board) -> str:
@@ -83,7 +74,9 @@ def _table(board: Board) -> str:
     if any(row.rd is not None for row in board.rows):
         heads.append("RD")
     heads += ["Won", "Lost", "Tied", "Both bad"]
-    head = "".join(f"<th{'' if name in ('Model', '') else ' class=n'}>{_text(name)}</th>" for name in heads)
+    head = "".join(
+        f"<th{'' if name in ('Model', '') else ' class=n'}>{text_html(name)}</th>" for name in heads
+    )
     ends = [end for row in board.rows for end in (row.low, row.high) if end is not None]
     span = (min(ends), max(ends)) if ends else (0.0, 1.0)
     body: list[str] = []
@@ -101,7 +94,7 @@ def _table(board: Board) -> str:
 
 
 def _row(row: Row, board: Board, heads: list[str], span: tuple[float, float]) -> str:
-    cells = [_n(row.rank), f'<td class="m">{_text(row.model)}</td>', _n(row.rating, "{:.0f}")]
+    cells = [_n(row.rank), f'<td class="m">{text_html(row.model)}</td>', _n(row.rating, "{:.0f}")]
     if board.level is not None:
         interval = "" if row.low is None or row.high is None else f"{row.low:.0f} – {row.high:.0f}"
         cells += [f'<td class="n">{interval}</td>', f"<td>{_bar(row, span)}</td>"]
@@ -139,7 +132,7 @@ def _charts(rated: Rated, index: int) -> str:
     for number, (title, spec) in enumerate(chart_specs(rated).items()):
         mark = f"spec-{index}-{number}"
         figures.append(
-            f'<figure><figcaption>{_text(title)}</figcaption><div class="chart" data-spec="{mark}"></div>'
+            f'<figure><figcaption>{text_html(title)}</figcaption><div class="chart" data-spec="{mark}"></div>'
             f'<script type="application/json" id="{mark}">{_script_json(spec)}</script></figure>\n'
         )
     many = sum(row.group == 0 for row in rated.board.rows) > HEATMAP_MODELS
@@ -157,7 +150,7 @@ def _pairs(rated: Rated) -> str:
     rows = sorted(pair_rows(rated.table), key=lambda row: -row.battles)
     heads = ("A", "B", "A won", "B won", "Tied", "Inconsistent", "Both bad", "A's score")
     body = "".join(
-        f"<tr><td class=m>{_text(row.model_a)}</td><td class=m>{_text(row.model_b)}</td>"
+        f"<tr><td class=m>{text_html(row.model_a)}</td><td class=m>{text_html(row.model_b)}</td>"
         + "".join(_n(n) for n in (row.a_wins, row.b_wins, row.ties, row.inconsistent, row.both_bad))
         + f"{_n(row.a_score, '{:.2f}')}</tr>\n"
         for row in rows[:_PAIRS]
@@ -175,7 +168,7 @@ def _sweep(rated: Rated) -> str:
         k = rated.table.models.index(row.model)
         cells = (float(ratings.rating[k]) for ratings in rated.sweep.values())
         body += (
-            f"<tr><td class=m>{_text(row.model)}</td>"
+            f"<tr><td class=m>{text_html(row.model)}</td>"
             + "".join(_n(None if c != c else c, "{:.0f}") for c in cells)
             + "</tr>\n"
         )
@@ -195,16 +188,18 @@ def _prediction(rated: Rated) -> str:
 
 
 def _details(title: str, heads: Sequence[str], body: str) -> str:
-    head = "".join(f"<th{'' if k == 0 else ' class=n'}>{_text(name)}</th>" for k, name in enumerate(heads))
+    head = "".join(
+        f"<th{'' if k == 0 else ' class=n'}>{text_html(name)}</th>" for k, name in enumerate(heads)
+    )
     return (
-        f"<details><summary>{_text(title)}</summary><div class=wide><table>\n<thead><tr>{head}</tr></thead>\n"
+        f"<details><summary>{text_html(title)}</summary><div class=wide><table>\n<thead><tr>{head}</tr></thead>\n"
         f"<tbody>\n{body}</tbody>\n</table></div></details>\n"
     )
 
 
 def _method(rated: Rated) -> str:
     lines = "".join(
-        f"<tr><td>{_text(name)}</td><td><code>{_text(repr(value))}</code></td></tr>\n"
+        f"<tr><td>{text_html(name)}</td><td><code>{text_html(repr(value))}</code></td></tr>\n"
         for name, value in rated.board.parameters().items()
     )
     return _details(f"Method: {method_title(rated.board.method.name)}", ("Parameter", "Value"), lines)

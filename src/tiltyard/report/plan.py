@@ -9,8 +9,9 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from tiltyard.report.costs import dollars as usd
 from tiltyard.report.printable import printable
-from tiltyard.settings.prices import dollars, picodollars
+from tiltyard.settings.prices import dollars
 
 __all__ = ["plan_tables"]
 
@@ -59,18 +60,14 @@ def _costs(estimate: Mapping[str, Any]) -> Table:
     for way, cost in estimate["usd"].items():
         # What is configured stands out; the other rows say what the choice is worth.
         style = "bold" if way.partition(",")[0] in estimate["sent_by"] else "dim"
-        table.add_row(way, *(_usd(cost[name]) for name in ("low", "expected", "worst")), style=style)
+        table.add_row(way, *(usd(cost[name]) for name in ("low", "expected", "worst")), style=style)
     return table
-
-
-def _usd(text: str | None) -> str:
-    return dollars(None if text is None else picodollars(text))
 
 
 def _budget(estimate: Mapping[str, Any], cap: int) -> str:
     return (
         f"Budget: {dollars(cap)}, never exceeded; what it does not cover is left unasked. Before a call its worst "
-        f"case is set aside, a token for each byte: {_usd(estimate['most_reserved_usd'])} for all of them together."
+        f"case is set aside, a token for each byte: {usd(estimate['most_reserved_usd'])} for all of them together."
     )
 
 

@@ -19,11 +19,9 @@ from tiltyard.formats.detect import open_records
 from tiltyard.judges.ledger import Attempt, Ledger
 from tiltyard.judges.live import asks_again
 from tiltyard.judges.requests import Request, request_key
-from tiltyard.judges.tokens import most_tokens
 from tiltyard.judging.matches import Prompt
 from tiltyard.judging.question import Ask
 from tiltyard.judging.verdict import Form, State
-from tiltyard.providers.opening import open_provider
 from tiltyard.providers.provider import Body
 from tiltyard.settings.config import JudgeSettings, TournamentConfig
 from tiltyard.settings.environment import Environment, read_environment
@@ -32,7 +30,7 @@ from tiltyard.settings.schema import Entrant
 from tiltyard.tournament.inputs import read_bank, responses_path
 from tiltyard.tournament.plan import stretches
 from tiltyard.tournament.running import Watch, cap_of, databases_of
-from tiltyard.tournament.seats import Seat
+from tiltyard.tournament.seats import Seat, open_served
 from tiltyard.tournament.sitting import Heard, sit
 
 __all__ = ["Generated", "generate_answers"]
@@ -100,9 +98,7 @@ class Errands:
         ask = Ask(self.systems[seat.name], prompt.text, seat.settings.max_tokens)
         body = seat.provider.body(seat.settings.model, ask, seat.options)
         key, size = request_key(seat.provider, body, 0)
-        worst = None
-        if seat.price is not None:
-            worst = seat.price.worst(most_tokens(size), ask.max_tokens, batch=seat.settings.batch)
+        worst = seat.worst(size, batch=seat.settings.batch)
         return Request(key, f"{seat.name}/{prompt.prompt_id}", seat.name, _DIMENSION, body, size, worst)
 
     def shards(self, run: str, generation: int, size: int) -> Iterator[Shard]:
@@ -268,8 +264,5 @@ def _author(entrant: Entrant, environment: Environment, prices: PriceBook) -> Au
     settings = JudgeSettings(
         name=entrant.entrant_id, form="text", prompt_cache="off", family=entrant.family, **fields
     )
-    provider = open_provider(
-        settings.provider, settings.base_url, environment.api_key(settings), settings.timeout_seconds
-    )
-    price = prices.price(settings.provider, settings.model, provider.base_url)
+    provider, price = open_served(settings, environment, prices)
     return Author(settings, provider, Form.TEXT, price)

@@ -13,7 +13,6 @@ from typing import Any
 from tiltyard.durable import Shard
 from tiltyard.formats.answers import Answer
 from tiltyard.judges.requests import Request, request_key
-from tiltyard.judges.tokens import most_tokens
 from tiltyard.judging.canaries import orders_of, shown_of
 from tiltyard.judging.matches import Match, MatchList, Prompt
 from tiltyard.judging.question import Question, Shown, ask_of
@@ -145,10 +144,7 @@ class Plan:
         )
         body = seat.provider.body(seat.settings.model, ask, seat.options)
         key, size = request_key(seat.provider, body, question.replicate)
-        worst = None
-        if seat.price is not None:
-            tokens = most_tokens(size)
-            worst = seat.price.worst(tokens, ask.max_tokens, batch=seat.settings.batch, ttl=seat.ttl)
+        worst = seat.worst(size, batch=seat.settings.batch)
         return Request(key, question.id, seat.name, question.dimension, body, size, worst)
 
     def requests(self, first: int, last: int) -> Iterator[Request]:
@@ -164,11 +160,7 @@ class Plan:
             for seat in self.seats:
                 if seat.ttl and seat.provider.capabilities.prewarm and section.matches:
                     request = self.request(next(orders_of(section.matches[0], [seat.name])))
-                    if seat.price is not None:
-                        tokens, most = most_tokens(request.size), seat.settings.max_tokens
-                        worst = seat.price.worst(tokens, most, batch=False, ttl=seat.ttl)
-                        request = replace(request, worst=worst)
-                    yield request
+                    yield replace(request, worst=seat.worst(request.size, batch=False))
 
     def shards(self, run: str, generation: int, size: int) -> Iterator[Shard]:
         """The whole plan in stretches of ``size`` questions."""

@@ -47,7 +47,6 @@ class Prepared:
 
     config: TournamentConfig
     mode: Mode
-    environment: Environment
     inputs: Inputs
     seats: tuple[Seat, ...]
     plan: Plan
@@ -116,7 +115,6 @@ def prepare(
     return Prepared(
         config=config,
         mode=settings,
-        environment=environment,
         inputs=inputs,
         seats=seats,
         plan=plan,
@@ -163,8 +161,7 @@ def run_tournament(
             said = json.dumps(expected.to_dict(), sort_keys=True)
             row = ledger.open_run(run_id, prepared.identity, prepared.cap, said)
         readings = Readings(prepared.plan, ledger, run_id)
-        run = _judged_run(prepared, out, run_id, started_at, readings, json.loads(row.estimate))
-        run = replace(run, attempts=lambda: attempt_rows(ledger.attempts(run_id)))
+        run = _judged_run(prepared, ledger, out, run_id, started_at, readings, json.loads(row.estimate))
         begin_folder(out, run)
         watch.begun(out, left, row.spent, prepared.cap, resumed=resumed)
         sat = None
@@ -287,7 +284,13 @@ def _writing(out: Path) -> Iterator[None]:
 
 
 def _judged_run(
-    prepared: Prepared, out: Path, run_id: str, started_at: str, readings: Readings, expected: dict[str, Any]
+    prepared: Prepared,
+    ledger: Ledger,
+    out: Path,
+    run_id: str,
+    started_at: str,
+    readings: Readings,
+    expected: dict[str, Any],
 ) -> JudgedRun:
     config, plan = prepared.config, prepared.plan
     return JudgedRun(
@@ -320,7 +323,7 @@ def _judged_run(
         inconsistent=0.5 if config.ratings.inconsistent == "half" else None,
         n_bootstraps=config.ratings.n_bootstraps,
         seed=config.ratings.seed,
-        attempts=lambda: iter(()),
+        attempts=lambda: attempt_rows(ledger.attempts(run_id)),
         estimate=expected,
         prompt_cache_asked=any(seat.settings.prompt_cache != "off" for seat in plan.seats),
         started_at=started_at,

@@ -8,14 +8,15 @@ from functools import cached_property
 from typing import Any
 
 from tiltyard.errors import BadConfig
+from tiltyard.judges.tokens import most_tokens
 from tiltyard.judging.verdict import Form, Reading, Reply, State, read_reply
 from tiltyard.providers.opening import open_provider
 from tiltyard.providers.provider import Body, Provider
 from tiltyard.settings.config import JudgeSettings, Mode, TournamentConfig
 from tiltyard.settings.environment import Environment
-from tiltyard.settings.prices import Price, open_prices
+from tiltyard.settings.prices import Price, PriceBook, open_prices
 
-__all__ = ["Seat", "open_seats"]
+__all__ = ["Seat", "open_seats", "open_served"]
 
 
 @dataclass(frozen=True)
@@ -56,6 +57,12 @@ class Seat:
             dict(self.options),
         ]
 
+    def worst(self, size: int, *, batch: bool) -> int | None:
+        """The most that a request of this many bytes can cost, which is what is set aside for it."""
+        if self.price is None:
+            return None
+        return self.price.worst(most_tokens(size), self.settings.max_tokens, batch=batch, ttl=self.ttl)
+
     def read(self, body: Body) -> State:
         """How a raw reply reads."""
         return self.reading(body)[1].state
@@ -74,11 +81,18 @@ def open_seats(
     for settings in mode.judges:
         if settings.provider == "replay" and settings.base_url is not None:
             settings = replace(settings, base_url=str(config.at(settings.base_url).resolve()))  # noqa: PLW2901
-        key = environment.api_key(settings) if asking else None
-        provider = open_provider(settings.provider, settings.base_url, key, settings.timeout_seconds)
-        price = prices.price(settings.provider, settings.model, provider.base_url)
+        provider, price = open_served(settings, environment, prices, asking=asking)
         seats.append(Seat(settings, provider, _form(settings, provider), price))
     return seats
+
+
+def open_served(
+    settings: JudgeSettings, environment: Environment, prices: PriceBook, *, asking: bool = True
+) -> tuple[Provider, Price | None]:
+    """The provider that serves a model, and what the model costs there."""
+    key = environment.api_key(settings) if asking else None
+    provider = open_provider(settings.provider, settings.base_url, key, settings.timeout_seconds)
+    return provider, prices.price(settings.provider, settings.model, provider.base_url)
 
 
 def _form(settings: JudgeSettings, provider: Provider) -> Form:

@@ -21,7 +21,7 @@ layers:
 test *args:
     coverage erase
     pytest -n 2 --cov --cov-report= {{args}}
-    coverage report --include='*/tiltyard/battles/*,*/tiltyard/ratings/*,*/tiltyard/judging/*,*/tiltyard/board/*' --fail-under=100
+    coverage report --include='*/tiltyard/battles/*,*/tiltyard/ratings/*,*/tiltyard/standing/*,*/tiltyard/validity/*,*/tiltyard/matchmaking/*,*/tiltyard/judging/*,*/tiltyard/board/*' --fail-under=100
     coverage report --format=total --fail-under=97
 
 docs:
@@ -32,11 +32,18 @@ soak:
     pytest -m slow -n 2
     python bench/intervals.py --worlds 200 --out docs/explanation/intervals-measured.md
 
+# Every bar of the ranking policy, full size; what is finished is kept. Hours.
+suite:
+    tiltyard simulate --suite policy --size full --out suite
+
 # Speed against peers and bare kernels, growth from 1 M to 100 M battles and to 1 M questions, calls a second. Two hours.
 bench:
     python bench/run.py --size full --out docs/explanation/speed-measured.md
     python bench/growth.py --out docs/explanation/growth-measured.md
     python bench/throughput.py --out docs/explanation/throughput-measured.md
+    python bench/standing.py
+    python bench/online.py
+    python bench/matchmaking.py
     python bench/tournament_growth.py --out docs/explanation/tournament-growth-measured.md --plot docs/images/tournament-growth.svg
 
 # Reformat and mend what can be mended.

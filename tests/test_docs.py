@@ -26,7 +26,7 @@ from tiltyard.judging.diagnostics import JudgeDiagnostics, concerns
 from tiltyard.judging.question import Purpose, Question
 from tiltyard.judging.verdict import PARSER, Form, State, Step
 from tiltyard.lab.demo import demo_battles
-from tiltyard.ratings import BradleyTerry, Elo, Glicko2
+from tiltyard.ratings import BradleyTerry, Elo, Glicko2, OnlineBradleyTerry
 from tiltyard.report.costs import cache_warning
 from tiltyard.settings import schema
 from tiltyard.settings.config import TournamentConfig, load_config
@@ -34,6 +34,7 @@ from tiltyard.settings.placement import PlacementConfig, load_placement
 from tiltyard.settings.prices import PriceEntry, open_prices
 from tiltyard.settings.rubric_files import SHIPPED
 from tiltyard.settings.yaml_file import parse_yaml, write_yaml
+from tiltyard.standing.policy import Policy
 from tiltyard.tournament.estimate import Planned
 
 ROOT = Path(__file__).parents[1]
@@ -318,12 +319,18 @@ def test_every_format_is_documented():
     assert {one.name for one in FORMATS} - coded(page("formats.md")) == set()
 
 
+def test_every_constant_of_the_policy_is_documented_with_its_default():
+    rows = dict(re.findall(r"^\| `(\w+)` \| `([^`]+)` \|", page("policy.md"), flags=re.MULTILINE))
+    assert rows == {name: repr(getattr(Policy(), name)) for name in Policy.__dataclass_fields__}
+
+
 def test_every_error_is_documented():
     assert set(errors.__all__) - coded(page("errors.md")) == set()
 
 
 def test_every_parameter_of_every_method_is_documented():
-    names = {name for method in (BradleyTerry, Elo, Glicko2) for name in method.__dataclass_fields__}
+    methods = (BradleyTerry, Elo, Glicko2, OnlineBradleyTerry)
+    names = {name for method in methods for name in method.__dataclass_fields__}
     assert names - coded(page("methods.md")) == set()
 
 

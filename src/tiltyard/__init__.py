@@ -24,30 +24,55 @@ if TYPE_CHECKING:
     from tiltyard.errors import TiltyardError
     from tiltyard.formats import open_battles, read_battles, write_battles
     from tiltyard.formats.answers import Answer, read_answers, write_answers
-    from tiltyard.ratings import BradleyTerry, Elo, Finding, Glicko2, Glicko2State, Ratings
+    from tiltyard.matchmaking.choice import Choice
+    from tiltyard.matchmaking.choosing import choose
+    from tiltyard.ratings import (
+        BradleyTerry,
+        Elo,
+        Finding,
+        Glicko2,
+        Glicko2State,
+        OnlineBradleyTerry,
+        OnlineState,
+        Ratings,
+    )
     from tiltyard.ratings.comparison import compare_models
     from tiltyard.ratings.fit_check import check_fit, predict_ahead
     from tiltyard.ratings.flips import votes_to_flip
     from tiltyard.ratings.ranks import rank_models
+    from tiltyard.standing.policy import Policy
+    from tiltyard.standing.rater import Rater, RaterSettings
+    from tiltyard.standing.state import Standing
+    from tiltyard.validity.evaluation import evaluate
+    from tiltyard.validity.report import validity_report
 
 __all__ = [
     "Answer",
     "Battle",
     "Board",
     "BradleyTerry",
+    "Choice",
     "Elo",
     "Finding",
     "Glicko2",
     "Glicko2State",
     "Label",
+    "OnlineBradleyTerry",
+    "OnlineState",
     "Outcome",
+    "Policy",
+    "Rater",
+    "RaterSettings",
     "Ratings",
     "Row",
+    "Standing",
     "Table",
     "TiltyardError",
     "__version__",
     "check_fit",
+    "choose",
     "compare_models",
+    "evaluate",
     "make_board",
     "open_battles",
     "predict_ahead",
@@ -55,6 +80,7 @@ __all__ = [
     "read_answers",
     "read_battles",
     "read_table",
+    "validity_report",
     "votes_to_flip",
     "write_answers",
     "write_battles",
@@ -65,24 +91,34 @@ _HOMES = {
     "Battle": "battles",
     "Board": "board",
     "BradleyTerry": "ratings",
+    "Choice": "matchmaking.choice",
     "Elo": "ratings",
     "Finding": "ratings",
     "Glicko2": "ratings",
     "Glicko2State": "ratings",
     "Label": "battles",
+    "OnlineBradleyTerry": "ratings",
+    "OnlineState": "ratings",
     "Outcome": "battles",
+    "Policy": "standing.policy",
+    "Rater": "standing.rater",
+    "RaterSettings": "standing.rater",
     "Ratings": "ratings",
     "Row": "board",
+    "Standing": "standing.state",
     "Table": "battles",
     "TiltyardError": "errors",
     "check_fit": "ratings.fit_check",
+    "choose": "matchmaking.choosing",
     "compare_models": "ratings.comparison",
+    "evaluate": "validity.evaluation",
     "make_board": "board",
     "open_battles": "formats",
     "predict_ahead": "ratings.fit_check",
     "rank_models": "ratings.ranks",
     "read_answers": "formats.answers",
     "read_battles": "formats",
+    "validity_report": "validity.report",
     "votes_to_flip": "ratings.flips",
     "write_answers": "formats.answers",
     "write_battles": "formats",

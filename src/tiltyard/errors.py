@@ -10,6 +10,7 @@
     │   ├── BadOption              a parameter or command-line option makes no sense
     │   └── BadConfig              a configuration file is wrong: file, line, field
     ├── CannotRate                 the battles do not support what was asked of them
+    ├── NoMatchup                  no two enabled models can meet
     ├── MissingExtra               an optional dependency is not installed
     ├── ProviderFault              a provider of models refused, failed or could not be reached
     └── BrokenArtifact             a run folder is incomplete or its manifest is unreadable
@@ -28,6 +29,7 @@ __all__ = [
     "CannotRate",
     "InputError",
     "MissingExtra",
+    "NoMatchup",
     "ProviderFault",
     "TiltyardError",
     "UnknownFormat",
@@ -70,6 +72,10 @@ class BadConfig(InputError):
 
 class CannotRate(TiltyardError):
     """The battles do not support what was asked of them."""
+
+
+class NoMatchup(TiltyardError):
+    """No two enabled models have a response to the same prompt."""
 
 
 class MissingExtra(TiltyardError):

@@ -4,20 +4,29 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, assert_type
 
+import numpy as np
+
 import tiltyard
 from tiltyard import (
     Answer,
     Battle,
     Board,
     BradleyTerry,
+    Choice,
     Elo,
     Finding,
     Glicko2,
     Glicko2State,
     Label,
+    OnlineBradleyTerry,
+    OnlineState,
     Outcome,
+    Policy,
+    Rater,
+    RaterSettings,
     Ratings,
     Row,
+    Standing,
     Table,
     TiltyardError,
 )
@@ -80,3 +89,14 @@ try:
     tiltyard.read_table("nowhere")
 except TiltyardError as error:
     assert_type(error, TiltyardError)
+
+standing = Standing(Policy(fairness="scoped"), ["x", "y"], ["p"])
+rater = Rater(RaterSettings(), 2)
+standing.rank(rater.strengths(standing.enabled))
+choice = tiltyard.choose(standing, np.random.default_rng(0), session=1)
+assert_type(choice, Choice)
+assert_type(choice.propensity, float)
+assert_type(standing.serve(choice.left, choice.right, choice.prompt), int)
+assert_type(tiltyard.evaluate(standing).rules[0].missing, int | None)
+assert_type(OnlineBradleyTerry().initial(2), OnlineState)
+Policy(fairness="fair")  # type: ignore[arg-type]

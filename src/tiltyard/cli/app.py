@@ -10,7 +10,7 @@ import typer
 from typer.core import TyperGroup
 
 from tiltyard._version import __version__
-from tiltyard.cli import compare, demo, generate, init, place, plan, rate, run, verify
+from tiltyard.cli import compare, demo, generate, init, place, plan, rate, run, simulate, verify
 from tiltyard.errors import TiltyardError
 from tiltyard.report.printable import printable
 
@@ -50,6 +50,7 @@ app.command("run")(run.run)
 app.command("work")(run.work)
 app.command("generate")(generate.generate)
 app.command("place")(place.place)
+app.command("simulate")(simulate.simulate)
 app.add_typer(demo.app, name="demo")
 
 

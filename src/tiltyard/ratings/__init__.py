@@ -9,6 +9,7 @@ from tiltyard.ratings.bradley_terry import BradleyTerry
 from tiltyard.ratings.elo import Elo
 from tiltyard.ratings.findings import Finding
 from tiltyard.ratings.glicko2 import Glicko2, Glicko2State, rate_period
+from tiltyard.ratings.online import OnlineBradleyTerry, OnlineState
 from tiltyard.ratings.result import Interval, Method, Ratings
 
 __all__ = [
@@ -19,6 +20,8 @@ __all__ = [
     "Glicko2State",
     "Interval",
     "Method",
+    "OnlineBradleyTerry",
+    "OnlineState",
     "Ratings",
     "rate_period",
 ]

@@ -20,12 +20,12 @@ from tiltyard.ratings.pairs import pairs_of, record_of
 from tiltyard.ratings.result import Ratings
 from tiltyard.ratings.scoring import Scoring
 
-__all__ = ["Glicko2", "Glicko2State", "rate_period"]
+__all__ = ["GLICKO_POINTS", "Glicko2", "Glicko2State", "rate_period"]
 
 Floats = npt.NDArray[np.float64]
 
 #: Rating points per unit of the Glicko-2 scale (step 2 of the paper).
-_POINTS = 173.7178
+GLICKO_POINTS = 173.7178
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -47,11 +47,11 @@ class Glicko2State:
 
     @property
     def rating(self) -> Floats:
-        return self.start + _POINTS * self.mu
+        return self.start + GLICKO_POINTS * self.mu
 
     @property
     def rd(self) -> Floats:
-        return _POINTS * np.sqrt(self.phi2)
+        return GLICKO_POINTS * np.sqrt(self.phi2)
 
     @property
     def volatility(self) -> Floats:
@@ -108,7 +108,7 @@ class Glicko2:
     def __post_init__(self) -> None:
         if not (self.initial_rd > 0 and self.initial_volatility > 0 and self.tau > 0 and self.rd_floor >= 0):
             raise BadOption("initial_rd, initial_volatility and tau must be above 0, rd_floor 0 or more")
-        self._scoring()
+        self.scoring()
 
     @property
     def name(self) -> str:
@@ -120,7 +120,7 @@ class Glicko2:
         return Glicko2State(
             models=tuple(models),
             mu=np.zeros(m),
-            phi2=np.full(m, (self.initial_rd / _POINTS) ** 2),
+            phi2=np.full(m, (self.initial_rd / GLICKO_POINTS) ** 2),
             sigma2=np.full(m, self.initial_volatility**2),
             start=self.start,
             votes=0,
@@ -135,8 +135,8 @@ class Glicko2:
             )
         mu, phi2, sigma2 = state.mu.copy(), state.phi2.copy(), state.sigma2.copy()
         run = compiled(fold_votes) if state.kernel == "compiled" else fold_votes
-        score = self._scoring().of(votes)
-        run(votes.a, votes.b, score, mu, phi2, sigma2, self.tau, (self.rd_floor / _POINTS) ** 2)
+        score = self.scoring().of(votes)
+        run(votes.a, votes.b, score, mu, phi2, sigma2, self.tau, self.phi2_floor)
         return replace(state, mu=mu, phi2=phi2, sigma2=sigma2, votes=state.votes + len(votes))
 
     def __call__(self, table: Table) -> Ratings:
@@ -144,7 +144,7 @@ class Glicko2:
         for run in table.scan():
             state = self.fold(state, run)
         record = record_of(table.counts, len(table.models))
-        pairs = pairs_of(table.counts, len(table.models), self._scoring())
+        pairs = pairs_of(table.counts, len(table.models), self.scoring())
         played = pairs.met
         findings = data_findings(table, record, played)
         if table.counts.sums is not None and (table.counts.sums[:, 0] != table.counts.n).any():
@@ -166,8 +166,14 @@ class Glicko2:
             extras={"rd": state.rd, "volatility": state.volatility, "state": state, "kernel": state.kernel},
         )
 
-    def _scoring(self) -> Scoring:
+    def scoring(self) -> Scoring:
+        """What each kind of battle counts under these parameters."""
         return Scoring(self.ties, self.lean, self.inconsistent)
+
+    @property
+    def phi2_floor(self) -> float:
+        """The least φ² that the floor of RD allows."""
+        return (self.rd_floor / GLICKO_POINTS) ** 2
 
 
 def rate_period(
@@ -184,20 +190,20 @@ def rate_period(
     ``opponents`` are (rating, RD, score). Returns rating, RD and volatility. Steps are those of
     Glickman (2013); step 5 is his Illinois iteration. `Glicko2` is the case of one game each.
     """
-    mu, phi = (rating - start) / _POINTS, rd / _POINTS
+    mu, phi = (rating - start) / GLICKO_POINTS, rd / GLICKO_POINTS
     precision = gain = 0.0
     for other, other_rd, score in opponents:
-        phi_j = other_rd / _POINTS
+        phi_j = other_rd / GLICKO_POINTS
         g = 1.0 / math.sqrt(1.0 + 3.0 * phi_j**2 / math.pi**2)
-        e = 1.0 / (1.0 + math.exp(-g * (mu - (other - start) / _POINTS)))
+        e = 1.0 / (1.0 + math.exp(-g * (mu - (other - start) / GLICKO_POINTS)))
         precision += g * g * e * (1.0 - e)
         gain += g * (score - e)
     if not opponents:
-        return rating, math.sqrt(phi**2 + volatility**2) * _POINTS, volatility
+        return rating, math.sqrt(phi**2 + volatility**2) * GLICKO_POINTS, volatility
     v = 1.0 / precision
     sigma = _volatility(v * gain, phi, v, volatility, tau)
     phi_new = 1.0 / math.sqrt(1.0 / (phi**2 + sigma**2) + 1.0 / v)
-    return (mu + phi_new**2 * gain) * _POINTS + start, phi_new * _POINTS, sigma
+    return (mu + phi_new**2 * gain) * GLICKO_POINTS + start, phi_new * GLICKO_POINTS, sigma
 
 
 def _volatility(delta: float, phi: float, v: float, sigma: float, tau: float) -> float:

@@ -1,26 +1,48 @@
-"""The charts people use, each defined once as a Vega-Lite spec by Altair."""
+"""The charts of a board, each defined once as a Vega-Lite spec by Altair; and what all charts share."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from functools import cache
 from importlib.util import find_spec
-from typing import Any
+from typing import Any, TypeVar
 
 from tiltyard.board import Rated, pair_rows
 from tiltyard.board.rows import Row
 from tiltyard.errors import MissingExtra
 
-__all__ = ["HEATMAP_MODELS", "chart_specs", "charts_available", "javascript"]
+__all__ = [
+    "ACCENT",
+    "HEATMAP_MODELS",
+    "Spec",
+    "chart_data",
+    "chart_specs",
+    "chart_svg",
+    "charts_available",
+    "javascript",
+    "need_charts",
+    "spec_of",
+    "thinned",
+]
+
+Spec = dict[str, Any]
+One = TypeVar("One")
 
 #: A heatmap shows this many of the best models; more cannot be read.
 HEATMAP_MODELS = 40
-_ACCENT = "#2f6f8f"
+ACCENT = "#2f6f8f"
 _WIDTH = 640
 
 
 def charts_available() -> bool:
     """Whether the `plots` extra is installed."""
     return find_spec("altair") is not None and find_spec("vl_convert") is not None
+
+
+def need_charts() -> None:
+    """Say what to install where the `plots` extra is missing."""
+    if not charts_available():
+        raise MissingExtra("plots", "Drawing charts")
 
 
 @cache
@@ -31,12 +53,38 @@ def javascript() -> str:
     return str(vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed;"))
 
 
-def chart_specs(rated: Rated) -> dict[str, dict[str, Any]]:
+def chart_data(values: Sequence[Mapping[str, Any]]) -> Any:
+    """Rows that stand in the spec itself."""
+    import altair as alt
+
+    return alt.Data(values=list(values))
+
+
+def spec_of(chart: Any) -> Spec:
+    """The chart without a look of its own: the page gives it one."""
+    spec: Spec = chart.to_dict(validate=False)
+    spec.pop("config", None)
+    return spec
+
+
+def chart_svg(spec: Spec) -> str:
+    """A chart as a picture that needs no script."""
+    import vl_convert
+
+    return str(vl_convert.vegalite_to_svg(spec | {"background": "white"}))
+
+
+def thinned(rows: Sequence[One], most: int) -> Sequence[One]:
+    """No more than a chart can show, evenly spread, the last among them."""
+    step = -(-len(rows) // most) or 1
+    return rows[::-step][::-1]
+
+
+def chart_specs(rated: Rated) -> dict[str, Spec]:
     """Title and spec of every chart that these ratings support."""
-    if not charts_available():
-        raise MissingExtra("plots", "Drawing charts")
+    need_charts()
     rows = [row for row in rated.board.rows if row.group == 0]
-    specs: dict[str, dict[str, Any]] = {}
+    specs: dict[str, Spec] = {}
     if rows:
         specs["Rating with interval" if rated.board.level else "Rating"] = _ratings(rows)
     shown = [row.model for row in rows[:HEATMAP_MODELS]]
@@ -50,7 +98,7 @@ def chart_specs(rated: Rated) -> dict[str, dict[str, Any]]:
     return specs
 
 
-def _ratings(rows: list[Row]) -> dict[str, Any]:
+def _ratings(rows: list[Row]) -> Spec:
     import altair as alt
 
     values = [
@@ -61,7 +109,7 @@ def _ratings(rows: list[Row]) -> dict[str, Any]:
         }
         for row in rows
     ]
-    base = alt.Chart(alt.Data(values=values)).encode(
+    base = alt.Chart(chart_data(values)).encode(
         y=alt.Y("model:N", sort=[row.model for row in rows], title=None, axis=alt.Axis(labelLimit=260)),
         tooltip=[
             "model:N",
@@ -70,16 +118,16 @@ def _ratings(rows: list[Row]) -> dict[str, Any]:
         ],
     )
     scale = alt.Scale(zero=False, nice=True)
-    dots = base.mark_point(filled=True, size=55, color=_ACCENT).encode(
+    dots = base.mark_point(filled=True, size=55, color=ACCENT).encode(
         x=alt.X("rating:Q", scale=scale, title="rating")
     )
     chart: Any = dots
     if any(row.low is not None for row in rows):
-        bars = base.mark_rule(strokeWidth=2, color=_ACCENT).encode(
+        bars = base.mark_rule(strokeWidth=2, color=ACCENT).encode(
             x=alt.X("low:Q", scale=scale, title="rating"), x2="high:Q"
         )
         chart = bars + dots
-    return _spec(chart.properties(width=_WIDTH, height=alt.Step(22)))
+    return spec_of(chart.properties(width=_WIDTH, height=alt.Step(22)))
 
 
 def _rounded(value: float | None) -> float | None:
@@ -104,7 +152,7 @@ def _heatmap(rated: Rated, shown: list[str], color: Any, text: str, format_: str
     import altair as alt
 
     step = 46 if len(shown) <= 16 else 20
-    base = alt.Chart(alt.Data(values=_cells(rated, shown))).encode(
+    base = alt.Chart(chart_data(_cells(rated, shown))).encode(
         x=alt.X(
             "column:N", sort=shown, title=None, axis=alt.Axis(orient="top", labelAngle=-40, labelLimit=160)
         ),
@@ -117,22 +165,22 @@ def _heatmap(rated: Rated, shown: list[str], color: Any, text: str, format_: str
     return chart.properties(width=alt.Step(step), height=alt.Step(min(step, 26)))
 
 
-def _scores(rated: Rated, shown: list[str]) -> dict[str, Any]:
+def _scores(rated: Rated, shown: list[str]) -> Spec:
     import altair as alt
 
     scale = alt.Scale(domain=[0, 0.5, 1], range=["#d98a5f", "#f4f1ea", "#5f9fbf"])
     color = alt.Color("score:Q", scale=scale, title="score")
-    return _spec(_heatmap(rated, shown, color, "score:Q", ".2f"))
+    return spec_of(_heatmap(rated, shown, color, "score:Q", ".2f"))
 
 
-def _battles(rated: Rated, shown: list[str]) -> dict[str, Any]:
+def _battles(rated: Rated, shown: list[str]) -> Spec:
     import altair as alt
 
     scale = alt.Scale(range=["#f4f1ea", "#6fa08a"], zero=True)
-    return _spec(_heatmap(rated, shown, alt.Color("battles:Q", scale=scale), "battles:Q", ",d"))
+    return spec_of(_heatmap(rated, shown, alt.Color("battles:Q", scale=scale), "battles:Q", ",d"))
 
 
-def _sweep(rated: Rated) -> dict[str, Any]:
+def _sweep(rated: Rated) -> Spec:
     import altair as alt
 
     best = [row.model for row in rated.board.rows if row.group == 0][:12]
@@ -142,7 +190,7 @@ def _sweep(rated: Rated) -> dict[str, Any]:
         for model in best
     ]
     chart = (
-        alt.Chart(alt.Data(values=values))
+        alt.Chart(chart_data(values))
         .mark_line(point=True)
         .encode(
             x=alt.X("K:Q", scale=alt.Scale(type="log", base=2), title="K"),
@@ -153,10 +201,10 @@ def _sweep(rated: Rated) -> dict[str, Any]:
             tooltip=["model:N", "K:Q", "rating:Q"],
         )
     )
-    return _spec(chart.properties(width=_WIDTH - 120, height=300))
+    return spec_of(chart.properties(width=_WIDTH - 120, height=300))
 
 
-def _calibration(rated: Rated) -> dict[str, Any]:
+def _calibration(rated: Rated) -> Spec:
     import altair as alt
 
     assert rated.prediction is not None
@@ -165,10 +213,10 @@ def _calibration(rated: Rated) -> dict[str, Any]:
         for p, y, n in rated.prediction.calibration
     ]
     domain = alt.Scale(domain=[0, 1])
-    line = alt.Chart(alt.Data(values=[{"v": 0}, {"v": 1}])).mark_line(strokeDash=[4, 4], color="#999")
+    line = alt.Chart(chart_data([{"v": 0}, {"v": 1}])).mark_line(strokeDash=[4, 4], color="#999")
     points = (
-        alt.Chart(alt.Data(values=values))
-        .mark_circle(color=_ACCENT, opacity=0.9)
+        alt.Chart(chart_data(values))
+        .mark_circle(color=ACCENT, opacity=0.9)
         .encode(
             x=alt.X("predicted:Q", scale=domain, title="predicted score"),
             y=alt.Y("observed:Q", scale=domain, title="observed score"),
@@ -176,10 +224,4 @@ def _calibration(rated: Rated) -> dict[str, Any]:
             tooltip=["predicted:Q", "observed:Q", "battles:Q"],
         )
     )
-    return _spec((line.encode(x="v:Q", y="v:Q") + points).properties(width=320, height=320))
-
-
-def _spec(chart: Any) -> dict[str, Any]:
-    spec: dict[str, Any] = chart.to_dict(validate=False)
-    spec.pop("config", None)
-    return spec
+    return spec_of((line.encode(x="v:Q", y="v:Q") + points).properties(width=320, height=320))

@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
-from importlib.resources import files
-from typing import Any
 
-from tiltyard._version import __version__
 from tiltyard.board import Board, Rated, Row, pair_rows
-from tiltyard.report.charts import HEATMAP_MODELS, chart_specs, charts_available, javascript
+from tiltyard.report.charts import HEATMAP_MODELS, chart_specs, charts_available
 from tiltyard.report.html import findings_html, text_html
+from tiltyard.report.offline import charts_note, figure_html, offline_page
 from tiltyard.report.terminal import flip_sentence, method_title
 
 __all__ = ["render_page"]
 
-_NO_CHARTS = "Charts need an extra: <code>pip install 'tiltyard[plots]'</code>"
 _PAIRS = 200
+_FOOTER = (
+    "Every number follows from the files beside this file: <code>tiltyard verify</code> recomputes them."
+)
 
 
 def render_page(title: str, groups: Sequence[Rated], *, lede: str = "", sections: str = "") -> str:
@@ -26,21 +25,7 @@ def render_page(title: str, groups: Sequence[Rated], *, lede: str = "", sections
     """
     charts = charts_available()
     ratings = "".join(_section(rated, index, charts=charts) for index, rated in enumerate(groups))
-    note = "" if charts else f"<p>{_NO_CHARTS}</p>\n"
-    scripts = f"<script>{javascript()}</script>\n<script>{_asset('page.js')}</script>" if charts else ""
-    return (
-        '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
-        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
-        f"<title>{text_html(title)}</title>\n<style>\n{_asset('page.css')}</style>\n</head>\n<body>\n<main>\n"
-        f"<h1>{text_html(title)}</h1>\n{lede}{ratings}{note}{sections}"
-        f"<footer>Made by Tiltyard {text_html(__version__)}. Every number follows from the files "
-        "beside this file: <code>tiltyard verify</code> recomputes them.</footer>\n"
-        f"</main>\n{scripts}\n</body>\n</html>\n"
-    )
-
-
-def _asset(name: str) -> str:
-    return (files("tiltyard.report") / name).read_text(encoding="utf-8")
+    return offline_page(title, f"{lede}{ratings}{charts_note()}{sections}", footer=_FOOTER)
 
 
 def _section(rated: Rated, index: int, *, charts: bool) -> str:
@@ -128,22 +113,13 @@ def _bar(row: Row, span: tuple[float, float]) -> str:
 
 
 def _charts(rated: Rated, index: int) -> str:
-    figures: list[str] = []
-    for number, (title, spec) in enumerate(chart_specs(rated).items()):
-        mark = f"spec-{index}-{number}"
-        figures.append(
-            f'<figure><figcaption>{text_html(title)}</figcaption><div class="chart" data-spec="{mark}"></div>'
-            f'<script type="application/json" id="{mark}">{_script_json(spec)}</script></figure>\n'
-        )
+    figures = "".join(
+        figure_html(f"spec-{index}-{number}", title, spec)
+        for number, (title, spec) in enumerate(chart_specs(rated).items())
+    )
     many = sum(row.group == 0 for row in rated.board.rows) > HEATMAP_MODELS
     note = f"<p><small>Heatmaps show the first {HEATMAP_MODELS} models.</small></p>\n" if many else ""
-    return "".join(figures) + note
-
-
-def _script_json(value: Any) -> str:
-    """JSON that no model's name can use to leave its script element."""
-    text = json.dumps(value, ensure_ascii=True, allow_nan=False)
-    return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
+    return figures + note
 
 
 def _pairs(rated: Rated) -> str:

@@ -7,6 +7,7 @@ and the steps are his. Each vote is a rating period of its own for its two model
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -19,12 +20,12 @@ Ints = npt.NDArray[np.integer[Any]]
 
 
 def fold_votes(
-    a: Ints,
-    b: Ints,
-    score: Floats,
-    mu: Floats,
-    phi2: Floats,
-    sigma2: Floats,
+    a: Ints | Sequence[int],
+    b: Ints | Sequence[int],
+    score: Floats | Sequence[float],
+    mu: Floats | list[float],
+    phi2: Floats | list[float],
+    sigma2: Floats | list[float],
     tau: float,
     phi2_floor: float,
 ) -> None:

@@ -1,0 +1,361 @@
+"""``tiltyard simulate``: when will an arena be official, and what will hold it up?"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import asdict
+from enum import StrEnum
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from tiltyard.errors import BadOption
+from tiltyard.report.printable import printable
+
+if TYPE_CHECKING:
+    from tiltyard.lab.arenas import ArenaSettings
+    from tiltyard.lab.worlds import WorldSettings
+
+__all__ = ["simulate"]
+
+
+class Fairness(StrEnum):
+    STRICT = "strict"
+    SCOPED = "scoped"
+
+
+class Matchmaker(StrEnum):
+    POLICY = "policy"
+    V1 = "v1"
+    UNIFORM = "uniform"
+    NEAREST = "nearest"
+    THOMPSON = "thompson"
+
+
+class Rater(StrEnum):
+    SETTLING = "settling"
+    LITERAL = "literal"
+
+
+class SuiteName(StrEnum):
+    POLICY = "policy"
+
+
+class Size(StrEnum):
+    SMALL = "small"
+    FULL = "full"
+
+
+#: First volatilities of Glicko-2: our default, and the textbook's.
+_VOLATILITY = {Rater.SETTLING: 0.003, Rater.LITERAL: 0.06}
+#: Worlds of a forecast.
+_WORLDS = 16
+#: Cells of model and prompt beyond which a simulation takes too long to wait for.
+_MOST_CELLS = 2_000_000
+#: Options that do nothing unless another is given.
+_NEEDS = {
+    "rigged_rank": "riggers",
+    "newcomers_after": "newcomers",
+    "retired_after": "retired",
+    "drift": "drifting",
+    "drift_after": "drifting",
+    "drift_over": "drifting",
+    "drifting": "drift",
+    "newcomers": "newcomers_after",
+    "retired": "retired_after",
+    "size": "suite",
+    "only": "suite",
+}
+_WITH_SUITE = {"suite", "size", "only", "seeds", "out", "processes"}
+
+
+def _share(help: str) -> Any:
+    return typer.Option(min=0.0, max=1.0, help=help)
+
+
+def _count(help: str) -> Any:
+    return typer.Option(min=0, max=10_000_000, help=help)
+
+
+def simulate(
+    context: typer.Context,
+    models: Annotated[int, typer.Option(min=2, max=1000, help="How many models.")] = 20,
+    prompts: Annotated[int, typer.Option(min=1, max=100_000, help="How many prompts.")] = 100,
+    votes_per_day: Annotated[int, typer.Option(min=1, max=10_000_000, help="Votes expected a day.")] = 500,
+    votes: Annotated[
+        int | None, typer.Option(min=1, max=1_000_000, help="How many votes to look ahead.")
+    ] = None,
+    seeds: Annotated[
+        int | None,
+        typer.Option(
+            min=1, max=100_000, help="How many worlds to simulate: 16, or as many as the suite says."
+        ),
+    ] = None,
+    seed: Annotated[int, typer.Option(min=0, max=2**31, help="Seed of the first world.")] = 0,
+    processes: Annotated[
+        int | None, typer.Option(min=0, max=256, help="Worlds at once; 0: none beside this process.")
+    ] = None,
+    out: Annotated[Path | None, typer.Option(help="Write numbers, tables and charts to this folder.")] = None,
+    fairness: Annotated[Fairness, typer.Option(help="Which exposures must be fair.")] = Fairness.STRICT,
+    matchmaker: Annotated[Matchmaker, typer.Option(help="Who chooses matchups.")] = Matchmaker.POLICY,
+    compare: Annotated[bool, typer.Option("--compare", help="All matchmakers on the same worlds.")] = False,
+    rater: Annotated[
+        Rater, typer.Option(help="Volatility of Glicko-2: 0.003, or the textbook's 0.06.")
+    ] = Rater.SETTLING,
+    strength_sd: Annotated[
+        float, typer.Option(min=0, max=10_000, help="Spread of strengths, in points.")
+    ] = 200.0,
+    even_top: Annotated[
+        bool, typer.Option("--even-top", help="The best models are no closer to each other than others.")
+    ] = False,
+    effect_sd: Annotated[
+        float, typer.Option(min=0, max=10, help="Spread of the effects of model × prompt, in logits.")
+    ] = 0.5,
+    ties: Annotated[float, _share("Share of ties.")] = 0.16,
+    both_bad: Annotated[float, _share("Share of votes that call both bad.")] = 0.07,
+    lazy: Annotated[float, _share("Share of voters who throw a coin.")] = 0.05,
+    position_bias: Annotated[
+        float, typer.Option(min=-10, max=10, help="Advantage of the left side, in logits.")
+    ] = 0.1,
+    dead: Annotated[float, _share("Share of prompts that nobody can answer.")] = 0.0,
+    riggers: Annotated[float, _share("Share of votes cast to push one model up.")] = 0.0,
+    rigged_rank: Annotated[int, typer.Option(min=1, help="True rank of the model they push.")] = 2,
+    newcomers: Annotated[int, _count("Models that come later.")] = 0,
+    newcomers_after: Annotated[int, _count("After how many votes they come.")] = 0,
+    retired: Annotated[int, _count("Models that go.")] = 0,
+    retired_after: Annotated[int, _count("After how many votes they go.")] = 0,
+    drifting: Annotated[int, _count("Models whose strength changes.")] = 0,
+    drift: Annotated[
+        float, typer.Option(min=-10_000, max=10_000, help="By how many points it changes.")
+    ] = 0.0,
+    drift_after: Annotated[int, _count("After how many votes it begins to change.")] = 0,
+    drift_over: Annotated[int, _count("Over how many votes; 0: at once.")] = 0,
+    skips: Annotated[float, _share("Share of matchups that voters pass over.")] = 0.0,
+    expiries: Annotated[float, _share("Share of matchups that nobody answers.")] = 0.0,
+    sessions: Annotated[int, _count("Voters' sessions, who come in turn; 0: no memory.")] = 0,
+    suite: Annotated[
+        SuiteName | None, typer.Option(help="Measure the policy against its bars instead.")
+    ] = None,
+    size: Annotated[Size, typer.Option(help="How many seeds and votes the suite takes.")] = Size.SMALL,
+    only: Annotated[
+        list[str] | None, typer.Option(metavar="ROW", help="Only this row of the suite; may be repeated.")
+    ] = None,
+) -> None:
+    """Forecast an arena: simulate its votes, and say when its board will be official."""
+    from tiltyard.lab.worlds import WorldSettings
+
+    given = _given(context)
+    _refuse_unused(given)
+    if "fairness" in given and matchmaker is not Matchmaker.POLICY and not compare:
+        raise BadOption(
+            f"--fairness does nothing with --matchmaker {matchmaker}, which knows none; leave one out"
+        )
+    _refuse_size(models, prompts)
+    cores = os.cpu_count() or 1 if processes is None else processes
+    if suite is not None:
+        _run_suite(size.value, seeds, only or [], cores, out)
+        return
+    world = WorldSettings(
+        models=models,
+        prompts=prompts,
+        strength_sd=strength_sd,
+        close_top=not even_top,
+        effect_sd=effect_sd,
+        ties=ties,
+        both_bad=both_bad,
+        lazy=lazy,
+        position_bias=position_bias,
+        dead=dead,
+        riggers=riggers,
+        rigged_rank=min(rigged_rank, models) if riggers == 0.0 else rigged_rank,
+        newcomers=newcomers,
+        newcomers_after=newcomers_after,
+        retired=retired,
+        retired_after=retired_after,
+        drifting=drifting,
+        drift=drift,
+        drift_after=drift_after,
+        drift_over=drift_over,
+    )
+    settings = _settings(
+        world,
+        fairness=fairness.value,
+        matchmaker=matchmaker.value,
+        votes=votes,
+        volatility=_VOLATILITY[rater],
+        skips=skips,
+        expiries=expiries,
+        sessions=sessions,
+    )
+    worlds = range(seed, seed + (seeds or _WORLDS))
+    _forecast(settings, worlds, votes_per_day, compare, "fairness" not in given, cores, out)
+
+
+def _given(context: typer.Context) -> set[str]:
+    """Options that stand on the command line."""
+    sources = {name: context.get_parameter_source(name) for name in context.params}
+    return {name for name, source in sources.items() if source is not None and source.name == "COMMANDLINE"}
+
+
+def _refuse_unused(given: set[str]) -> None:
+    """An option that would do nothing is an error, not a silence."""
+    if "suite" in given:
+        for name in sorted(given - _WITH_SUITE):
+            raise BadOption(
+                f"{_option(name)} does nothing with --suite, whose worlds are fixed; leave one out"
+            )
+    for name, needed in _NEEDS.items():
+        if name in given and needed not in given:
+            raise BadOption(f"{_option(name)} does nothing without {_option(needed)}; give both, or neither")
+
+
+def _option(name: str) -> str:
+    return f"--{name.replace('_', '-')}"
+
+
+def _refuse_size(models: int, prompts: int) -> None:
+    if models * prompts > _MOST_CELLS:
+        raise BadOption(
+            f"{models:,} models on {prompts:,} prompts are too many to simulate: at most {_MOST_CELLS:,} cells of "
+            "model and prompt. Take fewer prompts: votes until official grow about as they do"
+        )
+
+
+def _settings(world: WorldSettings, *, fairness: Any, votes: int | None, **options: Any) -> ArenaSettings:
+    from tiltyard.lab.arenas import ArenaSettings
+    from tiltyard.lab.forecast import default_votes
+    from tiltyard.standing.policy import Policy
+
+    policy = Policy(fairness=fairness)
+    least = policy.evaluated_every * policy.evaluations
+    if votes is not None and votes < least:
+        raise BadOption(
+            f"--votes is {votes}; no board is official before {least}: {policy.evaluations} evaluations, "
+            f"one every {policy.evaluated_every} votes. Give more"
+        )
+    bound = votes or default_votes(world.models, world.prompts)
+    return ArenaSettings(world=world, policy=policy, votes=bound, until_official=True, **options)
+
+
+def _forecast(
+    settings: ArenaSettings,
+    seeds: range,
+    votes_per_day: int,
+    compare: bool,
+    both: bool,
+    cores: int,
+    out: Path | None,
+) -> None:
+    from tiltyard.lab.forecast import make_simulation, mix_feasible
+    from tiltyard.lab.kept import lab_folder
+    from tiltyard.report.simulation import (
+        simulation_markdown,
+        simulation_page,
+        simulation_svgs,
+        simulation_tables,
+    )
+    from tiltyard.report.terminal import Terminal
+
+    mixed = settings.matchmaker == "policy" and not mix_feasible(settings.policy, settings.world.models)
+    _prepare(out)
+    with _watched() as heard:
+        found = make_simulation(
+            settings,
+            seeds,
+            votes_per_day,
+            compare=compare,
+            both_fairnesses=both and mixed,
+            folder=lab_folder(),
+            processes=cores,
+            on_progress=partial(heard, "worlds"),
+        ).to_dict()
+    Terminal().print(simulation_tables(found))
+    if out is not None:
+        files = {"simulation.md": simulation_markdown(found), "simulation.html": simulation_page(found)}
+        report = _validity_files(settings, seeds[0], votes_per_day)
+        _write(out, {"simulation.json": _json(found), **files, **report, **simulation_svgs(found)})
+
+
+def _validity_files(settings: ArenaSettings, seed: int, votes_per_day: int) -> dict[str, str]:
+    """The validity report of the first world: what its operator would have read."""
+    from tiltyard.lab.logged import arena_log
+    from tiltyard.report.validity import validity_markdown, validity_page
+    from tiltyard.validity.report import validity_report
+
+    log = arena_log(settings, seed, votes_per_day=votes_per_day)
+    report = validity_report(log.events, log.models, log.prompts, settings.policy, given_up=log.given_up)
+    title = f"Validity report of simulated world {seed}"
+    return {
+        "validity.md": validity_markdown(report, title=title),
+        "validity.html": validity_page(report, title=title),
+    }
+
+
+def _run_suite(size: str, seeds: int | None, only: list[str], cores: int, out: Path | None) -> None:
+    from tiltyard.lab.kept import lab_folder
+    from tiltyard.lab.suite import run_suite
+    from tiltyard.report.simulation import suite_markdown, suite_page, suite_svgs, suite_tables
+    from tiltyard.report.terminal import Terminal
+
+    _prepare(out)
+    with _watched() as heard:
+        measured = run_suite(
+            size, seeds=seeds, folder=lab_folder(), processes=cores, on_progress=heard, only=only
+        )
+    found = asdict(measured)
+    Terminal().print(suite_tables(found))
+    if out is not None:
+        files = {"suite.md": suite_markdown(found), "suite.html": suite_page(found)}
+        _write(out, {"suite.json": _json(found), **files, **suite_svgs(found)})
+    if not measured.holds:
+        raise typer.Exit(1)
+
+
+@contextmanager
+def _watched() -> Iterator[Callable[[str, int, int], None]]:
+    """A bar where a person watches. Whoever stops it hears that nothing is lost."""
+    try:
+        if not sys.stderr.isatty():
+            yield lambda _what, _done, _total: None
+            return
+        from rich.console import Console
+        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+        columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+        with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+            task = bar.add_task("simulating", total=None)
+            yield lambda what, done, total: bar.update(
+                task, description=f"simulating {what}", completed=done, total=total
+            )
+    except KeyboardInterrupt:
+        typer.echo("What is finished is kept: the same command goes on from there.", err=True)
+        raise
+
+
+def _prepare(out: Path | None) -> None:
+    """Find out before the work whether its results can be written."""
+    if out is None:
+        return
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise BadOption(f"cannot write to {out}: {error.strerror or error}; name another folder") from None
+
+
+def _write(out: Path, files: Mapping[str, str]) -> None:
+    from tiltyard.formats.writing import replacing
+
+    for name, text in files.items():
+        with replacing(str(out / name)) as file:
+            file.write(text.encode())
+    typer.echo(f"Written to {printable(str(out))}: {', '.join(files)}", err=True)
+
+
+def _json(document: Mapping[str, Any]) -> str:
+    return json.dumps(document, indent=1, ensure_ascii=False, allow_nan=False) + "\n"

@@ -1,0 +1,188 @@
+"""Results that are kept: by content, one line each, so that a run can be stopped, resumed and extended.
+
+A result is found again if everything it depends on is the same: study, version, settings, seed, the
+code of the rooms it comes from, and the libraries that do the arithmetic. A line that was cut short
+by a kill is no JSON; it is passed over, its seed runs again, and the next line begins afresh.
+"""
+
+from __future__ import annotations
+
+import enum
+import errno
+import hashlib
+import io
+import json
+import math
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import fields, is_dataclass
+from functools import cache
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from types import NoneType, UnionType
+from typing import Any, Union, get_args, get_origin, get_type_hints
+
+import tiltyard
+from tiltyard.errors import BadOption
+from tiltyard.settings.environment import read_environment
+
+__all__ = ["ROOMS", "Kept", "canonical", "code_hash", "lab_folder", "plain", "restored", "versions"]
+
+#: The rooms a result of the lab may depend on.
+ROOMS = ("battles", "ratings", "standing", "matchmaking", "validity", "lab")
+
+_LIBRARIES = ("numpy", "scipy", "numba")
+
+
+def lab_folder() -> Path:
+    """Where results are kept unless another folder is named: ``lab`` in ``TILTYARD_HOME``."""
+    return read_environment().home / "lab"
+
+
+class Kept:
+    """The results of one study under one set of settings: a file of JSON lines."""
+
+    def __init__(self, folder: Path, study: str, settings: object, made_by: Mapping[str, Any]) -> None:
+        about = {"study": study, "settings": plain(settings)}
+        self.path = folder / f"{study}-{_hash(canonical(about))[:16]}.jsonl"
+        self._about = {**about, **made_by}
+        self._found = self._read()
+
+    def __len__(self) -> int:
+        return len(self._found)
+
+    def get(self, seed: int) -> Any:
+        """The result at a seed as plain values, or ``None``."""
+        return self._found.get(self.key(seed))
+
+    def add(self, seed: int, result: Any) -> None:
+        """Keep one result, in one write: it is there whole, or its line is passed over."""
+        key = self.key(seed)
+        line = canonical({"key": key, "seed": seed, "result": result, **self._about}) + "\n"
+        try:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            with self.path.open("ab+", buffering=0) as file:
+                _append(file, line.encode())
+        except OSError as error:
+            raise self._unusable(error) from None
+        self._found[key] = result
+
+    def key(self, seed: int) -> str:
+        return _hash(canonical({**self._about, "seed": seed}))
+
+    def _read(self) -> dict[str, Any]:
+        try:
+            lines = self.path.read_bytes().split(b"\n")
+        except FileNotFoundError:
+            return {}
+        except OSError as error:
+            raise self._unusable(error) from None
+        found: dict[str, Any] = {}
+        for line in lines:
+            try:
+                row = json.loads(line)
+                found[row["key"]] = row["result"]
+            except (ValueError, KeyError, TypeError):
+                continue
+        return found
+
+    def _unusable(self, error: OSError) -> BadOption:
+        return BadOption(
+            f"cannot keep results in {self.path}: {error.strerror or error}; name another folder, "
+            "or set TILTYARD_HOME to one that can be written"
+        )
+
+
+def versions(rooms: Sequence[str] = ROOMS) -> dict[str, str | None]:
+    """What a number depends on beside its settings: our code, and who does the arithmetic."""
+    return {"code": code_hash(tuple(rooms)), **{name: _version(name) for name in _LIBRARIES}}
+
+
+@cache
+def code_hash(rooms: tuple[str, ...] = ROOMS) -> str:
+    """A hash of the source of rooms (folders) and modules (files) of this package, as it is on disk."""
+    root = Path(tiltyard.__file__).parent
+    digest = hashlib.sha256()
+    for room in sorted(rooms):
+        place = root / room
+        if not place.exists():
+            raise BadOption(f"there is no {room} in {root}; name rooms or modules of tiltyard")
+        for path in sorted(place.rglob("*.py")) if place.is_dir() else [place]:
+            digest.update(f"{path.relative_to(root).as_posix()}\0".encode())
+            digest.update(hashlib.sha256(path.read_bytes()).digest())
+    return digest.hexdigest()
+
+
+def canonical(value: Any) -> str:
+    """The one JSON text of a plain value: keys sorted, no spaces."""
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+
+
+def plain(value: object, where: str = "") -> Any:
+    """A frozen dataclass, and what is in it, as values that JSON keeps exactly.
+
+    The class's name is kept too: two methods with the same fields are not the same settings.
+    """
+    if is_dataclass(value) and not isinstance(value, type):
+        named = {one.name: getattr(value, one.name) for one in fields(value)}
+        return {"class": type(value).__name__, **plain(named, where)}
+    if isinstance(value, enum.Enum):
+        return value.name
+    if isinstance(value, Mapping) and all(isinstance(name, str) for name in value):
+        return {name: plain(part, f"{where}.{name}") for name, part in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(part, f"{where}[{k}]") for k, part in enumerate(value)]
+    if isinstance(value, float) and math.isfinite(value):
+        return float(value)
+    if value is None or isinstance(value, bool | int | str):
+        return value
+    raise BadOption(
+        f"{where.lstrip('.') or 'the value'} is {value!r} ({type(value).__name__}), which JSON cannot keep; "
+        "use dataclasses, str, int, finite float, bool, None, tuples, and dicts by name"
+    )
+
+
+def restored(kind: Any, value: Any) -> Any:
+    """A plain value as what it was before: the reverse of `plain`, led by the types of fields."""
+    origin, parts = get_origin(kind), get_args(kind)
+    if value is None:
+        return None
+    if origin in (UnionType, Union):
+        return restored(next(part for part in parts if part is not NoneType), value)
+    if is_dataclass(kind) and isinstance(kind, type):
+        hints = get_type_hints(kind)
+        return kind(**{name: restored(hints[name], part) for name, part in value.items() if name != "class"})
+    if origin in (tuple, list, dict):
+        return _restored_parts(origin, parts, value)
+    if isinstance(kind, type) and issubclass(kind, enum.Enum):
+        return kind[value]
+    return float(value) if kind is float else value
+
+
+def _restored_parts(origin: type, parts: tuple[Any, ...], value: Any) -> Any:
+    if origin is dict:
+        return {name: restored(parts[1], part) for name, part in value.items()}
+    if origin is list or parts[-1] is Ellipsis:
+        return origin(restored(parts[0], part) for part in value)
+    return tuple(restored(part, one) for part, one in zip(parts, value, strict=True))
+
+
+def _append(file: io.FileIO, line: bytes) -> None:
+    """Add a line in one write; a last line that was cut short is ended first."""
+    size = file.seek(0, io.SEEK_END)
+    if size:
+        file.seek(size - 1)
+        line = line if file.read(1) == b"\n" else b"\n" + line
+    if file.write(line) < len(line):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
+def _version(name: str) -> str | None:
+    try:
+        return version(name)
+    except PackageNotFoundError:
+        return None
+
+
+def _hash(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()

@@ -1,0 +1,38 @@
+"""What matchmaking answers: a matchup, and everything an auditor asks about it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tiltyard.standing.policy import Lane
+
+__all__ = ["Choice", "Draw"]
+
+
+@dataclass(frozen=True, slots=True)
+class Draw:
+    """One lane's choice: two models and a prompt, why, and how likely in that lane."""
+
+    one: int
+    other: int
+    prompt: int
+    reason: str
+    chance: float
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """A matchup to serve. Codes index the standing's models and prompts."""
+
+    left: int
+    right: int
+    prompt: int
+    #: The lane that was drawn, and the lane that chose: they differ where fairness stepped in.
+    nominal: Lane
+    lane: Lane
+    #: Why these two met, in a few words.
+    reason: str
+    #: Probability of the lane times probability of this pair and prompt in it; sides are even.
+    propensity: float
+    #: Rules that could not be kept because nothing else was left: ``exposure``, ``session``.
+    given_up: tuple[str, ...] = ()

@@ -1,0 +1,126 @@
+"""`choose`: the fairness controller, the lane draw, the fallbacks, the sides.
+
+A rule that cannot be kept because nothing else is left is given up last of all, and the choice
+says so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+
+import numpy as np
+
+from tiltyard.errors import NoMatchup
+from tiltyard.matchmaking.choice import Choice, Draw
+from tiltyard.matchmaking.contender import contender
+from tiltyard.matchmaking.coverage import coverage
+from tiltyard.matchmaking.exploration import exploration
+from tiltyard.matchmaking.fairness import serve_starved
+from tiltyard.matchmaking.field import Field
+from tiltyard.matchmaking.uncertainty import uncertainty
+from tiltyard.matchmaking.v1 import v1
+from tiltyard.standing.events import NO_SESSION
+from tiltyard.standing.policy import Lane
+from tiltyard.standing.sessions import Memory
+from tiltyard.standing.state import Standing
+
+__all__ = ["choose", "fields"]
+
+LaneDraw = Callable[[Field, np.random.Generator], Draw | None]
+
+_RANDOM_LANES: dict[Lane, LaneDraw] = {
+    Lane.CONTENDER: contender,
+    Lane.UNCERTAINTY: uncertainty,
+    Lane.EXPLORATION: exploration,
+}
+
+
+def choose(standing: Standing, rng: np.random.Generator, *, session: int = NO_SESSION) -> Choice:
+    """The next matchup. Raises `NoMatchup` only where no two enabled models share a prompt."""
+    shadow = standing.policy.phase == 1
+    nominal = Lane.EXPLORATION if shadow else _drawn_lane(standing, rng)
+    for field, relaxed in fields(standing, standing.sessions.of(session)):
+        found = _shadow(field, rng) if shadow else _chosen(field, nominal, rng)
+        if found is not None:
+            lane, weight, draw = found
+            left, right = (draw.one, draw.other) if rng.random() < 0.5 else (draw.other, draw.one)
+            bound = not _unbounded(lane, standing)
+            given_up = tuple(rule for rule in relaxed if bound or rule != "exposure")
+            propensity = weight * draw.chance
+            return Choice(left, right, draw.prompt, nominal, lane, draw.reason, propensity, given_up)
+    raise NoMatchup(
+        "no two enabled models have a response to the same prompt: enable models or add responses"
+    )
+
+
+def fields(standing: Standing, memory: Memory) -> Iterator[tuple[Field, tuple[str, ...]]]:
+    """The field with every rule in force; then, should nothing be left there, with fewer.
+
+    First the session's last pairs are let back in, the oldest first, then prompts that it has
+    seen, and last the models that have had their share. Phase 1 knows no share.
+    """
+    if standing.n_enabled < 2:
+        return
+    first = True
+    for capped in (False,) if standing.policy.phase == 1 else (True, False):
+        for fresh in (True, False) if memory.prompts else (True,):
+            for depth in range(len(memory.pairs), -1, -1):
+                field = Field.of(standing, memory, capped=capped, depth=depth, fresh_prompts=fresh)
+                over = not capped and standing.policy.phase > 1
+                relaxed = depth < len(memory.pairs) or not fresh
+                if first or field.any_left():
+                    yield field, (("exposure",) if over else ()) + (("session",) if relaxed else ())
+                first = False
+
+
+def _drawn_lane(standing: Standing, rng: np.random.Generator) -> Lane:
+    u = rng.random()
+    for lane, weight in zip(Lane, standing.policy.lane_weights, strict=True):
+        if u < weight:
+            return lane
+        u -= weight
+    return Lane.COVERAGE  # what rounding leaves over
+
+
+def _chosen(field: Field, nominal: Lane, rng: np.random.Generator) -> tuple[Lane, float, Draw] | None:
+    """The lane that chose, its probability, and its draw."""
+    draw = serve_starved(field, rng)
+    if draw is not None:
+        return Lane.COVERAGE, 1.0, draw
+    weight = field.standing.policy.lane_weights[nominal]
+    if nominal in _RANDOM_LANES and _awake(nominal, field.standing):
+        draw = _repeated(_RANDOM_LANES[nominal], _seen_by(nominal, field), rng)
+        if draw is not None:
+            return nominal, weight, draw
+    draw = coverage(field, rng)
+    return None if draw is None else (Lane.COVERAGE, weight, draw)
+
+
+def _awake(lane: Lane, standing: Standing) -> bool:
+    """Who is a contender is luck at first: playing each other, the lucky would stay above the rest for long."""
+    return lane is not Lane.CONTENDER or standing.window.active()
+
+
+def _seen_by(lane: Lane, field: Field) -> Field:
+    return replace(field, free=field.standing.enabled) if _unbounded(lane, field.standing) else field
+
+
+def _unbounded(lane: Lane, standing: Standing) -> bool:
+    """Where contender exposures are counted apart, that lane has no upper bound."""
+    return lane is Lane.CONTENDER and standing.policy.fairness == "scoped"
+
+
+def _shadow(field: Field, rng: np.random.Generator) -> tuple[Lane, float, Draw] | None:
+    """Version 1, or whatever can be served where it finds nothing."""
+    draw = _repeated(v1, field, rng) or coverage(field, rng)
+    return None if draw is None else (Lane.EXPLORATION, 1.0, draw)
+
+
+def _repeated(lane: LaneDraw, field: Field, rng: np.random.Generator) -> Draw | None:
+    """The lane's first draw that comes to something."""
+    for _ in range(field.standing.policy.draws):
+        draw = lane(field, rng)
+        if draw is not None:
+            return draw
+    return None

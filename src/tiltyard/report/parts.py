@@ -1,0 +1,164 @@
+"""Parts of a report, written once and shown three ways: in a terminal, as Markdown, as a page."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from rich.console import Group, RenderableType
+from rich.table import Table as RichTable
+from rich.text import Text
+
+from tiltyard.ratings.findings import Finding
+from tiltyard.report.charts import Spec
+from tiltyard.report.html import findings_html, section_html, table_html, text_html
+from tiltyard.report.markdown import markdown_text
+from tiltyard.report.offline import charts_note, figure_html, offline_page
+from tiltyard.report.printable import printable
+from tiltyard.report.terminal import findings_list
+
+__all__ = ["Charts", "Report", "Rows", "Section", "report_markdown", "report_page", "report_terminal"]
+
+#: Title and spec of charts, by the name of the section they belong to.
+Charts = Mapping[str, Mapping[str, Spec]]
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """A table of texts; its first ``words`` columns hold words, the others numbers.
+
+    One without rows is not shown. One that is ``folded`` is for who asks: a page opens it on
+    demand, a terminal leaves it out.
+    """
+
+    heads: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+    words: int = 1
+    title: str = ""
+    folded: bool = False
+    #: Rows that were left out.
+    more: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """A heading, what is to be said under it, and the tables that show it."""
+
+    name: str
+    title: str
+    before: tuple[str, ...] = ()
+    tables: tuple[Rows, ...] = ()
+    after: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What is said, first to last. The first sentence of the lede is the answer."""
+
+    title: str
+    lede: tuple[str, ...]
+    sections: tuple[Section, ...]
+    findings: tuple[Finding, ...] = ()
+
+
+def report_terminal(report: Report) -> RenderableType:
+    """For a terminal: the answer stands out, tables follow."""
+    shown: list[RenderableType] = [Text(printable(report.title), style="dim"), Text()]
+    shown += [Text(printable(line), style="" if k else "bold") for k, line in enumerate(report.lede)]
+    if report.findings:
+        shown += [Text(), findings_list(report.findings)]
+    for section in report.sections:
+        shown += [Text(), Text(printable(section.title), style="bold")]
+        shown += [Text(printable(line)) for line in section.before]
+        for table in section.tables:
+            shown += _terminal_table(table)
+        shown += [Text(printable(line), style="dim") for line in section.after]
+    return Group(*shown)
+
+
+def _terminal_table(table: Rows) -> Iterator[RenderableType]:
+    if not table.rows or table.folded:
+        return
+    if table.title:
+        yield Text(printable(table.title))
+    drawn = RichTable(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
+    for k, head in enumerate(table.heads):
+        drawn.add_column(
+            Text(printable(head)), justify="left" if k < table.words else "right", overflow="fold"
+        )
+    for row in table.rows:
+        drawn.add_row(*(Text(printable(cell)) for cell in row))
+    yield drawn
+    if table.more:
+        yield Text(_more(table), style="dim")
+
+
+def report_markdown(report: Report) -> str:
+    """The same as Markdown; text that looks like marks stays text."""
+    return "\n\n".join(_markdown_blocks(report)) + "\n"
+
+
+def _markdown_blocks(report: Report) -> Iterator[str]:
+    yield f"# {markdown_text(report.title)}"
+    first, *others = map(markdown_text, report.lede)
+    yield from (f"**{first}**", *others)
+    if report.findings:
+        yield "\n".join(
+            f"- **{markdown_text(one.name)}**: {markdown_text(one.text)} {markdown_text(one.advice)}"
+            for one in report.findings
+        )
+    for section in report.sections:
+        yield f"## {markdown_text(section.title)}"
+        yield from map(markdown_text, section.before)
+        for table in section.tables:
+            yield from _markdown_table(table)
+        yield from map(markdown_text, section.after)
+
+
+def _markdown_table(table: Rows) -> Iterator[str]:
+    if not table.rows:
+        return
+    if table.title:
+        yield f"### {markdown_text(table.title)}"
+    rules = "|".join(":--" if k < table.words else "--:" for k in range(len(table.heads)))
+    head, *rows = (f"| {' | '.join(map(markdown_text, row))} |" for row in (table.heads, *table.rows))
+    yield "\n".join((head, f"|{rules}|", *rows))
+    if table.more:
+        yield f"*{_more(table)}*"
+
+
+def report_page(report: Report, charts: Charts, *, footer: str) -> str:
+    """One file that needs nothing else. Without JavaScript, or without charts, the tables remain."""
+    first, *others = map(text_html, report.lede)
+    said = "".join(f"<p>{line}</p>\n" for line in (f"<b>{first}</b>", *others))
+    findings = findings_html([(one.name, one.text, one.advice) for one in report.findings])
+    body = "".join(_page_section(section, charts.get(section.name, {})) for section in report.sections)
+    return offline_page(report.title, f"{said}{findings}{body}{charts_note()}", footer=text_html(footer))
+
+
+def _page_section(section: Section, charts: Mapping[str, Spec]) -> str:
+    """Charts stand between the tables and those that are folded."""
+    before = "".join(f"<p>{text_html(line)}</p>\n" for line in section.before)
+    after = "".join(f"<p><small>{text_html(line)}</small></p>\n" for line in section.after)
+    figures = "".join(
+        figure_html(f"spec-{section.name}-{number}", title, spec)
+        for number, (title, spec) in enumerate(charts.items())
+    )
+    open_, folded = (
+        "".join(_page_table(t) for t in section.tables if t.folded is kind) for kind in (False, True)
+    )
+    return section_html(section.name, section.title, before, open_, after, figures, folded)
+
+
+def _page_table(table: Rows) -> str:
+    if not table.rows:
+        return ""
+    more = f"<p><small>{_more(table)}</small></p>\n" if table.more else ""
+    body = table_html(table.heads, table.rows, words=table.words) + more
+    if table.folded:
+        return f"<details><summary>{text_html(table.title)}</summary>{body}</details>\n"
+    return (f"<h3>{text_html(table.title)}</h3>\n" if table.title else "") + body
+
+
+def _more(table: Rows) -> str:
+    return f"{table.more:,} more."

@@ -1,0 +1,279 @@
+"""Charts of simulated arenas and of the policy suite, as Vega-Lite specs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from tiltyard.report.charts import ACCENT, Spec, chart_data, need_charts, spec_of, thinned
+
+__all__ = [
+    "AT_LEAST",
+    "AT_MOST",
+    "DEVIATIONS",
+    "IN_ORDER",
+    "LANES",
+    "OFFICIAL",
+    "RULES",
+    "simulation_charts",
+    "suite_charts",
+]
+
+Document = Mapping[str, Any]
+Values = list[dict[str, Any]]
+
+RULES = "Rules over votes: median, 80% of worlds, and the bar"
+OFFICIAL = "Share of worlds that are official"
+IN_ORDER = "Pairs of the true top in order"
+LANES = "Lanes: asked for, drawn, served"
+DEVIATIONS = "Largest deviation of exposures from their targets, world by world"
+
+AT_MOST = "Figures that must not exceed their bar, as shares of it (hollow: what stands beside)"
+AT_LEAST = "Figures that must reach their bar, as shares of it (hollow: what stands beside)"
+
+_WARM = "#c2703d"
+_SOFT = "#8b969d"
+_WIDTH = 640
+_MOST_LOOKS = 200
+_TITLES = {
+    "top-rd": "median RD",
+    "top-pairs": "floors met",
+    "top-coverage": "prompt coverage",
+}
+_LANES = ("coverage", "contender", "uncertainty", "exploration")
+
+
+def simulation_charts(simulation: Document) -> dict[str, dict[str, Spec]]:
+    """For each section, title and spec of every chart that this simulation supports."""
+    need_charts()
+    forecasts = simulation["forecasts"]
+    found: dict[str, dict[str, Spec]] = {}
+    if forecasts[0]["looks"]:
+        found["rules"] = {RULES: _rules(forecasts[0]), OFFICIAL: _official(simulation)}
+        found["time"] = {IN_ORDER: _in_order(forecasts)}
+    if forecasts[0]["realised"]:
+        found["lanes"] = {LANES: _lanes(forecasts[0])}
+        if any(one["deviations"] for one in forecasts):
+            found["lanes"][DEVIATIONS] = _deviations(forecasts)
+    return found
+
+
+def suite_charts(suite: Document) -> dict[str, dict[str, Spec]]:
+    """Figures against their bars. Bars of zero, and those with two sides, stand in the table only."""
+    need_charts()
+    found: dict[str, Spec] = {}
+    for title, limit, other in ((AT_MOST, "most", "least"), (AT_LEAST, "least", "most")):
+        bars = [
+            bar for bar in suite["bars"] if bar[limit] and bar[other] is None and bar["figure"] is not None
+        ]
+        if bars:
+            found[title] = _bars(bars, limit)
+    return {"bars": found}
+
+
+def _rules(found: Document) -> Spec:
+    """One panel for each rule, one above the other."""
+    import altair as alt
+
+    panels = []
+    for number, rule in enumerate(found["rules"]):
+        values = [
+            {"votes": look["votes"], **_rounded(look["rules"][rule["name"]])}
+            for look in thinned(found["looks"], _MOST_LOOKS)
+            if rule["name"] in look["rules"]
+        ]
+        last = number == len(found["rules"]) - 1
+        axis = alt.Axis(format=",d", tickCount=7) if last else alt.Axis(labels=False, ticks=False)
+        base = alt.Chart(chart_data(values)).encode(
+            x=alt.X("votes:Q", axis=axis, title="votes" if last else None),
+            tooltip=["votes:Q", "median:Q", "low:Q", "high:Q"],
+        )
+        scale = alt.Scale(zero=not rule["at_most"])
+        band = base.mark_area(opacity=0.25, color=ACCENT).encode(
+            y=alt.Y("low:Q", scale=scale, title=_TITLES[rule["name"]]), y2="high:Q"
+        )
+        line = base.mark_line(color=ACCENT).encode(y=alt.Y("median:Q", scale=scale))
+        bar = alt.Chart(chart_data([{"bar": rule["bar"]}])).mark_rule(color=_WARM, strokeDash=[5, 4])
+        panels.append((band + line + bar.encode(y="bar:Q")).properties(width=_WIDTH, height=130))
+    return spec_of(alt.vconcat(*panels, spacing=14))
+
+
+def _official(simulation: Document) -> Spec:
+    import altair as alt
+
+    values = [
+        {
+            "day": round(look["votes"] / simulation["votes_per_day"], 3),
+            "worlds": round(look["official"], 4),
+            "matchmaker": _arm(one, simulation["forecasts"]),
+        }
+        for one in simulation["forecasts"]
+        for look in thinned(one["looks"], _MOST_LOOKS)
+    ]
+    chart = alt.Chart(chart_data(values)).mark_line(interpolate="step-after")
+    return spec_of(
+        chart.encode(
+            x=alt.X("day:Q", title="day"),
+            y=alt.Y("worlds:Q", scale=alt.Scale(domain=[0, 1]), axis=alt.Axis(format="%"), title=None),
+            color=_by_arm(simulation["forecasts"]),
+            tooltip=["matchmaker:N", "day:Q", alt.Tooltip("worlds:Q", format=".0%")],
+        ).properties(width=_WIDTH, height=180)
+    )
+
+
+def _in_order(forecasts: Sequence[Document]) -> Spec:
+    """Over votes, by matchmaker; the band belongs to what was asked for."""
+    import altair as alt
+
+    values: Values = [
+        {
+            "votes": look["votes"],
+            **_rounded(look["in_order"]),
+            "matchmaker": _arm(one, forecasts),
+            "first": one is forecasts[0],
+        }
+        for one in forecasts
+        for look in thinned(one["looks"], _MOST_LOOKS)
+        if look["in_order"]["median"] is not None
+    ]
+    base = alt.Chart(chart_data(values)).encode(x=alt.X("votes:Q", axis=alt.Axis(format=",d", tickCount=7)))
+    scale, axis = alt.Scale(zero=False), alt.Axis(format="%")
+    band = base.transform_filter("datum.first").mark_area(opacity=0.15, color=ACCENT)
+    line = base.mark_line().encode(
+        y=alt.Y("median:Q", scale=scale, axis=axis, title=None),
+        color=_by_arm(forecasts),
+        tooltip=["matchmaker:N", "votes:Q", alt.Tooltip("median:Q", format=".1%")],
+    )
+    return spec_of(
+        (band.encode(y=alt.Y("low:Q", scale=scale, axis=axis, title=None), y2="high:Q") + line).properties(
+            width=_WIDTH, height=240
+        )
+    )
+
+
+def _lanes(found: Document) -> Spec:
+    import altair as alt
+
+    kinds = {"asked for": "lane_weights", "drawn": "nominal", "served": "realised"}
+    values = [
+        {"lane": lane, "kind": kind, "share": round(share, 4)}
+        for kind, name in kinds.items()
+        for lane, share in zip(_LANES, found[name], strict=True)
+    ]
+    chart = (
+        alt.Chart(chart_data(values))
+        .mark_bar()
+        .encode(
+            x=alt.X("share:Q", axis=alt.Axis(format="%"), title=None),
+            y=alt.Y("lane:N", sort=_LANES, title=None),
+            yOffset=alt.YOffset("kind:N", sort=list(kinds)),
+            color=alt.Color(
+                "kind:N",
+                sort=list(kinds),
+                scale=alt.Scale(domain=list(kinds), range=[_SOFT, "#7fb8d4", ACCENT]),
+                legend=alt.Legend(title=None, orient="bottom"),
+            ),
+            tooltip=["lane:N", "kind:N", alt.Tooltip("share:Q", format=".1%")],
+        )
+    )
+    return spec_of(chart.properties(width=_WIDTH - 60, height=alt.Step(14)))
+
+
+def _deviations(forecasts: Sequence[Document]) -> Spec:
+    import altair as alt
+
+    values = [
+        {"matchmaker": _arm(one, forecasts), "deviation": round(deviation, 4)}
+        for one in forecasts
+        for deviation in one["deviations"]
+    ]
+    ticks = alt.Chart(chart_data(values)).mark_tick(thickness=2, color=ACCENT)
+    bar = alt.Chart(chart_data([{"bar": forecasts[0]["tolerance"]}])).mark_rule(
+        color=_WARM, strokeDash=[5, 4]
+    )
+    dots = ticks.encode(
+        x=alt.X("deviation:Q", axis=alt.Axis(format="%"), scale=alt.Scale(zero=True), title=None),
+        y=alt.Y("matchmaker:N", sort=_arms(forecasts), title=None),
+        tooltip=["matchmaker:N", alt.Tooltip("deviation:Q", format=".1%")],
+    )
+    return spec_of((dots + bar.encode(x="bar:Q")).properties(width=_WIDTH - 60, height=alt.Step(26)))
+
+
+def _bars(bars: Sequence[Document], limit: str) -> Spec:
+    """Each figure with its interval over its bar: the line at 1 is the bar. Hollow: other matchmakers."""
+    import altair as alt
+
+    names = [bar["name"] for bar in bars]
+    ours = [
+        {
+            "row": bar["name"],
+            "verdict": _VERDICTS[bar["holds"]],
+            **{end: _over(bar[end], bar[limit]) for end in ("figure", "low", "high")},
+        }
+        for bar in bars
+    ]
+    others = [
+        {"row": bar["name"], "who": who, "figure": _over(value, bar[limit])}
+        for bar in bars
+        for who, value in bar["beside"].items()
+        if value is not None and who != "policy"
+    ]
+    rows = alt.Y("row:N", sort=names, title=None, axis=alt.Axis(labelLimit=200))
+    base = alt.Chart(chart_data(ours)).encode(
+        y=rows,
+        color=alt.Color(
+            "verdict:N",
+            scale=alt.Scale(domain=list(_VERDICTS.values()), range=["#4f9070", _WARM, _SOFT]),
+            legend=alt.Legend(title=None, orient="bottom"),
+        ),
+        tooltip=["row:N", "figure:Q", "low:Q", "high:Q", "verdict:N"],
+    )
+    axis = alt.X("figure:Q", title="figure ÷ bar")
+    dots = base.mark_point(filled=True, size=70).encode(x=axis)
+    ends = base.mark_rule(strokeWidth=2).encode(x="low:Q", x2="high:Q")
+    beside = alt.Chart(chart_data(others)).mark_point(size=45, color=_SOFT)
+    line = alt.Chart(chart_data([{"bar": 1}])).mark_rule(color=_WARM, strokeDash=[5, 4])
+    layers = (
+        beside.encode(y=rows, x=axis, tooltip=["row:N", "who:N", "figure:Q"]),
+        ends,
+        dots,
+        line.encode(x="bar:Q"),
+    )
+    return spec_of(alt.layer(*layers).properties(width=_WIDTH - 140, height=alt.Step(24)))
+
+
+_VERDICTS = {True: "holds", False: "missed", None: "not decided"}
+
+
+def _over(value: float | None, bar: float) -> float | None:
+    return None if value is None else round(value / bar, 3)
+
+
+def _arm(found: Document, forecasts: Sequence[Document]) -> str:
+    """What tells one forecast from the others."""
+    fairness = found["fairness"]
+    both = len({one["fairness"] for one in forecasts if one["matchmaker"] == found["matchmaker"]}) > 1
+    return f"{found['matchmaker']}, {fairness}" if both else str(found["matchmaker"])
+
+
+def _arms(forecasts: Sequence[Document]) -> list[str]:
+    return [_arm(one, forecasts) for one in forecasts]
+
+
+def _by_arm(forecasts: Sequence[Document]) -> Any:
+    import altair as alt
+
+    if len(forecasts) == 1:
+        return alt.value(ACCENT)
+    colours = [ACCENT, _WARM, "#6fa08a", "#8f6fb0", "#b5a642", _SOFT][: len(forecasts)]
+    return alt.Color(
+        "matchmaker:N",
+        sort=_arms(forecasts),
+        scale=alt.Scale(domain=_arms(forecasts), range=colours),
+        legend=alt.Legend(title=None, orient="bottom"),
+    )
+
+
+def _rounded(spread: Document) -> dict[str, float | None]:
+    """As much as a chart can show."""
+    return {name: None if value is None else round(value, 3) for name, value in spread.items()}

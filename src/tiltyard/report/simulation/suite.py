@@ -1,0 +1,132 @@
+"""The policy suite in words and tables: what was measured, what is asked, and what others reach."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from rich.console import RenderableType
+
+from tiltyard.report.charts import chart_svg, charts_available
+from tiltyard.report.parts import Report, Rows, Section, report_markdown, report_page, report_terminal
+from tiltyard.report.simulation.charts import AT_LEAST, AT_MOST, suite_charts
+
+__all__ = ["suite_markdown", "suite_page", "suite_svgs", "suite_tables"]
+
+Document = Mapping[str, Any]
+
+_VERDICTS = {True: "holds", False: "missed", None: "–"}
+_SMALL = "A dash: runs of this size cannot decide. --size full can, in hours."
+_UNDECIDED = "A dash: these runs cannot decide; the bar asks for more seeds."
+_FOOTER = "Figures come from simulated worlds of known truth. suite.json holds every number."
+
+
+def suite_tables(suite: Document) -> RenderableType:
+    """Everything that `tiltyard simulate --suite` prints."""
+    return report_terminal(_report(suite))
+
+
+def suite_markdown(suite: Document) -> str:
+    return report_markdown(_report(suite))
+
+
+def suite_page(suite: Document) -> str:
+    charts = suite_charts(suite) if charts_available() else {}
+    return report_page(_report(suite), charts, footer=_FOOTER)
+
+
+def suite_svgs(suite: Document) -> dict[str, str]:
+    """Charts as pictures, by the name of the file; none without the `plots` extra."""
+    if not charts_available():
+        return {}
+    names = {AT_MOST: "suite-at-most.svg", AT_LEAST: "suite-at-least.svg"}
+    return {names[title]: chart_svg(spec) for title, spec in suite_charts(suite)["bars"].items()}
+
+
+def _report(suite: Document) -> Report:
+    title = f"The ranking policy against its bars, {suite['size']} size"
+    return Report(title, tuple(_lede(suite)), tuple(_sections(suite)))
+
+
+def _lede(suite: Document) -> list[str]:
+    verdicts = [bar["holds"] for bar in suite["bars"]]
+    counts = {"missed": verdicts.count(False), "not decided": verdicts.count(None)}
+    others = "".join(f", {count} {word}" for word, count in counts.items() if count)
+    missed = [bar["name"] for bar in suite["bars"] if bar["holds"] is False]
+    found = f"{verdicts.count(True)} of {len(verdicts)} bars hold{others}."
+    return [found, f"Missed: {', '.join(missed)}."] if missed else [found]
+
+
+def _sections(suite: Document) -> list[Section]:
+    sections = [_bars_section(suite), *_beside_sections(suite), _meaning_section(suite)]
+    return [section for section in sections if any(table.rows for table in section.tables)]
+
+
+def _bars_section(suite: Document) -> Section:
+    rows = tuple(
+        (
+            bar["name"],
+            _figure(bar["figure"]),
+            _interval(bar),
+            bar["asked"],
+            _VERDICTS[bar["holds"]],
+            f"{bar['n']:,}",
+        )
+        for bar in suite["bars"]
+    )
+    undecided = any(bar["holds"] is None for bar in suite["bars"])
+    note = _SMALL if suite["size"] == "small" else _UNDECIDED
+    return Section(
+        "bars",
+        "Bars",
+        tables=(Rows(("row", "figure", "95% interval", "asked", "verdict", "seeds"), rows),),
+        after=(note,) if undecided else (),
+    )
+
+
+def _beside_sections(suite: Document) -> list[Section]:
+    """Other matchmakers in one table; whatever else stands beside a figure in another."""
+    others = ("v1", "uniform", "nearest", "thompson")
+    makers = tuple(
+        (
+            bar["name"],
+            _figure(bar["beside"].get("policy", bar["figure"])),
+            *(_figure(bar["beside"].get(name)) for name in others),
+        )
+        for bar in suite["bars"]
+        if set(others) & set(bar["beside"])
+    )
+    rest = tuple(
+        (bar["name"], name, _figure(value))
+        for bar in suite["bars"]
+        for name, value in bar["beside"].items()
+        if name not in (*others, "policy")
+    )
+    return [
+        Section(
+            "matchmakers",
+            "Matchmakers on the same worlds",
+            tables=(Rows(("row", "policy", *others), makers),),
+        ),
+        Section("beside", "Beside it", tables=(Rows(("row", "condition", "figure"), rest, words=2),)),
+    ]
+
+
+def _meaning_section(suite: Document) -> Section:
+    rows = tuple((bar["name"], bar["text"]) for bar in suite["bars"])
+    return Section("meaning", "What each row measures", tables=(Rows(("row", "measures"), rows, words=2),))
+
+
+def _figure(value: float | None) -> str:
+    """Votes and points as whole numbers, shares with three digits."""
+    if value is None:
+        return "–"
+    return (
+        f"{value:,.0f}" if abs(value) >= 100.0 else f"{value:.1f}" if abs(value) >= 10.0 else f"{value:.3f}"
+    )
+
+
+def _interval(bar: Document) -> str:
+    if bar["low"] is None and bar["high"] is None:
+        return ""
+    return f"{_figure(bar['low'])} to {_figure(bar['high'])}"

@@ -1,0 +1,5 @@
+"""The validity report, shown: in words, tables and charts."""
+
+from tiltyard.report.validity.page import validity_markdown, validity_page
+
+__all__ = ["validity_markdown", "validity_page"]

@@ -1,0 +1,90 @@
+"""What an arena's log holds, as columns: the one thing that a standing is folded from."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Iterator
+from dataclasses import dataclass, fields
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+__all__ = ["NO_SESSION", "Event", "Events"]
+
+Ints = npt.NDArray[np.int64]
+Bytes = npt.NDArray[np.uint8]
+
+#: A matchup that belongs to no voter's session (a judge's, a simulated one).
+NO_SESSION = -1
+
+
+class Event(enum.IntEnum):
+    """What happened. Undone votes never reach a fold: an undone matchup is a skipped one."""
+
+    SERVED = 0
+    VOTE = 1
+    SKIP = 2
+    EXPIRE = 3
+    ENABLE = 4
+    RETIRE = 5
+    RESPOND = 6
+    WITHDRAW = 7
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Events:
+    """A run of events in log order, one column for each field; what an event has no use for is 0.
+
+    ``a`` stood on the left and ``b`` on the right. ``serial`` numbers served matchups from 0; a
+    vote, a skip or an expiry names the one it ends. Enabling and retiring name a model in
+    ``a``; responding and withdrawing a model in ``a`` and a prompt.
+    """
+
+    event: Bytes
+    a: Ints
+    b: Ints
+    prompt: Ints
+    #: `Kind` of a vote.
+    kind: Bytes
+    #: `Lane` that chose, and the lane that had been drawn.
+    lane: Bytes
+    nominal: Bytes
+    serial: Ints
+    session: Ints
+    #: Seconds since 1970, for reports of a span; 0 where nobody asked.
+    time: Ints
+
+    def __len__(self) -> int:
+        return len(self.event)
+
+    def __getitem__(self, rows: slice | npt.NDArray[np.bool_] | Ints) -> Events:
+        return Events(*(getattr(self, field.name)[rows] for field in fields(self)))
+
+    @classmethod
+    def of(cls, rows: list[dict[str, int]]) -> Events:
+        """Columns of rows that name only what they have."""
+        columns: dict[str, Any] = {
+            field.name: np.array(
+                [row.get(field.name, _ABSENT.get(field.name, 0)) for row in rows],
+                dtype=np.uint8 if field.name in _SMALL else np.int64,
+            )
+            for field in fields(cls)
+        }
+        return cls(**columns)
+
+    @classmethod
+    def joined(cls, parts: list[Events]) -> Events:
+        """Runs laid end to end."""
+        parts = parts or [cls.of([])]
+        return cls(*(np.concatenate([getattr(part, field.name) for part in parts]) for field in fields(cls)))
+
+    def rows(self) -> Iterator[dict[str, int]]:
+        """Each event by itself, as plain integers."""
+        columns = {field.name: getattr(self, field.name).tolist() for field in fields(self)}
+        for k in range(len(self)):
+            yield {name: values[k] for name, values in columns.items()}
+
+
+_ABSENT = {"session": NO_SESSION}
+_SMALL = frozenset({"event", "kind", "lane", "nominal"})

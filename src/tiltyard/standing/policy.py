@@ -1,0 +1,174 @@
+"""The ranking policy's constants, in one place.
+
+Names are ours; the letters in brackets are those of the policy's text
+(docs/explanation/ranking-policy.md), which gives the reason of each.
+"""
+
+from __future__ import annotations
+
+import enum
+import math
+from dataclasses import dataclass
+from typing import Literal
+
+from tiltyard.errors import BadOption
+
+__all__ = ["Fairness", "Lane", "Policy"]
+
+#: ``strict``: exposures of every lane stay within tolerance. ``scoped``: those of the contender
+#: lane are counted apart, which larger arenas need if their best models are to meet often.
+Fairness = Literal["strict", "scoped"]
+
+
+class Lane(enum.IntEnum):
+    """What a matchup is for."""
+
+    COVERAGE = 0
+    CONTENDER = 1
+    UNCERTAINTY = 2
+    EXPLORATION = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """Every number that the lanes and the rules use. Changing one is an event of the arena."""
+
+    #: How much of the policy is in force: 1 shadow (v1 matchmaking, order by legacy Elo), 2 lanes,
+    #: 3 order by conservative score, 4 weekly validity report too.
+    phase: int = 4
+    #: Shares of the four lanes, in the order of `Lane`.
+    lane_weights: tuple[float, float, float, float] = (0.4, 0.3, 0.2, 0.1)
+    #: Served matchups in the window of exposure fairness (W).
+    window: int = 2000
+    fairness: Fairness = "strict"
+    #: Exposures may stray this share of their target, and always by ``tolerance_least``.
+    tolerance: float = 0.12
+    tolerance_least: float = 2.0
+    #: The controller acts this far before the tolerance is reached.
+    guard: float = 0.02
+    guard_least: float = 1.0
+    #: The controller sleeps until each model could have been served so many matchups.
+    settling: int = 5
+    #: Draws of a lane before the coverage lane answers in its place.
+    draws: int = 8
+
+    #: Size of the contender band (K), and how many challengers stand below it.
+    contenders: int = 8
+    challengers: int = 8
+    #: Decisive votes that fill a cell of model and prompt (F_prompt), and in the band (T_prompt_top).
+    prompt_floor: int = 2
+    top_prompt_floor: int = 4
+    #: A cell that stays below its floor after this many times as many attempts is exhausted.
+    patience: int = 3
+    #: Decisive votes from which a pair counts as met.
+    pair_floor: int = 2
+    #: Votes, and prompts, that adjacent contenders need (F_adj_pair).
+    adjacent_votes: int = 12
+    adjacent_prompts: int = 6
+    #: After so many attempts a pair still short of its floor is "indistinguishable so far".
+    adjacent_attempts: int = 36
+    #: A prompt may come back to a pair this often among its last ``meetings``.
+    repeats: int = 2
+    meetings: int = 10
+    #: A voter's session does not see a pair again within this many matchups.
+    session_pairs: int = 5
+    #: Sessions that are remembered; the one served longest ago is forgotten first.
+    sessions_kept: int = 100_000
+
+    #: Provisional becomes established.
+    established_votes: int = 80
+    established_coverage: float = 0.8
+    established_rd: float = 90.0
+    #: Established becomes stable.
+    stable_rd: float = 75.0
+    stable_coverage: float = 0.9
+    #: Publication: how many models of the top, and the three bars.
+    published_top: int = 10
+    published_rd: float = 75.0
+    published_pairs: float = 0.8
+    published_coverage: float = 0.9
+    #: Votes between evaluations, and how many in a row must hold.
+    evaluated_every: int = 250
+    evaluations: int = 3
+    #: Level of the family of "order proven" marks.
+    proven_alpha: float = 0.05
+    #: A both-bad rate above this over the last ``both_bad_over`` votes asks for a look.
+    both_bad_bar: float = 0.25
+    both_bad_over: int = 200
+    #: Votes of a model's recent form.
+    form_votes: int = 20
+
+    def __post_init__(self) -> None:
+        if len(self.lane_weights) != len(Lane) or not all(weight >= 0.0 for weight in self.lane_weights):
+            raise BadOption(f"lane_weights is {self.lane_weights}; expected four shares of 0 or more")
+        if abs(sum(self.lane_weights) - 1.0) > 1e-9:
+            raise BadOption(f"lane_weights add up to {sum(self.lane_weights):g}; expected 1")
+        if self.fairness not in ("strict", "scoped"):
+            raise BadOption(f"fairness is {self.fairness!r}; expected strict or scoped")
+        for names, least, most, expected in _BOUNDS:
+            for name in names:
+                if not least <= getattr(self, name) <= most:
+                    raise BadOption(f"{name} is {getattr(self, name)}; expected {expected}")
+        if self.top_prompt_floor < self.prompt_floor:
+            raise BadOption(
+                f"top_prompt_floor is {self.top_prompt_floor}; expected at least prompt_floor, {self.prompt_floor}"
+            )
+        if self.form_votes > self.both_bad_over:
+            raise BadOption(
+                f"form_votes is {self.form_votes}; expected at most both_bad_over, {self.both_bad_over}: "
+                "older votes are not kept"
+            )
+
+    def repeats_of(self, prompts: int) -> int:
+        """How often one prompt may stand among a pair's last meetings, when it has so many prompts."""
+        even = -(-self.meetings // max(prompts, 1))
+        return max(self.repeats, even) if prompts >= 5 else even + 1
+
+
+_COUNTS = (
+    "window",
+    "draws",
+    "contenders",
+    "prompt_floor",
+    "top_prompt_floor",
+    "patience",
+    "pair_floor",
+    "adjacent_votes",
+    "adjacent_prompts",
+    "adjacent_attempts",
+    "repeats",
+    "meetings",
+    "sessions_kept",
+    "published_top",
+    "evaluated_every",
+    "evaluations",
+    "both_bad_over",
+    "form_votes",
+)
+_SHARES = (
+    "established_coverage",
+    "stable_coverage",
+    "published_pairs",
+    "published_coverage",
+    "proven_alpha",
+    "both_bad_bar",
+)
+_AMOUNTS = (
+    "tolerance",
+    "guard",
+    "tolerance_least",
+    "guard_least",
+    "settling",
+    "challengers",
+    "session_pairs",
+    "established_votes",
+    "established_rd",
+    "stable_rd",
+    "published_rd",
+)
+_BOUNDS = (
+    (("phase",), 1, 4, "1, 2, 3 or 4"),
+    (_COUNTS, 1, math.inf, "1 or more"),
+    (_SHARES, 0.0, 1.0, "a share between 0 and 1"),
+    (_AMOUNTS, 0, math.inf, "0 or more"),
+)

@@ -1,0 +1,52 @@
+"""How strong each model is thought to be: what ratings hand to the lanes and the rules."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+__all__ = ["Strengths"]
+
+Floats = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int64]
+Bools = npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Strengths:
+    """One number of each kind for every model, in rating points.
+
+    ``rating`` and ``rd`` are Glicko-2's; ``se`` is the standard error of online Bradley–Terry,
+    and ``misorder`` its probability that the model stands on the wrong side of a neighbour.
+    """
+
+    rating: Floats
+    rd: Floats
+    se: Floats
+    misorder: Floats
+
+    @classmethod
+    def unknown(cls, models: int, *, rating: float = 1500.0, rd: float = 350.0) -> Strengths:
+        """Before any vote: all alike."""
+        return cls(np.full(models, rating), np.full(models, rd), np.full(models, rd), np.full(models, 0.5))
+
+    def conservative(self) -> Floats:
+        """Rating − 2·RD: the order of the ranking policy."""
+        return self.rating - 2.0 * self.rd
+
+    def order(self, among: Bools) -> Ints:
+        """Codes of these models, highest conservative score first; codes break ties."""
+        codes = np.flatnonzero(among)
+        return codes[np.argsort(-self.conservative()[codes], kind="stable")]
+
+    def widened(self, models: int) -> Strengths:
+        """With room for more models, of whom nothing is known."""
+        new = Strengths.unknown(models - len(self.rating))
+        return Strengths(
+            np.concatenate([self.rating, new.rating]),
+            np.concatenate([self.rd, new.rd]),
+            np.concatenate([self.se, new.se]),
+            np.concatenate([self.misorder, new.misorder]),
+        )

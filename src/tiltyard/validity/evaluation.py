@@ -1,0 +1,138 @@
+"""Evaluations: what was known of an arena after so many votes, and whether its board was official.
+
+The rules of publication are looked at every ``policy.evaluated_every`` votes; a board is official
+once they have held ``policy.evaluations`` times in a row.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from tiltyard.standing.policy import Policy
+from tiltyard.standing.state import Standing
+from tiltyard.validity.publication import publication_rules
+from tiltyard.validity.rules import Rule
+
+__all__ = ["Evaluation", "History", "Moment", "evaluate"]
+
+Ints = npt.NDArray[np.int64]
+Floats = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Evaluation:
+    """What was known after so many votes. Arrays are by the codes of that moment."""
+
+    votes: int
+    #: Seconds since 1970, or 0 where nobody asked.
+    time: int
+    #: Enabled models by conservative score, best first.
+    order: Ints
+    rating: Floats
+    rd: Floats
+    #: Strict prompt coverage; NaN for a model without an eligible prompt.
+    coverage: Floats
+    #: The publication rules, and whether all of them held.
+    rules: tuple[Rule, ...]
+    holds: bool
+
+    def conservative(self, model: int) -> float | None:
+        """The model's conservative score; ``None`` if it was not enabled then."""
+        if not (self.order == model).any():
+            return None
+        return float(self.rating[model] - 2.0 * self.rd[model])
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """One row of a model's confidence history."""
+
+    votes: int
+    time: int
+    rating: float
+    rd: float
+    conservative: float
+
+
+@dataclass(frozen=True, slots=True)
+class History:
+    """Evaluations of one arena, oldest first. ``in_a_row`` of them must hold for an official board."""
+
+    evaluations: tuple[Evaluation, ...] = ()
+    in_a_row: int = 3
+
+    @classmethod
+    def under(cls, policy: Policy) -> History:
+        """Nothing evaluated yet, under this policy."""
+        return cls(in_a_row=policy.evaluations)
+
+    def after(self, evaluation: Evaluation) -> History:
+        """With one more evaluation."""
+        return History((*self.evaluations, evaluation), self.in_a_row)
+
+    @property
+    def official(self) -> bool:
+        """Whether the board is officially stable now; if not, it is calibrating."""
+        return self._run() >= self.in_a_row
+
+    def official_since(self) -> int | None:
+        """Votes at which the present official stretch began (its last evaluation that was needed)."""
+        run = self._run()
+        return self.evaluations[self.in_a_row - 1 - run].votes if run >= self.in_a_row else None
+
+    def first_official(self) -> int | None:
+        """Votes at which the board first became official, whatever came after."""
+        run = 0
+        for evaluation in self.evaluations:
+            run = run + 1 if evaluation.holds else 0
+            if run == self.in_a_row:
+                return evaluation.votes
+        return None
+
+    def recent_delta(self, model: int, *, over: int = 250) -> float | None:
+        """Conservative score now against that of (at least) ``over`` of the arena's votes ago."""
+        if not self.evaluations:
+            return None
+        now = self.evaluations[-1]
+        for before in reversed(self.evaluations):
+            if before.votes <= now.votes - over:
+                score, was = now.conservative(model), before.conservative(model)
+                return None if score is None or was is None else score - was
+        return None
+
+    def confidence_history(self, model: int) -> tuple[Moment, ...]:
+        """Rating and RD over time, from the evaluations in which the model was enabled."""
+        rows: list[Moment] = []
+        for known in self.evaluations:
+            score = known.conservative(model)
+            if score is not None:
+                rating, rd = float(known.rating[model]), float(known.rd[model])
+                rows.append(Moment(known.votes, known.time, rating, rd, score))
+        return tuple(rows)
+
+    def _run(self) -> int:
+        """How many of the last evaluations held, without a gap."""
+        run = 0
+        for evaluation in reversed(self.evaluations):
+            if not evaluation.holds:
+                break
+            run += 1
+        return run
+
+
+def evaluate(standing: Standing, *, time: int = 0) -> Evaluation:
+    """Look at the rules of publication now."""
+    rules = publication_rules(standing)
+    return Evaluation(
+        votes=standing.votes,
+        time=time,
+        order=standing.order.copy(),
+        rating=standing.strengths.rating.copy(),
+        rd=standing.strengths.rd.copy(),
+        coverage=standing.cells.coverage(),
+        rules=rules,
+        holds=all(rule.holds for rule in rules),
+    )

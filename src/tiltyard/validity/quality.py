@@ -1,0 +1,119 @@
+"""The quality floor: how often voters call both responses bad.
+
+``both_bad`` moves no rating, because it tells nothing of who is better. It tells that a model, or
+a prompt, is not good enough to be compared, and that somebody should look.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from tiltyard.ratings.findings import Finding, listed
+from tiltyard.standing.cells import BOTH_BAD
+from tiltyard.standing.recent import Recent
+from tiltyard.standing.state import Standing
+
+__all__ = [
+    "FEWEST_VOTES",
+    "Quality",
+    "flagged_models",
+    "flagged_prompts",
+    "model_quality",
+    "prompt_quality",
+    "quality_findings",
+]
+
+Ints = npt.NDArray[np.int64]
+
+#: Fewer recent votes than this raise no finding. Where one vote in 14 is both_bad, a quarter of
+#: 20 votes is passed by luck less than once in 400 times.
+FEWEST_VOTES = 20
+#: Votes in one step of the trend.
+_STEP = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Quality:
+    """Both-bad votes of one model, or on one prompt. Rates are ``None`` without votes."""
+
+    votes: int
+    both_bad: int
+    #: both_bad over all votes.
+    rate: float | None
+    #: 1 − rate.
+    floor_score: float | None
+    #: The same over the last ``policy.both_bad_over`` votes.
+    recent_votes: int
+    recent_rate: float | None
+    #: Rates of successive runs of 20 of those votes, oldest first; the last run is the newest.
+    trend: tuple[float, ...]
+
+
+def model_quality(standing: Standing, model: int) -> Quality:
+    """How often this model's matchups were called both bad."""
+    record = standing.record[model]
+    return _quality(int(record.sum()), int(record[BOTH_BAD]), standing.model_votes.last(model))
+
+
+def prompt_quality(standing: Standing, prompt: int) -> Quality:
+    """How often matchups on this prompt were called both bad."""
+    both_bad = int(standing.cells.tally[:, prompt, BOTH_BAD].sum()) // 2
+    return _quality(int(standing.prompt_votes.total[prompt]), both_bad, standing.prompt_votes.last(prompt))
+
+
+def flagged_models(standing: Standing) -> Ints:
+    """Enabled models whose recent both-bad rate is above the bar, highest first."""
+    return _flagged(standing, standing.model_votes, standing.enabled)
+
+
+def flagged_prompts(standing: Standing) -> Ints:
+    """Prompts whose recent both-bad rate is above the bar, highest first."""
+    return _flagged(standing, standing.prompt_votes, np.ones(len(standing.prompts), dtype=bool))
+
+
+def quality_findings(standing: Standing) -> tuple[Finding, ...]:
+    """What to look at: models, and prompts, that voters too often find nothing good in."""
+    bar = f"more than {standing.policy.both_bad_bar:.0%} of the last {standing.policy.both_bad_over} votes"
+    findings: list[Finding] = []
+    models = _told(flagged_models(standing), standing.models, standing.model_votes)
+    if models:
+        text = f"Both responses were called bad in {bar} of {listed(models)}."
+        advice = "Read some of these models' responses: broken or empty ones must be replaced or the model retired."
+        findings.append(Finding("both-bad-models", text, advice))
+    prompts = _told(flagged_prompts(standing), standing.prompts, standing.prompt_votes)
+    if prompts:
+        text = f"Both responses were called bad in {bar} on {listed(prompts)}."
+        advice = "Reword or drop these prompts: nobody answers them well enough to be compared."
+        findings.append(Finding("both-bad-prompts", text, advice))
+    return tuple(findings)
+
+
+def _quality(votes: int, both_bad: int, recent: npt.NDArray[np.uint8]) -> Quality:
+    bad = recent == BOTH_BAD
+    rate = both_bad / votes if votes else None
+    first = len(bad) % _STEP if len(bad) > _STEP else 0
+    steps = [bad[k : k + _STEP] for k in range(first, len(bad), _STEP)]
+    return Quality(
+        votes,
+        both_bad,
+        rate,
+        None if rate is None else 1.0 - rate,
+        len(bad),
+        float(bad.mean()) if len(bad) else None,
+        tuple(float(step.mean()) for step in steps),
+    )
+
+
+def _flagged(standing: Standing, votes: Recent, among: npt.NDArray[np.bool_]) -> Ints:
+    share = np.nan_to_num(votes.share(BOTH_BAD))
+    known = np.minimum(votes.total, votes.ring.shape[1]) >= FEWEST_VOTES
+    codes = np.flatnonzero(among & known & (share > standing.policy.both_bad_bar))
+    return codes[np.argsort(-share[codes], kind="stable")]
+
+
+def _told(codes: Ints, names: tuple[str, ...], votes: Recent) -> list[str]:
+    share = votes.share(BOTH_BAD)
+    return [f"{names[k]} ({share[k]:.0%})" for k in codes.tolist()]

@@ -1,0 +1,62 @@
+"""`Rule`: one bar of the ranking policy, what was measured against it, and what is still missing."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+__all__ = ["Rule", "make_rule", "number"]
+
+#: A mean of shares that meets its bar exactly must not fail by rounding.
+_LAST_BIT = 1e-9
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """One thing that is asked before something is claimed."""
+
+    #: For programs: ``top-rd``.
+    name: str
+    #: What it asks, in one plain sentence.
+    text: str
+    #: What was measured; ``None`` where nothing can be measured yet.
+    value: float | None
+    bar: float
+    #: The value must be at most the bar; otherwise at least.
+    at_most: bool
+    holds: bool
+    #: About how many more votes until it holds: 0 when it holds, ``None`` when no number can be given.
+    missing: int | None
+    #: Who or what falls short.
+    detail: str
+
+
+def make_rule(
+    name: str,
+    text: str,
+    value: float | None,
+    bar: float,
+    *,
+    missing: float | None,
+    detail: str = "",
+    at_most: bool = False,
+) -> Rule:
+    """Measure ``value`` against its bar. What cannot be measured does not hold.
+
+    ``missing`` is an estimate and may be a fraction, infinite or absent; a rule that holds misses
+    nothing, and one that does not hold misses at least one vote.
+    """
+    value = number(value)
+    holds = value is not None and (value <= bar + _LAST_BIT if at_most else value >= bar - _LAST_BIT)
+    if holds:
+        votes: int | None = 0
+    elif missing is None or not math.isfinite(missing):
+        votes = None
+    else:
+        votes = max(math.ceil(missing), 1)
+    return Rule(name, text, value, float(bar), at_most, holds, votes, detail)
+
+
+def number(value: float | None) -> float | None:
+    """A plain float, or ``None`` where there is none."""
+    return None if value is None or not math.isfinite(value) else float(value)

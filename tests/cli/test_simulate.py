@@ -1,0 +1,205 @@
+"""``tiltyard simulate``: forecasts, what is kept and written, and what is refused."""
+
+import json
+import re
+
+import pytest
+
+from command import run
+from tiltyard.lab import forecast
+from tiltyard.lab.bars import Bar
+from tiltyard.lab.forecast import Simulation
+from tiltyard.lab.kept import restored
+from tiltyard.lab.suite import Suite
+from tiltyard.report.simulation import simulation_page
+
+SMALL = ("--models", 4, "--prompts", 6, "--votes", 1000, "--processes", 0)
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path, monkeypatch):
+    monkeypatch.setenv("TILTYARD_HOME", str(tmp_path / "home"))
+    monkeypatch.chdir(tmp_path)
+    return tmp_path / "home"
+
+
+def kept_seeds(home):
+    lines = [line for path in (home / "lab").glob("arena-*.jsonl") for line in path.read_text().splitlines()]
+    return sorted(json.loads(line)["seed"] for line in lines)
+
+
+def test_a_forecast_answers_first_and_shows_its_tables():
+    ran = run("simulate", *SMALL, "--seeds", 2, "--votes-per-day", 100)
+    assert ran.code == 0, ran.err
+    assert ran.out.startswith("4 models, 6 prompts, 100 votes a day: 2 simulated worlds\n\n")
+    assert re.search(r"^(Official after about|Not official within) ", ran.out, re.MULTILINE)
+    for heading in ("When each rule holds", "Day by day", "Lanes"):
+        assert heading in ran.out
+    assert max(map(len, ran.out.splitlines())) <= 80
+
+
+def test_more_seeds_extend_what_is_kept(home):
+    run("simulate", *SMALL, "--seeds", 1)
+    assert kept_seeds(home) == [0]
+    more = run("simulate", *SMALL, "--seeds", 3)
+    assert kept_seeds(home) == [0, 1, 2]
+    assert run("simulate", *SMALL, "--seeds", 3) == more
+    assert run("simulate", *SMALL, "--seeds", 1, "--seed", 2).code == 0
+    assert kept_seeds(home) == [0, 1, 2]
+
+
+def test_ctrl_c_keeps_what_is_finished(home, monkeypatch):
+    made = forecast.run_study
+
+    def interrupted(study, settings, seeds, **options):
+        made(study, settings, seeds[:1], **options)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(forecast, "run_study", interrupted)
+    for watched in (False, True):
+        ran = run("simulate", *SMALL, "--seeds", 2, watched=watched)
+        assert ran.code == 130
+        assert "What is finished is kept: the same command goes on from there." in ran.err
+    assert kept_seeds(home) == [0]
+
+
+def test_a_person_sees_how_many_worlds_are_done():
+    ran = run("simulate", *SMALL, "--seeds", 1, watched=True)
+    assert ran.code == 0
+    assert "simulating worlds" in ran.err
+    assert run("simulate", *SMALL, "--seeds", 1).err == ""
+
+
+def test_out_holds_the_numbers_the_text_and_the_page(tmp_path):
+    ran = run("simulate", *SMALL, "--seeds", 1, "--out", tmp_path / "a" / "b")
+    assert ran.code == 0, ran.err
+    out = tmp_path / "a" / "b"
+    assert {path.name for path in out.iterdir() if path.suffix != ".svg"} == {
+        "simulation.html",
+        "simulation.json",
+        "simulation.md",
+        "validity.html",
+        "validity.md",
+    }
+    assert sorted(path.name for path in out.glob("*.svg"))
+    assert (out / "validity.md").read_text().startswith("# Validity report of simulated world 0")
+    document = json.loads((out / "simulation.json").read_text())
+    assert restored(Simulation, document).settings.world.models == 4
+    assert (out / "simulation.html").read_text() == simulation_page(document)
+    assert (out / "simulation.md").read_text().startswith("# 4 models")
+    assert "simulation.json, simulation.md, simulation.html" in ran.err
+
+
+def test_every_option_of_a_world_reaches_it(tmp_path):
+    given = {
+        "strength-sd": 150.0,
+        "effect-sd": 0.25,
+        "ties": 0.1,
+        "both-bad": 0.05,
+        "lazy": 0.01,
+        "position-bias": -0.2,
+        "dead": 0.2,
+        "riggers": 0.1,
+        "rigged-rank": 3,
+        "newcomers": 1,
+        "newcomers-after": 300,
+        "retired": 1,
+        "retired-after": 400,
+        "drifting": 1,
+        "drift": -50.0,
+        "drift-after": 100,
+        "drift-over": 200,
+    }
+    options = [part for name, value in given.items() for part in (f"--{name}", value)]
+    arena = {"skips": 0.1, "expiries": 0.05, "sessions": 7}
+    options += [part for name, value in arena.items() for part in (f"--{name}", value)]
+    sizes = ("--models", 6, "--prompts", 10, "--votes", 750, "--processes", 0, "--seeds", 1)
+    choices = ("--fairness", "scoped", "--rater", "literal", "--even-top", "--votes-per-day", 9)
+    ran = run("simulate", *sizes, *options, *choices, "--out", tmp_path)
+    assert ran.code == 0, ran.err
+    document = json.loads((tmp_path / "simulation.json").read_text())
+    settings = document["settings"]
+    for name, value in given.items():
+        assert settings["world"][name.replace("-", "_")] == value
+    assert {name: settings[name] for name in arena} == arena
+    assert (settings["volatility"], settings["policy"]["fairness"]) == (0.06, "scoped")
+    assert (settings["world"]["close_top"], document["votes_per_day"]) == (False, 9)
+
+
+def test_all_matchmakers_are_compared():
+    sizes = ("--models", 5, "--prompts", 25, "--votes", 750, "--processes", 0)
+    ran = run("simulate", *sizes, "--seeds", 1, "--compare")
+    assert "Matchmakers on the same worlds" in ran.out
+    for name in ("policy", "v1", "uniform", "nearest", "thompson"):
+        assert re.search(rf"^{name} ", ran.out, re.MULTILINE)
+
+
+def test_large_arenas_show_both_kinds_of_fairness_unless_one_is_named():
+    sizes = ("--models", 33, "--prompts", 5, "--votes", 750, "--processes", 0, "--seeds", 1)
+    assert "Strict or scoped fairness" in run("simulate", *sizes).out
+    assert "Strict or scoped fairness" not in run("simulate", *sizes, "--fairness", "strict").out
+    assert "Strict or scoped fairness" not in run("simulate", *sizes, "--matchmaker", "v1").out
+
+
+def test_a_row_of_the_suite_is_measured_and_written(tmp_path):
+    ran = run("simulate", "--suite", "policy", "--only", "glicko-2", "--processes", 0, "--out", tmp_path)
+    assert ran.code == 0, ran.err
+    assert re.search(r"glicko-2 +6\d\.\d +.*59\.5 to 61\.5 +holds", ran.out)
+    assert restored(Suite, json.loads((tmp_path / "suite.json").read_text())).bars[0].name == "glicko-2"
+    assert {path.name for path in tmp_path.iterdir()} >= {"suite.json", "suite.md", "suite.html"}
+
+
+def test_a_missed_bar_ends_in_code_1(monkeypatch):
+    missed = Bar("x", "what is measured", 0.1, 0.0, 0.2, 0.5, None, "at least 0.5", False, 24)
+    monkeypatch.setattr("tiltyard.lab.suite.run_suite", lambda *_size, **_options: Suite("small", (missed,)))
+    ran = run("simulate", "--suite", "policy")
+    assert ran.code == 1
+    assert "Missed: x." in ran.out
+
+
+WRONG = {
+    "--models 1": "--models",
+    "--models 1001": "--models",
+    "--prompts 0": "--prompts",
+    "--votes-per-day 0": "--votes-per-day",
+    "--seeds 0": "--seeds",
+    "--seed -1": "--seed",
+    "--processes -1": "--processes",
+    "--ties 1.5": "--ties",
+    "--ties nan": "",
+    "--effect-sd nan": "",
+    "--strength-sd inf": "--strength-sd",
+    "--votes 500": "no board is official before 750",
+    "--models 1000 --prompts 100000": "are too many to simulate: at most 2,000,000 cells",
+    "--ties 0.6 --both-bad 0.4": "leave no decisive votes",
+    "--dead 1": "none of 100 prompts would be alive",
+    "--riggers 0.1 --rigged-rank 30": "expected 1 to 20",
+    "--rigged-rank 3": "--rigged-rank does nothing without --riggers; give both, or neither",
+    "--newcomers-after 100": "--newcomers-after does nothing without --newcomers",
+    "--newcomers 3": "--newcomers does nothing without --newcomers-after",
+    "--retired 3": "--retired does nothing without --retired-after",
+    "--drifting 2": "--drifting does nothing without --drift",
+    "--drift 40": "--drift does nothing without --drifting",
+    "--newcomers 19 --newcomers-after 10": "too many newcomers",
+    "--skips 0.6 --expiries 0.5": "expected shares that leave some votes",
+    "--matchmaker elo": "--matchmaker",
+    "--matchmaker v1 --fairness scoped": "--fairness does nothing with --matchmaker v1",
+    "--size full": "--size does nothing without --suite",
+    "--only intervals": "--only does nothing without --suite",
+    "--suite policy --models 10": "--models does nothing with --suite",
+    "--suite policy --compare": "--compare does nothing with --suite",
+    "--suite policy --only nonsense": "no row is called nonsense; expected some of fairness-8",
+    "--suite other": "--suite",
+    "--out taken": "cannot write to taken",
+    "stray": "",
+}
+
+
+@pytest.mark.parametrize("arguments", WRONG)
+def test_what_makes_no_sense_is_refused(arguments, tmp_path):
+    (tmp_path / "taken").write_text("a file")
+    ran = run("simulate", *arguments.split())
+    assert ran.code == 2
+    assert WRONG[arguments] in re.sub(r"\s+", " ", ran.err)
+    assert "Traceback" not in ran.err
+    assert ran.out == ""

@@ -1,0 +1,193 @@
+"""The suite of bars: rows by name, verdicts only where they can be given, runs shared and kept."""
+
+import math
+from dataclasses import replace
+
+import pytest
+
+from tiltyard.errors import BadOption
+from tiltyard.lab import policy_rows
+from tiltyard.lab.arenas import ARENA
+from tiltyard.lab.bars import SIZES, Bar, Runs, make_bar
+from tiltyard.lab.claims import RD, CoveredSettings, MarkVotesSettings, RdSettings, covered, mark_votes
+from tiltyard.lab.kept import plain, restored
+from tiltyard.lab.studies import Figure, Median, Study, proportion
+from tiltyard.lab.suite import ROWS, Suite, rows_of, run_suite
+from tiltyard.lab.worlds import WorldSettings
+from tiltyard.validity.order_marks import LIKE_THESE
+
+TINY = replace(SIZES["small"], seeds=1, others=1, paired=1, worlds=1, clones=1, pairs=1, votes=600)
+
+
+def tiny_runs(size=TINY):
+    return Runs(size, None, 0, lambda *_: None)
+
+
+@pytest.fixture(scope="module")
+def bars():
+    """Every row of tiny arenas and, where claims are studied, a fraction of their size."""
+    marks, pair = policy_rows.FalseMarksSettings, policy_rows.MarkVotesSettings
+    quick = {
+        "FalseMarksSettings": lambda **these: marks(models=4, votes=400, peeks=8, **these),
+        "MarkVotesSettings": lambda gap, scope, family: pair(gap, scope, family, most=400),
+        "CoveredSettings": lambda: CoveredSettings(battles=2_000),
+    }
+    runs = tiny_runs()
+    with pytest.MonkeyPatch.context() as patch:
+        for name, settings in quick.items():
+            patch.setattr(policy_rows, name, settings)
+        return {name: row(runs) for name, row in ROWS.items()}
+
+
+def test_each_row_makes_a_bar_of_its_name_that_json_keeps(bars):
+    for name, bar in bars.items():
+        assert bar.name == name
+        assert bar.asked
+        assert bar.text
+        assert bar.least is not None or bar.most is not None
+    suite = Suite("small", tuple(bars.values()))
+    assert restored(Suite, plain(suite)) == suite
+
+
+def test_a_small_run_gives_a_verdict_only_where_it_can_decide(bars):
+    decided = {name for name, bar in bars.items() if bar.holds is not None}
+    assert decided == {"dead-prompts", "newcomer", "glicko-2"}
+
+
+def test_exposures_are_judged_once_the_window_is_full():
+    runs = tiny_runs(replace(TINY, seeds=1, votes=2_020))
+    bar = ROWS["fairness-8"](runs)
+    assert bar.holds is True
+    assert bar.figure == 0.0
+    assert bar.beside["thompson"] > 0.5
+
+
+def test_rows_share_their_runs():
+    heard = []
+    size = replace(TINY, seeds=2, votes=50)
+    runs = Runs(size, None, 0, lambda what, done, total: heard.append((what, done, total)))
+    ROWS["contender-20"](runs)
+    assert heard == [("arena", 0, 2), ("arena", 1, 2), ("arena", 2, 2)]
+    ROWS["contender-20"](runs)
+    assert len(heard) == 3
+    settings = policy_rows._arena(runs, 20)
+    assert len(runs(ARENA, settings, 3)) == 3
+    assert heard[3:] == [("arena", 0, 1), ("arena", 1, 1)]
+
+
+def test_kept_rows_come_back_the_same(tmp_path):
+    only = ["glicko-2"]
+    first = run_suite("small", folder=tmp_path, only=only)
+    heard = []
+    again = run_suite(
+        "small", folder=tmp_path, only=only, on_progress=lambda _, done, total: heard.append((done, total))
+    )
+    assert again == first
+    assert set(heard) == {(8, 8)}
+    assert first.bars[0].holds is True
+    assert first.bars[0].beside["at 0.003"] < 30
+    assert first.size == "small"
+
+
+def test_the_first_word_of_a_name_stands_for_all_its_rows():
+    assert rows_of(()) == tuple(ROWS)
+    assert rows_of(["official"]) == ("official-20", "official-40", "official-40-scoped")
+    assert rows_of(["official-40", "glicko-2"]) == ("official-40", "official-40-scoped", "glicko-2")
+    assert rows_of(["planted", "dead-prompts"]) == ("dead-prompts", "planted")
+
+
+def test_unknown_names_and_sizes_are_refused():
+    with pytest.raises(BadOption, match="no row is called speed; expected some of fairness-8"):
+        run_suite(only=["glicko-2", "speed"])
+    with pytest.raises(BadOption, match="the size is 'huge'; expected one of full, small"):
+        run_suite("huge")
+    with pytest.raises(BadOption, match="seeds is 0"):
+        run_suite(seeds=0)
+
+
+def test_seeds_replace_every_number_of_seeds():
+    bar = run_suite("full", seeds=9, only=["glicko-2"]).bars[0]
+    assert bar.n == 9
+
+
+def test_a_full_run_with_too_few_seeds_has_no_verdict(monkeypatch):
+    found = []
+
+    def run(settings, seed):
+        found.append(seed)
+        return policy_rows.RdSettings()
+
+    few = Runs(SIZES["full"], None, 0, lambda *_: None)
+    assert not policy_rows._decides(few, 23)
+    assert policy_rows._decides(few, 24)
+    assert not policy_rows._decides(few, 99, policy_rows.LEAST_PAIRED)
+    assert not policy_rows._decides(tiny_runs(), 24)
+    few(Study("count", 1, run, RdSettings), RdSettings(), 2)
+    few(Study("count", 1, run, RdSettings), RdSettings(), 4)
+    assert found == [0, 1, 2, 3]
+
+
+@pytest.mark.parametrize(
+    ("value", "least", "most", "holds"),
+    [
+        (0.5, None, 0.5, True),
+        (0.6, None, 0.5, False),
+        (0.5, 0.5, None, True),
+        (0.4, 0.5, None, False),
+        (0.4, 0.3, 0.5, True),
+        (0.6, 0.3, 0.5, False),
+        (0.2, 0.3, 0.5, False),
+    ],
+)
+def test_a_bar_holds_between_its_bounds(value, least, most, holds):
+    bar = make_bar("x", "x", Figure(value, 0.1, 24), least=least, most=most, decides=True)
+    assert bar.holds is holds
+    assert bar.low < value < bar.high
+    assert make_bar("x", "x", Figure(value, 0.1, 24), least=least, most=most, decides=False).holds is None
+
+
+def test_what_is_asked_is_said_in_words():
+    figure = Figure(1.0, 0.1, 2)
+    assert make_bar("x", "x", figure, least=2.0, decides=True).asked == "at least 2"
+    assert make_bar("x", "x", figure, most=2.0, decides=True).asked == "at most 2"
+    assert make_bar("x", "x", figure, least=1, most=2.5, decides=True).asked == "1 to 2.5"
+    assert make_bar("x", "x", figure, least=1, asked="much", decides=True).asked == "much"
+
+
+def test_what_never_came_to_a_number_is_missed_and_has_none():
+    never = Median(math.inf, 100.0, math.inf, 5, 0.9)
+    bar = make_bar("x", "x", never, most=200.0, decides=True)
+    assert (bar.figure, bar.low, bar.high, bar.holds, bar.n) == (None, 100.0, None, False, 5)
+    nothing = make_bar("x", "x", None, most=200.0, decides=True)
+    assert (nothing.figure, nothing.holds, nothing.n) == (None, False, 0)
+
+
+def test_a_share_brings_its_exact_interval():
+    bar = make_bar("x", "x", proportion(1, 20), most=0.05, reached=False, decides=True)
+    assert bar.holds is False
+    assert bar.high == pytest.approx(0.2487, abs=1e-3)
+
+
+def test_a_suite_holds_unless_a_bar_is_missed():
+    def bar(holds):
+        return Bar("x", "x", 1.0, 0.0, 2.0, None, 2.0, "at most 2", holds, 24)
+
+    assert Suite("full", (bar(True), bar(None))).holds
+    assert not Suite("full", (bar(True), bar(False))).holds
+
+
+def test_the_clustered_interval_covers_where_the_battle_level_one_does_not():
+    wide = CoveredSettings(WorldSettings(models=10, prompts=20, effect_sd=1.0), battles=20_000)
+    shares = [covered(wide, seed) for seed in range(12)]
+    assert sum(one.by_prompt for one in shares) / 12 > 0.85
+    assert sum(one.by_battle for one in shares) / 12 < 0.6
+
+
+def test_votes_to_a_mark_are_none_where_it_never_comes():
+    assert mark_votes(MarkVotesSettings(200.0, LIKE_THESE, most=1000), 0).votes is not None
+    assert mark_votes(MarkVotesSettings(0.0, LIKE_THESE, family=190, most=50), 0).votes is None
+
+
+def test_rd_of_equal_models_stops_near_60_with_the_textbooks_volatility():
+    assert RD.run(RdSettings(), 0).rd == pytest.approx(60.5, abs=1.0)
+    assert RD.run(RdSettings(models=5), 0).rd == pytest.approx(66.0, abs=6.0)

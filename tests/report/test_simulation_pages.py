@@ -1,0 +1,205 @@
+"""A forecast shown in a terminal, as Markdown and as a page."""
+
+import io
+import json
+import re
+from dataclasses import asdict, replace
+
+import pytest
+from rich.console import Console
+
+from arena_results import SETTINGS, moment, official, result
+from tiltyard.errors import MissingExtra
+from tiltyard.lab.forecast import Simulation, forecast
+from tiltyard.lab.worlds import WorldSettings
+from tiltyard.report import charts
+from tiltyard.report.simulation import simulation_markdown, simulation_page, simulation_tables
+from tiltyard.report.simulation.charts import LANES, OFFICIAL, RULES, simulation_charts, suite_charts
+from tiltyard.standing.policy import Policy
+
+TEN = [official(1500 + 250 * (k % 3), last="pairs" if k == 9 else "coverage") for k in range(10)]
+NEVER = [result(moment(250), moment(3000, coverage=0.5 + 0.01 * k)) for k in range(10)]
+
+
+def document(results, settings=SETTINGS, *, beside=(), votes_per_day=500):
+    """As it is read back from JSON."""
+    forecasts = (forecast(results, settings), *(forecast(results, one) for one in beside))
+    found = Simulation("0", votes_per_day, 0, settings, forecasts)
+    return json.loads(json.dumps(found.to_dict(), allow_nan=False))
+
+
+def terminal(found, width=80):
+    out = io.StringIO()
+    Console(file=out, width=width, highlight=False, markup=False).print(simulation_tables(found))
+    return out.getvalue()
+
+
+def unfolded(text):
+    return re.sub(r"\s+", " ", text)
+
+
+def test_the_first_sentence_answers_the_operator():
+    shown = unfolded(terminal(document(TEN)))
+    assert "Official after about 1,750 votes (80% of worlds: 1,500–2,000): day 4." in shown
+    assert "Held up by prompt coverage in 9 of 10 worlds, by floors of adjacent pairs in 1." in shown
+    assert "has 90% of the pairs of the true top 10 right (80% of worlds: 90–90%); Bradley–Terry 95%" in shown
+
+
+def test_an_arena_that_is_never_official_says_what_lacks():
+    shown = unfolded(terminal(document(NEVER)))
+    assert "Not official within 3,000 votes (day 6) in any world; --votes looks further." in shown
+    assert "Short at the end: prompt coverage at 0.55, bar ≥ 0.9." in shown
+    assert re.search(r"official >3,000 ", shown)
+    assert "At the end the published order has" in shown
+    assert "votes a day" not in shown.partition("Official")[2]
+
+
+def test_most_worlds_and_some_worlds_are_told_apart():
+    most = unfolded(terminal(document([*TEN[:7], *NEVER[:3]])))
+    assert "(80% of worlds: 1,500–>3,000): day 4. Not within 3,000 votes (day 6) in 3 of 10 worlds." in most
+    assert re.search(r" 500 +4 +3 +later", most)
+    few = unfolded(terminal(document([*TEN[:3], *NEVER[:7]])))
+    assert "Not official within 3,000 votes (day 6) in 7 of 10 worlds;" in few
+    only_one = unfolded(terminal(document([*TEN[:1], *NEVER[:8]])))
+    assert "in 8 of 9 worlds" in only_one
+
+
+def test_few_worlds_show_no_range():
+    one = unfolded(terminal(document(TEN[:1])))
+    assert "one simulated world" in one
+    assert "80% of worlds:" not in one
+    assert "in 1 of 1 world." in one
+    assert "These are few worlds" in unfolded(terminal(document(TEN[:3])))
+
+
+def test_a_rule_that_nobody_could_measure_is_a_dash():
+    found = document([result(moment(250), moment(500, coverage=None)), result(moment(500, coverage=None))])
+    section = terminal(found).split("Day by day")[1]
+    assert re.search(r"1 +500 +60 +8 +– +80% +0%", section)
+
+
+def test_days_are_those_of_the_votes():
+    shown = terminal(document(TEN, votes_per_day=300))
+    section = shown.split("Day by day")[1].split("Medians")[0]
+    assert [line.split()[:2] for line in section.strip().splitlines()[1:]] == [
+        ["1", "250"],
+        ["2", "500"],
+        ["3", "750"],
+        ["5", "1,500"],
+        ["7", "2,000"],
+    ]
+
+
+def test_a_slow_arena_starts_at_its_first_evaluation():
+    section = terminal(document(TEN, votes_per_day=10)).split("Day by day")[1]
+    assert section.strip().splitlines()[1].split()[:2] == ["30", "250"]
+
+
+def test_another_pace_moves_the_day_and_not_the_votes():
+    section = terminal(document(TEN)).split("With more or fewer votes a day")[1]
+    rows = [line.split() for line in section.strip().splitlines()[1:5]]
+    assert rows == [
+        ["250", "7", "6", "8"],
+        ["500", "4", "3", "4"],
+        ["1,000", "2", "2", "2"],
+        ["2,500", "1", "1", "1"],
+    ]
+    assert "within a week takes about 250 votes a day; within 30 days, 59." in unfolded(section)
+
+
+def test_both_kinds_of_fairness_stand_side_by_side():
+    large = replace(SETTINGS, world=WorldSettings(models=40, prompts=50))
+    shown = unfolded(
+        terminal(document(TEN, large, beside=[replace(large, policy=Policy(fairness="scoped"))]))
+    )
+    assert "Strict or scoped fairness" in shown
+    assert "With 40 models, a contender lane of 30% cannot be had" in shown
+    small = document(TEN, beside=[replace(SETTINGS, policy=Policy(fairness="scoped"))])
+    assert "cannot be had" not in terminal(small)
+
+
+def test_matchmakers_are_compared_at_the_same_votes():
+    shown = terminal(document(TEN, beside=[replace(SETTINGS, matchmaker="v1")]))
+    section = shown.split("Matchmakers on the same worlds")[1]
+    assert re.search(r"at 1,000\s+at 2,000", section)
+    assert re.search(r"v1 +1,750 +1,500–2,000 +4 +10 of 10 +80% +90%", section)
+
+
+def test_worlds_without_an_evaluation_are_shown_too():
+    found = document([result()])
+    assert "Not official" in terminal(found)
+    assert "–" in simulation_markdown(
+        document([result(), result()], beside=[replace(SETTINGS, matchmaker="v1")])
+    )
+    assert {name: list(specs) for name, specs in simulation_charts(found).items()} == {"lanes": [LANES]}
+
+
+@pytest.mark.parametrize("width", [40, 80])
+def test_nothing_is_wider_than_the_terminal(width):
+    large = replace(SETTINGS, world=WorldSettings(models=1000, prompts=500), votes=100_000)
+    scoped, v1 = replace(large, policy=Policy(fairness="scoped")), replace(large, matchmaker="thompson")
+    shown = terminal(document([official(99_750)] * 6, large, beside=[scoped, v1], votes_per_day=7), width)
+    assert max(map(len, shown.splitlines())) <= width
+
+
+def test_markdown_has_every_table_and_its_marks_are_text():
+    text = simulation_markdown(document(TEN))
+    assert text.startswith(
+        "# 20 models, 50 prompts, 500 votes a day: 10 simulated worlds\n\n**Official after"
+    )
+    assert "| rule, for the top of the board | bar | votes |" in text
+    assert "| prompt coverage | ≥ 0.9 | 1,250 | 250–1,500 | 3 | 9 of 10 |" in text
+    for line in text.splitlines():
+        assert not line.startswith("|") or line.count("|") >= 4
+
+
+def test_the_page_needs_nothing_else_and_draws_every_chart():
+    found = document(TEN, beside=[replace(SETTINGS, matchmaker="v1")])
+    page = simulation_page(found)
+    body = re.sub(r"<script>.*?</script>", "", page, flags=re.DOTALL)
+    assert not re.search(r"""(?:src|href)=|url\(|@import""", body)
+    specs = re.findall(r'<script type="application/json" id="([^"]+)">(.*?)</script>', page, re.DOTALL)
+    assert len(specs) == 5
+    assert len({mark for mark, _ in specs}) == 5
+    for mark, spec in specs:
+        assert f'data-spec="{mark}"' in page
+        assert json.loads(spec)["$schema"]
+
+
+def test_every_chart_can_be_drawn():
+    specs = [spec for one in simulation_charts(document(TEN)).values() for spec in one.values()]
+    assert len(specs) == 5
+    assert all(charts.chart_svg(spec).startswith("<svg") for spec in specs)
+
+
+def test_charts_show_the_bar_and_the_band_of_each_rule():
+    spec = simulation_charts(document(TEN))["rules"][RULES]
+    assert len(spec["vconcat"]) == 3
+    text = json.dumps(spec)
+    assert all(f'"bar": {bar}' in text for bar in ("75.0", "8", "0.9"))
+
+
+def test_without_the_extra_the_tables_remain(monkeypatch):
+    monkeypatch.setattr(charts, "find_spec", lambda _name: None)
+    page = simulation_page(document(TEN))
+    assert "tiltyard[plots]" in page
+    assert "data-spec" not in page
+    assert "prompt coverage" in page
+    with pytest.raises(MissingExtra):
+        simulation_charts(document(TEN))
+    with pytest.raises(MissingExtra):
+        suite_charts({"bars": []})
+
+
+def test_the_page_is_made_of_the_document_alone():
+    found = forecast(TEN, SETTINGS)
+    made = asdict(Simulation("0", 500, 0, SETTINGS, (found,)))
+    assert simulation_page(made) == simulation_page(document(TEN))
+
+
+def test_charts_of_long_runs_are_thinned_to_their_last_look():
+    found = document([official(99_750)])
+    spec = simulation_charts(found)["rules"][OFFICIAL]
+    days = [value["day"] for value in spec["data"]["values"]]
+    assert len(days) == 200
+    assert days[-1] == 99_750 / 500

@@ -324,3 +324,13 @@ def by_hand(standing, anchor):
             weights[model] += carried / len(bucket)
         carried = 0.0 if bucket else carried
     return weights
+
+
+def test_a_floor_is_not_met_by_prompts_that_are_gone():
+    standing = ranked(arena(2, 8))
+    for _ in range(12):
+        standing.vote(0, 1, 0, Kind.WIN_A)
+    for prompt in range(7):
+        standing.respond(0, prompt, present=False)
+    deficit = contender_lane.floor_deficit(standing, np.array([0]), np.array([1]))
+    assert deficit.tolist() == [pytest.approx(1 / 6)]

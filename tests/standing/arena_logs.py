@@ -23,7 +23,6 @@ CACHES = (
     "cells.need",
     "cells.short",
     "cells.n_eligible",
-    "cells.n_short",
     "cells.n_filled",
     "cells.n_exhausted",
     "cells.best",

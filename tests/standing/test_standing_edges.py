@@ -44,10 +44,10 @@ def test_one_model_alone_has_no_eligible_prompt():
 def test_two_models_on_one_prompt_until_nothing_is_short():
     standing = arena()
     for _ in range(4):
-        assert standing.cells.n_short.tolist() == [1, 1]
+        assert standing.cells.short.sum(axis=1).tolist() == [1, 1]
         standing.serve(0, 1, 0)
         standing.vote(0, 1, 0, Kind.WIN_A)
-    assert standing.cells.n_short.tolist() == [0, 0]
+    assert standing.cells.short.sum(axis=1).tolist() == [0, 0]
     assert standing.cells.coverage().tolist() == [1.0, 1.0]
     assert standing.cells.best.tolist() == [np.float32(1 / 5)] * 2
     assert standing.thin.tolist() == [0, 0]
@@ -224,3 +224,23 @@ def test_a_checkpoint_is_a_copy():
     standing.strengths.rating[:] = 0.0
     assert saved.digest() == before
     assert save(standing).digest() != before
+
+
+def test_prompts_between_two_are_those_they_share_or_have_met_on():
+    standing = Standing(Policy(), ["a", "b"], [f"p{k}" for k in range(8)])
+    for model in range(2):
+        standing.enable(model)
+    assert standing.prompts_between(0, 1) == 8
+    standing.serve(0, 1, 0)
+    standing.vote(0, 1, 0, Kind.WIN_A)
+    for prompt in range(7):
+        standing.respond(0, prompt, present=False)
+    assert standing.prompts_between(0, 1) == 2
+
+
+@pytest.mark.parametrize(
+    "nonsense", [{"proven_alpha": 0.0}, {"proven_alpha": 1.0}, {"published_rd": 0.0}, {"stable_rd": 0.0}]
+)
+def test_bars_that_no_rule_can_use_are_refused(nonsense):
+    with pytest.raises(BadOption):
+        Policy(**nonsense)

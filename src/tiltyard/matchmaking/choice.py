@@ -11,7 +11,11 @@ __all__ = ["Choice", "Draw"]
 
 @dataclass(frozen=True, slots=True)
 class Draw:
-    """One lane's choice: two models and a prompt, why, and how likely in that lane."""
+    """One lane's choice: two models and a prompt, why, and how likely in one draw of that lane.
+
+    Random lanes count both ways to the pair. Coverage counts the way that was taken: this
+    anchor, this opponent, this prompt.
+    """
 
     one: int
     other: int
@@ -32,7 +36,9 @@ class Choice:
     lane: Lane
     #: Why these two met, in a few words.
     reason: str
-    #: Probability of the lane times probability of this pair and prompt in it; sides are even.
+    #: Probability of the lane times that of this choice in one draw of it; sides are even. Where
+    #: draws come to nothing (few shared prompts, a session that has seen much) others follow, and
+    #: the choice was likelier than this by as much.
     propensity: float
     #: Rules that could not be kept because nothing else was left: ``exposure``, ``session``.
     given_up: tuple[str, ...] = ()

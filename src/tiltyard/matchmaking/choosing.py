@@ -113,8 +113,11 @@ def _unbounded(lane: Lane, standing: Standing) -> bool:
 
 def _shadow(field: Field, rng: np.random.Generator) -> tuple[Lane, float, Draw] | None:
     """Version 1, or whatever can be served where it finds nothing."""
-    draw = _repeated(v1, field, rng) or coverage(field, rng)
-    return None if draw is None else (Lane.EXPLORATION, 1.0, draw)
+    draw = _repeated(v1, field, rng)
+    if draw is not None:
+        return Lane.EXPLORATION, 1.0, draw
+    draw = coverage(field, rng)
+    return None if draw is None else (Lane.COVERAGE, 1.0, draw)
 
 
 def _repeated(lane: LaneDraw, field: Field, rng: np.random.Generator) -> Draw | None:

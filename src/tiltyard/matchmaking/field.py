@@ -81,8 +81,9 @@ class Field:
         for key, seen in self.memory.prompts.items():
             one, other = models_of(key)
             if self.free[one] and self.free[other]:
-                need = standing.cells.need[:, seen]
-                known = int(((need[one] > 0.0) & (need[other] > 0.0)).sum()) if self.fresh_prompts else 0
+                need = standing.cells.need
+                both = (need[one, seen] > 0.0) & (need[other, seen] > 0.0)
+                known = int(both.sum()) if self.fresh_prompts else 0
                 left -= int(standing.cells.shared[one, other]) if key in self.recent else known
         return left > 0
 
@@ -100,7 +101,7 @@ class Field:
         memory = self.memory.prompts
         seen = memory.get(pair_key(one, other), []) if memory and self.fresh_prompts else []
         # The meeting to come will be the last of ten: the oldest of those kept no longer counts.
-        recent = met.recent[1 - self.standing.policy.meetings :]
+        recent = met.recent[max(len(met.recent) - self.standing.policy.meetings + 1, 0) :]
         if len(recent) == len(set(recent)) and self.standing.policy.repeats > 1:
             return seen
         most = self.standing.policy.repeats_of(int(self.standing.cells.shared[one, other]))

@@ -34,7 +34,7 @@ def least_met(field: Field, one: int, other: int, rng: np.random.Generator) -> t
     if not allowed.any():
         return None
     need = field.standing.cells.need
-    # Two needs add up to 2 at most: below one attempt, whatever they are.
+    # Two needs add up to little over 2: below one attempt, whatever they are.
     score = BREAKS_TIES * (need[one] + need[other]) - pair_attempts(field.standing, one, other)
     return pick_largest(np.where(allowed, score, -np.inf), rng)
 

@@ -20,12 +20,12 @@ Floats = npt.NDArray[np.float64]
 def v1(field: Field, rng: np.random.Generator) -> Draw | None:
     """A uniform prompt, and two models that answered it, by 1/(1 + times shown)."""
     standing = field.standing
-    servable = (standing.cells.need > 0.0) & field.free[:, None]
-    prompts = np.flatnonzero(servable.sum(axis=0) >= 2)
+    prompts = (standing.cells.n_playing >= 2).nonzero()[0]
     if not len(prompts):
         return None
     prompt = int(prompts[int(rng.random() * len(prompts))])
-    weights = np.where(servable[:, prompt], 1.0 / (1.0 + standing.shown[:, 0]), 0.0)
+    servable = field.free & (standing.cells.need[:, prompt] > 0.0)
+    weights = np.where(servable, 1.0 / (1.0 + standing.shown[:, 0]), 0.0)
 
     @cache
     def opponents(model: int) -> Floats:

@@ -44,9 +44,10 @@ class Cells:
         """Make everything that follows from the tally afresh: O(models × prompts)."""
         models, prompts = self.answered.shape
         playing = self.answered & self.enabled[:, None]
-        self._n_playing = playing.sum(axis=0)
+        #: Enabled models that have answered each prompt.
+        self.n_playing = playing.sum(axis=0)
         #: Cells that count for coverage: answered, and somebody else enabled has answered too.
-        self.eligible = self.answered & (self._n_playing - playing > 0)
+        self.eligible = self.answered & (self.n_playing - playing > 0)
         #: By pair: prompts that both have answered, if both are enabled; the diagonal is a model with itself.
         self.shared = _shared(playing)
         #: How much a vote on the cell would help: 1 in deficit, else 1/(1 + attempts); −∞ unservable.
@@ -54,7 +55,6 @@ class Cells:
         self.need = np.full((models, prompts), -np.inf, dtype=np.float32)
         self.short = np.zeros((models, prompts), dtype=bool)
         self.n_eligible = np.zeros(models, dtype=np.int64)
-        self.n_short = np.zeros(models, dtype=np.int64)
         self.n_filled = np.zeros(models, dtype=np.int64)
         self.n_exhausted = np.zeros(models, dtype=np.int64)
         #: The largest need of each model.
@@ -73,7 +73,6 @@ class Cells:
         exhausted = eligible & ~filled & (attempts >= policy.patience * policy.prompt_floor)
         self.short[model] = short
         self.n_eligible[model] = eligible.sum()
-        self.n_short[model] = short.sum()
         self.n_filled[model] = filled.sum()
         self.n_exhausted[model] = exhausted.sum()
         servable = eligible & self.enabled[model]
@@ -84,11 +83,11 @@ class Cells:
         """This model may be served from now on, or no longer."""
         self.enabled[model] = now
         answered = self.answered[model]
-        self._n_playing[answered] += 1 if now else -1
+        self.n_playing[answered] += 1 if now else -1
         playing = self.answered[:, answered] & self.enabled[:, None]
         self.shared[model] = self.shared[:, model] = playing.sum(axis=1) if now else 0
         self.refresh_model(model)
-        self._prompts_changed(np.flatnonzero(answered & (self._n_playing <= 1 + now)))
+        self._prompts_changed(np.flatnonzero(answered & (self.n_playing <= 1 + now)))
 
     def respond(self, model: int, prompt: int, *, present: bool) -> None:
         """This model has answered this prompt, or its response was withdrawn."""
@@ -98,7 +97,7 @@ class Cells:
             step = 1 if present else -1
             self.answered[model, prompt] = True
             both = self.enabled & self.answered[:, prompt]
-            self._n_playing[prompt] += step
+            self.n_playing[prompt] += step
             self.shared[model, both] += step
             self.shared[both, model] = self.shared[model, both]
         self.answered[model, prompt] = present
@@ -107,7 +106,7 @@ class Cells:
     def _prompts_changed(self, prompts: Ints) -> None:
         """Somebody came or went on these prompts: who is eligible there?"""
         answered = self.answered[:, prompts]
-        others = self._n_playing[prompts] - (answered & self.enabled[:, None])
+        others = self.n_playing[prompts] - (answered & self.enabled[:, None])
         eligible = answered & (others > 0)
         changed = (eligible != self.eligible[:, prompts]).any(axis=1)
         self.eligible[:, prompts] = eligible
@@ -139,7 +138,6 @@ class Cells:
         short = decisive < floor and attempts < policy.patience * floor
         if was_short and not short:
             self.short[model, prompt] = False
-            self.n_short[model] -= 1
         if self.enabled[model]:
             row = self.need[model]
             held, few = row[prompt], 1.0 / (1.0 + attempts)

@@ -31,7 +31,7 @@ class Lane(enum.IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """Every number that the lanes and the rules use. Changing one is an event of the arena."""
+    """The settings of the lanes and the rules. A standing keeps those that it was made with."""
 
     #: How much of the policy is in force: 1 shadow (v1 matchmaking, order by legacy Elo), 2 lanes,
     #: 3 order by conservative score, 4 weekly validity report too.
@@ -150,7 +150,6 @@ _SHARES = (
     "stable_coverage",
     "published_pairs",
     "published_coverage",
-    "proven_alpha",
     "both_bad_bar",
 )
 _AMOUNTS = (
@@ -162,13 +161,12 @@ _AMOUNTS = (
     "challengers",
     "session_pairs",
     "established_votes",
-    "established_rd",
-    "stable_rd",
-    "published_rd",
 )
 _BOUNDS = (
     (("phase",), 1, 4, "1, 2, 3 or 4"),
     (_COUNTS, 1, math.inf, "1 or more"),
     (_SHARES, 0.0, 1.0, "a share between 0 and 1"),
+    (("proven_alpha",), 1e-12, 1.0 - 1e-12, "a probability above 0 and below 1"),
+    (("established_rd", "stable_rd", "published_rd"), 1e-9, math.inf, "an RD above 0"),
     (_AMOUNTS, 0, math.inf, "0 or more"),
 )

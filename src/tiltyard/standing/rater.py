@@ -94,7 +94,7 @@ class Rater:
             kernel="plain",
         )
 
-    def strengths(self, enabled: Bools, *, neighbours: int = 12) -> Strengths:
+    def strengths(self, enabled: Bools, *, neighbours: int = 32) -> Strengths:
         """What the lanes and rules ask for; P(misorder) for the first ``neighbours`` places."""
         state = self.glicko2(())
         strengths = Strengths(state.rating, state.rd, self.online.se, np.zeros(len(self._mu)))

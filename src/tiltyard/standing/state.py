@@ -145,6 +145,14 @@ class Standing:
         """The model has a response to this prompt, or has it no longer."""
         self.cells.respond(model, prompt, present=present)
 
+    def prompts_between(self, one: int, other: int) -> int:
+        """How many prompts the two share now or have ever met on."""
+        shared, met = int(self.cells.shared[one, other]), self.meetings.cells(one, other)
+        if met is None:
+            return shared
+        need, on = self.cells.need, met.prompts
+        return shared + int(((need[one, on] < 0.0) | (need[other, on] < 0.0)).sum())
+
     def rank(self, strengths: Strengths) -> None:
         """Take in new strengths: order, contender band, floors."""
         self.strengths = strengths

@@ -4,40 +4,37 @@ from dataclasses import fields, replace
 
 import numpy as np
 import pytest
+from boarded_arenas import BAD, TIE, A, arena, noisy, settled
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tiltyard.battles import Kind
 from tiltyard.board.arena import make_arena_board
+from tiltyard.board.cross_check import batch_ratings
 from tiltyard.errors import BadOption
 from tiltyard.ratings import Finding
-from tiltyard.standing.policy import Policy
-from tiltyard.standing.state import Standing
-from tiltyard.standing.strengths import Strengths
 from tiltyard.validity.badges import Badge
 from tiltyard.validity.evaluation import History, evaluate
+from tiltyard.validity.proven import proven_orders
 
-A, B, TIE, BAD = Kind.WIN_A, Kind.WIN_B, Kind.TIE, Kind.BOTH_BAD
-
-
-def arena(rating, votes=(), *, rd=60.0, prompts=6, retired=()):
-    m = len(rating)
-    standing = Standing(Policy(), [f"m{k}" for k in range(m)], [f"p{k}" for k in range(prompts)])
-    for model in range(m):
-        standing.enable(model)
-    for a, b, prompt, kind in votes:
-        standing.serve(a, b, prompt)
-        standing.vote(a, b, prompt, kind)
-    for model in retired:
-        standing.retire(model)
-    rds = np.broadcast_to(np.asarray(rd, dtype=float), (m,)).copy()
-    standing.rank(Strengths(np.array(rating, dtype=float), rds, rds, np.full(m, 0.5)))
-    return standing
+LOOKS = (250, 500, 750)
 
 
-def settled(n=7):
-    votes = [(a, b, p, A) for _ in range(n) for a in range(3) for b in range(a + 1, 3) for p in range(6)]
-    return arena([1700, 1600, 1500], votes)
+def batch_of(standing, rating):
+    """Batch ratings that say what they are told to."""
+    rating = np.array(rating, dtype=float)
+    return replace(batch_ratings(standing), rating=rating, group=np.where(np.isnan(rating), -1, 0))
+
+
+def held(standing):
+    """A history in which the rules held three times in a row."""
+    history = History()
+    for votes in LOOKS:
+        history = history.after(replace(evaluate(standing), votes=votes, holds=True))
+    return history
+
+
+def named(board):
+    return [finding.name for finding in board.findings]
 
 
 def models_of(board):
@@ -63,44 +60,116 @@ def test_rows_come_by_conservative_score_with_ranks_from_one():
         (4, "bradley-terry", "m2", "bradley-terry"),
     ],
 )
-def test_the_order_follows_the_phase(phase, order, first, shown):
-    standing = arena([1500, 1700, 1600])
+def test_the_order_follows_the_phase_of_the_policy(phase, order, first, shown):
+    standing = arena([1500, 1700, 1600], phase=phase)
     board = make_arena_board(
         standing,
         History(),
-        phase=phase,
         order=order,
         legacy_elo=np.array([1600.0, 1500.0, 1400.0]),
-        bradley_terry=np.array([1400.0, np.nan, 1500.0]),
+        batch=batch_of(standing, [1400.0, np.nan, 1500.0]),
     )
     assert (board.rows[0].model, board.order, board.phase) == (first, shown, phase)
-    found = {row.model: (row.legacy_elo, row.bradley_terry) for row in board.rows}
-    assert found == {"m0": (1600.0, 1400.0), "m1": (1500.0, None), "m2": (1400.0, 1500.0)}
+    assert {row.model: row.legacy_elo for row in board.rows} == {"m0": 1600.0, "m1": 1500.0, "m2": 1400.0}
+    found = {row.model: row.bradley_terry for row in board.rows}
+    hidden = dict.fromkeys(("m0", "m1", "m2"))
+    assert found == (hidden if phase == 1 else {"m0": 1400.0, "m1": None, "m2": 1500.0})
 
 
-def test_a_model_without_a_score_is_last():
+def test_phase_1_shows_what_a_board_showed_before_and_nothing_new():
+    standing = settled(phase=1)
+    above = np.ones((3, 3), dtype=bool)
     board = make_arena_board(
-        arena([1500, 1700, 1600]),
-        History(),
-        order="bradley-terry",
-        bradley_terry=np.array([1.0, np.nan, 2.0]),
+        standing,
+        held(standing),
+        legacy_elo=np.array([1500.0, 1510.0, 1490.0]),
+        batch=batch_ratings(standing),
+        proven={"these prompts": above},
     )
-    assert models_of(board) == ["m2", "m0", "m1"]
+    assert models_of(board) == ["m1", "m0", "m2"]
+    assert (board.status, board.official_since, board.rules, board.band_coverage) == (None, None, (), None)
+    assert (board.serving, board.cross_check, board.findings) == (None, None, ())
+    old = {"rank", "model", "enabled", "record", "form", "consistency", "spread", "average_score"}
+    for row in board.rows:
+        values = {field.name: getattr(row, field.name) for field in fields(row)}
+        assert all(values.pop(name) is not None for name in (*old, "legacy_elo"))
+        assert all(value in (None, (), False) for value in values.values())
+
+
+def test_phase_1_still_shows_findings_that_it_was_given():
+    mine = Finding("x", "X.", "Do.")
+    board = make_arena_board(arena([1, 2], phase=1), History(), legacy_elo=np.zeros(2), findings=(mine,))
+    assert board.findings == (mine,)
+
+
+def test_phase_2_keeps_the_old_order_and_shows_diagnostics():
+    standing = settled(phase=2)
+    elo = np.array([1500.0, 1510.0, 1490.0])
+    board = make_arena_board(standing, held(standing), legacy_elo=elo, batch=batch_ratings(standing))
+    assert (models_of(board), board.order) == (["m1", "m0", "m2"], "legacy-elo")
+    assert [row.badge for row in board.rows] == [Badge.STABLE] * 3
+    assert all(row.coverage.strict == 1.0 and row.conservative is not None for row in board.rows)
+    assert board.serving is not None
+    assert [row.model for row in board.cross_check.rows] == ["m1", "m0", "m2"]
+
+
+def test_phases_3_and_4_show_the_same_board():
+    boards = []
+    for phase in (3, 4):
+        standing = settled(phase=phase)
+        board = make_arena_board(standing, held(standing), legacy_elo=np.array([1500.0, 1510.0, 1490.0]))
+        assert models_of(board) == ["m0", "m1", "m2"]
+        assert [row.legacy_elo for row in board.rows] == [1500.0, 1510.0, 1490.0]
+        boards.append(replace(board, phase=0))
+    assert boards[0] == boards[1]
+
+
+def test_a_model_without_a_score_has_no_rank_and_comes_after_those_that_have():
+    standing = arena([1500, 1700, 1600, 1400], retired=[3])
+    board = make_arena_board(
+        standing, History(), order="bradley-terry", batch=batch_of(standing, [1.0, np.nan, 2.0, 9.0])
+    )
+    assert [(row.model, row.rank, row.enabled) for row in board.rows] == [
+        ("m2", 1, True),
+        ("m0", 2, True),
+        ("m1", None, True),
+        ("m3", None, False),
+    ]
+    assert board.rows[2].badge is Badge.PROVISIONAL
+
+
+def test_models_of_another_group_have_no_place_in_a_batch_order():
+    votes = [(0, 1, p, A) for p in range(6)] + [(1, 0, p, A) for p in range(6)]
+    votes += [(2, 3, 0, A), (3, 2, 0, A)]
+    standing = arena([1500] * 4, votes)
+    board = make_arena_board(standing, History(), order="bradley-terry", batch=batch_ratings(standing))
+    assert [(row.model, row.rank) for row in board.rows] == [("m0", 1), ("m1", 2), ("m2", None), ("m3", None)]
+    assert board.rows[2].bradley_terry == pytest.approx(1500.0)
 
 
 @pytest.mark.parametrize(
-    ("options", "message"),
+    ("policy", "options", "message"),
     [
-        ({"phase": 5}, "phase is 5; expected 1, 2, 3 or 4"),
-        ({"order": "elo"}, "order is 'elo'; expected conservative or bradley-terry"),
-        ({"phase": 1}, "phase 1 ranks by legacy Elo; pass legacy_elo"),
-        ({"order": "bradley-terry"}, "the order is bradley-terry; pass bradley_terry"),
-        ({"legacy_elo": np.zeros(2)}, r"legacy_elo has shape \(2,\); expected one rating for each model"),
+        ({}, {"order": "elo"}, "order is 'elo'; expected conservative or bradley-terry"),
+        ({"phase": 1}, {}, "phase 1 ranks by legacy Elo; pass legacy_elo"),
+        ({"phase": 2}, {}, "phase 2 ranks by legacy Elo; pass legacy_elo"),
+        ({}, {"order": "bradley-terry"}, "the order is bradley-terry; pass batch"),
+        (
+            {},
+            {"legacy_elo": np.zeros(2)},
+            r"legacy_elo has shape \(2,\); expected one rating for each of 3 models",
+        ),
+        (
+            {},
+            {"batch": batch_ratings(arena([1, 2]))},
+            r"batch has shape \(2,\); expected one rating for each of 3",
+        ),
+        ({}, {"proven": {"x": np.zeros((2, 2), bool)}}, r"proven 'x' has shape \(2, 2\); expected \(3, 3\)"),
     ],
 )
-def test_what_cannot_be_ordered_is_refused(options, message):
+def test_what_cannot_be_ordered_is_refused(policy, options, message):
     with pytest.raises(BadOption, match=message):
-        make_arena_board(arena([1500, 1700, 1600]), History(), **options)
+        make_arena_board(arena([1500, 1700, 1600], **policy), History(), **options)
 
 
 def test_retired_models_are_listed_after_and_unranked():
@@ -108,6 +177,7 @@ def test_retired_models_are_listed_after_and_unranked():
     assert [(row.model, row.rank) for row in board.rows] == [("m1", 1), ("m2", 2), ("m3", None), ("m0", None)]
     gone = board.rows[-1]
     assert (gone.badge, gone.waiting, gone.consistency, gone.pair_coverage) == (None, (), None, None)
+    assert not gone.enabled
     assert gone.rating == 1900.0
 
 
@@ -147,6 +217,90 @@ def test_a_board_is_calibrating_until_the_rules_have_held_in_a_row():
     assert board.votes == 126
 
 
+@pytest.mark.parametrize("phase", [2, 3, 4])
+def test_a_top_in_other_places_than_the_rules_looked_at_is_not_official(phase):
+    standing = settled(phase=phase)
+    history = held(standing)
+    scores = np.array([1500.0, 1510.0, 1490.0])
+    board = make_arena_board(
+        standing, history, order="bradley-terry", legacy_elo=scores, batch=batch_of(standing, scores)
+    )
+    assert (board.status, board.official_since) == ("calibrating", None)
+    assert all(rule.holds for rule in board.rules)
+    assert "official-withheld" in named(board)
+    assert not any(row.official for row in board.rows)
+    scores = np.array([1520.0, 1510.0, 1490.0])
+    board = make_arena_board(
+        standing, history, order="bradley-terry", legacy_elo=scores, batch=batch_of(standing, scores)
+    )
+    assert (board.status, board.official_since) == ("official", 750)
+    assert "official-withheld" not in named(board)
+
+
+def test_only_the_published_top_must_stand_as_the_rules_saw_it():
+    standing = settled(published_top=2, rating=(1700, 1600, 1500))
+    board = make_arena_board(
+        standing, held(standing), order="bradley-terry", batch=batch_of(standing, [3.0, 2.0, np.nan])
+    )
+    assert board.status == "official"
+    assert [(row.rank, row.official) for row in board.rows] == [(1, True), (2, True), (None, False)]
+
+
+def test_another_order_is_no_reason_while_the_rules_do_not_hold():
+    standing = arena([1700, 1600, 1500])
+    board = make_arena_board(
+        standing, History(), order="bradley-terry", batch=batch_of(standing, [1.0, 2.0, 3.0])
+    )
+    assert (board.status, named(board)) == ("calibrating", [])
+
+
+def test_a_provisional_model_is_shown_and_never_official():
+    standing = settled(established_rd=65.0)
+    history = held(standing)
+    assert [row.official for row in make_arena_board(standing, history).rows] == [True] * 3
+    rd = np.array([60.0, 60.0, 70.0])
+    standing.rank(replace(standing.strengths, rd=rd))
+    board = make_arena_board(standing, history)
+    assert board.status == "official"
+    assert [(row.rank, row.badge, row.official) for row in board.rows] == [
+        (1, Badge.STABLE, True),
+        (2, Badge.STABLE, True),
+        (3, Badge.PROVISIONAL, False),
+    ]
+
+
+def test_a_status_does_not_outlive_its_board():
+    standing = settled()
+    history = held(standing)
+    standing.retire(1)
+    standing.retire(2)
+    assert history.official
+    board = make_arena_board(standing, history)
+    assert (board.status, board.official_since) == ("calibrating", None)
+    assert not any(row.official for row in board.rows)
+    assert not any(rule.holds for rule in board.rules)
+
+
+def test_a_rule_that_fails_now_ends_the_status_before_the_next_evaluation():
+    standing = settled()
+    history = held(standing)
+    standing.rank(replace(standing.strengths, rd=np.full(3, 120.0)))
+    board = make_arena_board(standing, history)
+    assert (board.status, board.official_since) == ("calibrating", None)
+    assert [rule.name for rule in board.rules if not rule.holds] == ["top-rd"]
+
+
+def test_a_board_says_how_its_matchups_were_shared_out():
+    board = make_arena_board(settled(), History())
+    assert (board.serving.fairness, board.serving.within, board.serving.deviation) == ("strict", True, 0.0)
+    assert board.serving.lanes.feasible
+    assert [lane.realised for lane in board.serving.lanes.lanes] == [0, 0, 0, 126]
+
+
+def test_a_mix_that_cannot_be_had_is_a_finding_of_the_board():
+    assert named(make_arena_board(arena([1500] * 33, prompts=1), History())) == ["mix-infeasible"]
+
+
 def test_delta_is_against_an_evaluation_ago():
     standing = settled()
     now = evaluate(standing)
@@ -162,6 +316,30 @@ def test_marks_say_which_places_are_proven():
         settled(), History(), proven={"these prompts": above, "prompts like these": np.zeros_like(above)}
     )
     assert [row.proven for row in board.rows] == [("these prompts",), (), ()]
+
+
+def test_a_mark_against_the_order_shown_is_a_finding():
+    above = np.zeros((3, 3), dtype=bool)
+    above[1, 0] = above[2, 0] = above[1, 2] = True
+    board = make_arena_board(settled(), History(), proven={"these prompts": above})
+    assert named(board) == ["order-disproven"]
+    assert "m1 above m0 on these prompts, m2 above m0 on these prompts." in board.findings[0].text
+    assert [row.proven for row in board.rows] == [(), ("these prompts",), ()]
+
+
+def test_marks_of_retired_models_contradict_nothing():
+    above = np.zeros((3, 3), dtype=bool)
+    above[1, 0] = True
+    assert named(make_arena_board(arena([3, 2, 1], retired=[1]), History(), proven={"x": above})) == []
+
+
+def test_votes_that_prove_the_other_order_are_found_by_marks_and_by_the_batch():
+    standing = noisy(8, [0.0, 2.0, 1.0], rating=[1900, 1700, 1500])
+    board = make_arena_board(
+        standing, History(), batch=batch_ratings(standing), proven=proven_orders(standing)
+    )
+    assert {"order-disproven", "orders-disagree"} <= set(named(board))
+    assert [pair.below for pair in board.cross_check.disagreements] == ["m1", "m2"]
 
 
 def test_findings_of_quality_and_of_others_are_shown():

@@ -226,16 +226,18 @@ def test_a_checkpoint_is_a_copy():
     assert save(standing).digest() != before
 
 
-def test_prompts_between_two_are_those_they_share_or_have_met_on():
+def test_prompts_needed_of_two_are_those_they_share_or_have_decided():
     standing = Standing(Policy(), ["a", "b"], [f"p{k}" for k in range(8)])
     for model in range(2):
         standing.enable(model)
-    assert standing.prompts_between(0, 1) == 8
-    standing.serve(0, 1, 0)
+    assert standing.prompts_needed(0, 1) == 6
     standing.vote(0, 1, 0, Kind.WIN_A)
+    standing.vote(0, 1, 1, Kind.TIE)
     for prompt in range(7):
         standing.respond(0, prompt, present=False)
-    assert standing.prompts_between(0, 1) == 2
+    assert standing.prompts_needed(0, 1) == 2
+    standing.respond(0, 7, present=False)
+    assert standing.prompts_needed(0, 1) == 0
 
 
 @pytest.mark.parametrize(

@@ -1,15 +1,17 @@
 """Evaluations in a row: when a board is official, and how scores have moved."""
 
-from dataclasses import replace
+import json
+from dataclasses import fields, replace
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from told_arenas import arena, arenas, full_votes, strengthen
+from told_arenas import arena, arenas, cast, full_votes, strengthen, uniform_votes
 
+from tiltyard.standing.checkpoint import restore, save
 from tiltyard.standing.policy import Policy
-from tiltyard.validity.evaluation import History, Moment, evaluate
+from tiltyard.validity.evaluation import Evaluation, History, Moment, evaluate
 
 
 def history_of(holds, in_a_row=3):
@@ -89,6 +91,17 @@ def test_recent_delta_is_the_conservative_score_against_250_votes_ago():
     assert history.recent_delta(0, over=251) == (1600 - 200) - (1500 - 600)
 
 
+def test_recent_delta_may_be_that_of_the_score_a_board_shows():
+    standing = strengthen(arena(3, 1, retired=[2]), [1700, 1500, 1450], 80.0)
+    history = moved()
+    standing.votes = 600
+    assert history.recent_delta(0, now=standing) == (1700 - 160) - (1540 - 400)
+    standing.votes = 750
+    assert history.recent_delta(0, now=standing) == (1700 - 160) - (1600 - 200)
+    assert history.recent_delta(2, now=standing) is None
+    assert History().recent_delta(0, now=standing) is None
+
+
 def test_recent_delta_is_none_where_there_is_nothing_to_compare_with():
     history = moved()
     assert history.recent_delta(2) is None
@@ -115,3 +128,52 @@ def test_a_model_that_came_later_has_no_place_in_earlier_evaluations():
     history = History().after(early).after(replace(evaluate(standing), votes=250))
     assert history.recent_delta(2) is None
     assert np.isfinite(history.recent_delta(0))
+
+
+def same(one, other):
+    for part in fields(Evaluation):
+        mine, yours = getattr(one, part.name), getattr(other, part.name)
+        if isinstance(mine, np.ndarray):
+            assert mine.dtype == yours.dtype
+            np.testing.assert_array_equal(mine, yours)
+        else:
+            assert mine == yours
+            assert type(mine) is type(yours)
+
+
+def through_json(history):
+    return History.from_dict(json.loads(json.dumps(history.to_dict(), allow_nan=False)))
+
+
+@given(arenas(), st.integers(0, 2**40))
+def test_an_evaluation_comes_back_from_json_bit_for_bit(standing, time):
+    found = evaluate(standing, time=time)
+    (back,) = through_json(History().after(found)).evaluations
+    same(found, back)
+
+
+def test_what_is_not_a_number_is_written_as_none_and_comes_back():
+    found = evaluate(arena(2, 2, answered=np.array([[True, False], [False, True]])))
+    assert found.to_dict()["coverage"] == [None, None]
+    assert np.isnan(Evaluation.from_dict(found.to_dict()).coverage).all()
+
+
+def test_a_history_saved_and_restored_half_way_goes_on_the_same():
+    votes = uniform_votes(3, 6, 300, seed=2)
+    straight, history = arena(3, 6), History(in_a_row=2)
+    standing, kept = arena(3, 6), History(in_a_row=2)
+    for step in range(6):
+        for one in (straight, standing):
+            cast(one, votes[50 * step : 50 * step + 50])
+            strengthen(one, [1600 + step, 1500, 1400], 100.0 - 10 * step)
+        history, kept = history.after(evaluate(straight)), kept.after(evaluate(standing))
+        standing, kept = restore(save(standing)), through_json(kept)
+    for one, other in zip(history.evaluations, kept.evaluations, strict=True):
+        same(one, other)
+    assert history.official
+    assert (kept.official_since(), kept.first_official()) == (
+        history.official_since(),
+        history.first_official(),
+    )
+    assert kept.recent_delta(0, over=50) == history.recent_delta(0, over=50)
+    assert kept.confidence_history(1) == history.confidence_history(1)

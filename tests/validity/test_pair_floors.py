@@ -5,10 +5,16 @@ import math
 import numpy as np
 import pytest
 from hypothesis import given
-from told_arenas import BAD, TIE, A, B, arena, arenas, strengthen
+from hypothesis import strategies as st
+from told_arenas import BAD, TIE, A, B, arena, arenas, cast, strengthen, votes_of
 
 from tiltyard.standing.policy import Policy
-from tiltyard.validity.floors import adjacent_floors, floor_of, pair_coverage, votes_to_floor
+from tiltyard.validity.floors import (
+    adjacent_floors,
+    floor_of,
+    pair_coverage,
+    votes_to_floor,
+)
 from tiltyard.validity.neighbours import challenge_record, challenges_of, neighbours_of, pair_coverage_score
 
 
@@ -36,6 +42,61 @@ def test_a_pair_that_shares_fewer_prompts_needs_only_those():
     floor = floor_of(arena(2, 8, spread_votes(12, 3), answered=answered), 0, 1)
     assert floor.prompts_needed == 3
     assert floor.met
+
+
+def withdrawn(standing, prompts):
+    for prompt in prompts:
+        standing.respond(0, prompt, present=False)
+    return standing
+
+
+def test_votes_on_a_withdrawn_prompt_do_not_fill_the_floor_of_a_pair_that_never_met_on_the_one_left():
+    standing = withdrawn(arena(2, 8, [(0, 1, 0, A)] * 12), range(7))
+    floor = floor_of(standing, 0, 1)
+    assert (floor.prompts, floor.prompts_needed, floor.met, floor.lacking) == (1, 2, False, 1)
+    cast(standing, [(0, 1, 7, A)])
+    assert floor_of(standing, 0, 1).met
+
+
+@pytest.mark.parametrize(
+    ("met_on", "gone", "needed"),
+    [
+        (range(0), range(0), 6),
+        (range(0), range(5), 3),
+        (range(5, 8), range(5), 3),
+        (range(1), range(7), 2),
+        (range(7), range(7), 6),
+        (range(8), range(8), 0),
+    ],
+)
+def test_prompts_needed_are_those_shared_now_or_met_on(met_on, gone, needed):
+    standing = withdrawn(arena(2, 8, [(0, 1, p, A) for p in met_on]), gone)
+    assert standing.prompts_needed(0, 1) == standing.prompts_needed(1, 0) == needed
+
+
+def test_a_withdrawn_prompt_without_a_decisive_vote_asks_for_nothing():
+    votes = [(0, 1, 0, TIE), *[(0, 1, 1, A)] * 12]
+    floor = floor_of(withdrawn(arena(2, 2, votes), [0]), 0, 1)
+    assert (floor.prompts_needed, floor.met) == (1, True)
+
+
+@given(st.data())
+def test_a_floor_can_always_be_filled_on_the_prompts_that_are_shared(data):
+    standing = arena(3, 8, data.draw(votes_of(3, 8)))
+    for model, prompt in data.draw(st.sets(st.tuples(st.integers(0, 2), st.integers(0, 7)))):
+        standing.respond(model, prompt, present=False)
+    shared = np.flatnonzero(standing.cells.answered[:2].all(axis=0)).tolist()
+    before = standing.prompts_needed(0, 1)
+    cast(standing, [(0, 1, prompt, A) for prompt in shared] * 12)
+    assert standing.prompts_needed(0, 1) == before
+    assert floor_of(standing, 0, 1).met == bool(shared)
+
+
+@given(st.data())
+def test_where_nothing_was_withdrawn_the_prompts_shared_are_needed(data):
+    prompts = data.draw(st.integers(1, 8))
+    standing = arena(3, prompts, data.draw(votes_of(3, prompts)))
+    assert standing.prompts_needed(0, 1) == min(6, prompts)
 
 
 def test_a_pair_that_shares_no_prompt_cannot_meet_its_floor():

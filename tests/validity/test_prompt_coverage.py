@@ -16,6 +16,8 @@ from tiltyard.validity.coverage import (
     cells_missing,
     coverage_of,
     decisive_missing,
+    decisive_to_mean,
+    live_prompts,
     top_coverage,
     votes_to_coverage,
 )
@@ -120,6 +122,39 @@ def test_cells_that_lack_fewest_are_filled_first(more, votes):
 )
 def test_cells_missing_round_up(eligible, covered, bar, cells):
     assert cells_missing(eligible, covered, bar) == cells
+
+
+@pytest.mark.parametrize(
+    ("gap", "votes"),
+    [(0.0, 0), (0.05, 1), (0.1, 2), (0.11, 4), (0.3, 10), (0.305, 12), (0.31, 14), (0.32, math.inf)],
+)
+def test_the_mean_is_raised_where_a_vote_raises_it_most(gap, votes):
+    """Two models of 10 and 100 cells: a cell of the first brings 0.05, of the other 0.005."""
+    lacking, eligible = np.array([[0, 2, 4], [0, 0, 2]]), np.array([10, 100])
+    assert decisive_to_mean(lacking, eligible, gap) == votes
+
+
+@given(st.data())
+def test_the_mean_rises_by_at_least_what_was_asked_and_no_cell_of_the_last_kind_is_wasted(data):
+    models = data.draw(st.integers(1, 4))
+    rows = data.draw(
+        st.lists(st.tuples(st.integers(0, 6), st.integers(0, 6)), min_size=models, max_size=models)
+    )
+    eligible = np.array([sum(row) + data.draw(st.integers(1, 9)) for row in rows])
+    lacking = np.array([(0, *row) for row in rows])
+    reach = float((lacking.sum(axis=1) / eligible).mean())
+    every = float((lacking @ np.arange(3)).sum())
+    assert decisive_to_mean(lacking, eligible, reach) == every
+    assert math.isinf(decisive_to_mean(lacking, eligible, reach + 1e-3))
+    gaps = np.linspace(0.0, reach, 7)
+    needed = [decisive_to_mean(lacking, eligible, gap) for gap in gaps.tolist()]
+    assert needed == sorted(needed)
+
+
+@given(arenas())
+def test_a_prompt_is_live_where_two_enabled_models_have_answered(standing):
+    answering = (standing.cells.answered & standing.enabled[:, None]).sum(axis=0)
+    assert live_prompts(standing).tolist() == (answering >= 2).tolist()
 
 
 def test_votes_to_coverage_worked_by_hand():

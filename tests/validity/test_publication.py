@@ -6,7 +6,8 @@ from itertools import pairwise
 import numpy as np
 import pytest
 from hypothesis import given
-from told_arenas import BAD, A, arena, arenas, full_votes, strengthen, uniform_votes
+from hypothesis import strategies as st
+from told_arenas import BAD, TIE, A, arena, arenas, cast, full_votes, strengthen, uniform_votes
 
 from tiltyard.standing.policy import Lane, Policy
 from tiltyard.standing.state import Standing
@@ -132,7 +133,7 @@ def test_missing_votes_for_pairs_are_direct_votes_over_the_share_of_adjacent_mee
 
 
 def test_half_of_the_contender_lane_counts_for_adjacent_pairs_even_if_the_order_has_changed():
-    standing = strengthen(arena(4, 6), [1700, 1600, 1500, 1400])
+    standing = strengthen(arena(10, 6), np.arange(10, 0, -1) * 100.0)
     for lane in (Lane.CONTENDER, Lane.EXPLORATION):
         standing.serve(0, 3, 0, lane=lane)
     assert adjacent_rate(standing, standing.order) == 0.25
@@ -140,12 +141,95 @@ def test_half_of_the_contender_lane_counts_for_adjacent_pairs_even_if_the_order_
     assert adjacent_rate(standing, standing.order) == pytest.approx(1 / 3)
 
 
+def test_neighbours_meet_no_less_often_than_in_even_pairs():
+    """9 of the 45 pairs of ten models, 3 of the 6 of four."""
+    assert adjacent_rate(arena(10, 1), np.arange(10)) == pytest.approx(9 / 45)
+    standing = arena(4, 1)
+    standing.serve(0, 3, 0)
+    assert adjacent_rate(standing, standing.order) == 0.5
+
+
+def test_what_was_served_before_a_newcomer_came_says_nothing_of_its_meetings():
+    standing = strengthen(arena(12, 6, retired=[11]), np.arange(12, 0, -1) * 100.0)
+    for _ in range(50):
+        standing.serve(0, 5, 0)
+    standing.enable(11)
+    strengthen(standing, [1200, *range(1100, 100, -100), 1250])
+    assert standing.order[:2].tolist() == [11, 0]
+    for _ in range(4):
+        standing.serve(0, 11, 0)
+    standing.serve(0, 5, 0)
+    assert adjacent_rate(standing, standing.order[:10]) == 0.8
+
+
+def test_two_models_that_meet_in_every_matchup_miss_what_they_lack_whatever_the_window_holds():
+    """A window of 2,000 others; all but m0 retire, m5 comes: 6 of its 12 votes are missing, so 6 votes."""
+    standing = arena(6, 6, retired=[5])
+    cast(standing, uniform_votes(5, 6, 2000, shares=(1.0, 0.0, 0.0, 0.0)))
+    standing.enable(5)
+    for model in range(1, 5):
+        standing.retire(model)
+    cast(standing, [(0, 5, p, A) for p in range(6)])
+    strengthen(standing, [1600, 0, 0, 0, 0, 1500])
+    assert top_pairs_rule(standing).missing == 6
+    assert exposure_rate(standing) == pytest.approx([1.0, 0.0, 0.0, 0.0, 0.0, 1.0], abs=0.1)
+
+
 def test_exposures_are_even_until_something_was_served():
     standing = arena(4, 1, retired=[3])
     assert exposure_rate(standing).tolist() == [2 / 3] * 3 + [0.0]
-    standing.serve(0, 1, 0)
-    standing.serve(0, 2, 0)
-    assert exposure_rate(standing).tolist() == [1.0, 0.5, 0.5, 0.0]
+
+
+def test_exposures_go_on_as_in_the_window():
+    """Even shares would be 200 of 300 each; one more exposure at the even share is added to each."""
+    standing = arena(4, 1, retired=[3])
+    for _ in range(150):
+        standing.serve(0, 1, 0)
+        standing.serve(0, 2, 0)
+    assert exposure_rate(standing) == pytest.approx(np.array([301 / 201, 151 / 201, 151 / 201, 0.0]) * 2 / 3)
+
+
+@given(st.lists(st.tuples(st.sampled_from("esr"), st.integers(0, 4), st.integers(0, 4)), max_size=60))
+def test_rates_are_shares_whoever_comes_and_goes(told):
+    standing = arena(5, 1)
+    for what, a, b in told:
+        if what == "e":
+            standing.enable(a)
+        elif what == "r":
+            standing.retire(a)
+        elif a != b and standing.enabled[[a, b]].all():
+            standing.serve(a, b, 0)
+    rate = exposure_rate(standing)
+    assert ((rate > 0.0) == standing.enabled).all()
+    assert (rate <= 1.0).all()
+    assert standing.n_enabled < 2 or 0.0 < adjacent_rate(standing, standing.order) <= 1.0
+
+
+def test_a_model_that_never_played_gives_no_number_whatever_its_rd():
+    standing = strengthen(arena(3, 2, [(1, 2, 0, BAD)]), [1600, 1500, 1400], 200.0)
+    assert np.isinf(votes_to_rd(standing, np.arange(3), 75.0)).all()
+    assert top_rd_rule(standing).missing is None
+    assert votes_to_rd(standing, np.array([0]), 200.0).tolist() == [0.0]
+    cast(standing, [(1, 2, 0, TIE)])
+    assert np.isfinite(votes_to_rd(standing, np.arange(3), 75.0)).tolist() == [False, True, True]
+
+
+def test_models_with_few_prompts_raise_the_mean_coverage_by_more():
+    """Two models are full on 1,000 prompts, eight on half of their 10: 30 more of those cells."""
+    answered = np.zeros((10, 1010), dtype=bool)
+    answered[:2, :1000], answered[2:, 1000:] = True, True
+    standing = arena(10, 1010, answered=answered)
+    cast(standing, [(0, 1, p, A) for p in range(1000)] * 2)
+    cast(standing, [(k, k + 1, p, A) for k in range(2, 10, 2) for p in range(1000, 1005)] * 2)
+    rule = top_coverage_rule(strengthen(standing, np.arange(10, 0, -1) * 100.0))
+    assert rule.value == pytest.approx(0.6)
+    each = float(exposure_rate(standing)[2:].sum()) * coverage_hits(standing, 0.5, 0.5 + 0.3 * 10 / 8)
+    assert rule.missing == math.ceil(30 * 2 / each)
+
+
+def test_coverage_that_exhausted_cells_keep_below_its_bar_gives_no_number():
+    rule = top_coverage_rule(strengthen(arena(2, 1, [(0, 1, 0, BAD)] * 6), [1600, 1500]))
+    assert (rule.value, rule.missing) == (0.0, None)
 
 
 def test_votes_of_the_coverage_lane_always_hit_a_short_prompt():

@@ -59,11 +59,27 @@ def test_findings_name_the_worst_first_and_leave_retired_models_out():
     votes = [(0, 1, 0, BAD)] * 10 + [(0, 1, 0, A)] * 20 + [(1, 2, 1, BAD)] * 20 + [(3, 4, 2, A)] * 40
     standing = arena(5, 3, votes)
     models, prompts = quality_findings(standing)
-    assert "m2 (100%), m1 (60%), m0 (33%)" in models.text
-    assert "p1 (100%), p0 (33%)" in prompts.text
+    assert "m2 (100% of 20), m1 (60% of 50), m0 (33% of 30)" in models.text
+    assert "p1 (100% of 20), p0 (33% of 30)" in prompts.text
     assert flagged_prompts(standing).tolist() == [1, 0]
     standing.retire(2)
     assert flagged_models(standing).tolist() == [1, 0]
+
+
+def test_findings_count_no_more_votes_than_are_looked_at():
+    standing = arena(2, 1, [(0, 1, 0, BAD)] * 50, policy=Policy(both_bad_over=30))
+    assert "p0 (100% of 30)" in quality_findings(standing)[1].text
+
+
+def test_a_prompt_on_which_nobody_can_be_served_any_more_is_no_longer_flagged():
+    standing = arena(3, 2, [(0, 1, 0, BAD)] * 20 + [(0, 1, 1, A)] * 80)
+    assert flagged_prompts(standing).tolist() == [0]
+    standing.respond(0, 0, present=False)
+    assert flagged_prompts(standing).tolist() == [0]
+    standing.retire(2)
+    assert flagged_prompts(standing).tolist() == []
+    standing.respond(0, 0)
+    assert flagged_prompts(standing).tolist() == [0]
 
 
 def test_a_dead_prompt_alone_is_found_alone():

@@ -39,10 +39,9 @@ def floor_deficit(standing: Standing, above: Ints, below: Ints) -> Floats:
     ==================================  =====
     """
     policy, meetings = standing.policy, standing.meetings
-    prompts = standing.cells.shared[above, below]
+    prompts = np.minimum(policy.adjacent_prompts, standing.cells.shared[above, below])
     for few in (prompts < policy.adjacent_prompts).nonzero()[0].tolist():
-        prompts[few] = standing.prompts_between(int(above[few]), int(below[few]))
-    prompts = np.minimum(policy.adjacent_prompts, prompts)
+        prompts[few] = standing.prompts_needed(int(above[few]), int(below[few]))
     votes_missing = policy.adjacent_votes - meetings.decisive[above, below]
     prompts_missing = prompts - meetings.prompts[above, below]
     deficit = np.maximum(votes_missing, 0) / policy.adjacent_votes

@@ -145,13 +145,27 @@ class Standing:
         """The model has a response to this prompt, or has it no longer."""
         self.cells.respond(model, prompt, present=present)
 
-    def prompts_between(self, one: int, other: int) -> int:
-        """How many prompts the two share now or have ever met on."""
-        shared, met = int(self.cells.shared[one, other]), self.meetings.cells(one, other)
-        if met is None:
-            return shared
-        need, on = self.cells.need, met.prompts
-        return shared + int(((need[one, on] < 0.0) | (need[other, on] < 0.0)).sum())
+    def prompts_needed(self, one: int, other: int) -> int:
+        """On how many prompts adjacent models must have a decisive vote; 0 if they share none now.
+
+        ``policy.adjacent_prompts``, or as many as they share now or already have a decisive vote on.
+        If votes on withdrawn prompts counted against the prompts of now alone, twelve votes on a
+        prompt that is gone would fill the floor of a pair that never met on the one it still shares.
+
+        =====================================================  ======
+        share 8 prompts                                        6
+        share 3, met on these or on none                       3
+        share 1; met on another one, since withdrawn           2
+        share 1; met on 7 others, since withdrawn              6
+        =====================================================  ======
+        """
+        most, cells = self.policy.adjacent_prompts, self.cells
+        shared, met = int(cells.shared[one, other]), self.meetings.cells(one, other)
+        if shared == 0 or shared >= most or met is None:
+            return min(most, shared)
+        decided = met.prompts[met.tally[:, : LOSS + 1].any(axis=1)]
+        gone = ~(cells.answered[one, decided] & cells.answered[other, decided])
+        return min(most, shared + int(np.count_nonzero(gone)))
 
     def rank(self, strengths: Strengths) -> None:
         """Take in new strengths: order, contender band, floors."""

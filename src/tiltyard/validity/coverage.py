@@ -31,11 +31,14 @@ __all__ = [
     "cells_missing",
     "coverage_of",
     "decisive_missing",
+    "decisive_to_mean",
+    "live_prompts",
     "top_coverage",
     "votes_to_coverage",
 ]
 
 Ints = npt.NDArray[np.int64]
+Bools = npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +52,11 @@ class Coverage:
     adjusted: float | None
     #: Share of cells with the contender band's floor.
     top: float | None
+
+
+def live_prompts(standing: Standing) -> Bools:
+    """Prompts on which somebody can be served now: at least two enabled models have answered them."""
+    return np.asarray((standing.cells.eligible & standing.enabled[:, None]).any(axis=0))
 
 
 def coverage_of(standing: Standing, model: int) -> Coverage:
@@ -101,6 +109,22 @@ def decisive_missing(lacking: Ints, more: int) -> float:
         taken = min(cells, more)
         total, more = total + votes * taken, more - taken
     return math.inf if more > 0 else float(total)
+
+
+def decisive_to_mean(lacking: Ints, eligible: Ints, gap: float) -> float:
+    """Decisive votes that raise the mean coverage of these models by ``gap``; infinite if nothing can.
+
+    ``lacking`` has a row of `cells_lacking` for each. A filled cell of a model with n eligible cells
+    raises the mean of k models by 1/(k·n), so that cells are filled first which raise it most by vote.
+    """
+    models, votes = np.nonzero(lacking)
+    wanted, total = gap * len(eligible), 0.0
+    cheapest = np.argsort(votes * eligible[models], kind="stable")
+    for model, each in zip(models[cheapest].tolist(), votes[cheapest].tolist(), strict=True):
+        n = int(eligible[model])
+        taken = min(int(lacking[model, each]), cells_missing(n, 0.0, wanted))
+        total, wanted = total + each * taken, wanted - taken / n
+    return math.inf if wanted > 1e-9 else total
 
 
 def cells_missing(eligible: int, covered: float, bar: float) -> int:

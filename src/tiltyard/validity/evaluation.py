@@ -6,7 +6,8 @@ once they have held ``policy.evaluations`` times in a row.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -14,12 +15,16 @@ import numpy.typing as npt
 from tiltyard.standing.policy import Policy
 from tiltyard.standing.state import Standing
 from tiltyard.validity.publication import publication_rules
-from tiltyard.validity.rules import Rule
+from tiltyard.validity.rules import Rule, number
 
 __all__ = ["Evaluation", "History", "Moment", "evaluate"]
 
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
+
+
+#: What an evaluation has of every model.
+_COLUMNS = ("rating", "rd", "coverage")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -45,6 +50,28 @@ class Evaluation:
             return None
         return float(self.rating[model] - 2.0 * self.rd[model])
 
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values that JSON keeps exactly; what is not a number is ``None``."""
+        return {
+            "votes": self.votes,
+            "time": self.time,
+            "order": self.order.tolist(),
+            **{name: _written(getattr(self, name)) for name in _COLUMNS},
+            "rules": [asdict(rule) for rule in self.rules],
+            "holds": self.holds,
+        }
+
+    @classmethod
+    def from_dict(cls, saved: dict[str, Any]) -> Evaluation:
+        return cls(
+            votes=saved["votes"],
+            time=saved["time"],
+            order=np.array(saved["order"], dtype=np.int64),
+            **{name: np.array(saved[name], dtype=np.float64) for name in _COLUMNS},
+            rules=tuple(Rule(**rule) for rule in saved["rules"]),
+            holds=saved["holds"],
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class Moment:
@@ -69,6 +96,14 @@ class History:
         """Nothing evaluated yet, under this policy."""
         return cls(in_a_row=policy.evaluations)
 
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values that JSON keeps exactly: saved beside a standing, they let it go on the same."""
+        return {"evaluations": [known.to_dict() for known in self.evaluations], "in_a_row": self.in_a_row}
+
+    @classmethod
+    def from_dict(cls, saved: dict[str, Any]) -> History:
+        return cls(tuple(Evaluation.from_dict(known) for known in saved["evaluations"]), saved["in_a_row"])
+
     def after(self, evaluation: Evaluation) -> History:
         """With one more evaluation."""
         return History((*self.evaluations, evaluation), self.in_a_row)
@@ -92,14 +127,22 @@ class History:
                 return evaluation.votes
         return None
 
-    def recent_delta(self, model: int, *, over: int = 250) -> float | None:
-        """Conservative score now against that of (at least) ``over`` of the arena's votes ago."""
-        if not self.evaluations:
+    def recent_delta(self, model: int, *, over: int = 250, now: Standing | None = None) -> float | None:
+        """Conservative score now against that of the last evaluation at least ``over`` votes ago.
+
+        Give the standing that a board shows as ``now``, and the delta is of the score shown there.
+        Without it, the last evaluation stands for now, which may be up to ``policy.evaluated_every``
+        votes old.
+        """
+        if now is not None:
+            score, votes = _conservative(now, model), now.votes
+        elif self.evaluations:
+            score, votes = self.evaluations[-1].conservative(model), self.evaluations[-1].votes
+        else:
             return None
-        now = self.evaluations[-1]
         for before in reversed(self.evaluations):
-            if before.votes <= now.votes - over:
-                score, was = now.conservative(model), before.conservative(model)
+            if before.votes <= votes - over:
+                was = before.conservative(model)
                 return None if score is None or was is None else score - was
         return None
 
@@ -136,3 +179,11 @@ def evaluate(standing: Standing, *, time: int = 0) -> Evaluation:
         rules=rules,
         holds=all(rule.holds for rule in rules),
     )
+
+
+def _conservative(standing: Standing, model: int) -> float | None:
+    return float(standing.strengths.conservative()[model]) if standing.enabled[model] else None
+
+
+def _written(column: Floats) -> list[float | None]:
+    return [number(value) for value in column.tolist()]

@@ -11,7 +11,7 @@ import math
 import numpy as np
 import numpy.typing as npt
 
-from tiltyard.standing.cells import LOSS
+from tiltyard.standing.cells import LOSS, TIE
 from tiltyard.standing.policy import Lane
 from tiltyard.standing.state import Standing
 
@@ -21,7 +21,6 @@ __all__ = [
     "coverage_hits",
     "decisive_share",
     "exposure_rate",
-    "matchups_in_window",
     "pair_decisive_share",
     "votes_at",
     "votes_to_rd",
@@ -36,6 +35,8 @@ FULL_RD = 350.0
 _WEIGHT = 10.0
 #: Of the contender lane's draws, the least share that goes to adjacent pairs while one is short.
 _TO_ADJACENT = 0.5
+#: Exposures at the even share that count beside a model's own: one matchup says little of a newcomer.
+_EVEN = 1.0
 
 
 def votes_at(missing: float, useful: float) -> float:
@@ -56,20 +57,21 @@ def pair_decisive_share(decisive: int, attempts: int, overall: float) -> float:
     return (decisive + _WEIGHT * overall) / (attempts + _WEIGHT)
 
 
-def matchups_in_window(standing: Standing) -> int:
-    """Served matchups that the window counts."""
-    return int(standing.window.exposures[0].sum()) // 2
-
-
 def exposure_rate(standing: Standing) -> Floats:
-    """Exposures of each model for every vote of the arena: those of the window; evenly before it fills.
+    """Exposures of each model for every vote of the arena from now on; 0 for retired models.
 
-    The mix of lanes is taken to stay as it is.
+    An even share is 2/M. A model had its exposures in the window where even shares would have given
+    it so many, counting only matchups served while it was enabled, each with the M of that moment;
+    that ratio times the even share of now is its rate. So a newcomer is not measured by a window it
+    has not seen, and who is left when others retire gets their share. The mix of lanes is taken to
+    stay as it is.
     """
-    matchups = matchups_in_window(standing)
-    if not matchups:
-        return np.where(standing.enabled, 2.0 / max(standing.n_enabled, 1), 0.0)
-    return np.asarray(standing.window.exposures[0] / matchups)
+    window = standing.window
+    even = np.zeros(len(standing.models))
+    for epoch, among in window.enabled.items():
+        even += among * (2.0 * window.matchups[epoch][0] / max(int(among.sum()), 1))
+    ratio = (window.exposures[0] + _EVEN) / (even + _EVEN)
+    return np.where(standing.enabled, np.minimum(ratio * 2.0 / max(standing.n_enabled, 1), 1.0), 0.0)
 
 
 def votes_to_rd(standing: Standing, models: Ints, bar: float) -> Floats:
@@ -77,14 +79,15 @@ def votes_to_rd(standing: Standing, models: Ints, bar: float) -> Floats:
 
     1/RD² grows by about the same amount with each vote, so what a model's votes have brought so far
     is taken as what the next ones will bring. Too many while opponents are still unknown; too few
-    where volatility keeps RD from falling further.
+    where volatility keeps RD from falling further, or where ratings began below an RD of 350.
+    Infinite for a model without a vote that rates skill: whatever its RD, votes have not brought it.
     """
     precision = standing.strengths.rd[models] ** -2.0
-    votes = standing.record[models].sum(axis=1)
+    votes, rated = standing.record[models].sum(axis=1), standing.record[models, : TIE + 1].sum(axis=1)
     gained = np.maximum(precision - FULL_RD**-2.0, 0.0)
     lacking = np.maximum(bar**-2.0 - precision, 0.0)
     with np.errstate(divide="ignore", invalid="ignore"):
-        needed = np.where(gained > 0.0, lacking * votes / gained, np.inf)
+        needed = np.where((gained > 0.0) & (rated > 0), lacking * votes / gained, np.inf)
     return np.where(lacking > 0.0, needed, 0.0)
 
 
@@ -105,19 +108,27 @@ def coverage_hits(standing: Standing, covered: float, bar: float) -> float:
 
 
 def adjacent_rate(standing: Standing, top: Ints) -> float:
-    """Meetings of adjacent models of the top for every vote of the arena.
+    """Meetings of adjacent models of the top for every vote of the arena from now on.
 
-    As many as the window holds, and at least half of its contender lane: that half goes to adjacent
-    pairs as long as one is short, whichever pairs were adjacent before. The order is taken to stay;
-    while it still changes, new neighbours start anew and the estimate is too low.
+    The largest of three shares:
+
+    - of the window's matchups, those between neighbours of now;
+    - half of the contender lane's: that half goes to adjacent pairs as long as one is short,
+      whichever pairs were adjacent before;
+    - what even pairs would give, 2(k − 1) / M(M − 1): no lane keeps neighbours apart.
+
+    The first two are taken over the matchups served while all of the top were enabled: before a
+    newcomer came it could not meet its neighbours. The order is taken to stay; while it still
+    changes, new neighbours start anew and the estimate is too low.
     """
-    window = standing.window
-    matchups = matchups_in_window(standing)
+    window, n = standing.window, standing.n_enabled
+    even = 2.0 * (len(top) - 1) / max(n * (n - 1), 1)
+    epochs = [epoch for epoch, among in window.enabled.items() if among[top].all()]
+    matchups, contender = (sum(window.matchups[epoch][k] for epoch in epochs) for k in (0, 1))
     if not matchups:
-        return 0.0
+        return even
     place = np.full(len(standing.models), -2 * len(standing.models))
     place[top] = np.arange(len(top))
-    apart = np.abs(place[window.a] - place[window.b])
-    met = int(np.count_nonzero((apart == 1) & (window.state > 0)))
-    contender = int(window.exposures[1].sum()) / 2.0
-    return max(float(met), _TO_ADJACENT * contender) / matchups
+    adjacent = np.abs(place[window.a] - place[window.b]) == 1
+    met = np.count_nonzero(adjacent & (window.state > 0) & np.isin(window.epoch_of, epochs))
+    return max(float(met) / matchups, _TO_ADJACENT * contender / matchups, even)

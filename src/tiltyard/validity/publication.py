@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from tiltyard.ratings.findings import listed
 from tiltyard.standing.state import Standing
-from tiltyard.validity.coverage import cells_lacking, cells_missing, decisive_missing
+from tiltyard.validity.coverage import cells_lacking, decisive_to_mean
 from tiltyard.validity.floors import Floor, adjacent_floors, votes_to_floor
 from tiltyard.validity.pace import (
     adjacent_rate,
@@ -87,8 +87,9 @@ def pairs_needed(top: int, share: float) -> int:
 def top_coverage_rule(standing: Standing) -> Rule:
     """The top must have been seen on nearly all prompts, or a place may be a prompt's luck.
 
-    Missing: decisive votes lacking in the cells of the top that lack fewest, over how many of them
-    one vote of the arena brings: exposures of the top, decisive, on a prompt that is short.
+    Missing: decisive votes lacking in the cells of the top that raise the mean most, over how many of
+    them one vote of the arena brings: exposures of models that have such cells, decisive, on a prompt
+    that is short.
     """
     policy, top = standing.policy, _top(standing)
     bar = policy.published_coverage
@@ -107,7 +108,7 @@ def top_coverage_rule(standing: Standing) -> Rule:
         text,
         mean,
         bar,
-        missing=0.0 if mean >= bar else _votes_to_mean_coverage(standing, top, mean),
+        missing=0.0 if mean >= bar else _votes_to_mean_coverage(standing, top, coverage),
         detail=f"{len(short)} of {len(top)} are below: {listed(short)}" if short else "",
     )
 
@@ -127,13 +128,17 @@ def _below(top: Ints, coverage: npt.NDArray[np.float64], bar: float) -> list[tup
     return [(k, share) for k, share in zip(top.tolist(), coverage.tolist(), strict=True) if share < bar]
 
 
-def _votes_to_mean_coverage(standing: Standing, top: Ints, mean: float) -> float:
-    bar = standing.policy.published_coverage
-    more = cells_missing(int(standing.cells.n_eligible[top].sum()), mean, bar)
-    lacking = np.sum([cells_lacking(standing, model) for model in top.tolist()], axis=0)
-    each = float(exposure_rate(standing)[top].sum())
-    each *= decisive_share(standing) * coverage_hits(standing, mean, bar)
-    return votes_at(decisive_missing(lacking, more), each)
+def _votes_to_mean_coverage(standing: Standing, top: Ints, coverage: npt.NDArray[np.float64]) -> float:
+    gap = standing.policy.published_coverage - float(coverage.mean())
+    lacking = np.stack([cells_lacking(standing, model) for model in top.tolist()])
+    missing = decisive_to_mean(lacking, standing.cells.n_eligible[top], gap)
+    if math.isinf(missing):
+        return missing
+    short = lacking.any(axis=1)
+    covered = float(coverage[short].mean())
+    after = covered + gap * len(top) / int(short.sum())
+    each = float(exposure_rate(standing)[top[short]].sum())
+    return votes_at(missing, each * decisive_share(standing) * coverage_hits(standing, covered, after))
 
 
 def _short(standing: Standing, floors: tuple[Floor, ...]) -> str:

@@ -15,6 +15,7 @@ from tiltyard.ratings.findings import Finding, listed
 from tiltyard.standing.cells import BOTH_BAD
 from tiltyard.standing.recent import Recent
 from tiltyard.standing.state import Standing
+from tiltyard.validity.coverage import live_prompts
 
 __all__ = [
     "FEWEST_VOTES",
@@ -70,13 +71,13 @@ def flagged_models(standing: Standing) -> Ints:
 
 
 def flagged_prompts(standing: Standing) -> Ints:
-    """Prompts whose recent both-bad rate is above the bar, highest first."""
-    return _flagged(standing, standing.prompt_votes, np.ones(len(standing.prompts), dtype=bool))
+    """Prompts still in play whose recent both-bad rate is above the bar, highest first."""
+    return _flagged(standing, standing.prompt_votes, live_prompts(standing))
 
 
 def quality_findings(standing: Standing) -> tuple[Finding, ...]:
     """What to look at: models, and prompts, that voters too often find nothing good in."""
-    bar = f"more than {standing.policy.both_bad_bar:.0%} of the last {standing.policy.both_bad_over} votes"
+    bar = f"more than {standing.policy.both_bad_bar:.0%} of the last votes"
     findings: list[Finding] = []
     models = _told(flagged_models(standing), standing.models, standing.model_votes)
     if models:
@@ -115,5 +116,5 @@ def _flagged(standing: Standing, votes: Recent, among: npt.NDArray[np.bool_]) ->
 
 
 def _told(codes: Ints, names: tuple[str, ...], votes: Recent) -> list[str]:
-    share = votes.share(BOTH_BAD)
-    return [f"{names[k]} ({share[k]:.0%})" for k in codes.tolist()]
+    share, kept = votes.share(BOTH_BAD), np.minimum(votes.total, votes.ring.shape[1])
+    return [f"{names[k]} ({share[k]:.0%} of {kept[k]})" for k in codes.tolist()]

@@ -50,7 +50,7 @@ def result(*moments: Moment, official_at: int | None = None, deviation: float | 
         newcomer_share=None,
         first_changes=None,
         planted_top3_at=None,
-        order=(0, 1),
+        order=tuple(range(20)),
         left_share=0.5,
     )
 

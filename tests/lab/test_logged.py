@@ -49,7 +49,7 @@ def test_every_vote_names_the_matchup_it_ends(log):
 
 def test_times_never_go_back_and_follow_the_votes_of_a_day(log):
     assert (np.diff(log.events.time) >= 0).all()
-    assert log.events.time[-1] == 1 + 750 * 86_400 // 100
+    assert log.events.time[-1] == 1_704_067_200 + 750 * 86_400 // 100
 
 
 def test_a_newcomer_is_enabled_after_the_vote_that_brought_it(log):

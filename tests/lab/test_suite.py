@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import pytest
 
+from arena_results import result
 from tiltyard.errors import BadOption
 from tiltyard.lab import policy_rows
 from tiltyard.lab.arenas import ARENA
@@ -51,15 +52,21 @@ def test_each_row_makes_a_bar_of_its_name_that_json_keeps(bars):
 
 def test_a_small_run_gives_a_verdict_only_where_it_can_decide(bars):
     decided = {name for name, bar in bars.items() if bar.holds is not None}
-    assert decided == {"dead-prompts", "newcomer", "glicko-2"}
+    assert decided == {"glicko-2"}
 
 
 def test_exposures_are_judged_once_the_window_is_full():
     runs = tiny_runs(replace(TINY, seeds=1, votes=2_020))
     bar = ROWS["fairness-8"](runs)
-    assert bar.holds is True
+    assert bar.holds is None
     assert bar.figure == 0.0
     assert bar.beside["thompson"] > 0.5
+
+
+def test_one_window_outside_tolerance_is_enough_to_miss(monkeypatch):
+    strayed = replace(result(), outside=1, watched=100)
+    monkeypatch.setattr(Runs, "__call__", lambda _runs, _study, _settings, n: [strayed] * n)
+    assert ROWS["fairness-8"](tiny_runs()).holds is False
 
 
 def test_rows_share_their_runs():

@@ -69,7 +69,7 @@ def test_few_worlds_show_no_range():
     assert "one simulated world" in one
     assert "80% of worlds:" not in one
     assert "in 1 of 1 world." in one
-    assert "These are few worlds" in unfolded(terminal(document(TEN[:3])))
+    assert "So few worlds say little" in unfolded(terminal(document(TEN[:3])))
 
 
 def test_a_rule_that_nobody_could_measure_is_a_dash():
@@ -148,7 +148,7 @@ def test_markdown_has_every_table_and_its_marks_are_text():
         "# 20 models, 50 prompts, 500 votes a day: 10 simulated worlds\n\n**Official after"
     )
     assert "| rule, for the top of the board | bar | votes |" in text
-    assert "| prompt coverage | ≥ 0.9 | 1,250 | 250–1,500 | 3 | 9 of 10 |" in text
+    assert "| prompt coverage | ≥ 0.9 | 1,250 | 1,000–1,500 | 3 | 9 of 10 |" in text
     for line in text.splitlines():
         assert not line.startswith("|") or line.count("|") >= 4
 

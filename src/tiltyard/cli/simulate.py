@@ -278,18 +278,29 @@ def _forecast(
     Terminal().print(simulation_tables(found))
     if out is not None:
         files = {"simulation.md": simulation_markdown(found), "simulation.html": simulation_page(found)}
-        report = _validity_files(settings, seeds[0], votes_per_day)
+        lanes = settings.matchmaker == "policy"
+        report = _validity_files(settings, seeds[0], votes_per_day) if lanes else {}
         _write(out, {"simulation.json": _json(found), **files, **report, **simulation_svgs(found)})
 
 
 def _validity_files(settings: ArenaSettings, seed: int, votes_per_day: int) -> dict[str, str]:
     """The validity report of the first world: what its operator would have read."""
     from tiltyard.lab.logged import arena_log
+    from tiltyard.ratings.glicko2 import Glicko2
     from tiltyard.report.validity import validity_markdown, validity_page
+    from tiltyard.standing.rater import RaterSettings
     from tiltyard.validity.report import validity_report
 
     log = arena_log(settings, seed, votes_per_day=votes_per_day)
-    report = validity_report(log.events, log.models, log.prompts, settings.policy, given_up=log.given_up)
+    glicko2 = Glicko2(kernel="plain", initial_volatility=settings.volatility)
+    report = validity_report(
+        log.events,
+        log.models,
+        log.prompts,
+        settings.policy,
+        rater=RaterSettings(glicko2),
+        given_up=log.given_up,
+    )
     title = f"Validity report of simulated world {seed}"
     return {
         "validity.md": validity_markdown(report, title=title),

@@ -128,8 +128,7 @@ class ArenaResult:
 def simulate(settings: ArenaSettings, seed: int) -> ArenaResult:
     """One arena from its first vote to its last. The same seed is the same world to every matchmaker."""
     arena = _Arena(settings, seed)
-    while arena.votes < settings.votes and not (settings.until_official and arena.history.official):
-        arena.step()
+    arena.run()
     return arena.result()
 
 
@@ -160,6 +159,16 @@ class _Arena:
             self.rater.plant(self.planted, glicko2.start - settings.planted)
         self._change_roster()
         self._rank()
+
+    def run(self) -> None:
+        """To the last vote; or until the board is official, and all has happened that the world has in store."""
+        drift = self.world.drift
+        quiet = 0 if drift is None else drift.after + drift.over
+        while self.votes < self.settings.votes:
+            done = self.history.official and not self.changes and self.votes >= quiet
+            if self.settings.until_official and done:
+                break
+            self.step()
 
     def step(self) -> None:
         """One matchup, whatever becomes of it."""

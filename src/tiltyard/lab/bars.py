@@ -49,11 +49,12 @@ class Size:
     """How much is run."""
 
     name: str
-    #: Seeds of most rows (of v1 too), of the other matchmakers, of the paired gain; worlds of
+    #: Seeds of most rows (of v1 too), of the other matchmakers, of the paired gain, of RDs; worlds of
     #: intervals, clone worlds of each of four kinds, and pairs whose votes to a mark are counted.
     seeds: int = 24
     others: int = 8
     paired: int = 100
+    rds: int = 24
     worlds: int = 200
     clones: int = 150
     pairs: int = 1000
@@ -70,7 +71,7 @@ class Size:
 
 SIZES: Mapping[str, Size] = {
     "full": Size("full"),
-    "small": Size("small", seeds=2, others=1, paired=2, worlds=4, clones=1, pairs=2, votes=2_250),
+    "small": Size("small", seeds=2, others=1, paired=2, rds=8, worlds=4, clones=1, pairs=2, votes=2_250),
 }
 
 

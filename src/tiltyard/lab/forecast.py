@@ -36,8 +36,8 @@ __all__ = [
     "mix_feasible",
 ]
 
-#: Four worlds in five lie between these quantiles.
-_LOW, _HIGH = 0.1, 0.9
+#: Four worlds in five lie between the quantiles this far from either end.
+_TAIL = 0.1
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,8 +54,8 @@ class Spread:
         if not values:
             return cls(None, None, None)
         ordered = sorted(values)
-        ends = (ordered[math.ceil(share * len(ordered)) - 1] for share in (_LOW, _HIGH))
-        found = (median_figure(values).value, *ends)
+        outside = math.floor(_TAIL * len(ordered))
+        found = (median_figure(values).value, ordered[outside], ordered[len(ordered) - 1 - outside])
         return cls(*(value if math.isfinite(value) else None for value in found))
 
 
@@ -212,7 +212,7 @@ def _until(result: ArenaResult) -> tuple[Moment, ...]:
 
 
 def _rules(results: Sequence[ArenaResult], settings: ArenaSettings) -> tuple[RuleForecast, ...]:
-    bars = _bars(settings)
+    bars = _bars(settings.policy, max(len(result.order) for result in results))
     begun = [{name: _held_from(result, name) for name in bars} for result in results]
     last = Counter(name for world in begun for name, votes in world.items() if votes == max(world.values()))
     unfinished = [
@@ -232,10 +232,9 @@ def _rules(results: Sequence[ArenaResult], settings: ArenaSettings) -> tuple[Rul
     )
 
 
-def _bars(settings: ArenaSettings) -> dict[str, tuple[float, bool]]:
-    """The bar of each rule, and whether values must be at most it."""
-    policy = settings.policy
-    top = min(policy.published_top, settings.world.models)
+def _bars(policy: Policy, models: int) -> dict[str, tuple[float, bool]]:
+    """The bar of each rule with so many models, and whether values must be at most it."""
+    top = min(policy.published_top, models)
     return {
         "top-rd": (policy.published_rd, True),
         "top-pairs": (pairs_needed(top, policy.published_pairs), False),

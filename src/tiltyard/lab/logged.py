@@ -14,6 +14,8 @@ from tiltyard.standing.events import Event, Events
 __all__ = ["ArenaLog", "arena_log"]
 
 _DAY = 86_400
+#: When simulated arenas open: the first of January 2024, a Monday, at midnight.
+_OPENING = 1_704_067_200
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -30,9 +32,8 @@ class ArenaLog:
 def arena_log(settings: ArenaSettings, seed: int, *, votes_per_day: int) -> ArenaLog:
     """The arena that `simulate` runs with this seed, event by event; votes come evenly over the day."""
     arena = _LoggedArena(settings, seed)
-    while arena.votes < settings.votes and not (settings.until_official and arena.history.official):
-        arena.step()
-    rows = [row | {"time": 1 + row["time"] * _DAY // votes_per_day} for row in arena.rows]
+    arena.run()
+    rows = [row | {"time": _OPENING + row["time"] * _DAY // votes_per_day} for row in arena.rows]
     standing = arena.standing
     relaxed = np.array(arena.relaxed, dtype=np.int64)
     return ArenaLog(Events.of(rows), standing.models, standing.prompts, relaxed)

@@ -65,9 +65,10 @@ class Exposures:
         self.largest = max(self.largest, float((gone / due.target[standing.enabled]).max()))
 
     def lane_shares(self, standing: Standing) -> tuple[tuple[float, ...], tuple[float, ...]]:
-        """Nominal and realised, after the first window; of a shorter arena, over all of it."""
-        lanes = standing.lanes - (0 if self._lanes is None else self._lanes)
-        lanes = lanes if lanes.any() else standing.lanes
+        """Nominal and realised, after the first window; of an arena of less than two, over all of it."""
+        lanes = standing.lanes
+        if self._lanes is not None and standing.window.served >= 2 * self._window:
+            lanes = lanes - self._lanes
         shares = lanes / lanes.sum()
         return tuple(shares.sum(axis=1).tolist()), tuple(shares.sum(axis=0).tolist())
 

@@ -37,6 +37,7 @@ OTHERS = tuple(name for name in MATCHMAKERS if name != "policy")
 
 #: Seeds without which a row has no verdict.
 LEAST_SEEDS = 24
+LEAST_RDS = 8
 LEAST_PAIRED = 100
 LEAST_WORLDS = 200
 LEAST_CLONES = 600
@@ -114,7 +115,7 @@ def exposures_outside(models: int, runs: Runs) -> Bar:
         f"windows with any model outside tolerance, {models} models (share)",
         _summary(shares),
         most=0.0,
-        decides=bool(shares),
+        decides=_decides(runs, len(shares)) or any(shares),
         beside={name: share(name) for name in OTHERS},
     )
 
@@ -213,7 +214,7 @@ def dead_prompts(runs: Runs) -> Bar:
         "share of votes on 5 % dead prompts, 20 models",
         _summary(shares["policy"]),
         most=0.07,
-        decides=True,
+        decides=_decides(runs, runs.size.seeds),
         beside={name: _mean(shares[name]) for name in OTHERS},
     )
 
@@ -229,7 +230,7 @@ def newcomer(runs: Runs) -> Bar:
         "newcomer's share of its first 200 matchups, 20 models",
         _summary(shares["policy"]),
         most=0.15,
-        decides=bool(_known(shares["policy"])),
+        decides=_decides(runs, len(_known(shares["policy"]))),
         beside={name: _mean(shares[name]) for name in OTHERS},
     )
 
@@ -317,7 +318,7 @@ def mark_power(gap: float, most: int, scope: Scope, runs: Runs) -> Bar:
 
 def glicko2_rd(runs: Runs) -> Bar:
     """With the textbook's volatility RD stops falling: why the default is another."""
-    n = max(runs.size.seeds, 8)
+    n = runs.size.rds
 
     def rds(volatility: float) -> list[float]:
         return [one.rd for one in runs(RD, RdSettings(volatility), n)]
@@ -328,7 +329,7 @@ def glicko2_rd(runs: Runs) -> Bar:
         summarise(rds(0.06)),
         least=59.5,
         most=61.5,
-        decides=True,
+        decides=n >= LEAST_RDS,
         beside={"at 0.003": _mean(rds(0.003))},
     )
 

@@ -24,7 +24,7 @@ import numpy as np
 from scipy.special import bdtr, betaincinv, stdtrit
 
 from tiltyard.errors import BadOption, TiltyardError
-from tiltyard.lab.kept import ROOMS, Kept, plain, restored, versions
+from tiltyard.lab.kept import ROOMS, Kept, code_hash, plain, restored, versions
 
 __all__ = [
     "Figure",
@@ -106,6 +106,13 @@ def _answer(study: Study[SettingsT, ResultT], settings: SettingsT, seed: int) ->
     return plain(study.run(settings, seed))
 
 
+def _checked_answer(study: Study[SettingsT, ResultT], settings: SettingsT, seed: int, code: str) -> Any:
+    """The answer of a worker, whose code must be that under which the answer will be kept."""
+    if code_hash(study.depends) != code:
+        raise TiltyardError("the source code was changed while it ran; start again")
+    return _answer(study, settings, seed)
+
+
 def _run_here(
     study: Study[SettingsT, ResultT], settings: SettingsT, seeds: Sequence[int], take: Take
 ) -> None:
@@ -122,7 +129,7 @@ def _run_in_workers(
 ) -> None:
     """No more seeds are handed out than there are workers, so that a death is laid to few of them."""
     others = set(active_children())
-    left = list(reversed(seeds))
+    left, code = list(reversed(seeds)), code_hash(study.depends)
     running: dict[Future[Any], int] = {}
     with _one_thread_each():
         pool = ProcessPoolExecutor(
@@ -131,7 +138,7 @@ def _run_in_workers(
         try:
             while left or running:
                 while left and len(running) < processes:
-                    running[pool.submit(_answer, study, settings, left[-1])] = left[-1]
+                    running[pool.submit(_checked_answer, study, settings, left[-1], code)] = left[-1]
                     left.pop()
                 wait(running, return_when=FIRST_COMPLETED)
                 _take_ready(study.name, running, take)

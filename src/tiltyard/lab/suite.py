@@ -68,5 +68,12 @@ def _size(name: str, seeds: int | None) -> Size:
     if seeds < 1:
         raise BadOption(f"seeds is {seeds}; expected 1 or more")
     return replace(
-        SIZES[name], seeds=seeds, others=seeds, paired=seeds, worlds=seeds, clones=seeds, pairs=seeds
+        SIZES[name],
+        seeds=seeds,
+        others=seeds,
+        paired=seeds,
+        rds=seeds,
+        worlds=seeds,
+        clones=seeds,
+        pairs=seeds,
     )

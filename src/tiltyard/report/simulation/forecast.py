@@ -37,8 +37,9 @@ _FILES = {
 }
 _OVER_TIME = (
     "Medians over worlds; in order: pairs of the true top that the published order has right; official: share "
-    "of worlds. A world that is official keeps its values."
+    "of worlds."
 )
+_KEPT = "A world that is official keeps its values."
 _FOOTER = (
     "Simulated worlds are no promise: voters differ, and so do models. simulation.json holds every number."
 )
@@ -101,8 +102,8 @@ def _lede(simulation: Document) -> list[str]:
     found = simulation["forecasts"][0]
     lede = [_official_sentence(simulation, found), _held_up_sentence(found)]
     lede += [line for line in (_short_sentence(found), _right_sentence(simulation, found)) if line]
-    if 1 < found["worlds"] < _FEW:
-        lede.append("These are few worlds: more --seeds would show how far they differ.")
+    if found["worlds"] < _FEW:
+        lede.append("So few worlds say little: more --seeds would show how far they differ.")
     return lede
 
 
@@ -121,6 +122,10 @@ def _official_sentence(simulation: Document, found: Document) -> str:
 
 def _held_up_sentence(found: Document) -> str:
     """Which rule was last, and in how many worlds."""
+    if len({rule["holds_from"]["median"] for rule in found["rules"]}) == 1 and all(
+        rule["last_in"] == found["worlds"] for rule in found["rules"]
+    ):
+        return "Held up by no rule: all began to hold at the same evaluation."
     ordered = sorted(found["rules"], key=lambda rule: -rule["last_in"])
     named = [f"{_LABELS[rule['name']]} in {rule['last_in']}" for rule in ordered if rule["last_in"]]
     first, *others = named
@@ -207,7 +212,7 @@ def _time_section(simulation: Document) -> Section:
         tables=(
             Rows(("day", "votes", *(_SHORT[name] for name in names), "in order", "official"), rows, words=0),
         ),
-        after=(_OVER_TIME,),
+        after=(_OVER_TIME if len(simulation["forecasts"]) > 2 else f"{_OVER_TIME} {_KEPT}",),
     )
 
 

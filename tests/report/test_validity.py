@@ -105,7 +105,7 @@ def test_every_rule_stands_with_value_bar_and_what_is_missing(report):
         ["no", "–", "≤ 1", "–"],
         ["no", "0.250", "≤ 0.900", "≈ 1,200"],
     ]
-    assert "top-rd: who." in text
+    assert "Median RD: who." in text
 
 
 def test_no_name_becomes_markup(evil):

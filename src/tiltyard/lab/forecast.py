@@ -113,6 +113,9 @@ class Forecast:
     deviations: tuple[float, ...]
     tolerance: float
     mix_feasible: bool
+    #: World by world, in order of seeds: votes until official, and the share of pairs in order by then.
+    official_by_world: tuple[int | None, ...]
+    in_order_by_world: tuple[float | None, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,7 +184,8 @@ def _heard(on_progress: Progress, number: int, of: int, done: int, total: int) -
 
 def forecast(results: Sequence[ArenaResult], settings: ArenaSettings) -> Forecast:
     """What worlds simulated under one set of settings say together."""
-    ends = [until[-1] for until in map(_until, results) if until]
+    untils = [_until(result) for result in results]
+    ends = [until[-1] for until in untils if until]
     lanes = results if settings.matchmaker == "policy" else ()
     return Forecast(
         matchmaker=settings.matchmaker,
@@ -199,6 +203,8 @@ def forecast(results: Sequence[ArenaResult], settings: ArenaSettings) -> Forecas
         deviations=tuple(result.largest_deviation for result in results if result.watched),
         tolerance=settings.policy.tolerance,
         mix_feasible=mix_feasible(settings.policy, settings.world.models),
+        official_by_world=tuple(result.official_at for result in results),
+        in_order_by_world=tuple(until[-1].in_order_published if until else None for until in untils),
     )
 
 

@@ -17,7 +17,25 @@ from tiltyard.report.offline import charts_note, figure_html, offline_page
 from tiltyard.report.printable import printable
 from tiltyard.report.terminal import findings_list
 
-__all__ = ["Charts", "Report", "Rows", "Section", "report_markdown", "report_page", "report_terminal"]
+__all__ = [
+    "RULE_HEADS",
+    "RULE_NAMES",
+    "Charts",
+    "Report",
+    "Rows",
+    "Section",
+    "report_markdown",
+    "report_page",
+    "report_terminal",
+]
+
+#: What readers call the rules of publication, in a sentence and at the head of a column.
+RULE_NAMES = {
+    "top-rd": "median RD",
+    "top-pairs": "floors of adjacent pairs",
+    "top-coverage": "prompt coverage",
+}
+RULE_HEADS = {"top-rd": "RD", "top-pairs": "floors met", "top-coverage": "coverage"}
 
 #: Title and spec of charts, by the name of the section they belong to.
 Charts = Mapping[str, Mapping[str, Spec]]

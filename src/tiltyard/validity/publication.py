@@ -66,7 +66,7 @@ def top_pairs_rule(standing: Standing) -> Rule:
     policy, top = standing.policy, _top(standing)
     text = (
         f"Of the adjacent pairs of the top {policy.published_top}, {policy.published_pairs:.0%} have "
-        f"{policy.adjacent_votes} decisive votes on {policy.adjacent_prompts} prompts."
+        f"{policy.adjacent_votes} decisive votes on {policy.adjacent_prompts} prompts, or on all that they share."
     )
     if len(top) < 2:
         return _nobody("top-pairs", text, policy.published_pairs)

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tiltyard.report.charts import ACCENT, Spec, chart_data, need_charts, spec_of, thinned
+from tiltyard.report.parts import RULE_HEADS
 
 __all__ = [
     "AT_LEAST",
@@ -35,11 +36,6 @@ _WARM = "#c2703d"
 _SOFT = "#8b969d"
 _WIDTH = 640
 _MOST_LOOKS = 200
-_TITLES = {
-    "top-rd": "median RD",
-    "top-pairs": "floors met",
-    "top-coverage": "prompt coverage",
-}
 _LANES = ("coverage", "contender", "uncertainty", "exploration")
 
 
@@ -90,7 +86,7 @@ def _rules(found: Document) -> Spec:
         )
         scale = alt.Scale(zero=not rule["at_most"])
         band = base.mark_area(opacity=0.25, color=ACCENT).encode(
-            y=alt.Y("low:Q", scale=scale, title=_TITLES[rule["name"]]), y2="high:Q"
+            y=alt.Y("low:Q", scale=scale, title=RULE_HEADS[rule["name"]]), y2="high:Q"
         )
         line = base.mark_line(color=ACCENT).encode(y=alt.Y("median:Q", scale=scale))
         bar = alt.Chart(chart_data([{"bar": rule["bar"]}])).mark_rule(color=_WARM, strokeDash=[5, 4])

@@ -9,7 +9,16 @@ from typing import Any
 from rich.console import RenderableType
 
 from tiltyard.report.charts import chart_svg, charts_available
-from tiltyard.report.parts import Report, Rows, Section, report_markdown, report_page, report_terminal
+from tiltyard.report.parts import (
+    RULE_HEADS,
+    RULE_NAMES,
+    Report,
+    Rows,
+    Section,
+    report_markdown,
+    report_page,
+    report_terminal,
+)
 from tiltyard.report.simulation.charts import (
     DEVIATIONS,
     IN_ORDER,
@@ -127,7 +136,7 @@ def _held_up_sentence(found: Document) -> str:
     ):
         return "Held up by no rule: all began to hold at the same evaluation."
     ordered = sorted(found["rules"], key=lambda rule: -rule["last_in"])
-    named = [f"{_LABELS[rule['name']]} in {rule['last_in']}" for rule in ordered if rule["last_in"]]
+    named = [f"{RULE_NAMES[rule['name']]} in {rule['last_in']}" for rule in ordered if rule["last_in"]]
     first, *others = named
     worlds = f" of {found['worlds']} world{'' if found['worlds'] == 1 else 's'}"
     return f"Held up by {first}{worlds}{''.join(f', by {other}' for other in others)}."
@@ -136,7 +145,7 @@ def _held_up_sentence(found: Document) -> str:
 def _short_sentence(found: Document) -> str:
     """What worlds that did not become official lack."""
     lacking = [
-        f"{_LABELS[rule['name']]} at {_value(rule['name'], rule['short']['median'])}, bar {_bar(rule)}"
+        f"{RULE_NAMES[rule['name']]} at {_value(rule['name'], rule['short']['median'])}, bar {_bar(rule)}"
         for rule in found["rules"]
         if rule["holds_in"] < found["worlds"] and rule["short"]["median"] is not None
     ]
@@ -161,7 +170,7 @@ def _rules_section(simulation: Document) -> Section:
     found = simulation["forecasts"][0]
     rows = tuple(
         (
-            _LABELS[rule["name"]],
+            RULE_NAMES[rule["name"]],
             _bar(rule),
             *_when(simulation, rule["holds_from"], found["worlds"]),
             f"{rule['last_in']} of {found['worlds']}",
@@ -210,7 +219,9 @@ def _time_section(simulation: Document) -> Section:
         "time",
         "Day by day",
         tables=(
-            Rows(("day", "votes", *(_SHORT[name] for name in names), "in order", "official"), rows, words=0),
+            Rows(
+                ("day", "votes", *(RULE_HEADS[name] for name in names), "in order", "official"), rows, words=0
+            ),
         ),
         after=(_OVER_TIME if len(simulation["forecasts"]) > 2 else f"{_OVER_TIME} {_KEPT}",),
     )
@@ -320,14 +331,6 @@ def _lanes_section(forecasts: Sequence[Document]) -> Section:
         tables=(Rows(("lane", "asked for", "drawn", "served"), rows),),
         after=(sentence,) if found["deviations"] else (),
     )
-
-
-_LABELS = {
-    "top-rd": "median RD",
-    "top-pairs": "floors of adjacent pairs",
-    "top-coverage": "prompt coverage",
-}
-_SHORT = {"top-rd": "RD", "top-pairs": "floors met", "top-coverage": "coverage"}
 
 
 def _bar(rule: Document) -> str:

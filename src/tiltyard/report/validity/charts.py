@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tiltyard.report.charts import ACCENT, Spec, chart_data, need_charts, spec_of, thinned
+from tiltyard.report.parts import RULE_HEADS
 from tiltyard.report.printable import printable
 from tiltyard.report.validity.serving import by_strain
 from tiltyard.validity.report import ValidityReport
@@ -129,7 +130,9 @@ def _rules(report: ValidityReport) -> Spec:
             x=alt.X(
                 "votes:Q", title="votes" if k == len(report.publication.rules) - 1 else None, scale=_tight()
             ),
-            y=alt.Y("value:Q", title=rule.name, scale=alt.Scale(zero=False, nice=True)),
+            y=alt.Y(
+                "value:Q", title=RULE_HEADS.get(rule.name, rule.name), scale=alt.Scale(zero=False, nice=True)
+            ),
             tooltip=["votes:Q", "value:Q", "state:N"],
         )
         bar = (

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import asdict
 
-from tiltyard.report.parts import Rows, Section
+from tiltyard.report.parts import RULE_HEADS, RULE_NAMES, Rows, Section
 from tiltyard.report.validity.ranking import (
     churn_section,
     confidence_section,
@@ -90,14 +90,19 @@ def _rules(report: ValidityReport) -> Section:
             f"have held {found.evaluations} times in a row. Values here are those at the end of the span; missing votes "
             "are the whole arena's, at its present mix of lanes."
         ),
-        *(f"{rule.name}: {rule.detail}." for rule in found.rules if rule.detail),
+        *(f"{_named(rule)}: {rule.detail}." for rule in found.rules if rule.detail),
     )
     return Section("rules", "Rules of publication", sentences, (table, _history(report)))
 
 
+def _named(rule: Rule) -> str:
+    name = RULE_NAMES.get(rule.name, rule.name)
+    return name[0].upper() + name[1:]
+
+
 def _history(report: ValidityReport) -> Rows:
     found = report.publication
-    heads = ("Votes", "Time", *(rule.name for rule in found.rules), "Status")
+    heads = ("Votes", "Time", *(RULE_HEADS.get(rule.name, rule.name) for rule in found.rules), "Status")
     timed = report.span.by == "time"
     rows = [
         (

@@ -246,3 +246,17 @@ def test_prompts_needed_of_two_are_those_they_share_or_have_decided():
 def test_bars_that_no_rule_can_use_are_refused(nonsense):
     with pytest.raises(BadOption):
         Policy(**nonsense)
+
+
+def test_attempts_laid_out_follow_every_vote_every_bulk_and_more_prompts():
+    cells = PairCells()
+    assert cells.laid_out(16) is None
+    for prompt in (3, 1, 3):
+        cells.vote(prompt, 0)
+    assert cells.laid_out(16).tolist() == [0, 1, 0, 2] + [0] * 12
+    cells.vote(15, 3)
+    assert cells.laid_out(16).tolist() == [0, 1, 0, 2] + [0] * 11 + [1]
+    cells.vote(20, 2)
+    assert cells.laid_out(24).tolist() == [0, 1, 0, 2] + [0] * 11 + [1] + [0] * 4 + [1] + [0] * 3
+    cells.put(*PairCells.of(np.array([0, 5]), np.array([[1, 0, 0, 0], [0, 2, 1, 0]]), []).packed())
+    assert cells.laid_out(8).tolist() == [1, 0, 0, 0, 0, 3, 0, 0]

@@ -140,7 +140,10 @@ def _scores(field: Field, anchor: int, opponents: Ints, appeal: Floats) -> npt.N
         met = meetings.cells(anchor, opponent)
         if met is None:
             continue
-        if len(met):
+        laid_out = met.laid_out(scores.shape[1])
+        if laid_out is not None:
+            scores[row] -= np.float32(REPEAT_COST) * laid_out
+        elif len(met):
             prompts, attempts = met.attempts()
             scores[row, prompts] -= REPEAT_COST * attempts
         withheld = field.withheld(anchor, opponent, met)

@@ -23,6 +23,8 @@ Ints = npt.NDArray[np.int64]
 Counts = npt.NDArray[np.uint32]
 
 _SHIFT = 20
+#: A pair that has met on more than one prompt in so many is laid out whole when it is asked for.
+_DENSE = 8
 
 
 def pair_key(one: int, other: int) -> int:
@@ -39,13 +41,15 @@ def models_of(key: int) -> tuple[int, int]:
 class PairCells:
     """One pair's votes by prompt. The model with the lower code is ``low``."""
 
-    __slots__ = ("_at_least", "_attempts", "_counts", "_prompts", "recent")
+    __slots__ = ("_at_least", "_attempts", "_counts", "_laid_out", "_prompts", "recent")
 
     def __init__(self) -> None:
         self._prompts = array("I")
         self._counts = array("I")
         # Sums of the counts, which matchmaking asks for far more often than for the counts.
         self._attempts = array("I")
+        # The attempts by prompt, laid out whole, once somebody has asked for them.
+        self._laid_out: npt.NDArray[np.float32] | None = None
         # How many prompts stand at the least; 0 where nobody has counted.
         self._at_least = 0
         #: Prompts of the last meetings, oldest first, answered or not.
@@ -63,6 +67,7 @@ class PairCells:
         """Set all cells from the bytes of columns as `of` takes them."""
         self._prompts, self._counts, self._at_least = array("I", prompts), array("I", tally), 0
         self._attempts = array("I", self.tally.sum(axis=1, dtype=np.uint32).tobytes())
+        self._laid_out = None
 
     def packed(self) -> tuple[bytes, bytes]:
         """Prompts and tally as bytes: what `put` takes."""
@@ -81,6 +86,18 @@ class PairCells:
     def attempts(self) -> tuple[Counts, Counts]:
         """Prompts, and the votes of any kind on each."""
         return self.prompts, np.array(self._attempts, dtype=np.uint32)
+
+    def laid_out(self, prompts: int) -> npt.NDArray[np.float32] | None:
+        """Attempts on each of so many prompts, for a pair that has met on many of them; else none.
+
+        Kept in step with votes. It must not be changed.
+        """
+        if len(self._prompts) < prompts // _DENSE:
+            return None
+        if self._laid_out is None or len(self._laid_out) != prompts:
+            self._laid_out = np.zeros(prompts, dtype=np.float32)
+            self._laid_out[self.prompts] = self._attempts
+        return self._laid_out
 
     def least(self) -> int:
         """The fewest votes on any prompt where the pair has some."""
@@ -110,6 +127,8 @@ class PairCells:
         first = result < 2 and self._counts[4 * at] + self._counts[4 * at + 1] == 0
         self._counts[4 * at + result] += 1
         self._attempts[at] = before + 1
+        if self._laid_out is not None and prompt < len(self._laid_out):
+            self._laid_out[prompt] = before + 1
         return first, before
 
 

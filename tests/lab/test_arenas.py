@@ -13,10 +13,10 @@ from tiltyard.battles import Kind
 from tiltyard.errors import BadOption
 from tiltyard.lab.arenas import (
     ARENA,
+    Arena,
     ArenaResult,
     ArenaSettings,
     Moment,
-    _Arena,
     first_changes,
     simulate,
 )
@@ -41,7 +41,7 @@ def moment(votes, first=0, holds=False):
 
 def played(settings, seed=0):
     """An arena at its end, to look into."""
-    arena = _Arena(settings, seed)
+    arena = Arena(settings, seed)
     while arena.votes < settings.votes:
         arena.step()
     return arena
@@ -55,7 +55,7 @@ def test_a_seed_is_one_arena(matchmaker):
 
 
 def test_every_matchmaker_meets_the_same_world():
-    worlds = [_Arena(replace(SMALL, matchmaker=name), 7).world for name in MATCHMAKERS]
+    worlds = [Arena(replace(SMALL, matchmaker=name), 7).world for name in MATCHMAKERS]
     for world in worlds:
         assert np.array_equal(world.strength, worlds[0].strength)
         assert np.array_equal(world.effect, worlds[0].effect)
@@ -101,7 +101,7 @@ def test_a_board_that_never_holds_is_never_official():
 
 def test_newcomers_are_served_from_their_moment_on_and_the_retired_never_again():
     world = replace(SMALL.world, newcomers=1, newcomers_after=150, retired=1, retired_after=250)
-    arena = _Arena(replace(SMALL, world=world), 0)
+    arena = Arena(replace(SMALL, world=world), 0)
     (newcomer,), (retired,) = arena.world.joins, arena.world.leaves
     while arena.votes < 400:
         before = arena.standing.shown[:, 0].copy()
@@ -126,7 +126,7 @@ def test_a_newcomer_that_came_late_has_no_share_yet():
 
 def test_a_newcomers_share_is_that_of_its_first_200_matchups():
     world = replace(SMALL.world, newcomers=1, newcomers_after=100)
-    arena = _Arena(replace(SMALL, world=world), 1)
+    arena = Arena(replace(SMALL, world=world), 1)
     (newcomer,) = arena.world.joins
     while arena.votes < 300:
         arena.step()
@@ -142,7 +142,7 @@ def test_exposures_are_watched_once_the_roster_has_stood_for_a_window():
 
 def test_what_is_outside_tolerance_is_counted_after_every_matchup():
     settings = replace(SMALL, matchmaker="nearest")
-    arena = _Arena(settings, 0)
+    arena = Arena(settings, 0)
     outside, largest = 0, 0.0
     shown = []
     while arena.votes < 400:
@@ -160,7 +160,7 @@ def test_what_is_outside_tolerance_is_counted_after_every_matchup():
 
 
 def test_lane_shares_are_those_after_the_first_window():
-    arena = _Arena(SMALL, 0)
+    arena = Arena(SMALL, 0)
     while arena.standing.window.served < 100:
         arena.step()
     first = arena.standing.lanes.copy()
@@ -192,7 +192,7 @@ def test_sessions_come_in_turn_and_are_remembered():
 
 def test_the_planted_model_is_truly_first_starts_last_and_rises():
     settings = replace(SMALL, planted=400.0, votes=1500)
-    arena = _Arena(settings, 2)
+    arena = Arena(settings, 2)
     assert arena.planted == arena.world.true_order(these_prompts=True)[0]
     assert arena.standing.order[-1] == arena.planted
     while arena.votes < settings.votes:

@@ -9,6 +9,8 @@ from hypothesis import strategies as st
 from staged_arenas import ASLEEP, Crowd, Diary, arena, capped, cells_in_reach, lived
 
 from tiltyard.matchmaking.choosing import choose
+from tiltyard.matchmaking.field import Field
+from tiltyard.matchmaking.prompts import least_met, most_needed, under_covered
 from tiltyard.standing.policy import Lane
 
 
@@ -119,3 +121,14 @@ def strictest(standing, diary, session):
                     relaxed = depth < len(last) or len(seen) < len(set(history))
                     return reach, exposure + (("session",) if relaxed else ())
     raise AssertionError("nothing is left even without rules")
+
+
+@pytest.mark.parametrize("choose_prompt", [least_met, most_needed, under_covered])
+def test_a_pair_that_the_session_saw_on_every_prompt_has_none_left(choose_prompt):
+    standing = arena(3, 2)
+    for prompt in range(2):
+        standing.serve(0, 1, prompt, session=4)
+    seen = Field.of(standing, standing.sessions.of(4), capped=True, depth=0)
+    rng = np.random.default_rng(0)
+    assert choose_prompt(seen, 0, 1, rng) is None
+    assert choose_prompt(seen, 0, 2, rng) is not None

@@ -19,12 +19,12 @@ from tiltyard.standing.policy import Lane, Policy
 from tiltyard.standing.rater import Rater, RaterSettings
 from tiltyard.standing.state import Standing
 from tiltyard.validity.evaluation import Evaluation, evaluate
+from tiltyard.validity.lanes import contender_ceiling
 from tiltyard.validity.report.churn import churn
 from tiltyard.validity.report.exploration import votes_of_lane
 from tiltyard.validity.report.findings import beyond_bands, contradicted, lost_status
 from tiltyard.validity.report.parts import Look, Reversed
 from tiltyard.validity.report.replaying import span_of
-from tiltyard.validity.report.sections import contender_ceiling
 
 ROWS = happened()
 SPANS = (

@@ -4,15 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import numpy as np
-
 from tiltyard.ratings import Finding
-from tiltyard.standing.policy import Fairness, Lane
+from tiltyard.standing.policy import Fairness
 from tiltyard.standing.state import Standing
-from tiltyard.validity.report.findings import infeasible_mix
-from tiltyard.validity.report.parts import LaneMix, LaneShare, Strain
-from tiltyard.validity.report.replaying import widest_strain
-from tiltyard.validity.report.sections import contender_ceiling
+from tiltyard.validity.lanes import LaneMix, infeasible_mix, lane_mix
+from tiltyard.validity.strain import Strain, widest_strain
 
 __all__ = ["Serving", "serving_findings", "serving_of"]
 
@@ -42,7 +38,7 @@ class Serving:
     @property
     def within(self) -> bool | None:
         """Whether every enabled model is within tolerance; ``None`` before any matchup."""
-        return None if self.widest is None else self.widest.strain <= 1.0 + 1e-9
+        return None if self.widest is None else self.widest.within
 
 
 def serving_of(standing: Standing) -> Serving:
@@ -52,8 +48,8 @@ def serving_of(standing: Standing) -> Serving:
         fairness=policy.fairness,
         widest=widest_strain(window, standing.models, standing.enabled) if window.served else None,
         steered=window.active(),
-        settled=window.served >= policy.window and len(window.matchups) == 1,
-        lanes=_lanes(standing),
+        settled=window.settled(),
+        lanes=lane_mix(policy, standing.n_enabled, standing.lanes),
     )
 
 
@@ -70,19 +66,3 @@ def serving_findings(serving: Serving, models: int) -> tuple[Finding, ...]:
         findings.append(Finding("outside-tolerance", text, advice))
     infeasible = infeasible_mix(serving.lanes, models)
     return (*findings, infeasible) if infeasible is not None else tuple(findings)
-
-
-def _lanes(standing: Standing) -> LaneMix:
-    policy, served = standing.policy, standing.lanes
-    nominal, realised = served.sum(axis=1), served.sum(axis=0)
-    ceiling = contender_ceiling(policy, standing.n_enabled)
-    return LaneMix(
-        lanes=tuple(
-            LaneShare(lane.name.lower(), policy.lane_weights[lane], int(nominal[lane]), int(realised[lane]))
-            for lane in Lane
-        ),
-        matchups=int(served.sum()),
-        gave_way=int(served.sum() - np.trace(served)),
-        contender_ceiling=ceiling,
-        feasible=policy.lane_weights[Lane.CONTENDER] <= ceiling + 1e-9,
-    )

@@ -18,13 +18,13 @@ from tiltyard.lab.studies import Study
 from tiltyard.lab.worlds import WorldSettings, draw_world_of
 from tiltyard.matchmaking.choice import Choice
 from tiltyard.ratings.glicko2 import Glicko2
-from tiltyard.standing.events import NO_SESSION
+from tiltyard.standing.events import NO_SESSION, Event
 from tiltyard.standing.policy import Policy
 from tiltyard.standing.rater import Rater, RaterSettings
 from tiltyard.standing.state import Standing
 from tiltyard.validity.evaluation import Evaluation, History, evaluate
 
-__all__ = ["ARENA", "ArenaResult", "ArenaSettings", "Moment", "first_changes", "simulate"]
+__all__ = ["ARENA", "Arena", "ArenaResult", "ArenaSettings", "Moment", "first_changes", "simulate"]
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
@@ -127,12 +127,12 @@ class ArenaResult:
 
 def simulate(settings: ArenaSettings, seed: int) -> ArenaResult:
     """One arena from its first vote to its last. The same seed is the same world to every matchmaker."""
-    arena = _Arena(settings, seed)
+    arena = Arena(settings, seed)
     arena.run()
     return arena.result()
 
 
-class _Arena:
+class Arena:
     """One arena on its way."""
 
     def __init__(self, settings: ArenaSettings, seed: int) -> None:
@@ -179,17 +179,22 @@ class _Arena:
         lost = self.voters.random() if settings.skips or settings.expiries else 1.0
         if lost < settings.skips:
             standing.skip()
+            self.note(Event.SKIP, serial=serial)
         elif lost < settings.skips + settings.expiries:
             standing.expire(serial)
+            self.note(Event.EXPIRE, serial=serial)
         else:
-            self._vote(choice)
+            self._vote(choice, serial)
         self.exposures.watch(standing)
+
+    def note(self, event: Event, **fields: int) -> None:
+        """Hears every event of the arena as it happens, by the names of `Events`; here nobody listens."""
 
     def _serve(self, choice: Choice, session: int) -> int:
         self.given_up += bool(choice.given_up)
         self.left += choice.left < choice.right
         self.newcomers.serve(choice.left, choice.right)
-        return self.standing.serve(
+        serial = self.standing.serve(
             choice.left,
             choice.right,
             choice.prompt,
@@ -197,13 +202,26 @@ class _Arena:
             nominal=choice.nominal,
             session=session,
         )
+        self.note(
+            Event.SERVED,
+            a=choice.left,
+            b=choice.right,
+            prompt=choice.prompt,
+            lane=choice.lane,
+            nominal=choice.nominal,
+            serial=serial,
+            session=session,
+            given_up=len(choice.given_up),
+        )
+        return serial
 
-    def _vote(self, choice: Choice) -> None:
+    def _vote(self, choice: Choice, serial: int) -> None:
         left, right, prompt = choice.left, choice.right, choice.prompt
         kind = self.world.vote(left, right, prompt, self.voters, self.votes)
         self.standing.vote(left, right, prompt, kind)
         self.rater.vote(left, right, kind)
         self.votes += 1
+        self.note(Event.VOTE, a=left, b=right, prompt=prompt, kind=kind, serial=serial)
         self.dead += prompt in self.world.dead
         if self.changes and self.votes >= self.changes[0]:
             self._change_roster()
@@ -220,9 +238,11 @@ class _Arena:
         for model in np.flatnonzero(self.standing.enabled).tolist():
             if model not in present:
                 self.standing.retire(model)
+                self.note(Event.RETIRE, a=model)
         for model in sorted(present):
             if not self.standing.enabled[model]:
                 self.standing.enable(model)
+                self.note(Event.ENABLE, a=model)
                 if self.votes:
                     self.newcomers.join(model)
         self.exposures.roster_changed(self.standing)

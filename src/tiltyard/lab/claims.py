@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from tiltyard.battles import Codes, Kind, Table
+from tiltyard.lab.intervals import centred
 from tiltyard.lab.marks import FalseMarks, Prompts, false_marks_in_world, votes_until_proven
 from tiltyard.lab.studies import Study
 from tiltyard.lab.worlds import WorldSettings, draw_world_of
@@ -52,10 +53,7 @@ def covered(settings: CoveredSettings, seed: int) -> Covered:
     truth, table = world.truth(), world.table(settings.battles, rng)
 
     def share(method: BradleyTerry, table: Table) -> float:
-        ratings = method(table)
-        assert ratings.interval is not None
-        centre = ratings.rating.mean()
-        low, high = ratings.interval.low - centre, ratings.interval.high - centre
+        _, low, high = centred(method(table))
         return float(np.mean((low <= truth) & (truth <= high)))
 
     return Covered(share(BradleyTerry(), table), share(BradleyTerry(clusters="battle"), table))
@@ -155,7 +153,11 @@ _MARKS = (
 )
 
 COVERED: Study[CoveredSettings, Covered] = Study(
-    "covered", 1, covered, Covered, depends=("battles", "ratings", "lab/claims.py", "lab/worlds.py")
+    "covered",
+    1,
+    covered,
+    Covered,
+    depends=("battles", "ratings", "lab/claims.py", "lab/intervals.py", "lab/worlds.py"),
 )
 FALSE_MARKS: Study[FalseMarksSettings, FalseMarks] = Study(
     "false-marks", 1, false_marks, FalseMarks, depends=_MARKS

@@ -20,9 +20,9 @@ from tiltyard.errors import BadOption
 from tiltyard.lab.arenas import ARENA, ArenaResult, ArenaSettings, Moment
 from tiltyard.lab.matchmakers import MATCHMAKERS
 from tiltyard.lab.studies import Progress, median_figure, run_study
-from tiltyard.standing.policy import Fairness, Lane, Policy
+from tiltyard.standing.policy import Fairness, Policy
+from tiltyard.validity.lanes import mix_fits
 from tiltyard.validity.publication import pairs_needed
-from tiltyard.validity.report.sections import contender_ceiling
 
 __all__ = [
     "Forecast",
@@ -142,7 +142,7 @@ def default_votes(models: int, prompts: int) -> int:
 def mix_feasible(policy: Policy, models: int) -> bool:
     """Whether the contender lane can have its share while every exposure stays within tolerance."""
     strict = replace(policy, fairness="strict")
-    return policy.lane_weights[Lane.CONTENDER] <= contender_ceiling(strict, models)
+    return mix_fits(strict, models)
 
 
 def make_simulation(

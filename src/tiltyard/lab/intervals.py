@@ -13,7 +13,7 @@ from tiltyard.lab.worlds import World, draw_world
 from tiltyard.ratings import BradleyTerry, Elo, Ratings
 from tiltyard.ratings.ranks import rank_models
 
-__all__ = ["Coverage", "coverage", "rank_coverage"]
+__all__ = ["Coverage", "centred", "coverage", "rank_coverage"]
 
 Floats = npt.NDArray[np.float64]
 
@@ -34,7 +34,8 @@ class Coverage:
 Intervals = Callable[[Table], tuple[Floats, Floats, Floats]]
 
 
-def _of(ratings: Ratings) -> tuple[Floats, Floats, Floats]:
+def centred(ratings: Ratings) -> tuple[Floats, Floats, Floats]:
+    """Ratings, and the ends of their intervals, with mean zero: what a world's truth is compared with."""
     assert ratings.interval is not None
     centre = float(ratings.rating.mean())
     return ratings.rating - centre, ratings.interval.low - centre, ratings.interval.high - centre
@@ -43,18 +44,18 @@ def _of(ratings: Ratings) -> tuple[Floats, Floats, Floats]:
 def _order_sem(table: Table) -> tuple[Floats, Floats, Floats]:
     """What the mean ± 1.96 standard errors over orders would claim, were it an interval."""
     ratings = Elo(n_permutations=100, interval="none")(table)
-    centred = ratings.rating - ratings.rating.mean()
+    middle = ratings.rating - ratings.rating.mean()
     half = 1.96 * ratings.extras["order_noise"]
-    return centred, centred - half, centred + half
+    return middle, middle - half, middle + half
 
 
 #: The intervals that are compared.
 MADE_BY: dict[str, Intervals] = {
-    "prompt-clustered sandwich": lambda table: _of(BradleyTerry()(table)),
-    "prompt-clustered bootstrap": lambda table: _of(
+    "prompt-clustered sandwich": lambda table: centred(BradleyTerry()(table)),
+    "prompt-clustered bootstrap": lambda table: centred(
         BradleyTerry(interval="bootstrap", n_bootstraps=200)(table)
     ),
-    "battle-level bootstrap": lambda table: _of(
+    "battle-level bootstrap": lambda table: centred(
         BradleyTerry(interval="bootstrap", clusters="battle", n_bootstraps=200)(table)
     ),
     "order SEM of Elo": _order_sem,

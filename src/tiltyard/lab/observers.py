@@ -7,7 +7,7 @@ import numpy.typing as npt
 
 from tiltyard.lab.worlds import World
 from tiltyard.ratings import newton
-from tiltyard.ratings.pairs import Pairs
+from tiltyard.ratings.pairs import pairs_of_points
 from tiltyard.standing.policy import Policy
 from tiltyard.standing.state import Standing
 
@@ -59,10 +59,11 @@ class Exposures:
         if standing.window.served < self._watch_from:
             return
         due, exposures = standing.window.due(), standing.window.counted()
-        gone = np.abs(exposures - due.target)[standing.enabled]
+        enabled = standing.enabled
+        gone = np.abs(exposures - due.target)[enabled]
         self.watched += 1
-        self.outside += bool((gone > due.tolerance[standing.enabled] + 1e-9).any())
-        self.largest = max(self.largest, float((gone / due.target[standing.enabled]).max()))
+        self.outside += bool(due.outside(exposures)[enabled].any())
+        self.largest = max(self.largest, float((gone / due.target[enabled]).max()))
 
     def lane_shares(self, standing: Standing) -> tuple[tuple[float, ...], tuple[float, ...]]:
         """Nominal and realised, after the first window; of an arena of less than two, over all of it."""
@@ -106,9 +107,7 @@ def batch_strengths(points: Floats) -> Floats | None:
 
     ``points`` is what each row model scored against each column model.
     """
-    met = points + points.T
-    i, j = np.nonzero(np.triu(met))
-    pairs = Pairs(len(points), i, j, met[i, j], points[i, j], np.zeros(len(i)))
+    pairs = pairs_of_points(points)
     played = np.flatnonzero(pairs.met)
     pairs = pairs.among(played)
     if not len(played) or pairs.groups(strong=True).any():

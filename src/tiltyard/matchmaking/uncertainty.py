@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from functools import cache
 
 import numpy as np
@@ -18,7 +17,6 @@ __all__ = ["anchor_weights", "closeness", "novelty", "opponent_weights", "uncert
 
 Floats = npt.NDArray[np.float64]
 
-_LOGITS = math.log(10.0) / 400.0
 #: What a pair that never met adds to an opponent's score.
 NOVELTY = 0.25
 
@@ -35,8 +33,7 @@ def anchor_weights(field: Field) -> Floats:
 
 def closeness(standing: Standing, model: int) -> Floats:
     """4p(1 − p) of each opponent: 1 where either may win, 0.36 at 9 to 1, near 0 where it is settled."""
-    rating = standing.strengths.rating
-    p = 1.0 / (1.0 + np.exp(np.clip(_LOGITS * (rating - rating[model]), -700.0, 700.0)))
+    p = standing.strengths.expected(model)
     return np.asarray(4.0 * p * (1.0 - p))
 
 

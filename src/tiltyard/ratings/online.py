@@ -27,7 +27,7 @@ from scipy.special import ndtr
 from tiltyard.battles import Codes, Kind
 from tiltyard.errors import BadOption
 from tiltyard.ratings import newton
-from tiltyard.ratings.pairs import Pairs
+from tiltyard.ratings.pairs import pairs_of_points
 from tiltyard.ratings.scoring import Scoring
 
 __all__ = ["OnlineBradleyTerry", "OnlineState"]
@@ -312,10 +312,9 @@ def _settle(state: OnlineState) -> None:
 
 def _refit(state: OnlineState) -> None:
     """The posterior mode and the inverse of its information, from the sums by pair."""
-    met = state.points + state.points.T
-    i, j = np.nonzero(np.triu(met))
-    pairs = Pairs(state.n_models, i, j, met[i, j], state.points[i, j], np.zeros(len(i)))
-    fit = newton.fit(pairs, prior_precision=1.0 / state.prior_variance, start=state.mean)
+    fit = newton.fit(
+        pairs_of_points(state.points), prior_precision=1.0 / state.prior_variance, start=state.mean
+    )
     assert fit.bread is not None
     state.mean[:] = fit.theta
     # The bread is that of mean-zero contrasts; the prior alone speaks of their mean.

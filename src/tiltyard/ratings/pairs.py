@@ -13,7 +13,7 @@ from tiltyard.battles import KINDS, Counts, Kind
 from tiltyard.ratings.scoring import Scoring
 from tiltyard.ratings.sums import sum_by
 
-__all__ = ["Pairs", "Record", "pairs_by_sorting", "pairs_of", "record_of", "tied"]
+__all__ = ["Pairs", "Record", "pairs_by_sorting", "pairs_of", "pairs_of_points", "record_of", "tied"]
 
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
@@ -109,6 +109,13 @@ def _folded(sums: Floats, m: int) -> Pairs:
     met = np.flatnonzero(np.triu(weight, 1))
     i = met // max(m, 1)
     return Pairs(m, i, met - i * m, weight.ravel()[met], score.ravel()[met], tie.ravel()[met])
+
+
+def pairs_of_points(points: Floats) -> Pairs:
+    """Of a matrix of what each row model scored against each column model, ties half a win."""
+    met = points + points.T
+    i, j = np.nonzero(np.triu(met))
+    return Pairs(len(points), i, j, met[i, j], points[i, j], np.zeros(len(i)))
 
 
 def pairs_by_sorting(a: Ints, b: Ints, columns: tuple[Floats, Floats, Floats], m: int) -> Pairs:

@@ -9,19 +9,30 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
+from tiltyard.battles import Kind
 from tiltyard.standing.policy import Policy
 
-__all__ = ["BOTH_BAD", "LOSS", "TIE", "WIN", "Cells"]
+__all__ = ["BOTH_BAD", "LEFT_RESULTS", "LOSS", "TIE", "WIN", "Cells"]
 
 Ints = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
 
 #: How a vote went for one model: the last axis of a tally.
 WIN, LOSS, TIE, BOTH_BAD = range(4)
+#: How a vote of each `Kind` went for the model on the left; for the other, wins and losses change places.
+_LEFT = {
+    Kind.WIN_A: WIN,
+    Kind.WIN_B: LOSS,
+    Kind.TIE: TIE,
+    Kind.BOTH_BAD: BOTH_BAD,
+    Kind.LEAN_A: WIN,
+    Kind.LEAN_B: LOSS,
+    Kind.INCONSISTENT: TIE,
+}
+LEFT_RESULTS = np.array([_LEFT[kind] for kind in Kind])
 
-
-#: What having few attempts adds to a cell in deficit: less than any other term can weigh, enough to
-#: choose among equals. Without it the contender band, whose floor is higher, fills its empty cells last.
+#: What having few attempts adds to a cell in deficit: enough to choose among equals, and next to
+#: nothing beside the other terms. Without it the contender band, whose floor is higher, fills its empty cells last.
 FEWER_FIRST = 0.001
 
 

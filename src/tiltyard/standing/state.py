@@ -7,9 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from tiltyard.battles import Kind
 from tiltyard.errors import BadOption
-from tiltyard.standing.cells import BOTH_BAD, LOSS, TIE, WIN, Cells
+from tiltyard.standing.cells import BOTH_BAD, LEFT_RESULTS, LOSS, TIE, WIN, Cells
 from tiltyard.standing.events import NO_SESSION, Event, Events
 from tiltyard.standing.meetings import Meetings
 from tiltyard.standing.policy import Lane, Policy
@@ -23,19 +22,8 @@ __all__ = ["Standing"]
 Ints = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
 
-#: How a vote of each `Kind` went for the model on the left; for the other, wins and losses change places.
-_LEFT = {
-    Kind.WIN_A: WIN,
-    Kind.WIN_B: LOSS,
-    Kind.TIE: TIE,
-    Kind.BOTH_BAD: BOTH_BAD,
-    Kind.LEAN_A: WIN,
-    Kind.LEAN_B: LOSS,
-    Kind.INCONSISTENT: TIE,
-}
-_RESULTS = np.array([_LEFT[kind] for kind in Kind])
 _MIRROR = np.array([LOSS, WIN, TIE, BOTH_BAD])
-_SIDES = {int(kind): (left, int(_MIRROR[left])) for kind, left in _LEFT.items()}
+_SIDES = {kind: (left, int(_MIRROR[left])) for kind, left in enumerate(LEFT_RESULTS.tolist())}
 #: Fewer events than this are folded one by one; so are fewer than the cells that would have to be
 #: made afresh after a bulk, at so many in the time of an event.
 _BULK = 64
@@ -285,7 +273,7 @@ class Standing:
 
     def _vote_many(self, rows: Ints, events: Events) -> None:
         a, b, prompt = events.a[rows], events.b[rows], events.prompt[rows]
-        left = _RESULTS[events.kind[rows]]
+        left = LEFT_RESULTS[events.kind[rows]]
         right = _MIRROR[left]
         self.meetings.vote_many(a, b, prompt, left)
         for model, result in ((a, left), (b, right)):

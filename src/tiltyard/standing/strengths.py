@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -12,6 +13,8 @@ __all__ = ["Strengths"]
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
+
+_LOGITS = math.log(10.0) / 400.0
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -35,6 +38,11 @@ class Strengths:
     def conservative(self) -> Floats:
         """Rating − 2·RD: the order of the ranking policy."""
         return self.rating - 2.0 * self.rd
+
+    def expected(self, model: int) -> Floats:
+        """Expected score of this model against each by rating, on Elo's curve: ½ against its equal."""
+        gap = np.clip(_LOGITS * (self.rating - self.rating[model]), -700.0, 700.0)
+        return np.asarray(1.0 / (1.0 + np.exp(gap)))
 
     def order(self, among: Bools) -> Ints:
         """Codes of these models, highest conservative score first; codes break ties."""

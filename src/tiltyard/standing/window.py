@@ -136,19 +136,28 @@ class Window:
     def due(self) -> Due:
         """Targets for `counted`, and their tolerances."""
         if self._due is None:
-            target = np.zeros(self.exposures.shape[1])
-            scoped = self._policy.fairness == "scoped"
-            for epoch in sorted(self.matchups):
-                total, contenders = self.matchups[epoch]
-                among = self.enabled[epoch]
-                counted = total - contenders if scoped else total
-                target += among * (2.0 * counted / max(int(among.sum()), 1))
-            self._due = Due.of(target, self._policy)
+            self._due = Due.of(self.even_shares(scoped=self._policy.fairness == "scoped"), self._policy)
         return self._due
+
+    def even_shares(self, *, scoped: bool) -> Floats:
+        """Exposures that even shares would have given each model while it was enabled.
+
+        ``scoped`` leaves the contender lane's matchups out.
+        """
+        shares = np.zeros(self.exposures.shape[1])
+        for epoch in sorted(self.matchups):
+            total, contenders = self.matchups[epoch]
+            among = self.enabled[epoch]
+            shares += among * (2.0 * (total - contenders if scoped else total) / max(int(among.sum()), 1))
+        return shares
 
     def active(self) -> bool:
         """Whether enough has been served for exposures to be steered."""
         return self.served >= self._policy.settling * int(self.enabled[self.epoch].sum())
+
+    def settled(self) -> bool:
+        """Whether the window is full and of one roster: only then is the tolerance promised."""
+        return self.served >= len(self.state) and len(self.matchups) == 1
 
     def widen(self, models: int) -> None:
         """Make room for more models, none of them enabled yet."""

@@ -2,7 +2,8 @@
 
 A cell is a model on a prompt. It is *eligible* if the model and at least one other enabled model
 have a response there; *filled* with ``policy.prompt_floor`` decisive votes; *exhausted* if it is
-still not filled after ``policy.patience`` times as many attempts: nobody seeks it any longer.
+still not filled after ``policy.patience`` times as many attempts. The lanes then let it be, but for
+cells of the contender band, which they seek until its own, higher floor is exhausted too.
 
 - strict coverage = filled / eligible. It drives badges and publication.
 - attempt-adjusted coverage = (filled + exhausted) / eligible: exhausted cells count as filled,
@@ -56,7 +57,7 @@ class Coverage:
 
 def live_prompts(standing: Standing) -> Bools:
     """Prompts on which somebody can be served now: at least two enabled models have answered them."""
-    return np.asarray((standing.cells.eligible & standing.enabled[:, None]).any(axis=0))
+    return np.asarray(standing.cells.n_playing >= 2)
 
 
 def coverage_of(standing: Standing, model: int) -> Coverage:

@@ -122,7 +122,6 @@ def expected_scores(standing: Standing, model: int) -> Floats:
 
     Elo's curve, 1 / (1 + 10^(gap/400)). With ties counted half it is no probability of winning.
     """
-    rating = standing.strengths.rating
-    expected = 1.0 / (1.0 + 10.0 ** ((rating - rating[model]) / 400.0))
+    expected = standing.strengths.expected(model)
     expected[model] = np.nan
-    return np.asarray(expected)
+    return expected

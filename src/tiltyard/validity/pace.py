@@ -67,10 +67,7 @@ def exposure_rate(standing: Standing) -> Floats:
     stay as it is.
     """
     window = standing.window
-    even = np.zeros(len(standing.models))
-    for epoch, among in window.enabled.items():
-        even += among * (2.0 * window.matchups[epoch][0] / max(int(among.sum()), 1))
-    ratio = (window.exposures[0] + _EVEN) / (even + _EVEN)
+    ratio = (window.exposures[0] + _EVEN) / (window.even_shares(scoped=False) + _EVEN)
     return np.where(standing.enabled, np.minimum(ratio * 2.0 / max(standing.n_enabled, 1), 1.0), 0.0)
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from tiltyard.report.charts import ACCENT, Spec, chart_data, need_charts, spec_of, thinned
 from tiltyard.report.parts import RULE_HEADS
+from tiltyard.standing.policy import Lane
 
 __all__ = [
     "AT_LEAST",
@@ -36,7 +37,7 @@ _WARM = "#c2703d"
 _SOFT = "#8b969d"
 _WIDTH = 640
 _MOST_LOOKS = 200
-_LANES = ("coverage", "contender", "uncertainty", "exploration")
+LANE_NAMES = tuple(lane.name.lower() for lane in Lane)
 
 
 def simulation_charts(simulation: Document) -> dict[str, dict[str, Spec]]:
@@ -154,14 +155,14 @@ def _lanes(found: Document) -> Spec:
     values = [
         {"lane": lane, "kind": kind, "share": round(share, 4)}
         for kind, name in kinds.items()
-        for lane, share in zip(_LANES, found[name], strict=True)
+        for lane, share in zip(LANE_NAMES, found[name], strict=True)
     ]
     chart = (
         alt.Chart(chart_data(values))
         .mark_bar()
         .encode(
             x=alt.X("share:Q", axis=alt.Axis(format="%"), title=None),
-            y=alt.Y("lane:N", sort=_LANES, title=None),
+            y=alt.Y("lane:N", sort=LANE_NAMES, title=None),
             yOffset=alt.YOffset("kind:N", sort=list(kinds)),
             color=alt.Color(
                 "kind:N",

@@ -22,6 +22,7 @@ from tiltyard.report.parts import (
 from tiltyard.report.simulation.charts import (
     DEVIATIONS,
     IN_ORDER,
+    LANE_NAMES,
     LANES,
     OFFICIAL,
     RULES,
@@ -36,7 +37,6 @@ Document = Mapping[str, Any]
 _FEW = 5
 _DAYS = (1, 2, 3, 5, 7, 14, 21, 30, 60, 90, 180, 365)
 _PACES = (0.5, 1, 2, 5)
-_LANES = ("coverage", "contender", "uncertainty", "exploration")
 _FILES = {
     RULES: "rules",
     OFFICIAL: "official",
@@ -317,7 +317,7 @@ def _lanes_section(forecasts: Sequence[Document]) -> Section:
     rows = tuple(
         (name, *(f"{share:.1%}" for share in shares))
         for name, *shares in zip(
-            _LANES, found["lane_weights"], found["nominal"], found["realised"], strict=True
+            LANE_NAMES, found["lane_weights"], found["nominal"], found["realised"], strict=True
         )
     )
     largest = _percent(max(found["deviations"], default=None))

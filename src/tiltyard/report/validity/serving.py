@@ -7,7 +7,8 @@ from collections.abc import Iterable
 from tiltyard.report.parts import Rows, Section
 from tiltyard.report.validity.words import cut, share
 from tiltyard.validity.report import ValidityReport
-from tiltyard.validity.report.parts import Exposure, Matchups, Sides, Strain
+from tiltyard.validity.report.parts import Exposure, Matchups, Sides
+from tiltyard.validity.strain import Strain
 
 __all__ = ["by_strain", "fairness_section", "lanes_section", "matchups_section"]
 

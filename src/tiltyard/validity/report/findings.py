@@ -5,12 +5,10 @@ from __future__ import annotations
 from itertools import pairwise
 
 from tiltyard.ratings.findings import Finding, listed
-from tiltyard.standing.policy import Lane
 from tiltyard.validity.report.parts import (
     Churn,
     Exploration,
     ExposureFairness,
-    LaneMix,
     Publication,
     Sides,
 )
@@ -18,7 +16,6 @@ from tiltyard.validity.report.parts import (
 __all__ = [
     "beyond_bands",
     "contradicted",
-    "infeasible_mix",
     "lost_status",
     "out_of_tolerance",
     "uneven_sides",
@@ -46,19 +43,6 @@ def out_of_tolerance(fairness: ExposureFairness) -> Finding | None:
         f"In {fairness.settled_outside:,} of {fairness.settled:,} settled windows some model's exposures "
         "were outside tolerance.",
         "Look for models that share few prompts with the others, or for matchups that were not chosen by the lanes.",
-    )
-
-
-def infeasible_mix(lanes: LaneMix, models: int) -> Finding | None:
-    """The contender lane wants more than exposure fairness leaves."""
-    if lanes.feasible:
-        return None
-    weight = lanes.lanes[Lane.CONTENDER].target
-    return Finding(
-        "mix-infeasible",
-        f"With {models} models, strict fairness leaves the contender lane at most "
-        f"{lanes.contender_ceiling:.1%} of the matchups; its weight is {weight:.0%}.",
-        "Fairness wins and the lane gets less. Set fairness to scoped if the best models must meet more often.",
     )
 
 

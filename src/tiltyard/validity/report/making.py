@@ -15,13 +15,13 @@ from tiltyard.standing.events import Events
 from tiltyard.standing.policy import Policy
 from tiltyard.standing.rater import RaterSettings
 from tiltyard.validity.evaluation import evaluate
+from tiltyard.validity.lanes import LaneMix, infeasible_mix
 from tiltyard.validity.quality import quality_findings
 from tiltyard.validity.report.churn import churn
 from tiltyard.validity.report.exploration import exploration_board
 from tiltyard.validity.report.findings import (
     beyond_bands,
     contradicted,
-    infeasible_mix,
     lost_status,
     out_of_tolerance,
     uneven_sides,
@@ -31,7 +31,6 @@ from tiltyard.validity.report.parts import (
     Confidence,
     Exploration,
     ExposureFairness,
-    LaneMix,
     Matchups,
     PairCompleteness,
     PromptCoverage,
@@ -43,12 +42,12 @@ from tiltyard.validity.report.replaying import replay, span_of
 from tiltyard.validity.report.sections import (
     confidence,
     exposure_fairness,
-    lane_mix,
     matchups,
     pair_completeness,
     prompt_coverage,
     publication,
     sides,
+    span_lanes,
 )
 
 __all__ = ["ValidityReport", "validity_report"]
@@ -122,7 +121,7 @@ def validity_report(
         publication=publication(replayed, evaluate(standing)),
         matchups=matchups(replayed, within, given_up),
         fairness=exposure_fairness(replayed),
-        lanes=lane_mix(replayed, within),
+        lanes=span_lanes(replayed, within),
         sides=sides(replayed, within),
         pairs=pair_completeness(replayed),
         coverage=prompt_coverage(replayed),

@@ -10,6 +10,7 @@ from typing import Literal
 
 from tiltyard.standing.policy import Fairness
 from tiltyard.validity.rules import Rule
+from tiltyard.validity.strain import Strain
 
 __all__ = [
     "Adjacent",
@@ -18,8 +19,6 @@ __all__ = [
     "Exploration",
     "Exposure",
     "ExposureFairness",
-    "LaneMix",
-    "LaneShare",
     "Look",
     "Matchups",
     "ModelConfidence",
@@ -33,7 +32,6 @@ __all__ = [
     "Sides",
     "Span",
     "Step",
-    "Strain",
     "SwappedPair",
 ]
 
@@ -56,23 +54,6 @@ class Span:
     #: Times of its first and last event; 0 where the log has no times.
     first_time: int
     last_time: int
-
-
-@dataclass(frozen=True, slots=True)
-class Strain:
-    """How far one model's exposures stood from their target in one window."""
-
-    model: str
-    #: The arena's matchups served so far, when the window ended.
-    served: int
-    exposures: int
-    target: float
-    tolerance: float
-
-    @property
-    def strain(self) -> float:
-        """|exposures − target| over the tolerance: more than 1 is outside."""
-        return abs(self.exposures - self.target) / max(self.tolerance, 1e-9)
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,30 +92,6 @@ class ExposureFairness:
     widest: Strain | None
     widest_now: Strain | None
     models: tuple[Exposure, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class LaneShare:
-    """Matchups of the span that were drawn for a lane, and that it chose."""
-
-    lane: str
-    target: float
-    nominal: int
-    realised: int
-
-
-@dataclass(frozen=True, slots=True)
-class LaneMix:
-    """How the lanes shared the span's matchups."""
-
-    lanes: tuple[LaneShare, ...]
-    matchups: int
-    #: Matchups that another lane chose than the one drawn.
-    gave_way: int
-    #: The largest share of the contender lane that exposure fairness leaves room for, and whether
-    #: its weight fits. Always 1 and true in scoped mode.
-    contender_ceiling: float
-    feasible: bool
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,9 +19,10 @@ from tiltyard.standing.state import Standing
 from tiltyard.standing.window import Window
 from tiltyard.validity.evaluation import Evaluation, History, evaluate
 from tiltyard.validity.floors import adjacent_floors
-from tiltyard.validity.report.parts import Span, Strain
+from tiltyard.validity.report.parts import Span
+from tiltyard.validity.strain import Strain, widest_strain
 
-__all__ = ["Before", "Replay", "Windows", "pairs_met", "replay", "span_of", "widest_strain"]
+__all__ = ["Before", "Replay", "Windows", "pairs_met", "replay", "span_of"]
 
 Ints = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
@@ -123,7 +124,7 @@ def replay(
         standing,
         history,
         sum(stop > span.first_row for stop in looks),
-        _watch(events[span.first_row : span.end_row], window, standing.models, policy),
+        _watch(events[span.first_row : span.end_row], window, standing.models),
     )
 
 
@@ -157,7 +158,7 @@ def _before(standing: Standing) -> Before:
     )
 
 
-def _watch(events: Events, window: Window, models: tuple[str, ...], policy: Policy) -> Windows:
+def _watch(events: Events, window: Window, models: tuple[str, ...]) -> Windows:
     """Go through the span's windows one by one: the only place where each matchup is looked at."""
     enabled = window.enabled[window.epoch].copy()
     counts = np.zeros((2, 2), dtype=np.int64)
@@ -176,28 +177,10 @@ def _watch(events: Events, window: Window, models: tuple[str, ...], policy: Poli
             if not window.active():
                 continue
             strain = widest_strain(window, models, enabled)
-            outside = strain is not None and strain.strain > 1.0 + 1e-9
-            settled = window.served >= policy.window and len(window.matchups) == 1
-            counts[int(settled), int(outside)] += 1
+            outside = strain is not None and not strain.within
+            counts[int(window.settled()), int(outside)] += 1
             if strain is not None and (widest is None or strain.strain > widest.strain):
                 widest = strain
     return Windows(
         int(counts.sum()), int(counts[:, 1].sum()), int(counts[1].sum()), int(counts[1, 1]), widest
-    )
-
-
-def widest_strain(window: Window, models: tuple[str, ...], enabled: Bools) -> Strain | None:
-    """The enabled model whose exposures stand furthest from their target, in tolerances."""
-    due, exposures = window.due(), window.counted()
-    codes = np.flatnonzero(enabled)
-    if not len(codes):
-        return None
-    stray = np.abs(exposures - due.target) / np.maximum(due.tolerance, 1e-9)
-    model = int(codes[np.argmax(stray[codes])])
-    return Strain(
-        models[model],
-        window.served,
-        int(exposures[model]),
-        float(due.target[model]),
-        float(due.tolerance[model]),
     )

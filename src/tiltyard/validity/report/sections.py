@@ -6,21 +6,20 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import ndtri
 
-from tiltyard.battles import Kind
+from tiltyard.standing.cells import LEFT_RESULTS, LOSS, WIN
 from tiltyard.standing.events import Event, Events
-from tiltyard.standing.policy import Lane, Policy
+from tiltyard.standing.policy import Lane
 from tiltyard.standing.state import Standing
 from tiltyard.validity.coverage import band_top_coverage, coverage_of
 from tiltyard.validity.evaluation import Evaluation
 from tiltyard.validity.floors import Floor, adjacent_floors
+from tiltyard.validity.lanes import LaneMix, lane_mix
 from tiltyard.validity.publication import pairs_needed
 from tiltyard.validity.report.parts import (
     Adjacent,
     Confidence,
     Exposure,
     ExposureFairness,
-    LaneMix,
-    LaneShare,
     Look,
     Matchups,
     ModelConfidence,
@@ -31,25 +30,23 @@ from tiltyard.validity.report.parts import (
     Side,
     Sides,
 )
-from tiltyard.validity.report.replaying import Replay, pairs_met, widest_strain
+from tiltyard.validity.report.replaying import Replay, pairs_met
 from tiltyard.validity.rules import number
+from tiltyard.validity.strain import widest_strain
 
 __all__ = [
     "confidence",
-    "contender_ceiling",
     "exposure_fairness",
-    "lane_mix",
     "matchups",
     "pair_completeness",
     "prompt_coverage",
     "publication",
     "sides",
+    "span_lanes",
 ]
 
 Ints = npt.NDArray[np.int64]
 
-#: Of the two models of a contender matchup, how many belong to the band: 1.856 of 2.
-_IN_BAND = 0.928
 #: How often the report may call fair coins uneven.
 _FALSE_ALARM = 0.01
 
@@ -86,57 +83,28 @@ def exposure_fairness(replay: Replay) -> ExposureFairness:
     )
 
 
-def contender_ceiling(policy: Policy, models: int) -> float:
-    """The largest share of matchups that the contender lane can have under strict fairness.
-
-    The band's K models may have (1 + tolerance)·K of M shares of all exposures, and a contender
-    matchup takes 0.928 of its two exposures from them.
-
-    === =====
-      M share
-    === =====
-     20  0.48
-     33  0.29
-    100  0.10
-    === =====
-    """
-    if policy.fairness == "scoped" or models <= policy.contenders:
-        return 1.0
-    return min((1.0 + policy.tolerance) * policy.contenders / (_IN_BAND * models), 1.0)
-
-
-def lane_mix(replay: Replay, events: Events) -> LaneMix:
+def span_lanes(replay: Replay, events: Events) -> LaneMix:
     """Lanes drawn, and lanes that chose, among the span's matchups."""
-    policy = replay.standing.policy
     served = events[events.event == Event.SERVED]
-    nominal = np.bincount(served.nominal, minlength=len(Lane))
-    realised = np.bincount(served.lane, minlength=len(Lane))
-    ceiling = contender_ceiling(policy, replay.standing.n_enabled)
-    return LaneMix(
-        tuple(
-            LaneShare(lane.name.lower(), policy.lane_weights[lane], int(nominal[lane]), int(realised[lane]))
-            for lane in Lane
-        ),
-        len(served),
-        int(np.count_nonzero(served.nominal != served.lane)),
-        ceiling,
-        policy.lane_weights[Lane.CONTENDER] <= ceiling + 1e-9,
-    )
+    lanes = np.zeros((len(Lane), len(Lane)), dtype=np.int64)
+    np.add.at(lanes, (served.nominal, served.lane), 1)
+    return lane_mix(replay.standing.policy, replay.standing.n_enabled, lanes)
 
 
 def matchups(replay: Replay, events: Events, given_up: Ints | None) -> Matchups:
     """What was served, and how it ended; ``given_up`` are serials of the whole log."""
     standing = replay.standing
-    kinds = np.bincount(events.kind[events.event == Event.VOTE], minlength=len(Kind))
+    wins, losses, ties, both_bad = np.bincount(
+        LEFT_RESULTS[events.kind[events.event == Event.VOTE]], minlength=4
+    ).tolist()
     served = events[events.event == Event.SERVED]
     ended = standing.votes + standing.skipped + standing.expired
-    tied, bad = kinds[Kind.TIE] + kinds[Kind.INCONSISTENT], kinds[Kind.BOTH_BAD]
     return Matchups(
         len(served),
-        int(kinds.sum()),
-        int(kinds.sum() - tied - bad),
-        int(tied),
-        int(bad),
+        wins + losses + ties + both_bad,
+        wins + losses,
+        ties,
+        both_bad,
         int(np.count_nonzero(events.event == Event.SKIP)),
         int(np.count_nonzero(events.event == Event.EXPIRE)),
         standing.window.served - ended,
@@ -157,15 +125,13 @@ def sides(replay: Replay, events: Events) -> Sides:
         for k in np.flatnonzero(shown).tolist()
     )
     bound = float(-ndtri(_FALSE_ALARM / (2.0 * max(len(rows), 1))))
-    kind = events.kind[events.event == Event.VOTE]
-    left_wins = np.isin(kind, (Kind.WIN_A, Kind.LEAN_A))
-    decisive = left_wins | np.isin(kind, (Kind.WIN_B, Kind.LEAN_B))
+    left_result = LEFT_RESULTS[events.kind[events.event == Event.VOTE]]
     return Sides(
         rows,
         bound,
         tuple(row.model for row in rows if abs(row.z) > bound),
-        int(decisive.sum()),
-        int(left_wins.sum()),
+        int(np.count_nonzero(left_result <= LOSS)),
+        int(np.count_nonzero(left_result == WIN)),
     )
 
 

@@ -59,8 +59,8 @@ def worker(folder: Path) -> float:
     from contextlib import closing
 
     from tiltyard.judges.ledger import Ledger
+    from tiltyard.judges.sitting import sit
     from tiltyard.tournament.running import prepare
-    from tiltyard.tournament.sitting import sit
 
     os.environ["TILTYARD_HOME"] = tempfile.mkdtemp(dir=folder)
     prepared = prepare(folder / "tournament.yaml", "pilot")

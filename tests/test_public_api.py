@@ -15,10 +15,12 @@ from tiltyard.lab.demo import demo_battles
 
 NAMES = [
     "Answer",
+    "AsyncClient",
     "Battle",
     "Board",
     "BradleyTerry",
     "Choice",
+    "Client",
     "Elo",
     "Finding",
     "Glicko2",

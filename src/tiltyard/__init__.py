@@ -21,6 +21,7 @@ from tiltyard._version import __version__
 if TYPE_CHECKING:
     from tiltyard.battles import Battle, Label, Outcome, Table
     from tiltyard.board import Board, Row, make_board
+    from tiltyard.client import AsyncClient, Client
     from tiltyard.errors import TiltyardError
     from tiltyard.formats import open_battles, read_battles, write_battles
     from tiltyard.formats.answers import Answer, read_answers, write_answers
@@ -48,10 +49,12 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Answer",
+    "AsyncClient",
     "Battle",
     "Board",
     "BradleyTerry",
     "Choice",
+    "Client",
     "Elo",
     "Finding",
     "Glicko2",
@@ -88,10 +91,12 @@ __all__ = [
 
 _HOMES = {
     "Answer": "formats.answers",
+    "AsyncClient": "client",
     "Battle": "battles",
     "Board": "board",
     "BradleyTerry": "ratings",
     "Choice": "matchmaking.choice",
+    "Client": "client",
     "Elo": "ratings",
     "Finding": "ratings",
     "Glicko2": "ratings",

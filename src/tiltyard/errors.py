@@ -11,6 +11,13 @@
     │   └── BadConfig              a configuration file is wrong: file, line, field
     ├── CannotRate                 the battles do not support what was asked of them
     ├── NoMatchup                  no two enabled models can meet
+    ├── Refused                    a live arena will not do what was asked
+    │   ├── NotFound               no such arena, model, matchup or snapshot, or not for the one who asks
+    │   ├── NotAllowed             signed in as nobody, or without the scope that this needs
+    │   ├── Closed                 the matchup has ended, or the time to take a vote back has passed
+    │   ├── Expired                the matchup was not answered in time
+    │   └── Conflict               it contradicts what is there already
+    ├── StoreFault                 the database or the bytes' storage cannot be reached or used
     ├── MissingExtra               an optional dependency is not installed
     ├── ProviderFault              a provider of models refused, failed or could not be reached
     └── BrokenArtifact             a run folder is incomplete or its manifest is unreadable
@@ -27,10 +34,17 @@ __all__ = [
     "BadOption",
     "BrokenArtifact",
     "CannotRate",
+    "Closed",
+    "Conflict",
+    "Expired",
     "InputError",
     "MissingExtra",
     "NoMatchup",
+    "NotAllowed",
+    "NotFound",
     "ProviderFault",
+    "Refused",
+    "StoreFault",
     "TiltyardError",
     "UnknownFormat",
     "UnreadableFile",
@@ -76,6 +90,38 @@ class CannotRate(TiltyardError):
 
 class NoMatchup(TiltyardError):
     """No two enabled models have a response to the same prompt."""
+
+
+class Refused(TiltyardError):
+    """A live arena will not do what was asked; the message says why and what can be done instead."""
+
+
+class NotFound(Refused):
+    """No such arena, model, prompt, matchup or snapshot; or none that the one who asks may see."""
+
+
+class NotAllowed(Refused):
+    """Nobody is signed in, or whoever is lacks the right. ``known`` tells the two apart."""
+
+    def __init__(self, problem: str, *, known: bool = False) -> None:
+        self.known = known
+        super().__init__(problem)
+
+
+class Closed(Refused):
+    """The matchup has ended otherwise, or the time to take a vote back has passed."""
+
+
+class Expired(Refused):
+    """The matchup was not answered in time."""
+
+
+class Conflict(Refused):
+    """What was asked contradicts what is there already."""
+
+
+class StoreFault(TiltyardError):
+    """The database, or the storage of responses, cannot be reached or used."""
 
 
 class MissingExtra(TiltyardError):

@@ -13,7 +13,7 @@ import yaml
 from command import Watched, run
 from servers.paid_llm import paid_llm
 from tiltyard.cli.watching import Watcher
-from tiltyard.tournament.sitting import Heard
+from tiltyard.judges.sitting import Heard
 from tournament.arranged import Arranged, arrange
 
 NOWHERE = {"provider": "openai", "base_url": "http://127.0.0.1:9/v1"}

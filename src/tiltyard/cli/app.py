@@ -10,7 +10,24 @@ import typer
 from typer.core import TyperGroup
 
 from tiltyard._version import __version__
-from tiltyard.cli import compare, demo, generate, init, place, plan, rate, run, simulate, verify
+from tiltyard.cli import (
+    backup,
+    compare,
+    demo,
+    doctor,
+    generate,
+    init,
+    judge,
+    migrate,
+    place,
+    plan,
+    rate,
+    run,
+    serve,
+    simulate,
+    token,
+    verify,
+)
 from tiltyard.errors import TiltyardError
 from tiltyard.report.printable import printable
 
@@ -51,6 +68,14 @@ app.command("work")(run.work)
 app.command("generate")(generate.generate)
 app.command("place")(place.place)
 app.command("simulate")(simulate.simulate)
+app.command("serve")(serve.serve)
+app.command("judge")(judge.judge)
+app.command("backup")(backup.backup)
+app.command("restore")(backup.restore)
+app.command("migrate")(migrate.migrate)
+app.command("upgrade-database")(migrate.upgrade_database)
+app.command("doctor")(doctor.doctor)
+app.add_typer(token.app, name="token")
 app.add_typer(demo.app, name="demo")
 
 

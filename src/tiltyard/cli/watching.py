@@ -14,7 +14,7 @@ from tiltyard.report.printable import printable
 from tiltyard.settings.prices import dollars
 
 if TYPE_CHECKING:
-    from tiltyard.tournament.sitting import Heard
+    from tiltyard.judges.sitting import Heard
 
 __all__ = ["Watcher"]
 

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import csv
 import gzip
-import io
 import itertools
-import json
 import os
 import secrets
 import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from datetime import date
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 
@@ -20,9 +16,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from tiltyard.battles.battle import Battle
-from tiltyard.errors import BadBattle, BadOption
-from tiltyard.formats.columns import CANONICAL
+from tiltyard.errors import BadOption
 from tiltyard.formats.packing import battle_batches, canonical_batch
+from tiltyard.formats.streaming import csv_pieces, json_line
 
 __all__ = ["replacing", "write_batches", "write_battles", "write_rows"]
 
@@ -42,7 +38,7 @@ def write_battles(path: str | os.PathLike[str], battles: Iterable[Battle]) -> No
         write_batches(path, battle_batches(battles, _CHUNK))
     elif ".csv" in ending:
         with replacing(os.fspath(path)) as file, _compressed(file, ending) as stream:
-            _write_csv(stream, battles)
+            stream.writelines(csv_pieces(battles, _CHUNK))
     else:
         write_rows(path, (battle.to_dict() for battle in battles))
 
@@ -51,7 +47,7 @@ def write_rows(path: str | os.PathLike[str], rows: Iterable[dict[str, Any]]) -> 
     """Write rows as JSON Lines, compressed if the name ends in .gz or .zst; ``-`` is standard output."""
     text = os.fspath(path)
     ending = _ending(text, _JSON_ENDINGS)
-    lines = (_json_line(f"row {number}", row) for number, row in enumerate(rows, start=1))
+    lines = (json_line(f"row {number}", row) for number, row in enumerate(rows, start=1))
     if text == "-":
         sys.stdout.buffer.writelines(lines)
         sys.stdout.buffer.flush()
@@ -95,14 +91,6 @@ def replacing(path: str) -> Iterator[BinaryIO]:
         raise
 
 
-def _json_line(where: str, row: dict[str, Any]) -> bytes:
-    """One row as a line of JSON; dates become ISO 8601 text."""
-    try:
-        return json.dumps(row, ensure_ascii=False, default=_plain).encode() + b"\n"
-    except (TypeError, ValueError, RecursionError) as error:
-        raise BadBattle(f"cannot be written as JSON: {error}", where=where) from None
-
-
 def _ending(text: str, known: tuple[str, ...]) -> str:
     if text == "-":
         return known[0]
@@ -110,12 +98,6 @@ def _ending(text: str, known: tuple[str, ...]) -> str:
     if found is None:
         raise BadOption(f"{text}: cannot tell the format; end the name in one of {', '.join(known)}")
     return found
-
-
-def _plain(value: object) -> str:
-    if isinstance(value, date):
-        return value.isoformat()
-    raise TypeError(f"{type(value).__name__} {value!r}")
 
 
 @contextmanager
@@ -128,27 +110,3 @@ def _compressed(file: BinaryIO, ending: str) -> Iterator[BinaryIO]:
             yield stream
     else:
         yield file
-
-
-def _write_csv(stream: BinaryIO, battles: Iterable[Battle]) -> None:
-    battles = iter(battles)
-    first = list(itertools.islice(battles, _CHUNK))
-    fields = dict.fromkeys((*CANONICAL, *(key for battle in first for key in battle.extra)))
-    buffer = io.StringIO(newline="")
-    writer = csv.DictWriter(buffer, list(fields), lineterminator="\n")
-    writer.writeheader()
-    for number, battle in enumerate(itertools.chain(first, battles), start=1):
-        row = battle.to_dict()
-        try:
-            writer.writerow({key: _cell(value) for key, value in row.items()})
-            stream.write(buffer.getvalue().encode())
-        except ValueError:
-            new = ", ".join(key for key in row if key not in fields) or "a field"
-            raise BadOption(f"battle {number}: CSV cannot hold {new}; write JSON Lines or Parquet") from None
-        buffer.seek(0)
-        buffer.truncate()
-    stream.write(buffer.getvalue().encode())
-
-
-def _cell(value: object) -> object:
-    return json.dumps(value, default=str) if isinstance(value, dict | list | bool) else value

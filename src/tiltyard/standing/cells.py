@@ -182,6 +182,12 @@ class Cells:
         self.floor = np.pad(self.floor, (0, more_models), constant_values=self._policy.prompt_floor)
         self.refresh()
 
+    def under(self, policy: Policy) -> None:
+        """Other floors and another patience; nobody is in the contender band until models are ranked again."""
+        self._policy = policy
+        self.floor[:] = policy.prompt_floor
+        self.refresh()
+
     def coverage(self) -> npt.NDArray[np.float64]:
         """Strict prompt coverage: the share of eligible prompts whose floor is filled; NaN without any."""
         with np.errstate(invalid="ignore"):

@@ -57,6 +57,7 @@ def save(standing: Standing) -> Checkpoint:
             for part in fields(Strengths)
         },
         **_pair_columns(standing),
+        **standing.sessions.saved(),
     }
     values = {
         "policy": asdict(standing.policy),
@@ -67,7 +68,6 @@ def save(standing: Standing) -> Checkpoint:
         "expired": standing.expired,
         "served": window.served,
         "now": window.epoch,
-        "sessions": standing.sessions.saved(),
     }
     return Checkpoint(arrays, values)
 
@@ -92,7 +92,7 @@ def restore(checkpoint: Checkpoint) -> Standing:
         int(epoch): counts.tolist()
         for epoch, counts in zip(arrays["epoch"], arrays["epoch_matchups"], strict=True)
     }
-    standing.sessions = Sessions.restored(policy, values["sessions"])
+    standing.sessions = Sessions.restored(policy, arrays)
     _restore_pairs(standing, arrays)
     standing.strengths = Strengths(*(arrays[f"strengths.{field.name}"] for field in fields(Strengths)))
     standing.cells.refresh()
@@ -106,7 +106,6 @@ def _places(standing: Standing) -> dict[str, Array]:
     return {
         "answered": cells.answered,
         "enabled": cells.enabled,
-        "floor": cells.floor,
         "tally": cells.tally,
         "pair.decisive": meetings.decisive,
         "pair.attempts": meetings.attempts,

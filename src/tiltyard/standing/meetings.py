@@ -251,6 +251,10 @@ class Meetings:
             cells.put(prompt_bytes[start:stop], tally_bytes[4 * start : 4 * stop])
             start = stop
 
+    def under(self, policy: Policy) -> None:
+        """Another policy that remembers as many meetings."""
+        self._policy = policy
+
     def widen(self, models: int, prompts: int) -> None:
         """Make room for more models and prompts."""
         more = models - len(self.decisive)

@@ -13,11 +13,15 @@ from typing import Literal
 
 from tiltyard.errors import BadOption
 
-__all__ = ["Fairness", "Lane", "Policy"]
+__all__ = ["KEPT_SHAPES", "Fairness", "Lane", "Policy"]
 
 #: ``strict``: exposures of every lane stay within tolerance. ``scoped``: those of the contender
 #: lane are counted apart, which larger arenas need if their best models are to meet often.
 Fairness = Literal["strict", "scoped"]
+
+
+#: Constants that say how much is remembered: they hold for an arena's whole life.
+KEPT_SHAPES = ("window", "meetings", "session_pairs", "sessions_kept", "both_bad_over")
 
 
 class Lane(enum.IntEnum):

@@ -66,16 +66,25 @@ class Rater:
         glicko2 = self.settings.glicko2
         fold_votes([a], [b], [y], self._mu, self._phi2, self._sigma2, glicko2.tau, glicko2.phi2_floor)
         self.settings.online.fold(self.online, a, b, kind)
+        self._rate_elo(a, b, y)
+
+    def fold(self, votes: Codes) -> None:
+        """A run of votes, in order: each method by itself, because none looks at another."""
+        glicko2 = self.settings.glicko2
+        a, b = votes.a.tolist(), votes.b.tolist()
+        score = [self._score[kind] for kind in votes.kind.tolist()]
+        fold_votes(a, b, score, self._mu, self._phi2, self._sigma2, glicko2.tau, glicko2.phi2_floor)
+        self.settings.online.fold_many(self.online, votes)
+        for left, right, y in zip(a, b, score, strict=True):
+            self._rate_elo(left, right, y)
+        self.votes += len(votes)
+
+    def _rate_elo(self, a: int, b: int, y: float) -> None:
         if y == y:
             gap = _LOGITS * (self._elo[b] - self._elo[a])
             change = self.settings.elo_k * (y - 1.0 / (1.0 + math.exp(gap)))
             self._elo[a] += change
             self._elo[b] -= change
-
-    def fold(self, votes: Codes) -> None:
-        """A run of votes, in order."""
-        for a, b, kind in zip(votes.a.tolist(), votes.b.tolist(), votes.kind.tolist(), strict=True):
-            self.vote(a, b, kind)
 
     @property
     def elo(self) -> Floats:

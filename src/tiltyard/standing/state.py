@@ -11,7 +11,7 @@ from tiltyard.errors import BadOption
 from tiltyard.standing.cells import BOTH_BAD, LEFT_RESULTS, LOSS, TIE, WIN, Cells
 from tiltyard.standing.events import NO_SESSION, Event, Events
 from tiltyard.standing.meetings import Meetings
-from tiltyard.standing.policy import Lane, Policy
+from tiltyard.standing.policy import KEPT_SHAPES, Lane, Policy
 from tiltyard.standing.recent import Recent
 from tiltyard.standing.sessions import Sessions
 from tiltyard.standing.strengths import Strengths
@@ -24,10 +24,11 @@ Bools = npt.NDArray[np.bool_]
 
 _MIRROR = np.array([LOSS, WIN, TIE, BOTH_BAD])
 _SIDES = {kind: (left, int(_MIRROR[left])) for kind, left in enumerate(LEFT_RESULTS.tolist())}
-#: Fewer events than this are folded one by one; so are fewer than the cells that would have to be
-#: made afresh after a bulk, at so many in the time of an event.
+#: Fewer events than this are folded one by one; so are fewer than the cells, and cells of pairs, that
+#: would have to be made afresh after a bulk, at so many in the time of an event.
 _BULK = 64
 _CELLS_AN_EVENT = 500
+_MET_AN_EVENT = 150
 
 
 class Standing:
@@ -170,7 +171,8 @@ class Standing:
     def fold(self, events: Events) -> None:
         """Many events at once."""
         cells = len(self.models) * len(self.prompts)
-        if len(events) < max(_BULK, cells // _CELLS_AN_EVENT):
+        met = int(self.meetings.prompts.sum()) // 2
+        if len(events) < max(_BULK, cells // _CELLS_AN_EVENT, met // _MET_AN_EVENT):
             self._fold_each(events)
             return
         self._fold_window(events)
@@ -203,6 +205,23 @@ class Standing:
         self.record = np.pad(self.record, ((0, more), (0, 0)))
         self.shown = np.pad(self.shown, ((0, more), (0, 0)))
         self.strengths = self.strengths.widened(m)
+        self._roster_changed()
+
+    def under(self, policy: Policy) -> None:
+        """From now on this policy holds; what is kept stays, what follows from it is made afresh.
+
+        Only what shapes no memory can change: a longer window cannot be filled with what has left it.
+        """
+        fixed = [name for name in KEPT_SHAPES if getattr(policy, name) != getattr(self.policy, name)]
+        if fixed:
+            raise BadOption(
+                f"{', '.join(fixed)} cannot change while an arena runs, because what is remembered depends on it; "
+                "keep the value, or make another arena"
+            )
+        self.policy = policy
+        for part in (self.cells, self.meetings, self.window, self.sessions):
+            part.under(policy)
+        self.in_band[:] = False
         self._roster_changed()
 
     def _enable(self, model: int, *, now: bool) -> None:

@@ -159,6 +159,11 @@ class Window:
         """Whether the window is full and of one roster: only then is the tolerance promised."""
         return self.served >= len(self.state) and len(self.matchups) == 1
 
+    def under(self, policy: Policy) -> None:
+        """Another policy with a window of the same size."""
+        self._policy = policy
+        self._due = None
+
     def widen(self, models: int) -> None:
         """Make room for more models, none of them enabled yet."""
         more = models - self.exposures.shape[1]

@@ -17,12 +17,12 @@ from tiltyard.errors import CannotRate, ProviderFault
 from tiltyard.judges.ledger import Ledger
 from tiltyard.judges.live import asks_again
 from tiltyard.judges.requests import Request
+from tiltyard.judges.seats import Seat
 from tiltyard.judges.tokens import EXPECTED_BYTES, LOW_BYTES, expected_tokens, most_tokens
 from tiltyard.judging.power import Expectation, expect
 from tiltyard.judging.question import Question, ask_of
 from tiltyard.providers.provider import Usage
 from tiltyard.tournament.plan import Plan, Section
-from tiltyard.tournament.seats import Seat
 
 __all__ = ["Cost", "Estimate", "Line", "Planned", "estimate", "measured_bytes", "planned"]
 

@@ -19,6 +19,8 @@ from tiltyard.formats.detect import open_records
 from tiltyard.judges.ledger import Attempt, Ledger
 from tiltyard.judges.live import asks_again
 from tiltyard.judges.requests import Request, request_key
+from tiltyard.judges.seats import Seat, open_served
+from tiltyard.judges.sitting import Heard, sit
 from tiltyard.judging.matches import Prompt
 from tiltyard.judging.question import Ask
 from tiltyard.judging.verdict import Form, State
@@ -30,8 +32,6 @@ from tiltyard.settings.schema import Entrant
 from tiltyard.tournament.inputs import read_bank, responses_path
 from tiltyard.tournament.plan import stretches
 from tiltyard.tournament.running import Watch, cap_of, databases_of
-from tiltyard.tournament.seats import Seat, open_served
-from tiltyard.tournament.sitting import Heard, sit
 
 __all__ = ["Generated", "generate_answers"]
 

@@ -13,11 +13,11 @@ from typing import Any
 from tiltyard.durable import Shard
 from tiltyard.formats.answers import Answer
 from tiltyard.judges.requests import Request, request_key
+from tiltyard.judges.seats import Seat
 from tiltyard.judging.canaries import orders_of, shown_of
 from tiltyard.judging.matches import Match, MatchList, Prompt
 from tiltyard.judging.question import Question, Shown, ask_of
 from tiltyard.judging.rubric import Rubric
-from tiltyard.tournament.seats import Seat
 
 __all__ = ["Plan", "Section", "stretches"]
 

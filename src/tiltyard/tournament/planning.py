@@ -6,13 +6,13 @@ from collections.abc import Mapping, Sequence
 
 from tiltyard.errors import BadConfig
 from tiltyard.formats.answers import Answer
+from tiltyard.judges.seats import Seat
 from tiltyard.judging.canaries import Checks, check_questions
 from tiltyard.judging.matches import Match, MatchList, Prompt, all_pairs, pilot_subset
 from tiltyard.judging.rubric import Rubric
 from tiltyard.settings.config import Mode, TournamentConfig
 from tiltyard.tournament.inputs import Inputs
 from tiltyard.tournament.plan import Plan, Section
-from tiltyard.tournament.seats import Seat
 
 __all__ = ["make_plan", "plan_of_matches", "selected"]
 

@@ -19,6 +19,8 @@ from tiltyard.board import Rated
 from tiltyard.errors import BadOption, BrokenArtifact
 from tiltyard.formats import open_battles
 from tiltyard.judges.ledger import Ledger
+from tiltyard.judges.seats import Seat, open_seats
+from tiltyard.judges.sitting import Databases, Heard, Sat, sit
 from tiltyard.settings.config import Mode, TournamentConfig, load_config, resolved
 from tiltyard.settings.environment import Environment, read_environment
 from tiltyard.settings.prices import dollars, open_prices, picodollars
@@ -27,8 +29,6 @@ from tiltyard.tournament.inputs import Inputs, load_inputs
 from tiltyard.tournament.plan import Plan
 from tiltyard.tournament.planning import make_plan
 from tiltyard.tournament.readings import Readings, attempt_rows
-from tiltyard.tournament.seats import Seat, open_seats
-from tiltyard.tournament.sitting import Databases, Heard, Sat, sit
 
 __all__ = ["Finished", "Prepared", "Watch", "help_run", "prepare", "run_tournament"]
 

@@ -10,15 +10,15 @@ from itertools import pairwise
 import numpy as np
 import numpy.typing as npt
 
-from tiltyard.battles import Codes
 from tiltyard.errors import BadOption
 from tiltyard.standing.events import Event, Events
 from tiltyard.standing.policy import Lane, Policy
-from tiltyard.standing.rater import Rater, RaterSettings
+from tiltyard.standing.rater import RaterSettings
 from tiltyard.standing.state import Standing
 from tiltyard.standing.window import Window
 from tiltyard.validity.evaluation import Evaluation, History, evaluate
 from tiltyard.validity.floors import adjacent_floors
+from tiltyard.validity.following import Following
 from tiltyard.validity.report.parts import Span
 from tiltyard.validity.strain import Strain, widest_strain
 
@@ -107,23 +107,21 @@ def replay(
 
     What comes after the span is not looked at, so that a report of last week reads the same for ever.
     """
-    standing = Standing(policy, models, prompts, answered)
-    rater = Rater(RaterSettings() if settings is None else settings, len(models))
-    history, before = History.under(policy), None
-    looks = _looks(events, policy, span.end_row)
-    window = deepcopy(standing.window)
-    for start, stop in pairwise(sorted({0, *looks, span.first_row, span.end_row})):
-        _fold(events[start:stop], standing, rater)
-        if stop in looks:
-            history = history.after(evaluate(standing, time=int(events.time[stop - 1])))
+    following = Following(policy, settings, models, prompts, answered=answered)
+    standing, before = following.standing, None
+    window, n_before = deepcopy(standing.window), 0
+    for start, stop in pairwise(sorted({0, span.first_row, span.end_row})):
+        following.fold(events[start:stop])
+        following.rank()
         if stop == span.first_row:
             window, before = deepcopy(standing.window), _before(standing)
+            n_before = len(following.history.evaluations)
     return Replay(
         span,
         before if span.votes_before else None,
         standing,
-        history,
-        sum(stop > span.first_row for stop in looks),
+        following.history,
+        len(following.history.evaluations) - n_before,
         _watch(events[span.first_row : span.end_row], window, standing.models),
     )
 
@@ -132,20 +130,6 @@ def pairs_met(standing: Standing, votes: npt.NDArray[np.int32], least: int) -> i
     """Pairs of enabled models sharing a prompt that have at least so many of these votes."""
     met = (standing.cells.shared > 0) & (votes >= least)
     return int(np.count_nonzero(np.triu(met, 1)))
-
-
-def _looks(events: Events, policy: Policy, end: int) -> list[int]:
-    """Rows after which the rules are evaluated."""
-    votes = np.flatnonzero(events.event[:end] == Event.VOTE)
-    rows: list[int] = (votes[policy.evaluated_every - 1 :: policy.evaluated_every] + 1).tolist()
-    return rows
-
-
-def _fold(events: Events, standing: Standing, rater: Rater) -> None:
-    standing.fold(events)
-    votes = events[events.event == Event.VOTE]
-    rater.fold(Codes(votes.a, votes.b, votes.kind))
-    standing.rank(rater.strengths(standing.enabled))
 
 
 def _before(standing: Standing) -> Before:

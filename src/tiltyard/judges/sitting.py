@@ -19,10 +19,10 @@ from tiltyard.judges.ledger import Ledger
 from tiltyard.judges.limits import Gate
 from tiltyard.judges.live import Live, asks_again
 from tiltyard.judges.requests import Caller, Request
+from tiltyard.judges.seats import Seat
 from tiltyard.settings.environment import Environment
-from tiltyard.tournament.seats import Seat
 
-__all__ = ["Agenda", "Databases", "Heard", "Sat", "sit"]
+__all__ = ["Agenda", "Databases", "Heard", "JudgesAtWork", "Sat", "sit"]
 
 #: Shards of batches that may be under way at once: each waits for hours and does nothing meanwhile.
 _BATCHES = 64
@@ -111,7 +111,7 @@ def sit(
     A pass over the plan that was cut short is gone on with; after a whole one, a new pass asks
     again what ended without a reply.
     """
-    judging = _Judging(agenda, run, databases, heard or Heard(), prewarm=prewarm and lead)
+    judging = JudgesAtWork(agenda, run, databases, heard or Heard(), prewarm=prewarm and lead)
     ledger = Ledger(databases.ledger)
     try:
         with open_engine(
@@ -162,7 +162,7 @@ def _parallel(agenda: Agenda, shard_size: int) -> int:
     return max(2, math.ceil(2 * most / shard_size) + 1)
 
 
-class _Judging:
+class JudgesAtWork:
     """The work of one worker, on the engine's event loop."""
 
     def __init__(

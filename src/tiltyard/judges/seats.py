@@ -16,7 +16,7 @@ from tiltyard.settings.config import JudgeSettings, Mode, TournamentConfig
 from tiltyard.settings.environment import Environment
 from tiltyard.settings.prices import Price, PriceBook, open_prices
 
-__all__ = ["Seat", "open_seats", "open_served"]
+__all__ = ["Seat", "form_of", "open_seats", "open_served"]
 
 
 @dataclass(frozen=True)
@@ -82,7 +82,7 @@ def open_seats(
         if settings.provider == "replay" and settings.base_url is not None:
             settings = replace(settings, base_url=str(config.at(settings.base_url).resolve()))  # noqa: PLW2901
         provider, price = open_served(settings, environment, prices, asking=asking)
-        seats.append(Seat(settings, provider, _form(settings, provider), price))
+        seats.append(Seat(settings, provider, form_of(settings, provider), price))
     return seats
 
 
@@ -95,7 +95,7 @@ def open_served(
     return provider, prices.price(settings.provider, settings.model, provider.base_url)
 
 
-def _form(settings: JudgeSettings, provider: Provider) -> Form:
+def form_of(settings: JudgeSettings, provider: Provider) -> Form:
     """The form that was asked for, or the strictest that the provider takes."""
     can = provider.capabilities
     if settings.batch and not can.batch:

@@ -1,0 +1,140 @@
+"""From answers to what an arena takes in: names that can be shown, bytes that can be sent."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hashlib
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from tiltyard.arena.sniffing import media_type
+from tiltyard.errors import InputError
+from tiltyard.formats.answers import Answer
+from tiltyard.formats.detect import open_records
+from tiltyard.formats.json_records import JsonLines
+from tiltyard.formats.opening import InputFile
+
+__all__ = ["LONGEST_NAME", "MOST_BYTES", "Incoming", "checked_name", "incoming"]
+
+#: Bytes of one response, and of a prompt.
+MOST_BYTES = 32 * 1024 * 1024
+MOST_PROMPT = 1024 * 1024
+LONGEST_NAME = 200
+#: Answers of one import: what is known of each stays in memory until all have been read.
+MOST_ANSWERS = 1_000_000
+
+_DATA = re.compile(r"data:[\w.+-]+/[\w.+-]+;base64,", re.ASCII)
+_ADDRESS = re.compile(r"[a-z][a-z0-9+.-]*://", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True)
+class Incoming:
+    """One answer, checked. ``where`` is its place in the file."""
+
+    where: str
+    model: str
+    prompt: str
+    text: str
+    text_sha256: bytes
+    category: str | None
+    language: str | None
+    kind: str
+    media_type: str
+    data: bytes
+
+
+def incoming(path: Path, *, body: bool = False) -> Iterator[Incoming]:
+    """The answers of a file, one by one.
+
+    Responses that are not text are paths of files beside the answers or below, or ``data:`` addresses
+    that carry their bytes. A ``body`` came over the wire: it is plain JSON Lines, and names no files.
+    """
+    records = JsonLines(InputFile("the body", path, None)) if body else open_records(path)
+    folder = None if body else path.parent
+    for number, (where, record) in enumerate(records.records(), start=1):
+        if number > MOST_ANSWERS:
+            raise InputError(f"{where}: an import takes {MOST_ANSWERS} answers at most; split the file")
+        yield _checked(Answer.from_dict(record, where), where, folder)
+
+
+def checked_name(what: str, name: str) -> str:
+    """A name that can be shown and looked for; anything else is an `InputError`."""
+    if not name or name != name.strip() or not name.isprintable() or len(name) > LONGEST_NAME:
+        raise InputError(
+            f"{what} is {name[:LONGEST_NAME]!r}; expected 1 to {LONGEST_NAME} characters that can be printed, "
+            "without spaces at the ends"
+        )
+    return name
+
+
+def _checked(answer: Answer, where: str, folder: Path | None) -> Incoming:
+    try:
+        for what in ("category", "language"):
+            if getattr(answer, what) is not None:
+                checked_name(what, getattr(answer, what))
+        text = _prompt_text(answer.prompt)
+        data = _bounded(
+            answer.response.encode() if answer.kind == "text" else _bytes(answer.response, folder)
+        )
+        return Incoming(
+            where=where,
+            model=checked_name("model", answer.model),
+            prompt=checked_name("prompt_id", answer.prompt_id),
+            text=text,
+            text_sha256=hashlib.sha256(text.encode()).digest(),
+            category=answer.category,
+            language=answer.language,
+            kind=answer.kind,
+            media_type=media_type(answer.kind, data),
+            data=data,
+        )
+    except InputError as error:
+        raise InputError(f"{where}: {error}") from None
+
+
+def _prompt_text(text: str) -> str:
+    size = len(text.encode())
+    if size > MOST_PROMPT:
+        raise InputError(f"the prompt has {size} bytes; at most {MOST_PROMPT} are taken in")
+    if "\0" in text:
+        raise InputError("the prompt holds a zero byte, which no text can hold; remove it")
+    return text
+
+
+def _bounded(data: bytes) -> bytes:
+    if len(data) > MOST_BYTES:
+        raise InputError(f"the response has more than {MOST_BYTES} bytes; no larger one is taken in")
+    return data
+
+
+def _bytes(response: str, folder: Path | None) -> bytes:
+    """What a response that is not text stands for."""
+    start = _DATA.match(response)
+    if start is not None:
+        try:
+            return base64.b64decode(response[start.end() :], validate=True)
+        except binascii.Error:
+            raise InputError("the response is a data: address, but what it carries is not base64") from None
+    if folder is None or _ADDRESS.match(response):
+        expected = "a data: address with base64" if folder is None else "the path of a file"
+        raise InputError(f"the response is {response[:LONGEST_NAME]!r}; expected {expected}")
+    return _file(response, folder)
+
+
+def _file(response: str, folder: Path) -> bytes:
+    """A file below the folder; what a link outside it names is not read."""
+    try:
+        root = folder.resolve(strict=True)
+        place = (root / response).resolve(strict=True)
+        if not place.is_relative_to(root):
+            raise InputError(f"{response!r} lies outside {folder}; put the file beside the answers, or below")
+        if not place.is_file():
+            raise InputError(f"{response!r} is not a file")
+        with place.open("rb") as file:
+            return file.read(MOST_BYTES + 1)
+    except (OSError, ValueError, RuntimeError) as error:
+        told = error.strerror if isinstance(error, OSError) and error.strerror else "no such file"
+        raise InputError(f"{response[:LONGEST_NAME]!r} cannot be read: {told}") from None

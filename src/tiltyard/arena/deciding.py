@@ -1,0 +1,222 @@
+"""What becomes of each ask: functions of the arena in memory and the batch that is being written.
+
+They run under the arena's lock, with every event before them folded. `LOOK` says that the arena in
+memory does not hold the matchup: the tables must be asked.
+"""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import replace
+from datetime import datetime, timedelta
+from typing import Any, Final, Literal
+from uuid import UUID
+
+import numpy as np
+
+from tiltyard.arena.asking import Ended, Offered, Voter
+from tiltyard.arena.live import FreshVote, Live, OpenMatchup
+from tiltyard.arena.matchup_ids import new_matchup, shown_matchup
+from tiltyard.battles import Kind
+from tiltyard.errors import Closed, Expired
+from tiltyard.matchmaking.choosing import choose
+from tiltyard.store.log import Appending, Found, LogKind, LogRow, Serving
+
+__all__ = ["HELD", "LOOK", "Look", "expire_due", "offer", "offered", "reveal", "skip", "undo", "vote"]
+
+#: Open matchups that a voter may have.
+HELD = 2
+_GIVEN_UP = {"exposure": 1, "session": 2}
+
+
+class _Looked(enum.Enum):
+    LOOK = enum.auto()
+
+
+LOOK: Final = _Looked.LOOK
+Look = Literal[_Looked.LOOK]
+
+
+def offer(
+    live: Live, batch: Appending, voter: Voter, arena: str, rng: np.random.Generator, *, ahead: bool
+) -> Offered:
+    """The matchup that the voter has before it, or a new one; ahead, a second one."""
+    opened = live.opened_by(voter.source, voter.session, batch.now)
+    if opened and (not ahead or len(opened) >= HELD):
+        return offered(opened[-1] if ahead else opened[0], arena)
+    standing = live.standings[voter.source]
+    choice = choose(standing, rng, session=voter.session)
+    cells = live.responses[:, choice.prompt]
+    one = OpenMatchup(
+        matchup=new_matchup(),
+        source=voter.source,
+        serial=standing.window.served,
+        session=voter.session,
+        a=choice.left,
+        b=choice.right,
+        prompt=choice.prompt,
+        response_a=int(cells[choice.left]),
+        response_b=int(cells[choice.right]),
+        served_at=batch.now,
+        expires_at=batch.now + timedelta(seconds=live.settings.expiry_seconds),
+    )
+    standing.serve(one.a, one.b, one.prompt, lane=choice.lane, nominal=choice.nominal, session=voter.session)
+    live.hold(one)
+    live.position = batch.serve(
+        Serving(
+            source=one.source,
+            serial=one.serial,
+            matchup=one.matchup,
+            session=one.session,
+            a=one.a,
+            b=one.b,
+            prompt=one.prompt,
+            response_a=one.response_a,
+            response_b=one.response_b,
+            nominal=int(choice.nominal),
+            lane=int(choice.lane),
+            reason=choice.reason,
+            propensity=choice.propensity,
+            given_up=sum(_GIVEN_UP[rule] for rule in choice.given_up),
+            expires_at=one.expires_at,
+        )
+    )
+    return offered(one, arena, new=True)
+
+
+def vote(
+    live: Live,
+    batch: Appending,
+    voter: Voter,
+    matchup: UUID,
+    kind: Kind,
+    *,
+    names: bool = False,
+    detail: dict[str, Any] | None = None,
+) -> Ended | Look:
+    """Settle an open matchup; with ``names`` they are shown at once, and the vote is final."""
+    one = _mine(live, batch, voter, matchup)
+    if one is None:
+        return LOOK
+    position = batch.end(
+        LogKind.VOTE,
+        one.source,
+        one.serial,
+        session=one.session,
+        a=one.a,
+        b=one.b,
+        prompt=one.prompt,
+        outcome=int(kind),
+        detail=detail,
+    )
+    row = _row(batch, position, LogKind.VOTE, one)
+    live.fold(replace(row, outcome=int(kind)))
+    if names:
+        live.fold(_row(batch, batch.reveal(one.source, one.serial, one.session), LogKind.REVEAL, one))
+    return Ended(
+        matchup=shown_matchup(matchup),
+        kind=LogKind.VOTE,
+        outcome=kind,
+        position=position,
+        at=batch.now,
+        undo_until=None if names else undoable_until(live, batch.now),
+        revealed=names,
+    )
+
+
+def skip(live: Live, batch: Appending, voter: Voter, matchup: UUID) -> Ended | Look:
+    """Pass an open matchup over."""
+    one = _mine(live, batch, voter, matchup)
+    if one is None:
+        return LOOK
+    position = batch.end(LogKind.SKIP, one.source, one.serial, session=one.session)
+    live.fold(_row(batch, position, LogKind.SKIP, one))
+    return Ended(shown_matchup(matchup), LogKind.SKIP, None, position, batch.now)
+
+
+def undo(live: Live, batch: Appending, voter: Voter, matchup: UUID, horizon: int) -> Ended | Look:
+    """Take a vote back, if it is fresh: neither shown, nor old, nor rated."""
+    fresh = live.voted.get(matchup)
+    if fresh is None or _stranger(fresh.opened, voter):
+        return LOOK
+    if fresh.revealed:
+        raise Closed("this vote is final: the names were shown")
+    until = undoable_until(live, fresh.at)
+    if until is None or batch.now >= until or fresh.position <= horizon:
+        raise Closed("this vote is final: the time to take it back has passed")
+    one = fresh.opened
+    position = batch.undo(one.source, one.serial, one.session)
+    live.fold(_row(batch, position, LogKind.UNDO, one))
+    return Ended(shown_matchup(matchup), LogKind.UNDO, Kind(fresh.kind), position, batch.now)
+
+
+def reveal(live: Live, batch: Appending, voter: Voter, matchup: UUID, found: Found) -> bool:
+    """Note that the names are shown; whether they may be, the vote having been taken back or not."""
+    fresh: FreshVote | None = live.voted.get(matchup)
+    if fresh is not None and fresh.revealed:
+        return True
+    if fresh is None and _could_be_undone(live, batch, found):
+        return False
+    position = batch.reveal(found.source, found.serial, voter.session)
+    live.fold(_bare(batch, position, LogKind.REVEAL, found.source, found.serial))
+    return True
+
+
+def expire_due(live: Live, batch: Appending) -> None:
+    """End what nobody answered in time."""
+    for one in live.due(batch.now):
+        _expire(live, batch, one)
+
+
+def offered(one: OpenMatchup, arena: str, *, new: bool = False) -> Offered:
+    """An open matchup as it is handed on."""
+    return Offered(
+        matchup=shown_matchup(one.matchup),
+        arena=arena,
+        prompt=one.prompt,
+        response_a=one.response_a,
+        response_b=one.response_b,
+        served_at=one.served_at,
+        expires_at=one.expires_at,
+        new=new,
+    )
+
+
+def undoable_until(live: Live, at: datetime) -> datetime | None:
+    """Until when a vote of this moment can be taken back."""
+    seconds = live.settings.undo_seconds
+    return at + timedelta(seconds=seconds) if seconds else None
+
+
+def _mine(live: Live, batch: Appending, voter: Voter, matchup: UUID) -> OpenMatchup | None:
+    """The voter's open matchup; one that has run out is ended."""
+    one = live.open.get(matchup)
+    if one is None or _stranger(one, voter):
+        return None
+    if one.expires_at <= batch.now:
+        _expire(live, batch, one)
+        raise Expired("this matchup was not answered in time; ask for another one")
+    return one
+
+
+def _expire(live: Live, batch: Appending, one: OpenMatchup) -> None:
+    position = batch.end(LogKind.EXPIRE, one.source, one.serial, session=one.session)
+    live.fold(_row(batch, position, LogKind.EXPIRE, one))
+
+
+def _stranger(one: OpenMatchup, voter: Voter) -> bool:
+    return (one.source, one.session) != (voter.source, voter.session)
+
+
+def _could_be_undone(live: Live, batch: Appending, found: Found) -> bool:
+    """Whether this vote was fresh when the tables were asked, so that an undo may have come since."""
+    until = None if found.at is None else undoable_until(live, found.at)
+    return until is not None and batch.now < until
+
+
+def _row(batch: Appending, position: int, kind: LogKind, one: OpenMatchup) -> LogRow:
+    return _bare(batch, position, kind, one.source, one.serial)
+
+
+def _bare(batch: Appending, position: int, kind: LogKind, source: int, serial: int) -> LogRow:
+    return LogRow(position, batch.now, int(kind), source, serial)

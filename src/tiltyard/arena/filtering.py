@@ -1,0 +1,124 @@
+"""Boards of some prompts, and pages of one model: counted from the votes behind a snapshot."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from typing import Any
+
+import numpy as np
+
+from tiltyard.battles import Codes, Kind, Table
+from tiltyard.battles.keys import text_keys
+from tiltyard.board.rows import Board, make_board
+from tiltyard.ratings import BradleyTerry, Finding
+from tiltyard.ratings.ranks import rank_models
+from tiltyard.store.battles import Tally
+
+__all__ = ["FILTERED_FORMAT", "filtered_document", "head_to_head", "prompt_results", "tally_table"]
+
+FILTERED_FORMAT = "tiltyard-filtered-board/1"
+
+#: What a kind is for the model on the left, and on the right.
+_RESULTS = {
+    Kind.WIN_A: ("wins", "losses"),
+    Kind.LEAN_A: ("wins", "losses"),
+    Kind.WIN_B: ("losses", "wins"),
+    Kind.LEAN_B: ("losses", "wins"),
+    Kind.TIE: ("ties", "ties"),
+    Kind.INCONSISTENT: ("ties", "ties"),
+    Kind.BOTH_BAD: ("both_bad", "both_bad"),
+}
+_NOTHING = {"wins": 0, "losses": 0, "ties": 0, "both_bad": 0}
+_ANOTHER_METHOD = Finding(
+    "filtered-board",
+    "This board shows some prompts only. Its order is that of batch Bradley–Terry on the votes there; it has no "
+    "badges and is never official.",
+    "Claim nothing of the whole arena from it: the board without a filter does that.",
+)
+
+
+def tally_table(tally: Tally, models: Sequence[str], prompts: Mapping[int, str]) -> Table:
+    """Votes as a table, clustered by prompt: every count as so many battles."""
+    names = sorted(models)
+    place = {name: k for k, name in enumerate(names)}
+    code = np.array([place[name] for name in models], dtype=np.int64)
+    numbers = np.array(sorted(prompts), dtype=np.int64)
+    keys = text_keys([prompts[number] for number in numbers.tolist()])
+    row = np.repeat(np.arange(len(tally)), tally.count)
+    codes = Codes(
+        code[tally.a[row]],
+        code[tally.b[row]],
+        tally.kind[row].astype(np.uint8),
+        prompt=keys[np.searchsorted(numbers, tally.prompt[row])],
+    )
+    return Table.from_codes(names, codes)
+
+
+def filtered_document(
+    tally: Tally,
+    models: Sequence[str],
+    prompts: Mapping[int, str],
+    *,
+    about: Mapping[str, Any],
+    category: str | None,
+    language: str | None,
+) -> dict[str, Any]:
+    """The board of these prompts: batch Bradley–Terry, with the findings of its own fit."""
+    board = _board(tally_table(tally, models, prompts)) if len(tally) else None
+    method = BradleyTerry()
+    findings = [_ANOTHER_METHOD, *(() if board is None else board.findings)]
+    return {
+        "format": FILTERED_FORMAT,
+        **about,
+        "filter": {"category": category, "language": language},
+        "prompts": len(prompts),
+        "votes": int(tally.count.sum()),
+        "order": "bradley-terry",
+        "method": {"name": method.name, **asdict(method)},
+        "level": None if board is None else board.level,
+        "scope": None if board is None else board.scope,
+        "clusters": None if board is None else board.clusters,
+        "n_clusters": None if board is None else board.n_clusters,
+        "rows": [] if board is None else [asdict(row) for row in board.rows],
+        "findings": [asdict(finding) for finding in findings],
+    }
+
+
+def head_to_head(tally: Tally, models: Sequence[str], model: int) -> list[dict[str, Any]]:
+    """How one model did against each it met, those met most often first."""
+    return _results(tally, model, lambda _prompt, opponent: {"opponent": models[opponent]})
+
+
+def prompt_results(
+    tally: Tally, prompts: Sequence[tuple[str, str | None, str | None]], model: int
+) -> list[dict[str, Any]]:
+    """How one model did on each prompt, those with most votes first."""
+    return _results(
+        tally,
+        model,
+        lambda prompt, _opponent: dict(zip(("prompt", "category", "language"), prompts[prompt], strict=True)),
+    )
+
+
+def _results(tally: Tally, model: int, told: Any) -> list[dict[str, Any]]:
+    found: dict[tuple[Any, ...], dict[str, Any]] = {}
+    columns = (column.tolist() for column in (tally.a, tally.b, tally.prompt, tally.kind, tally.count))
+    for a, b, prompt, kind, count in zip(*columns, strict=True):
+        if model not in (a, b):
+            continue
+        group = told(prompt, b if a == model else a)
+        result = _RESULTS[Kind(kind)][0 if a == model else 1]
+        row = found.setdefault(tuple(group.values()), group | _NOTHING)
+        row[result] += count
+    for row in found.values():
+        rated = row["wins"] + row["losses"] + row["ties"]
+        row["votes"] = rated + row["both_bad"]
+        row["score"] = (row["wins"] + 0.5 * row["ties"]) / rated if rated else None
+    return sorted(found.values(), key=lambda row: (-row["votes"], *map(str, row.values())))
+
+
+def _board(table: Table) -> Board:
+    method = BradleyTerry()
+    ratings = method(table)
+    return make_board(ratings, rank_models(ratings, level=method.level))

@@ -1,0 +1,134 @@
+"""The house: everything that one web process holds of all arenas."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from typing import TYPE_CHECKING
+
+from tiltyard.arena.boards import Boards
+from tiltyard.arena.desk import Desk
+from tiltyard.arena.matchup_ids import parse_matchup
+from tiltyard.errors import NotFound, StoreFault
+from tiltyard.store.arenas import connected, find_arena, list_arenas, prompt_text
+from tiltyard.store.log import find_matchup
+
+if TYPE_CHECKING:
+    from psycopg_pool import AsyncConnectionPool
+
+    from tiltyard.settings.serving import ServingSettings
+    from tiltyard.standing.strengths import Strengths
+    from tiltyard.store.contents import Contents
+
+__all__ = ["House"]
+
+#: Prompts whose text is kept in memory.
+_PROMPTS = 10_000
+#: Seconds between looks at the arenas' settings, which another process may have changed.
+_LOOK = 5.0
+
+
+class House:
+    """Desks by arena, opened when they are first asked for, and what all of them share."""
+
+    def __init__(
+        self, settings: ServingSettings, url: str, pool: AsyncConnectionPool, contents: Contents
+    ) -> None:
+        self.settings = settings
+        self.url = url
+        self.pool = pool
+        self.contents = contents
+        self.boards = Boards(url, pool, self.snapshot_came)
+        self._desks: dict[str, Desk] = {}
+        self._opening = asyncio.Lock()
+        self._looking: asyncio.Task[None] | None = None
+        self._prompts: dict[tuple[int, int], str] = {}
+        #: Ratings of the last snapshots: arena and source to generation and strengths.
+        self._strengths: dict[tuple[int, int], tuple[int, Strengths]] = {}
+
+    async def start(self) -> None:
+        """Begin to follow boards and settings."""
+        await self.boards.start()
+        self._looking = asyncio.create_task(self._follow(), name="settings")
+
+    async def stop(self) -> None:
+        """Close every desk."""
+        if self._looking is not None:
+            self._looking.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await self._looking
+        await self.boards.stop()
+        desks, self._desks = list(self._desks.values()), {}
+        await asyncio.gather(*(desk.close() for desk in desks))
+
+    @property
+    def desks(self) -> tuple[Desk, ...]:
+        """Those that are open."""
+        return tuple(self._desks.values())
+
+    async def desk(self, name: str) -> Desk:
+        """The desk of an arena."""
+        found = self._desks.get(name)
+        if found is not None:
+            return found
+        async with self._opening:
+            return self._desks.get(name) or await self._open(name)
+
+    async def desk_of(self, matchup: str) -> Desk:
+        """The desk of the arena that a matchup belongs to."""
+        one = parse_matchup(matchup)
+        for desk in self._desks.values():
+            if desk.holds(one):
+                return desk
+        async with connected(self.pool) as connection:
+            found = await find_matchup(connection, one)
+            arenas = {} if found is None else {arena.arena: arena for arena in await list_arenas(connection)}
+        if found is None or found.arena not in arenas:
+            raise NotFound("no such matchup: it may belong to somebody else, or to another session")
+        return await self.desk(arenas[found.arena].name)
+
+    async def prompt_text(self, arena: int, prompt: int) -> str:
+        """What a prompt asks."""
+        key = (arena, prompt)
+        found = self._prompts.get(key)
+        if found is None:
+            async with connected(self.pool) as connection:
+                found = await prompt_text(connection, arena, prompt)
+            self._prompts[key] = found
+            if len(self._prompts) > _PROMPTS:
+                del self._prompts[next(iter(self._prompts))]
+        return found
+
+    def snapshot_came(self, arena: int, source: int, generation: int, strengths: Strengths) -> None:
+        """New ratings, for whoever matches by them."""
+        self._strengths[arena, source] = (generation, strengths)
+        for desk in self._desks.values():
+            if desk.arena == arena:
+                desk.rank(source, generation, strengths)
+
+    async def settings_changed(self) -> None:
+        """Some arena's settings are not what they were: its desk goes by the new ones."""
+        async with connected(self.pool) as connection:
+            arenas = await list_arenas(connection)
+        for arena in arenas:
+            desk = self._desks.get(arena.name)
+            if desk is not None:
+                desk.change(arena.settings)
+
+    async def _follow(self) -> None:
+        while True:
+            await asyncio.sleep(_LOOK)
+            if self._desks:
+                with contextlib.suppress(StoreFault):
+                    await self.settings_changed()
+
+    async def _open(self, name: str) -> Desk:
+        async with connected(self.pool) as connection:
+            arena = await find_arena(connection, name)
+        desk = Desk(self.url, arena.arena, arena.name, arena.settings)
+        for (code, source), (generation, strengths) in self._strengths.items():
+            if code == arena.arena:
+                desk.rank(source, generation, strengths)
+        await desk.open()
+        self._desks[name] = desk
+        return desk

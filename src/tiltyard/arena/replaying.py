@@ -1,0 +1,38 @@
+"""An arena's log folded again from its first event: what a rater must have come to."""
+
+from __future__ import annotations
+
+from collections import deque
+
+from tiltyard.arena.progress import Progress
+from tiltyard.arena.rater import active_exclusions
+from tiltyard.store.columns import read_columns
+from tiltyard.store.raters import (
+    Connection,
+    excluded_votes,
+    exclusion_changes,
+    log_head,
+    roster_of,
+    undone_between,
+)
+from tiltyard.validity.following import Following
+
+__all__ = ["replay_from_zero"]
+
+_ROWS = 200_000
+
+
+def replay_from_zero(connection: Connection, arena: int, upto: int, generation: int) -> dict[int, Following]:
+    """Each source at a position, knowing the first ``generation`` exclusions and restorations.
+
+    Up to the horizon nothing that comes later changes it.
+    """
+    active = active_exclusions(exclusion_changes(connection, arena), generation)
+    excluded = excluded_votes(connection, arena, active)
+    undone = undone_between(connection, arena, 0, log_head(connection, arena))
+    dropped = [one | other for one, other in zip(undone, excluded, strict=True)]
+    progress = Progress()
+    while progress.position < upto:
+        columns = read_columns(connection, arena, progress.position, min(upto, progress.position + _ROWS))
+        deque(progress.fold(columns, dropped, lambda: roster_of(connection, arena)), maxlen=0)
+    return dict(enumerate(progress.followings))

@@ -1,0 +1,52 @@
+"""``tiltyard doctor``: what may be wrong, and what to do about it."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from tiltyard.cli.database import AsUser, database
+from tiltyard.report.printable import printable
+
+if TYPE_CHECKING:
+    from tiltyard.settings.environment import Environment
+    from tiltyard.store.doctor import Check
+
+__all__ = ["doctor"]
+
+
+def doctor(
+    as_json: Annotated[bool, typer.Option("--json", help="Print the checks as JSON.")] = False,
+    as_user: AsUser = None,
+) -> None:
+    """Look at the database, its disk, its clock, the raters, the last backup and the keys."""
+    from tiltyard.settings.environment import read_environment
+    from tiltyard.store.doctor import examine_home
+
+    environment = read_environment()
+    checks = [*_database(environment, as_user), *examine_home(environment.home, environment.variables)]
+    if as_json:
+        typer.echo(json.dumps([asdict(check) for check in checks], indent=1))
+    else:
+        for check in checks:
+            advice = f" → {check.advice}" if check.advice else ""
+            typer.echo(printable(f"{check.state:<4} {check.name}: {check.value}{advice}"))
+    if any(check.state == "bad" for check in checks):
+        raise typer.Exit(1)
+
+
+def _database(environment: Environment, as_user: str | None) -> list[Check]:
+    """What the database tells; an embedded one that was never made is not made for this."""
+    from tiltyard.errors import StoreFault
+    from tiltyard.store.doctor import Check, examine_database
+
+    if environment.database_url is None and not (environment.home / "postgres" / "data").exists():
+        return [Check("database", "look", f"none in {environment.home} yet", "tiltyard serve makes one")]
+    try:
+        with database(environment, as_user, migrating=False) as url:
+            return examine_database(url)
+    except StoreFault as error:
+        return [Check("database", "bad", "does not start", str(error))]

@@ -1,0 +1,123 @@
+"""``tiltyard judge``: LLM judges that vote in a live arena."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+import time
+from contextlib import AsyncExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from tiltyard.errors import BadOption
+from tiltyard.report.printable import printable
+
+if TYPE_CHECKING:
+    from tiltyard.arena.judge_panel import ArenaPanel
+    from tiltyard.arena.judging import JudgedVotes
+
+__all__ = ["judge"]
+
+#: Seconds between the lines of a log, and on a terminal.
+_LINE, _WATCHED = 10.0, 1.0
+#: Seconds for which a server that is away is waited for: one that restarts is no reason to stop.
+_PATIENCE = 120.0
+_LABELS = ("win", "lean", "tie", "both_bad", "inconsistent")
+
+
+def judge(
+    arena: Annotated[str, typer.Argument(metavar="ARENA", help="The arena's name.")],
+    config: Annotated[Path, typer.Option(help="The judges: a YAML file.")],
+    budget: Annotated[
+        float | None,
+        typer.Option(min=0, help="Never spend more dollars than this in the arena, earlier runs included."),
+    ] = None,
+    matchups: Annotated[int | None, typer.Option(min=1, help="Stop after so many matchups.")] = None,
+    url: Annotated[str, typer.Option(help="Address of the server.")] = "http://127.0.0.1:8420",
+    token: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="A token with the scope judge; TILTYARD_TOKEN unless given. Several vote side by side."
+        ),
+    ] = None,
+) -> None:
+    """Let LLM judges vote: both orders, one battle for each matchup, on a board of their own."""
+    from tiltyard.arena.judge_panel import open_panel
+
+    tokens = token or [part for part in os.environ.get("TILTYARD_TOKEN", "").split(",") if part.strip()]
+    if not tokens:
+        raise BadOption(
+            "judges need a token with the scope judge: tiltyard token create NAME --scope judge, then set "
+            "TILTYARD_TOKEN to what it prints, or give it with --token"
+        )
+    panel = open_panel(config, budget_usd=budget, beside=config.parent)
+    votes = asyncio.run(_judged(panel, arena, url.rstrip("/"), tokens, matchups))
+    _show(votes)
+    if votes.failed:
+        raise typer.Exit(3)
+
+
+async def _judged(
+    panel: ArenaPanel, arena: str, url: str, tokens: list[str], matchups: int | None
+) -> JudgedVotes:
+    from tiltyard.arena.judging import judge_arena
+    from tiltyard.client import AsyncClient
+
+    async with AsyncExitStack() as stack:
+        clients = [
+            await stack.enter_async_context(AsyncClient(url, token=one, patience=_PATIENCE)) for one in tokens
+        ]
+        return await judge_arena(
+            panel, clients, arena, place=url, matchups=matchups, on_tick=_Teller(matchups).tick
+        )
+
+
+class _Teller:
+    """A line now and then on standard error."""
+
+    def __init__(self, matchups: int | None) -> None:
+        self._of = "" if matchups is None else f" of {matchups:,}"
+        self._next = time.monotonic() + _WATCHED
+        self._every = _WATCHED if sys.stderr.isatty() else _LINE
+
+    def tick(self, votes: JudgedVotes) -> None:
+        if time.monotonic() < self._next:
+            return
+        from tiltyard.settings.prices import dollars
+
+        self._next = time.monotonic() + self._every
+        cap = "" if votes.cap is None else f" of {dollars(votes.cap)}"
+        line = (
+            f"{votes.matchups:,}{self._of} matchups, {votes.votes.total():,} votes, "
+            f"{votes.heard.calls:,} calls; {dollars(votes.spent_so_far)}{cap}"
+        )
+        typer.echo(f"\r{line}\033[K" if sys.stderr.isatty() else line, err=True, nl=not sys.stderr.isatty())
+
+
+def _show(votes: JudgedVotes) -> None:
+    """What became of the matchups, as a table."""
+    from rich.table import Table
+
+    from tiltyard.report.terminal import Terminal
+    from tiltyard.settings.prices import dollars
+
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
+    table.add_column("matchups")
+    table.add_column(f"{votes.matchups:,}", justify="right")
+    for label in _LABELS:
+        table.add_row(f"voted: {label}", f"{votes.votes[label]:,}")
+    for reason, count in sorted(votes.skipped.items()):
+        table.add_row(f"skipped: {printable(reason)}", f"{count:,}")
+    if votes.ended:
+        table.add_row("ended before the vote", f"{votes.ended:,}")
+    for state, count in sorted((+votes.heard.states).items()):
+        table.add_row(f"calls: {printable(state)}", f"{count:,}")
+    cap = "" if votes.cap is None else f" of {dollars(votes.cap)}"
+    table.add_row("spent in this arena", f"{dollars(votes.spent)}{cap}")
+    if sys.stderr.isatty():
+        typer.echo("\r\033[K", err=True, nl=False)
+    Terminal().print(table)
+    typer.echo(f"Stopped: {printable(votes.stopped)}.", err=True)

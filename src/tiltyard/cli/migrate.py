@@ -1,0 +1,68 @@
+"""``tiltyard migrate`` and ``tiltyard upgrade-database``: new tables, and a new PostgreSQL."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from tiltyard.cli.database import AsUser, Patience, database
+from tiltyard.errors import BadOption
+from tiltyard.report.printable import printable
+
+__all__ = ["migrate", "upgrade_database"]
+
+
+def migrate(
+    as_user: AsUser = None,
+    check: Annotated[
+        bool, typer.Option("--check", help="Change nothing; exit code 1 if anything is to be done.")
+    ] = False,
+) -> None:
+    """Bring the tables up to date with this version. The arenas may go on meanwhile."""
+    from tiltyard.settings.environment import read_environment
+    from tiltyard.store.migrating import migrate as migrated
+    from tiltyard.store.migrating import pending
+
+    with database(read_environment(), as_user, migrating=False) as url:
+        names = pending(url) if check else migrated(url)
+    for name in names:
+        typer.echo(f"{'to be applied' if check else 'applied'}: {name}")
+    if not names:
+        typer.echo("The tables are up to date.")
+    elif check:
+        raise typer.Exit(1)
+
+
+def upgrade_database(
+    old_binaries: Annotated[
+        Path | None,
+        typer.Option(metavar="FOLDER", help="Where the programs of the PostgreSQL are that made the data."),
+    ] = None,
+    as_user: AsUser = None,
+) -> None:
+    """Upgrade the embedded database to the PostgreSQL that comes with this version, after a backup."""
+    from tiltyard.settings.environment import read_environment
+    from tiltyard.store.bulky import bulky_of
+    from tiltyard.store.upgrading import upgrade_database as upgraded
+
+    environment = read_environment()
+    if environment.database_url is not None:
+        raise BadOption(
+            "DATABASE_URL is set: whoever runs that server upgrades it; unset it for the embedded one"
+        )
+    done = upgraded(
+        environment.home,
+        bulky_of(environment),
+        user=as_user,
+        old_binaries=old_binaries,
+        on_wait=Patience(),
+    )
+    if done is None:
+        typer.echo("The database is of this version already.")
+        return
+    typer.echo(
+        f"Upgraded from PostgreSQL {done.old} to {done.new}. Backup: {printable(str(done.backup))}. The old data"
+        f" are in {printable(str(done.kept))}; remove them when you are content."
+    )

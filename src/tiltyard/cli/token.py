@@ -1,0 +1,100 @@
+"""``tiltyard token``: tokens for programs, and links for the operator."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from datetime import timedelta
+from typing import TYPE_CHECKING, Annotated, TypeVar
+
+import typer
+
+from tiltyard.cli.serve import AsUser, Home, serving_environment
+from tiltyard.report.printable import printable
+
+if TYPE_CHECKING:
+    from tiltyard.settings.environment import Environment
+    from tiltyard.store.accounts import Accounts
+
+__all__ = ["app"]
+
+T = TypeVar("T")
+
+app = typer.Typer(
+    help="Tokens for programs, and links for the operator.", no_args_is_help=True, rich_markup_mode=None
+)
+
+
+@app.command("create")
+def create(
+    name: Annotated[str, typer.Argument(help="What the token is for; the audit shows it.")],
+    scope: Annotated[list[str], typer.Option(help="read, judge, import, admin or metrics; may be repeated.")],
+    arena: Annotated[
+        str | None, typer.Option(help="The one arena it is for; every arena unless given.")
+    ] = None,
+    days: Annotated[int | None, typer.Option(min=1, max=3650, help="How long it is valid.")] = None,
+    home: Home = None,
+    as_user: AsUser = None,
+) -> None:
+    """Make a token and print it. It is not shown again."""
+    life = None if days is None else timedelta(days=days)
+    token, _ = _with_accounts(
+        serving_environment(home),
+        as_user,
+        lambda accounts: accounts.make_token("cli", name, scope, arena=arena, life=life),
+    )
+    typer.echo(token)
+
+
+@app.command("list")
+def list_(home: Home = None, as_user: AsUser = None) -> None:
+    """Every token there ever was."""
+    for one in _with_accounts(serving_environment(home), as_user, lambda accounts: accounts.list_tokens()):
+        state = "valid until revoked" if one.expires_at is None else f"valid until {one.expires_at:%Y-%m-%d}"
+        if one.revoked_at is not None:
+            state = f"revoked {one.revoked_at:%Y-%m-%d}"
+        where = "every arena" if one.arena is None else f"arena {one.arena}"
+        typer.echo(f"{one.api_token:>4}  {printable(one.name)}  {','.join(one.scopes)}  {where}  {state}")
+
+
+@app.command("revoke")
+def revoke(
+    api_token: Annotated[int, typer.Argument(metavar="NUMBER", help="The number that token list shows.")],
+    home: Home = None,
+    as_user: AsUser = None,
+) -> None:
+    """Make a token worth nothing."""
+    _with_accounts(
+        serving_environment(home), as_user, lambda accounts: accounts.revoke_token("cli", api_token)
+    )
+    typer.echo(f"Token {api_token} is revoked; running servers know within five seconds.")
+
+
+@app.command("operator")
+def operator(
+    base_url: Annotated[str | None, typer.Option(help="Address that the operator uses.")] = None,
+    home: Home = None,
+    as_user: AsUser = None,
+) -> None:
+    """Print a link by which the operator's name and password can be set, once, within the hour."""
+    from tiltyard.settings.serving import read_serving
+
+    environment = serving_environment(home)
+    settings = read_serving(environment.variables, base_url=base_url)
+    token = _with_accounts(environment, as_user, lambda accounts: accounts.make_operator_link())
+    typer.echo(f"{settings.address().rstrip('/')}/claim/{token}")
+
+
+def _with_accounts(
+    environment: Environment, as_user: str | None, work: Callable[[Accounts], Awaitable[T]]
+) -> T:
+    from tiltyard.store.accounts import Accounts
+    from tiltyard.store.address import opened_database
+    from tiltyard.store.connecting import open_pool
+
+    async def working(url: str) -> T:
+        async with open_pool(url, most=1, name="tiltyard token") as pool:
+            return await work(Accounts(pool))
+
+    with opened_database(environment, as_user=as_user) as url:
+        return asyncio.run(working(url))

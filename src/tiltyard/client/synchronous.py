@@ -1,0 +1,332 @@
+"""The client: everything that the API of a Tiltyard server does, as methods."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from tiltyard.client import administering, boards, operating, voting
+from tiltyard.client.administering import (
+    AuditEntry,
+    Complaint,
+    Enabled,
+    Excluded,
+    Exclusion,
+    Imported,
+    ModelInfo,
+    PromptInfo,
+    Restored,
+    Withdrawn,
+)
+from tiltyard.client.boards import ArenaInfo, Document, ReportInfo, SnapshotInfo
+from tiltyard.client.operating import Me, NewToken, Token
+from tiltyard.client.transport import Transport
+from tiltyard.client.voting import Ended, Matchup, Revealed, Side
+from tiltyard.errors import BadOption
+
+__all__ = ["Client"]
+
+
+class Client(Transport):
+    """One voter, judge, reader or operator of a server. Cookies are kept: a client is one voter.
+
+    ``timeout`` is for one request. For ``patience`` seconds in all, a call is sent again when the server
+    cannot be reached or says "not now", if sending it twice does what sending it once does. A vote is
+    such a call: the same vote again gives the same answer.
+
+    What the server refuses is raised as it was there: `NotFound`, `NotAllowed`, `Closed`, `Expired`,
+    `Conflict`, `NoMatchup`, `InputError`. A server that cannot be reached is a `StoreFault`.
+    """
+
+    def __init__(
+        self, base_url: str, *, token: str | None = None, timeout: float = 30.0, patience: float = 10.0
+    ) -> None:
+        super().__init__(base_url, token, timeout, patience)
+
+    # Voters
+
+    def next_matchup(self, arena: str, *, ahead: bool = False) -> Matchup:
+        """The matchup that waits for this voter, or a new one; ``ahead``: a second one, to be shown next."""
+        return self.call(voting.next_matchup(arena, ahead=ahead))
+
+    def open_matchups(self, arena: str) -> list[Matchup]:
+        """What this voter was served and has not answered."""
+        return self.call(voting.open_matchups(arena))
+
+    def response(self, matchup: str, side: Side) -> bytes:
+        """What stands on a side of an open matchup."""
+        return self.call(voting.response(matchup, side))
+
+    def vote(
+        self,
+        matchup: str,
+        winner: str,
+        *,
+        reveal: bool = False,
+        label: str | None = None,
+        pref: float | None = None,
+        judge_model: str | None = None,
+    ) -> Ended:
+        """Settle a matchup: ``model_a``, ``model_b``, ``tie`` or ``both_bad``. The last three are for judges."""
+        return self.call(
+            voting.vote(matchup, winner, reveal=reveal, label=label, pref=pref, judge_model=judge_model)
+        )
+
+    def undo(self, matchup: str) -> Ended:
+        """Take a vote back, soon after it and before the names were shown."""
+        return self.call(voting.undo(matchup))
+
+    def skip(self, matchup: str) -> Ended:
+        """Pass a matchup over."""
+        return self.call(voting.skip(matchup))
+
+    def reveal(self, matchup: str) -> Revealed:
+        """The names; from now on the vote is final."""
+        return self.call(voting.reveal(matchup))
+
+    def report(self, matchup: str, reason: str, note: str | None = None) -> None:
+        """Tell the operator what is wrong with a matchup."""
+        self.call(voting.report(matchup, reason, note))
+
+    # Readers
+
+    def arenas(self) -> list[ArenaInfo]:
+        """Open arenas, and closed ones that this client has a right to."""
+        return self.call(boards.arenas())
+
+    def arena(self, name: str) -> ArenaInfo:
+        """What an arena is called and how it is run."""
+        return self.call(boards.arena(name))
+
+    def board(
+        self,
+        arena: str,
+        *,
+        source: str = "human",
+        category: str | None = None,
+        language: str | None = None,
+        retired: bool = True,
+    ) -> Document:
+        """The newest board; with a category or a language, that of those prompts alone."""
+        return self.call(
+            boards.board(arena, source=source, category=category, language=language, retired=retired)
+        )
+
+    def snapshots(
+        self, arena: str, *, source: str = "human", before: SnapshotInfo | None = None, limit: int = 100
+    ) -> list[SnapshotInfo]:
+        """Published boards, newest first; ``before`` is the last one of the page before."""
+        return self.call(boards.snapshots(arena, source=source, before=before, limit=limit))
+
+    def snapshot(self, arena: str, sha256: str) -> Document:
+        """A published board by its hash, which is checked."""
+        return self.call(boards.snapshot(arena, sha256))
+
+    def model(self, arena: str, name: str, *, source: str = "human") -> Document:
+        """One model: its row and neighbours, head to head, results by prompt, history."""
+        return self.call(boards.model(arena, name, source=source))
+
+    def reports(self, arena: str) -> list[ReportInfo]:
+        """Weekly validity reports, newest first."""
+        return self.call(boards.reports(arena))
+
+    def validity_report(self, arena: str, sha256: str) -> Document:
+        """A weekly report by its hash, which is checked."""
+        return self.call(boards.report(arena, sha256))
+
+    def save_battles(
+        self,
+        arena: str,
+        path: str | os.PathLike[str],
+        *,
+        format: str = "jsonl",
+        source: str | None = None,
+        upto: int | None = None,
+        release: str | None = None,
+    ) -> Path:
+        """The final battles as a file: ``jsonl``, ``csv`` or ``parquet``. It appears whole or not at all."""
+        call = boards.battles(arena, format=format, source=source, upto=upto, release=release)
+        place = Path(path)
+        part = place.with_name(f".{place.name}.part")
+        try:
+            with self.stream(call) as pieces, part.open("wb") as file:
+                for piece in pieces:
+                    file.write(piece)
+            part.replace(place)
+        except OSError as error:
+            raise BadOption(f"cannot write {place}: {error.strerror or error}") from None
+        finally:
+            part.unlink(missing_ok=True)
+        return place
+
+    def battles(
+        self, arena: str, *, source: str | None = None, upto: int | None = None, release: str | None = None
+    ) -> Iterator[dict[str, Any]]:
+        """The final battles one by one, as they come."""
+        with self.stream(boards.battles(arena, source=source, upto=upto, release=release)) as pieces:
+            left = b""
+            for piece in pieces:
+                *lines, left = (left + piece).split(b"\n")
+                yield from (json.loads(line) for line in lines if line)
+            if left:
+                yield json.loads(left)
+
+    # Operators
+
+    def create_arena(
+        self,
+        name: str,
+        *,
+        title: str | None = None,
+        settings: Mapping[str, Any] | None = None,
+        policy: Mapping[str, Any] | None = None,
+    ) -> ArenaInfo:
+        """A new, empty arena; settings and constants of the policy that are not named have their defaults."""
+        return self.call(administering.create_arena(name, title=title, settings=settings, policy=policy))
+
+    def change_arena(
+        self, arena: str, *, title: str | None = None, settings: Mapping[str, Any] | None = None
+    ) -> ArenaInfo:
+        """Another title, other settings; those that are not named stay."""
+        return self.call(administering.change_arena(arena, title=title, settings=settings))
+
+    def import_answers(
+        self, arena: str, answers: str | os.PathLike[str] | bytes, *, enable: bool = True
+    ) -> Imported:
+        """Let a file of answers (JSON lines) in, or the same as bytes. Answers that are there change nothing."""
+        content = answers if isinstance(answers, bytes) else Path(answers)
+        return self.call(administering.import_answers(arena, content, enable=enable))
+
+    def models(self, arena: str) -> list[ModelInfo]:
+        """Every model that was ever added."""
+        return self.call(administering.models(arena))
+
+    def enable(self, arena: str, model: str) -> Enabled:
+        """Let a model be served."""
+        return self.call(administering.enable(arena, model))
+
+    def retire(self, arena: str, model: str) -> Enabled:
+        """Serve a model no more; its battles count."""
+        return self.call(administering.retire(arena, model))
+
+    def prompts(self, arena: str, *, after: int = -1, limit: int = 100) -> list[PromptInfo]:
+        """A page of prompts with their texts; ``after`` is the last number of the page before."""
+        return self.call(administering.prompts(arena, after=after, limit=limit))
+
+    def response_of(self, arena: str, model: str, prompt: str) -> bytes:
+        """A model's live response to a prompt, for whoever must decide about it."""
+        return self.call(administering.response_of(arena, model, prompt))
+
+    def withdraw(self, arena: str, prompt: str, *, reason: str, model: str | None = None) -> Withdrawn:
+        """Take down a prompt with all its responses, or one model's response to it."""
+        return self.call(administering.withdraw(arena, prompt, reason=reason, model=model))
+
+    def policy(self, arena: str) -> dict[str, Any]:
+        """The ranking policy that is in force."""
+        return self.call(administering.policy(arena))
+
+    def set_policy(self, arena: str, **constants: Any) -> dict[str, Any]:
+        """Change constants of the ranking policy from the next event on."""
+        return self.call(administering.set_policy(arena, constants))
+
+    def set_phase(self, arena: str, phase: int) -> dict[str, Any]:
+        """How much of the ranking policy is in force, 1 to 4."""
+        return self.call(administering.set_phase(arena, phase))
+
+    def exclusions(self, arena: str) -> list[Exclusion]:
+        """Votes that were excluded, and whether they were restored."""
+        return self.call(administering.exclusions(arena))
+
+    def exclude(
+        self,
+        arena: str,
+        reason: str,
+        *,
+        sessions: Sequence[int] | None = None,
+        voters: Sequence[str] | None = None,
+        release: str | None = None,
+        matchups: Sequence[str] | None = None,
+        since: datetime | None = None,
+        until: datetime | None = None,
+        source: str | None = None,
+    ) -> Excluded:
+        """Leave votes out of the ratings: those that fit everything that is said. They stay in the log."""
+        return self.call(
+            administering.exclude(
+                arena,
+                reason,
+                sessions=sessions,
+                voters=voters,
+                release=release,
+                matchups=matchups,
+                since=since,
+                until=until,
+                source=source,
+            )
+        )
+
+    def restore(self, arena: str, exclusion: int) -> Restored:
+        """Let the votes of an exclusion count again."""
+        return self.call(administering.restore(arena, exclusion))
+
+    def audit(self, arena: str, *, before: int | None = None, limit: int = 100) -> list[AuditEntry]:
+        """Who changed what, newest first; ``before`` is the last entry of the page before."""
+        return self.call(administering.audit(arena, before=before, limit=limit))
+
+    def complaints(
+        self, arena: str, *, after: int = 0, limit: int = 100, settled: bool = False
+    ) -> list[Complaint]:
+        """What voters said is wrong, oldest first; ``settled``: also what was looked at."""
+        return self.call(administering.complaints(arena, after=after, limit=limit, settled=settled))
+
+    def settle_complaint(self, arena: str, complaint: int) -> None:
+        """A complaint was looked at."""
+        self.call(administering.settle_complaint(arena, complaint))
+
+    # The house
+
+    def claim(self, token: str, name: str, password: str) -> Me:
+        """Become the operator with a link's token, which works once, and sign in."""
+        return self.call(operating.claim(token, name, password))
+
+    def sign_in(self, name: str, password: str) -> Me:
+        """Sign in as the operator; this client stays signed in by its cookie."""
+        return self.call(operating.sign_in(name, password))
+
+    def sign_out(self) -> None:
+        """End this sign-in."""
+        self.call(operating.sign_out())
+
+    def me(self) -> Me:
+        """Who this client is to the server, and what it may do."""
+        return self.call(operating.me())
+
+    def list_tokens(self) -> list[Token]:
+        """Every token there ever was, without the tokens themselves."""
+        return self.call(operating.list_tokens())
+
+    def make_token(
+        self, name: str, scopes: Sequence[str], *, arena: str | None = None, days: int | None = None
+    ) -> NewToken:
+        """A token for programs, of the scopes read, judge, import, admin or metrics."""
+        return self.call(operating.make_token(name, scopes, arena=arena, days=days))
+
+    def revoke_token(self, api_token: int) -> None:
+        """The token is worth nothing from now on."""
+        self.call(operating.revoke_token(api_token))
+
+    def health(self) -> None:
+        """Raises unless the process answers."""
+        self.call(operating.health())
+
+    def ready(self) -> None:
+        """Raises unless the process can serve voters."""
+        self.call(operating.ready())
+
+    def metrics(self) -> str:
+        """Figures in Prometheus's text format."""
+        return self.call(operating.metrics())

@@ -1,0 +1,142 @@
+"""Calls of voters, people and judges alike."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Literal
+
+from tiltyard.client.reading import listed, nothing, value_of
+from tiltyard.client.wire import Call, path_of
+
+__all__ = [
+    "Ended",
+    "Matchup",
+    "Revealed",
+    "ShownPrompt",
+    "ShownResponse",
+    "Sides",
+    "next_matchup",
+    "open_matchups",
+    "report",
+    "response",
+    "reveal",
+    "skip",
+    "undo",
+    "vote",
+]
+
+Side = Literal["a", "b"]
+
+
+@dataclass(frozen=True, slots=True)
+class ShownPrompt:
+    """What was asked."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class ShownResponse:
+    """Where one side's response is, and whether it is ``text``, ``image``, ``audio`` or ``app``."""
+
+    url: str
+    kind: str
+
+
+@dataclass(frozen=True, slots=True)
+class Sides:
+    """The two responses."""
+
+    a: ShownResponse
+    b: ShownResponse
+
+
+@dataclass(frozen=True, slots=True)
+class Matchup:
+    """Two responses to one prompt, blind. Nothing in it tells the models."""
+
+    matchup: str
+    arena: str
+    prompt: ShownPrompt
+    responses: Sides
+    served_at: datetime
+    expires_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """How a matchup ended: ``kind`` is vote, skip, expire or undo; ``winner`` stands where there was a vote."""
+
+    matchup: str
+    kind: str
+    winner: str | None
+    label: str | None
+    #: Where it stands in the arena's log.
+    position: int
+    at: datetime
+    #: Until when the vote can be taken back; ``None`` if it cannot.
+    undo_until: datetime | None
+    revealed: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Revealed:
+    """Who stood on which side, and why these two met."""
+
+    matchup: str
+    model_a: str
+    model_b: str
+    #: The prompt's name.
+    prompt: str
+    winner: str
+    label: str
+    lane: str
+    reason: str
+    position: int
+
+
+def next_matchup(arena: str, *, ahead: bool = False) -> Call[Matchup]:
+    return Call("POST", path_of("arenas", arena, "matchups"), value_of(Matchup), body={"ahead": ahead})
+
+
+def open_matchups(arena: str) -> Call[list[Matchup]]:
+    return Call("GET", path_of("arenas", arena, "matchups"), listed(Matchup, "matchups"))
+
+
+def response(matchup: str, side: Side) -> Call[bytes]:
+    path = path_of("m", matchup, side).removeprefix("/api/v1")
+    return Call("GET", path, bytes, raw=True)
+
+
+def vote(
+    matchup: str,
+    winner: str,
+    *,
+    reveal: bool = False,
+    label: str | None = None,
+    pref: float | None = None,
+    judge_model: str | None = None,
+) -> Call[Ended]:
+    judged = {"label": label, "pref": pref, "judge_model": judge_model}
+    body: dict[str, Any] = {"winner": winner, "reveal": reveal}
+    body |= {name: value for name, value in judged.items() if value is not None}
+    return Call("POST", path_of("matchups", matchup, "vote"), value_of(Ended), body=body)
+
+
+def undo(matchup: str) -> Call[Ended]:
+    return Call("POST", path_of("matchups", matchup, "undo"), value_of(Ended))
+
+
+def skip(matchup: str) -> Call[Ended]:
+    return Call("POST", path_of("matchups", matchup, "skip"), value_of(Ended))
+
+
+def reveal(matchup: str) -> Call[Revealed]:
+    return Call("POST", path_of("matchups", matchup, "reveal"), value_of(Revealed))
+
+
+def report(matchup: str, reason: str, note: str | None = None) -> Call[None]:
+    body = {"reason": reason, "note": note}
+    # Told twice, it is written down twice.
+    return Call("POST", path_of("matchups", matchup, "report"), nothing, body=body, repeatable=False)

@@ -1,0 +1,163 @@
+"""The configuration of judges that vote in a live arena."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+from typing import Annotated, Self
+
+from pydantic import BeforeValidator, Field, PrivateAttr, model_validator
+
+from tiltyard.errors import BadConfig, UnreadableFile
+from tiltyard.judging.rubric import Rubric, parse_rubric
+from tiltyard.settings.config import JudgeSettings
+from tiltyard.settings.rubric_files import SHIPPED, shipped_rubric
+from tiltyard.settings.schema import KEY_VARIABLES, Budget, ModeJudge, Prices, address_problem
+from tiltyard.settings.sections import (
+    Count,
+    Many,
+    PathText,
+    Section,
+    Text,
+    Variable,
+    checked,
+    empty_as,
+    expecting,
+    wrong,
+)
+from tiltyard.settings.yaml_file import YamlFile, read_yaml
+
+__all__ = ["ArenaJudges", "JudgeRound", "load_arena_judges", "load_judge_rounds"]
+
+_Arena = Annotated[
+    str,
+    Field(pattern=r"^[a-z0-9]([a-z0-9-]{0,62}[a-z0-9])?$"),
+    expecting("the name of an arena: small letters, digits and '-'"),
+]
+
+
+class ArenaJudges(Section):
+    """Who judges, by which rubric, and for how much."""
+
+    judges: Annotated[
+        tuple[
+            Annotated[
+                ModeJudge, BeforeValidator(lambda one: {"model": one} if isinstance(one, str) else one)
+            ],
+            ...,
+        ],
+        Many,
+        Field(min_length=1),
+    ]
+    #: The name of a rubric that ships, or the path of a file.
+    rubric: Annotated[PathText, empty_as("preference")] = "preference"
+    #: Of several judges, how many must have a result; more than half unless given.
+    quorum: Count | None = None
+    budget_usd: Budget | None = None
+    prices: Prices | None = None
+    #: Where the ledger is, if not in ``TILTYARD_HOME`` or ``DATABASE_URL``.
+    judgments_dir: PathText | None = None
+    _file: YamlFile = PrivateAttr(default=YamlFile("judge.yaml", {}, {(): 1}))
+
+    @property
+    def path(self) -> Path:
+        """The file that the configuration was read from."""
+        return Path(self._file.name)
+
+    @property
+    def folder(self) -> Path:
+        """What the configuration's paths are relative to."""
+        return self.path.parent
+
+    def complete(self) -> tuple[JudgeSettings, ...]:
+        """The judges, every default filled in."""
+        return tuple(_complete(judge, self.folder) for judge in self.judges)
+
+    @property
+    def majority(self) -> int:
+        """How many judges must have a result."""
+        return self.quorum or len(self.judges) // 2 + 1
+
+    def read_rubric(self) -> Rubric:
+        """The rubric that ships under this name, or that of the file."""
+        if self.rubric in SHIPPED:
+            return shipped_rubric(self.rubric)
+        place = self.folder / Path(self.rubric).expanduser()
+        try:
+            text = place.read_text(encoding="utf-8-sig")
+        except (OSError, UnicodeDecodeError) as error:
+            problem = error.strerror if isinstance(error, OSError) else "not UTF-8 text"
+            raise UnreadableFile(
+                f"{self._file.where(('rubric',))}: {place} cannot be read: {problem}; name a file, or one of "
+                f"{', '.join(SHIPPED)}"
+            ) from None
+        return parse_rubric(place.stem, text, str(place))
+
+    @model_validator(mode="after")
+    def _coherent(self) -> Self:
+        names = [judge.name or judge.model for judge in self.judges]
+        twice = next((name for name, times in Counter(names).items() if times > 1), None)
+        if twice is not None:
+            raise wrong(f"two judges are named {twice!r}; give one of them another name", "judges")
+        if self.majority > len(self.judges):
+            raise wrong(f"expected at most the number of judges, {len(self.judges)}", "quorum")
+        for number, judge in enumerate(self.judges):
+            problem = address_problem(judge.provider, judge.base_url)
+            if problem is not None:
+                raise wrong(problem, "judges", number, "base_url")
+            if judge.batch:
+                raise wrong("votes do not wait for batches; leave it out", "judges", number, "batch")
+        return self
+
+
+def load_arena_judges(path: Path) -> ArenaJudges:
+    """Read the file; whatever is wrong with it is one `BadConfig`."""
+    file = read_yaml(path)
+    config = checked(ArenaJudges, file, {})
+    config._file = file  # noqa: SLF001
+    return config
+
+
+class JudgeRound(Section):
+    """Judges that vote in one arena by themselves, so many matchups each time they are due."""
+
+    arena: _Arena
+    #: The configuration of the judges, relative to the file that names it.
+    config: PathText
+    #: When: five fields of cron, UTC.
+    cron: Text = "0 * * * *"
+    matchups: Count = 50
+    url: Text = "http://127.0.0.1:8420"
+    #: The variable that holds a token with the scope ``judge``.
+    token_env: Variable = "TILTYARD_TOKEN"  # noqa: S105 - a name, not a token
+
+
+class _Rounds(Section):
+    rounds: Annotated[tuple[JudgeRound, ...], Many, Field(min_length=1)]
+
+    @model_validator(mode="after")
+    def _apart(self) -> Self:
+        arenas = [one.arena for one in self.rounds]
+        if len(set(arenas)) < len(arenas):
+            raise wrong("an arena is named twice; give each one round", "rounds")
+        return self
+
+
+def load_judge_rounds(path: Path) -> tuple[JudgeRound, ...]:
+    """The rounds of a file, their configurations' paths made whole."""
+    rounds = checked(_Rounds, read_yaml(path), {}).rounds
+    return tuple(
+        one.model_copy(update={"config": str(path.parent / Path(one.config).expanduser())}) for one in rounds
+    )
+
+
+def _complete(judge: ModeJudge, folder: Path) -> JudgeSettings:
+    stated = judge.model_dump()
+    stated["name"] = judge.name or judge.model
+    if stated["api_key_env"] is None and stated["base_url"] is None:
+        stated["api_key_env"] = KEY_VARIABLES.get(judge.provider)
+    if judge.provider == "replay":
+        if judge.base_url is None:
+            raise BadConfig(f"judge {stated['name']}: replay needs base_url: the file of recorded replies")
+        stated["base_url"] = str((folder / Path(judge.base_url).expanduser()).resolve())
+    return JudgeSettings(**stated)

@@ -1,0 +1,181 @@
+"""How `tiltyard serve` listens, and to whom: read once, frozen."""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, fields
+from typing import Any
+from urllib.parse import urlsplit
+
+from tiltyard.errors import BadOption
+
+__all__ = ["ROLES", "SERVING_VARIABLES", "ServingSettings", "is_loopback", "read_serving"]
+
+#: What one machine does: everything, only the web processes, or only the rater.
+ROLES = ("all", "web", "rater")
+
+_LOOPBACK_NAMES = frozenset({"localhost", "ip6-localhost"})
+
+
+@dataclass(frozen=True)
+class ServingSettings:
+    """Where and how the arenas are served. Each field is a variable ``TILTYARD_…`` and most an option."""
+
+    #: Address to bind. Anything but this machine's own needs a ``base_url``.
+    host: str = "127.0.0.1"
+    #: Port to bind; 0 takes a free one.
+    port: int = 8420
+    #: What voters type: ``https://arena.example.org``. Under https cookies are Secure and HSTS is sent.
+    base_url: str | None = None
+    #: Addresses or networks of proxies whose X-Forwarded-For and -Proto are believed.
+    trusted_proxies: tuple[str, ...] = ()
+    #: Web processes that share the port.
+    workers: int = 1
+    #: ``all``, ``web`` or ``rater``.
+    role: str = "all"
+    #: A port of its own for /metrics, which then needs no token there.
+    metrics_port: int | None = None
+    #: Address to bind for it.
+    metrics_host: str = "127.0.0.1"
+    #: Whether every request is logged, not only those that fail.
+    log_requests: bool = False
+
+    def __post_init__(self) -> None:
+        _check_port("port", self.port, least=0)
+        if self.metrics_port is not None:
+            _check_port("metrics port", self.metrics_port, least=0)
+        if not 1 <= self.workers <= 64:
+            raise BadOption(f"workers is {self.workers}; expected 1 to 64")
+        if self.role not in ROLES:
+            raise BadOption(f"role is {self.role!r}; expected {', '.join(ROLES)}")
+        for proxy in self.trusted_proxies:
+            _check_network(proxy)
+        if self.base_url is not None:
+            _check_base_url(self.base_url)
+        if self.base_url is None and self.role != "rater" and not is_loopback(self.host):
+            raise BadOption(
+                f"host is {self.host}, which other machines can reach, and base_url is not set; name the address "
+                "that voters will use with --base-url https://… (or TILTYARD_BASE_URL), or bind 127.0.0.1"
+            )
+
+    @property
+    def secure(self) -> bool:
+        """Whether voters come by https."""
+        return self.base_url is not None and self.base_url.startswith("https://")
+
+    @property
+    def origin(self) -> str | None:
+        """Scheme, host and port of ``base_url``, as browsers send them."""
+        if self.base_url is None:
+            return None
+        parts = urlsplit(self.base_url.lower())
+        return f"{parts.scheme}://{parts.netloc}"
+
+    def address(self, port: int | None = None) -> str:
+        """The address to show: ``base_url``, or where the server listens."""
+        if self.base_url is not None:
+            return self.base_url
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"http://{host}:{self.port if port is None else port}"
+
+    def to_dict(self) -> dict[str, Any]:
+        """As plain values, for another process."""
+        return asdict(self) | {"trusted_proxies": list(self.trusted_proxies)}
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> ServingSettings:
+        """What `to_dict` gave."""
+        return cls(**{**values, "trusted_proxies": tuple(values["trusted_proxies"])})
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only this machine can reach the address."""
+    if host.lower() in _LOOPBACK_NAMES:
+        return True
+    try:
+        return ipaddress.ip_address(host.strip("[]")).is_loopback
+    except ValueError:
+        return False
+
+
+def read_serving(variables: Mapping[str, str], **options: Any) -> ServingSettings:
+    """Options first, then variables, then the defaults. An option that is ``None`` was not given."""
+    values: dict[str, Any] = {}
+    for field, (variable, parse) in SERVING_VARIABLES.items():
+        stated = variables.get(variable, "").strip()
+        if options.get(field) is not None:
+            values[field] = options[field]
+        elif stated:
+            values[field] = _parsed(variable, stated, parse)
+    unknown = set(options) - {field.name for field in fields(ServingSettings)}
+    if unknown:
+        raise BadOption(f"unknown setting of serve: {', '.join(sorted(unknown))}")
+    return ServingSettings(**values)
+
+
+def _parsed(variable: str, stated: str, parse: Callable[[str], Any]) -> Any:
+    try:
+        return parse(stated)
+    except ValueError:
+        expected = "a whole number" if parse is _whole else "yes or no"
+        raise BadOption(f"{variable} is {stated!r}; expected {expected}") from None
+
+
+def _whole(text: str) -> int:
+    return int(text)
+
+
+def _yes(text: str) -> bool:
+    known = {"1": True, "yes": True, "true": True, "0": False, "no": False, "false": False}
+    if text.lower() not in known:
+        raise ValueError
+    return known[text.lower()]
+
+
+def _list(text: str) -> tuple[str, ...]:
+    return tuple(part.strip() for part in text.split(",") if part.strip())
+
+
+#: Each setting's variable, and how its text is read.
+SERVING_VARIABLES: Mapping[str, tuple[str, Callable[[str], Any]]] = {
+    "host": ("TILTYARD_HOST", str),
+    "port": ("TILTYARD_PORT", _whole),
+    "base_url": ("TILTYARD_BASE_URL", lambda text: text.rstrip("/")),
+    "trusted_proxies": ("TILTYARD_TRUSTED_PROXIES", _list),
+    "workers": ("TILTYARD_WORKERS", _whole),
+    "role": ("TILTYARD_ROLE", str),
+    "metrics_port": ("TILTYARD_METRICS_PORT", _whole),
+    "metrics_host": ("TILTYARD_METRICS_HOST", str),
+    "log_requests": ("TILTYARD_LOG_REQUESTS", _yes),
+}
+
+
+def _check_port(name: str, port: int, *, least: int) -> None:
+    if not least <= port <= 65535:
+        raise BadOption(f"{name} is {port}; expected {least} to 65535")
+
+
+def _check_network(proxy: str) -> None:
+    try:
+        ipaddress.ip_network(proxy, strict=False)
+    except ValueError:
+        raise BadOption(
+            f"trusted_proxies has {proxy!r}; expected addresses or networks such as 10.0.0.7 or 10.0.0.0/8"
+        ) from None
+
+
+def _check_base_url(base_url: str) -> None:
+    try:
+        parts = urlsplit(base_url)
+        known = parts.scheme in {"http", "https"} and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        known = False
+    if not known or parts.path not in {"", "/"} or parts.query or parts.fragment or parts.username:
+        raise BadOption(
+            f"base_url is {_without_secrets(base_url)!r}; expected scheme and host, such as https://arena.example.org"
+        )
+
+
+def _without_secrets(base_url: str) -> str:
+    return base_url.rsplit("@", 1)[-1]

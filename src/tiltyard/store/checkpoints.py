@@ -1,0 +1,119 @@
+"""Checkpoints: what a rater had folded up to a position, and under which arithmetic."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from psycopg import AsyncConnection, Connection
+
+from tiltyard.errors import StoreFault
+from tiltyard.store.connecting import translated
+from tiltyard.store.statements import statement
+
+__all__ = [
+    "STATE_VERSION",
+    "Checkpoint",
+    "Place",
+    "add_checkpoint",
+    "list_checkpoints",
+    "newest_checkpoint",
+    "read_checkpoint",
+    "superfluous",
+    "thin_checkpoints",
+]
+
+#: How kernels of this version begin: a checkpoint of another cannot be read here.
+STATE_VERSION = "state-1 "
+#: The newest stay whatever they are; of older ones, one in so many events.
+_NEWEST = 2
+_APART = 1_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Checkpoint:
+    """Both sources of an arena, as bytes."""
+
+    arena: int
+    generation: int
+    position: int
+    #: Versions and arithmetic under which a replay gives the same bits.
+    kernel: str
+    digest: bytes
+    state: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a checkpoint stands."""
+
+    generation: int
+    position: int
+    kernel: str
+
+
+def add_checkpoint(connection: Connection, checkpoint: Checkpoint) -> None:
+    """Write a checkpoint, inside the caller's transaction."""
+    values = {name: getattr(checkpoint, name) for name in Checkpoint.__slots__}
+    with translated("write a checkpoint"):
+        connection.execute(statement("checkpoints_add"), values)
+
+
+def list_checkpoints(connection: Connection, arena: int) -> list[Place]:
+    """Every checkpoint of an arena, the furthest first."""
+    with translated("read the checkpoints"):
+        rows = connection.execute(statement("checkpoints_list"), {"arena": arena}).fetchall()
+    return [Place(*row) for row in rows]
+
+
+def read_checkpoint(connection: Connection, arena: int, place: Place, kernel: str) -> Checkpoint:
+    """One checkpoint, for a rater of this kernel."""
+    if place.kernel != kernel:
+        raise StoreFault(
+            f"the checkpoint of arena {arena} at {place.position} was made by another kernel ({place.kernel}), "
+            f"and {kernel} would not go on with the same bits; replay the log instead"
+        )
+    values = {"arena": arena, "generation": place.generation, "position": place.position}
+    with translated("read a checkpoint"):
+        row = connection.execute(statement("checkpoints_find"), values).fetchone()
+    if row is None:
+        raise StoreFault(f"the checkpoint of arena {arena} at {place.position} is gone; take another one")
+    return _checkpoint(row)
+
+
+async def newest_checkpoint(connection: AsyncConnection, arena: int) -> Checkpoint | None:
+    """The furthest checkpoint of the newest generation, for those who need its counts: any kernel will do."""
+    with translated("read a checkpoint"):
+        values = {"arena": arena, "version": STATE_VERSION}
+        row = await (await connection.execute(statement("checkpoints_newest"), values)).fetchone()
+    return None if row is None else _checkpoint(row)
+
+
+def thin_checkpoints(connection: Connection, arena: int) -> int:
+    """Remove what is not needed; how many."""
+    gone = superfluous(list_checkpoints(connection, arena))
+    values = {
+        "arena": arena,
+        "generations": [place.generation for place in gone],
+        "positions": [place.position for place in gone],
+    }
+    with translated("remove old checkpoints"):
+        return connection.execute(statement("checkpoints_remove"), values).rowcount
+
+
+def superfluous(places: Sequence[Place]) -> list[Place]:
+    """All but the newest two, and one for about each million events: the newest generation's first."""
+    newest = sorted(places, key=lambda place: (place.generation, place.position), reverse=True)
+    kept = newest[:_NEWEST]
+    million = {place.position // _APART for place in kept[1:]}
+    gone: list[Place] = []
+    for place in newest[_NEWEST:]:
+        (gone if place.position // _APART in million else kept).append(place)
+        million.add(place.position // _APART)
+    return gone
+
+
+def _checkpoint(row: Sequence[Any]) -> Checkpoint:
+    arena, generation, position, kernel, digest, state = row
+    return Checkpoint(arena, generation, position, kernel, bytes(digest), bytes(state))

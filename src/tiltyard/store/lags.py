@@ -1,0 +1,47 @@
+"""How far behind the logs their raters are: for metrics, and for whoever asks if the house is ready."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from tiltyard.store.connecting import connect, translated
+from tiltyard.store.migrating import check_schema
+from tiltyard.store.statements import statement
+
+if TYPE_CHECKING:
+    import psycopg
+
+__all__ = ["Lag", "check_reachable", "read_lags"]
+
+
+@dataclass(frozen=True, slots=True)
+class Lag:
+    """One arena's log and its rater."""
+
+    arena: str
+    #: The last position of the log.
+    head: int
+    #: The last position that the rater has folded, and up to where votes are final.
+    position: int
+    horizon: int
+    #: Who rates it, if anybody does, and how many seconds ago it last wrote.
+    leader: str | None
+    seconds: float
+
+
+def read_lags(connection: psycopg.Connection) -> list[Lag]:
+    """Every arena, by name."""
+    with translated("read how far the raters are"):
+        rows = connection.execute(statement("lags")).fetchall()
+    return [
+        Lag(name, head, position or 0, horizon or 0, leader, seconds or 0.0)
+        for name, head, position, horizon, leader, seconds in rows
+    ]
+
+
+def check_reachable(url: str) -> list[Lag]:
+    """Raise unless the database answers and has the tables of this version."""
+    with connect(url, name="tiltyard ready") as connection:
+        check_schema(connection)
+        return read_lags(connection)

@@ -1,0 +1,361 @@
+"""The event log of an arena: one dense, commit-ordered sequence of positions.
+
+Numbers that a database hands out before a commit are not in the order of commits: a reader that goes
+by them skips rows. Here whoever appends holds the arena's lock until its transaction has committed, so
+that a reader who has seen position n has seen everything before it.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from psycopg import AsyncConnection
+
+from tiltyard.errors import StoreFault
+from tiltyard.store.arrays import literal
+from tiltyard.store.connecting import translated
+from tiltyard.store.partitions import AHEAD, SPAN, make_room
+from tiltyard.store.statements import statement
+
+__all__ = [
+    "HUMAN",
+    "JUDGE",
+    "SOURCES",
+    "TAIL",
+    "Appending",
+    "Found",
+    "LogKind",
+    "LogRow",
+    "Serving",
+    "appending",
+    "find_matchup",
+    "read_tail",
+]
+
+HUMAN, JUDGE = 0, 1
+#: Names of the sources, by number.
+SOURCES = ("human", "llm-judge")
+
+#: Rows of a tail that are read at once.
+TAIL = 5_000
+
+
+class LogKind(enum.IntEnum):
+    """What happened. The first eight are those of `standing.events.Event`."""
+
+    SERVED = 0
+    VOTE = 1
+    SKIP = 2
+    EXPIRE = 3
+    ENABLE = 4
+    RETIRE = 5
+    RESPOND = 6
+    WITHDRAW = 7
+    UNDO = 8
+    REVEAL = 9
+    EXCLUDE = 10
+    RESTORE = 11
+    POLICY = 12
+    WIDEN = 13
+
+
+@dataclass(frozen=True, slots=True)
+class LogRow:
+    """One event. A number that it has no use for is -1; the last four belong to served matchups."""
+
+    position: int
+    at: datetime
+    kind: int
+    source: int = -1
+    serial: int = -1
+    session: int = -1
+    a: int = -1
+    b: int = -1
+    prompt: int = -1
+    outcome: int = -1
+    nominal: int = -1
+    lane: int = -1
+    detail: dict[str, Any] | None = None
+    matchup: UUID | None = None
+    response_a: int = -1
+    response_b: int = -1
+    expires_at: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Serving:
+    """A matchup as it is written when it is served."""
+
+    source: int
+    serial: int
+    matchup: UUID
+    session: int
+    a: int
+    b: int
+    prompt: int
+    response_a: int
+    response_b: int
+    nominal: int
+    lane: int
+    reason: str
+    propensity: float
+    given_up: int
+    expires_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """One matchup as the tables have it, with its ending if it has ended."""
+
+    arena: int
+    source: int
+    serial: int
+    session: int
+    a: int
+    b: int
+    prompt: int
+    response_a: int
+    response_b: int
+    nominal: int
+    lane: int
+    reason: str
+    served_at: datetime
+    expires_at: datetime
+    kind: int | None
+    outcome: int | None
+    position: int | None
+    at: datetime | None
+    revealed_at: datetime | None
+    undone: int | None
+
+
+class Appending:
+    """One batch under the arena's lock. What is added is written when the block is left."""
+
+    def __init__(
+        self, connection: AsyncConnection, arena: int, head: int, now: datetime, tail: list[LogRow]
+    ) -> None:
+        self.arena = arena
+        self.connection = connection
+        #: The last position, counting what has been added.
+        self.head = head
+        #: The time of everything that is added: never before that of the log's last event.
+        self.now = now
+        #: What others appended since the position that was named.
+        self.tail = tail
+        self._first = head
+        self._events: list[tuple[Any, ...]] = []
+        self._matchups: list[tuple[Any, ...]] = []
+        self._endings: list[tuple[Any, ...]] = []
+        self._changes: list[tuple[str, dict[str, Any]]] = []
+
+    def add(
+        self,
+        kind: LogKind,
+        *,
+        source: int | None = None,
+        serial: int | None = None,
+        session: int | None = None,
+        a: int | None = None,
+        b: int | None = None,
+        prompt: int | None = None,
+        outcome: int | None = None,
+        nominal: int | None = None,
+        lane: int | None = None,
+        detail: dict[str, Any] | None = None,
+    ) -> int:
+        """One event; its position."""
+        self.head += 1
+        numbers = (source, serial, session, a, b, prompt, outcome, nominal, lane)
+        self._events.append((self.head, int(kind), *numbers, detail))
+        return self.head
+
+    def serve(self, matchup: Serving) -> int:
+        """A matchup was staged: its event, and its row."""
+        m = matchup
+        position = self.add(
+            LogKind.SERVED,
+            source=m.source,
+            serial=m.serial,
+            session=m.session,
+            a=m.a,
+            b=m.b,
+            prompt=m.prompt,
+            nominal=m.nominal,
+            lane=m.lane,
+        )
+        responses = (m.response_a, m.response_b)
+        about = (m.nominal, m.lane, m.reason, m.propensity, m.given_up, m.expires_at)
+        models = (m.session, m.a, m.b, m.prompt)
+        self._matchups.append((m.source, m.serial, m.matchup, position, *models, *responses, *about))
+        return position
+
+    def end(
+        self,
+        kind: LogKind,
+        source: int,
+        serial: int,
+        *,
+        session: int | None = None,
+        a: int | None = None,
+        b: int | None = None,
+        prompt: int | None = None,
+        outcome: int | None = None,
+        detail: dict[str, Any] | None = None,
+    ) -> int:
+        """A matchup ended by a vote, a skip or an expiry: its event, and its ending."""
+        position = self.add(
+            kind,
+            source=source,
+            serial=serial,
+            session=session,
+            a=a,
+            b=b,
+            prompt=prompt,
+            outcome=outcome,
+            detail=detail,
+        )
+        self._endings.append((source, serial, position, int(kind), outcome))
+        return position
+
+    def undo(self, source: int, serial: int, session: int) -> int:
+        """A vote is taken back."""
+        position = self.add(LogKind.UNDO, source=source, serial=serial, session=session)
+        self._changes.append(("log_undo", {"source": source, "serial": serial, "position": position}))
+        return position
+
+    def reveal(self, source: int, serial: int, session: int) -> int:
+        """The names of a matchup that was voted on are shown."""
+        position = self.add(LogKind.REVEAL, source=source, serial=serial, session=session)
+        self._changes.append(("log_reveal", {"source": source, "serial": serial, "at": self.now}))
+        return position
+
+    async def horizon(self) -> int:
+        """Up to where votes are final."""
+        found = await self.connection.execute(statement("log_horizon"), {"arena": self.arena})
+        row = await found.fetchone()
+        return 0 if row is None else int(row[0])
+
+    async def next_serials(self) -> tuple[int, int]:
+        """The serial of the next matchup of each source."""
+        found = await self.connection.execute(statement("log_next_serials"), {"arena": self.arena})
+        row = await found.fetchone()
+        assert row is not None
+        return int(row[0]), int(row[1])
+
+    async def _write(self) -> list[tuple[str, Any]]:
+        """Send everything; what comes back is looked at once it has arrived."""
+        if not self._events:
+            return []
+        await self._make_room()
+        same = {"arena": self.arena, "at": self.now}
+        execute = self.connection.execute
+        for rows, name, columns in (
+            (self._events, "log_add_events", _EVENTS),
+            (self._matchups, "log_add_matchups", _MATCHUPS),
+            (self._endings, "log_add_endings", _ENDINGS),
+        ):
+            if rows:
+                await execute(statement(name), same | dict(zip(columns, _columns(rows), strict=True)))
+        return [(name, await execute(statement(name), same | values)) for name, values in self._changes]
+
+    async def _make_room(self) -> None:
+        """A range that will be full soon gets its successor."""
+        if _crosses(self._first, self.head):
+            await make_room(self.connection, "events", self.arena, self.head + AHEAD)
+        serials = [row[1] for row in self._matchups]
+        if serials and _crosses(min(serials) - 1, max(serials)):
+            for table in ("matchups", "endings"):
+                await make_room(self.connection, table, self.arena, max(serials) + AHEAD)
+
+
+_EVENTS = (
+    "position", "kind", "source", "serial", "session", "a", "b", "prompt", "outcome", "nominal", "lane", "detail",
+)  # fmt: skip
+_MATCHUPS = (
+    "source", "serial", "matchup", "position", "session", "a", "b", "prompt", "response_a", "response_b",
+    "nominal", "lane", "reason", "propensity", "given_up", "expires_at",
+)  # fmt: skip
+_ENDINGS = ("source", "serial", "position", "kind", "outcome")
+
+
+@asynccontextmanager
+async def appending(
+    connection: AsyncConnection, arena: int, *, after: int | None = None
+) -> AsyncIterator[Appending]:
+    """One transaction under the arena's lock; it has committed when the block has been left.
+
+    ``after`` asks for what others appended since that position. At most some thousand rows come at
+    once: who is further behind reads on with `read_tail` before it appends anything.
+    """
+    with translated("append to an arena's log"):
+        try:
+            async with connection.pipeline() as pipeline:
+                values = {"arena": arena, "after": after, "limit": TAIL}
+                await connection.execute(statement("log_begin"))
+                await connection.execute(statement("log_lock"), values)
+                head = await connection.execute(statement("log_head"), values)
+                tail = None if after is None else await connection.execute(statement("log_tail"), values)
+                # Only after a sync does the server count how long it waits for us.
+                await pipeline.sync()
+                batch = Appending(connection, arena, *_now(await head.fetchone()), await _rows(tail))
+                yield batch
+                changed = await batch._write()  # noqa: SLF001
+                if changed:
+                    await pipeline.sync()
+                    _check(changed)
+                await connection.execute("COMMIT")
+        except BaseException:
+            await _rolled_back(connection)
+            raise
+
+
+async def read_tail(connection: AsyncConnection, arena: int, after: int) -> list[LogRow]:
+    """Some thousand events after a position; fewer only at the log's end."""
+    with translated("read an arena's log"):
+        values = {"arena": arena, "after": after, "limit": TAIL}
+        return await _rows(await connection.execute(statement("log_tail"), values))
+
+
+async def find_matchup(connection: AsyncConnection, matchup: UUID) -> Found | None:
+    """A matchup by its id, open or ended."""
+    with translated("look up a matchup"):
+        found = await connection.execute(statement("log_find_matchup"), {"matchup": matchup})
+        row = await found.fetchone()
+        return None if row is None else Found(*row)
+
+
+async def _rows(cursor: Any) -> list[LogRow]:
+    return [] if cursor is None else [LogRow(*row) for row in await cursor.fetchall()]
+
+
+def _now(row: Any) -> tuple[int, datetime]:
+    head, last, clock = row
+    return int(head), clock if last is None else max(last, clock)
+
+
+def _columns(rows: Sequence[tuple[Any, ...]]) -> list[str]:
+    return [literal(column) for column in zip(*rows, strict=True)]
+
+
+def _crosses(first: int, last: int) -> bool:
+    return (first + AHEAD) // SPAN != (last + AHEAD) // SPAN
+
+
+def _check(changed: list[tuple[str, Any]]) -> None:
+    for name, cursor in changed:
+        if cursor.rowcount != 1:
+            raise StoreFault(f"cannot {name.removeprefix('log_')} a vote that is not there; ask again")
+
+
+async def _rolled_back(connection: AsyncConnection) -> None:
+    try:
+        await connection.execute("ROLLBACK")
+    except Exception:  # noqa: BLE001 - the connection is gone, and its transaction with it
+        await connection.close()

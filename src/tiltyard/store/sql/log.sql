@@ -1,0 +1,117 @@
+-- name: log_begin
+-- Statements of one batch see what was committed before the lock was obtained.
+BEGIN ISOLATION LEVEL READ COMMITTED;
+
+-- name: log_lock
+-- Whoever appends to an arena's log does so alone, until the transaction ends; and nobody for long, should
+-- its process be stopped in the middle. The server's idle timeout runs only while it has answered
+-- everything; servers from 17 on also bound the transaction as a whole.
+SELECT set_config('lock_timeout', '5s', true),
+       set_config('idle_in_transaction_session_timeout', '10s', true),
+       CASE WHEN current_setting('server_version_num')::integer >= 170000
+           THEN set_config('transaction_timeout', '15s', true) END,
+       pg_advisory_xact_lock(7205, %(arena)s);
+
+-- name: log_head
+-- The last position of a log, its time, and the time now.
+SELECT coalesce(max(position), 0), max(at), clock_timestamp()
+FROM (SELECT position, at FROM events WHERE arena = %(arena)s ORDER BY position DESC LIMIT 1) AS last;
+
+-- name: log_tail
+-- What came after a position, with the matchups that were served; numbers that are absent are -1.
+SELECT e.position, e.at, e.kind, coalesce(e.source, -1), coalesce(e.serial, -1), coalesce(e.session, -1),
+       coalesce(e.a, -1), coalesce(e.b, -1), coalesce(e.prompt, -1), coalesce(e.outcome, -1),
+       coalesce(e.nominal, -1), coalesce(e.lane, -1), e.detail, m.matchup, coalesce(m.response_a, -1),
+       coalesce(m.response_b, -1), m.expires_at
+FROM events e
+LEFT JOIN matchups m ON e.kind = 0 AND m.arena = e.arena AND m.source = e.source AND m.serial = e.serial
+WHERE e.arena = %(arena)s AND e.position > %(after)s
+ORDER BY e.position LIMIT %(limit)s;
+
+-- name: log_add_events
+-- One row for each event of a batch.
+INSERT INTO events
+    (arena, at, position, kind, source, serial, session, a, b, prompt, outcome, nominal, lane, detail)
+SELECT %(arena)s, %(at)s, *
+FROM unnest(%(position)s::bigint[], %(kind)s::smallint[], %(source)s::smallint[], %(serial)s::bigint[],
+            %(session)s::bigint[], %(a)s::integer[], %(b)s::integer[], %(prompt)s::integer[],
+            %(outcome)s::smallint[], %(nominal)s::smallint[], %(lane)s::smallint[], %(detail)s::jsonb[]);
+
+-- name: log_add_matchups
+-- One row for each matchup served in a batch.
+INSERT INTO matchups
+    (arena, served_at, source, serial, matchup, position, session, a, b, prompt, response_a, response_b,
+     nominal, lane, reason, propensity, given_up, expires_at)
+SELECT %(arena)s, %(at)s, *
+FROM unnest(%(source)s::smallint[], %(serial)s::bigint[], %(matchup)s::uuid[], %(position)s::bigint[],
+            %(session)s::bigint[], %(a)s::integer[], %(b)s::integer[], %(prompt)s::integer[],
+            %(response_a)s::bigint[], %(response_b)s::bigint[], %(nominal)s::smallint[],
+            %(lane)s::smallint[], %(reason)s::text[], %(propensity)s::double precision[],
+            %(given_up)s::smallint[], %(expires_at)s::timestamptz[]);
+
+-- name: log_add_endings
+-- One row for each matchup that ended in a batch; a second ending of a matchup fails.
+INSERT INTO endings (arena, at, source, serial, position, kind, outcome)
+SELECT %(arena)s, %(at)s, *
+FROM unnest(%(source)s::smallint[], %(serial)s::bigint[], %(position)s::bigint[], %(kind)s::smallint[],
+            %(outcome)s::smallint[]);
+
+-- name: log_undo
+-- A vote was taken back.
+UPDATE endings SET undone = %(position)s
+WHERE arena = %(arena)s AND source = %(source)s AND serial = %(serial)s AND kind = 1 AND undone IS NULL
+    AND revealed_at IS NULL;
+
+-- name: log_reveal
+-- The names were shown: the vote is final.
+UPDATE endings SET revealed_at = coalesce(revealed_at, %(at)s)
+WHERE arena = %(arena)s AND source = %(source)s AND serial = %(serial)s AND kind = 1 AND undone IS NULL;
+
+-- name: log_horizon
+-- Up to where votes are final, whatever their age.
+SELECT horizon FROM raters WHERE arena = %(arena)s;
+
+-- name: log_columns
+-- A stretch of a log as fixed-width binary columns; what is absent is -1.
+COPY (
+    SELECT position, (extract(epoch FROM at) * 1000000)::bigint, kind, coalesce(source, -1)::smallint,
+           coalesce(serial, -1)::bigint, coalesce(session, -1)::bigint, coalesce(a, -1)::integer,
+           coalesce(b, -1)::integer, coalesce(prompt, -1)::integer, coalesce(outcome, -1)::smallint,
+           coalesce(nominal, -1)::smallint, coalesce(lane, -1)::smallint
+    FROM events WHERE arena = %(arena)s AND position > %(after)s AND position <= %(upto)s
+    ORDER BY position
+) TO STDOUT (FORMAT binary);
+
+-- name: log_details
+-- What events of policies, exclusions and restorations say.
+SELECT position, detail FROM events
+WHERE arena = %(arena)s AND position > %(after)s AND position <= %(upto)s AND kind IN (10, 11, 12)
+ORDER BY position;
+
+-- name: log_find_matchup
+-- One matchup by its id, with how it ended.
+SELECT m.arena, m.source, m.serial, m.session, m.a, m.b, m.prompt, m.response_a, m.response_b, m.nominal,
+       m.lane, m.reason, m.served_at, m.expires_at, e.kind, e.outcome, e.position, e.at, e.revealed_at, e.undone
+FROM matchups m LEFT JOIN endings e USING (arena, source, serial)
+WHERE m.matchup = %(matchup)s;
+
+-- name: log_open_matchups
+-- Matchups that have not ended, oldest first.
+SELECT m.source, m.serial, m.matchup, m.session, m.a, m.b, m.prompt, m.response_a, m.response_b, m.served_at,
+       m.expires_at
+FROM matchups m
+WHERE m.arena = %(arena)s AND m.position <= %(upto)s
+    AND m.expires_at > (
+        SELECT coalesce(max(at), '-infinity') - %(longest)s::interval
+        FROM events WHERE arena = %(arena)s AND position = %(upto)s
+    )
+    AND NOT EXISTS (
+        SELECT FROM endings e
+        WHERE e.arena = m.arena AND e.source = m.source AND e.serial = m.serial AND e.position <= %(upto)s
+    )
+ORDER BY m.position;
+
+-- name: log_next_serials
+-- How many matchups of each source were served.
+SELECT coalesce((SELECT max(serial) + 1 FROM matchups WHERE arena = %(arena)s AND source = 0), 0),
+       coalesce((SELECT max(serial) + 1 FROM matchups WHERE arena = %(arena)s AND source = 1), 0);

@@ -1,0 +1,68 @@
+-- name: raters_find
+-- How far an arena is rated.
+SELECT position, horizon, generation, term FROM raters WHERE arena = %(arena)s;
+
+-- name: raters_arenas
+-- Every arena, with what its operator has set.
+SELECT arena, name, settings FROM arenas ORDER BY arena;
+
+-- name: raters_arena
+-- One arena by number, with what its operator has set.
+SELECT arena, name, settings FROM arenas WHERE arena = %(arena)s;
+
+-- name: raters_head
+-- The last position of a log.
+SELECT coalesce(max(position), 0) FROM events WHERE arena = %(arena)s;
+
+-- name: raters_time
+-- When an event happened.
+SELECT at FROM events WHERE arena = %(arena)s AND position = %(position)s;
+
+-- name: raters_first_undoable
+-- The first vote after a position that may still be taken back. A subquery, so that endings are looked up
+-- one by one and only as far as needed.
+SELECT e.position FROM events e
+WHERE e.arena = %(arena)s AND e.position > %(after)s AND e.kind = 1
+    AND e.at > clock_timestamp() - make_interval(secs => %(undo_seconds)s)
+    AND coalesce((
+        SELECT n.revealed_at IS NULL AND n.undone IS NULL FROM endings n
+        WHERE n.arena = e.arena AND n.source = e.source AND n.serial = e.serial
+    ), true)
+ORDER BY e.position LIMIT 1;
+
+-- name: raters_claim
+-- Votes up to here are final: from now on nobody takes one back.
+UPDATE raters SET horizon = greatest(horizon, %(horizon)s) WHERE arena = %(arena)s AND term = %(term)s;
+
+-- name: raters_undone
+-- Votes that were taken back by events of a stretch.
+SELECT source, serial FROM events
+WHERE arena = %(arena)s AND position > %(after)s AND position <= %(upto)s AND kind = 8;
+
+-- name: raters_advance
+-- The rater has got on: only if it still leads, and nobody else has moved it.
+UPDATE raters SET position = %(position)s, generation = %(generation)s, updated_at = now()
+WHERE arena = %(arena)s AND term = %(term)s AND position = %(was_position)s AND generation = %(was_generation)s;
+
+-- name: raters_notify
+-- Whoever shows boards hears of a new one.
+SELECT pg_notify('tiltyard_snapshot', %(payload)s);
+
+-- name: raters_exclusions
+-- Exclusions of an arena, with the events by which votes left and came back.
+SELECT exclusion, excluded, restored FROM exclusions WHERE arena = %(arena)s;
+
+-- name: raters_excluded_votes
+-- Votes of these exclusions.
+SELECT DISTINCT source, serial FROM excluded_votes WHERE arena = %(arena)s AND exclusion = ANY(%(exclusions)s);
+
+-- name: raters_first_excluded
+-- The position of the first vote of these exclusions.
+SELECT min(e.position) FROM excluded_votes v JOIN endings e USING (arena, source, serial)
+WHERE v.arena = %(arena)s AND v.exclusion = ANY(%(exclusions)s) AND e.kind = 1;
+
+-- name: raters_open
+-- Of a stretch of matchups, those that had not ended at a position.
+SELECT m.serial, m.nominal, m.lane FROM matchups m LEFT JOIN endings e USING (arena, source, serial)
+WHERE m.arena = %(arena)s AND m.source = %(source)s AND m.serial >= %(first)s AND m.serial < %(stop)s
+    AND (e.position IS NULL OR e.position > %(position)s);

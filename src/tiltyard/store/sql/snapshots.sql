@@ -1,0 +1,43 @@
+-- name: snapshots_add
+-- A board as it was published; nothing happens if there is one of this place already.
+INSERT INTO snapshots (arena, source, generation, position, sha256, votes, evaluated, document, strengths)
+VALUES (%(arena)s, %(source)s, %(generation)s, %(position)s, %(sha256)s, %(votes)s, %(evaluated)s,
+        %(document)s, %(strengths)s)
+ON CONFLICT (arena, source, generation, position) DO UPDATE
+SET evaluated = snapshots.evaluated OR excluded.evaluated
+RETURNING sha256;
+
+-- name: snapshots_latest
+-- The newest board of a source.
+SELECT arena, source, generation, position, sha256, votes, evaluated, document, strengths, made_at
+FROM snapshots WHERE arena = %(arena)s AND source = %(source)s
+ORDER BY generation DESC, position DESC LIMIT 1;
+
+-- name: snapshots_latest_place
+-- Where the newest board of a source stands.
+SELECT generation, position FROM snapshots WHERE arena = %(arena)s AND source = %(source)s
+ORDER BY generation DESC, position DESC LIMIT 1;
+
+-- name: snapshots_by_hash
+-- A board of an arena by the hash of its document.
+SELECT arena, source, generation, position, sha256, votes, evaluated, document, strengths, made_at
+FROM snapshots WHERE sha256 = %(sha256)s AND arena = %(arena)s
+ORDER BY generation DESC, position DESC LIMIT 1;
+
+-- name: snapshots_list
+-- Boards of a source, newest first, before a given one.
+SELECT source, generation, position, sha256, votes, evaluated, made_at
+FROM snapshots
+WHERE arena = %(arena)s AND source = %(source)s
+    AND (%(generation)s::bigint IS NULL OR (generation, position) < (%(generation)s, %(position)s))
+ORDER BY generation DESC, position DESC LIMIT %(limit)s;
+
+-- name: snapshots_thin
+-- Boards on which no evaluation fell go after a while; the newest of each source stays.
+DELETE FROM snapshots s
+WHERE NOT s.evaluated AND s.made_at < %(before)s
+    AND EXISTS (
+        SELECT FROM snapshots newer
+        WHERE newer.arena = s.arena AND newer.source = s.source
+            AND (newer.generation, newer.position) > (s.generation, s.position)
+    );

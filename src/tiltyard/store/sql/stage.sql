@@ -1,0 +1,12 @@
+-- name: stage_kinds
+-- What these responses are: text, image, audio or app.
+SELECT response, kind FROM responses WHERE response = ANY(%(responses)s);
+
+-- name: stage_complain
+-- A voter says what is wrong with a matchup it was served; once for each reason.
+INSERT INTO complaints (arena, source, serial, session, reason, note)
+SELECT %(arena)s, %(source)s, %(serial)s, %(session)s, %(reason)s, %(note)s
+WHERE NOT EXISTS (
+    SELECT FROM complaints c WHERE c.arena = %(arena)s AND c.source = %(source)s AND c.serial = %(serial)s
+        AND c.session = %(session)s AND c.reason = %(reason)s
+);

@@ -1,0 +1,265 @@
+"""Who asks, and what they may: voters by cookie, the operator by cookie, programs by token."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Generic, TypeVar
+
+from fastapi import Depends, Request
+from fastapi.security import APIKeyCookie, HTTPBearer
+from starlette.exceptions import HTTPException
+
+from tiltyard.arena.asking import Voter
+from tiltyard.arena.desk import Desk
+from tiltyard.arena.keys import Keys
+from tiltyard.errors import NotAllowed, NotFound
+from tiltyard.settings.serving import ServingSettings
+from tiltyard.store.accounts import SCOPES, Accounts, ApiToken
+from tiltyard.web.cookies import OPERATOR_COOKIE, VOTER_COOKIE, VOTER_LIFE, Cookies, read_cookie
+
+if TYPE_CHECKING:
+    from tiltyard.arena.house import House
+
+__all__ = ["Access", "Actor", "Asker", "access_of", "house_of", "keys_of", "needs", "who"]
+
+#: Seconds for which a process believes what it knows of a voter, and of an operator or a token.
+_VOTER_KNOWN = 30.0
+_ACTOR_KNOWN = 5.0
+_REMEMBERED = 50_000
+#: What ``admin`` covers besides itself.
+_COVERED = frozenset({"read", "import", "admin", "metrics"})
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Actor:
+    """Somebody who is signed in: the operator, or a program with a token."""
+
+    #: As the audit names it: ``operator:NAME`` or ``token:NAME``.
+    name: str
+    scopes: frozenset[str]
+    #: The one arena it is for; ``None``: every arena.
+    arena: str | None = None
+    token: ApiToken | None = None
+
+    def may(self, scope: str, arena: str | None = None) -> bool:
+        """Whether it has the right, in that arena or, without one, everywhere."""
+        covers = scope in self.scopes or ("admin" in self.scopes and scope in _COVERED)
+        return covers and (self.arena is None or self.arena == arena)
+
+    def require(self, scope: str, arena: str | None = None) -> None:
+        """Raise unless it `may`."""
+        if not self.may(scope, self.arena):
+            raise NotAllowed(f"this needs the scope {scope}, which {self.name} does not have", known=True)
+        if not self.may(scope, arena):
+            raise NotAllowed(f"{self.name} is for the arena {self.arena} only", known=True)
+
+
+class Remembered(Generic[T]):
+    """What was looked up a short while ago. The oldest is forgotten first."""
+
+    def __init__(self, seconds: float, most: int = _REMEMBERED) -> None:
+        self._seconds = seconds
+        self._most = most
+        self._known: dict[str, tuple[float, T]] = {}
+
+    def get(self, key: str) -> T | None:
+        found = self._known.get(key)
+        if found is None or found[0] < time.monotonic():
+            return None
+        return found[1]
+
+    def put(self, key: str, value: T) -> None:
+        self._known.pop(key, None)
+        self._known[key] = (time.monotonic() + self._seconds, value)
+        if len(self._known) > self._most:
+            del self._known[next(iter(self._known))]
+
+    def clear(self) -> None:
+        self._known.clear()
+
+
+class Turnstile:
+    """Passwords and links are tried one at a time, and a wrong one keeps the others waiting for a moment."""
+
+    def __init__(self, most: int = 20, seconds: float = 0.5) -> None:
+        self._turn = asyncio.Lock()
+        self._waiting = 0
+        self._most = most
+        self._seconds = seconds
+
+    @asynccontextmanager
+    async def passing(self) -> AsyncIterator[None]:
+        if self._waiting >= self._most:
+            raise HTTPException(429, "Too many are signing in; try again in a while.", {"Retry-After": "10"})
+        self._waiting += 1
+        try:
+            async with self._turn:
+                try:
+                    yield
+                except NotAllowed:
+                    await asyncio.sleep(self._seconds)
+                    raise
+        finally:
+            self._waiting -= 1
+
+
+class Access:
+    """The doorkeeper of one process."""
+
+    def __init__(self, accounts: Accounts, keys: Keys, settings: ServingSettings) -> None:
+        self.accounts = accounts
+        self.keys = keys
+        self.cookies = Cookies(keys, secure=settings.secure)
+        self.turnstile = Turnstile()
+        self._voters: Remembered[Voter] = Remembered(_VOTER_KNOWN)
+        self._actors: Remembered[Actor] = Remembered(_ACTOR_KNOWN)
+        self._judges: Remembered[Voter] = Remembered(_ACTOR_KNOWN)
+
+    def forget(self) -> None:
+        """Something was revoked: look again."""
+        self._voters.clear()
+        self._actors.clear()
+        self._judges.clear()
+
+    async def actor(self, request: Request) -> Actor | None:
+        """Who is signed in. A token that is worth nothing is refused; a cookie that is, is overlooked."""
+        stated = request.headers.get("authorization")
+        if stated is not None:
+            return await self._bearer(stated)
+        cookie = read_cookie(request, OPERATOR_COOKIE)
+        token = None if cookie is None else self.cookies.unseal(OPERATOR_COOKIE, cookie)
+        if token is None:
+            return None
+        known = self._actors.get(f"operator {token}")
+        if known is None:
+            name = await self.accounts.signed_in(token)
+            if name is None:
+                return None
+            known = self.operator(name)
+            self._actors.put(f"operator {token}", known)
+        return known
+
+    @staticmethod
+    def operator(name: str) -> Actor:
+        """The operator, who may do everything but judge."""
+        return Actor(f"operator:{name}", _COVERED)
+
+    async def _bearer(self, stated: str) -> Actor:
+        scheme, _, token = stated.partition(" ")
+        token = token.strip()
+        known = self._actors.get(f"token {token}")
+        if known is not None and scheme.lower() == "bearer":
+            return known
+        found = None
+        if scheme.lower() == "bearer" and token.isascii() and 0 < len(token) <= 200:
+            found = await self.accounts.find_token(token)
+        if found is None:
+            raise NotAllowed("the token is unknown, revoked or has lapsed; ask the operator for another")
+        actor = Actor(f"token:{found.name}", frozenset(found.scopes), found.arena, found)
+        self._actors.put(f"token {token}", actor)
+        return actor
+
+    async def voter(self, request: Request, desk: Desk | None = None) -> Voter | None:
+        """Who votes: a judge by its token, else a person by cookie; nobody if there is no session yet.
+
+        With a desk: whether they may vote there at all.
+        """
+        actor = None
+        if "authorization" in request.headers or (desk is not None and desk.settings.visibility == "closed"):
+            actor = await self.actor(request)
+        if desk is not None:
+            self._check_entrance(actor, desk)
+        if actor is not None and actor.token is not None and "judge" in actor.scopes:
+            return await self._judge(actor.token)
+        cookie = read_cookie(request, VOTER_COOKIE)
+        if cookie is None:
+            return None
+        known = self._voters.get(cookie)
+        if known is None:
+            token = self.cookies.unseal(VOTER_COOKIE, cookie)
+            session = None if token is None else await self.accounts.find_session(token)
+            if session is None or session.source != 0:
+                return None
+            known = Voter(session.session, 0)
+            self._voters.put(cookie, known)
+        return known
+
+    @staticmethod
+    def _check_entrance(actor: Actor | None, desk: Desk) -> None:
+        """Everybody may vote in an open arena, those with a right to it in a closed one."""
+        welcome = actor is not None and (actor.may("judge", desk.name) or actor.may("read", desk.name))
+        if desk.settings.visibility == "closed" and not welcome:
+            raise NotFound("there is no such arena; ask for the list of arenas")
+        if actor is not None and not welcome:
+            actor.require("judge" if "judge" in actor.scopes else "read", desk.name)
+
+    async def new_voter(self) -> tuple[Voter, str]:
+        """A new person, and the cookie to hand out."""
+        token, session = await self.accounts.make_session()
+        voter = Voter(session.session, 0)
+        self._voters.put(self.cookies.seal(VOTER_COOKIE, token), voter)
+        return voter, self.cookies.header(VOTER_COOKIE, token, VOTER_LIFE)
+
+    async def _judge(self, token: ApiToken) -> Voter:
+        key = str(token.api_token)
+        known = self._judges.get(key)
+        if known is None:
+            session = await self.accounts.judge_session(token)
+            known = Voter(session.session, 1)
+            self._judges.put(key, known)
+        return known
+
+
+def house_of(request: Request) -> House:
+    """The house of this process."""
+    house: House = request.app.state.house
+    return house
+
+
+def access_of(request: Request) -> Access:
+    """The doorkeeper of this process."""
+    access: Access = request.app.state.access
+    return access
+
+
+def keys_of(request: Request) -> Keys:
+    """The secret keys of this house."""
+    return access_of(request).keys
+
+
+_BEARER = HTTPBearer(auto_error=False, scheme_name="token", description="A token for programs: tyt_…")
+_COOKIE = APIKeyCookie(
+    name=OPERATOR_COOKIE, auto_error=False, scheme_name="operator", description="The operator, signed in."
+)
+
+
+async def who(
+    request: Request,
+    _bearer: Annotated[object, Depends(_BEARER)],
+    _cookie: Annotated[object, Depends(_COOKIE)],
+) -> Actor | None:
+    """Whoever is signed in, if anybody is."""
+    return await access_of(request).actor(request)
+
+
+#: For a route that anybody may ask, and that answers some more than others.
+Asker = Annotated[Actor | None, Depends(who)]
+
+
+def needs(scope: str) -> Callable[..., Awaitable[Actor]]:
+    """A dependency: somebody who has this scope, in the arena of the path or, without one, everywhere."""
+    assert scope in SCOPES
+
+    async def checked(request: Request, actor: Asker) -> Actor:
+        if actor is None:
+            raise NotAllowed(f"sign in as the operator, or send a token with the scope {scope}")
+        actor.require(scope, request.path_params.get("arena"))
+        return actor
+
+    return checked

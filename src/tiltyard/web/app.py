@@ -1,0 +1,143 @@
+"""The application: routes over a house, and the edge around them."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Any
+
+from fastapi import FastAPI
+from fastapi.openapi.utils import get_openapi
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from tiltyard._version import __version__
+from tiltyard.arena.keys import Keys
+from tiltyard.errors import TiltyardError
+from tiltyard.settings.serving import ServingSettings
+from tiltyard.store.accounts import Accounts
+from tiltyard.store.arenas import list_arenas
+from tiltyard.store.connecting import translated
+from tiltyard.store.stage import Stage
+from tiltyard.web.access import Access
+from tiltyard.web.cookies import VOTER_COOKIE
+from tiltyard.web.direct import Express
+from tiltyard.web.edge import Edge
+from tiltyard.web.logs import log_failure
+from tiltyard.web.metrics import Figures
+from tiltyard.web.problems import PROBLEM_TYPE, FieldProblem, Problem, add_problem_handlers
+from tiltyard.web.routes import admin, arenas, battles, boards, health, matchups, operators, oversight
+
+if TYPE_CHECKING:
+    from tiltyard.arena.house import House
+
+__all__ = ["ArenasApp", "make_app"]
+
+
+#: Arenas that are loaded when the process starts; others when they are first asked for.
+_LOADED = 50
+
+
+class ArenasApp(FastAPI):
+    """The framework's application with our edge around all of it."""
+
+    _outermost: ASGIApp | None = None
+
+    def put_edge(self, settings: ServingSettings, figures: Figures) -> None:
+        """From now on every request passes the edge first, and voters' routes are found at once."""
+        inner = Express(super().__call__, application=self, routes=matchups.router.routes)
+        self._outermost = Edge(inner, settings=settings, figures=figures)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if self._outermost is None or scope["type"] != "http":
+            await super().__call__(scope, receive, send)
+        else:
+            await self._outermost(scope, receive, send)
+
+
+def make_app(house: House, keys: Keys) -> FastAPI:
+    """The API of a house. It starts the house with the server, and stops it."""
+
+    @asynccontextmanager
+    async def lifespan(_: FastAPI) -> AsyncIterator[None]:
+        await house.start()
+        await _load_arenas(house)
+        try:
+            yield
+        finally:
+            await house.stop()
+
+    app = ArenasApp(
+        title="Tiltyard",
+        version=__version__,
+        description="Arenas in which people and LLM judges vote on blind matchups.",
+        openapi_url="/api/v1/openapi.json",
+        docs_url=None,
+        redoc_url=None,
+        swagger_ui_oauth2_redirect_url=None,
+        lifespan=lifespan,
+        redirect_slashes=False,
+        generate_unique_id_function=lambda route: route.name,
+    )
+    figures = Figures()
+    app.state.house = house
+    app.state.figures = figures
+    app.state.stage = Stage(house.pool)
+    app.state.access = Access(Accounts(house.pool), keys, house.settings)
+    for module in (matchups, operators, health, arenas, boards, battles, admin, oversight):
+        app.include_router(module.router)
+    add_problem_handlers(app)
+    app.put_edge(house.settings, figures)
+    _document(app)
+    return app
+
+
+async def _load_arenas(house: House) -> None:
+    """Open the arenas before anybody asks; one that cannot be is tried again when somebody does."""
+    with translated("list the arenas"):
+        async with house.pool.connection() as connection:
+            found = await list_arenas(connection)
+    for arena in found[:_LOADED]:
+        try:
+            await house.desk(arena.name)
+        except TiltyardError as error:
+            log_failure("an arena cannot be loaded", error)
+
+
+def _document(app: FastAPI) -> None:
+    """Every operation says that it may answer with a problem document."""
+
+    def openapi() -> dict[str, Any]:
+        if app.openapi_schema is None:
+            made = get_openapi(
+                title=app.title, version=app.version, description=app.description, routes=app.routes
+            )
+            schemas = made.setdefault("components", {}).setdefault("schemas", {})
+            for name in ("HTTPValidationError", "ValidationError"):
+                schemas.pop(name, None)
+            reference = "#/components/schemas/{model}"
+            for model in (Problem, FieldProblem):
+                schema = model.model_json_schema(ref_template=reference)
+                schema.pop("$defs", None)
+                schemas[model.__name__] = schema
+            schemes = made["components"].setdefault("securitySchemes", {})
+            schemes["session"] = {"type": "apiKey", "in": "cookie", "name": VOTER_COOKIE}
+            for operations in made["paths"].values():
+                for operation in operations.values():
+                    _tell_problems(operation)
+                    if "voters" in operation["tags"]:
+                        operation["security"] = [{}, {"session": []}, {"token": []}]
+            app.openapi_schema = made
+        return app.openapi_schema
+
+    app.openapi = openapi  # type: ignore[method-assign]
+
+
+def _tell_problems(operation: dict[str, Any]) -> None:
+    responses = operation["responses"]
+    content = {PROBLEM_TYPE: {"schema": {"$ref": "#/components/schemas/Problem"}}}
+    if "422" in responses:
+        responses["422"]["description"] = "The request does not make sense"
+    for status, response in responses.items():
+        if status.startswith(("4", "5")):
+            response["content"] = content
+    responses["default"] = {"description": "Another problem", "content": content}

@@ -1,0 +1,77 @@
+"""Cookies: a random token and our signature of it, for voters and for the operator.
+
+The signature spares the database: what we did not sign is never looked up. The token's hash has a
+row in the database, which is what can be revoked.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from datetime import timedelta
+
+from starlette.requests import HTTPConnection
+
+from tiltyard.arena.keys import Keys
+
+__all__ = ["OPERATOR_COOKIE", "VOTER_COOKIE", "Cookies", "read_cookie"]
+
+VOTER_COOKIE = "tiltyard_session"
+OPERATOR_COOKIE = "tiltyard_operator"
+
+VOTER_LIFE = timedelta(days=400)
+_SIGNED = 16
+
+
+class Cookies:
+    """Seals tokens into cookies and opens them again."""
+
+    def __init__(self, keys: Keys, *, secure: bool) -> None:
+        self._keys = keys
+        self._secure = secure
+
+    def seal(self, name: str, token: str) -> str:
+        """The value of a cookie of that name."""
+        signature = self._keys.sign(f"cookie {name}", token.encode())[:_SIGNED]
+        return f"{token}.{_shown(signature)}"
+
+    def unseal(self, name: str, value: str) -> str | None:
+        """The token in a cookie of that name; nothing if we did not sign it."""
+        token, dot, signed = value.partition(".")
+        if not dot or len(value) > 200 or not value.isascii():
+            return None
+        try:
+            signature = base64.urlsafe_b64decode(signed + "==")
+        except (ValueError, binascii.Error):
+            return None
+        # One signature has one spelling: a cookie is also the key under which its voter is remembered.
+        known = _shown(signature) == signed and self._keys.verify(f"cookie {name}", token.encode(), signature)
+        return token if known else None
+
+    def header(self, name: str, token: str, life: timedelta) -> str:
+        """The ``Set-Cookie`` that hands out a token."""
+        return self._text(name, self.seal(name, token), int(life.total_seconds()))
+
+    def clearing(self, name: str) -> str:
+        """The ``Set-Cookie`` that takes it back."""
+        return self._text(name, "", 0)
+
+    def _text(self, name: str, value: str, seconds: int) -> str:
+        secure = "; Secure" if self._secure else ""
+        return f"{name}={value}; Path=/; Max-Age={seconds}; HttpOnly; SameSite=Lax{secure}"
+
+
+def _shown(signature: bytes) -> str:
+    return base64.urlsafe_b64encode(signature).decode().rstrip("=")
+
+
+def read_cookie(request: HTTPConnection, name: str) -> str | None:
+    """The first cookie of that name, as it was sent."""
+    wanted = name + "="
+    for key, value in request.scope["headers"]:
+        if key == b"cookie":
+            for part in value.decode("latin-1").split(";"):
+                pair = part.strip()
+                if pair.startswith(wanted):
+                    return str(pair[len(wanted) :])
+    return None

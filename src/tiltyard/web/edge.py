@@ -1,0 +1,173 @@
+"""The outermost layer: what every request must satisfy and what every response carries.
+
+Plain ASGI, because it stands in the way of every vote.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable
+from functools import lru_cache
+from urllib.parse import urlsplit
+
+from starlette.exceptions import HTTPException
+from starlette.responses import Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from tiltyard.settings.serving import ServingSettings, is_loopback
+from tiltyard.web.logs import log_event
+from tiltyard.web.metrics import Figures
+from tiltyard.web.problems import TOLD, problem, unexpected
+
+__all__ = ["BODY_LIMIT", "IMPORT_LIMIT", "Edge"]
+
+#: Bytes of a request's body; answers come in larger pieces.
+BODY_LIMIT = 1024 * 1024
+IMPORT_LIMIT = 1024 * 1024 * 1024
+
+_SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
+_STATUS_PAGES = frozenset({"/healthz", "/readyz", "/metrics"})
+#: What a response carries unless it says otherwise.
+_HEADERS = {
+    b"cache-control": b"no-store",
+    b"content-security-policy": b"default-src 'none'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'",
+    b"cross-origin-opener-policy": b"same-origin",
+    b"cross-origin-resource-policy": b"same-origin",
+    b"permissions-policy": b"camera=(), geolocation=(), microphone=()",
+    b"referrer-policy": b"no-referrer",
+    b"x-content-type-options": b"nosniff",
+}
+_HSTS = b"max-age=31536000"
+
+
+class Edge:
+    """Refuses what is too large or comes from another site's page; adds headers; counts; catches what is left."""
+
+    def __init__(self, app: ASGIApp, *, settings: ServingSettings, figures: Figures) -> None:
+        self._app = app
+        self._settings = settings
+        self._figures = figures
+        self._headers = dict(_HEADERS)
+        if settings.secure:
+            self._headers[b"strict-transport-security"] = _HSTS
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        started = time.perf_counter()
+        status = 0
+
+        async def sending(message: Message) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+                present = {name for name, _ in message["headers"]}
+                message["headers"] += [item for item in self._headers.items() if item[0] not in present]
+            await send(message)
+
+        try:
+            refusal, receiving = self._checked(scope, receive)
+            if refusal is None:
+                await self._app(scope, receiving, sending)
+            else:
+                await refusal(scope, receive, sending)
+        except Exception as error:  # noqa: BLE001 - nothing may leave a request without an answer
+            if TOLD not in scope:
+                answer = unexpected(error)
+                if not status:
+                    await answer(scope, receive, sending)
+        finally:
+            self._note(scope, status, time.perf_counter() - started)
+
+    def _note(self, scope: Scope, status: int, seconds: float) -> None:
+        route = getattr(scope.get("endpoint"), "__name__", "none")
+        method = scope["method"] if scope["method"] in _METHODS else "OTHER"
+        self._figures.answered(route, method, status, seconds)
+        if self._settings.log_requests:
+            log_event("request", route=route, method=method, status=status, ms=round(seconds * 1000, 1))
+
+    def _checked(self, scope: Scope, receive: Receive) -> tuple[Response | None, Receive]:
+        """A refusal, or how the body may be read."""
+        headers = _Headers(scope["headers"])
+        if not self._host_is_ours(scope, headers):
+            return problem(
+                403, "This server is for the machine it runs on; set base_url to open it."
+            ), receive
+        if scope["method"] in _SAFE:
+            return None, receive
+        if headers.authorization is None and not self._is_own_page(scope, headers):
+            return problem(403, "The request comes from a page of another site."), receive
+        limit = IMPORT_LIMIT if scope["path"].endswith("/responses") else BODY_LIMIT
+        if headers.length is None:
+            return None, _counted(receive, limit)
+        if not headers.length.isdigit() or int(headers.length) > limit:
+            return problem(413, f"The body has more than {limit} bytes; send it in pieces."), receive
+        return None, receive
+
+    def _host_is_ours(self, scope: Scope, headers: _Headers) -> bool:
+        """Without a base_url only this machine's own names lead here: a page elsewhere cannot borrow one."""
+        if self._settings.base_url is not None or headers.host is None or scope["path"] in _STATUS_PAGES:
+            return True
+        return _is_loopback(headers.host)
+
+    def _is_own_page(self, scope: Scope, headers: _Headers) -> bool:
+        """Whether a browser says that the request comes from a page of ours. Programs say nothing."""
+        if headers.site not in {None, "same-origin", "none"}:
+            return False
+        if headers.origin is None:
+            return True
+        own = self._settings.origin or f"{scope['scheme']}://{(headers.host or '').lower()}"
+        return headers.origin.lower() == own
+
+
+_METHODS = frozenset({"GET", "HEAD", "OPTIONS", "POST", "PUT", "PATCH", "DELETE"})
+
+
+@lru_cache(maxsize=256)
+def _is_loopback(host: str) -> bool:
+    try:
+        return is_loopback(urlsplit(f"//{host}").hostname or "")
+    except ValueError:
+        return False
+
+
+class _Headers:
+    """The few that are looked at here."""
+
+    __slots__ = ("authorization", "host", "length", "origin", "site")
+
+    def __init__(self, headers: Iterable[tuple[bytes, bytes]]) -> None:
+        self.authorization: str | None = None
+        self.host: str | None = None
+        self.length: str | None = None
+        self.origin: str | None = None
+        self.site: str | None = None
+        for name, value in headers:
+            slot = _SLOTS.get(name)
+            if slot is not None:
+                setattr(self, slot, value.decode("latin-1"))
+
+
+_SLOTS = {
+    b"authorization": "authorization",
+    b"content-length": "length",
+    b"host": "host",
+    b"origin": "origin",
+    b"sec-fetch-site": "site",
+}
+
+
+def _counted(receive: Receive, limit: int) -> Receive:
+    """The same body, which fails once it is too long: its length was not announced."""
+    seen = 0
+
+    async def receiving() -> Message:
+        nonlocal seen
+        message = await receive()
+        seen += len(message.get("body", b""))
+        if seen > limit:
+            raise HTTPException(413, f"The body has more than {limit} bytes; send it in pieces.")
+        return message
+
+    return receiving

@@ -1,0 +1,101 @@
+"""Logs: one JSON object a line on standard error, with nothing in it that is anybody's business.
+
+No text of prompts, responses or messages, no addresses, keys, tokens, matchup ids, query strings or
+passwords. Our own lines say what happened by name; what libraries say passes a sieve.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import re
+import sys
+import traceback
+from datetime import UTC, datetime
+from typing import TextIO
+
+__all__ = ["JsonLines", "log_event", "log_failure", "set_up_logs", "sieved"]
+
+_LOG = logging.getLogger("tiltyard.web")
+_FACTS = "facts"
+
+#: What a library's message may carry and a log must not, with what stands for it.
+_SIEVE = (
+    (re.compile(r"\b[a-z][a-z0-9+.-]*://\S+", re.IGNORECASE), "<url>"),
+    (
+        re.compile(r"(?i)\b(password|passwd|secret|token|authorization|cookie|key)\b\s*[=:]\s*\S+"),
+        r"\1=<hidden>",
+    ),
+    (re.compile(r"\?\S+"), "?<query>"),
+    (re.compile(r"\"[^\"]*\"|'[^']*'|«[^»]*»|`[^`]*`|\([^()]*\)=\([^()]*\)"), "<quoted>"),
+    (re.compile(r"\b\d{1,3}(?:\.\d{1,3}){3}\b(?::\d+)?"), "<address>"),
+    (re.compile(r"(?<![\w:.])(?:[0-9a-f]{0,4}:){2,7}[0-9a-f]{0,4}(?![\w:.])", re.IGNORECASE), "<address>"),
+    (re.compile(r"/m/\S+|/matchups/\S+"), "/<matchup>"),
+    (re.compile(r"\b[\w-]{20,}\b"), "<long>"),
+)
+
+
+class JsonLines(logging.Formatter):
+    """A record as one line of JSON."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        own = record.name == _LOG.name
+        line: dict[str, object] = {
+            "at": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
+            "level": record.levelname.lower(),
+            "from": record.name,
+            "event": record.getMessage() if own else sieved(record.getMessage()),
+            **getattr(record, _FACTS, {}),
+        }
+        if record.exc_info and record.exc_info[1] is not None and "error" not in line:
+            line.update(_told(record.exc_info[1]))
+        return json.dumps(line, ensure_ascii=True, default=str)
+
+
+def set_up_logs(stream: TextIO | None = None, *, level: int = logging.INFO) -> None:
+    """Send everything that is logged in this process to standard error, as JSON."""
+    handler = logging.StreamHandler(stream or sys.stderr)
+    handler.setFormatter(JsonLines())
+    root = logging.getLogger()
+    root.handlers[:] = [handler]
+    root.setLevel(logging.WARNING)
+    logging.getLogger("tiltyard").setLevel(level)
+    for name in ("uvicorn", "uvicorn.error", "uvicorn.access"):
+        library = logging.getLogger(name)
+        library.handlers[:] = []
+        library.propagate = True
+    logging.getLogger("uvicorn.access").disabled = True
+    logging.captureWarnings(capture=True)
+
+
+def log_event(event: str, **facts: str | float | None) -> None:
+    """Something that happened. Facts are numbers and names of ours, never what somebody sent."""
+    _LOG.info(event, extra={_FACTS: facts})
+
+
+def log_failure(event: str, error: BaseException, instance: str | None = None) -> None:
+    """Something that failed: the kind of error and where it arose, not what it says."""
+    facts = {} if instance is None else {"instance": instance}
+    _LOG.error(event, extra={_FACTS: {**facts, **_told(error)}})
+
+
+def sieved(message: str) -> str:
+    """A library's message on one line, without what must not be in a log."""
+    for pattern, instead in _SIEVE:
+        message = pattern.sub(instead, message)
+    return " ".join(message.split())[:500]
+
+
+def _told(error: BaseException) -> dict[str, object]:
+    """Kind and place of an error and of what caused it."""
+    chain: list[str] = []
+    seen: BaseException | None = error
+    while seen is not None and len(chain) < 5:
+        state = getattr(seen, "sqlstate", None)
+        chain.append(type(seen).__name__ + (f" {state}" if state else ""))
+        seen = seen.__cause__ or seen.__context__
+    places = [
+        f"{frame.filename.rsplit('site-packages/', 1)[-1].rsplit('/src/', 1)[-1]}:{frame.lineno} {frame.name}"
+        for frame in traceback.extract_tb(error.__traceback__)
+    ]
+    return {"error": chain, "where": places[-8:]}

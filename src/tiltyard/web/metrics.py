@@ -1,0 +1,110 @@
+"""Figures for Prometheus.
+
+Web processes that share a port share their figures too: each keeps its own in a file of the folder
+that ``PROMETHEUS_MULTIPROC_DIR`` names (`tiltyard serve` sets it), and whichever process is asked adds
+them up. A process alone keeps them in memory.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Iterator
+
+from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest, start_http_server
+from prometheus_client.core import GaugeMetricFamily
+from prometheus_client.multiprocess import MultiProcessCollector
+from prometheus_client.registry import Collector
+
+from tiltyard.errors import StoreFault
+from tiltyard.store.lags import Lag, check_reachable
+
+__all__ = ["FOLDER_VARIABLE", "METRICS_TYPE", "Figures", "LagFigures", "metrics_page", "serve_metrics"]
+
+FOLDER_VARIABLE = "PROMETHEUS_MULTIPROC_DIR"
+METRICS_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+
+_BUCKETS = (0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0)
+
+
+class Figures:
+    """What one web process counts."""
+
+    def __init__(self) -> None:
+        self.registry = CollectorRegistry()
+        self._requests = Counter(
+            "tiltyard_requests",
+            "Requests that were answered.",
+            ["route", "method", "status"],
+            registry=self.registry,
+        )
+        self._seconds = Histogram(
+            "tiltyard_request_seconds",
+            "How long requests took.",
+            ["route"],
+            buckets=_BUCKETS,
+            registry=self.registry,
+        )
+        self._counters: dict[tuple[str, str, int], Counter] = {}
+        self._histograms: dict[str, Histogram] = {}
+
+    def answered(self, route: str, method: str, status: int, seconds: float) -> None:
+        """One request. Routes go by the names of their functions; they are few."""
+        key = (route, method, status)
+        counter = self._counters.get(key)
+        if counter is None:
+            counter = self._counters[key] = self._requests.labels(route, method, str(status))
+            self._histograms.setdefault(route, self._seconds.labels(route))
+        counter.inc()
+        self._histograms[route].observe(seconds)
+
+
+class LagFigures(Collector):
+    """How far the raters are, read from the database whenever somebody asks."""
+
+    def __init__(self, read: Callable[[], Iterable[Lag]]) -> None:
+        self._read = read
+
+    def collect(self) -> Iterator[GaugeMetricFamily]:
+        up = GaugeMetricFamily("tiltyard_database_up", "Whether the database answers.")
+        head = GaugeMetricFamily("tiltyard_log_head", "The last position of the log.", labels=["arena"])
+        rated = GaugeMetricFamily("tiltyard_rated", "The last position that was rated.", labels=["arena"])
+        silent = GaugeMetricFamily(
+            "tiltyard_rater_silent_seconds", "Seconds since the rater last wrote.", labels=["arena"]
+        )
+        try:
+            lags = list(self._read())
+        except StoreFault:
+            up.add_metric([], 0)
+            lags = []
+        else:
+            up.add_metric([], 1)
+        for lag in lags:
+            head.add_metric([lag.arena], lag.head)
+            rated.add_metric([lag.arena], lag.position)
+            silent.add_metric([lag.arena], lag.seconds)
+        yield from (up, head, rated, silent)
+
+
+def metrics_page(own: CollectorRegistry | None, read: Callable[[], Iterable[Lag]]) -> bytes:
+    """Everything in Prometheus's text format: of all processes where there are several."""
+    registry = CollectorRegistry()
+    registry.register(LagFigures(read))
+    if os.environ.get(FOLDER_VARIABLE):
+        MultiProcessCollector(registry)  # type: ignore[no-untyped-call]
+        return generate_latest(registry)
+    return generate_latest(registry) + (b"" if own is None else generate_latest(own))
+
+
+def serve_metrics(host: str, port: int, url: str) -> Callable[[], None]:
+    """Answer scrapes on a port of its own, in a thread; how to stop it."""
+    registry = CollectorRegistry()
+    registry.register(LagFigures(lambda: check_reachable(url)))
+    MultiProcessCollector(registry)  # type: ignore[no-untyped-call]
+    server, thread = start_http_server(port, host, registry)
+
+    def stop() -> None:
+        server.shutdown()
+        server.server_close()
+        thread.join()
+
+    return stop

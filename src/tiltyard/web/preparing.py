@@ -1,0 +1,72 @@
+"""What has to be there before the house opens: tables, keys, an operator's link, an arena."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tiltyard.arena.keys import KEY_VARIABLE, open_keys
+from tiltyard.errors import NotFound
+from tiltyard.settings.environment import Environment
+from tiltyard.settings.serving import ServingSettings
+from tiltyard.store.connecting import connect
+from tiltyard.store.migrating import check_schema
+from tiltyard.web.running import opened_house
+
+if TYPE_CHECKING:
+    from tiltyard.arena.importing import Imported
+
+__all__ = ["Prepared", "arena_name", "prepare"]
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """What there is to tell when the house opens."""
+
+    #: The token of the first operator's link; nothing if the house has an operator.
+    link: str | None
+    arenas: tuple[str, ...]
+    #: The arena that was made or filled from answers, and what they brought.
+    arena: str | None = None
+    imported: Imported | None = None
+
+
+def arena_name(answers: Path) -> str:
+    """The name of an arena that is made from a file of answers: that of the file."""
+    stem = answers.name.split(".", maxsplit=1)[0].lower()
+    return re.sub(r"[^a-z0-9]+", "-", stem).strip("-")[:64].strip("-") or "arena"
+
+
+async def prepare(
+    url: str,
+    environment: Environment,
+    settings: ServingSettings,
+    *,
+    answers: Path | None = None,
+    arena: str | None = None,
+) -> Prepared:
+    """See that everything is there. An arena that exists takes only what is new in the answers."""
+    from tiltyard.arena.importing import create_arena, import_answers
+    from tiltyard.store.accounts import Accounts
+    from tiltyard.store.arenas import find_arena, list_arenas
+
+    with connect(url, name="tiltyard serve") as connection:
+        check_schema(connection)
+    open_keys(environment.home, environment.variables.get(KEY_VARIABLE))
+    async with opened_house(url, environment, settings) as house:
+        accounts = Accounts(house.pool)
+        link = None if await accounts.has_operator() else await accounts.make_operator_link()
+        imported = None
+        if answers is not None:
+            arena = arena or arena_name(answers)
+            async with house.pool.connection() as connection_:
+                try:
+                    await find_arena(connection_, arena)
+                except NotFound:
+                    await create_arena(house.pool, arena)
+            imported = await import_answers(house.pool, house.contents, arena, answers)
+        async with house.pool.connection() as connection_:
+            names = tuple(one.name for one in await list_arenas(connection_))
+    return Prepared(link, names, arena, imported)

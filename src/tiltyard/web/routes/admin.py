@@ -1,0 +1,226 @@
+"""What operators do with an arena: make it, fill it, run it, take things down."""
+
+from __future__ import annotations
+
+import asyncio
+import tempfile
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import asdict
+from pathlib import Path as FilePath
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Body, Depends, Query, Request
+from starlette.exceptions import HTTPException
+
+from tiltyard.arena.answering import MOST_BYTES
+from tiltyard.arena.changes import (
+    change_settings,
+    changed_policy,
+    current_policy,
+    set_enabled,
+    set_policy,
+    withdraw,
+)
+from tiltyard.arena.importing import create_arena, import_answers
+from tiltyard.settings.arena import ArenaSettings
+from tiltyard.standing.policy import Policy
+from tiltyard.store.arenas import connected, find_arena, list_models, list_prompts
+from tiltyard.web.access import Actor, house_of, needs
+from tiltyard.web.arena_schemas import (
+    ArenaChangeIn,
+    ArenaIn,
+    ArenaOut,
+    EnabledOut,
+    ImportedOut,
+    ModelOut,
+    ModelsOut,
+    PhaseIn,
+    PolicyOut,
+    PromptRowOut,
+    PromptsOut,
+    WithdrawIn,
+    WithdrawnOut,
+)
+from tiltyard.web.problems import problems
+from tiltyard.web.reading import ArenaName, ModelName, Readable, boards_of
+from tiltyard.web.shown import shown_arena
+
+__all__ = ["router"]
+
+router = APIRouter(prefix="/api/v1/arenas", tags=["operators"])
+
+Admin = Annotated[Actor, Depends(needs("admin"))]
+Importer = Annotated[Actor, Depends(needs("import"))]
+
+_ADMIN = [Depends(needs("admin"))]
+_REFUSALS = problems(401, 403, 404, 422, 503)
+#: Bytes of one line of answers: the largest response as base64, and the rest of it.
+_LONGEST_LINE = MOST_BYTES * 4 // 3 + 4 * 1024 * 1024
+_LINES: dict[str, Any] = {
+    "requestBody": {
+        "required": True,
+        "description": "Answers, one JSON object on each line.",
+        "content": {"application/x-ndjson": {"schema": {"type": "string"}}},
+    }
+}
+
+
+@router.post("", status_code=201, summary="Make an arena", responses=problems(401, 403, 409, 422, 503))
+async def make_arena(body: ArenaIn, request: Request, actor: Admin) -> ArenaOut:
+    """A new, empty arena. Its log begins with its ranking policy."""
+    made = await create_arena(
+        house_of(request).pool,
+        body.name,
+        title=body.title,
+        settings=ArenaSettings.from_dict(body.settings),
+        policy=changed_policy(Policy(), body.policy),
+        actor=actor.name,
+    )
+    return shown_arena(made)
+
+
+@router.patch("/{arena}", summary="Change an arena", responses=_REFUSALS)
+async def change_arena(arena: ArenaName, body: ArenaChangeIn, request: Request, actor: Admin) -> ArenaOut:
+    """Another title, other settings. Those that are not named stay."""
+    house = house_of(request)
+    changed = await change_settings(house.pool, arena, body.settings, title=body.title, actor=actor.name)
+    await house.settings_changed()
+    boards_of(request).forget(arena)
+    return shown_arena(changed)
+
+
+@router.post(
+    "/{arena}/responses",
+    summary="Import answers",
+    responses=problems(401, 403, 404, 409, 413, 422, 503),
+    openapi_extra=_LINES,
+)
+async def import_responses(
+    arena: ArenaName,
+    request: Request,
+    actor: Importer,
+    enable: Annotated[bool, Query(description="Whether new models may be served at once.")] = True,
+) -> ImportedOut:
+    """Let answers in. What is there already changes nothing; what contradicts it is refused, all of it."""
+    house = house_of(request)
+    async with connected(house.pool) as connection:
+        await find_arena(connection, arena)
+    async with _spooled(request) as path:
+        brought = await import_answers(
+            house.pool, house.contents, arena, path, body=True, enable=enable, actor=actor.name
+        )
+    return ImportedOut(**asdict(brought))
+
+
+@router.get("/{arena}/models", summary="All models", responses=_REFUSALS, dependencies=_ADMIN)
+async def models(arena: ArenaName, request: Request) -> ModelsOut:
+    """Every model that was ever added, enabled, retired or not yet enabled."""
+    async with connected(house_of(request).pool) as connection:
+        found = await list_models(connection, (await find_arena(connection, arena)).arena)
+    return ModelsOut(
+        models=[
+            ModelOut(model=one.name, enabled=one.enabled, responses=one.responses, added_at=one.added_at)
+            for one in found
+        ]
+    )
+
+
+@router.post("/{arena}/models/{model:path}/enable", summary="Enable a model", responses=_REFUSALS)
+async def enable_model(arena: ArenaName, model: ModelName, request: Request, actor: Admin) -> EnabledOut:
+    """Let a model be served."""
+    return await _enabled(request, arena, model, actor, enabled=True)
+
+
+@router.post("/{arena}/models/{model:path}/retire", summary="Retire a model", responses=_REFUSALS)
+async def retire_model(arena: ArenaName, model: ModelName, request: Request, actor: Admin) -> EnabledOut:
+    """Serve a model no more. Open matchups stay valid until they expire; its battles count."""
+    return await _enabled(request, arena, model, actor, enabled=False)
+
+
+@router.get("/{arena}/prompts", summary="All prompts", responses=_REFUSALS, dependencies=_ADMIN)
+async def prompts(
+    arena: ArenaName,
+    request: Request,
+    after: Annotated[int, Query(ge=-1, lt=2**31)] = -1,
+    limit: Annotated[int, Query(ge=1, le=1000)] = 100,
+) -> PromptsOut:
+    """A page of prompts with their texts, by number."""
+    async with connected(house_of(request).pool) as connection:
+        number = (await find_arena(connection, arena)).arena
+        found = await list_prompts(connection, number, after=after, limit=limit)
+    return PromptsOut(
+        prompts=[
+            PromptRowOut(
+                number=one.prompt,
+                prompt=one.name,
+                text=one.text,
+                category=one.category,
+                language=one.language,
+                responses=one.responses,
+                added_at=one.added_at,
+                withdrawn_at=one.withdrawn_at,
+            )
+            for one in found
+        ]
+    )
+
+
+@router.post(
+    "/{arena}/withdrawals",
+    status_code=201,
+    summary="Take something down",
+    responses=problems(401, 403, 404, 409, 422, 503),
+)
+async def take_down(arena: ArenaName, body: WithdrawIn, request: Request, actor: Admin) -> WithdrawnOut:
+    """Withdraw a response, or a prompt with all its responses. Bytes go; names, hashes and battles stay."""
+    house = house_of(request)
+    taken = await withdraw(
+        house.pool, house.contents, arena, body.prompt, body.model, reason=body.reason, actor=actor.name
+    )
+    return WithdrawnOut(**asdict(taken))
+
+
+@router.get("/{arena}/policy", tags=["readers"], summary="The policy", responses=problems(401, 404, 503))
+async def policy(arena: Readable, request: Request) -> PolicyOut:
+    """The ranking policy that is in force."""
+    return PolicyOut(policy=asdict(await current_policy(house_of(request).pool, arena.name)))
+
+
+@router.patch("/{arena}/policy", summary="Change the policy", responses=_REFUSALS)
+async def change_policy(
+    arena: ArenaName,
+    body: Annotated[dict[str, Any], Body(description="Constants by name; others stay.")],
+    request: Request,
+    actor: Admin,
+) -> PolicyOut:
+    """Change the ranking policy from the next event on. What shapes the arena's memory cannot change."""
+    changed = await set_policy(house_of(request).pool, arena, body, actor=actor.name)
+    return PolicyOut(policy=asdict(changed))
+
+
+@router.put("/{arena}/phase", summary="Set the phase", responses=_REFUSALS)
+async def set_phase(arena: ArenaName, body: PhaseIn, request: Request, actor: Admin) -> PolicyOut:
+    """How much of the ranking policy is in force, 1 to 4."""
+    changed = await set_policy(house_of(request).pool, arena, {"phase": body.phase}, actor=actor.name)
+    return PolicyOut(policy=asdict(changed))
+
+
+async def _enabled(request: Request, arena: str, model: str, actor: Actor, *, enabled: bool) -> EnabledOut:
+    position = await set_enabled(house_of(request).pool, arena, model, enabled=enabled, actor=actor.name)
+    return EnabledOut(model=model, enabled=enabled, position=position)
+
+
+@asynccontextmanager
+async def _spooled(request: Request) -> AsyncIterator[FilePath]:
+    """The body in a file, which is gone afterwards."""
+    with tempfile.NamedTemporaryFile(prefix="tiltyard-", suffix=".jsonl") as file:
+        line = 0
+        async for piece in request.stream():
+            end = piece.rfind(b"\n")
+            line = len(piece) - end - 1 if end >= 0 else line + len(piece)
+            if line > _LONGEST_LINE:
+                raise HTTPException(413, f"A line of the body has more than {_LONGEST_LINE} bytes.")
+            await asyncio.to_thread(file.write, piece)
+        file.flush()
+        yield FilePath(file.name)

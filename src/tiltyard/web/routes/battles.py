@@ -1,0 +1,117 @@
+"""The battles of an arena as a file, sent while it is made."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+from collections.abc import Generator, Iterator
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Query, Request
+from fastapi.responses import Response, StreamingResponse
+from starlette.concurrency import run_in_threadpool
+from starlette.exceptions import HTTPException
+from starlette.types import Receive, Scope, Send
+
+from tiltyard.arena.exporting import MEDIA_TYPES, export_battles, open_export
+from tiltyard.errors import NotAllowed
+from tiltyard.formats.streaming import Container
+from tiltyard.web.access import Asker, house_of, keys_of
+from tiltyard.web.problems import problems
+from tiltyard.web.reading import Plain, Readable, SourceName, source_number
+
+__all__ = ["router"]
+
+router = APIRouter(prefix="/api/v1/arenas/{arena}", tags=["readers"])
+
+#: Files that one process makes at a time.
+_AT_ONCE = 2
+_FILES: dict[int | str, dict[str, Any]] = {
+    200: {
+        "description": "Battles in log order.",
+        "content": {media_type.partition(";")[0]: {} for media_type in MEDIA_TYPES.values()},
+    }
+}
+
+
+@router.get(
+    "/battles",
+    response_class=StreamingResponse,
+    summary="Battles as a file",
+    responses=problems(401, 403, 404, 422, 503) | _FILES,
+)
+async def battles(
+    arena: Readable,
+    request: Request,
+    actor: Asker,
+    format: Annotated[Container, Query(description="The kind of file.")] = "jsonl",
+    source: Annotated[SourceName | None, Query(description="Whose votes; without it, everybody's.")] = None,
+    upto: Annotated[
+        int | None, Query(ge=0, lt=2**63, description="The last position; a snapshot's, say.")
+    ] = None,
+    release: Annotated[Plain | None, Query(description="Whose pseudonyms to use; operators only.")] = None,
+) -> Response:
+    """Final votes that are not excluded. Voters have pseudonyms, which are new in every file.
+
+    An operator may name a release: the same name gives the same pseudonyms.
+    """
+    if release is not None:
+        if actor is None:
+            raise NotAllowed("only the operator names a release; leave it out, or sign in")
+        actor.require("admin", arena.name)
+    url, places = house_of(request).url, _places(request)
+    number = None if source is None else source_number(source)
+    export = await run_in_threadpool(open_export, url, arena.arena, source=number, upto=upto, release=release)
+    if places.locked():
+        raise HTTPException(503, "Other files are being made; try again soon.", {"Retry-After": "10"})
+    await places.acquire()
+    file = _File(export_battles(url, keys_of(request), export, format), places)
+    headers = {
+        "Content-Disposition": f'attachment; filename="{arena.name}-battles-{export.position}.{format}"',
+        "Tiltyard-Position": str(export.position),
+    }
+    return _FileResponse(file, await file.begun(), media_type=MEDIA_TYPES[format], headers=headers)
+
+
+class _File:
+    """A file in the making, and the place that it takes."""
+
+    def __init__(self, pieces: Generator[bytes, None, None], places: asyncio.Semaphore) -> None:
+        self._pieces = pieces
+        self._places = places
+
+    async def begun(self) -> Iterator[bytes]:
+        """Its pieces, the first of them at hand: what fails at once is told properly."""
+        try:
+            first = await run_in_threadpool(next, self._pieces, b"")
+        except BaseException:
+            self.close()
+            raise
+        return itertools.chain([first], self._pieces)
+
+    def close(self) -> None:
+        """Hang up, and let another file be made."""
+        self._pieces.close()
+        self._places.release()
+
+
+class _FileResponse(StreamingResponse):
+    """Sends a file, and closes it however that ends: a reader may leave in the middle."""
+
+    def __init__(self, file: _File, pieces: Iterator[bytes], **options: Any) -> None:
+        super().__init__(pieces, **options)
+        self._file = file
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        try:
+            await super().__call__(scope, receive, send)
+        finally:
+            self._file.close()
+
+
+def _places(request: Request) -> asyncio.Semaphore:
+    state = request.app.state
+    if not hasattr(state, "exports"):
+        state.exports = asyncio.Semaphore(_AT_ONCE)
+    places: asyncio.Semaphore = state.exports
+    return places

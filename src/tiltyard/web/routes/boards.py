@@ -1,0 +1,158 @@
+"""Boards: the newest, earlier ones by their hash, those of some prompts, pages of models, weekly reports."""
+
+from __future__ import annotations
+
+import json
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Path, Query, Request
+from fastapi.responses import Response
+
+from tiltyard.arena.boards import Document
+from tiltyard.errors import NotFound
+from tiltyard.store.arenas import connected
+from tiltyard.store.reports import list_reports, read_report
+from tiltyard.store.snapshots import find_snapshot, list_snapshots
+from tiltyard.web.access import house_of
+from tiltyard.web.arena_schemas import (
+    BoardOut,
+    FilteredBoardOut,
+    ModelPageOut,
+    ReportOut,
+    ReportRowOut,
+    ReportsOut,
+    SnapshotOut,
+    SnapshotsOut,
+)
+from tiltyard.web.problems import problems
+from tiltyard.web.reading import ModelName, Plain, Readable, Source, boards_of, sent, source_number
+
+__all__ = ["router"]
+
+router = APIRouter(prefix="/api/v1/arenas/{arena}", tags=["readers"])
+
+Hash = Annotated[
+    str, Path(description="A SHA-256 in hexadecimal digits.", pattern=r"^[0-9a-f]{64}$", examples=["0" * 64])
+]
+Filter = Annotated[Plain | None, Query(description="Only prompts of this one.")]
+Big = Annotated[int | None, Query(ge=0, lt=2**63)]
+
+_CACHED: dict[int | str, dict[str, Any]] = {304: {"description": "It is what you have."}}
+
+
+@router.get(
+    "/board",
+    response_model=BoardOut | FilteredBoardOut,
+    summary="The board",
+    responses=problems(401, 404, 503) | _CACHED,
+)
+async def board(
+    arena: Readable,
+    request: Request,
+    source: Source = "human",
+    category: Filter = None,
+    language: Filter = None,
+    retired: Annotated[bool, Query(description="Whether retired models are shown.")] = True,
+) -> Response:
+    """The newest board. With a category or a language: batch Bradley–Terry on those prompts alone."""
+    boards, number = boards_of(request), source_number(source)
+    if category is not None or language is not None:
+        filtered = await boards.filtered(arena, number, category, language)
+        return sent(request, arena, filtered.data, filtered.sha256)
+    newest = await boards.latest(arena.arena, number)
+    if retired:
+        link = {"Link": f'</api/v1/arenas/{arena.name}/snapshots/{newest.sha256}>; rel="bookmark"'}
+        return sent(request, arena, newest.document.encode(), newest.sha256, headers=link)
+    document = json.loads(newest.document)
+    document["rows"] = [row for row in document["rows"] if row["enabled"]]
+    shown = Document.of(document)
+    return sent(request, arena, shown.data, shown.sha256)
+
+
+@router.get("/snapshots", summary="Published boards", responses=problems(401, 404, 422, 503))
+async def snapshots(
+    arena: Readable,
+    request: Request,
+    source: Source = "human",
+    generation: Big = None,
+    position: Big = None,
+    limit: Annotated[int, Query(ge=1, le=1000)] = 100,
+) -> SnapshotsOut:
+    """Boards, newest first. Generation and position, given together, ask for what came before them."""
+    before = None if generation is None or position is None else (generation, position)
+    async with connected(house_of(request).pool) as connection:
+        found = await list_snapshots(
+            connection, arena.arena, source_number(source), before=before, limit=limit
+        )
+    return SnapshotsOut(
+        snapshots=[
+            SnapshotOut(
+                snapshot=one.sha256,
+                generation=one.generation,
+                position=one.position,
+                votes=one.votes,
+                evaluated=one.evaluated,
+                made_at=one.made_at,
+            )
+            for one in found
+        ]
+    )
+
+
+@router.get(
+    "/snapshots/{snapshot}",
+    response_model=BoardOut,
+    summary="A published board",
+    responses=problems(401, 404, 422, 503) | _CACHED,
+)
+async def snapshot(arena: Readable, snapshot: Hash, request: Request) -> Response:
+    """A board as it was published, for ever: its bytes have this hash."""
+    async with connected(house_of(request).pool) as connection:
+        found = await find_snapshot(connection, arena.arena, snapshot)
+    if found is None:
+        raise NotFound("there is no such board; ask for the list of snapshots")
+    return sent(request, arena, found.document.encode(), found.sha256, for_ever=True)
+
+
+@router.get("/reports", summary="Weekly reports", responses=problems(401, 404, 503))
+async def reports(arena: Readable, request: Request) -> ReportsOut:
+    """The validity reports of each week, newest first."""
+    async with connected(house_of(request).pool) as connection:
+        found = await list_reports(connection, arena.arena)
+    return ReportsOut(
+        reports=[
+            ReportRowOut(
+                report=one.sha256,
+                since=one.since,
+                until=one.until,
+                position=one.position,
+                made_at=one.made_at,
+            )
+            for one in found
+        ]
+    )
+
+
+@router.get(
+    "/reports/{report}",
+    response_model=ReportOut,
+    summary="A weekly report",
+    responses=problems(401, 404, 422, 503) | _CACHED,
+)
+async def report(arena: Readable, report: Hash, request: Request) -> Response:
+    """A validity report as it was made: its bytes have this hash."""
+    async with connected(house_of(request).pool) as connection:
+        document = await read_report(connection, arena.arena, report)
+    return sent(request, arena, document.encode(), report, for_ever=True)
+
+
+@router.get(
+    "/models/{model:path}",
+    response_model=ModelPageOut,
+    summary="A model",
+    responses=problems(401, 404, 503) | _CACHED,
+)
+async def model(arena: Readable, model: ModelName, request: Request, source: Source = "human") -> Response:
+    """Row and neighbours, head to head, results by prompt, and the boards it was on."""
+    found = await boards_of(request).model(arena, source_number(source), model)
+    return sent(request, arena, found.data, found.sha256)

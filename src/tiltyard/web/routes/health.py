@@ -1,0 +1,63 @@
+"""For those who watch the house: is it alive, is it ready, how does it do."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from fastapi import APIRouter, Depends, Request
+from fastapi.responses import Response
+
+from tiltyard.errors import StoreFault
+from tiltyard.store.lags import Lag, check_reachable
+from tiltyard.web.access import house_of, needs
+from tiltyard.web.metrics import METRICS_TYPE, Figures, metrics_page
+from tiltyard.web.problems import problems
+from tiltyard.web.schemas import ReadyOut, StatusOut
+
+__all__ = ["router"]
+
+router = APIRouter(tags=["health"])
+
+_PATIENCE = 5.0
+_TEXT: dict[int | str, dict[str, Any]] = {
+    200: {"content": {"text/plain": {}}, "description": "Prometheus's text format."}
+}
+
+
+@router.get("/healthz", summary="Alive")
+async def healthz() -> StatusOut:
+    """The process answers. Nothing else is asked."""
+    return StatusOut(status="ok")
+
+
+@router.get("/readyz", summary="Ready", responses=problems(503))
+async def readyz(request: Request) -> ReadyOut:
+    """The database answers, its tables are those of this version, and what was opened is loaded."""
+    try:
+        async with asyncio.timeout(_PATIENCE):
+            await asyncio.to_thread(_lags, request)
+    except TimeoutError:
+        raise StoreFault("the database did not answer in time") from None
+    desks = house_of(request).desks
+    if not all(desk.ready for desk in desks):
+        raise StoreFault("an arena is being loaded")
+    return ReadyOut(status="ok", arenas=len(desks))
+
+
+@router.get(
+    "/metrics",
+    summary="Figures for Prometheus",
+    response_class=Response,
+    responses=problems(401, 403) | _TEXT,
+    dependencies=[Depends(needs("metrics"))],
+)
+async def metrics(request: Request) -> Response:
+    """Needs a token with the scope metrics; the port that TILTYARD_METRICS_PORT opens needs none."""
+    figures: Figures = request.app.state.figures
+    page = await asyncio.to_thread(metrics_page, figures.registry, lambda: _lags(request))
+    return Response(page, headers={"Content-Type": METRICS_TYPE})
+
+
+def _lags(request: Request) -> list[Lag]:
+    return check_reachable(house_of(request).url)

@@ -1,0 +1,275 @@
+"""What voters do, people and judges alike."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import datetime
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Path, Request
+from fastapi.responses import Response
+
+from tiltyard.arena.asking import Ended, Offered, Voter
+from tiltyard.arena.desk import Desk
+from tiltyard.arena.matchup_ids import parse_matchup
+from tiltyard.battles import Kind, Label, Outcome
+from tiltyard.battles.outcome import kind_of
+from tiltyard.errors import BadBattle, BadOption, NotFound
+from tiltyard.web.access import access_of, house_of
+from tiltyard.web.direct import DirectRoute, json_response
+from tiltyard.web.problems import problems
+from tiltyard.web.schemas import AskIn, EndedOut, MatchupOut, MatchupsOut, ReportIn, RevealedOut, VoteIn
+
+__all__ = ["router"]
+
+router = APIRouter(route_class=DirectRoute, tags=["voters"])
+
+Arena = Annotated[str, Path(description="The arena's name.", examples=["main"])]
+Matchup = Annotated[
+    str, Path(description="A matchup's id.", min_length=1, examples=["qUOzXkV3T0m4gJm1s1yR0g"])
+]
+
+Documented = dict[int | str, dict[str, Any]]
+
+_NO_MATCHUP = "no such matchup: it may belong to somebody else, or to another session"
+_ENDING = problems(401, 404, 409, 410, 503)
+_AGAIN: Documented = {200: {"model": MatchupOut, "description": "One that was served before."}}
+_BYTES: Documented = {200: {"content": {"*/*": {}}, "description": "Its bytes."}}
+#: The same for both sides and all kinds: apps run walled off, nothing is fetched from elsewhere.
+_SHOWN = {
+    "Cache-Control": "no-store",
+    "Content-Security-Policy": (
+        "sandbox allow-scripts; default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; "
+        "img-src data: blob:; media-src data: blob:; font-src data:; base-uri 'none'; form-action 'none'; "
+        "frame-ancestors 'self'"
+    ),
+    "Content-Disposition": "inline",
+    "X-Content-Type-Options": "nosniff",
+}
+
+
+@router.post(
+    "/api/v1/arenas/{arena}/matchups",
+    response_model=MatchupOut,
+    status_code=201,
+    summary="The next matchup",
+    responses=problems(401, 403, 404, 409, 415, 503) | _AGAIN,
+)
+async def next_matchup(arena: Arena, body: AskIn, request: Request) -> Response:
+    """The matchup that waits for this voter, or a new one. A voter has at most two open ones.
+
+    A voter without a session gets one, as a cookie.
+    """
+    access, desk = access_of(request), await house_of(request).desk(arena)
+    voter, cookie = await access.voter(request, desk), None
+    if voter is None:
+        voter, cookie = await access.new_voter()
+    offered = await desk.next_matchup(voter, ahead=body.ahead)
+    answer = json_response(await _shown(request, desk, offered), 201 if offered.new else 200)
+    if cookie is not None:
+        answer.headers.append("set-cookie", cookie)
+    return answer
+
+
+@router.get(
+    "/api/v1/arenas/{arena}/matchups",
+    response_model=MatchupsOut,
+    summary="Open matchups",
+    responses=problems(401, 403, 404, 503),
+)
+async def open_matchups(arena: Arena, request: Request) -> Response:
+    """What this voter was served in the arena and has not answered."""
+    desk = await house_of(request).desk(arena)
+    voter = await access_of(request).voter(request, desk)
+    offered = [] if voter is None else await desk.open_matchups(voter)
+    return json_response({"matchups": [await _shown(request, desk, one) for one in offered]})
+
+
+@router.post(
+    "/api/v1/matchups/{matchup}/vote",
+    response_model=EndedOut,
+    summary="Vote",
+    responses=_ENDING | problems(415),
+)
+async def vote(matchup: Matchup, body: VoteIn, request: Request) -> Response:
+    """Settle a matchup. The same vote again gives the same answer; another one is refused."""
+    desk, voter = await _placed(request, matchup)
+    kind, detail = _decided(body, voter)
+    return _told(await desk.vote(voter, matchup, kind, reveal=body.reveal, detail=detail))
+
+
+@router.post("/api/v1/matchups/{matchup}/skip", response_model=EndedOut, summary="Skip", responses=_ENDING)
+async def skip(matchup: Matchup, request: Request) -> Response:
+    """Pass a matchup over; it does not come back."""
+    desk, voter = await _placed(request, matchup)
+    return _told(await desk.skip(voter, matchup))
+
+
+@router.post("/api/v1/matchups/{matchup}/undo", response_model=EndedOut, summary="Undo", responses=_ENDING)
+async def undo(matchup: Matchup, request: Request) -> Response:
+    """Take a vote back, soon after it and before the names were shown. The matchup stays closed."""
+    desk, voter = await _placed(request, matchup)
+    return _told(await desk.undo(voter, matchup))
+
+
+@router.post(
+    "/api/v1/matchups/{matchup}/reveal", response_model=RevealedOut, summary="Reveal", responses=_ENDING
+)
+async def reveal(matchup: Matchup, request: Request) -> Response:
+    """Show the names; from now on the vote is final."""
+    desk, voter = await _placed(request, matchup)
+    names = await desk.reveal(voter, matchup)
+    winner, label = _SPELLED[names.outcome]
+    return json_response(
+        {
+            "matchup": names.matchup,
+            "model_a": names.model_a,
+            "model_b": names.model_b,
+            "prompt": names.prompt,
+            "winner": winner,
+            "label": label,
+            "lane": names.lane,
+            "reason": names.reason,
+            "position": names.position,
+        }
+    )
+
+
+@router.post(
+    "/api/v1/matchups/{matchup}/report",
+    status_code=204,
+    response_model=None,
+    summary="Report",
+    responses=problems(401, 404, 415, 503),
+)
+async def report_matchup(matchup: Matchup, body: ReportIn, request: Request) -> Response:
+    """Tell the operator what is wrong with a matchup, before the vote or after it."""
+    _, voter = await _placed(request, matchup)
+    stage = request.app.state.stage
+    await stage.complain(parse_matchup(matchup), voter.source, voter.session, body.reason, body.note)
+    return Response(status_code=204)
+
+
+@router.get(
+    "/m/{matchup}/a",
+    response_class=Response,
+    summary="Response A",
+    responses=_ENDING | _BYTES,
+)
+async def response_a(matchup: Matchup, request: Request) -> Response:
+    """What stands on side A of an open matchup."""
+    return await _side(request, matchup, 0)
+
+
+@router.get(
+    "/m/{matchup}/b",
+    response_class=Response,
+    summary="Response B",
+    responses=_ENDING | _BYTES,
+)
+async def response_b(matchup: Matchup, request: Request) -> Response:
+    """What stands on side B of an open matchup."""
+    return await _side(request, matchup, 1)
+
+
+async def _side(request: Request, matchup: str, side: int) -> Response:
+    """One side's bytes. Both are read whichever is asked for, so that neither takes longer."""
+    desk, voter = await _placed(request, matchup)
+    offered = await desk.find(voter, matchup)
+    contents = house_of(request).contents
+    try:
+        both = await asyncio.gather(contents.read(offered.response_a), contents.read(offered.response_b))
+    except NotFound:
+        raise NotFound("this matchup was withdrawn; ask for another one") from None
+    media_type, data = both[side]
+    return Response(data, headers=_SHOWN, media_type=media_type)
+
+
+async def _known(request: Request) -> Voter:
+    """Who asks about a matchup; whoever has no session has no matchup either."""
+    voter = await access_of(request).voter(request)
+    if voter is None:
+        raise NotFound(_NO_MATCHUP)
+    return voter
+
+
+async def _placed(request: Request, matchup: str) -> tuple[Desk, Voter]:
+    """Where a matchup was served, and who asks about it; in a closed arena their right to it must last."""
+    voter = await _known(request)
+    desk = await house_of(request).desk_of(matchup)
+    if desk.settings.visibility == "closed":
+        await _welcome(request, desk)
+    return desk, voter
+
+
+async def _welcome(request: Request, desk: Desk) -> None:
+    try:
+        await access_of(request).voter(request, desk)
+    except NotFound:
+        raise NotFound(_NO_MATCHUP) from None
+
+
+async def _shown(request: Request, desk: Desk, offered: Offered) -> dict[str, Any]:
+    """A matchup as its voter may see it, and nothing else."""
+    kind_a, kind_b = await request.app.state.stage.kinds(offered.response_a, offered.response_b)
+    base = f"/m/{offered.matchup}"
+    return {
+        "matchup": offered.matchup,
+        "arena": offered.arena,
+        "prompt": {"text": await house_of(request).prompt_text(desk.arena, offered.prompt)},
+        "responses": {"a": {"url": f"{base}/a", "kind": kind_a}, "b": {"url": f"{base}/b", "kind": kind_b}},
+        "served_at": _moment(offered.served_at),
+        "expires_at": _moment(offered.expires_at),
+    }
+
+
+def _told(ended: Ended) -> Response:
+    winner, label = (None, None) if ended.outcome is None else _SPELLED[ended.outcome]
+    return json_response(
+        {
+            "matchup": ended.matchup,
+            "kind": ended.kind.name.lower(),
+            "winner": winner,
+            "label": label,
+            "position": ended.position,
+            "at": _moment(ended.at),
+            "undo_until": None if ended.undo_until is None else _moment(ended.undo_until),
+            "revealed": ended.revealed,
+        }
+    )
+
+
+def _decided(body: VoteIn, voter: Voter) -> tuple[Kind, dict[str, Any] | None]:
+    """The vote's kind, and what a judge adds to it."""
+    stated = {"pref": body.pref, "judge_model": body.judge_model}
+    detail = {name: value for name, value in stated.items() if value is not None}
+    if voter.source == 0:
+        if detail or body.label is not None:
+            raise BadOption("label, pref and judge_model are for judges; a person's vote has none")
+        return _PLAIN[body.winner], None
+    try:
+        kind = kind_of(Outcome(body.winner), None if body.label is None else Label(body.label))
+    except BadBattle as error:
+        raise BadOption(str(error)) from None
+    return kind, detail or None
+
+
+def _moment(at: datetime) -> str:
+    return at.isoformat()
+
+
+_PLAIN = {
+    "model_a": Kind.WIN_A,
+    "model_b": Kind.WIN_B,
+    "tie": Kind.TIE,
+    "both_bad": Kind.BOTH_BAD,
+}
+_SPELLED = {
+    Kind.WIN_A: ("model_a", "win"),
+    Kind.WIN_B: ("model_b", "win"),
+    Kind.TIE: ("tie", "tie"),
+    Kind.BOTH_BAD: ("both_bad", "both_bad"),
+    Kind.LEAN_A: ("model_a", "lean"),
+    Kind.LEAN_B: ("model_b", "lean"),
+    Kind.INCONSISTENT: ("tie", "inconsistent"),
+}

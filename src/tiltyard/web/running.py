@@ -1,0 +1,191 @@
+"""One child of `tiltyard serve`: a web process or a rater. ``python -m tiltyard.web.running``
+
+Its orders come as one line of JSON on standard input, which stays open: when it ends, whoever gave the
+orders is gone, and the child stops too. It says ``ready`` on standard output, or why it cannot be.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import gc
+import json
+import os
+import signal
+import socket
+import sys
+import threading
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
+
+from tiltyard.arena.keys import KEY_VARIABLE, open_keys
+from tiltyard.errors import TiltyardError
+from tiltyard.settings.environment import Environment, read_environment
+from tiltyard.settings.serving import ServingSettings
+from tiltyard.web.logs import log_event, log_failure, set_up_logs
+
+if TYPE_CHECKING:
+    from uvicorn import Server
+
+    from tiltyard.arena.house import House
+
+__all__ = ["FAILED", "READY", "Orders", "main", "opened_house"]
+
+READY, FAILED = "ready", "failed "
+#: Seconds that requests in flight have when the process is told to stop, and that it has altogether.
+_REQUESTS_END = 5
+_ALL_ENDS = 15.0
+_CONNECTIONS = 8
+
+
+@dataclass(frozen=True)
+class Orders:
+    """What a child is to do."""
+
+    #: ``web`` or ``rater``.
+    part: str
+    url: str
+    settings: ServingSettings
+    #: The listening socket's descriptor, for a web process.
+    descriptor: int | None = None
+
+    def to_line(self) -> bytes:
+        """As one line for the child's standard input."""
+        return json.dumps(asdict(self) | {"settings": self.settings.to_dict()}).encode() + b"\n"
+
+    @classmethod
+    def from_line(cls, line: bytes) -> Orders:
+        """What `to_line` gave."""
+        values: dict[str, Any] = json.loads(line)
+        return cls(**{**values, "settings": ServingSettings.from_dict(values["settings"])})
+
+
+def main() -> None:
+    """Read the orders, and do them until told to stop."""
+    set_up_logs()
+    orders = Orders.from_line(sys.stdin.buffer.readline())
+    try:
+        environment = read_environment()
+        if orders.part == "web":
+            _run_web(orders, environment)
+        else:
+            _run_rater(orders, environment)
+    except TiltyardError as error:
+        log_failure(f"{orders.part} failed", error)
+        _say(FAILED + str(error).replace("\n", " "))
+        sys.exit(2)
+    except Exception as error:  # noqa: BLE001 - a traceback could show what no log may
+        log_failure(f"{orders.part} failed", error)
+        sys.exit(70)
+
+
+@asynccontextmanager
+async def opened_house(url: str, environment: Environment, settings: ServingSettings) -> AsyncIterator[House]:
+    """A house with its connections and its bytes."""
+    from tiltyard.arena.house import House
+    from tiltyard.store.bulky import bulky_of
+    from tiltyard.store.connecting import open_pool, translated
+    from tiltyard.store.contents import Contents
+
+    pool = open_pool(url, most=_CONNECTIONS, name="tiltyard web")
+    with translated("connect to the database"):
+        await pool.open(wait=True, timeout=15.0)
+    try:
+        yield House(settings, url, pool, Contents(pool, bulky_of(environment)))
+    finally:
+        await pool.close()
+
+
+def _run_web(orders: Orders, environment: Environment) -> None:
+    try:
+        import uvloop
+    except ImportError:
+        runner = asyncio.Runner()
+    else:
+        runner = asyncio.Runner(loop_factory=uvloop.new_event_loop)
+    with runner:
+        runner.run(_serve(orders, environment))
+
+
+async def _serve(orders: Orders, environment: Environment) -> None:
+    import uvicorn
+
+    from tiltyard.web.app import make_app
+
+    settings = orders.settings
+    keys = open_keys(environment.home, environment.variables.get(KEY_VARIABLE))
+    assert orders.descriptor is not None
+    async with opened_house(orders.url, environment, settings) as house:
+        config = uvicorn.Config(
+            make_app(house, keys),
+            lifespan="on",
+            log_config=None,
+            access_log=False,
+            server_header=False,
+            proxy_headers=bool(settings.trusted_proxies),
+            forwarded_allow_ips=list(settings.trusted_proxies),
+            timeout_keep_alive=30,
+            timeout_graceful_shutdown=_REQUESTS_END,
+            h11_max_incomplete_event_size=64 * 1024,
+        )
+        server = uvicorn.Server(config)
+        ready = asyncio.create_task(_tell_ready(server))
+        _watch_lifeline(lambda: setattr(server, "should_exit", True))
+        listening = socket.socket(fileno=orders.descriptor)
+        await server.serve(sockets=[listening])
+        ready.cancel()
+        if not server.started:
+            raise TiltyardError("the web process could not start; the lines above say why")
+
+
+async def _tell_ready(server: Server) -> None:
+    while not server.started:  # noqa: ASYNC110 - the library has no event for it
+        await asyncio.sleep(0.01)
+    # What was made so far lives as long as the process: not to be looked through again and again.
+    gc.collect()
+    gc.freeze()
+    log_event("web ready")
+    _say(READY)
+
+
+def _run_rater(orders: Orders, environment: Environment) -> None:
+    from tiltyard.arena.rating import rate_arenas
+    from tiltyard.arena.scheduled import scheduled_work
+
+    stop = threading.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: stop.set())
+    _watch_lifeline(stop.set)
+    with scheduled_work(orders.url, environment):
+        log_event("rater ready")
+        _say(READY)
+        rate_arenas(orders.url, stop)
+
+
+def _watch_lifeline(stop: Callable[[], None]) -> None:
+    """Stop when standard input ends; if that takes too long, at once."""
+
+    def watching() -> None:
+        # By its descriptor: a thread that waits in a buffer holds the interpreter up when it ends.
+        while os.read(lifeline, 1024):
+            pass
+        stop()
+        threading.Event().wait(_ALL_ENDS)
+        os._exit(1)
+
+    lifeline = sys.stdin.fileno()
+    threading.Thread(target=watching, name="lifeline", daemon=True).start()
+
+
+def _say(line: str) -> None:
+    """To whoever gave the orders, who may have gone and listens to this one line only."""
+    with contextlib.suppress(BrokenPipeError):
+        sys.stdout.write(line + "\n")
+        sys.stdout.flush()
+    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,198 @@
+"""What the routes of this room take and give, as JSON."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints
+
+__all__ = [
+    "AskIn",
+    "ClaimIn",
+    "EndedOut",
+    "MatchupOut",
+    "MatchupsOut",
+    "MeOut",
+    "NewTokenOut",
+    "PromptOut",
+    "ReadyOut",
+    "ReportIn",
+    "ResponseOut",
+    "ResponsesOut",
+    "RevealedOut",
+    "SignInIn",
+    "StatusOut",
+    "TokenIn",
+    "TokenOut",
+    "TokensOut",
+    "VoteIn",
+]
+
+Scope = Literal["read", "judge", "import", "admin", "metrics"]
+Winner = Literal["model_a", "model_b", "tie", "both_bad"]
+Label = Literal["win", "lean", "tie", "both_bad", "inconsistent"]
+#: PostgreSQL keeps no text with NUL in it.
+Text = Annotated[str, StringConstraints(pattern=r"^[^\x00]*$")]
+
+
+class _In(BaseModel):
+    """What comes in has no fields but those that are known."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+
+class AskIn(_In):
+    """How a matchup is asked for."""
+
+    ahead: bool = Field(False, description="Also a second one, to be shown next.")
+
+
+class VoteIn(_In):
+    """A vote. The last three are for judges."""
+
+    winner: Winner
+    reveal: bool = Field(False, description="Show the names at once; the vote is final then.")
+    label: Label | None = Field(None, description="How firmly a judge decided.")
+    pref: float | None = Field(None, ge=0, le=1, description="A judge's probability that A is better.")
+    judge_model: Annotated[Text, StringConstraints(min_length=1, max_length=200)] | None = None
+
+
+class ReportIn(_In):
+    """What is wrong with a matchup."""
+
+    reason: Literal["broken", "identifies-model", "harmful", "personal-data", "copyright", "other"]
+    note: Annotated[Text, StringConstraints(max_length=2000)] | None = None
+
+
+class PromptOut(BaseModel):
+    """What was asked."""
+
+    text: str
+
+
+class ResponseOut(BaseModel):
+    """Where a response is, and of what kind."""
+
+    url: str
+    kind: Literal["text", "image", "audio", "app"]
+
+
+class ResponsesOut(BaseModel):
+    """The two sides."""
+
+    a: ResponseOut
+    b: ResponseOut
+
+
+class MatchupOut(BaseModel):
+    """Two responses to one prompt, blind: nothing here tells the models apart."""
+
+    matchup: str
+    arena: str
+    prompt: PromptOut
+    responses: ResponsesOut
+    served_at: datetime
+    expires_at: datetime
+
+
+class MatchupsOut(BaseModel):
+    """Open matchups of whoever asks, the one served first first."""
+
+    matchups: list[MatchupOut]
+
+
+class EndedOut(BaseModel):
+    """How a matchup ended."""
+
+    matchup: str
+    kind: Literal["vote", "skip", "expire", "undo"]
+    winner: Winner | None
+    label: Label | None
+    position: int = Field(description="Where it stands in the arena's log.")
+    at: datetime
+    undo_until: datetime | None = Field(description="Until when the vote can be taken back.")
+    revealed: bool
+
+
+class RevealedOut(BaseModel):
+    """The names, and why these two met."""
+
+    matchup: str
+    model_a: str
+    model_b: str
+    prompt: str = Field(description="The prompt's name.")
+    winner: Winner
+    label: Label
+    lane: str
+    reason: str
+    position: int
+
+
+class ClaimIn(_In):
+    """Who the operator is from now on."""
+
+    token: Annotated[Text, StringConstraints(min_length=1, max_length=200)]
+    name: Annotated[Text, StringConstraints(min_length=1, max_length=100)]
+    password: Annotated[Text, StringConstraints(min_length=12, max_length=1024)]
+
+
+class SignInIn(_In):
+    """The operator's name and password."""
+
+    name: Annotated[Text, StringConstraints(min_length=1, max_length=100)]
+    password: Annotated[Text, StringConstraints(min_length=1, max_length=1024)]
+
+
+class MeOut(BaseModel):
+    """Who is asking."""
+
+    name: str = Field(description="operator:NAME or token:NAME.")
+    scopes: list[Scope]
+    arena: str | None = Field(description="The one arena it is for; null: every arena.")
+
+
+class TokenIn(_In):
+    """A token to be made."""
+
+    name: Annotated[Text, StringConstraints(min_length=1, max_length=100)]
+    scopes: list[Scope] = Field(min_length=1, max_length=5)
+    arena: Annotated[Text, StringConstraints(max_length=64)] | None = None
+    days: int | None = Field(None, ge=1, le=3650, description="How long it is valid; null: until revoked.")
+
+
+class TokenOut(BaseModel):
+    """What is known of a token."""
+
+    api_token: int
+    name: str
+    scopes: list[Scope]
+    arena: str | None
+    created_at: datetime
+    expires_at: datetime | None
+    revoked_at: datetime | None
+
+
+class NewTokenOut(TokenOut):
+    """The same with the token itself, which is never shown again."""
+
+    token: str
+
+
+class TokensOut(BaseModel):
+    """Every token there ever was."""
+
+    tokens: list[TokenOut]
+
+
+class StatusOut(BaseModel):
+    """Whether the process lives."""
+
+    status: Literal["ok"]
+
+
+class ReadyOut(BaseModel):
+    """Whether the process can serve voters."""
+
+    status: Literal["ok"]
+    arenas: int = Field(description="Arenas that this process has loaded.")

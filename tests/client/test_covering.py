@@ -1,0 +1,205 @@
+"""The client covers the API: every route, every parameter, every field that can be sent."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Iterator
+from contextlib import suppress
+from datetime import UTC, datetime
+from typing import Any
+from unittest.mock import patch
+
+import pytest
+
+from tiltyard.client import AsyncClient, Client
+from tiltyard.client.boards import SnapshotInfo
+from tiltyard.client.wire import Call
+from tiltyard.web.app import make_app
+
+NOW = datetime(2026, 1, 5, tzinfo=UTC)
+SNAPSHOT = SnapshotInfo("0" * 64, 1, 2, 3, evaluated=True, made_at=NOW)
+
+CLIENT = Client("http://127.0.0.1:1")
+
+#: One use of every method, with everything that can be said.
+USES: dict[str, tuple[tuple[Any, ...], dict[str, Any]]] = {
+    "next_matchup": (("demo",), {"ahead": True}),
+    "open_matchups": (("demo",), {}),
+    "response": (("m", "a"), {}),
+    "vote": (("m", "tie"), {"reveal": True, "label": "tie", "pref": 0.5, "judge_model": "j"}),
+    "undo": (("m",), {}),
+    "skip": (("m",), {}),
+    "reveal": (("m",), {}),
+    "report": (("m", "broken", "it is empty"), {}),
+    "arenas": ((), {}),
+    "arena": (("demo",), {}),
+    "board": (("demo",), {"source": "llm-judge", "category": "c", "language": "en", "retired": False}),
+    "snapshots": (("demo",), {"source": "human", "before": SNAPSHOT, "limit": 5}),
+    "snapshot": (("demo", "0" * 64), {}),
+    "model": (("demo", "org/m-1"), {"source": "human"}),
+    "reports": (("demo",), {}),
+    "validity_report": (("demo", "0" * 64), {}),
+    "battles": (("demo",), {"source": "human", "upto": 3, "release": "r"}),
+    "save_battles": (("demo", "x"), {"format": "csv", "source": "human", "upto": 3, "release": "r"}),
+    "create_arena": (("demo",), {"title": "t", "settings": {}, "policy": {}}),
+    "change_arena": (("demo",), {"title": "t", "settings": {}}),
+    "import_answers": (("demo", b"{}"), {"enable": False}),
+    "models": (("demo",), {}),
+    "enable": (("demo", "org/m-1"), {}),
+    "retire": (("demo", "org/m-1"), {}),
+    "prompts": (("demo",), {"after": 3, "limit": 5}),
+    "response_of": (("demo", "m", "p"), {}),
+    "withdraw": (("demo", "p"), {"reason": "asked for", "model": "m"}),
+    "policy": (("demo",), {}),
+    "set_policy": (("demo",), {"tolerance": 0.2}),
+    "set_phase": (("demo", 3), {}),
+    "exclusions": (("demo",), {}),
+    "exclude": (
+        ("demo", "a bot"),
+        {
+            "sessions": [1],
+            "voters": ["v"],
+            "release": "r",
+            "matchups": ["m"],
+            "since": NOW,
+            "until": NOW,
+            "source": "human",
+        },
+    ),
+    "restore": (("demo", 1), {}),
+    "audit": (("demo",), {"before": 3, "limit": 5}),
+    "complaints": (("demo",), {"after": 3, "limit": 5, "settled": True}),
+    "settle_complaint": (("demo", 1), {}),
+    "claim": (("token", "Ada", "a long password"), {}),
+    "sign_in": (("Ada", "a long password"), {}),
+    "sign_out": ((), {}),
+    "me": ((), {}),
+    "list_tokens": ((), {}),
+    "make_token": (("ci", ["read"]), {"arena": "demo", "days": 3}),
+    "revoke_token": ((1,), {}),
+    "health": ((), {}),
+    "ready": ((), {}),
+    "metrics": ((), {}),
+}
+
+
+class _Sent(Exception):
+    """Instead of an answer."""
+
+
+def sent_by(method: str, *positional: Any, **named: Any) -> Call[Any]:
+    """The call that a method of the client sends."""
+    sent: list[Call[Any]] = []
+
+    def keep(_self: Client, call: Call[Any]) -> None:
+        sent.append(call)
+        raise _Sent
+
+    with (
+        patch.object(Client, "call", keep),
+        patch.object(Client, "stream", keep),
+        suppress(_Sent),
+    ):
+        list(getattr(CLIENT, method)(*positional, **named))
+    return sent[0]
+
+
+CALLS = {method: sent_by(method, *positional, **named) for method, (positional, named) in USES.items()}
+CALLS["response, the other side"] = sent_by("response", "m", "b")
+
+
+class _Nothing:
+    """A house of which only the routes are looked at."""
+
+    def __getattr__(self, name: str) -> Any:
+        return _Nothing()
+
+    def __call__(self, *_: Any, **__: Any) -> Any:
+        return _Nothing()
+
+
+@pytest.fixture(scope="module")
+def operations() -> dict[tuple[str, str], dict[str, Any]]:
+    """Every operation of the API, by method and path."""
+    from tiltyard.arena.keys import Keys
+    from tiltyard.settings.serving import ServingSettings
+
+    house = _Nothing()
+    house.settings = ServingSettings()
+    paths = make_app(house, Keys(["a secret for tests that is long enough"])).openapi()["paths"]
+    return {
+        (method.upper(), path): operation
+        for path, methods in paths.items()
+        for method, operation in methods.items()
+    }
+
+
+def matches(call: Call[Any], method: str, template: str) -> bool:
+    pattern = re.sub(r"\\\{\w+(:path)?\\\}", "[^/]+", re.escape(template))
+    return call.method == method and re.fullmatch(pattern, call.path) is not None
+
+
+def covering(operations: dict[tuple[str, str], Any], method: str, path: str) -> list[Call[Any]]:
+    """The calls of an operation; of several templates that fit, the one with the fewest gaps is meant."""
+    found = []
+    for call in CALLS.values():
+        fitting = [one for one in operations if matches(call, *one)]
+        if fitting and min(fitting, key=lambda one: one[1].count("{")) == (method, path):
+            found.append(call)
+    return found
+
+
+def test_every_route_has_a_method(operations):
+    missing = [one for one in operations if not covering(operations, *one)]
+    assert missing == []
+
+
+def test_every_method_has_a_route(operations):
+    lost = [
+        name for name, call in CALLS.items() if not any(matches(call, *operation) for operation in operations)
+    ]
+    assert lost == []
+
+
+def test_every_parameter_and_field_can_be_said(operations):
+    for (method, path), operation in operations.items():
+        calls = covering(operations, method, path)
+        query = {one["name"] for one in operation.get("parameters", []) if one["in"] == "query"}
+        assert query <= {name for call in calls for name in call.query}, path
+        bodies = [call.body for call in calls if isinstance(call.body, dict)]
+        for field in _fields(operation):
+            assert any(field in body for body in bodies), (path, field)
+
+
+def _fields(operation: dict[str, Any]) -> Iterator[str]:
+    content = operation.get("requestBody", {}).get("content", {}).get("application/json", {})
+    reference = content.get("schema", {}).get("$ref", "")
+    if reference:
+        import tiltyard.web.arena_schemas as arenas
+        import tiltyard.web.schemas as others
+
+        name = reference.rpartition("/")[2]
+        model = getattr(arenas, name, None) or getattr(others, name)
+        yield from model.model_fields
+
+
+def test_every_method_is_tried_here():
+    methods = {
+        name
+        for name, member in inspect.getmembers(Client, inspect.isfunction)
+        if not name.startswith("_") and name not in {"call", "stream", "close"}
+    }
+    assert methods == set(USES)
+
+
+def test_the_asynchronous_client_says_the_same():
+    own = {name for name in vars(AsyncClient) if not name.startswith("_")}
+    assert own <= set(USES)
+    for name in own:
+        assert inspect.signature(getattr(AsyncClient, name)) == inspect.signature(getattr(Client, name))
+
+
+def test_what_is_never_sent_twice_is_known():
+    once = {name for name, call in CALLS.items() if not call.repeatable}
+    assert once == {"report", "create_arena", "withdraw", "exclude", "restore", "claim", "make_token"}

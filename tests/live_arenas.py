@@ -1,0 +1,68 @@
+"""Arenas for tests of the live service: on a real database, with made-up answers."""
+
+import asyncio
+import json
+import tempfile
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+from tiltyard.arena.desk import Desk
+from tiltyard.arena.importing import create_arena, import_answers
+from tiltyard.settings.arena import ArenaSettings
+from tiltyard.standing.policy import Policy
+from tiltyard.store.arenas import Arena
+from tiltyard.store.bulky import Folder
+from tiltyard.store.connecting import open_pool
+from tiltyard.store.contents import Contents
+
+__all__ = ["answers_file", "desk_of", "made_arena", "make_arena"]
+
+
+def answers_file(path: Path, models: int, prompts: int) -> Path:
+    """Answers of so many models to so many prompts."""
+    with path.open("w") as file:
+        for m in range(models):
+            for p in range(prompts):
+                row = {
+                    "prompt_id": f"prompt-{p}",
+                    "prompt": f"What about {p}?",
+                    "model": f"model-{m}",
+                    "response": f"Answer {p} of somebody: {m * 7919 % 1000}",
+                }
+                file.write(json.dumps(row) + "\n")
+    return path
+
+
+async def make_arena(
+    url: str,
+    models: int = 4,
+    prompts: int = 6,
+    *,
+    name: str = "arena",
+    settings: ArenaSettings | None = None,
+    policy: Policy | None = None,
+) -> Arena:
+    """An arena with enabled models and all their answers."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = answers_file(Path(folder) / "answers.jsonl", models, prompts)
+        async with open_pool(url, most=2) as pool:
+            made = await create_arena(pool, name, settings=settings, policy=policy)
+            await import_answers(pool, Contents(pool, Folder(Path(folder))), name, path)
+    return made
+
+
+def made_arena(url: str, models: int = 4, prompts: int = 6, **options: object) -> Arena:
+    """The same, for tests that are not asynchronous."""
+    return asyncio.run(make_arena(url, models, prompts, **options))  # type: ignore[arg-type]
+
+
+@asynccontextmanager
+async def desk_of(url: str, arena: Arena) -> AsyncIterator[Desk]:
+    """A desk that is open, as in a web process."""
+    desk = Desk(url, arena.arena, arena.name, arena.settings)
+    await desk.open()
+    try:
+        yield desk
+    finally:
+        await desk.close()

@@ -1,0 +1,46 @@
+"""Settings of an arena: whole, checked, and the same after a round trip."""
+
+import pytest
+
+from tiltyard.errors import BadOption
+from tiltyard.settings.arena import ArenaSettings
+
+
+def test_settings_survive_a_round_trip():
+    settings = ArenaSettings(visibility="closed", undo_seconds=0, timezone="Europe/Berlin", proven_family=190)
+    assert ArenaSettings.from_dict(settings.to_dict()) == settings
+    assert ArenaSettings.from_dict({}) == ArenaSettings()
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("visibility", "secret"),
+        ("visibility", None),
+        ("undo_seconds", -1),
+        ("undo_seconds", float("nan")),
+        ("undo_seconds", True),
+        ("undo_seconds", "10"),
+        ("expiry_seconds", 0),
+        ("expiry_seconds", 1e9),
+        ("snapshot_seconds", 0.0),
+        ("timezone", "Mars/Olympus"),
+        ("timezone", "../../etc/passwd"),
+        ("timezone", ""),
+        ("timezone", 5),
+        ("timezone", "a\0b"),
+        ("order", "elo"),
+        ("proven_family", 0),
+        ("proven_family", True),
+        ("proven_family", 1.5),
+        ("proven_family", 2**63),
+    ],
+)
+def test_nonsense_is_refused_by_name(field, value):
+    with pytest.raises(BadOption, match=field):
+        ArenaSettings.from_dict({field: value})
+
+
+def test_unknown_settings_are_named():
+    with pytest.raises(BadOption, match=r"'colour'.*expected visibility"):
+        ArenaSettings.from_dict({"colour": "red"})

@@ -1,0 +1,110 @@
+"""The commands about the database, as they are typed."""
+
+import json
+import shutil
+
+import pytest
+import typer
+from test_backup import append, make_arena
+from typer.testing import CliRunner
+
+from postgres import account, fresh_database, new_home
+from tiltyard.cli.backup import backup, restore
+from tiltyard.cli.database import Patience
+from tiltyard.cli.doctor import doctor
+from tiltyard.cli.migrate import migrate, upgrade_database
+from tiltyard.errors import BadOption, StoreFault
+from tiltyard.store.connecting import connect
+from tiltyard.store.postmaster import Postmaster
+
+AS_USER = [] if account() is None else ["--as-user", account().pw_name]
+
+app = typer.Typer()
+app.command("backup")(backup)
+app.command("restore")(restore)
+app.command("migrate")(migrate)
+app.command("upgrade-database")(upgrade_database)
+app.command("doctor")(doctor)
+
+
+def run(*arguments):
+    done = CliRunner().invoke(app, [str(one) for one in arguments])
+    if isinstance(done.exception, Exception):
+        raise done.exception
+    return done
+
+
+@pytest.fixture
+def home(monkeypatch):
+    folder = new_home()
+    monkeypatch.setenv("TILTYARD_HOME", str(folder))
+    monkeypatch.delenv("DATABASE_URL", raising=False)
+    monkeypatch.chdir(folder)
+    yield folder
+    shutil.rmtree(folder)
+
+
+def test_a_home_without_a_database_is_left_without(home):
+    done = run("doctor", *AS_USER)
+    assert done.exit_code == 0
+    assert f"look database: none in {home} yet → tiltyard serve makes one\n" in done.stdout
+    assert list(home.iterdir()) == []
+
+
+def test_the_embedded_database_from_the_first_tables_to_a_restored_backup(home, monkeypatch):
+    done = run("migrate", "--check", *AS_USER)
+    assert done.exit_code == 1
+    assert "to be applied: 0001_first\n" in done.stdout
+    assert "applied: 0001_first\n" in run("migrate", *AS_USER).stdout
+    assert run("migrate", *AS_USER).stdout == "The tables are up to date.\n"
+    assert run("migrate", "--check", *AS_USER).exit_code == 0
+    assert "of this version already" in run("upgrade-database", *AS_USER).stdout
+    done = run("backup", home / "one.tar", *AS_USER)
+    assert done.stdout.startswith(f"Written to {home / 'one.tar'}: ")
+    assert "no arenas" in done.stdout
+    with pytest.raises(StoreFault, match="the database is not empty"):
+        run("restore", home / "one.tar", *AS_USER)
+    other = home / "other"
+    other.mkdir()
+    monkeypatch.setenv("TILTYARD_HOME", str(other))
+    assert run("restore", home / "one.tar", *AS_USER).stdout.startswith("Restored what was there at 2")
+    checks = {check["name"]: check for check in json.loads(run("doctor", "--json", *AS_USER).stdout)}
+    assert {name: check["state"] for name, check in checks.items() if check["state"] != "ok"} == {
+        "backup": "look"
+    }
+    assert Postmaster.read(other / "postgres" / "data") is None, "nothing is left running"
+    assert Postmaster.read(home / "postgres" / "data") is None
+
+
+def test_a_server_of_ones_own(home, database, server, monkeypatch):
+    arena = make_arena(database, "first")
+    with connect(database) as connection:
+        append(connection, arena, 1234)
+    monkeypatch.setenv("DATABASE_URL", database)
+    assert run("migrate").stdout == "The tables are up to date.\n"
+    assert "first up to event 1,234" in run("backup", home / "one.tar").stdout
+    with pytest.raises(BadOption, match="whoever runs that server upgrades it"):
+        run("upgrade-database")
+    done = run("doctor")
+    assert done.exit_code == 1, "the test server does not write to its disk"
+    assert "bad  durability: off: fsync → " in done.stdout
+    with fresh_database(server) as empty:
+        monkeypatch.setenv("DATABASE_URL", empty)
+        assert "first up to event 1,234." in run("restore", home / "one.tar").stdout
+    assert not (home / "postgres").exists()
+
+
+def test_a_damaged_home_is_told_by_the_doctor(home):
+    data = home / "postgres" / "data"
+    data.mkdir(parents=True)
+    data.chmod(0o755)
+    done = run("doctor", *AS_USER)
+    assert done.exit_code == 1
+    assert "bad  database: does not start → " in done.stdout
+
+
+def test_whoever_waits_is_told_once(capsys):
+    tell = Patience(after=1.0)
+    for seconds in (0.5, 1.5, 2.5):
+        tell(seconds)
+    assert capsys.readouterr().err.count("Waiting for the database") == 1

@@ -1,0 +1,80 @@
+"""Upgrading the embedded database, for real: from PostgreSQL 15 and 16 to 18."""
+
+import shutil
+
+import pytest
+from test_backup import append, make_arena
+
+from postgres import DEBIAN, account, new_home
+from tiltyard.errors import BadOption, StoreFault
+from tiltyard.store.backup import read_backup
+from tiltyard.store.bulky import Folder
+from tiltyard.store.connecting import connect
+from tiltyard.store.migrating import migrate
+from tiltyard.store.programs import shipped
+from tiltyard.store.server import EmbeddedServer
+from tiltyard.store.upgrading import upgrade_database
+
+USER = None if account() is None else account().pw_name
+
+
+@pytest.fixture
+def home():
+    folder = new_home()
+    yield folder
+    shutil.rmtree(folder)
+
+
+def fill(home, binaries):
+    with EmbeddedServer(home, user=USER, binaries=binaries) as server:
+        migrate(server.url)
+        arena = make_arena(server.url, "first")
+        with connect(server.url) as connection:
+            append(connection, arena, 100)
+            connection.execute("ALTER SYSTEM SET work_mem = '7MB'")
+
+
+def upgrade(home, **more):
+    return upgrade_database(home, Folder(home / "responses"), user=USER, **more)
+
+
+def check_upgraded(home, done, old):
+    assert (done.old, done.new) == (old, 18)
+    assert read_backup(done.backup).arenas == {"first": 100}
+    assert read_backup(done.backup).postgresql.startswith(str(old))
+    assert (done.kept / "PG_VERSION").read_text() == f"{old}\n"
+    with EmbeddedServer(home, user=USER) as server, connect(server.url) as connection:
+        assert connection.info.server_version // 10_000 == 18
+        assert connection.execute("SELECT count(*), max(position) FROM events").fetchone() == (100, 100)
+        assert connection.execute("SHOW work_mem").fetchone() == ("7MB",)
+        append(connection, 1, 1)
+    assert upgrade(home) is None
+
+
+def test_debians_15_becomes_18(home, debian):
+    fill(home, DEBIAN)
+    with pytest.raises(StoreFault, match="made by PostgreSQL 15"):
+        EmbeddedServer(home, user=USER).start()
+    check_upgraded(home, upgrade(home, old_binaries=DEBIAN), 15)
+
+
+@pytest.mark.slow
+def test_the_wheels_16_becomes_18_with_the_programs_that_are_there(home):
+    fill(home, shipped(16))
+    with EmbeddedServer(home, user=USER, binaries=shipped(16)), pytest.raises(StoreFault, match="is in use"):
+        upgrade(home)
+    with pytest.raises(BadOption, match=r"--old-binaries .*PostgreSQL 18, and the data were made by 16"):
+        upgrade(home, old_binaries=shipped(18))
+    with pytest.raises(BadOption, match=r"made by PostgreSQL 16, whose programs are not in .*nowhere"):
+        upgrade(home, old_binaries=home / "nowhere")
+    done = upgrade(home)
+    check_upgraded(home, done, 16)
+    shutil.move(home / "postgres" / "data", home / "postgres" / "data.new")
+    with pytest.raises(StoreFault, match=r"cut short: .*run tiltyard upgrade-database again"):
+        EmbeddedServer(home, user=USER).start()
+    check_upgraded(home, upgrade(home), 16)
+
+
+def test_a_home_without_a_database_is_told(home):
+    with pytest.raises(StoreFault, match="has no database of its own"):
+        upgrade(home)

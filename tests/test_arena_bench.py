@@ -1,0 +1,112 @@
+"""The benchmarks of the live arena, at a tiny size: what they seed is a log like any other, and what they measure adds up."""
+
+import asyncio
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import psycopg
+import pytest
+
+from tiltyard.arena.asking import Voter
+from tiltyard.arena.desk import Desk
+from tiltyard.battles import Kind
+from tiltyard.store.columns import read_columns
+from tiltyard.store.connecting import connect
+from tiltyard.store.log import LogKind
+
+BENCH = Path(__file__).parent.parent / "bench"
+
+
+@pytest.fixture(autouse=True)
+def _bench_on_path(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(BENCH))
+
+
+def test_a_seeded_log_is_dense_in_order_and_whole(database: str) -> None:
+    """Every matchup was served once and voted on once, later than it was served and at its own position."""
+    import arena_seed
+
+    arena = asyncio.run(arena_seed.make_arena(database, 5, 8))
+    seeded = arena_seed.seed_log(database, arena, 5, 8, 700)
+    with connect(database) as connection:
+        log = read_columns(connection, arena.arena, 0)
+        endings = _all(connection, "SELECT serial, position, outcome FROM endings ORDER BY serial")
+        matchups = _all(connection, "SELECT serial, position, a, b, prompt FROM matchups ORDER BY serial")
+    assert log.position.tolist() == list(range(1, seeded.head + 1))
+    assert (np.diff(log.at) >= 0).all()
+    votes, served = log.kind == LogKind.VOTE, log.kind == LogKind.SERVED
+    assert votes.sum() == served.sum() == 700
+    order = np.argsort(log.serial[votes])
+    assert log.serial[votes][order].tolist() == list(range(700))
+    assert [row[1] for row in endings] == log.position[votes][order].tolist()
+    assert [row[2] for row in endings] == log.outcome[votes][order].tolist()
+    assert [row[1] for row in matchups] == log.position[served].tolist()
+    assert (log.position[votes][order] > log.position[served]).all()
+    assert [row[2:] for row in matchups] == list(
+        zip(log.a[served].tolist(), log.b[served].tolist(), log.prompt[served].tolist(), strict=True)
+    )
+
+
+def test_a_desk_goes_on_from_a_seeded_log(database: str) -> None:
+    import arena_seed
+
+    arena = asyncio.run(arena_seed.make_arena(database, 4, 6))
+    seeded = arena_seed.seed_log(database, arena, 4, 6, 300)
+
+    async def one_more() -> int:
+        desk = Desk(database, arena.arena, arena.name, arena.settings)
+        await desk.open()
+        try:
+            assert desk.live is not None
+            assert desk.live.standings[0].votes == 300
+            offered = await desk.next_matchup(Voter(1))
+            return (await desk.vote(Voter(1), offered.matchup, Kind.WIN_A)).position
+        finally:
+            await desk.close()
+
+    assert asyncio.run(one_more()) == seeded.head + 2
+
+
+@pytest.fixture
+def home() -> Iterator[Path]:
+    """A folder that the account which runs PostgreSQL can reach: pytest's own are closed to it."""
+    with tempfile.TemporaryDirectory(prefix="tiltyard-bench-") as folder:
+        Path(folder).chmod(0o755)
+        yield Path(folder) / "home"
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="CPU time of other processes is read from /proc")
+def test_load_is_measured_beside_pgbench(home: Path) -> None:
+    """Both kinds of load are answered without a refusal, and every group of processes is seen working."""
+    import arena_load
+
+    settings = arena_load.LoadSettings(
+        models=4,
+        prompts=6,
+        battles=50,
+        seconds=1.0,
+        repeats=1,
+        connections=4,
+        bare_clients=2,
+        rater=False,
+        votes_a_second=400,
+        bare_votes_a_second=2_000,
+    )
+    found = arena_load.measure(home, settings)
+    for kind, measured in found.items():
+        (seen,) = measured.seen
+        assert seen.requests["vote"] > 0, kind
+        assert not seen.refused, kind
+        assert measured.bare[0].rate > 0, kind
+        assert measured.bare[0].failed == 0, kind
+        assert measured.cpu[0]["web"] > 0, kind
+    assert found["cycle"].seen[0].requests["matchup"] >= found["cycle"].seen[0].requests["vote"]
+    text = arena_load.table(found, settings)
+    assert "| share |" in text
+
+
+def _all(connection: psycopg.Connection, query: str) -> list[tuple[int, ...]]:
+    return connection.execute(query.encode()).fetchall()

@@ -1,0 +1,141 @@
+"""What is undocumented of the live arena fails: tables, events, settings, variables, routes, problems, figures."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from tiltyard.arena.house import House
+from tiltyard.arena.keys import Keys
+from tiltyard.settings.arena import ArenaSettings
+from tiltyard.settings.serving import SERVING_VARIABLES, ServingSettings
+from tiltyard.standing.policy import Lane
+from tiltyard.store.accounts import SCOPES
+from tiltyard.store.bulky import Folder
+from tiltyard.store.connecting import open_pool
+from tiltyard.store.contents import Contents
+from tiltyard.store.log import LogKind
+from tiltyard.store.migrating import migrations
+from tiltyard.web import problems
+from tiltyard.web.app import make_app
+from tiltyard.web.metrics import Figures, LagFigures
+
+ROOT = Path(__file__).parents[1]
+SOURCE = ROOT / "src" / "tiltyard"
+
+
+def page(name):
+    return (ROOT / "docs" / "reference" / name).read_text(encoding="utf-8")
+
+
+def coded(text):
+    return set(re.findall(r"`([^`\n]+)`", text))
+
+
+def tables():
+    """Columns of every table that the migrations make."""
+    text = "\n".join(step.text for step in migrations())
+    for name, body in re.findall(r"^CREATE TABLE (\w+) \(\n(.*?)\n\)", text, re.MULTILINE | re.DOTALL):
+        yield name, re.findall(r"^    ([a-z_0-9]+) ", body, re.MULTILINE)
+
+
+@pytest.mark.parametrize(
+    ("table", "columns"), [*tables()], ids=lambda one: one if isinstance(one, str) else ""
+)
+def test_every_table_is_documented(table, columns):
+    found = re.search(rf"^### `{table}`$(.*?)(?=^##|\Z)", page("arena-log.md"), re.MULTILINE | re.DOTALL)
+    assert found, f"arena-log.md has no section `{table}`"
+    assert columns
+    assert set(columns) - coded(found[1]) == set()
+
+
+def test_every_table_of_the_page_exists():
+    text = "\n".join(step.text for step in migrations())
+    text += (SOURCE / "store" / "sql" / "migrating.sql").read_text(encoding="utf-8")
+    for name in re.findall(r"^### `(\w+)`$", page("arena-log.md"), re.MULTILINE):
+        assert re.search(rf"CREATE (TABLE|VIEW)( IF NOT EXISTS)? {name}\b", text), name
+
+
+def test_every_kind_of_event_is_documented_with_its_number():
+    rows = re.findall(r"^\| (\d+) \| `(\w+)` \|", page("arena-log.md"), re.MULTILINE)
+    assert {(int(number), name) for number, name in rows} == {
+        (one.value, one.name.lower()) for one in LogKind
+    }
+
+
+def test_every_lane_and_outcome_is_documented_with_its_number():
+    text = page("arena-log.md")
+    for lane in Lane:
+        assert f"`{lane.name.lower()}` {lane.value}" in text
+    comment = re.search(r"Of a vote: the kind of its battle \((.*?)\)", migrations()[0].text)[1]
+    for name, number in re.findall(r"(\w+) (\d)", comment):
+        assert f"`{name}` {number}" in text
+
+
+def stated(value):
+    if value is None or value == ():
+        return "none"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def test_every_setting_of_an_arena_is_documented_with_its_default():
+    text = page("arena-settings.md").partition("## Of the service")[0]
+    rows = dict(re.findall(r"^\| `(\w+)` \| `([^`]+)` \|", text, re.MULTILINE))
+    defaults = {name: stated(getattr(ArenaSettings(), name)) for name in ArenaSettings.__dataclass_fields__}
+    assert rows == defaults
+
+
+def test_every_setting_of_the_service_is_documented_with_its_variable_and_default():
+    rows = re.findall(r"^\| `(\w+)` \| `(\w+)` \| `([^`]+)` \|", page("arena-settings.md"), re.MULTILINE)
+    settings = ServingSettings()
+    expected = {
+        (name, variable, stated(getattr(settings, name))) for name, (variable, _) in SERVING_VARIABLES.items()
+    }
+    assert {tuple(row) for row in rows} == expected
+    assert SERVING_VARIABLES.keys() == ServingSettings.__dataclass_fields__.keys()
+
+
+def test_every_variable_of_the_arena_is_documented():
+    text = "\n".join(path.read_text(encoding="utf-8") for path in SOURCE.rglob("*.py"))
+    read = set(re.findall(r'"((?:TILTYARD|AWS)_[A-Z_]+|DATABASE_URL)"', text))
+    documented = coded(page("arena-settings.md")) | coded(page("cli.md"))
+    assert {name for name in read if name not in documented} == set()
+
+
+@pytest.fixture(scope="module")
+def routes(tmp_path_factory):
+    """Every route of the application: method and path."""
+    url = "postgresql://nobody@localhost/nowhere"
+    pool = open_pool(url)
+    house = House(ServingSettings(), url, pool, Contents(pool, Folder(tmp_path_factory.mktemp("responses"))))
+    document = make_app(house, Keys(["x" * 40])).openapi()
+    return {f"{method.upper()} {path}" for path, one in document["paths"].items() for method in one}
+
+
+def test_every_route_is_documented(routes):
+    assert routes - coded(page("arena-api.md")) == set()
+
+
+def test_every_route_of_the_page_exists(routes):
+    named = {one for one in coded(page("arena-api.md")) if re.match(r"(GET|POST|PUT|PATCH|DELETE) /", one)}
+    assert named - routes == set()
+
+
+def test_every_scope_is_documented():
+    assert set(SCOPES) <= coded(page("arena-api.md").partition("## Voters")[0])
+
+
+def test_every_problem_is_documented_with_its_status():
+    rows = set(re.findall(r"^\| (\d{3}) \| `([\w-]+)` \|", page("arena-api.md"), re.MULTILINE))
+    known = {(str(status), name) for status, (name, _) in problems._TITLES.items()}
+    known |= {(str(status), name) for _, status, name, _ in problems._ERRORS if name is not None}
+    assert rows == known
+
+
+def test_every_figure_is_documented():
+    own = [one for family in Figures().registry.collect() for one in [family.name]]
+    names = {*own, *(family.name for family in LagFigures(list).collect())}
+    documented = {one.removesuffix("_total") for one in coded(page("arena-api.md"))}
+    assert names - documented == set()

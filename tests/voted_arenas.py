@@ -1,0 +1,111 @@
+"""Arenas that have votes: cast through a desk, or laid into the log by the thousand."""
+
+import asyncio
+
+import numpy as np
+
+from live_arenas import desk_of, make_arena
+from tiltyard.arena.asking import Voter
+from tiltyard.arena.rating import RatingHouse
+from tiltyard.battles import Kind
+from tiltyard.store.connecting import connect
+
+__all__ = ["cast", "close_window", "lay_votes", "rate", "voted"]
+
+
+def rate(url):
+    """Let a rater fold everything that is final, and publish boards."""
+    house = RatingHouse(url)
+    try:
+        while house.turn():
+            pass
+    finally:
+        house.close()
+
+
+async def cast(desk, votes, *, seed=0, voters=5, source=0, reveal=True, detail=None):
+    """Votes through the desk, by several voters in turn: their matchups, in order."""
+    rng = np.random.default_rng(seed)
+    matchups = []
+    for k in range(votes):
+        voter = Voter(1 + k % voters, source)
+        offered = await desk.next_matchup(voter)
+        kind = Kind(int(rng.choice([0, 0, 0, 1, 1, 2, 3])))
+        await desk.vote(voter, offered.matchup, kind, reveal=reveal, detail=detail)
+        matchups.append(offered.matchup)
+    return matchups
+
+
+def voted(url, votes=30, models=4, prompts=6, **options):
+    """An arena in which people have voted; the names were shown, so that every vote is final."""
+
+    async def scene():
+        arena = await make_arena(url, models, prompts, **options)
+        async with desk_of(url, arena) as desk:
+            await cast(desk, votes)
+        return arena
+
+    arena = asyncio.run(scene())
+    close_window(url, arena.arena)
+    return arena
+
+
+def close_window(url, arena=1):
+    """Say, as the rater does, that every vote so far is final."""
+    with connect(url) as connection:
+        connection.execute(
+            "UPDATE raters SET horizon = (SELECT max(position) FROM events WHERE arena = %(arena)s) "
+            "WHERE arena = %(arena)s",
+            {"arena": arena},
+        )
+
+
+def lay_votes(url, arena, votes, models, prompts, *, seed=0, sessions=500):
+    """Many served and voted matchups, written straight into the tables."""
+    with connect(url) as connection, connection.transaction():
+        connection.execute("SELECT setseed(%s)", ((seed % 100) / 100,))
+        head = connection.execute(
+            "SELECT max(position), max(at) FROM events WHERE arena = %s", (arena,)
+        ).fetchone()
+        values = {
+            "arena": arena, "votes": votes, "models": models, "prompts": prompts, "head": head[0],
+            "sessions": sessions, "at": head[1],
+        }  # fmt: skip
+        connection.execute(
+            """
+            INSERT INTO matchups
+            SELECT %(arena)s, 0, k, gen_random_uuid(), %(head)s + 2 * k + 1, 1 + (random() * %(sessions)s)::int,
+                   a, (a + 1 + floor(random() * (%(models)s - 1))::int) %% %(models)s,
+                   floor(random() * %(prompts)s)::int, 1, 1, 0, 3, 'laid', 0.25, 0,
+                   %(at)s + k * interval '1 ms', %(at)s + interval '1 hour'
+            FROM (SELECT k, floor(random() * %(models)s)::int AS a FROM generate_series(0, %(votes)s - 1) k) AS s
+            """,
+            values,
+        )
+        connection.execute(
+            """
+            INSERT INTO events (arena, position, at, kind, source, serial, session, a, b, prompt, nominal, lane)
+            SELECT arena, position, served_at, 0, source, serial, session, a, b, prompt, nominal, lane
+            FROM matchups WHERE arena = %(arena)s
+            """,
+            values,
+        )
+        connection.execute(
+            """
+            INSERT INTO endings (arena, source, serial, position, at, kind, outcome, revealed_at)
+            SELECT arena, source, serial, position + 1, served_at, 1,
+                   CASE WHEN random() < 0.1 THEN 2 WHEN random() < 0.05 THEN 3
+                        WHEN random() < 1 / (1 + exp((a - b) * 0.3)) THEN 1 ELSE 0 END, served_at
+            FROM matchups WHERE arena = %(arena)s
+            """,
+            values,
+        )
+        connection.execute(
+            """
+            INSERT INTO events (arena, position, at, kind, source, serial, session, a, b, prompt, outcome)
+            SELECT d.arena, d.position, d.at, 1, d.source, d.serial, m.session, m.a, m.b, m.prompt, d.outcome
+            FROM endings d JOIN matchups m USING (arena, source, serial) WHERE d.arena = %(arena)s
+            """,
+            values,
+        )
+    close_window(url, arena)

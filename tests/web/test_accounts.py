@@ -1,0 +1,250 @@
+"""Accounts: secrets are kept as hashes, links work once, what is revoked is worth nothing."""
+
+import asyncio
+from datetime import timedelta
+
+import pytest
+from argon2 import PasswordHasher
+
+from served import PASSWORD
+from tiltyard.errors import BadOption, NotAllowed, NotFound, StoreFault
+from tiltyard.store import accounts
+from tiltyard.store.accounts import SCOPES, Accounts, audit
+from tiltyard.store.connecting import connect, open_pool
+
+
+def with_accounts(database, scene):
+    async def running():
+        async with open_pool(database, most=4) as pool:
+            return await scene(Accounts(pool))
+
+    return asyncio.run(running())
+
+
+def everything_in(database):
+    """Every row of every table, as text."""
+    with connect(database) as connection:
+        names = connection.execute(
+            "SELECT table_name FROM information_schema.tables WHERE table_schema = 'public' AND table_type = 'BASE TABLE'"
+        ).fetchall()
+        return "\n".join(
+            str(row)
+            for (name,) in names
+            for row in connection.execute(f"SELECT to_jsonb(t)::text FROM {name} t")
+        )
+
+
+def test_a_session_is_found_by_its_token_until_it_is_revoked(database):
+    async def scene(accounts):
+        token, made = await accounts.make_session()
+        other, _ = await accounts.make_session()
+        assert other != token
+        assert await accounts.find_session(token) == made
+        assert await accounts.find_session(token + "x") is None
+        await accounts.revoke_session(made.session)
+        assert await accounts.find_session(token) is None
+        with pytest.raises(NotFound, match="revoked before"):
+            await accounts.revoke_session(made.session)
+        assert await accounts.find_session(other) is not None
+
+    with_accounts(database, scene)
+
+
+def test_no_secret_is_kept_as_it_is(database):
+    async def scene(accounts):
+        session, _ = await accounts.make_session()
+        link = await accounts.make_operator_link()
+        await accounts.claim(link, "Ada", PASSWORD)
+        signed = await accounts.sign_in("Ada", PASSWORD)
+        token, _ = await accounts.make_token("cli", "ci", ["read"])
+        return session, link, PASSWORD, signed, token
+
+    secrets = with_accounts(database, scene)
+    kept = everything_in(database)
+    assert "ci" in kept
+    assert not [secret for secret in secrets if secret in kept]
+
+
+def test_a_link_works_once(database):
+    async def scene(accounts):
+        assert not await accounts.has_operator()
+        link = await accounts.make_operator_link()
+        assert await accounts.link_is_open(link)
+        await accounts.claim(link, "Ada", PASSWORD)
+        assert await accounts.has_operator()
+        assert not await accounts.link_is_open(link)
+        with pytest.raises(NotAllowed, match="used before"):
+            await accounts.claim(link, "Eve", PASSWORD)
+        with pytest.raises(NotAllowed, match="used before"):
+            await accounts.claim("no link", "Eve", PASSWORD)
+        assert await accounts.signed_in(await accounts.sign_in("Ada", PASSWORD)) == "Ada"
+
+    with_accounts(database, scene)
+
+
+def test_of_many_that_use_one_link_at_once_one_succeeds(database):
+    async def scene(accounts):
+        link = await accounts.make_operator_link()
+        tried = [accounts.claim(link, f"Ada {k}", PASSWORD) for k in range(4)]
+        ended = await asyncio.gather(*tried, return_exceptions=True)
+        assert [type(each) for each in ended if each] == [NotAllowed] * 3
+
+    with_accounts(database, scene)
+    with connect(database) as connection:
+        assert connection.execute("SELECT count(*) FROM operators").fetchone() == (1,)
+
+
+def test_a_link_lapses_after_an_hour(database):
+    async def scene(accounts):
+        return await accounts.make_operator_link()
+
+    link = with_accounts(database, scene)
+    with connect(database) as connection:
+        (life,) = connection.execute("SELECT expires_at - now() FROM operator_links").fetchone()
+        assert timedelta(minutes=59) < life <= timedelta(hours=1)
+        connection.execute("UPDATE operator_links SET expires_at = now()")
+
+    async def later(accounts):
+        assert not await accounts.link_is_open(link)
+        with pytest.raises(NotAllowed):
+            await accounts.claim(link, "Ada", PASSWORD)
+
+    with_accounts(database, later)
+
+
+def test_a_second_claim_changes_the_one_operator_and_ends_its_sign_ins(database):
+    async def scene(accounts):
+        await accounts.claim(await accounts.make_operator_link(), "Ada", PASSWORD)
+        signed = await accounts.sign_in("Ada", PASSWORD)
+        await accounts.claim(await accounts.make_operator_link(), "Grace", PASSWORD + "!")
+        assert await accounts.signed_in(signed) is None
+        for name, password in (("Ada", PASSWORD), ("Grace", PASSWORD), ("", ""), ("Grace", "x" * 5000)):
+            with pytest.raises(NotAllowed, match="name or password is wrong"):
+                await accounts.sign_in(name, password)
+        signed = await accounts.sign_in("Grace", PASSWORD + "!")
+        assert await accounts.signed_in(signed) == "Grace"
+        await accounts.sign_out(signed)
+        assert await accounts.signed_in(signed) is None
+
+    with_accounts(database, scene)
+
+
+def test_an_operator_needs_a_name_and_a_long_password(database):
+    async def scene(accounts):
+        link = await accounts.make_operator_link()
+        for name, password in (("Ada", "short"), ("", PASSWORD), (" Ada", PASSWORD), ("A\x07", PASSWORD)):
+            with pytest.raises(BadOption) as caught:
+                await accounts.claim(link, name, password)
+            assert password not in str(caught.value)
+            assert await accounts.link_is_open(link)
+
+    with_accounts(database, scene)
+
+
+def test_a_token_has_its_scopes_until_it_is_revoked_or_lapses(database):
+    async def scene(accounts):
+        token, made = await accounts.make_token("cli", "ci", ["read", "import", "read"])
+        assert made.scopes == ("import", "read")
+        assert await accounts.find_token(token) == made
+        assert await accounts.find_token(token[:-1]) is None
+        brief, _ = await accounts.make_token("cli", "brief", ["admin"], life=timedelta(seconds=0.05))
+        await asyncio.sleep(0.1)
+        assert await accounts.find_token(brief) is None
+        await accounts.revoke_token("cli", made.api_token)
+        await accounts.revoke_token("cli", made.api_token)
+        assert await accounts.find_token(token) is None
+        with pytest.raises(NotFound, match="tiltyard token list"):
+            await accounts.revoke_token("cli", 999)
+        assert [one.name for one in await accounts.list_tokens()] == ["ci", "brief"]
+
+    with_accounts(database, scene)
+
+
+def test_a_token_that_makes_no_sense_is_refused(database):
+    nonsense = [
+        ("ci", [], None),
+        ("ci", ["root"], None),
+        ("", ["read"], None),
+        ("x" * 101, ["read"], None),
+        ("ci\n", ["read"], None),
+        ("ci", list(SCOPES), timedelta(0)),
+        ("ci", list(SCOPES), timedelta(days=9999)),
+    ]
+
+    async def scene(accounts):
+        for name, scopes, life in nonsense:
+            with pytest.raises(BadOption):
+                await accounts.make_token("cli", name, scopes, life=life)
+        with pytest.raises(NotFound, match="no arena 'nowhere'"):
+            await accounts.make_token("cli", "ci", ["read"], arena="nowhere")
+        assert await accounts.list_tokens() == []
+
+    with_accounts(database, scene)
+
+
+def test_a_password_is_hashed_anew_when_the_effort_changes(database, monkeypatch):
+    async def scene(found):
+        await found.claim(await found.make_operator_link(), "Ada", PASSWORD)
+        monkeypatch.setattr(accounts, "_hasher", lambda: PasswordHasher(time_cost=2, memory_cost=64))
+        await found.sign_in("Ada", PASSWORD)
+        await found.sign_in("Ada", PASSWORD)
+
+    with_accounts(database, scene)
+    with connect(database) as connection:
+        (kept,) = connection.execute("SELECT password_argon2 FROM operators").fetchone()
+    assert kept.startswith("$argon2id$")
+    assert ",t=2," in kept
+
+
+def test_a_judges_token_always_votes_in_the_same_session(database):
+    async def scene(accounts):
+        _, one = await accounts.make_token("cli", "judge", ["judge"])
+        _, two = await accounts.make_token("cli", "judge", ["judge"])
+        sessions = await asyncio.gather(*(accounts.judge_session(one) for _ in range(4)))
+        assert len(set(sessions)) == 1
+        assert sessions[0].source == 1
+        assert (await accounts.judge_session(two)).session != sessions[0].session
+        await accounts.revoke_session(sessions[0].session)
+        with pytest.raises(NotAllowed, match="revoked"):
+            await accounts.judge_session(one)
+
+    with_accounts(database, scene)
+
+
+def test_what_is_done_to_accounts_is_in_the_audit(database):
+    async def scene(accounts):
+        await accounts.claim(await accounts.make_operator_link(), "Ada", PASSWORD)
+        _, made = await accounts.make_token("operator:Ada", "ci", ["read"])
+        await accounts.revoke_token("operator:Ada", made.api_token)
+
+    with_accounts(database, scene)
+    with connect(database) as connection:
+        rows = connection.execute("SELECT actor, action FROM audit ORDER BY entry").fetchall()
+    assert rows == [
+        ("operator:Ada", "claim"),
+        ("operator:Ada", "make token"),
+        ("operator:Ada", "revoke token"),
+    ]
+
+
+def test_the_audit_is_part_of_the_callers_transaction(database):
+    async def scene():
+        async with open_pool(database, most=1) as pool, pool.connection() as connection:
+            async with connection.transaction(force_rollback=True):
+                await audit(connection, "cli", "try", {"n": 1})
+            await audit(connection, "cli", "do", {"n": 2})
+
+    asyncio.run(scene())
+    with connect(database) as connection:
+        assert connection.execute("SELECT action, detail FROM audit").fetchall() == [("do", {"n": 2})]
+
+
+def test_a_database_that_is_gone_is_a_store_fault(database):
+    async def scene(accounts):
+        await accounts.make_session()
+        with connect(database) as connection:
+            connection.execute("ALTER TABLE sessions RENAME TO gone")
+        with pytest.raises(StoreFault, match="tiltyard migrate"):
+            await accounts.make_session()
+
+    with_accounts(database, scene)

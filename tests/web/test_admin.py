@@ -1,0 +1,267 @@
+"""What operators do by HTTP, and that nobody else can."""
+
+import asyncio
+import base64
+import json
+from contextlib import contextmanager
+
+import pytest
+
+from live_arenas import make_arena
+from postgres import fresh_database
+from served import make_token, served
+from signed_in import clients
+from tiltyard.store.connecting import connect
+from voted_arenas import close_window, voted
+
+ARENAS = "/api/v1/arenas"
+ARENA = f"{ARENAS}/arena"
+PNG = b"\x89PNG\r\n\x1a\n" + bytes(100)
+
+#: Every route of operators: method, path, body.
+ROUTES = [
+    ("POST", "/api/v1/arenas", {"name": "other"}),
+    ("PATCH", ARENA, {"title": "New"}),
+    ("GET", f"{ARENA}/models", None),
+    ("POST", f"{ARENA}/models/model-1/enable", None),
+    ("POST", f"{ARENA}/models/model-1/retire", None),
+    ("GET", f"{ARENA}/prompts", None),
+    ("GET", f"{ARENA}/responses?model=model-0&prompt=prompt-0", None),
+    ("PATCH", f"{ARENA}/policy", {"phase": 3}),
+    ("PUT", f"{ARENA}/phase", {"phase": 4}),
+    ("GET", f"{ARENA}/exclusions", None),
+    ("POST", f"{ARENA}/exclusions", {"sessions": [1], "reason": "a test"}),
+    ("POST", f"{ARENA}/exclusions/1/restore", None),
+    ("GET", f"{ARENA}/audit", None),
+    ("GET", f"{ARENA}/complaints", None),
+    ("POST", f"{ARENA}/complaints/1/settle", None),
+    ("POST", f"{ARENA}/withdrawals", {"prompt": "prompt-5", "reason": "a test"}),
+]
+
+
+def line(model="new", prompt="prompt-0", text="What about 0?", response="hello", **more):
+    return (
+        json.dumps({"prompt_id": prompt, "prompt": text, "model": model, "response": response, **more}) + "\n"
+    )
+
+
+@contextmanager
+def an_arena(database, folder):
+    voted(database, votes=10)
+    with connect(database) as connection:
+        connection.execute(
+            "INSERT INTO complaints (arena, source, serial, session, reason, note) VALUES (1, 0, 0, 1, 'broken', 'x')"
+        )
+    with served(database, folder=folder) as house:
+        yield house
+
+
+@pytest.fixture
+def running(database, tmp_path):
+    with an_arena(database, tmp_path) as house:
+        yield house
+
+
+@pytest.fixture
+def admin(running):
+    return running.client(make_token(running.database, "admin", name="admin"))
+
+
+@pytest.fixture(scope="module")
+def refused_admin(server, template, tmp_path_factory):
+    """One arena for all requests that change nothing."""
+    with (
+        fresh_database(server, template) as url,
+        an_arena(url, tmp_path_factory.mktemp("responses")) as house,
+    ):
+        yield house.client(make_token(url, "admin", name="admin"))
+
+
+def test_every_route_of_operators_is_for_operators(running, database):
+    who = clients(running, arena="arena")
+    asyncio.run(make_arena(database, 2, 2, name="second"))
+    for method, path, body in ROUTES:
+        for name in ("nobody", "read", "judge", "import", "metrics"):
+            answer = who[name].request(method, path, json=body)
+            assert answer.status_code == (401 if name == "nobody" else 403), (name, method, path)
+            assert "text" not in answer.json()
+        away = path.replace(ARENA, f"{ARENAS}/second")
+        assert who["elsewhere"].request(method, away, json=body).status_code == 403, path
+    for method, path, body in ROUTES:
+        assert who["admin"].request(method, path, json=body).status_code in {200, 201}, path
+    for name, status in (("nobody", 401), ("read", 403), ("judge", 403), ("import", 200), ("admin", 200)):
+        answer = who[name].post(f"{ARENA}/responses", content=line(f"by-{name}"))
+        assert answer.status_code == status, name
+    assert who["elsewhere"].post(f"{ARENAS}/second/responses", content=line()).status_code == 403
+
+
+def test_an_arena_is_made_filled_and_opened_by_http(admin, running):
+    made = admin.post(
+        ARENAS,
+        json={"name": "fresh", "title": "Fresh", "settings": {"undo_seconds": 3}, "policy": {"phase": 2}},
+    )
+    assert made.status_code == 201
+    assert made.json()["settings"]["undo_seconds"] == 3
+    assert admin.post(ARENAS, json={"name": "fresh"}).status_code == 409
+    body = line("org/m-1") + line("m2", response="other") + "\n" + line("m3", response="third")
+    brought = admin.post(f"{ARENAS}/fresh/responses", params={"enable": False}, content=body)
+    assert brought.json() == {"models": 3, "prompts": 1, "responses": 3, "unchanged": 0, "position": 5}
+    assert running.client().post(f"{ARENAS}/fresh/matchups", json={}).status_code == 409
+    for model in ("org/m-1", "m2"):
+        answer = admin.post(f"{ARENAS}/fresh/models/{model}/enable")
+        assert answer.json()["enabled"]
+        assert answer.json()["position"] > 5
+    listed = admin.get(f"{ARENAS}/fresh/models").json()["models"]
+    assert [(one["model"], one["enabled"]) for one in listed] == [
+        ("org/m-1", True),
+        ("m2", True),
+        ("m3", False),
+    ]
+    offered = running.client().post(f"{ARENAS}/fresh/matchups", json={})
+    assert offered.status_code == 201
+    assert admin.get(f"{ARENAS}/fresh/policy").json()["policy"]["phase"] == 2
+    assert admin.put(f"{ARENAS}/fresh/phase", json={"phase": 3}).json()["policy"]["phase"] == 3
+    assert admin.patch(f"{ARENAS}/fresh/policy", json={"window": 10}).status_code == 422
+
+
+def test_an_import_is_whole_or_nothing(admin, database):
+    with connect(database) as connection:
+        before = connection.execute("SELECT count(*) FROM events").fetchone()
+    for body, status in (
+        (line("new") + line("model-0", response="another answer"), 409),
+        (line("new") + "{broken\n", 422),
+        (line("new") + line("n\u202ew"), 422),
+        (line("new", kind="image", response="../../etc/passwd"), 422),
+        (
+            line(
+                "new", kind="image", response="data:image/png;base64," + base64.b64encode(b"<svg>").decode()
+            ),
+            422,
+        ),
+        (b"\x1f\x8b\x08garbage", 422),
+        (b"\xff\xfe", 422),
+    ):
+        answer = admin.post(f"{ARENA}/responses", content=body)
+        assert answer.status_code == status, body
+        assert answer.headers["content-type"] == "application/problem+json"
+        assert "/tmp" not in answer.text
+    with connect(database) as connection:
+        assert connection.execute("SELECT count(*) FROM events").fetchone() == before
+    picture = line("new", kind="image", response="data:image/png;base64," + base64.b64encode(PNG).decode())
+    assert admin.post(f"{ARENA}/responses", content=picture).json()["responses"] == 1
+    shown = admin.get(f"{ARENA}/responses", params={"model": "new", "prompt": "prompt-0"})
+    assert (shown.content, shown.headers["content-type"]) == (PNG, "image/png")
+    assert shown.headers["content-security-policy"].startswith("sandbox")
+    assert admin.post(f"{ARENA}/responses", content=picture).json()["unchanged"] == 1
+
+
+def test_a_takedown_ends_what_shows_it(admin, running, database):
+    voter = running.client()
+    opened = voter.post(f"{ARENA}/matchups", json={}).json()
+    with connect(database) as connection:
+        prompt = connection.execute(
+            "SELECT p.name FROM matchups m JOIN prompts p USING (arena, prompt) ORDER BY serial DESC LIMIT 1"
+        ).fetchone()[0]
+    assert voter.get(opened["responses"]["a"]["url"]).status_code == 200
+    taken = admin.post(f"{ARENA}/withdrawals", json={"prompt": prompt, "reason": "asked"})
+    assert taken.status_code == 201
+    assert (taken.json()["responses"], taken.json()["matchups"]) == (4, 1)
+    refused = voter.post(f"/api/v1/matchups/{opened['matchup']}/vote", json={"winner": "tie"})
+    assert refused.status_code in {409, 410}
+    assert voter.get(opened["responses"]["a"]["url"]).status_code in {404, 409, 410}
+    gone = next(one for one in admin.get(f"{ARENA}/prompts").json()["prompts"] if one["prompt"] == prompt)
+    assert (gone["text"], gone["responses"]) == (None, 0)
+    assert admin.post(f"{ARENA}/withdrawals", json={"prompt": prompt, "reason": "again"}).status_code == 409
+
+
+def test_votes_are_excluded_by_the_names_of_a_release(admin, database):
+    close_window(database)
+    text = admin.get(f"{ARENA}/battles", params={"release": "r"}).text
+    voter = json.loads(text.splitlines()[0])["voter"]
+    body = {"voters": [voter], "release": "r", "reason": "a bot"}
+    made = admin.post(f"{ARENA}/exclusions", json=body)
+    assert (made.status_code, made.json()["votes"]) == (201, text.count(voter))
+    listed = admin.get(f"{ARENA}/exclusions").json()["exclusions"]
+    assert [(one["exclusion"], one["restored"]) for one in listed] == [(made.json()["exclusion"], None)]
+    restored = admin.post(f"{ARENA}/exclusions/{made.json()['exclusion']}/restore")
+    assert restored.json()["position"] > made.json()["position"]
+    for wrong, status in (
+        ({"voters": [voter], "reason": "x"}, 422),
+        ({"release": "r", "sessions": [1], "reason": "x"}, 422),
+        (body | {"release": "other"}, 404),
+        (body | {"sessions": [1]}, 422),
+        ({"reason": "x"}, 422),
+        ({"sessions": [1]}, 422),
+        ({"sessions": [1], "reason": "  "}, 422),
+        ({"sessions": [], "reason": "x"}, 422),
+        ({"sessions": [2**63], "reason": "x"}, 422),
+        ({"matchups": ["short"], "reason": "x"}, 404),
+        ({"since": "2026-01-01T00:00:00", "reason": "x"}, 422),
+        ({"sessions": [1], "reason": "x", "more": 1}, 422),
+    ):
+        assert admin.post(f"{ARENA}/exclusions", json=wrong).status_code == status, wrong
+
+
+def test_the_audit_says_who_did_what(admin):
+    admin.patch(ARENA, json={"title": "Renamed", "settings": {"undo_seconds": 4}})
+    admin.post(f"{ARENA}/models/model-0/retire")
+    admin.post(f"{ARENA}/complaints/1/settle")
+    entries = admin.get(f"{ARENA}/audit").json()["entries"]
+    assert [(one["actor"], one["action"]) for one in entries[:3]] == [
+        ("token:admin", "settle complaint"),
+        ("token:admin", "retire model"),
+        ("token:admin", "change settings"),
+    ]
+    rest = admin.get(f"{ARENA}/audit", params={"before": entries[0]["entry"], "limit": 2}).json()["entries"]
+    assert rest == entries[1:3]
+    assert admin.get(ARENA).json()["title"] == "Renamed"
+
+
+def test_complaints_wait_until_they_are_settled(admin):
+    waiting = admin.get(f"{ARENA}/complaints").json()["complaints"]
+    assert [(one["reason"], one["note"]) for one in waiting] == [("broken", "x")]
+    assert waiting[0]["model_a"].startswith("model-")
+    assert admin.post(f"{ARENA}/complaints/1/settle").json() == {"complaint": 1}
+    assert admin.get(f"{ARENA}/complaints").json() == {"complaints": []}
+    assert len(admin.get(f"{ARENA}/complaints", params={"settled": True}).json()["complaints"]) == 1
+    assert admin.post(f"{ARENA}/complaints/99/settle").status_code == 404
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "body", "status"),
+    [
+        ("POST", ARENAS, {"name": "Not A Name"}, 422),
+        ("POST", ARENAS, {"name": "x", "settings": {"colour": 1}}, 422),
+        ("POST", ARENAS, {"name": "x", "settings": {"visibility": []}}, 422),
+        ("POST", ARENAS, {"name": "x", "policy": {"phase": 9}}, 422),
+        ("POST", ARENAS, {"name": "x", "policy": {"tolerance": 1e400}}, 422),
+        ("POST", ARENAS, {"name": "x", "title": "a\x00b"}, 422),
+        ("POST", ARENAS, {"name": "x", "title": "\ud800"}, 422),
+        ("PATCH", ARENA, {"settings": {"timezone": "\ud800"}}, 422),
+        ("PATCH", ARENA, [], 422),
+        ("PATCH", f"{ARENA}/policy", {"fairness": "\ud800"}, 422),
+        ("PATCH", f"{ARENA}/policy", {"\ud800": 1}, 422),
+        ("PATCH", f"{ARENA}/policy", [], 422),
+        ("PUT", f"{ARENA}/phase", {"phase": "4"}, 422),
+        ("PATCH", f"{ARENAS}/nowhere", {"title": "x"}, 404),
+        ("GET", f"{ARENAS}/nowhere/models", None, 404),
+        ("GET", f"{ARENAS}/a%00b/models", None, 404),
+        ("POST", f"{ARENA}/models/nobody/retire", None, 404),
+        ("POST", f"{ARENA}/models/a%00b/retire", None, 404),
+        ("POST", f"{ARENA}/exclusions/99/restore", None, 404),
+        ("POST", f"{ARENA}/exclusions/99999999999999999999/restore", None, 422),
+        ("POST", f"{ARENA}/withdrawals", {"prompt": "nothing", "reason": "x"}, 404),
+        ("POST", f"{ARENA}/withdrawals", {"prompt": "prompt-0", "reason": "\x00"}, 422),
+        ("GET", f"{ARENA}/responses?model=model-0", None, 422),
+        ("GET", f"{ARENA}/responses?model=model-0&prompt=nothing", None, 404),
+        ("GET", f"{ARENA}/prompts?limit=100000", None, 422),
+        ("GET", f"{ARENA}/audit?before=-1", None, 422),
+    ],
+)
+def test_hostile_requests_are_refused_in_plain_words(refused_admin, method, path, body, status):
+    content = None if body is None else json.dumps(body)
+    answer = refused_admin.request(
+        method, path, content=content, headers={"content-type": "application/json"}
+    )
+    assert answer.status_code == status, answer.text
+    assert answer.headers["content-type"] == "application/problem+json"

@@ -1,0 +1,89 @@
+"""Battles by HTTP: a file that the other door reads, streamed, under pseudonyms."""
+
+import hashlib
+
+import pytest
+
+import tiltyard
+from live_arenas import made_arena
+from postgres import fresh_database
+from served import make_token, served
+from voted_arenas import close_window, lay_votes, voted
+
+BATTLES = "/api/v1/arenas/arena/battles"
+CONTAINERS = ("jsonl", "csv", "parquet")
+
+
+@pytest.fixture(scope="module")
+def running(server, template, tmp_path_factory):
+    """One for all: exporting changes nothing."""
+    with fresh_database(server, template) as url:
+        voted(url, votes=25)
+        with served(url, folder=tmp_path_factory.mktemp("responses")) as house:
+            yield house
+
+
+@pytest.mark.parametrize("container", CONTAINERS)
+def test_the_file_is_read_by_rate(running, tmp_path, container):
+    answer = running.client().get(BATTLES, params={"format": container})
+    assert answer.status_code == 200
+    file = tmp_path / f"battles.{container}"
+    file.write_bytes(answer.content)
+    table = tiltyard.read_table(str(file))
+    assert table.n_battles == 25
+    position = answer.headers["tiltyard-position"]
+    assert answer.headers["content-disposition"] == (
+        f'attachment; filename="arena-battles-{position}.{container}"'
+    )
+    assert answer.headers["cache-control"] == "no-store"
+
+
+def test_a_release_is_named_by_the_operator_only(running):
+    database = running.database
+    named = {"release": "2026-11"}
+    nobody = running.client()
+    assert nobody.get(BATTLES, params=named).status_code == 401
+    for scope in ("read", "import", "judge"):
+        client = running.client(make_token(database, scope, name=scope))
+        assert client.get(BATTLES, params=named).status_code == 403
+    admin = running.client(make_token(database, "admin", name="admin"))
+    one, same, other = (
+        hashlib.sha256(admin.get(BATTLES, params={"release": name}).content).hexdigest()
+        for name in ("a", "a", "b")
+    )
+    assert one == same != other
+    assert nobody.get(BATTLES).content != nobody.get(BATTLES).content
+
+
+def test_an_export_as_of_a_position_stays_what_it_was(running):
+    database = running.database
+    admin = running.client(make_token(database, "admin", name="admin"))
+    first = admin.get(BATTLES, params={"release": "r"})
+    upto = int(first.headers["tiltyard-position"])
+    assert admin.get(BATTLES, params={"upto": upto + 1}).status_code == 422
+    close_window(database)
+    assert admin.get(BATTLES, params={"release": "r", "upto": upto}).content == first.content
+
+
+@pytest.mark.parametrize("wrong", [{"format": "xlsx"}, {"source": "me"}, {"upto": -1}, {"upto": 2**63}])
+def test_what_makes_no_sense_is_refused(running, wrong):
+    assert running.client().get(BATTLES, params=wrong).status_code == 422
+
+
+def test_a_reader_who_leaves_gives_up_its_place(database, tmp_path):
+    made_arena(database, 4, 10)
+    lay_votes(database, 1, 6_000, 4, 10)
+    with served(database, folder=tmp_path) as running:
+        for _ in range(6):
+            client = running.client()
+            with client.stream("GET", BATTLES) as answer:
+                assert answer.status_code in {200, 503}
+                next(answer.iter_bytes())
+        last = running.client()
+        for _ in range(200):
+            answer = last.get(BATTLES)
+            if answer.status_code == 200:
+                break
+            assert answer.headers["retry-after"] == "10"
+        assert answer.status_code == 200
+        assert answer.text.count("\n") == 6_000

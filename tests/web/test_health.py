@@ -1,0 +1,96 @@
+"""For those who watch: alive, ready, and figures for whoever may see them."""
+
+import urllib.request
+
+from live_arenas import made_arena
+from served import make_operator, make_token, served
+from tiltyard.store.connecting import connect
+from tiltyard.web.metrics import serve_metrics
+
+ASK = "/api/v1/arenas/arena/matchups"
+
+
+def figures_in(text):
+    return {
+        name: float(value)
+        for name, _, value in (line.rpartition(" ") for line in text.splitlines())
+        if name and not name.startswith("#")
+    }
+
+
+def test_a_house_is_ready_while_its_database_is(house):
+    client = house.client()
+    assert client.get("/healthz").json() == {"status": "ok"}
+    assert client.get("/readyz").json() == {"status": "ok", "arenas": 1}
+    with connect(house.database) as connection:
+        connection.execute("UPDATE migrations SET name = 'other'")
+    behind = client.get("/readyz")
+    assert behind.status_code == 503
+    assert "other" not in behind.text
+    assert client.get("/healthz").status_code == 200
+
+
+def test_an_arena_that_is_being_loaded_is_not_ready(house):
+    (desk,) = house.house.desks
+    live, desk.live = desk.live, None
+    assert house.client().get("/readyz").status_code in {200, 503}
+    desk.live = live
+    assert house.client().get("/readyz").status_code == 200
+
+
+def test_figures_need_a_token_and_count_what_was_done(house):
+    make_operator(house.database)
+    client = house.client()
+    assert client.get("/metrics").status_code == 401
+    assert house.client(make_token(house.database, "read")).get("/metrics").status_code == 403
+    for _ in range(3):
+        matchup = client.post(ASK).json()["matchup"]
+        client.post(f"/api/v1/matchups/{matchup}/vote", json={"winner": "tie"})
+    client.post("/api/v1/matchups/x/vote", json={"winner": "tie"})
+    page = house.client(make_token(house.database, "metrics")).get("/metrics")
+    assert page.headers["content-type"].startswith("text/plain; version=0.0.4")
+    figures = figures_in(page.text)
+    voted = 'tiltyard_requests_total{method="POST",route="vote",status="%s"}'
+    assert figures[voted % 200] == 3
+    assert figures[voted % 404] == 1
+    assert figures['tiltyard_request_seconds_count{route="vote"}'] == 4
+    assert figures["tiltyard_database_up"] == 1
+    assert figures['tiltyard_log_head{arena="arena"}'] > 6
+    assert 'tiltyard_rated{arena="arena"}' in figures
+
+
+def test_figures_tell_that_the_database_is_gone(database, server, monkeypatch, tmp_path):
+    monkeypatch.setenv("PROMETHEUS_MULTIPROC_DIR", str(tmp_path))
+    made_arena(database)
+    for url, up in ((database, 1), (database + "_not", 0)):
+        from socket import create_server
+
+        with create_server(("127.0.0.1", 0)) as probe:
+            port = probe.getsockname()[1]
+        stop = serve_metrics("127.0.0.1", port, url)
+        try:
+            with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=10) as answer:
+                figures = figures_in(answer.read().decode())
+        finally:
+            stop()
+        assert figures["tiltyard_database_up"] == up
+
+
+def test_strange_methods_and_paths_make_no_new_figures(house):
+    client = house.client()
+    for k in range(20):
+        client.request(("PROPFIND", "TRACE", "MKCOL")[k % 3], f"/path/{k}")
+    page = house.client(make_token(house.database, "metrics")).get("/metrics").text
+    assert 'method="OTHER",route="none"' in page
+    assert "PROPFIND" not in page
+    assert "/path" not in page
+
+
+def test_two_servers_of_one_database_see_the_same_sessions(database):
+    made_arena(database)
+    with served(database) as one, served(database) as two:
+        first = one.client().post(ASK)
+        client = two.client(cookies=dict(first.cookies))
+        assert client.post(ASK).json() == first.json()
+        matchup = first.json()["matchup"]
+        assert client.post(f"/api/v1/matchups/{matchup}/vote", json={"winner": "tie"}).status_code == 200

@@ -1,0 +1,139 @@
+"""The operator by HTTP: one link, one account, tokens that do what they say."""
+
+import asyncio
+
+from served import PASSWORD, make_operator
+from tiltyard.store.accounts import Accounts
+from tiltyard.store.connecting import connect, open_pool
+from tiltyard.web.cookies import OPERATOR_COOKIE
+
+HIM = {"name": "Ada", "password": PASSWORD}
+
+
+def link_of(database):
+    async def making():
+        async with open_pool(database, most=1) as pool:
+            return await Accounts(pool).make_operator_link()
+
+    return asyncio.run(making())
+
+
+def test_a_link_makes_the_operator_once(house):
+    client, link = house.client(), link_of(house.database)
+    assert client.get("/api/v1/me").status_code == 401
+    claimed = client.post("/api/v1/operator/claim", json={"token": link, **HIM})
+    assert claimed.status_code == 200
+    assert claimed.json() == {
+        "name": "operator:Ada",
+        "scopes": ["admin", "import", "metrics", "read"],
+        "arena": None,
+    }
+    stated = claimed.headers["set-cookie"]
+    assert stated.startswith(f"{OPERATOR_COOKIE}=")
+    assert "HttpOnly" in stated
+    assert client.get("/api/v1/me").json()["name"] == "operator:Ada"
+    again = house.client().post("/api/v1/operator/claim", json={"token": link, **HIM, "name": "Eve"})
+    assert again.status_code == 401
+    assert client.get("/api/v1/me").json()["name"] == "operator:Ada"
+
+
+def test_the_link_leads_to_a_page_with_a_form(house):
+    client, link = house.client(), link_of(house.database)
+    page = client.get(f"/claim/{link}")
+    assert page.status_code == 200
+    assert "<form" in page.text
+    assert link not in page.text
+    assert "form-action 'self'" in page.headers["content-security-policy"]
+    short = client.post(f"/claim/{link}", data={"name": "<b>", "password": "short"})
+    assert short.status_code == 422
+    assert "12 or more" in short.text
+    assert client.post(f"/claim/{link}", data={"name": "Ada"}).status_code == 422
+    done = client.post(f"/claim/{link}", data={"name": "<b>Ada", "password": PASSWORD})
+    assert done.status_code == 200
+    assert "<b>" not in done.text
+    assert client.get("/api/v1/me").json()["name"] == "operator:<b>Ada"
+    assert client.get(f"/claim/{link}").status_code == 401
+    assert client.post(f"/claim/{link}", data=HIM).status_code == 401
+    assert client.get("/claim/nothing").status_code == 401
+
+
+def test_signing_in_and_out(house):
+    make_operator(house.database)
+    client = house.client()
+    for wrong in ({**HIM, "password": "wrong"}, {**HIM, "name": "Eve"}):
+        refused = client.post("/api/v1/operator/sign-in", json=wrong)
+        assert refused.status_code == 401
+        assert refused.json()["detail"] == "name or password is wrong"
+    assert client.post("/api/v1/operator/sign-in", json=HIM).status_code == 200
+    assert client.get("/api/v1/tokens").status_code == 200
+    cookie = client.cookies[OPERATOR_COOKIE]
+    assert client.post("/api/v1/operator/sign-out").status_code == 204
+    assert OPERATOR_COOKIE not in client.cookies
+    stolen = house.client(cookies={OPERATOR_COOKIE: cookie})
+    assert stolen.get("/api/v1/tokens").status_code == 401
+    assert stolen.post("/api/v1/operator/sign-out").status_code == 204
+
+
+def test_a_sign_in_lapses(house):
+    make_operator(house.database)
+    client = house.client()
+    client.post("/api/v1/operator/sign-in", json=HIM)
+    with connect(house.database) as connection:
+        connection.execute("UPDATE operator_sessions SET expires_at = now()")
+    house.app.state.access.forget()
+    assert client.get("/api/v1/me").status_code == 401
+
+
+def test_tokens_are_made_shown_once_listed_and_revoked(house):
+    make_operator(house.database)
+    client = house.client()
+    client.post("/api/v1/operator/sign-in", json=HIM)
+    body = {"name": "ci", "scopes": ["read", "import"], "arena": "arena", "days": 7}
+    made = client.post("/api/v1/tokens", json=body)
+    assert made.status_code == 201
+    token = made.json()["token"]
+    listed = client.get("/api/v1/tokens")
+    assert token not in listed.text
+    (known,) = listed.json()["tokens"]
+    assert known == {name: value for name, value in made.json().items() if name != "token"}
+    assert (known["arena"], known["scopes"]) == ("arena", ["import", "read"])
+    program = house.client(token)
+    assert program.get("/api/v1/me").json() == {
+        "name": "token:ci",
+        "scopes": ["import", "read"],
+        "arena": "arena",
+    }
+    assert client.delete(f"/api/v1/tokens/{known['api_token']}").status_code == 204
+    assert client.delete("/api/v1/tokens/999").status_code == 404
+    assert program.get("/api/v1/me").status_code == 401
+    assert client.post("/api/v1/tokens", json={**body, "arena": "none"}).status_code == 404
+    for wrong in ({"scopes": []}, {"scopes": ["root"]}, {"days": 0}, {"name": " x"}, {"name": ""}):
+        assert client.post("/api/v1/tokens", json={**body, **wrong}).status_code == 422
+
+
+def test_an_operators_token_is_no_bearer_token(house):
+    make_operator(house.database)
+    client = house.client()
+    client.post("/api/v1/operator/sign-in", json=HIM)
+    assert client.get("/api/v1/me").status_code == 200
+    value = client.cookies[OPERATOR_COOKIE]
+    for token in (value, value.partition(".")[0]):
+        assert house.client(token).get("/api/v1/me").status_code == 401
+    assert house.client().get("/api/v1/me", headers={"authorization": "Basic QTpC"}).status_code == 401
+
+
+def test_too_many_guesses_at_once_are_turned_away(house):
+    access = house.app.state.access
+    access.turnstile._most, access.turnstile._seconds = 2, 0.3
+
+    async def guessing():
+        return await asyncio.gather(*(guess() for _ in range(6)))
+
+    async def guess():
+        try:
+            async with access.turnstile.passing():
+                await access.accounts.sign_in("Ada", "wrong")
+        except Exception as error:
+            return type(error).__name__
+
+    assert sorted(house.run(guessing())) == ["HTTPException"] * 4 + ["NotAllowed"] * 2

@@ -1,0 +1,263 @@
+"""``tiltyard serve`` as a whole: it starts, serves, recovers what dies, and leaves nothing behind."""
+
+import asyncio
+import os
+import pwd
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from contextlib import contextmanager
+from pathlib import Path
+
+import httpx2
+import pytest
+from typer.testing import CliRunner
+
+from live_arenas import answers_file
+from served import make_token
+from tiltyard.cli import token
+from tiltyard.cli.serve import serve
+from tiltyard.errors import BadOption, StoreFault
+from tiltyard.settings.environment import read_environment
+from tiltyard.settings.serving import ServingSettings
+from tiltyard.store.connecting import connect
+from tiltyard.web.preparing import arena_name, prepare
+from tiltyard.web.supervising import listening_socket
+
+PATIENCE = 120.0
+
+
+def environment(home, database=None):
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("TILTYARD_")}
+    kept.pop("DATABASE_URL", None)
+    more = {} if database is None else {"DATABASE_URL": database}
+    return {**kept, "TILTYARD_HOME": str(home), "TILTYARD_SECRET_KEY": "s" * 40, **more}
+
+
+class Running:
+    """A server that was started as a person starts it."""
+
+    def __init__(self, process, out, err):
+        self.process, self._out, self._err = process, out, err
+
+    @property
+    def said(self):
+        return self._out.read_text()
+
+    @property
+    def logged(self):
+        return self._err.read_text()
+
+    def wait_for(self, text):
+        end = time.monotonic() + PATIENCE
+        while text not in self.said:
+            assert self.process.poll() is None, self.said + self.logged
+            assert time.monotonic() < end, self.said + self.logged
+            time.sleep(0.05)
+
+    @property
+    def url(self):
+        return re.search(r"ready: (http\S+)", self.said)[1]
+
+    def children(self):
+        """Process numbers of web processes and rater."""
+        found = Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children").read_text().split()
+        return [int(one) for one in found if "tiltyard.web.running" in commandline(one)]
+
+    def stop(self, number=signal.SIGTERM):
+        self.process.send_signal(number)
+        return self.process.wait(PATIENCE)
+
+
+def commandline(number):
+    try:
+        return Path(f"/proc/{number}/cmdline").read_text().replace("\0", " ")
+    except OSError:
+        return ""
+
+
+def gone(numbers):
+    end = time.monotonic() + 40
+    while any("tiltyard" in commandline(one) for one in numbers):
+        assert time.monotonic() < end, [commandline(one) for one in numbers]
+        time.sleep(0.05)
+
+
+@contextmanager
+def running(folder, *arguments, database=None, home=None):
+    out, err = folder / "out.txt", folder / "err.txt"
+    with out.open("w") as said, err.open("w") as logged:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "tiltyard", "serve", *map(str, arguments)],
+            stdout=said,
+            stderr=logged,
+            stdin=subprocess.DEVNULL,
+            env=environment(home or folder / "home", database),
+            cwd=folder,
+        )
+        started = Running(process, out, err)
+        try:
+            yield started
+        finally:
+            if process.poll() is None:
+                started.stop()
+
+
+def voted(url, arena, votes):
+    with httpx2.Client(base_url=url, timeout=60) as client:
+        for _ in range(votes):
+            matchup = client.post(f"/api/v1/arenas/{arena}/matchups").json()["matchup"]
+            answer = client.post(f"/api/v1/matchups/{matchup}/vote", json={"winner": "model_a"})
+            assert answer.status_code == 200, answer.text
+
+
+def test_it_serves_an_answers_file_and_stops_cleanly(database, tmp_path):
+    answers = answers_file(tmp_path / "My Answers.v2.jsonl", 4, 6)
+    with running(tmp_path, answers, "--port", 0, "--workers", 2, database=database) as serving:
+        serving.wait_for("Ctrl-C")
+        assert "Arena my-answers: 24 new responses of 4 new models to 6 new prompts." in serving.said
+        assert re.search(rf"{serving.url}/claim/[\w-]{{43}}\n", serving.said)
+        children = serving.children()
+        assert len(children) == 3
+        voted(serving.url, "my-answers", 5)
+        assert httpx2.get(f"{serving.url}/readyz", timeout=60).status_code == 200
+        reader = {"authorization": f"Bearer {make_token(database, 'metrics')}"}
+        figures = httpx2.get(f"{serving.url}/metrics", headers=reader, timeout=60).text
+        assert 'tiltyard_requests_total{method="POST",route="vote",status="200"} 5.0' in figures
+        port = int(serving.url.rsplit(":", 1)[1])
+        assert serving.stop() == 0
+        assert serving.said.endswith("Stopped.\n")
+    gone(children)
+    with socket.socket() as probe:
+        assert probe.connect_ex(("127.0.0.1", port)) != 0
+    with connect(database) as connection:
+        assert connection.execute("SELECT count(*) FROM battles").fetchone() == (5,)
+        names = connection.execute(
+            "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()"
+        )
+        assert names.fetchone() == (0,)
+
+
+def test_what_dies_is_started_again_and_nothing_outlives_whoever_started_it(database, tmp_path):
+    answers = answers_file(tmp_path / "answers.jsonl", 4, 6)
+    with running(tmp_path, answers, "--port", 0, database=database) as serving:
+        serving.wait_for("Ctrl-C")
+        before = serving.children()
+        for child in before:
+            os.kill(child, signal.SIGKILL)
+        end = time.monotonic() + PATIENCE
+        while len(set(serving.children()) - set(before)) < 2:
+            assert time.monotonic() < end, serving.logged
+            time.sleep(0.1)
+        voted(serving.url, "answers", 2)
+        assert serving.logged.count('"child ended"') == 2
+        after = serving.children()
+        assert len(after) == 2
+        serving.process.kill()
+        serving.process.wait(10)
+    gone([*before, *after])
+
+
+def test_a_second_signal_does_not_wait(database, tmp_path):
+    with running(tmp_path, "--port", 0, "--role", "rater", database=database) as serving:
+        serving.wait_for("The rater is ready.")
+        (child,) = serving.children()
+        os.kill(child, signal.SIGSTOP)
+        serving.process.send_signal(signal.SIGINT)
+        time.sleep(0.5)
+        assert serving.process.poll() is None
+        began = time.monotonic()
+        assert serving.stop(signal.SIGINT) == 0
+        assert time.monotonic() - began < 15
+    gone([child])
+
+
+@pytest.mark.slow
+def test_roles_share_the_work(database, tmp_path):
+    for role, said in (("rater", "The rater is ready."), ("web", "Tiltyard is ready")):
+        folder = tmp_path / role
+        folder.mkdir()
+        with running(folder, "--port", 0, "--role", role, "--metrics-port", 0, database=database) as serving:
+            serving.wait_for(said)
+            assert len(serving.children()) == 1
+            assert serving.stop() == 0
+
+
+def test_what_cannot_be_served_is_told_before_anything_starts(server, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("TILTYARD_HOME", str(tmp_path / "home"))
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        with (
+            pytest.raises(BadOption, match=f"port {port}.*--port"),
+            listening_socket(ServingSettings(port=port)),
+        ):
+            pass
+    with pytest.raises(BadOption, match="--base-url"):
+        serve(host="0.0.0.0")
+    with pytest.raises(BadOption, match="no such file of answers"):
+        serve(Path("none.jsonl"))
+    read = read_environment(variables={"TILTYARD_HOME": str(tmp_path / "home")})
+    with pytest.raises(StoreFault, match="tiltyard migrate"):
+        asyncio.run(prepare(server, read, ServingSettings()))
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("file", "name"),
+    [
+        ("answers.jsonl", "answers"),
+        ("My Answers.v2.jsonl", "my-answers"),
+        ("_.x", "arena"),
+        ("Ä-ö!.csv", "arena"),
+    ],
+)
+def test_an_arena_is_called_like_its_file(file, name):
+    assert arena_name(Path("some") / file) == name
+
+
+@pytest.fixture
+def open_folder():
+    """A folder that other users can enter, for a PostgreSQL that root may not run."""
+    folder = Path(tempfile.mkdtemp(prefix="tiltyard-serve-"))
+    folder.chmod(0o755)
+    yield folder
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+@pytest.mark.slow
+def test_with_nothing_configured_it_brings_its_own_database(tmp_path, open_folder):
+    known = {one.pw_name for one in pwd.getpwall()}
+    as_user = ["--as-user", "postgres" if "postgres" in known else "nobody"] if os.getuid() == 0 else []
+    home = open_folder / "home"
+    answers = answers_file(tmp_path / "answers.jsonl", 4, 6)
+    for votes in (3, 0):
+        with running(tmp_path, answers, "--port", 0, *as_user, home=home) as serving:
+            serving.wait_for("Ctrl-C")
+            voted(serving.url, "answers", votes)
+            brought = "24 new responses" if votes else "0 new responses"
+            assert brought in serving.said
+            assert serving.stop() == 0
+    assert not [one for one in Path("/proc").glob("[0-9]*") if str(home) in commandline(one.name)]
+
+
+def test_tokens_from_the_command_line(database, tmp_path):
+    def said(*arguments):
+        done = CliRunner().invoke(token.app, list(arguments), env=environment(tmp_path, database))
+        return done.stdout if done.exception is None else str(done.exception)
+
+    secret = said("create", "ci", "--scope", "read", "--scope", "import", "--days", "7").strip()
+    assert re.fullmatch(r"tyt_[\w-]{43}", secret)
+    assert "expected one or more of read" in said("create", "x", "--scope", "root")
+    listed = said("list")
+    assert "ci" in listed
+    assert "import,read" in listed
+    assert secret not in listed
+    assert "is revoked" in said("revoke", "1")
+    assert "revoked 2" in said("list")
+    assert re.fullmatch(r"http://127\.0\.0\.1:8420/claim/[\w-]{43}\n", said("operator"))

@@ -1,0 +1,91 @@
+"""How the server listens: options, variables, defaults, and what is refused."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tiltyard.errors import BadOption
+from tiltyard.settings.serving import SERVING_VARIABLES, ServingSettings, read_serving
+
+
+def test_nothing_said_is_this_machine_alone():
+    settings = read_serving({})
+    assert (settings.host, settings.port, settings.role, settings.workers) == ("127.0.0.1", 8420, "all", 1)
+    assert settings.trusted_proxies == ()
+    assert not settings.secure
+    assert settings.address() == "http://127.0.0.1:8420"
+    assert settings.address(9000) == "http://127.0.0.1:9000"
+
+
+def test_options_go_before_variables_and_variables_before_defaults():
+    variables = {"TILTYARD_PORT": "9001", "TILTYARD_WORKERS": " 3 ", "TILTYARD_LOG_REQUESTS": "yes"}
+    settings = read_serving(variables, port=9002, workers=None)
+    assert (settings.port, settings.workers, settings.log_requests) == (9002, 3, True)
+
+
+def test_every_setting_has_a_variable():
+    assert set(SERVING_VARIABLES) == set(ServingSettings.__dataclass_fields__)
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.168.1.7", "arena.example.org", ""])
+def test_a_public_bind_needs_a_base_url(host):
+    with pytest.raises(BadOption, match="--base-url"):
+        ServingSettings(host=host)
+    assert ServingSettings(host=host, base_url="https://arena.example.org").secure
+    assert ServingSettings(host=host, role="rater").role == "rater"
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "127.8.9.1", "::1", "localhost"])
+def test_a_bind_to_this_machine_needs_none(host):
+    assert ServingSettings(host=host).base_url is None
+
+
+@pytest.mark.parametrize(
+    ("variable", "text", "told"),
+    [
+        ("TILTYARD_PORT", "http", "a whole number"),
+        ("TILTYARD_PORT", "70000", "0 to 65535"),
+        ("TILTYARD_METRICS_PORT", "-1", "0 to 65535"),
+        ("TILTYARD_WORKERS", "0", "1 to 64"),
+        ("TILTYARD_ROLE", "judge", "all, web, rater"),
+        ("TILTYARD_LOG_REQUESTS", "perhaps", "yes or no"),
+        ("TILTYARD_TRUSTED_PROXIES", "10.0.0.0/8, proxy", "'proxy'"),
+        ("TILTYARD_BASE_URL", "arena.example.org", "scheme and host"),
+        ("TILTYARD_BASE_URL", "https://a.example/path", "scheme and host"),
+        ("TILTYARD_BASE_URL", "https://a.example:port", "scheme and host"),
+        ("TILTYARD_BASE_URL", "ftp://a.example", "scheme and host"),
+    ],
+)
+def test_nonsense_is_refused_by_name(variable, text, told):
+    with pytest.raises(BadOption, match=told):
+        read_serving({variable: text})
+
+
+def test_an_unknown_option_and_a_password_in_the_address_are_refused():
+    with pytest.raises(BadOption, match="colour"):
+        read_serving({}, colour="red")
+    with pytest.raises(BadOption) as caught:
+        read_serving({"TILTYARD_BASE_URL": "https://ada:hunter2@a.example"})
+    assert "hunter2" not in str(caught.value)
+
+
+def test_an_origin_is_what_browsers_send():
+    assert ServingSettings(base_url="https://Arena.Example:8443").origin == "https://arena.example:8443"
+    assert ServingSettings().origin is None
+    assert ServingSettings(host="::1").address() == "http://[::1]:8420"
+
+
+@given(
+    st.builds(
+        ServingSettings,
+        port=st.integers(0, 65535),
+        base_url=st.sampled_from([None, "https://a.example"]),
+        trusted_proxies=st.lists(st.sampled_from(["10.0.0.1", "10.0.0.0/8", "::1"])).map(tuple),
+        workers=st.integers(1, 64),
+        role=st.sampled_from(["all", "web", "rater"]),
+        metrics_port=st.none() | st.integers(0, 65535),
+        log_requests=st.booleans(),
+    )
+)
+def test_settings_survive_the_way_to_another_process(settings):
+    assert ServingSettings.from_dict(settings.to_dict()) == settings

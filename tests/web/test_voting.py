@@ -1,0 +1,271 @@
+"""What voters do by HTTP: once, blind, and each in its own session."""
+
+import re
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+from live_arenas import made_arena
+from served import make_token, served
+from tiltyard.arena.matchup_ids import parse_matchup
+from tiltyard.settings.arena import ArenaSettings
+from tiltyard.store.connecting import connect
+
+ASK = "/api/v1/arenas/arena/matchups"
+
+
+def ask(client, **body):
+    answer = client.post(ASK, json=body)
+    assert answer.status_code in {200, 201}, answer.text
+    return answer.json()
+
+
+def vote(client, matchup, winner="model_a", **more):
+    return client.post(f"/api/v1/matchups/{matchup}/vote", json={"winner": winner, **more})
+
+
+def act(client, matchup, what, **options):
+    return client.post(f"/api/v1/matchups/{matchup}/{what}", **options)
+
+
+def problem_of(answer):
+    assert answer.headers["content-type"] == "application/problem+json"
+    document = answer.json()
+    assert document["status"] == answer.status_code
+    return document["type"].rsplit(":", 1)[-1]
+
+
+def votes_on(database, *matchups):
+    """How many of these matchups ended in a vote that stands."""
+    ids = [parse_matchup(one) for one in matchups]
+    with connect(database) as connection:
+        found = connection.execute(
+            "SELECT count(*) FROM battles JOIN matchups USING (arena, source, serial) WHERE matchup = ANY(%s)",
+            (ids,),
+        )
+        return found.fetchone()[0]
+
+
+def test_asking_again_gives_the_same_matchup_and_ahead_one_more(shared):
+    client = shared.client()
+    first = client.post(ASK, json={})
+    assert first.status_code == 201
+    again = client.post(ASK)
+    assert again.status_code == 200
+    assert again.json() == first.json()
+    assert "set-cookie" not in again.headers
+    second = client.post(ASK, json={"ahead": True})
+    assert second.status_code == 201
+    assert client.post(ASK, json={"ahead": True}).json() == second.json()
+    assert client.get(ASK).json() == {"matchups": [first.json(), second.json()]}
+    assert shared.client().get(ASK).json() == {"matchups": []}
+
+
+def test_a_matchup_says_what_a_voter_needs_and_nothing_else(shared):
+    shown = ask(shared.client())
+    assert set(shown) == {"matchup", "arena", "prompt", "responses", "served_at", "expires_at"}
+    assert set(shown["prompt"]) == {"text"}
+    assert set(shown["responses"]) == {"a", "b"}
+    for side in "ab":
+        assert shown["responses"][side] == {"url": f"/m/{shown['matchup']}/{side}", "kind": "text"}
+    assert re.fullmatch(r"[\w-]{22}", shown["matchup"])
+
+
+def test_no_byte_before_the_vote_names_a_model(shared):
+    client = shared.client()
+    heads = []
+    for _ in range(12):
+        asked = client.post(ASK, json={})
+        shown = asked.json()
+        sides = [client.get(shown["responses"][side]["url"]) for side in "ab"]
+        for answer in (asked, client.get(ASK), *sides):
+            wire = str(answer.headers).lower() + answer.text.lower()
+            assert "model-" not in wire.replace("identifies-model", "")
+            assert "prompt-" not in wire
+            assert not {"etag", "last-modified", "content-md5", "age", "via"} & set(answer.headers)
+            assert answer.headers["cache-control"] == "no-store"
+        plain = [{k: v for k, v in s.headers.items() if k not in {"date", "content-length"}} for s in sides]
+        assert plain[0] == plain[1]
+        assert plain[0]["content-security-policy"].startswith("sandbox")
+        heads.append(list(sides[0].headers))
+        assert vote(client, shown["matchup"], "tie").status_code == 200
+    assert all(head == heads[0] for head in heads)
+
+
+def test_the_same_vote_again_is_the_same_and_another_is_refused(shared):
+    client = shared.client()
+    matchup = ask(client)["matchup"]
+    first = vote(client, matchup, "model_b")
+    assert first.status_code == 200
+    assert (first.json()["winner"], first.json()["label"], first.json()["kind"]) == ("model_b", "win", "vote")
+    assert vote(client, matchup, "model_b").json() == first.json()
+    assert problem_of(vote(client, matchup, "model_a")) == "closed"
+    assert problem_of(act(client, matchup, "skip")) == "closed"
+    assert votes_on(shared.database, matchup) == 1
+
+
+def test_many_identical_retries_at_once_count_once(shared):
+    client = shared.client()
+    matchup = ask(client)["matchup"]
+    with ThreadPoolExecutor(12) as pool:
+        answers = list(pool.map(lambda k: vote(client, matchup, ("model_a", "tie")[k % 2]), range(24)))
+    assert {answer.status_code for answer in answers} == {200, 409}
+    assert len({answer.text for answer in answers if answer.status_code == 200}) == 1
+    assert votes_on(shared.database, matchup) == 1
+
+
+def test_a_vote_can_be_undone_until_names_are_shown(shared):
+    client = shared.client()
+    matchup = ask(client)["matchup"]
+    assert problem_of(act(client, matchup, "undo")) == "closed"
+    assert problem_of(act(client, matchup, "reveal")) == "closed"
+    vote(client, matchup)
+    undone = act(client, matchup, "undo")
+    assert (undone.status_code, undone.json()["kind"]) == (200, "undo")
+    assert problem_of(vote(client, matchup)) == "closed"
+    assert problem_of(act(client, matchup, "reveal")) == "closed"
+    other = ask(client)["matchup"]
+    vote(client, other)
+    names = act(client, other, "reveal").json()
+    assert {names["model_a"], names["model_b"]} < {f"model-{k}" for k in range(4)}
+    assert act(client, other, "reveal").json() == names
+    assert problem_of(act(client, other, "undo")) == "closed"
+    assert votes_on(shared.database, matchup, other) == 1
+
+
+def test_a_vote_that_reveals_at_once_is_final(shared):
+    client = shared.client()
+    matchup = ask(client)["matchup"]
+    ended = vote(client, matchup, reveal=True).json()
+    assert ended["revealed"]
+    assert ended["undo_until"] is None
+    assert problem_of(act(client, matchup, "undo")) == "closed"
+    assert act(client, matchup, "reveal").status_code == 200
+
+
+def test_a_skipped_matchup_does_not_come_back(shared):
+    client = shared.client()
+    matchup = ask(client)["matchup"]
+    assert act(client, matchup, "skip").json()["kind"] == "skip"
+    assert ask(client)["matchup"] != matchup
+    assert problem_of(client.get(f"/m/{matchup}/a")) == "closed"
+
+
+def test_a_matchup_of_somebody_else_is_like_one_that_never_was(shared):
+    owner, guest, nobody = shared.client(), shared.client(), shared.client()
+    shown = ask(owner)
+    ask(guest)
+    judge = shared.client(make_token(shared.database, "judge"))
+    guessed = "A" * 22
+    for client in (guest, nobody, judge):
+        for what, body in (
+            ("vote", {"winner": "tie"}),
+            ("undo", None),
+            ("skip", None),
+            ("reveal", None),
+            ("report", {"reason": "broken"}),
+        ):
+            told = [act(client, one, what, json=body) for one in (shown["matchup"], guessed, "x", "%00")]
+            assert {problem_of(each) for each in told} == {"not-found"}
+            assert len({each.json()["detail"] for each in told}) == 1
+        told = [client.get(f"/m/{one}/b") for one in (shown["matchup"], guessed)]
+        assert {problem_of(each) for each in told} == {"not-found"}
+    assert vote(owner, shown["matchup"]).status_code == 200
+
+
+def test_a_matchup_that_ran_out_is_gone(database):
+    made_arena(database, settings=ArenaSettings(expiry_seconds=1.0))
+    with served(database) as house:
+        client = house.client()
+        matchup = ask(client)["matchup"]
+        for _ in range(60):
+            gone = client.get(f"/m/{matchup}/a")
+            if gone.status_code != 200:
+                break
+            time.sleep(0.1)
+        assert problem_of(gone) == "expired"
+        assert gone.status_code == 410
+        assert problem_of(vote(client, matchup)) == "expired"
+        assert ask(client)["matchup"] != matchup
+
+
+def test_an_arena_that_is_not_there_and_one_that_is_closed_look_alike(database):
+    made_arena(database, name="shut", settings=ArenaSettings(visibility="closed"))
+    reader, other = make_token(database, "read", arena="shut"), make_token(database, "import")
+    judge = make_token(database, "judge")
+    with served(database) as house:
+        for client in (house.client(), house.client(other)):
+            for method in ("GET", "POST"):
+                told = [
+                    client.request(method, f"/api/v1/arenas/{name}/matchups") for name in ("shut", "none")
+                ]
+                assert {problem_of(each) for each in told} == {"not-found"}
+                assert len({each.json()["detail"] for each in told}) == 1
+        inside = house.client(reader)
+        matchup = inside.post("/api/v1/arenas/shut/matchups").json()["matchup"]
+        assert inside.get(f"/m/{matchup}/a").status_code == 200
+        assert vote(inside, matchup).status_code == 200
+        assert house.client(judge).post("/api/v1/arenas/shut/matchups").status_code == 201
+
+
+def test_an_arena_without_models_has_nothing_to_vote_on(database):
+    made_arena(database, models=1)
+    with served(database) as house:
+        answer = house.client().post(ASK)
+        assert (answer.status_code, problem_of(answer)) == (409, "no-matchup")
+
+
+def test_judges_vote_apart_and_say_how_firmly(shared):
+    token = make_token(shared.database, "judge")
+    judge, person = shared.client(token), shared.client()
+    matchup = ask(judge)["matchup"]
+    assert "set-cookie" not in judge.post(ASK).headers
+    assert ask(shared.client(token))["matchup"] == matchup
+    assert judge.get(f"/m/{matchup}/b").status_code == 200
+    told = vote(judge, matchup, "tie", label="inconsistent", pref=0.5, judge_model="a judge")
+    assert (told.json()["winner"], told.json()["label"]) == ("tie", "inconsistent")
+    with connect(shared.database) as connection:
+        row = connection.execute(
+            "SELECT source, outcome, detail FROM events WHERE kind = 1 AND arena = 1 AND source = 1"
+        ).fetchone()
+    assert row == (1, 6, {"pref": 0.5, "judge_model": "a judge"})
+    for more in ({"label": "lean"}, {"pref": 0.2}, {"judge_model": "me"}):
+        refused = vote(person, ask(person)["matchup"], "model_a", **more)
+        assert (refused.status_code, problem_of(refused)) == (422, "invalid")
+    other = ask(judge)["matchup"]
+    assert problem_of(vote(judge, other, "model_a", label="tie")) == "invalid"
+    assert vote(judge, other, "model_a", label="lean").json()["label"] == "lean"
+
+
+def test_a_report_reaches_the_operator_once(house):
+    client = house.client()
+    matchup = ask(client)["matchup"]
+    for note in ("It shouts.", "It shouts!"):
+        assert act(client, matchup, "report", json={"reason": "harmful", "note": note}).status_code == 204
+    vote(client, matchup)
+    assert act(client, matchup, "report", json={"reason": "other"}).status_code == 204
+    with connect(house.database) as connection:
+        rows = connection.execute("SELECT reason, note FROM complaints ORDER BY complaint").fetchall()
+    assert rows == [("harmful", "It shouts."), ("other", None)]
+
+
+def test_a_vote_that_makes_no_sense_changes_nothing(shared):
+    client = shared.client()
+    matchup = ask(client)["matchup"]
+    where = f"/api/v1/matchups/{matchup}/vote"
+    for body, status in (
+        (b'{"winner": "model_c"}', 422),
+        (b'{"winner": "model_a", "colour": 1}', 422),
+        (b'{"winner": 1}', 422),
+        (b"{", 400),
+        (b"\xff\xfe", 400),
+        (b"[" * 100_000, 400),
+        (b"", 422),
+        (b"null", 422),
+        (b'{"winner": "tie", "pref": NaN}', 422),
+        (b'{"winner": "tie", "judge_model": "\\u0000"}', 422),
+    ):
+        answer = client.post(where, content=body, headers={"content-type": "application/json"})
+        assert answer.status_code == status, answer.text
+        problem_of(answer)
+    assert problem_of(client.post(where, content=b'{"winner": "tie"}')) == "unsupported-media-type"
+    assert votes_on(shared.database, matchup) == 0

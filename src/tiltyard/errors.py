@@ -16,8 +16,10 @@
     │   ├── NotAllowed             signed in as nobody, or without the scope that this needs
     │   ├── Closed                 the matchup has ended, or the time to take a vote back has passed
     │   ├── Expired                the matchup was not answered in time
-    │   └── Conflict               it contradicts what is there already
+    │   ├── Conflict               it contradicts what is there already
+    │   └── Busy                   too many ask at once, or too often
     ├── StoreFault                 the database or the bytes' storage cannot be reached or used
+    │   └── Deposed                another process rates this arena by now
     ├── MissingExtra               an optional dependency is not installed
     ├── ProviderFault              a provider of models refused, failed or could not be reached
     └── BrokenArtifact             a run folder is incomplete or its manifest is unreadable
@@ -33,9 +35,11 @@ __all__ = [
     "BadConfig",
     "BadOption",
     "BrokenArtifact",
+    "Busy",
     "CannotRate",
     "Closed",
     "Conflict",
+    "Deposed",
     "Expired",
     "InputError",
     "MissingExtra",
@@ -120,8 +124,20 @@ class Conflict(Refused):
     """What was asked contradicts what is there already."""
 
 
+class Busy(Refused):
+    """Too many ask at once, or too often. ``retry_after``: seconds after which to ask again."""
+
+    def __init__(self, problem: str, *, retry_after: float = 10.0) -> None:
+        self.retry_after = retry_after
+        super().__init__(problem)
+
+
 class StoreFault(TiltyardError):
     """The database, or the storage of responses, cannot be reached or used."""
+
+
+class Deposed(StoreFault):
+    """Another process rates this arena by now: what this one wanted to write was not written."""
 
 
 class MissingExtra(TiltyardError):

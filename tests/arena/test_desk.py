@@ -13,8 +13,8 @@ from tiltyard.battles import Kind
 from tiltyard.errors import Closed, Expired, NoMatchup, NotFound, StoreFault
 from tiltyard.settings.arena import ArenaSettings
 from tiltyard.standing.checkpoint import save
-from tiltyard.store.connecting import connect
-from tiltyard.store.log import HUMAN, JUDGE, LogKind
+from tiltyard.store.connecting import connect, connect_async
+from tiltyard.store.log import HUMAN, JUDGE, LogKind, appending
 
 ANN, BOB = Voter(1), Voter(2)
 
@@ -350,5 +350,137 @@ def test_time_in_a_log_never_runs_backward(database):
                 connection.execute("UPDATE events SET at = %s", (datetime(2999, 1, 1, tzinfo=UTC),))
             offered = await desk.next_matchup(ANN)
             assert offered.served_at.year == 2999
+
+    run(scene())
+
+
+def claim(url, arena, horizon):
+    """As a rater does that has folded up to there."""
+    with connect(url) as connection:
+        connection.execute(
+            "INSERT INTO raters (arena, horizon) VALUES (%s, %s) "
+            "ON CONFLICT (arena) DO UPDATE SET horizon = excluded.horizon",
+            (arena, horizon),
+        )
+
+
+def test_names_are_never_shown_without_a_word_in_the_log(database):
+    """A vote was counted, and then the time to take votes back was made longer."""
+
+    async def scene():
+        arena = await make_arena(database, settings=ArenaSettings(undo_seconds=0.2))
+        async with desk_of(database, arena) as desk, desk_of(database, arena) as other:
+            matchup = (await desk.next_matchup(ANN)).matchup
+            await desk.vote(ANN, matchup, Kind.WIN_A)
+            await other.open_matchups(BOB)
+            await asyncio.sleep(0.3)
+            await desk.open_matchups(ANN)
+            assert not desk.live.voted
+            for each in (desk, other):
+                each.change(ArenaSettings(undo_seconds=600.0))
+            await desk.reveal(ANN, matchup)
+            with pytest.raises(Closed, match="final"):
+                await other.undo(ANN, matchup)
+
+    run(scene())
+    assert kinds_of(database).count(LogKind.REVEAL) == 1
+    assert LogKind.UNDO not in kinds_of(database)
+
+
+def test_a_reveal_that_comes_after_an_undo_is_refused_alone(database, monkeypatch):
+    async def scene():
+        arena = await make_arena(database)
+        async with desk_of(database, arena) as desk:
+            matchup = (await desk.next_matchup(ANN)).matchup
+            await desk.vote(ANN, matchup, Kind.WIN_A)
+            found = desk._voted
+
+            async def slow(voter, one):
+                seen = await found(voter, one)
+                await desk.undo(ANN, matchup)
+                return seen
+
+            monkeypatch.setattr(desk, "_voted", slow)
+            late, fine = await asyncio.gather(
+                desk.reveal(ANN, matchup), desk.next_matchup(BOB), return_exceptions=True
+            )
+            assert isinstance(late, Closed)
+            assert fine.new
+            assert desk.ready
+
+    run(scene())
+
+
+def test_undo_and_reveal_at_once_are_one_or_the_other(database):
+    async def scene():
+        arena = await make_arena(database)
+        async with desk_of(database, arena) as desk, desk_of(database, arena) as other:
+            for _ in range(10):
+                matchup = (await desk.next_matchup(ANN)).matchup
+                await desk.vote(ANN, matchup, Kind.WIN_A)
+                await other.open_matchups(BOB)
+                told = await asyncio.gather(
+                    desk.undo(ANN, matchup), other.reveal(ANN, matchup), return_exceptions=True
+                )
+                assert sum(isinstance(one, Closed) for one in told) == 1
+
+    run(scene())
+    kinds = kinds_of(database)
+    assert kinds.count(LogKind.UNDO) + kinds.count(LogKind.REVEAL) == 10
+
+
+def test_votes_that_are_rated_count_whatever_the_clock_says(database):
+    """A log that is ahead of the clock would keep them uncounted until the clock has caught up."""
+
+    async def scene():
+        arena = await make_arena(database)
+        async with desk_of(database, arena) as desk:
+            offered = await desk.next_matchup(ANN)
+            ended = await desk.vote(ANN, offered.matchup, Kind.WIN_A)
+            await desk.open_matchups(ANN)
+            assert desk.live.standings[HUMAN].votes == 0
+            claim(database, arena.arena, ended.position)
+            await desk.open_matchups(ANN)
+            assert desk.live.standings[HUMAN].votes == 1
+
+    run(scene())
+
+
+def test_a_desk_at_which_nobody_stands_holds_no_connection(database, monkeypatch):
+    monkeypatch.setattr("tiltyard.arena.desk._IDLE", 0.1)
+    monkeypatch.setattr("tiltyard.arena.desk._TICK", 0.1)
+
+    def connections():
+        with connect(database) as connection:
+            return connection.execute(
+                "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() "
+                "AND application_name LIKE 'tiltyard desk%'"
+            ).fetchone()[0]
+
+    async def scene():
+        arena = await make_arena(database, settings=ArenaSettings(undo_seconds=0.0))
+        async with desk_of(database, arena) as desk:
+            offered = await desk.next_matchup(ANN)
+            assert connections() > 0
+            await desk.vote(ANN, offered.matchup, Kind.TIE)
+            for _ in range(50):
+                await asyncio.sleep(0.1)
+                if not connections():
+                    break
+            assert connections() == 0
+            assert (await desk.next_matchup(ANN)).new
+
+    run(scene())
+
+
+def test_what_is_acknowledged_is_on_disk_whatever_the_roles_default(database):
+    async def scene():
+        arena = await make_arena(database)
+        with connect(database) as connection:
+            name = connection.execute("SELECT current_database()").fetchone()[0]
+            connection.execute(f'ALTER DATABASE "{name}" SET synchronous_commit = off')
+        async with await connect_async(database) as connection, appending(connection, arena.arena) as batch:
+            found = await batch.connection.execute("SHOW synchronous_commit")
+            assert await found.fetchone() == ("on",)
 
     run(scene())

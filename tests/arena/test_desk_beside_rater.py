@@ -9,7 +9,7 @@ import pytest
 from live_arenas import desk_of, make_arena
 from tiltyard.arena.asking import Voter
 from tiltyard.arena.changes import exclude, restore, set_enabled, set_policy, withdraw
-from tiltyard.arena.rating import Pace, RatingHouse
+from tiltyard.arena.rating import ArenaRater, Pace, RatingHouse
 from tiltyard.arena.replaying import replay_from_zero
 from tiltyard.battles import Kind
 from tiltyard.errors import Expired, TiltyardError
@@ -177,3 +177,26 @@ def test_undone_votes_are_skips_to_desk_and_rater(database):
     with connect(database) as connection:
         kinds = [row[0] for row in connection.execute("SELECT kind FROM events ORDER BY position").fetchall()]
     assert kinds.count(LogKind.UNDO) == 4
+
+
+def test_an_arena_that_cannot_be_rated_does_not_stop_the_others(database, monkeypatch):
+    step = ArenaRater.step
+
+    def failing(rater):
+        if rater.arena.name == "one":
+            raise FloatingPointError("a mistake of ours")
+        return step(rater)
+
+    monkeypatch.setattr(ArenaRater, "step", failing)
+
+    async def scene():
+        await make_arena(database, name="one", settings=AT_ONCE)
+        two = await make_arena(database, name="two", settings=AT_ONCE)
+        async with desk_of(database, two) as desk:
+            await some_votes(desk, (1,), 3, 8)
+        with rating(database) as house:
+            for _ in range(30):
+                house.turn()
+            assert house.raters[two.arena].following(HUMAN).votes == 3
+
+    asyncio.run(scene())

@@ -18,10 +18,10 @@ from tiltyard.arena.kernels import kernel_name
 from tiltyard.arena.publishing import Allowance, make_snapshot, open_then
 from tiltyard.arena.rater import ArenaRater, Pace
 from tiltyard.arena.rating import RatingHouse, rate_arenas, replay_from_zero
-from tiltyard.errors import BadOption, StoreFault
+from tiltyard.errors import BadOption, Deposed, StoreFault
 from tiltyard.settings.arena import ArenaSettings
 from tiltyard.store.connecting import connect
-from tiltyard.store.leading import Deposed, Leadership
+from tiltyard.store.leading import Leadership
 from tiltyard.store.log import HUMAN, JUDGE, LogKind
 from tiltyard.store.raters import event_time, rated, rated_arena
 

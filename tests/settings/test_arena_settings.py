@@ -44,3 +44,8 @@ def test_nonsense_is_refused_by_name(field, value):
 def test_unknown_settings_are_named():
     with pytest.raises(BadOption, match=r"'colour'.*expected visibility"):
         ArenaSettings.from_dict({"colour": "red"})
+
+
+def test_settings_that_a_newer_version_keeps_do_not_stop_an_older_one():
+    kept = ArenaSettings(undo_seconds=3.0).to_dict() | {"colour": "red"}
+    assert ArenaSettings.kept(kept) == ArenaSettings(undo_seconds=3.0)

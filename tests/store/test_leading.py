@@ -6,9 +6,9 @@ import time
 
 import pytest
 
-from tiltyard.errors import StoreFault
+from tiltyard.errors import Deposed, StoreFault
 from tiltyard.store.connecting import connect
-from tiltyard.store.leading import Deposed, Leadership
+from tiltyard.store.leading import Leadership
 from tiltyard.store.raters import claim_horizon, commit_rated, rated
 
 

@@ -10,7 +10,6 @@ from typing import Any
 
 from tiltyard.arena.answering import checked_name
 from tiltyard.arena.keys import Keys
-from tiltyard.arena.live import policy_of
 from tiltyard.errors import BadOption, Conflict, InputError, NotFound
 from tiltyard.settings.arena import ArenaSettings
 from tiltyard.standing.policy import Policy
@@ -33,6 +32,7 @@ from tiltyard.store.arenas import (
 from tiltyard.store.contents import Contents
 from tiltyard.store.exclusions import Selection, add_exclusion, read_sessions, restore_exclusion
 from tiltyard.store.log import Appending, LogKind, appending
+from tiltyard.validity.method import method_from_dict
 
 __all__ = [
     "Excluded",
@@ -113,7 +113,7 @@ async def current_policy(pool: Pool, arena: str) -> Policy:
     """The ranking policy that is in force."""
     async with connected(pool) as connection:
         found = await find_arena(connection, arena)
-        return policy_of(await read_policy(connection, found.arena))
+        return method_from_dict(await read_policy(connection, found.arena))[0]
 
 
 async def set_policy(pool: Pool, arena: str, changed: Mapping[str, Any], *, actor: str) -> Policy:
@@ -123,7 +123,7 @@ async def set_policy(pool: Pool, arena: str, changed: Mapping[str, Any], *, acto
     """
     async with _changing(pool, arena) as (connection, batch):
         laws = await read_policy(connection, batch.arena)
-        old = policy_of(laws)
+        old, _ = method_from_dict(laws)
         new = changed_policy(old, changed)
         Standing(old, (), ()).under(new)
         if new != old:

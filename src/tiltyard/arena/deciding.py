@@ -7,7 +7,7 @@ memory does not hold the matchup: the tables must be asked.
 from __future__ import annotations
 
 import enum
-from dataclasses import replace
+from dataclasses import fields, replace
 from datetime import datetime, timedelta
 from typing import Any, Final, Literal
 from uuid import UUID
@@ -15,18 +15,35 @@ from uuid import UUID
 import numpy as np
 
 from tiltyard.arena.asking import Ended, Offered, Voter
-from tiltyard.arena.live import FreshVote, Live, OpenMatchup
+from tiltyard.arena.live import Live, OpenMatchup
 from tiltyard.arena.matchup_ids import new_matchup, shown_matchup
 from tiltyard.battles import Kind
-from tiltyard.errors import Closed, Expired
+from tiltyard.errors import Busy, Closed, Expired
+from tiltyard.matchmaking.choice import Choice
 from tiltyard.matchmaking.choosing import choose
-from tiltyard.store.log import Appending, Found, LogKind, LogRow, Serving
+from tiltyard.store.log import HUMAN, Appending, Found, LogKind, LogRow, Serving
 
-__all__ = ["HELD", "LOOK", "Look", "expire_due", "offer", "offered", "reveal", "skip", "undo", "vote"]
+__all__ = [
+    "HELD",
+    "LOOK",
+    "MOST_OPEN",
+    "Look",
+    "expire_due",
+    "offer",
+    "offered",
+    "reveal",
+    "skip",
+    "undo",
+    "vote",
+]
 
 #: Open matchups that a voter may have.
 HELD = 2
+#: Open matchups of an arena from which on people get no new one: each takes memory in every process.
+MOST_OPEN = 200_000
 _GIVEN_UP = {"exposure": 1, "session": 2}
+#: What a matchup has in memory and in its row alike.
+_SHARED = tuple(one.name for one in fields(OpenMatchup) if one.name != "served_at")
 
 
 class _Looked(enum.Enum):
@@ -44,13 +61,33 @@ def offer(
     opened = live.opened_by(voter.source, voter.session, batch.now)
     if opened and (not ahead or len(opened) >= HELD):
         return offered(opened[-1] if ahead else opened[0], arena)
+    if voter.source == HUMAN and len(live.open) >= MOST_OPEN:
+        raise Busy("this arena waits for as many votes as it can; ask again in a while", retry_after=30)
     standing = live.standings[voter.source]
     choice = choose(standing, rng, session=voter.session)
+    one = _staged(live, batch, voter, choice)
+    standing.serve(one.a, one.b, one.prompt, lane=choice.lane, nominal=choice.nominal, session=voter.session)
+    live.hold(one)
+    live.position = batch.serve(
+        Serving(
+            **{name: getattr(one, name) for name in _SHARED},
+            nominal=int(choice.nominal),
+            lane=int(choice.lane),
+            reason=choice.reason,
+            propensity=choice.propensity,
+            given_up=sum(_GIVEN_UP[rule] for rule in choice.given_up),
+        )
+    )
+    return offered(one, arena, new=True)
+
+
+def _staged(live: Live, batch: Appending, voter: Voter, choice: Choice) -> OpenMatchup:
+    """The chosen matchup with the responses that it shows."""
     cells = live.responses[:, choice.prompt]
-    one = OpenMatchup(
+    return OpenMatchup(
         matchup=new_matchup(),
         source=voter.source,
-        serial=standing.window.served,
+        serial=live.standings[voter.source].window.served,
         session=voter.session,
         a=choice.left,
         b=choice.right,
@@ -60,28 +97,6 @@ def offer(
         served_at=batch.now,
         expires_at=batch.now + timedelta(seconds=live.settings.expiry_seconds),
     )
-    standing.serve(one.a, one.b, one.prompt, lane=choice.lane, nominal=choice.nominal, session=voter.session)
-    live.hold(one)
-    live.position = batch.serve(
-        Serving(
-            source=one.source,
-            serial=one.serial,
-            matchup=one.matchup,
-            session=one.session,
-            a=one.a,
-            b=one.b,
-            prompt=one.prompt,
-            response_a=one.response_a,
-            response_b=one.response_b,
-            nominal=int(choice.nominal),
-            lane=int(choice.lane),
-            reason=choice.reason,
-            propensity=choice.propensity,
-            given_up=sum(_GIVEN_UP[rule] for rule in choice.given_up),
-            expires_at=one.expires_at,
-        )
-    )
-    return offered(one, arena, new=True)
 
 
 def vote(
@@ -134,7 +149,7 @@ def skip(live: Live, batch: Appending, voter: Voter, matchup: UUID) -> Ended | L
     return Ended(shown_matchup(matchup), LogKind.SKIP, None, position, batch.now)
 
 
-def undo(live: Live, batch: Appending, voter: Voter, matchup: UUID, horizon: int) -> Ended | Look:
+def undo(live: Live, batch: Appending, voter: Voter, matchup: UUID) -> Ended | Look:
     """Take a vote back, if it is fresh: neither shown, nor old, nor rated."""
     fresh = live.voted.get(matchup)
     if fresh is None or _stranger(fresh.opened, voter):
@@ -142,7 +157,7 @@ def undo(live: Live, batch: Appending, voter: Voter, matchup: UUID, horizon: int
     if fresh.revealed:
         raise Closed("this vote is final: the names were shown")
     until = undoable_until(live, fresh.at)
-    if until is None or batch.now >= until or fresh.position <= horizon:
+    if until is None or batch.now >= until or fresh.position <= batch.horizon:
         raise Closed("this vote is final: the time to take it back has passed")
     one = fresh.opened
     position = batch.undo(one.source, one.serial, one.session)
@@ -150,16 +165,10 @@ def undo(live: Live, batch: Appending, voter: Voter, matchup: UUID, horizon: int
     return Ended(shown_matchup(matchup), LogKind.UNDO, Kind(fresh.kind), position, batch.now)
 
 
-def reveal(live: Live, batch: Appending, voter: Voter, matchup: UUID, found: Found) -> bool:
-    """Note that the names are shown; whether they may be, the vote having been taken back or not."""
-    fresh: FreshVote | None = live.voted.get(matchup)
-    if fresh is not None and fresh.revealed:
-        return True
-    if fresh is None and _could_be_undone(live, batch, found):
-        return False
+def reveal(live: Live, batch: Appending, voter: Voter, found: Found) -> None:
+    """The names of a vote that stands are shown: that is noted before anybody sees them."""
     position = batch.reveal(found.source, found.serial, voter.session)
     live.fold(_bare(batch, position, LogKind.REVEAL, found.source, found.serial))
-    return True
 
 
 def expire_due(live: Live, batch: Appending) -> None:
@@ -206,12 +215,6 @@ def _expire(live: Live, batch: Appending, one: OpenMatchup) -> None:
 
 def _stranger(one: OpenMatchup, voter: Voter) -> bool:
     return (one.source, one.session) != (voter.source, voter.session)
-
-
-def _could_be_undone(live: Live, batch: Appending, found: Found) -> bool:
-    """Whether this vote was fresh when the tables were asked, so that an undo may have come since."""
-    until = None if found.at is None else undoable_until(live, found.at)
-    return until is not None and batch.now < until
 
 
 def _row(batch: Appending, position: int, kind: LogKind, one: OpenMatchup) -> LogRow:

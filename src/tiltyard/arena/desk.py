@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -38,6 +38,8 @@ _LINE = 256
 #: Seconds between looks at the log while nobody asks, and before trying again after a fault.
 _TICK = 2.0
 _RETRY = 0.25
+#: Seconds without an ask after which connections are given back.
+_IDLE = 60.0
 #: Seconds that a batch may take before those in line are told to ask again. A server that is well cuts
 #: a batch short before that.
 _SILENCE = 20.0
@@ -49,8 +51,8 @@ Decide = Callable[[Live, Appending], Any]
 class _Ask:
     decide: Decide
     answer: asyncio.Future[Any]
-    #: Whether it must know up to where votes are final.
-    horizon: bool
+    #: What must be read under the lock before it is decided.
+    look: Callable[[Appending], Awaitable[None]] | None
 
 
 class Desk:
@@ -69,9 +71,9 @@ class Desk:
         self._line: list[_Ask] = []
         self._bell = asyncio.Event()
         self._rng = np.random.default_rng()
-        self._horizon = 0
         #: The database's time when it was last heard, and our steady clock then.
         self._heard = (datetime.min.replace(tzinfo=UTC), 0.0)
+        self._asked = time.monotonic()
         self._task: asyncio.Task[None] | None = None
         self._silent: asyncio.TimerHandle
         self._strengths: dict[int, tuple[int, Strengths]] = {}
@@ -140,9 +142,7 @@ class Desk:
     async def undo(self, voter: Voter, matchup: str) -> Ended:
         """Take a vote back, soon after it and before the names were shown. The matchup stays closed."""
         one = parse_matchup(matchup)
-        ended = await self._ask(
-            lambda live, batch: undo(live, batch, voter, one, self._horizon), horizon=True
-        )
+        ended = await self._ask(lambda live, batch: undo(live, batch, voter, one))
         if ended is not LOOK:
             return ended  # type: ignore[no-any-return]
         found = await self._found(voter, one)
@@ -156,10 +156,13 @@ class Desk:
         """Show the names of a matchup that was voted on; from now on the vote is final."""
         one = parse_matchup(matchup)
         found = await self._voted(voter, one)
+
+        async def look(batch: Appending) -> None:
+            if not await batch.stands(found.source, found.serial):
+                raise _no_vote()
+
         if found.revealed_at is None:
-            asked = found
-            shown = await self._ask(lambda live, batch: reveal(live, batch, voter, one, asked))
-            found = found if shown else await self._voted(voter, one)
+            await self._ask(lambda live, batch: reveal(live, batch, voter, found), look)
         return self._names(matchup, found)
 
     async def find(self, voter: Voter, matchup: str) -> Offered:
@@ -171,7 +174,7 @@ class Desk:
                 raise _run_out()
             return offered(opened, self.name)
         found = await self._found(voter, one)
-        if found.kind == LogKind.EXPIRE:
+        if found.kind == LogKind.EXPIRE or (found.kind is None and found.expires_at <= self._now()):
             raise _run_out()
         if found.kind is not None:
             raise Closed("this matchup has ended; ask for another one")
@@ -201,9 +204,10 @@ class Desk:
         moment, steady = self._heard
         return moment + timedelta(seconds=time.monotonic() - steady)
 
-    async def _ask(self, decide: Decide, *, horizon: bool = False) -> Any:
+    async def _ask(self, decide: Decide, look: Callable[[Appending], Awaitable[None]] | None = None) -> Any:
         answer = asyncio.get_running_loop().create_future()
-        self._line.append(_Ask(decide, answer, horizon))
+        self._line.append(_Ask(decide, answer, look))
+        self._asked = time.monotonic()
         self._bell.set()
         return await answer
 
@@ -211,7 +215,7 @@ class Desk:
         """Batch after batch, for ever; a fault refuses those in line and starts from the log again."""
         while True:
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._bell.wait(), _TICK)
+                await asyncio.wait_for(self._bell.wait(), await self._patience())
             asks: list[_Ask] = []
             self._call(asks)
             self._silent = asyncio.get_running_loop().call_later(_SILENCE, self._give_up, asks)
@@ -226,6 +230,15 @@ class Desk:
                 await asyncio.sleep(_RETRY)
             finally:
                 self._silent.cancel()
+
+    async def _patience(self) -> float | None:
+        """How long to wait for somebody. A desk at which nobody stands, and nothing waits, hangs up."""
+        if time.monotonic() - self._asked < _IDLE or self.live is None or self.live.open or self.live.fresh:
+            return _TICK
+        await self._door.hang_up()
+        async with self._lookup:
+            await self._reading.hang_up()
+        return None
 
     def _give_up(self, asks: list[_Ask]) -> None:
         """The database is silent: tell those who wait for it. What they asked may still be done."""
@@ -257,11 +270,9 @@ class Desk:
             self._heard = (batch.now, time.monotonic())
             await self._catch_up(live, batch)
             self._call(asks)
-            live.settle(batch.now)
+            live.settle(batch.now, batch.horizon)
             expire_due(live, batch)
-            if any(ask.horizon for ask in asks):
-                self._horizon = await batch.horizon()
-            answers = [_decided(ask, live, batch) for ask in asks]
+            answers = [await _decided(ask, live, batch) for ask in asks]
         self.batches += 1
         self.answered += len(asks)
         for ask, (told, fault) in zip(asks, answers, strict=True):
@@ -284,9 +295,9 @@ class Desk:
     async def _due(self, live: Live) -> bool:
         """Nobody asks: fold what has come, and see whether anything has run out."""
         await catch_up(live, self._door)
-        now = await self._door.now()
+        now, horizon = await self._door.clock()
         self._heard = (now, time.monotonic())
-        live.settle(now)
+        live.settle(now, horizon)
         return next(live.due(now), None) is not None
 
     async def _load(self) -> Live:
@@ -306,7 +317,7 @@ class Desk:
     async def _voted(self, voter: Voter, matchup: UUID) -> Found:
         found = await self._found(voter, matchup)
         if found.kind != LogKind.VOTE or found.undone is not None:
-            raise Closed("names are shown only after a vote: this matchup has none")
+            raise _no_vote()
         return found
 
     async def _ended(self, voter: Voter, matchup: UUID, kind: LogKind, outcome: Kind | None) -> Ended:
@@ -351,10 +362,14 @@ class Desk:
         )
 
 
-def _decided(ask: _Ask, live: Live, batch: Appending) -> tuple[Any, Exception | None]:
+async def _decided(ask: _Ask, live: Live, batch: Appending) -> tuple[Any, Exception | None]:
     """What this ask gets: refusals are answers too."""
     try:
+        if ask.look is not None:
+            await ask.look(batch)
         return ask.decide(live, batch), None
+    except StoreFault:
+        raise
     except TiltyardError as refusal:
         return None, refusal
 
@@ -364,6 +379,10 @@ def _refuse(asks: list[_Ask], fault: Exception) -> None:
         if not ask.answer.done():
             ask.answer.set_exception(fault)
     asks.clear()
+
+
+def _no_vote() -> Closed:
+    return Closed("names are shown only after a vote: this matchup has none")
 
 
 def _run_out() -> Expired:

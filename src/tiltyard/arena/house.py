@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 from typing import TYPE_CHECKING
 
 from tiltyard.arena.boards import Boards
 from tiltyard.arena.desk import Desk
 from tiltyard.arena.matchup_ids import parse_matchup
-from tiltyard.errors import NotFound, StoreFault
+from tiltyard.errors import NotFound
 from tiltyard.store.arenas import connected, find_arena, list_arenas, prompt_text
 from tiltyard.store.log import find_matchup
 
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
     from tiltyard.store.contents import Contents
 
 __all__ = ["House"]
+
+_LOG = logging.getLogger(__name__)
 
 #: Prompts whose text is kept in memory.
 _PROMPTS = 10_000
@@ -119,8 +122,10 @@ class House:
         while True:
             await asyncio.sleep(_LOOK)
             if self._desks:
-                with contextlib.suppress(StoreFault):
+                try:
                     await self.settings_changed()
+                except Exception as error:  # noqa: BLE001 - whatever it is, the next look comes
+                    _LOG.warning("settings could not be read: %s", error)
 
     async def _open(self, name: str) -> Desk:
         async with connected(self.pool) as connection:

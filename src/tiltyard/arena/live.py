@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any
 from uuid import UUID
 
 import numpy as np
@@ -17,12 +16,13 @@ import numpy.typing as npt
 
 from tiltyard.settings.arena import ArenaSettings
 from tiltyard.standing.events import Events
-from tiltyard.standing.policy import Lane, Policy
+from tiltyard.standing.policy import Lane
 from tiltyard.standing.state import Standing
 from tiltyard.standing.strengths import Strengths
 from tiltyard.store.log import SOURCES, LogKind, LogRow
+from tiltyard.validity.method import method_from_dict
 
-__all__ = ["FreshVote", "Live", "OpenMatchup", "policy_of"]
+__all__ = ["FreshVote", "Live", "OpenMatchup"]
 
 Ints = npt.NDArray[np.int64]
 
@@ -56,12 +56,6 @@ class FreshVote:
     at: datetime
     kind: int
     revealed: bool = False
-
-
-def policy_of(detail: dict[str, Any]) -> Policy:
-    """The policy that an event carries."""
-    policy = detail["policy"]
-    return Policy(**{**policy, "lane_weights": tuple(policy["lane_weights"])})
 
 
 class Live:
@@ -125,13 +119,13 @@ class Live:
                 self.responses[row.a, row.prompt] = row.serial if row.kind == LogKind.RESPOND else 0
         self.position = rows[-1].position
 
-    def settle(self, now: datetime) -> None:
-        """Count the votes that nobody can take back any more."""
+    def settle(self, now: datetime, horizon: int) -> None:
+        """Count the votes that nobody can take back any more: by their age, or because they are rated."""
         grace = timedelta(seconds=self.settings.undo_seconds)
         while self.fresh:
             key = next(iter(self.fresh))
             vote = self.fresh[key]
-            if not vote.revealed and vote.at + grace > now:
+            if not vote.revealed and vote.position > horizon and vote.at + grace > now:
                 return
             self._count(key, vote)
 
@@ -238,7 +232,7 @@ class Live:
 
     def _policy(self, row: LogRow) -> None:
         assert row.detail is not None
-        policy = policy_of(row.detail)
+        policy, _ = method_from_dict(row.detail)
         for standing in self.standings:
             standing.under(policy)
 

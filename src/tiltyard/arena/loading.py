@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Iterable
 from itertools import groupby
 
-from tiltyard.arena.live import Live, OpenMatchup, policy_of
+from tiltyard.arena.live import Live, OpenMatchup
 from tiltyard.errors import StoreFault
 from tiltyard.settings.arena import ArenaSettings
 from tiltyard.standing.state import Standing
@@ -14,6 +14,7 @@ from tiltyard.store.checkpoints import newest_checkpoint
 from tiltyard.store.door import Door
 from tiltyard.store.log import SOURCES, LogKind, LogRow
 from tiltyard.validity.following import Following
+from tiltyard.validity.method import method_from_dict
 
 __all__ = ["catch_up", "fold_rows", "load_live"]
 
@@ -30,7 +31,7 @@ async def load_live(door: Door, settings: ArenaSettings) -> Live:
         live = Live(settings, states, saved.position)
     await _take_stock(live, door)
     await catch_up(live, door)
-    live.settle(await door.now())
+    live.settle(*await door.clock())
     return live
 
 
@@ -67,7 +68,7 @@ async def _from_the_start(door: Door, settings: ArenaSettings) -> Live:
     first = (await door.tail(0))[:1]
     if not first or first[0].kind != LogKind.POLICY or first[0].detail is None:
         raise StoreFault(f"the log of arena {door.arena} does not begin with a policy: it is damaged")
-    policy = policy_of(first[0].detail)
+    policy, _ = method_from_dict(first[0].detail)
     return Live(settings, [Standing(policy, (), ()) for _ in SOURCES], first[0].position)
 
 

@@ -20,10 +20,9 @@ import numpy as np
 from tiltyard.arena.kernels import kernel_name
 from tiltyard.arena.progress import Progress
 from tiltyard.arena.publishing import Allowance, make_snapshot, open_then
-from tiltyard.errors import BadOption, StoreFault
+from tiltyard.errors import BadOption, Deposed, StoreFault
 from tiltyard.store.checkpoints import Checkpoint, list_checkpoints, read_checkpoint, thin_checkpoints
 from tiltyard.store.columns import LogColumns, read_columns
-from tiltyard.store.leading import Deposed
 from tiltyard.store.log import SOURCES, LogKind
 from tiltyard.store.raters import (
     Change,

@@ -105,14 +105,15 @@ class RatingHouse:
                 _LOG.info("rating arena %s from position %s", arena.name, rater.position)
             rater.arena = arena
             return rater.step()
-        except TiltyardError as error:
+        except Exception as error:
             if connection.closed or leadership.closed:
                 raise
-            _LOG.warning("rating arena %s stopped: %s", arena.name, error)
+            known = isinstance(error, TiltyardError)
+            _LOG.warning("rating arena %s stopped: %s", arena.name, error, exc_info=not known)
             self._drop(leadership, arena.arena, error)
             return False
 
-    def _drop(self, leadership: Leadership, arena: int, error: TiltyardError) -> None:
+    def _drop(self, leadership: Leadership, arena: int, error: Exception) -> None:
         """Begin anew later, or let another try."""
         self.raters.pop(arena, None)
         wait = _AFTER_FAULT if isinstance(error, StoreFault) else _AFTER_DAMAGE

@@ -63,6 +63,12 @@ class ArenaSettings:
             raise BadOption(f"unknown setting {', '.join(sorted(map(repr, unknown)))}; expected {known}")
         return cls(**saved)
 
+    @classmethod
+    def kept(cls, saved: Mapping[str, Any]) -> ArenaSettings:
+        """Settings as a database has them: what a newer version added there is passed over."""
+        known = {one.name for one in fields(cls)}
+        return cls(**{name: value for name, value in saved.items() if name in known})
+
 
 _CHOICES = {"visibility": ("open", "closed"), "order": ("conservative", "bradley-terry")}
 _SPANS = {

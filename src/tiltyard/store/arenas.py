@@ -359,7 +359,7 @@ async def open_matchups_with(
 
 def _arena(row: Sequence[Any]) -> Arena:
     number, name, title, settings, created_at = row
-    return Arena(number, name, title, ArenaSettings.from_dict(settings), created_at)
+    return Arena(number, name, title, ArenaSettings.kept(settings), created_at)
 
 
 def _columns(arena: int, names: Sequence[str], rows: Sequence[object]) -> dict[str, Any]:

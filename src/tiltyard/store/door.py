@@ -64,8 +64,7 @@ class Door:
 
     async def find(self, matchup: UUID) -> Found | None:
         """A matchup of this arena by its id."""
-        found = await find_matchup(await self.connection(), matchup)
-        return None if found is None or found.arena != self.arena else found
+        return await find_matchup(await self.connection(), matchup, arena=self.arena)
 
     async def roster(self) -> Roster:
         return await read_roster(await self.connection(), self.arena)
@@ -90,14 +89,13 @@ class Door:
             self._connection = await connect_async(self._url, name=f"tiltyard desk {self.arena}")
         return self._connection
 
-    async def now(self) -> datetime:
-        """The server's clock."""
+    async def clock(self) -> tuple[datetime, int]:
+        """The server's time, and up to where votes are final."""
         connection = await self.connection()
         with translated("read the time"):
-            found = await connection.execute("SELECT clock_timestamp()")
+            found = await connection.execute(statement("log_clock"), {"arena": self.arena})
             row = await found.fetchone()
-        assert row is not None
-        return cast("datetime", row[0])
+        return cast("tuple[datetime, int]", row)
 
     async def hang_up(self) -> None:
         """Close the connection; whatever it had begun is undone by the server."""

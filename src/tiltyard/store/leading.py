@@ -17,11 +17,7 @@ from tiltyard.errors import StoreFault
 from tiltyard.store.connecting import connect, translated
 from tiltyard.store.statements import statement
 
-__all__ = ["Deposed", "Leadership"]
-
-
-class Deposed(StoreFault):
-    """Another leads now: what this one wanted to write was not written."""
+__all__ = ["Leadership"]
 
 
 class Leadership:

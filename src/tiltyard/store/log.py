@@ -12,7 +12,7 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import Any, NamedTuple
 from uuid import UUID
 
 from psycopg import AsyncConnection
@@ -135,25 +135,35 @@ class Found:
     undone: int | None
 
 
+class _Place(NamedTuple):
+    """Where a log stands."""
+
+    head: int
+    last: datetime | None
+    clock: datetime
+    horizon: int
+
+
 class Appending:
     """One batch under the arena's lock. What is added is written when the block is left."""
 
-    def __init__(
-        self, connection: AsyncConnection, arena: int, head: int, now: datetime, tail: list[LogRow]
-    ) -> None:
+    def __init__(self, connection: AsyncConnection, arena: int, place: _Place, tail: list[LogRow]) -> None:
         self.arena = arena
         self.connection = connection
         #: The last position, counting what has been added.
-        self.head = head
+        self.head = place.head
         #: The time of everything that is added: never before that of the log's last event.
-        self.now = now
+        self.now = place.clock if place.last is None else max(place.last, place.clock)
+        #: Up to where votes are final, whatever their age.
+        self.horizon = place.horizon
         #: What others appended since the position that was named.
         self.tail = tail
-        self._first = head
+        self._first = place.head
         self._events: list[tuple[Any, ...]] = []
         self._matchups: list[tuple[Any, ...]] = []
         self._endings: list[tuple[Any, ...]] = []
         self._changes: list[tuple[str, dict[str, Any]]] = []
+        self._undone: set[tuple[int, int]] = set()
 
     def add(
         self,
@@ -228,6 +238,7 @@ class Appending:
         """A vote is taken back."""
         position = self.add(LogKind.UNDO, source=source, serial=serial, session=session)
         self._changes.append(("log_undo", {"source": source, "serial": serial, "position": position}))
+        self._undone.add((source, serial))
         return position
 
     def reveal(self, source: int, serial: int, session: int) -> int:
@@ -236,18 +247,14 @@ class Appending:
         self._changes.append(("log_reveal", {"source": source, "serial": serial, "at": self.now}))
         return position
 
-    async def horizon(self) -> int:
-        """Up to where votes are final."""
-        found = await self.connection.execute(statement("log_horizon"), {"arena": self.arena})
+    async def stands(self, source: int, serial: int) -> bool:
+        """Whether this matchup was voted on and the vote was not taken back, in this batch neither."""
+        if (source, serial) in self._undone:
+            return False
+        values = {"arena": self.arena, "source": source, "serial": serial}
+        found = await self.connection.execute(statement("log_ending"), values)
         row = await found.fetchone()
-        return 0 if row is None else int(row[0])
-
-    async def next_serials(self) -> tuple[int, int]:
-        """The serial of the next matchup of each source."""
-        found = await self.connection.execute(statement("log_next_serials"), {"arena": self.arena})
-        row = await found.fetchone()
-        assert row is not None
-        return int(row[0]), int(row[1])
+        return row is not None and row[0] == LogKind.VOTE and row[1] is None
 
     async def _write(self) -> list[tuple[str, Any]]:
         """Send everything; what comes back is looked at once it has arrived."""
@@ -304,7 +311,9 @@ async def appending(
                 tail = None if after is None else await connection.execute(statement("log_tail"), values)
                 # Only after a sync does the server count how long it waits for us.
                 await pipeline.sync()
-                batch = Appending(connection, arena, *_now(await head.fetchone()), await _rows(tail))
+                place = await head.fetchone()
+                assert place is not None
+                batch = Appending(connection, arena, _Place(*place), await _rows(tail))
                 yield batch
                 changed = await batch._write()  # noqa: SLF001
                 if changed:
@@ -323,21 +332,19 @@ async def read_tail(connection: AsyncConnection, arena: int, after: int) -> list
         return await _rows(await connection.execute(statement("log_tail"), values))
 
 
-async def find_matchup(connection: AsyncConnection, matchup: UUID) -> Found | None:
-    """A matchup by its id, open or ended."""
+async def find_matchup(
+    connection: AsyncConnection, matchup: UUID, *, arena: int | None = None
+) -> Found | None:
+    """A matchup by its id, open or ended; in one arena, if it is known which."""
+    named = "log_find_matchup" if arena is None else "log_find_matchup_here"
     with translated("look up a matchup"):
-        found = await connection.execute(statement("log_find_matchup"), {"matchup": matchup})
+        found = await connection.execute(statement(named), {"matchup": matchup, "arena": arena})
         row = await found.fetchone()
         return None if row is None else Found(*row)
 
 
 async def _rows(cursor: Any) -> list[LogRow]:
     return [] if cursor is None else [LogRow(*row) for row in await cursor.fetchall()]
-
-
-def _now(row: Any) -> tuple[int, datetime]:
-    head, last, clock = row
-    return int(head), clock if last is None else max(last, clock)
 
 
 def _columns(rows: Sequence[tuple[Any, ...]]) -> list[str]:

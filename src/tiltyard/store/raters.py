@@ -9,11 +9,10 @@ from typing import Any
 
 from psycopg import Connection
 
-from tiltyard.errors import StoreFault
+from tiltyard.errors import Deposed, StoreFault
 from tiltyard.settings.arena import ArenaSettings
 from tiltyard.store.checkpoints import Checkpoint, add_checkpoint
 from tiltyard.store.connecting import translated
-from tiltyard.store.leading import Deposed
 from tiltyard.store.log import SOURCES
 from tiltyard.store.rosters import Roster
 from tiltyard.store.snapshots import Snapshot, add_snapshot, announce
@@ -214,7 +213,7 @@ def roster_of(connection: Connection, arena: int) -> Roster:
 
 
 def _arena(row: Sequence[Any]) -> RatedArena:
-    return RatedArena(row[0], row[1], ArenaSettings.from_dict(row[2]))
+    return RatedArena(row[0], row[1], ArenaSettings.kept(row[2]))
 
 
 def _one(connection: Connection, doing: str, name: str, **values: Any) -> Sequence[Any]:

@@ -75,7 +75,7 @@ def read_reportable(connection: Connection) -> list[Reportable]:
     with translated("list the arenas"):
         rows = connection.execute(statement("reports_arenas")).fetchall()
     return [
-        Reportable(arena, name, ArenaSettings.from_dict(settings), created_at, horizon)
+        Reportable(arena, name, ArenaSettings.kept(settings), created_at, horizon)
         for arena, name, settings, created_at, horizon in rows
     ]
 

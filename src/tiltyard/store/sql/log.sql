@@ -5,16 +5,20 @@ BEGIN ISOLATION LEVEL READ COMMITTED;
 -- name: log_lock
 -- Whoever appends to an arena's log does so alone, until the transaction ends; and nobody for long, should
 -- its process be stopped in the middle. The server's idle timeout runs only while it has answered
--- everything; servers from 17 on also bound the transaction as a whole.
+-- everything; servers from 17 on also bound the transaction as a whole. What is acknowledged is on disk,
+-- whatever the role's default; a stricter one stays.
 SELECT set_config('lock_timeout', '5s', true),
+       CASE WHEN current_setting('synchronous_commit') = 'off'
+           THEN set_config('synchronous_commit', 'on', true) END,
        set_config('idle_in_transaction_session_timeout', '10s', true),
        CASE WHEN current_setting('server_version_num')::integer >= 170000
            THEN set_config('transaction_timeout', '15s', true) END,
        pg_advisory_xact_lock(7205, %(arena)s);
 
 -- name: log_head
--- The last position of a log, its time, and the time now.
-SELECT coalesce(max(position), 0), max(at), clock_timestamp()
+-- The last position of a log, its time, the time now, and up to where votes are final.
+SELECT coalesce(max(position), 0), max(at), clock_timestamp(),
+       coalesce((SELECT horizon FROM raters WHERE arena = %(arena)s), 0)
 FROM (SELECT position, at FROM events WHERE arena = %(arena)s ORDER BY position DESC LIMIT 1) AS last;
 
 -- name: log_tail
@@ -67,9 +71,14 @@ WHERE arena = %(arena)s AND source = %(source)s AND serial = %(serial)s AND kind
 UPDATE endings SET revealed_at = coalesce(revealed_at, %(at)s)
 WHERE arena = %(arena)s AND source = %(source)s AND serial = %(serial)s AND kind = 1 AND undone IS NULL;
 
--- name: log_horizon
--- Up to where votes are final, whatever their age.
-SELECT horizon FROM raters WHERE arena = %(arena)s;
+-- name: log_clock
+-- The time now, and up to where votes are final, whatever their age.
+SELECT clock_timestamp(), coalesce((SELECT horizon FROM raters WHERE arena = %(arena)s), 0);
+
+-- name: log_ending
+-- How a matchup ended: read under the lock, it stays so.
+SELECT kind, undone, revealed_at FROM endings
+WHERE arena = %(arena)s AND source = %(source)s AND serial = %(serial)s;
 
 -- name: log_columns
 -- A stretch of a log as fixed-width binary columns; what is absent is -1.
@@ -95,6 +104,13 @@ SELECT m.arena, m.source, m.serial, m.session, m.a, m.b, m.prompt, m.response_a,
 FROM matchups m LEFT JOIN endings e USING (arena, source, serial)
 WHERE m.matchup = %(matchup)s;
 
+-- name: log_find_matchup_here
+-- The same within one arena: only its own partitions are looked at.
+SELECT m.arena, m.source, m.serial, m.session, m.a, m.b, m.prompt, m.response_a, m.response_b, m.nominal,
+       m.lane, m.reason, m.served_at, m.expires_at, e.kind, e.outcome, e.position, e.at, e.revealed_at, e.undone
+FROM matchups m LEFT JOIN endings e USING (arena, source, serial)
+WHERE m.arena = %(arena)s AND m.matchup = %(matchup)s;
+
 -- name: log_open_matchups
 -- Matchups that have not ended, oldest first.
 SELECT m.source, m.serial, m.matchup, m.session, m.a, m.b, m.prompt, m.response_a, m.response_b, m.served_at,
@@ -110,8 +126,3 @@ WHERE m.arena = %(arena)s AND m.position <= %(upto)s
         WHERE e.arena = m.arena AND e.source = m.source AND e.serial = m.serial AND e.position <= %(upto)s
     )
 ORDER BY m.position;
-
--- name: log_next_serials
--- How many matchups of each source were served.
-SELECT coalesce((SELECT max(serial) + 1 FROM matchups WHERE arena = %(arena)s AND source = 0), 0),
-       coalesce((SELECT max(serial) + 1 FROM matchups WHERE arena = %(arena)s AND source = 1), 0);

@@ -108,5 +108,22 @@ def test_load_is_measured_beside_pgbench(home: Path) -> None:
     assert "| share |" in text
 
 
+@pytest.mark.slow
+@pytest.mark.skipif(sys.platform != "linux", reason="memory of other processes is read from /proc")
+def test_a_hold_reports_memory_and_latency_as_it_goes(home: Path) -> None:
+    import arena_hold
+
+    settings = arena_hold.HoldSettings(
+        models=4, prompts=6, battles=300, seconds=4.0, every=1.0, connections=4
+    )
+    held = arena_hold.hold(home, settings)
+    assert len(held.seen) == len(held.memory) == len(held.behind) >= 3
+    assert all(mib > 0 for memory in held.memory for mib in memory.values())
+    assert sum(seen.requests.get("vote", 0) for seen in held.seen) > 0
+    assert held.checkpoint_bytes > 0
+    assert not any(seen.refused for seen in held.seen)
+    assert "From the middle third to the last" in arena_hold.page(held, settings)
+
+
 def _all(connection: psycopg.Connection, query: str) -> list[tuple[int, ...]]:
     return connection.execute(query.encode()).fetchall()

@@ -17,7 +17,7 @@ from tiltyard.arena.importing import import_answers
 from tiltyard.arena.keys import Keys
 from tiltyard.battles import Kind
 from tiltyard.board.document import canonical, document_hash
-from tiltyard.errors import NotFound
+from tiltyard.errors import NotFound, StoreFault
 from tiltyard.formats.source import open_battles
 from tiltyard.store.arenas import find_arena
 from tiltyard.store.bulky import Folder
@@ -264,6 +264,61 @@ def test_what_took_long_is_not_made_again_at_once(database):
 
     asyncio.run(scene())
     assert made == [1, 4]
+
+
+def test_only_so_many_wait_for_a_board_to_be_counted(database):
+    voted(database, votes=10)
+    rate(database)
+
+    async def scene():
+        async with some_boards(database) as (boards, _):
+            newest = await boards.latest(1, 0)
+            may_end = asyncio.Event()
+
+            async def slow(k):
+                await may_end.wait()
+                return k
+
+            asked = [
+                asyncio.create_task(boards._sparing((k,), newest, lambda k=k: slow(k))) for k in range(9)
+            ]
+            await asyncio.sleep(0.01)
+            with pytest.raises(StoreFault, match="ask again"):
+                await boards._sparing((99,), newest, lambda: slow(99))
+            asked[4].cancel()
+            await asyncio.sleep(0.01)
+            asked[4] = asyncio.create_task(boards._sparing((4,), newest, lambda: slow(4)))
+            may_end.set()
+            assert await asyncio.gather(*asked) == list(range(9))
+            assert await boards._sparing((99,), newest, lambda: slow(99)) == 99
+
+    asyncio.run(scene())
+
+
+def test_a_count_that_takes_too_long_is_ended(database, monkeypatch):
+    voted(database, votes=10)
+    categorised(database)
+    rate(database)
+    monkeypatch.setattr("tiltyard.arena.boards._PATIENCE", 0.1)
+
+    async def scene():
+        async with some_boards(database) as (boards, arena):
+            with connect(database) as blocker, blocker.transaction():
+                blocker.execute("LOCK TABLE endings IN ACCESS EXCLUSIVE MODE")
+                async with asyncio.timeout(5):
+                    for count in (
+                        boards.filtered(arena, 0, "maths", None),
+                        boards.model(arena, 0, "model-1"),
+                    ):
+                        with pytest.raises(StoreFault, match="timeout"):
+                            await count
+            monkeypatch.undo()
+            assert (await boards.model(arena, 0, "model-1")).data
+            async with boards._pool.connection() as connection:
+                row = await (await connection.execute("SHOW statement_timeout")).fetchone()
+            assert row == ("0",)
+
+    asyncio.run(scene())
 
 
 def test_settings_are_believed_for_a_moment_only(database):

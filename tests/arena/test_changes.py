@@ -1,12 +1,13 @@
 """Changes by an operator: each is whole, is in the log and the audit, and ends what it makes void."""
 
 import asyncio
+import json
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from live_arenas import desk_of, make_arena
+from live_arenas import answers_file, desk_of, make_arena
 from tiltyard.arena.asking import Voter
 from tiltyard.arena.changes import (
     change_settings,
@@ -18,16 +19,17 @@ from tiltyard.arena.changes import (
     set_policy,
     withdraw,
 )
+from tiltyard.arena.importing import import_answers
 from tiltyard.arena.keys import Keys
 from tiltyard.arena.matchup_ids import parse_matchup
 from tiltyard.battles import Kind
-from tiltyard.errors import BadOption, Closed, Conflict, Expired, InputError, NotFound
+from tiltyard.errors import BadOption, Closed, Conflict, Expired, InputError, NotFound, StoreFault
 from tiltyard.standing.policy import Policy
 from tiltyard.store.bulky import Folder
 from tiltyard.store.connecting import connect, open_pool
 from tiltyard.store.contents import Contents
-from tiltyard.store.exclusions import Selection, list_exclusions
-from tiltyard.store.log import LogKind
+from tiltyard.store.exclusions import Selection, draft_exclusion, list_exclusions, settle_exclusion
+from tiltyard.store.log import LogKind, appending
 from tiltyard.store.oversight import read_audit
 from voted_arenas import cast, close_window
 
@@ -214,6 +216,131 @@ def test_votes_are_excluded_by_whatever_is_said_of_them(database, tmp_path):
             with pytest.raises(Conflict, match="restored already"):
                 await restore(pool, "arena", listed[0].exclusion, actor="cli")
             assert before == (head(database), counted(database, "exclusions"), counted(database, "audit"))
+
+    asyncio.run(scene())
+
+
+def test_voting_goes_on_while_votes_are_chosen_and_what_comes_meanwhile_counts(database, tmp_path):
+    async def scene():
+        async with a_house(database, tmp_path) as (pool, _, desk):
+            await cast(desk, 12, voters=4)
+            taken_back = await desk.next_matchup(ANN)
+            await desk.vote(ANN, taken_back.matchup, Kind.TIE)
+            with connect(database) as blocker:
+                blocker.execute("BEGIN")
+                blocker.execute("LOCK TABLE excluded_votes IN SHARE MODE")
+                choosing = asyncio.create_task(
+                    exclude(pool, "arena", Selection(source=0), "a test", actor="cli")
+                )
+                await until_someone_waits(database)
+                async with asyncio.timeout(3):
+                    await cast(desk, 5, voters=4, seed=1)
+                    await desk.undo(ANN, taken_back.matchup)
+                    briefly = await desk.next_matchup(BOB)
+                    await desk.vote(BOB, briefly.matchup, Kind.TIE)
+                    await desk.undo(BOB, briefly.matchup)
+                assert not choosing.done()
+                blocker.execute("ROLLBACK")
+                made = await choosing
+            assert (made.votes, made.position) == (17, head(database))
+            async with pool.connection() as connection:
+                assert [one.votes for one in await list_exclusions(connection, 1)] == [17]
+
+    asyncio.run(scene())
+    with connect(database) as connection:
+        wrong = connection.execute(
+            "SELECT count(*) FROM excluded_votes JOIN endings USING (arena, source, serial) WHERE undone IS NOT NULL"
+        ).fetchone()
+        assert wrong == (0,)
+        assert connection.execute("SELECT count(*) FROM battles WHERE NOT excluded").fetchone() == (0,)
+
+
+def test_what_comes_between_the_choice_and_the_lock_is_followed(database, tmp_path):
+    async def scene():
+        async with a_house(database, tmp_path) as (pool, _, desk):
+            await cast(desk, 12, voters=4)
+            taken_back = await desk.next_matchup(ANN)
+            await desk.vote(ANN, taken_back.matchup, Kind.TIE)
+            async with pool.connection() as connection:
+                draft = await draft_exclusion(connection, 1, Selection(sessions=[1, 2]), "a test")
+                assert draft.votes == 7
+                assert counted(database, "exclusions") == 0
+                await cast(desk, 4, voters=4, seed=1)
+                await desk.undo(ANN, taken_back.matchup)
+                async with appending(connection, 1) as batch:
+                    assert await settle_exclusion(connection, draft, batch.head + 1, batch.now) == 8
+                    batch.add(LogKind.EXCLUDE, detail={"exclusion": draft.exclusion})
+                listed = await list_exclusions(connection, 1)
+            assert [(one.votes, one.excluded) for one in listed] == [(8, head(database))]
+
+    asyncio.run(scene())
+
+
+async def until_someone_waits(url):
+    """For a lock on a table or an advisory one."""
+    with connect(url) as connection:
+        for _ in range(500):
+            if connection.execute("SELECT FROM pg_locks WHERE NOT granted").fetchone() is not None:
+                return
+            await asyncio.sleep(0.01)
+    raise AssertionError("nobody waits for a lock")
+
+
+def test_voting_goes_on_while_an_import_waits_for_a_sweep(database, tmp_path):
+    with connect(database) as sweeper:
+
+        class Swept(Contents):
+            async def put_many(self, many):
+                hashes = await super().put_many(many)
+                sweeper.execute("SELECT pg_advisory_lock(7206, 0)")
+                return hashes
+
+        async def scene():
+            async with a_house(database, tmp_path) as (pool, _, desk):
+                path = answers_file(tmp_path / "more.jsonl", 5, 3)
+                entering = asyncio.create_task(
+                    import_answers(pool, Swept(pool, Folder(tmp_path)), "arena", path)
+                )
+                await until_someone_waits(database)
+                async with asyncio.timeout(3):
+                    await cast(desk, 5)
+                assert not entering.done()
+                sweeper.execute("SELECT pg_advisory_unlock(7206, 0)")
+                assert (await entering).responses == 3
+
+        asyncio.run(scene())
+
+
+class StuckFolder(Folder):
+    """It cannot remove anything, for now."""
+
+    stuck = True
+
+    async def remove(self, name):
+        if self.stuck:
+            raise StoreFault("the disk is gone")
+        await super().remove(name)
+
+
+def test_a_takedown_holds_even_if_its_bytes_cannot_be_removed_yet(database, tmp_path, caplog):
+    folder = StuckFolder(tmp_path / "responses")
+
+    async def scene():
+        async with a_house(database, tmp_path) as (pool, _, _desk):
+            contents = Contents(pool, folder)
+            path = tmp_path / "more.jsonl"
+            path.write_text(
+                json.dumps({"prompt_id": "p", "prompt": "?", "model": "m", "response": "y" * 70_000}) + "\n"
+            )
+            await import_answers(pool, contents, "arena", path)
+            taken = await withdraw(pool, contents, "arena", "p", reason="asked", actor="cli")
+            assert taken.responses == 1
+            assert "the disk is gone" in caplog.text
+            assert len(list(folder.path.iterdir())) == 1
+            folder.stuck = False
+            with pytest.raises(Conflict, match="withdrawn already"):
+                await withdraw(pool, contents, "arena", "p", reason="asked", actor="cli")
+            assert list(folder.path.iterdir()) == []
 
     asyncio.run(scene())
 

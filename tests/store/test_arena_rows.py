@@ -1,4 +1,4 @@
-"""Rows of arenas: pages join without gaps, searches by time are right, nothing is found by a broken name."""
+"""Rows of arenas: pages join without gaps, takedowns find what is open, nothing is found by a broken name."""
 
 import asyncio
 from datetime import UTC, datetime, timedelta
@@ -18,7 +18,6 @@ from tiltyard.store.arenas import (
     list_arenas,
     list_models,
     list_prompts,
-    open_matchups_with,
     prompt_text,
     prompts_of,
     read_filters,
@@ -26,10 +25,7 @@ from tiltyard.store.arenas import (
     reserve_arena,
 )
 from tiltyard.store.connecting import connect, connect_async
-from tiltyard.store.exclusions import _position
-from tiltyard.store.statements import statement
-
-START = datetime(2026, 1, 1, tzinfo=UTC)
+from tiltyard.store.takedowns import find_open, open_matchups_with
 
 
 def on(url, scene):
@@ -115,18 +111,66 @@ def test_a_name_is_given_once_and_a_refused_arena_leaves_nothing(database, arena
         assert connection.execute("SELECT count(*) FROM raters").fetchone() == (1,)
 
 
-@given(st.lists(st.integers(0, 6), max_size=25), st.lists(st.integers(-1, 40), min_size=1, max_size=8))
-def test_searching_by_time_finds_the_first_that_is_not_earlier(steps, moments):
-    """The search against a scan: times never fall, and may stand still."""
-    times, now = [], 0
-    for step in steps:
-        now += step
-        times.append(now)
-    found = on(SEARCHED["url"], lambda connection: searched(connection, times, moments))
-    for moment, (serial, position) in zip(moments, found, strict=True):
-        first = next((k for k, at in enumerate(times) if at >= moment), len(times))
-        assert serial == first
-        assert position == first + 1
+#: Of a matchup: the prompt, its responses, how many seconds it has left, and whether it has ended.
+MATCHUPS = st.lists(
+    st.tuples(
+        st.integers(0, 1), st.integers(1, 3), st.integers(1, 3), st.sampled_from([-60, 3600]), st.booleans()
+    ),
+    max_size=12,
+)
+
+
+@given(MATCHUPS, MATCHUPS, st.lists(st.integers(1, 3), unique=True), st.data())
+def test_a_takedown_finds_every_open_matchup_that_shows_it(before, after, responses, data):
+    """What is seen without the lock, ended or served since: the same as one look at everything."""
+    late = data.draw(st.sets(st.integers(0, len(before))))
+    found = on(SEARCHED["url"], lambda connection: looked(connection, before, after, responses, late))
+    assert found == [
+        serial
+        for serial, (prompt, a, b, left, ended) in enumerate(before + after)
+        if prompt == 0 and {a, b} & set(responses) and left > 0 and not ended and serial not in late
+    ]
+
+
+async def looked(connection, before, after, responses, late):
+    """Serials found, in a transaction that is taken back: some end between the two looks."""
+    now = datetime.now(tz=UTC)
+    serials = iter(range(len(before) + len(after)))
+
+    async def end(serial):
+        await connection.execute(
+            "INSERT INTO endings (arena, source, serial, position, at, kind) VALUES (1, 0, %s, 9999, %s, 2)",
+            (serial, now),
+        )
+
+    async def serve(matchups):
+        for prompt, a, b, left, ended in matchups:
+            serial = next(serials)
+            # Whatever shows a response is on its prompt.
+            shown = (a + 10 * prompt, b + 10 * prompt)
+            await connection.execute(
+                "INSERT INTO matchups VALUES "
+                "(1, 0, %s, gen_random_uuid(), %s, 1, 0, 1, %s, %s, %s, 0, 0, '', 1, 0, %s, %s)",
+                (serial, serial + 1, prompt, *shown, now, now + timedelta(seconds=left)),
+            )
+            await connection.execute(
+                "INSERT INTO events (arena, position, at, kind, source, serial) VALUES (1, %s, %s, 0, 0, %s)",
+                (serial + 1, now, serial),
+            )
+            if ended:
+                await end(serial)
+
+    async with connection.transaction(force_rollback=True):
+        await connection.execute("DELETE FROM events")
+        await serve(before)
+        seen = await find_open(connection, 1, 0, None)
+        for serial in late:
+            if serial < len(before) and not before[serial][4]:
+                await end(serial)
+        await serve(after)
+        if len(before) in late and after and not after[0][4]:
+            await end(len(before))
+        return [one.serial for one in await open_matchups_with(connection, 1, responses, seen, now)]
 
 
 SEARCHED = {}
@@ -140,27 +184,3 @@ def _searched(server, template):
         asyncio.run(make_arena(url, 2, 1))
         SEARCHED["url"] = url
         yield
-
-
-async def searched(connection, times, moments):
-    """Serials and positions found by the statements, in a transaction that is taken back."""
-    found = []
-    async with connection.transaction(force_rollback=True):
-        await connection.execute("DELETE FROM events")
-        for k, at in enumerate(times):
-            moment = START + timedelta(seconds=at)
-            await connection.execute(
-                "INSERT INTO events (arena, position, at, kind) VALUES (1, %s, %s, 0)", (k + 1, moment)
-            )
-            await connection.execute(
-                "INSERT INTO matchups VALUES (1, 0, %s, gen_random_uuid(), %s, 1, 0, 1, 0, 1, 2, 0, 0, '', 1, 0, %s, %s)",
-                (k, k + 1, moment, moment),
-            )
-        for each in moments:
-            moment = START + timedelta(seconds=each)
-            values = {"arena": 1, "source": 0, "at": moment}
-            row = await (await connection.execute(statement("arenas_serial_since"), values)).fetchone()
-            found.append((row[0], await _position(connection, 1, moment)))
-        shown = await open_matchups_with(connection, 1, [2], START - timedelta(days=1))
-        assert [one.serial for one in shown] == list(range(len(times)))
-    return found

@@ -221,6 +221,50 @@ def test_a_sweep_spares_what_was_just_put_and_takes_what_was_left_behind(databas
     asyncio.run(scene())
 
 
+class SlowFolder(Folder):
+    """It counts what it removes, and takes its time."""
+
+    def __init__(self, path):
+        super().__init__(path)
+        self.removed = 0
+        self.began = asyncio.Event()
+
+    async def remove(self, name):
+        self.removed += 1
+        self.began.set()
+        await asyncio.sleep(0.01)
+        await super().remove(name)
+
+
+def test_whoever_puts_bytes_waits_for_a_small_part_of_a_sweep(database, tmp_path):
+    folder = SlowFolder(tmp_path)
+
+    async def scene():
+        async with opened(database, folder) as contents:
+            await contents.put_many([BIG + bytes([k]) for k in range(60)])
+            with connect(database) as connection:
+                connection.execute("UPDATE contents SET added_at = now() - interval '2 days'")
+            sweep = asyncio.create_task(contents.sweep())
+            await folder.began.wait()
+            await contents.put(b"new")
+            assert folder.removed < 60
+            assert await sweep == 60
+
+    asyncio.run(scene())
+
+
+def test_a_sweep_spares_what_got_a_response_since_it_looked(database, tmp_path):
+    async def scene():
+        async with open_pool(database, most=3) as pool:
+            contents = Contents(pool, Folder(tmp_path))
+            await an_arena(database, contents, pool, tmp_path, ("m1", "p", "text"))
+            async with pool.connection() as connection, connection.transaction():
+                assert await contents._remove(connection, [hashlib.sha256(b"text").digest()]) == 0
+            assert (await contents.read(1)).data == b"text"
+
+    asyncio.run(scene())
+
+
 def test_an_import_never_names_bytes_that_a_sweep_took(database, tmp_path):
     async def scene():
         async with opened(database, Folder(tmp_path)) as contents:
@@ -228,8 +272,9 @@ def test_an_import_never_names_bytes_that_a_sweep_took(database, tmp_path):
             with connect(database) as connection:
                 connection.execute("DELETE FROM contents")
             async with open_pool(database, most=1) as pool, pool.connection() as connection:
+                await contents.hold(connection)
                 with pytest.raises(Conflict, match="import the file again"):
-                    await contents.hold(connection, {sha256})
+                    await contents.check(connection, {sha256})
 
     asyncio.run(scene())
 

@@ -11,7 +11,7 @@ from tiltyard.errors import StoreFault
 from tiltyard.settings.serving import ServingSettings
 from tiltyard.store.connecting import connect
 from tiltyard.web.cookies import OPERATOR_COOKIE, VOTER_COOKIE, Cookies
-from tiltyard.web.edge import BODY_LIMIT
+from tiltyard.web.edge import BODY_LIMIT, IMPORT_LIMIT
 
 ASK = "/api/v1/arenas/arena/matchups"
 
@@ -227,6 +227,46 @@ def test_a_body_that_is_too_large_is_refused_however_it_comes(shared):
     assert client.post(where, content=pieces(), headers=kind).status_code == 413
     assert client.post("/api/v1/operator/sign-in", content=pieces(), headers=kind).status_code == 413
     assert client.post(where, json={"winner": "tie"}).status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("request_line", "headers", "status"),
+    [
+        ("POST /api/v1/arenas/arena/responses", "", 413),
+        ("POST /api/v1/arenas/arena/responses", "Cookie: tiltyard_session=x", 413),
+        ("POST /api/v1/arenas/arena/responses", "Authorization: Bearer tyt_garbage", 401),
+        ("POST /api/v1/arenas/arena/responses", "Cookie: a=b; tiltyard_operator=garbage", 401),
+        ("PATCH /api/v1/arenas/arena/responses", "Authorization: Bearer x", 413),
+        ("PATCH /api/v1/arenas/responses", "Authorization: Bearer x", 413),
+        ("POST /claim/responses", "Authorization: Bearer x", 413),
+        ("POST /api/v1/arenas/a%2fb/responses", "Authorization: Bearer x", 413),
+        ("POST /api/v1/arenas/arena/models/x/responses", "Authorization: Bearer x", 413),
+        ("POST /api/v1/arenas/arena/responses/", "Authorization: Bearer x", 413),
+        ("POST /api/v1/arenas/arena/responses%0a", "Authorization: Bearer x", 413),
+    ],
+)
+@pytest.mark.parametrize("length", [BODY_LIMIT + 1, IMPORT_LIMIT])
+def test_a_large_body_is_refused_before_it_comes_unless_it_may_be_answers(
+    shared, request_line, headers, status, length
+):
+    host, port = shared.url.removeprefix("http://").split(":")
+    lines = (f"{request_line} HTTP/1.1", "Host: 127.0.0.1", f"Content-Length: {length}", headers)
+    with socket.create_connection((host, int(port)), timeout=10) as raw:
+        raw.sendall("\r\n".join([line for line in lines if line]).encode() + b"\r\n\r\n")
+        assert raw.recv(100).split()[1] == str(status).encode()
+
+
+def test_answers_may_be_larger_than_other_bodies_but_not_from_nobody(house):
+    body = b"\n" * (BODY_LIMIT + 1)
+    where = "/api/v1/arenas/arena/responses"
+    answer = house.client(make_token(house.database, "import")).post(where, content=body)
+    assert answer.status_code != 413
+
+    def pieces():
+        for _ in range(20):
+            yield b"\n" * (BODY_LIMIT // 10)
+
+    assert house.client().post(where, content=pieces()).status_code in {401, 413}
 
 
 def test_a_length_that_is_no_number_is_refused(shared):

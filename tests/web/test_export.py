@@ -1,6 +1,9 @@
 """Battles by HTTP: a file that the other door reads, streamed, under pseudonyms."""
 
 import hashlib
+import socket
+import time
+from contextlib import ExitStack
 
 import pytest
 
@@ -87,3 +90,24 @@ def test_a_reader_who_leaves_gives_up_its_place(database, tmp_path):
             assert answer.headers["retry-after"] == "10"
         assert answer.status_code == 200
         assert answer.text.count("\n") == 6_000
+
+
+def test_readers_who_take_nothing_give_up_their_places(database, tmp_path, monkeypatch):
+    monkeypatch.setattr("tiltyard.web.routes.battles._STALLED", 0.5)
+    made_arena(database, 4, 10)
+    lay_votes(database, 1, 12_000, 4, 10)
+    with served(database, folder=tmp_path) as running, ExitStack() as stalled:
+        host, _, port = running.url.removeprefix("http://").partition(":")
+        for _ in range(2):
+            idle = stalled.enter_context(socket.socket())
+            idle.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+            idle.connect((host, int(port)))
+            idle.sendall(f"GET {BATTLES} HTTP/1.1\r\nHost: {host}:{port}\r\n\r\n".encode())
+            assert idle.recv(12) == b"HTTP/1.1 200"
+        places = running.app.state.exports
+        assert places.locked()
+        end = time.monotonic() + 20
+        while places.locked() or places._value < 2:
+            assert time.monotonic() < end, "stalled readers keep their places"
+            time.sleep(0.02)
+        assert running.client().get(BATTLES, params={"upto": 100}).status_code == 200

@@ -1,11 +1,19 @@
 """For those who watch: alive, ready, and figures for whoever may see them."""
 
+import asyncio
+import threading
+import time
 import urllib.request
+
+import pytest
 
 from live_arenas import made_arena
 from served import make_operator, make_token, served
+from tiltyard.errors import StoreFault
 from tiltyard.store.connecting import connect
 from tiltyard.web.metrics import serve_metrics
+from tiltyard.web.routes import health
+from tiltyard.web.routes.health import Readiness
 
 ASK = "/api/v1/arenas/arena/matchups"
 
@@ -24,10 +32,61 @@ def test_a_house_is_ready_while_its_database_is(house):
     assert client.get("/readyz").json() == {"status": "ok", "arenas": 1}
     with connect(house.database) as connection:
         connection.execute("UPDATE migrations SET name = 'other'")
+    time.sleep(health._KNOWN)
     behind = client.get("/readyz")
     assert behind.status_code == 503
     assert "other" not in behind.text
     assert client.get("/healthz").status_code == 200
+
+
+def test_however_many_ask_whether_a_house_is_ready_the_database_is_asked_once(monkeypatch):
+    looks, going = [], threading.Event()
+
+    def look():
+        looks.append(threading.current_thread())
+        assert going.wait(10)
+        if len(looks) == 2:
+            raise StoreFault("gone")
+
+    async def scene():
+        readiness = Readiness(look)
+        asking = [asyncio.create_task(readiness.check()) for _ in range(50)]
+        await asyncio.sleep(0.05)
+        going.set()
+        await asyncio.gather(*asking)
+        await readiness.check()
+        assert len(looks) == 1
+        readiness._until = 0.0
+        for _ in range(3):
+            with pytest.raises(StoreFault, match="gone"):
+                await readiness.check()
+        assert len(looks) == 2
+        readiness._until = 0.0
+        await readiness.check()
+        assert len(looks) == 3
+
+    asyncio.run(scene())
+
+
+def test_a_database_that_is_silent_keeps_one_thread_waiting_and_nobody_for_long(monkeypatch):
+    monkeypatch.setattr(health, "_PATIENCE", 0.05)
+    looks, going = [], threading.Event()
+
+    def look():
+        looks.append(1)
+        going.wait(10)
+
+    async def scene():
+        readiness = Readiness(look)
+        for _ in range(3):
+            with pytest.raises(StoreFault, match="in time"):
+                await readiness.check()
+        assert len(looks) == 1
+        going.set()
+        await asyncio.sleep(0.05)
+        await readiness.check()
+
+    asyncio.run(scene())
 
 
 def test_an_arena_that_is_being_loaded_is_not_ready(house):

@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import json
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,7 +23,7 @@ from tiltyard.store.arenas import (
     prompts_of,
     read_prompt_keys,
 )
-from tiltyard.store.battles import read_tally
+from tiltyard.store.battles import patiently, read_tally
 from tiltyard.store.listening import Announcements, read_history, read_places
 from tiltyard.store.log import SOURCES
 from tiltyard.store.rosters import read_roster
@@ -37,6 +37,9 @@ OnSnapshot = Callable[[int, int, int, Strengths], None]
 #: What is counted on demand takes at most one part in so many of the time.
 _REST = 10.0
 _KEPT = 200
+#: How many wait for their turn, and how many seconds one statement may take.
+_QUEUE = 8
+_PATIENCE = 20.0
 #: Seconds for which an arena's settings are believed.
 _KNOWN = 2.0
 _RETRY = 1.0
@@ -78,6 +81,7 @@ class Boards:
         self._arenas: dict[str, tuple[float, Arena]] = {}
         self._made: dict[tuple[Any, ...], _Made] = {}
         self._making = asyncio.Lock()
+        self._waiting = 0
         self._task: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
@@ -175,7 +179,7 @@ class Boards:
         """What was made of this snapshot, or a little before if making it took long; else it is made."""
         if (fresh := self._fresh(key, newest)) is not None:
             return fresh
-        async with self._making:
+        async with self._turn():
             if (fresh := self._fresh(key, newest)) is not None:
                 return fresh
             start = time.monotonic()
@@ -187,6 +191,21 @@ class Boards:
                 del self._made[next(iter(self._made))]
         return document
 
+    @contextlib.asynccontextmanager
+    async def _turn(self) -> AsyncIterator[None]:
+        """One at a time; who would wait behind many others is told to come back."""
+        if self._waiting >= _QUEUE:
+            raise StoreFault(f"{_QUEUE} others wait for a board to be counted; ask again in a moment")
+        self._waiting += 1
+        try:
+            await self._making.acquire()
+        finally:
+            self._waiting -= 1
+        try:
+            yield
+        finally:
+            self._making.release()
+
     def _fresh(self, key: tuple[Any, ...], newest: Snapshot) -> Document | None:
         made = self._made.get(key)
         if made is None:
@@ -197,7 +216,7 @@ class Boards:
     async def _filter(
         self, arena: Arena, newest: Snapshot, category: str | None, language: str | None
     ) -> Document:
-        async with connected(self._pool) as connection:
+        async with connected(self._pool) as connection, patiently(connection, _PATIENCE):
             prompts = await prompts_of(connection, arena.arena, category, language)
             if not prompts:
                 raise NotFound("no prompt of this arena is of this category and language")
@@ -217,7 +236,7 @@ class Boards:
         return Document.of(document)
 
     async def _describe(self, arena: Arena, newest: Snapshot, name: str) -> Document:
-        async with connected(self._pool) as connection:
+        async with connected(self._pool) as connection, patiently(connection, _PATIENCE):
             number, _ = await find_model(connection, arena.arena, name)
             roster = await read_roster(connection, arena.arena)
             keys = await read_prompt_keys(connection, arena.arena)

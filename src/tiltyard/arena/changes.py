@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import asdict, dataclass, fields, replace
-from datetime import timedelta
 from typing import Any
 
 from tiltyard.arena.answering import checked_name
 from tiltyard.arena.keys import Keys
-from tiltyard.errors import BadOption, Conflict, InputError, NotFound
+from tiltyard.errors import BadOption, Conflict, InputError, NotFound, StoreFault
 from tiltyard.settings.arena import ArenaSettings
 from tiltyard.standing.policy import Policy
 from tiltyard.standing.state import Standing
@@ -24,14 +24,24 @@ from tiltyard.store.arenas import (
     find_arena,
     find_model,
     find_prompt,
-    open_matchups_with,
     read_policy,
+)
+from tiltyard.store.contents import Contents
+from tiltyard.store.exclusions import (
+    Selection,
+    draft_exclusion,
+    read_sessions,
+    restore_exclusion,
+    settle_exclusion,
+)
+from tiltyard.store.log import Appending, LogKind, appending
+from tiltyard.store.takedowns import (
+    Seen,
+    find_open,
+    open_matchups_with,
     withdraw_prompt_text,
     withdraw_responses,
 )
-from tiltyard.store.contents import Contents
-from tiltyard.store.exclusions import Selection, add_exclusion, read_sessions, restore_exclusion
-from tiltyard.store.log import Appending, LogKind, appending
 from tiltyard.validity.method import method_from_dict
 
 __all__ = [
@@ -48,8 +58,8 @@ __all__ = [
     "withdraw",
 ]
 
-#: No matchup waits longer than the longest expiry that settings allow.
-_LONGEST_OPEN = timedelta(days=1)
+_LOG = logging.getLogger(__name__)
+
 _LONGEST_REASON = 1000
 _LARGEST = 2**53
 #: What an arena remembers lies in the memory of every process that serves or rates it.
@@ -133,21 +143,27 @@ async def set_policy(pool: Pool, arena: str, changed: Mapping[str, Any], *, acto
 
 
 async def exclude(pool: Pool, arena: str, selection: Selection, reason: str, *, actor: str) -> Excluded:
-    """Leave out of the ratings the votes that fit; they stay in the log and can be restored."""
+    """Leave out of the ratings the votes that fit; they stay in the log and can be restored.
+
+    They are chosen while voting goes on; the arena's lock is held only for what came meanwhile.
+    """
     if selection == Selection():
         raise InputError(
             "nothing is said of the votes to exclude; name sessions, matchups, a time or a source"
         )
     checked_reason(reason)
-    async with _changing(pool, arena) as (connection, batch):
-        position = batch.head + 1
-        number, votes = await add_exclusion(connection, batch.arena, selection, reason, position, batch.now)
-        if not votes:
-            raise NotFound("no vote fits what was said; nothing was excluded")
-        batch.add(LogKind.EXCLUDE, detail={"exclusion": number})
-        about = {"exclusion": number, "votes": votes, "reason": reason}
-        await audit(connection, actor, "exclude votes", about, arena=batch.arena)
-    return Excluded(number, votes, position)
+    async with connected(pool) as connection:
+        found = await find_arena(connection, arena)
+        draft = await draft_exclusion(connection, found.arena, selection, reason)
+        async with appending(connection, found.arena) as batch:
+            position = batch.head + 1
+            votes = await settle_exclusion(connection, draft, position, batch.now)
+            if not votes:
+                raise NotFound("no vote fits what was said; nothing was excluded")
+            batch.add(LogKind.EXCLUDE, detail={"exclusion": draft.exclusion})
+            about = {"exclusion": draft.exclusion, "votes": votes, "reason": reason}
+            await audit(connection, actor, "exclude votes", about, arena=batch.arena)
+    return Excluded(draft.exclusion, votes, position)
 
 
 async def restore(pool: Pool, arena: str, exclusion: int, *, actor: str) -> int:
@@ -171,23 +187,26 @@ async def withdraw(
 ) -> Withdrawn:
     """Take down a model's response to a prompt; without a model the prompt and all its responses.
 
-    Bytes and text go; names, hashes and battles stay. Open matchups that show them end at once.
+    Bytes and text go; names, hashes and battles stay. Open matchups that show them end at once. Bytes
+    that cannot be removed now go with the next withdrawal, or when this one is asked for again.
     """
     checked_reason(reason)
-    async with _changing(pool, arena) as (connection, batch):
-        number, gone = await find_prompt(connection, batch.arena, prompt)
-        by = None if model is None else (await find_model(connection, batch.arena, model))[0]
-        responses = await withdraw_responses(connection, batch.arena, number, by, batch.now)
-        if (by is not None and not responses) or (by is None and gone):
-            what = f"prompt {prompt!r}" if by is None else f"a live response of {model!r} to {prompt!r}"
-            raise Conflict(f"there is no {what} any more; it was withdrawn already, or never given")
-        if by is None:
-            await withdraw_prompt_text(connection, batch.arena, number, batch.now)
-        ended = await _take_down(connection, batch, number, responses)
-        about = {"prompt": prompt, "model": model, "responses": len(responses), "reason": reason}
-        await audit(connection, actor, "withdraw", about, arena=batch.arena)
-    contents.forget(response for response, _ in responses)
-    await contents.sweep()
+    async with connected(pool) as connection:
+        found = await find_arena(connection, arena)
+        number, _ = await find_prompt(connection, found.arena, prompt)
+        by = None if model is None else (await find_model(connection, found.arena, model))[0]
+        seen = await find_open(connection, found.arena, number, by)
+        async with appending(connection, found.arena) as batch:
+            taken = await _take_down(connection, batch, number, by, seen)
+            if taken is not None:
+                responses, ended = taken
+                about = {"prompt": prompt, "model": model, "responses": len(responses), "reason": reason}
+                await audit(connection, actor, "withdraw", about, arena=batch.arena)
+    contents.forget(() if taken is None else responses)
+    await _sweep(contents)
+    if taken is None:
+        what = f"prompt {prompt!r}" if by is None else f"a live response of {model!r} to {prompt!r}"
+        raise Conflict(f"there is no {what} any more; it was withdrawn already, or never given")
     return Withdrawn(len(responses), ended, batch.head)
 
 
@@ -212,17 +231,31 @@ def checked_reason(reason: str) -> str:
     return reason
 
 
+async def _sweep(contents: Contents) -> None:
+    """Remove bytes that nobody has any more. What was withdrawn stays so, even if that fails."""
+    try:
+        await contents.sweep()
+    except StoreFault as error:
+        _LOG.warning("bytes of withdrawn responses were not removed yet; withdraw again to retry: %s", error)
+
+
 async def _take_down(
-    connection: Connection, batch: Appending, prompt: int, responses: Sequence[tuple[int, int]]
-) -> int:
-    """The events of a withdrawal: open matchups end before what they show is gone."""
+    connection: Connection, batch: Appending, prompt: int, model: int | None, seen: Seen
+) -> tuple[list[int], int] | None:
+    """The responses that go and how many open matchups end before; ``None`` if there is nothing to take."""
+    responses = await withdraw_responses(connection, batch.arena, prompt, model, batch.now)
+    if model is None:
+        if not await withdraw_prompt_text(connection, batch.arena, prompt, batch.now):
+            return None
+    elif not responses:
+        return None
     numbers = [response for response, _ in responses]
-    shown = await open_matchups_with(connection, batch.arena, numbers, batch.now - _LONGEST_OPEN)
+    shown = await open_matchups_with(connection, batch.arena, numbers, seen, batch.now)
     for one in shown:
         batch.end(LogKind.EXPIRE, one.source, one.serial, session=one.session)
-    for _, model in responses:
-        batch.add(LogKind.WITHDRAW, a=model, prompt=prompt)
-    return len(shown)
+    for _, by in responses:
+        batch.add(LogKind.WITHDRAW, a=by, prompt=prompt)
+    return numbers, len(shown)
 
 
 @asynccontextmanager

@@ -15,7 +15,7 @@ from tiltyard.battles.outcome import Label, Outcome
 from tiltyard.errors import BadOption
 from tiltyard.formats.streaming import Container, battle_pieces
 from tiltyard.standing.policy import Lane
-from tiltyard.store.battles import Names, Vote, read_bounds, read_names, read_votes
+from tiltyard.store.battles import Names, Vote, be_patient, read_bounds, read_names, read_votes
 from tiltyard.store.connecting import connect
 from tiltyard.store.log import JUDGE, SOURCES
 
@@ -39,6 +39,8 @@ _OUTCOMES: dict[int, tuple[Outcome, Label]] = {
 }
 _LANES = tuple(lane.name.lower() for lane in Lane)
 _LONGEST_RELEASE = 200
+#: Seconds for a page of votes.
+_PATIENCE = 60.0
 #: Pseudonyms that are kept while a file is written.
 _VOTERS = 20_000
 
@@ -73,6 +75,7 @@ def export_battles(
 ) -> Generator[bytes, None, None]:
     """The bytes of a battle file. A few pages of votes are in memory at a time; close it if you stop early."""
     with connect(url, name="tiltyard export") as connection:
+        be_patient(connection, _PATIENCE)
         names = read_names(connection, export.arena)
         votes = read_votes(connection, export.arena, upto=export.position, source=export.source)
         yield from battle_pieces(container, _battles(votes, names, keys, export.release))

@@ -283,9 +283,10 @@ async def _entered(
     connection: Connection, contents: Contents, arena: int, rows: list[_Row], enable: bool, actor: str
 ) -> Imported:
     """One part, in one transaction under the arena's lock."""
+    await contents.hold(connection)
     async with appending(connection, arena) as batch:
         plan = await _planned(connection, arena, rows)
-        await contents.hold(connection, {one.sha256 for one in plan.new_responses})
+        await contents.check(connection, {one.sha256 for one in plan.new_responses})
         await _write(connection, batch, plan, enable=enable)
         brought = Imported(
             models=len(plan.new_models),

@@ -13,6 +13,7 @@ from urllib.parse import quote
 
 from tiltyard.errors import (
     BadOption,
+    Busy,
     Closed,
     Conflict,
     Expired,
@@ -227,6 +228,7 @@ _BY_NAME: Mapping[str, type[TiltyardError]] = {
     "expired": Expired,
     "conflict": Conflict,
     "no-matchup": NoMatchup,
+    "too-many": Busy,
 }
 #: Where the type says nothing.
 _BY_STATUS: Mapping[int, type[TiltyardError]] = {404: NotFound, 409: Conflict, 410: Expired}

@@ -40,6 +40,8 @@ class ServingSettings:
     metrics_host: str = "127.0.0.1"
     #: Whether every request is logged, not only those that fail.
     log_requests: bool = False
+    #: New voters that one address may bring in a minute, to one web process; 0: any number.
+    new_sessions_per_minute: int = 600
 
     def __post_init__(self) -> None:
         _check_port("port", self.port, least=0)
@@ -47,6 +49,10 @@ class ServingSettings:
             _check_port("metrics port", self.metrics_port, least=0)
         if not 1 <= self.workers <= 64:
             raise BadOption(f"workers is {self.workers}; expected 1 to 64")
+        if self.new_sessions_per_minute < 0:
+            raise BadOption(
+                f"new_sessions_per_minute is {self.new_sessions_per_minute}; expected 0 (no limit) or more"
+            )
         if self.role not in ROLES:
             raise BadOption(f"role is {self.role!r}; expected {', '.join(ROLES)}")
         for proxy in self.trusted_proxies:
@@ -148,6 +154,7 @@ SERVING_VARIABLES: Mapping[str, tuple[str, Callable[[str], Any]]] = {
     "metrics_port": ("TILTYARD_METRICS_PORT", _whole),
     "metrics_host": ("TILTYARD_METRICS_HOST", str),
     "log_requests": ("TILTYARD_LOG_REQUESTS", _yes),
+    "new_sessions_per_minute": ("TILTYARD_NEW_SESSIONS_PER_MINUTE", _whole),
 }
 
 

@@ -19,7 +19,7 @@ from psycopg_pool import AsyncConnectionPool
 from tiltyard.errors import Conflict, NotFound
 from tiltyard.settings.arena import ArenaSettings
 from tiltyard.store.connecting import translated
-from tiltyard.store.log import HUMAN, JUDGE, LogKind
+from tiltyard.store.log import LogKind
 from tiltyard.store.partitions import create_arena_room
 from tiltyard.store.statements import statement
 
@@ -32,7 +32,6 @@ __all__ = [
     "NewResponse",
     "Pool",
     "PromptKey",
-    "Shown",
     "add_arena",
     "add_models",
     "add_prompts",
@@ -47,18 +46,16 @@ __all__ = [
     "list_arenas",
     "list_models",
     "list_prompts",
-    "open_matchups_with",
     "prompt_text",
     "prompts_of",
     "read_filters",
+    "read_head",
     "read_model_numbers",
     "read_policy",
     "read_prompt_keys",
     "read_response_keys",
     "read_size",
     "reserve_arena",
-    "withdraw_prompt_text",
-    "withdraw_responses",
 ]
 
 Connection = AsyncConnection[Any]
@@ -135,18 +132,6 @@ class NewResponse:
     media_type: str
     sha256: bytes
     size: int
-
-
-@dataclass(frozen=True, slots=True)
-class Shown:
-    """An open matchup that shows a response."""
-
-    source: int
-    serial: int
-    session: int
-    a: int
-    b: int
-    prompt: int
 
 
 @asynccontextmanager
@@ -327,34 +312,11 @@ async def read_policy(connection: Connection, arena: int) -> dict[str, Any]:
     return dict(row[0])
 
 
-async def withdraw_responses(
-    connection: Connection, arena: int, prompt: int, model: int | None, at: datetime
-) -> list[tuple[int, int]]:
-    """Withdraw the live responses to a prompt, all or one model's: their numbers and models."""
-    values = {"arena": arena, "prompt": prompt, "model": model, "at": at}
-    found = await connection.execute(statement("arenas_withdraw_responses"), values)
-    return sorted((int(response), int(by)) for response, by in await found.fetchall())
-
-
-async def withdraw_prompt_text(connection: Connection, arena: int, prompt: int, at: datetime) -> None:
-    """A prompt's text goes; its name and its hash stay."""
-    values = {"arena": arena, "prompt": prompt, "at": at}
-    await connection.execute(statement("arenas_withdraw_prompt"), values)
-
-
-async def open_matchups_with(
-    connection: Connection, arena: int, responses: Sequence[int], served_since: datetime
-) -> list[Shown]:
-    """Open matchups, served since then, that show any of these responses."""
-    shown: list[Shown] = []
-    for source in (HUMAN, JUDGE):
-        about = {"arena": arena, "source": source}
-        first = await connection.execute(statement("arenas_serial_since"), about | {"at": served_since})
-        row = await first.fetchone()
-        values = about | {"since": 0 if row is None else row[0], "responses": list(responses)}
-        found = await connection.execute(statement("arenas_open_with_responses"), values)
-        shown += [Shown(*each) for each in await found.fetchall()]
-    return shown
+async def read_head(connection: Connection, arena: int) -> int:
+    """The last position of a log."""
+    row = await _one(connection, "arenas_head", arena=arena)
+    assert row is not None
+    return int(row[0])
 
 
 def _arena(row: Sequence[Any]) -> Arena:

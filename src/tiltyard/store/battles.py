@@ -6,7 +6,8 @@ was exported as of a position can be exported again, to the byte.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -20,7 +21,17 @@ from tiltyard.store.arenas import Connection
 from tiltyard.store.connecting import translated
 from tiltyard.store.statements import statement
 
-__all__ = ["Names", "Tally", "Vote", "read_bounds", "read_names", "read_tally", "read_votes"]
+__all__ = [
+    "Names",
+    "Tally",
+    "Vote",
+    "be_patient",
+    "patiently",
+    "read_bounds",
+    "read_names",
+    "read_tally",
+    "read_votes",
+]
 
 Ints = npt.NDArray[np.int64]
 
@@ -66,6 +77,23 @@ class Tally:
 
     def __len__(self) -> int:
         return len(self.count)
+
+
+@asynccontextmanager
+async def patiently(connection: Connection, seconds: float) -> AsyncIterator[None]:
+    """A transaction whose statements are ended, with a `StoreFault`, once one takes longer."""
+    with translated("count an arena's votes in time"):
+        async with connection.transaction():
+            values = {"patience": f"{seconds:.3f}s", "here": True}
+            await connection.execute(statement("battles_patience"), values)
+            yield
+
+
+def be_patient(connection: psycopg.Connection, seconds: float) -> None:
+    """No statement on this connection takes longer from now on."""
+    with translated("read an arena's votes in time"):
+        values = {"patience": f"{seconds:.3f}s", "here": False}
+        connection.execute(statement("battles_patience"), values)
 
 
 def read_bounds(connection: psycopg.Connection, arena: int) -> tuple[int, int]:

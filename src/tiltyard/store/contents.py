@@ -28,7 +28,8 @@ SMALL = 64 * 1024
 #: For so long a process may go on handing out a response that another one has withdrawn.
 _FRESH = 2.0
 _RESPONSES_KEPT = 100_000
-_REMOVED_AT_ONCE = 1_000
+#: Bytes that are removed under one lock: nobody puts any meanwhile.
+_REMOVED_AT_ONCE = 20
 
 
 class Content(NamedTuple):
@@ -69,9 +70,17 @@ class Contents:
                 await connection.execute(statement("contents_add"), values)
         return hashes
 
-    async def hold(self, connection: AsyncConnection, hashes: Collection[bytes]) -> None:
-        """Keep what was put from being removed until the connection's transaction has named it."""
-        await connection.execute(statement("contents_lock_shared"))
+    async def hold(self, connection: AsyncConnection) -> None:
+        """Keep whatever was put from being removed, until the transaction ends that this begins.
+
+        Whoever also needs an arena's lock takes this one first: voters must not wait for a sweep.
+        """
+        with translated("keep the bytes of responses"):
+            await connection.execute(statement("log_begin"))
+            await connection.execute(statement("contents_lock_shared"))
+
+    async def check(self, connection: AsyncConnection, hashes: Collection[bytes]) -> None:
+        """What is held must be there: a sweep may have come before."""
         found = await connection.execute(statement("contents_known"), {"sha256": list(hashes)})
         if len(await found.fetchall()) < len(hashes):
             raise Conflict(
@@ -106,20 +115,22 @@ class Contents:
     async def sweep(self) -> int:
         """Remove bytes that no live response has; how many there were.
 
-        What fails half-way is removed by the next sweep.
+        They are found first, and removed a few at a time: whoever puts some waits for a few only. What
+        fails half-way is removed by the next sweep.
         """
         removed = 0
         with translated("remove the bytes of withdrawn responses"):
-            while True:
-                async with self._pool.connection() as connection, connection.transaction():
-                    gone = await self._remove_some(connection)
-                removed += gone
-                if gone < _REMOVED_AT_ONCE:
-                    return removed
+            async with self._pool.connection() as connection:
+                found = await connection.execute(statement("contents_abandoned"))
+                hashes = [bytes(sha256) for (sha256,) in await found.fetchall()]
+                for start in range(0, len(hashes), _REMOVED_AT_ONCE):
+                    async with connection.transaction():
+                        removed += await self._remove(connection, hashes[start : start + _REMOVED_AT_ONCE])
+        return removed
 
-    async def _remove_some(self, connection: AsyncConnection) -> int:
+    async def _remove(self, connection: AsyncConnection, hashes: Sequence[bytes]) -> int:
         await connection.execute(statement("contents_lock"))
-        found = await connection.execute(statement("contents_abandoned"), {"limit": _REMOVED_AT_ONCE})
+        found = await connection.execute(statement("contents_still_abandoned"), {"sha256": list(hashes)})
         rows = await found.fetchall()
         for sha256, elsewhere in rows:
             self._held -= len(self._bytes.pop(bytes(sha256), b""))

@@ -5,21 +5,28 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Any
 from uuid import UUID
 
 from tiltyard.errors import Conflict, NotFound
-from tiltyard.store.arenas import Connection
+from tiltyard.store.arenas import Connection, read_head
 from tiltyard.store.connecting import translated
 from tiltyard.store.statements import statement
 
 __all__ = [
+    "Draft",
     "Exclusion",
     "Selection",
-    "add_exclusion",
+    "draft_exclusion",
     "list_exclusions",
     "read_sessions",
     "restore_exclusion",
+    "settle_exclusion",
 ]
+
+#: A draft follows the log until it is so few positions behind, or has tried so often.
+_CLOSE = 200
+_ROUNDS = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +41,30 @@ class Selection:
     source: int | None = None
 
 
+@dataclass(slots=True)
+class Draft:
+    """An exclusion in the making: votes up to a position have been chosen."""
+
+    arena: int
+    exclusion: int
+    selection: Selection
+    upto: int
+    votes: int = 0
+
+    def chosen(self) -> dict[str, Any]:
+        """Whose, and which."""
+        one = self.selection
+        return {
+            "arena": self.arena,
+            "exclusion": self.exclusion,
+            "source": one.source,
+            "sessions": None if one.sessions is None else list(one.sessions),
+            "matchups": None if one.matchups is None else list(one.matchups),
+            "since": one.since,
+            "until": one.until,
+        }
+
+
 @dataclass(frozen=True, slots=True)
 class Exclusion:
     """Votes that were excluded together: positions of the events by which they left and came back."""
@@ -46,25 +77,33 @@ class Exclusion:
     votes: int
 
 
-async def add_exclusion(
-    connection: Connection, arena: int, selection: Selection, reason: str, position: int, at: datetime
-) -> tuple[int, int]:
-    """Exclude what fits: the exclusion's number and how many votes. The caller adds the event."""
-    about = {"arena": arena, "reason": reason, "position": position, "at": at}
-    made = await (await connection.execute(statement("exclusions_add"), about)).fetchone()
-    assert made is not None
-    values = {
-        "exclusion": made[0],
-        "arena": arena,
-        "source": selection.source,
-        "sessions": None if selection.sessions is None else list(selection.sessions),
-        "matchups": None if selection.matchups is None else list(selection.matchups),
-        "first": await _position(connection, arena, selection.since),
-        "end": await _position(connection, arena, selection.until),
-    }
-    chosen = await (await connection.execute(statement("exclusions_choose"), values)).fetchone()
-    assert chosen is not None
-    return int(made[0]), int(chosen[0])
+async def draft_exclusion(connection: Connection, arena: int, selection: Selection, reason: str) -> Draft:
+    """Choose what fits in the log so far, while voting goes on.
+
+    This begins the transaction that `tiltyard.store.log.appending` goes on with and ends: until then
+    nobody else sees the draft, and nothing of it stays if that fails.
+    """
+    with translated("choose the votes to exclude"):
+        await connection.execute(statement("log_begin"))
+        about = {"arena": arena, "reason": reason}
+        made = await (await connection.execute(statement("exclusions_draft"), about)).fetchone()
+        assert made is not None
+        draft = Draft(arena, int(made[0]), selection, await read_head(connection, arena))
+        values = draft.chosen() | {"upto": draft.upto}
+        draft.votes = await _count(connection, "exclusions_choose", values)
+        for _ in range(_ROUNDS):
+            behind = await _follow(connection, draft, await read_head(connection, arena))
+            if behind <= _CLOSE:
+                break
+    return draft
+
+
+async def settle_exclusion(connection: Connection, draft: Draft, position: int, at: datetime) -> int:
+    """Under the arena's lock: what came meanwhile; how many votes there are. The caller adds the event there."""
+    await _follow(connection, draft, position - 1)
+    values = {"exclusion": draft.exclusion, "position": position, "at": at}
+    await connection.execute(statement("exclusions_settle"), values)
+    return draft.votes
 
 
 async def list_exclusions(connection: Connection, arena: int) -> list[Exclusion]:
@@ -92,10 +131,18 @@ async def read_sessions(connection: Connection, arena: int) -> list[int]:
         return sorted(int(session) for (session,) in await found.fetchall())
 
 
-async def _position(connection: Connection, arena: int, at: datetime | None) -> int | None:
-    if at is None:
-        return None
-    values = {"arena": arena, "at": at}
-    row = await (await connection.execute(statement("exclusions_position_at"), values)).fetchone()
+async def _follow(connection: Connection, draft: Draft, upto: int) -> int:
+    """Choose on, and drop what was taken back since; how many positions that were."""
+    behind = upto - draft.upto
+    if behind:
+        values = draft.chosen() | {"after": draft.upto, "upto": upto}
+        draft.votes += await _count(connection, "exclusions_choose_since", values)
+        draft.votes -= await _count(connection, "exclusions_drop_undone", values)
+        draft.upto = upto
+    return behind
+
+
+async def _count(connection: Connection, named: str, values: dict[str, Any]) -> int:
+    row = await (await connection.execute(statement(named), values)).fetchone()
     assert row is not None
     return int(row[0])

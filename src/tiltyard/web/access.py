@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Generic, TypeVar
 
 from fastapi import Depends, Request
 from fastapi.security import APIKeyCookie, HTTPBearer
-from starlette.exceptions import HTTPException
 
 from tiltyard.arena.asking import Voter
 from tiltyard.arena.desk import Desk
@@ -20,6 +17,7 @@ from tiltyard.errors import NotAllowed, NotFound
 from tiltyard.settings.serving import ServingSettings
 from tiltyard.store.accounts import SCOPES, Accounts, ApiToken
 from tiltyard.web.cookies import OPERATOR_COOKIE, VOTER_COOKIE, VOTER_LIFE, Cookies, read_cookie
+from tiltyard.web.crowds import Arrivals, Turnstile, address_of
 
 if TYPE_CHECKING:
     from tiltyard.arena.house import House
@@ -84,31 +82,6 @@ class Remembered(Generic[T]):
         self._known.clear()
 
 
-class Turnstile:
-    """Passwords and links are tried one at a time, and a wrong one keeps the others waiting for a moment."""
-
-    def __init__(self, most: int = 20, seconds: float = 0.5) -> None:
-        self._turn = asyncio.Lock()
-        self._waiting = 0
-        self._most = most
-        self._seconds = seconds
-
-    @asynccontextmanager
-    async def passing(self) -> AsyncIterator[None]:
-        if self._waiting >= self._most:
-            raise HTTPException(429, "Too many are signing in; try again in a while.", {"Retry-After": "10"})
-        self._waiting += 1
-        try:
-            async with self._turn:
-                try:
-                    yield
-                except NotAllowed:
-                    await asyncio.sleep(self._seconds)
-                    raise
-        finally:
-            self._waiting -= 1
-
-
 class Access:
     """The doorkeeper of one process."""
 
@@ -117,6 +90,7 @@ class Access:
         self.keys = keys
         self.cookies = Cookies(keys, secure=settings.secure)
         self.turnstile = Turnstile()
+        self.arrivals = Arrivals(settings.new_sessions_per_minute)
         self._voters: Remembered[Voter] = Remembered(_VOTER_KNOWN)
         self._actors: Remembered[Actor] = Remembered(_ACTOR_KNOWN)
         self._judges: Remembered[Voter] = Remembered(_ACTOR_KNOWN)
@@ -199,8 +173,9 @@ class Access:
         if actor is not None and not welcome:
             actor.require("judge" if "judge" in actor.scopes else "read", desk.name)
 
-    async def new_voter(self) -> tuple[Voter, str]:
-        """A new person, and the cookie to hand out."""
+    async def new_voter(self, request: Request) -> tuple[Voter, str]:
+        """A new person, and the cookie to hand out; `Busy` if too many come from there."""
+        self.arrivals.admit(address_of(request))
         token, session = await self.accounts.make_session()
         voter = Voter(session.session, 0)
         self._voters.put(self.cookies.seal(VOTER_COOKIE, token), voter)

@@ -17,6 +17,7 @@ from tiltyard.settings.serving import ServingSettings
 from tiltyard.store.accounts import Accounts
 from tiltyard.store.arenas import list_arenas
 from tiltyard.store.connecting import translated
+from tiltyard.store.lags import check_reachable
 from tiltyard.store.stage import Stage
 from tiltyard.web.access import Access
 from tiltyard.web.cookies import VOTER_COOKIE
@@ -82,6 +83,7 @@ def make_app(house: House, keys: Keys) -> FastAPI:
     app.state.house = house
     app.state.figures = figures
     app.state.stage = Stage(house.pool)
+    app.state.readiness = health.Readiness(lambda: check_reachable(house.url))
     app.state.access = Access(Accounts(house.pool), keys, house.settings)
     for module in (matchups, operators, health, arenas, boards, battles, admin, oversight):
         app.include_router(module.router)

@@ -5,6 +5,7 @@ Plain ASGI, because it stands in the way of every vote.
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Iterable
 from functools import lru_cache
@@ -15,6 +16,7 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from tiltyard.settings.serving import ServingSettings, is_loopback
+from tiltyard.web.cookies import OPERATOR_COOKIE
 from tiltyard.web.logs import log_event
 from tiltyard.web.metrics import Figures
 from tiltyard.web.problems import TOLD, problem, unexpected
@@ -27,6 +29,9 @@ IMPORT_LIMIT = 1024 * 1024 * 1024
 
 _SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
 _STATUS_PAGES = frozenset({"/healthz", "/readyz", "/metrics"})
+#: Where answers are let in, which are large.
+_IMPORTS = re.compile(r"/api/v1/arenas/[^/]+/responses")
+_OPERATOR = f"{OPERATOR_COOKIE}=".encode()
 #: What a response carries unless it says otherwise.
 _HEADERS = {
     b"cache-control": b"no-store",
@@ -98,7 +103,7 @@ class Edge:
             return None, receive
         if headers.authorization is None and not self._is_own_page(scope, headers):
             return problem(403, "The request comes from a page of another site."), receive
-        limit = IMPORT_LIMIT if scope["path"].endswith("/responses") else BODY_LIMIT
+        limit = IMPORT_LIMIT if _may_import(scope, headers) else BODY_LIMIT
         if headers.length is None:
             return None, _counted(receive, limit)
         if not headers.length.isdigit() or int(headers.length) > limit:
@@ -132,21 +137,32 @@ def _is_loopback(host: str) -> bool:
         return False
 
 
+def _may_import(scope: Scope, headers: _Headers) -> bool:
+    """Whether answers may be on their way: to where they are let in, from somebody who says who they are."""
+    if scope["method"] != "POST" or _IMPORTS.fullmatch(scope["path"]) is None:
+        return False
+    return headers.authorization is not None or headers.operator
+
+
 class _Headers:
     """The few that are looked at here."""
 
-    __slots__ = ("authorization", "host", "length", "origin", "site")
+    __slots__ = ("authorization", "host", "length", "operator", "origin", "site")
 
     def __init__(self, headers: Iterable[tuple[bytes, bytes]]) -> None:
         self.authorization: str | None = None
         self.host: str | None = None
         self.length: str | None = None
+        #: Whether there is a cookie of that name; who it is, is looked up later.
+        self.operator = False
         self.origin: str | None = None
         self.site: str | None = None
         for name, value in headers:
             slot = _SLOTS.get(name)
             if slot is not None:
                 setattr(self, slot, value.decode("latin-1"))
+            elif name == b"cookie":
+                self.operator |= _OPERATOR in value
 
 
 _SLOTS = {

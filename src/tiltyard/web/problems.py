@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import secrets
 from collections.abc import Mapping
 from typing import Any
@@ -14,6 +15,7 @@ from pydantic import BaseModel, Field, ValidationError
 from starlette.exceptions import HTTPException
 
 from tiltyard.errors import (
+    Busy,
     Closed,
     Conflict,
     Expired,
@@ -67,6 +69,7 @@ _ERRORS: tuple[tuple[type[TiltyardError], int, str | None, str | None], ...] = (
     (Closed, 409, "closed", "It has ended"),
     (Expired, 410, None, None),
     (Conflict, 409, None, None),
+    (Busy, 429, None, None),
     (NoMatchup, 409, "no-matchup", "There is nothing to vote on"),
     (InputError, 422, None, None),
 )
@@ -129,8 +132,13 @@ def problem_of(error: TiltyardError) -> Response:
     _, status, name, title = found
     if isinstance(error, NotAllowed) and error.known:
         status = 403
-    headers = {"WWW-Authenticate": 'Bearer realm="tiltyard"'} if status == 401 else None
-    return problem(status, str(error), name=name, title=title, headers=headers)
+    return problem(status, str(error), name=name, title=title, headers=_headers(error, status))
+
+
+def _headers(error: TiltyardError, status: int) -> dict[str, str] | None:
+    if isinstance(error, Busy):
+        return {"Retry-After": str(max(1, math.ceil(error.retry_after)))}
+    return {"WWW-Authenticate": 'Bearer realm="tiltyard"'} if status == 401 else None
 
 
 def _unavailable(error: StoreFault) -> Response:

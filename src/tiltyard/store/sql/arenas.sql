@@ -128,37 +128,9 @@ SELECT prompt, withdrawn_at FROM prompts WHERE arena = %(arena)s AND name = %(na
 -- The last policy of a log.
 SELECT detail FROM events WHERE arena = %(arena)s AND kind = 12 ORDER BY position DESC LIMIT 1;
 
--- name: arenas_withdraw_responses
--- Live responses to a prompt, all or one model's, are withdrawn.
-UPDATE responses SET withdrawn_at = %(at)s
-WHERE arena = %(arena)s AND prompt = %(prompt)s AND (%(model)s::integer IS NULL OR model = %(model)s)
-    AND withdrawn_at IS NULL
-RETURNING response, model;
-
--- name: arenas_withdraw_prompt
--- A prompt's text goes; its hash and its name stay.
-UPDATE prompts SET text = NULL, withdrawn_at = %(at)s WHERE arena = %(arena)s AND prompt = %(prompt)s;
-
--- name: arenas_serial_since
--- The first serial of a source that was served at this time or later: serials are in the order of time.
-WITH RECURSIVE search (low, high) AS (
-    SELECT 0::bigint, coalesce(max(serial), -1) + 1 FROM matchups WHERE arena = %(arena)s AND source = %(source)s
-    UNION ALL
-    SELECT CASE WHEN m.served_at < %(at)s THEN m.serial + 1 ELSE s.low END,
-           CASE WHEN m.served_at < %(at)s THEN s.high ELSE m.serial END
-    FROM search s JOIN matchups m
-        ON m.arena = %(arena)s AND m.source = %(source)s AND m.serial = (s.low + s.high) / 2
-    WHERE s.low < s.high
-)
-SELECT max(low) FROM search;
-
--- name: arenas_open_with_responses
--- Open matchups of a source that show any of these responses.
-SELECT m.source, m.serial, m.session, m.a, m.b, m.prompt FROM matchups m
-WHERE m.arena = %(arena)s AND m.source = %(source)s AND m.serial >= %(since)s
-    AND (m.response_a = ANY(%(responses)s) OR m.response_b = ANY(%(responses)s))
-    AND NOT EXISTS (SELECT FROM endings e WHERE e.arena = m.arena AND e.source = m.source AND e.serial = m.serial)
-ORDER BY m.serial;
+-- name: arenas_head
+-- The last position of a log.
+SELECT coalesce(max(position), 0) FROM events WHERE arena = %(arena)s;
 
 -- name: arenas_response
 -- One live response of a model to a prompt.

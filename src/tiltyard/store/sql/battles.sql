@@ -36,6 +36,10 @@ WHERE d.arena = %(arena)s AND d.source = %(source)s AND d.kind = 1 AND d.undone 
 GROUP BY m.a, m.b, m.prompt, d.outcome
 ORDER BY m.a, m.b, m.prompt, d.outcome;
 
+-- name: battles_patience
+-- How long a statement may take: of this transaction, or of all that follow on this connection.
+SELECT set_config('statement_timeout', %(patience)s, %(here)s);
+
 -- name: battles_prompts
 -- Of every prompt what a battle says of it.
 SELECT name, category, language FROM prompts WHERE arena = %(arena)s ORDER BY prompt;

@@ -26,14 +26,20 @@ SELECT sha256, media_type FROM responses WHERE response = %(response)s AND withd
 
 -- name: contents_abandoned
 -- Hashes that only withdrawn responses have, and those that nobody has had for a day.
-SELECT c.sha256, c.bytes IS NULL
+SELECT c.sha256
 FROM contents c
 WHERE NOT EXISTS (SELECT FROM responses r WHERE r.sha256 = c.sha256 AND r.withdrawn_at IS NULL)
     AND (
         EXISTS (SELECT FROM responses r WHERE r.sha256 = c.sha256)
         OR c.added_at < now() - interval '1 day'
-    )
-LIMIT %(limit)s;
+    );
+
+-- name: contents_still_abandoned
+-- Those of them that no live response has got meanwhile.
+SELECT c.sha256, c.bytes IS NULL
+FROM contents c
+WHERE c.sha256 = ANY(%(sha256)s)
+    AND NOT EXISTS (SELECT FROM responses r WHERE r.sha256 = c.sha256 AND r.withdrawn_at IS NULL);
 
 -- name: contents_remove
 -- These rows, and the bytes in them.

@@ -1,37 +1,56 @@
--- name: exclusions_add
--- Votes are going to be excluded, by the event at this position.
-INSERT INTO exclusions (arena, reason, excluded, made_at) VALUES (%(arena)s, %(reason)s, %(position)s, %(at)s)
-RETURNING exclusion;
+-- name: exclusions_draft
+-- Votes are going to be excluded; by which event is said before this transaction ends.
+INSERT INTO exclusions (arena, reason, excluded) VALUES (%(arena)s, %(reason)s, 0) RETURNING exclusion;
 
 -- name: exclusions_choose
--- Which votes: those that fit everything that was said. Votes that were taken back are none.
-WITH chosen AS (
+-- Which votes of the log so far: those that fit everything that was said. Votes that were taken back are none.
+WITH hit AS (
 INSERT INTO excluded_votes (exclusion, arena, source, serial)
 SELECT %(exclusion)s, d.arena, d.source, d.serial
 FROM endings d
 JOIN matchups m USING (arena, source, serial)
-JOIN events e ON e.arena = d.arena AND e.position = d.position
-WHERE d.arena = %(arena)s AND d.kind = 1 AND d.undone IS NULL
+WHERE d.arena = %(arena)s AND d.kind = 1 AND d.undone IS NULL AND d.position <= %(upto)s
     AND (%(source)s::smallint IS NULL OR d.source = %(source)s)
     AND (%(sessions)s::bigint[] IS NULL OR m.session = ANY(%(sessions)s))
     AND (%(matchups)s::uuid[] IS NULL OR m.matchup = ANY(%(matchups)s))
-    AND (%(first)s::bigint IS NULL OR e.position >= %(first)s)
-    AND (%(end)s::bigint IS NULL OR e.position < %(end)s)
-RETURNING serial
+    AND (%(since)s::timestamptz IS NULL OR d.at >= %(since)s)
+    AND (%(until)s::timestamptz IS NULL OR d.at < %(until)s)
+    RETURNING 1
 )
-SELECT count(*) FROM chosen;
+SELECT count(*) FROM hit;
 
--- name: exclusions_position_at
--- The first position at this time or later: positions are in the order of time.
-WITH RECURSIVE search (low, high) AS (
-    SELECT 1::bigint, coalesce(max(position), 0) + 1 FROM events WHERE arena = %(arena)s
-    UNION ALL
-    SELECT CASE WHEN e.at < %(at)s THEN e.position + 1 ELSE s.low END,
-           CASE WHEN e.at < %(at)s THEN s.high ELSE e.position END
-    FROM search s JOIN events e ON e.arena = %(arena)s AND e.position = (s.low + s.high) / 2
-    WHERE s.low < s.high
+-- name: exclusions_choose_since
+-- The same of a stretch of the log, by its events: a short stretch takes as little time in a long log.
+WITH hit AS (
+INSERT INTO excluded_votes (exclusion, arena, source, serial)
+SELECT %(exclusion)s, e.arena, e.source, e.serial
+FROM events e
+JOIN matchups m USING (arena, source, serial)
+JOIN endings d USING (arena, source, serial)
+WHERE e.arena = %(arena)s AND e.position > %(after)s AND e.position <= %(upto)s AND e.kind = 1
+    AND d.undone IS NULL
+    AND (%(source)s::smallint IS NULL OR e.source = %(source)s)
+    AND (%(sessions)s::bigint[] IS NULL OR m.session = ANY(%(sessions)s))
+    AND (%(matchups)s::uuid[] IS NULL OR m.matchup = ANY(%(matchups)s))
+    AND (%(since)s::timestamptz IS NULL OR e.at >= %(since)s)
+    AND (%(until)s::timestamptz IS NULL OR e.at < %(until)s)
+    RETURNING 1
 )
-SELECT max(low) FROM search;
+SELECT count(*) FROM hit;
+
+-- name: exclusions_drop_undone
+-- Votes that were chosen, and taken back in a stretch of the log.
+WITH hit AS (
+DELETE FROM excluded_votes v USING events e
+WHERE e.arena = %(arena)s AND e.position > %(after)s AND e.position <= %(upto)s AND e.kind = 8
+    AND v.exclusion = %(exclusion)s AND v.source = e.source AND v.serial = e.serial
+    RETURNING 1
+)
+SELECT count(*) FROM hit;
+
+-- name: exclusions_settle
+-- They leave by the event at this position.
+UPDATE exclusions SET excluded = %(position)s, made_at = %(at)s WHERE exclusion = %(exclusion)s;
 
 -- name: exclusions_list
 -- Every exclusion of an arena, newest first.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import logging
 from collections.abc import Generator, Iterator
 from typing import Annotated, Any
 
@@ -11,7 +12,7 @@ from fastapi import APIRouter, Query, Request
 from fastapi.responses import Response, StreamingResponse
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
-from starlette.types import Receive, Scope, Send
+from starlette.types import Message, Receive, Scope, Send
 
 from tiltyard.arena.exporting import MEDIA_TYPES, export_battles, open_export
 from tiltyard.errors import NotAllowed
@@ -24,8 +25,12 @@ __all__ = ["router"]
 
 router = APIRouter(prefix="/api/v1/arenas/{arena}", tags=["readers"])
 
+_LOG = logging.getLogger(__name__)
+
 #: Files that one process makes at a time.
 _AT_ONCE = 2
+#: Seconds in which a reader must have taken a piece.
+_STALLED = 60.0
 _FILES: dict[int | str, dict[str, Any]] = {
     200: {
         "description": "Battles in log order.",
@@ -95,16 +100,29 @@ class _File:
         self._places.release()
 
 
+class _Stalled(Exception):
+    """The reader takes no more."""
+
+
 class _FileResponse(StreamingResponse):
-    """Sends a file, and closes it however that ends: a reader may leave in the middle."""
+    """Sends a file, and closes it however that ends: a reader may leave in the middle, or take no more."""
 
     def __init__(self, file: _File, pieces: Iterator[bytes], **options: Any) -> None:
         super().__init__(pieces, **options)
         self._file = file
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        async def pressing(message: Message) -> None:
+            try:
+                async with asyncio.timeout(_STALLED):
+                    await send(message)
+            except TimeoutError:
+                raise _Stalled from None
+
         try:
-            await super().__call__(scope, receive, send)
+            await super().__call__(scope, receive, pressing)
+        except _Stalled:
+            _LOG.info("an export was ended: its reader took nothing for %s seconds", _STALLED)
         finally:
             self._file.close()
 

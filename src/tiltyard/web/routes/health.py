@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import time
+from collections.abc import Callable
 from typing import Any
 
 from fastapi import APIRouter, Depends, Request
@@ -15,14 +17,42 @@ from tiltyard.web.metrics import METRICS_TYPE, Figures, metrics_page
 from tiltyard.web.problems import problems
 from tiltyard.web.schemas import ReadyOut, StatusOut
 
-__all__ = ["router"]
+__all__ = ["Readiness", "router"]
 
 router = APIRouter(tags=["health"])
 
 _PATIENCE = 5.0
+#: Seconds for which an answer of the database's stands, good or bad.
+_KNOWN = 1.0
 _TEXT: dict[int | str, dict[str, Any]] = {
     200: {"content": {"text/plain": {}}, "description": "Prometheus's text format."}
 }
+
+
+class Readiness:
+    """Whether the database is as it should be. It is looked at once a second at most, however many ask."""
+
+    def __init__(self, look: Callable[[], object]) -> None:
+        self._look = look
+        self._looking: asyncio.Future[object] | None = None
+        self._until = 0.0
+
+    async def check(self) -> None:
+        """Raise `StoreFault` unless it is."""
+        looking = self._looking
+        if looking is None or (looking.done() and time.monotonic() >= self._until):
+            looking = self._looking = asyncio.ensure_future(asyncio.to_thread(self._look))
+            looking.add_done_callback(self._looked)
+        try:
+            async with asyncio.timeout(_PATIENCE):
+                await asyncio.shield(looking)
+        except TimeoutError:
+            raise StoreFault("the database did not answer in time") from None
+
+    def _looked(self, looking: asyncio.Future[object]) -> None:
+        self._until = time.monotonic() + _KNOWN
+        if not looking.cancelled():
+            looking.exception()
 
 
 @router.get("/healthz", summary="Alive")
@@ -34,11 +64,8 @@ async def healthz() -> StatusOut:
 @router.get("/readyz", summary="Ready", responses=problems(503))
 async def readyz(request: Request) -> ReadyOut:
     """The database answers, its tables are those of this version, and what was opened is loaded."""
-    try:
-        async with asyncio.timeout(_PATIENCE):
-            await asyncio.to_thread(_lags, request)
-    except TimeoutError:
-        raise StoreFault("the database did not answer in time") from None
+    readiness: Readiness = request.app.state.readiness
+    await readiness.check()
     desks = house_of(request).desks
     if not all(desk.ready for desk in desks):
         raise StoreFault("an arena is being loaded")

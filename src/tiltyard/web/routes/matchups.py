@@ -53,7 +53,7 @@ _SHOWN = {
     response_model=MatchupOut,
     status_code=201,
     summary="The next matchup",
-    responses=problems(401, 403, 404, 409, 415, 503) | _AGAIN,
+    responses=problems(401, 403, 404, 409, 415, 429, 503) | _AGAIN,
 )
 async def next_matchup(arena: Arena, body: AskIn, request: Request) -> Response:
     """The matchup that waits for this voter, or a new one. A voter has at most two open ones.
@@ -63,7 +63,7 @@ async def next_matchup(arena: Arena, body: AskIn, request: Request) -> Response:
     access, desk = access_of(request), await house_of(request).desk(arena)
     voter, cookie = await access.voter(request, desk), None
     if voter is None:
-        voter, cookie = await access.new_voter()
+        voter, cookie = await access.new_voter(request)
     offered = await desk.next_matchup(voter, ahead=body.ahead)
     answer = json_response(await _shown(request, desk, offered), 201 if offered.new else 200)
     if cookie is not None:

@@ -14,6 +14,7 @@ from tiltyard.errors import BadOption, NotAllowed
 from tiltyard.store.accounts import SESSION_LIFE, ApiToken
 from tiltyard.web.access import Access, Actor, Asker, access_of, needs
 from tiltyard.web.cookies import OPERATOR_COOKIE, read_cookie
+from tiltyard.web.crowds import address_of
 from tiltyard.web.problems import problems
 from tiltyard.web.schemas import ClaimIn, MeOut, NewTokenOut, SignInIn, TokenIn, TokenOut, TokensOut
 
@@ -131,7 +132,7 @@ async def claim_form(
 
 async def _claimed(request: Request, response: Response, token: str, name: str, password: str) -> MeOut:
     access = access_of(request)
-    async with access.turnstile.passing():
+    async with access.turnstile.passing(address_of(request)):
         await access.accounts.claim(token, name, password)
     access.forget()
     return await _signed_in(request, response, name, password)
@@ -139,7 +140,7 @@ async def _claimed(request: Request, response: Response, token: str, name: str, 
 
 async def _signed_in(request: Request, response: Response, name: str, password: str) -> MeOut:
     access = access_of(request)
-    async with access.turnstile.passing():
+    async with access.turnstile.passing(address_of(request)):
         token = await access.accounts.sign_in(name, password)
     response.headers.append("set-cookie", access.cookies.header(OPERATOR_COOKIE, token, SESSION_LIFE))
     return _me(Access.operator(name))

@@ -1,0 +1,109 @@
+"""How much one address may ask for, so that a crowd at one door leaves the others free."""
+
+from __future__ import annotations
+
+import asyncio
+import ipaddress
+import time
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from functools import lru_cache
+
+from starlette.requests import HTTPConnection
+
+from tiltyard.errors import Busy, NotAllowed
+
+__all__ = ["Arrivals", "Turnstile", "address_of"]
+
+#: Addresses that are remembered; the one that has not come for longest is forgotten first.
+_REMEMBERED = 50_000
+#: Whoever has an IPv6 address has a network of this size full of them.
+_NETWORK = 64
+
+
+def address_of(request: HTTPConnection) -> str:
+    """Where a request comes from: an address, or the network of one of IPv6.
+
+    Behind a trusted proxy the server has put the visitor's own address there already.
+    """
+    return "" if request.client is None else _place(request.client.host)
+
+
+@lru_cache(maxsize=10_000)
+def _place(host: str) -> str:
+    try:
+        address = ipaddress.ip_address(host)
+    except ValueError:
+        return host[:100]
+    if isinstance(address, ipaddress.IPv4Address):
+        return str(address)
+    if address.ipv4_mapped is not None:
+        return str(address.ipv4_mapped)
+    return str(ipaddress.ip_network((int(address), _NETWORK), strict=False))
+
+
+@dataclass(slots=True)
+class _Line:
+    turn: asyncio.Lock = field(default_factory=asyncio.Lock)
+    length: int = 0
+
+
+class Turnstile:
+    """Passwords and links: each address tries one at a time, and waits for a moment after a wrong one.
+
+    A few are checked at once, one of each address, so that guessers elsewhere keep nobody out.
+    """
+
+    def __init__(self, most: int = 20, seconds: float = 0.5, at_once: int = 2) -> None:
+        self._most = most
+        self._seconds = seconds
+        self._checking = asyncio.Semaphore(at_once)
+        #: Those of addresses that are trying now.
+        self._lines: dict[str, _Line] = {}
+
+    @asynccontextmanager
+    async def passing(self, address: str) -> AsyncIterator[None]:
+        """Try in here; `NotAllowed` is what a wrong try raises."""
+        line = self._lines.setdefault(address, _Line())
+        if line.length >= self._most:
+            raise Busy("too many are signing in from this address; try again in a while")
+        line.length += 1
+        try:
+            async with line.turn:
+                try:
+                    async with self._checking:
+                        yield
+                except NotAllowed:
+                    await asyncio.sleep(self._seconds)
+                    raise
+        finally:
+            line.length -= 1
+            if not line.length:
+                del self._lines[address]
+
+
+class Arrivals:
+    """New sessions of each address: so many a minute, the first of them as fast as they come. 0: no limit."""
+
+    def __init__(self, per_minute: int, clock: Callable[[], float] = time.monotonic) -> None:
+        self._most = per_minute
+        self._clock = clock
+        #: How many each may still have, and when that was so; the one that came last last.
+        self._left: dict[str, tuple[float, float]] = {}
+
+    def admit(self, address: str) -> None:
+        """Count one more, or raise `Busy`."""
+        if not self._most:
+            return
+        now = self._clock()
+        left, since = self._left.pop(address, (float(self._most), now))
+        left = min(float(self._most), left + (now - since) * self._most / 60)
+        self._left[address] = (left - 1 if left >= 1 else left, now)
+        if len(self._left) > _REMEMBERED:
+            del self._left[next(iter(self._left))]
+        if left < 1:
+            raise Busy(
+                "too many new voters come from this address; keep the session's cookie, or ask again in a while",
+                retry_after=(1 - left) * 60 / self._most,
+            )

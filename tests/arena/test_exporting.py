@@ -15,7 +15,6 @@ from tiltyard.arena.asking import Voter
 from tiltyard.arena.changes import exclude, restore
 from tiltyard.arena.exporting import export_battles, open_export
 from tiltyard.arena.keys import Keys
-from tiltyard.arena.live import policy_of
 from tiltyard.battles import Kind, Table
 from tiltyard.board.cross_check import batch_ratings
 from tiltyard.errors import BadOption, NotFound
@@ -25,6 +24,7 @@ from tiltyard.standing.state import Standing
 from tiltyard.store.columns import read_columns
 from tiltyard.store.connecting import connect, open_pool
 from tiltyard.store.exclusions import Selection
+from tiltyard.validity.method import method_from_dict
 from voted_arenas import cast, close_window, lay_votes, voted
 
 KEYS = Keys(["k" * 40])
@@ -184,7 +184,7 @@ def folded(url):
         prompts = [
             name for (name,) in connection.execute("SELECT name FROM prompts ORDER BY prompt").fetchall()
         ]
-    standing = Standing(policy_of(columns.details[1]), models, prompts)
+    standing = Standing(method_from_dict(columns.details[1])[0], models, prompts)
     standing.fold(columns.events(0, dropped))
     assert dropped
     return standing

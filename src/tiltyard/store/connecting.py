@@ -36,6 +36,7 @@ _REMEDIES = {
     "55P03": "something else holds the lock: try again when it has finished",
     "08": "check that the server is running, and that DATABASE_URL names it; tiltyard doctor tells more",
     "53": "give the server more room; tiltyard doctor tells more",
+    "57014": "it took too long: ask for less, or try again later",
     "57": "the server is stopping or starting: try again in a while",
 }
 #: What the server says when it refuses a connection, which the driver reports without an SQLSTATE.

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 from uuid import UUID
 
 from psycopg import AsyncConnection
+from psycopg.pq import TransactionStatus
 
 from tiltyard.errors import StoreFault
 from tiltyard.store.arrays import literal
@@ -298,6 +299,8 @@ async def appending(
 ) -> AsyncIterator[Appending]:
     """One transaction under the arena's lock; it has committed when the block has been left.
 
+    A transaction that the caller has begun, to prepare what needs no lock, is this one's beginning.
+
     ``after`` asks for what others appended since that position. At most some thousand rows come at
     once: who is further behind reads on with `read_tail` before it appends anything.
     """
@@ -305,7 +308,8 @@ async def appending(
         try:
             async with connection.pipeline() as pipeline:
                 values = {"arena": arena, "after": after, "limit": TAIL}
-                await connection.execute(statement("log_begin"))
+                if connection.info.transaction_status is TransactionStatus.IDLE:
+                    await connection.execute(statement("log_begin"))
                 await connection.execute(statement("log_lock"), values)
                 head = await connection.execute(statement("log_head"), values)
                 tail = None if after is None else await connection.execute(statement("log_tail"), values)

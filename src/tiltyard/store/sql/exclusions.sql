@@ -5,16 +5,16 @@ INSERT INTO exclusions (arena, reason, excluded) VALUES (%(arena)s, %(reason)s, 
 -- name: exclusions_choose
 -- Which votes of the log so far: those that fit everything that was said. Votes that were taken back are none.
 WITH hit AS (
-INSERT INTO excluded_votes (exclusion, arena, source, serial)
-SELECT %(exclusion)s, d.arena, d.source, d.serial
-FROM endings d
-JOIN matchups m USING (arena, source, serial)
-WHERE d.arena = %(arena)s AND d.kind = 1 AND d.undone IS NULL AND d.position <= %(upto)s
-    AND (%(source)s::smallint IS NULL OR d.source = %(source)s)
-    AND (%(sessions)s::bigint[] IS NULL OR m.session = ANY(%(sessions)s))
-    AND (%(matchups)s::uuid[] IS NULL OR m.matchup = ANY(%(matchups)s))
-    AND (%(since)s::timestamptz IS NULL OR d.at >= %(since)s)
-    AND (%(until)s::timestamptz IS NULL OR d.at < %(until)s)
+    INSERT INTO excluded_votes (exclusion, arena, source, serial)
+    SELECT %(exclusion)s, d.arena, d.source, d.serial
+    FROM endings d
+    JOIN matchups m USING (arena, source, serial)
+    WHERE d.arena = %(arena)s AND d.kind = 1 AND d.undone IS NULL AND d.position <= %(upto)s
+        AND (%(source)s::smallint IS NULL OR d.source = %(source)s)
+        AND (%(sessions)s::bigint[] IS NULL OR m.session = ANY(%(sessions)s))
+        AND (%(matchups)s::uuid[] IS NULL OR m.matchup = ANY(%(matchups)s))
+        AND (%(since)s::timestamptz IS NULL OR d.at >= %(since)s)
+        AND (%(until)s::timestamptz IS NULL OR d.at < %(until)s)
     RETURNING 1
 )
 SELECT count(*) FROM hit;
@@ -22,18 +22,18 @@ SELECT count(*) FROM hit;
 -- name: exclusions_choose_since
 -- The same of a stretch of the log, by its events: a short stretch takes as little time in a long log.
 WITH hit AS (
-INSERT INTO excluded_votes (exclusion, arena, source, serial)
-SELECT %(exclusion)s, e.arena, e.source, e.serial
-FROM events e
-JOIN matchups m USING (arena, source, serial)
-JOIN endings d USING (arena, source, serial)
-WHERE e.arena = %(arena)s AND e.position > %(after)s AND e.position <= %(upto)s AND e.kind = 1
-    AND d.undone IS NULL
-    AND (%(source)s::smallint IS NULL OR e.source = %(source)s)
-    AND (%(sessions)s::bigint[] IS NULL OR m.session = ANY(%(sessions)s))
-    AND (%(matchups)s::uuid[] IS NULL OR m.matchup = ANY(%(matchups)s))
-    AND (%(since)s::timestamptz IS NULL OR e.at >= %(since)s)
-    AND (%(until)s::timestamptz IS NULL OR e.at < %(until)s)
+    INSERT INTO excluded_votes (exclusion, arena, source, serial)
+    SELECT %(exclusion)s, e.arena, e.source, e.serial
+    FROM events e
+    JOIN matchups m USING (arena, source, serial)
+    JOIN endings d USING (arena, source, serial)
+    WHERE e.arena = %(arena)s AND e.position > %(after)s AND e.position <= %(upto)s AND e.kind = 1
+        AND d.undone IS NULL
+        AND (%(source)s::smallint IS NULL OR e.source = %(source)s)
+        AND (%(sessions)s::bigint[] IS NULL OR m.session = ANY(%(sessions)s))
+        AND (%(matchups)s::uuid[] IS NULL OR m.matchup = ANY(%(matchups)s))
+        AND (%(since)s::timestamptz IS NULL OR e.at >= %(since)s)
+        AND (%(until)s::timestamptz IS NULL OR e.at < %(until)s)
     RETURNING 1
 )
 SELECT count(*) FROM hit;
@@ -41,9 +41,9 @@ SELECT count(*) FROM hit;
 -- name: exclusions_drop_undone
 -- Votes that were chosen, and taken back in a stretch of the log.
 WITH hit AS (
-DELETE FROM excluded_votes v USING events e
-WHERE e.arena = %(arena)s AND e.position > %(after)s AND e.position <= %(upto)s AND e.kind = 8
-    AND v.exclusion = %(exclusion)s AND v.source = e.source AND v.serial = e.serial
+    DELETE FROM excluded_votes v USING events e
+    WHERE e.arena = %(arena)s AND e.position > %(after)s AND e.position <= %(upto)s AND e.kind = 8
+        AND v.exclusion = %(exclusion)s AND v.source = e.source AND v.serial = e.serial
     RETURNING 1
 )
 SELECT count(*) FROM hit;

@@ -1,6 +1,8 @@
 -- name: stage_kinds
--- What these responses are: text, image, audio or app.
-SELECT response, kind FROM responses WHERE response = ANY(%(responses)s);
+-- What the responses of some blocks are: text, image, audio or app.
+SELECT r.response, r.kind
+FROM unnest(%(first)s::bigint[]) AS block (first)
+JOIN responses r ON r.response >= block.first AND r.response < block.first + %(size)s;
 
 -- name: stage_complain
 -- A voter says what is wrong with a matchup it was served; once for each reason.

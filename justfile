@@ -36,6 +36,10 @@ soak:
 suite:
     tiltyard simulate --suite policy --size full --out suite
 
+# A live arena held under load for a quarter of an hour, over a log of five million battles. Forty minutes.
+hold home:
+    python bench/arena_hold.py --home {{home}} --minutes 15 --out arena-hold.md
+
 # Speed against peers and bare kernels, growth from 1 M to 100 M battles and to 1 M questions, calls a second. Two hours.
 bench:
     python bench/run.py --size full --out docs/explanation/speed-measured.md
@@ -44,6 +48,9 @@ bench:
     python bench/standing.py
     python bench/online.py
     python bench/matchmaking.py
+    python bench/arena_lab.py --out docs/explanation/live-lab-measured.md
+    python bench/arena_load.py --home "$(mktemp -d)" --out arena-load.md
+    python bench/arena_ceilings.py --home "$(mktemp -d)"
     python bench/tournament_growth.py --out docs/explanation/tournament-growth-measured.md --plot docs/images/tournament-growth.svg
 
 # Reformat and mend what can be mended.

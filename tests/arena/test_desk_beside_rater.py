@@ -200,3 +200,24 @@ def test_an_arena_that_cannot_be_rated_does_not_stop_the_others(database, monkey
             assert house.raters[two.arena].following(HUMAN).votes == 3
 
     asyncio.run(scene())
+
+
+def test_an_undo_is_remembered_until_its_vote_is_folded(database):
+    """The matchup's serving is folded in one step, another's vote is waited for, the undone vote comes in a later step."""
+    settings = ArenaSettings(undo_seconds=1.0, snapshot_seconds=0.05)
+
+    async def scene():
+        arena = await make_arena(database, settings=settings)
+        async with desk_of(database, arena) as desk:
+            ann, bob = [(await desk.next_matchup(Voter(number))).matchup for number in (1, 2)]
+            await desk.vote(Voter(2), bob, Kind.WIN_A)
+            await desk.vote(Voter(1), ann, Kind.WIN_A)
+            await desk.undo(Voter(1), ann)
+            with rating(database) as house:
+                catch_up(house)
+                await asyncio.sleep(1.3)
+                catch_up(house)
+                following = next(iter(house.raters.values())).following(HUMAN)
+                assert (following.votes, following.standing.skipped) == (1, 1)
+
+    asyncio.run(scene())

@@ -1,0 +1,253 @@
+"""Whether an arena's tables say what was acknowledged, and nothing else, once."""
+
+from bisect import bisect_right
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from hashlib import sha256
+from typing import Any
+
+from crowd import Crowd, Heard
+from psycopg import Connection
+
+from tiltyard.arena.matchup_ids import parse_matchup
+from tiltyard.arena.publishing import make_snapshot, open_then
+from tiltyard.arena.replaying import replay_from_zero
+from tiltyard.battles import Kind
+from tiltyard.store.checkpoints import list_checkpoints, read_checkpoint
+from tiltyard.store.connecting import connect
+from tiltyard.store.log import LogKind
+from tiltyard.store.raters import RatedArena, event_time, log_head, rated, rated_arena
+from tiltyard.validity.following import Following
+
+__all__ = ["Audited", "Place", "audit_log", "audit_ratings"]
+
+_OUTCOMES: dict[str | None, Kind] = {
+    "model_a": Kind.WIN_A,
+    "model_b": Kind.WIN_B,
+    "tie": Kind.TIE,
+    "both_bad": Kind.BOTH_BAD,
+}
+_ENDS = {LogKind.VOTE, LogKind.SKIP, LogKind.EXPIRE}
+_ACTS = {"vote": LogKind.VOTE, "skip": LogKind.SKIP, "undo": LogKind.UNDO}
+
+
+@dataclass(frozen=True)
+class Audited:
+    """How much was looked at."""
+
+    events: int
+    votes: int
+    undone: int
+    told: int
+    refused: int
+
+
+@dataclass(frozen=True)
+class Place:
+    """How far the raters were, and what was compared."""
+
+    position: int
+    term: int
+    boards: int
+    checkpoints: int
+
+
+def audit_log(url: str, *crowds: Crowd, arena: int = 1) -> Audited:
+    """Every law of the log, and everything that these voters were told."""
+    heard = [crowd.so_far() for crowd in crowds]
+    with _moment(url) as connection:
+        events = _rows(connection, "SELECT * FROM events WHERE arena = %s ORDER BY position", arena)
+        matchups = _rows(connection, "SELECT * FROM matchups WHERE arena = %s ORDER BY position", arena)
+        endings = _rows(connection, "SELECT * FROM endings WHERE arena = %s ORDER BY position", arena)
+        battles = _rows(connection, "SELECT * FROM battles WHERE arena = %s ORDER BY position", arena)
+        settings = rated_arena(connection, arena).settings
+    _check_order(events)
+    _check_times(events, matchups, settings.undo_seconds)
+    _check_matchups(events, matchups)
+    _check_endings(events, endings, battles)
+    _check_open(events, matchups)
+    known = {row["matchup"]: (row["source"], row["serial"]) for row in matchups}
+    ended = {(row["source"], row["serial"]): row for row in endings}
+    by_position = {row["position"]: row for row in events}
+    for one in heard:
+        _check_told(one, known, ended, by_position)
+        _check_refused(one, known, ended)
+    votes = [row for row in endings if row["kind"] == LogKind.VOTE]
+    undone = sum(row["undone"] is not None for row in votes)
+    told, refused = sum(len(one.told) for one in heard), sum(len(one.refused) for one in heard)
+    return Audited(len(events), len(votes), undone, told, refused)
+
+
+def audit_ratings(url: str, arena: int = 1, *, every: bool = False) -> Place:
+    """The newest board of each source, and the newest checkpoint, are those of a replay from zero.
+
+    With ``every``, all boards and checkpoints that are kept.
+    """
+    with _moment(url) as connection:
+        found, place = rated_arena(connection, arena), rated(connection, arena)
+        assert place.position <= place.horizon <= log_head(connection, arena)
+        boards = _rows(
+            connection,
+            "SELECT source, generation, position, votes, document, sha256 FROM snapshots "
+            "WHERE arena = %s ORDER BY generation, position",
+            arena,
+        )
+        _check_counts(connection, arena, boards, place.position)
+        newest = {board["source"]: board for board in boards}.values()
+        for board in boards if every else newest:
+            _check_board(connection, found, board)
+        kept = list_checkpoints(connection, arena)
+        for one in kept if every else kept[:1]:
+            saved = read_checkpoint(connection, arena, one, one.kernel)
+            replayed = replay_from_zero(connection, arena, one.position, one.generation)
+            state = Following.save_all([replayed[source] for source in sorted(replayed)])
+            assert sha256(state).digest() == saved.digest, f"the checkpoint at {one.position} is no replay"
+            assert state == saved.state
+    return Place(place.position, place.term, len(boards), len(kept))
+
+
+def _check_counts(connection: Connection, arena: int, boards: list[dict[str, Any]], rated_to: int) -> None:
+    """On every board, each vote that stands was folded once."""
+    standing = _rows(
+        connection, "SELECT source, position FROM battles WHERE arena = %s ORDER BY position", arena
+    )
+    for source in (0, 1):
+        positions = [row["position"] for row in standing if row["source"] == source]
+        for board in boards:
+            if board["source"] == source:
+                assert board["position"] <= rated_to
+                there = bisect_right(positions, board["position"])
+                assert there == board["votes"], (
+                    f"folded {board['votes']} of {there} votes at {board['position']}"
+                )
+
+
+def _check_board(connection: Connection, arena: RatedArena, board: dict[str, Any]) -> None:
+    place = {"position": board["position"], "generation": board["generation"]}
+    replayed = replay_from_zero(connection, arena.arena, board["position"], board["generation"])
+    at = event_time(connection, arena.arena, board["position"])
+    source = board["source"]
+    opened = open_then(connection, arena.arena, source, replayed[source], board["position"])
+    made = make_snapshot(replayed[source], arena, source=source, at=at, opened=opened, **place)
+    assert made.document == board["document"], f"the board at {board['position']} is no replay"
+    assert made.sha256 == bytes(board["sha256"]).hex()
+
+
+@contextmanager
+def _moment(url: str) -> Iterator[Connection]:
+    """Everything as it was at one moment, whatever goes on."""
+    with connect(url, name="audit") as connection, connection.transaction():
+        connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
+        yield connection
+
+
+def _rows(connection: Connection, query: str, arena: int) -> list[dict[str, Any]]:
+    found = connection.execute(query, (arena,))
+    names = [column.name for column in found.description or ()]
+    return [dict(zip(names, row, strict=True)) for row in found.fetchall()]
+
+
+def _check_order(events: list[dict[str, Any]]) -> None:
+    assert [row["position"] for row in events] == list(range(1, len(events) + 1)), "positions are not dense"
+    times = [row["at"] for row in events]
+    assert times == sorted(times), "time runs backward in the log"
+
+
+def _check_times(events: list[dict[str, Any]], matchups: list[dict[str, Any]], undo_seconds: float) -> None:
+    """What depends on time was decided by the log's own."""
+    expires = {(row["source"], row["serial"]): row["expires_at"] for row in matchups}
+    voted: dict[tuple[int, int], Any] = {}
+    for row in events:
+        key = (row["source"], row["serial"])
+        if row["kind"] == LogKind.VOTE:
+            voted[key] = row["at"]
+        if row["kind"] in _ENDS:
+            late = row["at"] >= expires[key]
+            assert late == (row["kind"] == LogKind.EXPIRE), f"ended at the wrong time: {row}"
+        if row["kind"] == LogKind.UNDO:
+            assert (row["at"] - voted[key]).total_seconds() < undo_seconds, f"taken back too late: {row}"
+
+
+def _check_matchups(events: list[dict[str, Any]], matchups: list[dict[str, Any]]) -> None:
+    served = [row for row in events if row["kind"] == LogKind.SERVED]
+    same = ("position", "source", "serial", "session", "a", "b", "prompt", "nominal", "lane")
+    assert [[row[name] for name in same] for row in served] == [
+        [row[name] for name in same] for row in matchups
+    ], "served events and matchups differ"
+    for source in (0, 1):
+        serials = [row["serial"] for row in matchups if row["source"] == source]
+        assert serials == list(range(len(serials))), "serials are not dense"
+    assert len({row["matchup"] for row in matchups}) == len(matchups)
+
+
+def _check_endings(
+    events: list[dict[str, Any]], endings: list[dict[str, Any]], battles: list[dict[str, Any]]
+) -> None:
+    same = ("position", "at", "kind", "source", "serial", "outcome")
+    ends = [row for row in events if row["kind"] in _ENDS]
+    assert [[row[name] for name in same] for row in ends] == [
+        [row[name] for name in same] for row in endings
+    ], "endings and events differ"
+    undone = {row["position"]: row["undone"] for row in endings if row["undone"] is not None}
+    found = {row["position"]: (row["source"], row["serial"]) for row in events if row["kind"] == LogKind.UNDO}
+    taken_back = {
+        row["undone"]: (row["source"], row["serial"]) for row in endings if row["position"] in undone
+    }
+    assert found == taken_back, "undos and endings differ"
+    revealed = {(row["source"], row["serial"]) for row in events if row["kind"] == LogKind.REVEAL}
+    shown = {(row["source"], row["serial"]) for row in endings if row["revealed_at"] is not None}
+    assert revealed == shown, "reveals and endings differ"
+    assert not revealed & set(taken_back.values()), "a vote was taken back though its names were shown"
+    final = [row["position"] for row in endings if row["kind"] == LogKind.VOTE and row["undone"] is None]
+    assert [row["position"] for row in battles] == final, "battles are not the votes that stand"
+
+
+def _check_open(events: list[dict[str, Any]], matchups: list[dict[str, Any]]) -> None:
+    """Nobody ever had more than two open matchups."""
+    sessions = {(row["source"], row["serial"]): row["session"] for row in matchups}
+    held: Counter[tuple[int, int]] = Counter()
+    for row in events:
+        if row["kind"] in _ENDS or row["kind"] == LogKind.SERVED:
+            voter = (row["source"], sessions[row["source"], row["serial"]])
+            held[voter] += 1 if row["kind"] == LogKind.SERVED else -1
+            assert 0 <= held[voter] <= 2, "a voter had more than two open matchups"
+
+
+def _check_told(
+    crowd: Heard,
+    known: dict[Any, tuple[int, int]],
+    ended: dict[tuple[int, int], dict[str, Any]],
+    by_position: dict[int, dict[str, Any]],
+) -> None:
+    lost = [one for one in crowd.offered if parse_matchup(one) not in known]
+    assert not lost, f"{len(lost)} matchups were handed out and are not there"
+    for one in crowd.told:
+        key = known[parse_matchup(one.matchup)]
+        row = by_position.get(one.position)
+        assert row is not None, f"lost: {one}"
+        assert (row["source"], row["serial"]) == key, f"another's event: {one}, {row}"
+        expected = _ACTS.get(one.act, LogKind.VOTE)
+        assert row["kind"] == expected, f"another kind of event: {one}, {row}"
+        if one.act == "vote":
+            assert row["outcome"] == _OUTCOMES[one.winner], f"another outcome: {one}, {row}"
+            assert ended[key]["position"] == one.position
+        if one.act == "undo":
+            assert ended[key]["undone"] == one.position
+        if one.act == "reveal":
+            assert ended[key]["revealed_at"] is not None
+
+
+def _check_refused(
+    crowd: Heard, known: dict[Any, tuple[int, int]], ended: dict[tuple[int, int], dict[str, Any]]
+) -> None:
+    odd = [one for one in crowd.refused if one.status not in {409, 410}]
+    assert not odd, f"refused for no reason: {odd[:3]}"
+    for one in crowd.refused:
+        row = ended[known[parse_matchup(one.matchup)]]
+        if one.status == 410:
+            assert row["kind"] == LogKind.EXPIRE, f"not expired: {one}, {row}"
+        elif one.act == "vote":
+            taken = row["kind"] == LogKind.VOTE and row["outcome"] == _OUTCOMES[one.winner]
+            assert not taken or row["undone"] is not None, f"refused and yet taken: {one}, {row}"

@@ -1,0 +1,18 @@
+"""A rater that writes checkpoints often. ``python rating_process.py URL EVENTS``; it ends with whoever started it."""
+
+import logging
+import os
+import signal
+import sys
+import threading
+
+from tiltyard.arena.rating import Pace, RatingHouse
+
+if __name__ == "__main__":
+    logging.basicConfig(level=logging.INFO)
+    stop = threading.Event()
+    signal.signal(signal.SIGTERM, lambda *_: stop.set())
+    threading.Thread(target=lambda: (os.read(0, 1), os._exit(1)), daemon=True).start()
+    house = RatingHouse(sys.argv[1], pace=Pace(step=500, checkpoint_events=int(sys.argv[2])))
+    print("ready", flush=True)
+    house.run(stop)

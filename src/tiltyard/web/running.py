@@ -18,6 +18,7 @@ import threading
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import asdict, dataclass
+from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any
 
 from tiltyard.arena.keys import KEY_VARIABLE, open_keys
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
 
     from tiltyard.arena.house import House
 
-__all__ = ["FAILED", "READY", "Orders", "main", "opened_house"]
+__all__ = ["FAILED", "READY", "Orders", "main", "opened_house", "stop_by_signals"]
 
 READY, FAILED = "ready", "failed "
 #: Seconds that requests in flight have when the process is told to stop, and that it has altogether.
@@ -155,13 +156,28 @@ def _run_rater(orders: Orders, environment: Environment) -> None:
     from tiltyard.arena.scheduled import scheduled_work
 
     stop = threading.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: stop.set())
+    stop_by_signals(stop.set)
     _watch_lifeline(stop.set)
     with scheduled_work(orders.url, environment):
         log_event("rater ready")
         _say(READY)
         rate_arenas(orders.url, stop)
+
+
+def stop_by_signals(stop: Callable[[], None]) -> None:
+    """Stop when told to, however often: a second signal may come while the first is being handled.
+
+    So the handler itself takes no lock that it might already hold.
+    """
+    told: SimpleQueue[int] = SimpleQueue()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda number, _: told.put(number))
+
+    def waiting() -> None:
+        told.get()
+        stop()
+
+    threading.Thread(target=waiting, name="signals", daemon=True).start()
 
 
 def _watch_lifeline(stop: Callable[[], None]) -> None:

@@ -1,0 +1,36 @@
+"""A rater that is told to stop stops, and does not wait for a lock that it holds itself."""
+
+import subprocess
+import sys
+import time
+
+PROGRAM = """
+import threading
+from tiltyard.web.running import stop_by_signals
+
+stop = threading.Event()
+stop_by_signals(stop.set)
+print("ready", flush=True)
+while not stop.is_set():
+    stop.wait(0.5)
+"""
+
+
+def test_it_stops_when_it_is_told_twice_at_once():
+    """The supervisor tells its children by the signal that it got, and once more when it waits for them."""
+    children = [
+        subprocess.Popen([sys.executable, "-c", PROGRAM], stdout=subprocess.PIPE, text=True) for _ in range(6)
+    ]
+    try:
+        for child in children:
+            assert child.stdout.readline() == "ready\n"
+        time.sleep(0.1)
+        for child in children:
+            for _ in range(20):
+                child.terminate()
+        assert [child.wait(20) for child in children] == [0] * len(children)
+    finally:
+        for child in children:
+            child.kill()
+            child.wait()
+            child.stdout.close()

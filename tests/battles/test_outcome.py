@@ -5,6 +5,7 @@ import pytest
 from tiltyard.battles.outcome import (
     DECISIVE,
     KINDS,
+    SPELLED,
     Kind,
     Label,
     Outcome,
@@ -80,3 +81,9 @@ def test_every_kind_is_reached():
     assert set(KIND_OF.values()) == set(Kind)
     assert sorted(Kind) == list(range(KINDS))
     assert {Outcome.MODEL_A, Outcome.MODEL_B} == DECISIVE
+
+
+def test_every_kind_is_spelled_and_read_back():
+    assert {kind: kind_of(outcome, label) for kind, (outcome, label) in SPELLED.items()} == {
+        kind: kind for kind in Kind
+    }

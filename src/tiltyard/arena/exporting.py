@@ -11,7 +11,7 @@ from typing import Any
 from tiltyard.arena.keys import Keys
 from tiltyard.battles import Kind
 from tiltyard.battles.battle import Battle
-from tiltyard.battles.outcome import Label, Outcome
+from tiltyard.battles.outcome import SPELLED
 from tiltyard.errors import BadOption
 from tiltyard.formats.streaming import Container, battle_pieces
 from tiltyard.standing.policy import Lane
@@ -28,15 +28,6 @@ MEDIA_TYPES: dict[Container, str] = {
     "parquet": "application/vnd.apache.parquet",
 }
 
-_OUTCOMES: dict[int, tuple[Outcome, Label]] = {
-    Kind.WIN_A: (Outcome.MODEL_A, Label.WIN),
-    Kind.WIN_B: (Outcome.MODEL_B, Label.WIN),
-    Kind.TIE: (Outcome.TIE, Label.TIE),
-    Kind.BOTH_BAD: (Outcome.BOTH_BAD, Label.BOTH_BAD),
-    Kind.LEAN_A: (Outcome.MODEL_A, Label.LEAN),
-    Kind.LEAN_B: (Outcome.MODEL_B, Label.LEAN),
-    Kind.INCONSISTENT: (Outcome.TIE, Label.INCONSISTENT),
-}
 _LANES = tuple(lane.name.lower() for lane in Lane)
 _LONGEST_RELEASE = 200
 #: Seconds for a page of votes.
@@ -93,7 +84,7 @@ def _battles(votes: Iterator[Vote], names: Names, keys: Keys, release: str) -> I
 
 
 def _battle(vote: Vote, names: Names, voter: str) -> Battle:
-    winner, label = _OUTCOMES[vote.outcome]
+    winner, label = SPELLED[Kind(vote.outcome)]
     prompt, category, language = names.prompts[vote.prompt]
     judged = vote.source == JUDGE
     detail: dict[str, Any] = vote.detail or {} if judged else {}

@@ -7,7 +7,17 @@ import re
 
 from tiltyard.errors import BadBattle
 
-__all__ = ["DECISIVE", "KINDS", "Kind", "Label", "Outcome", "kind_of", "parse_label", "parse_outcome"]
+__all__ = [
+    "DECISIVE",
+    "KINDS",
+    "SPELLED",
+    "Kind",
+    "Label",
+    "Outcome",
+    "kind_of",
+    "parse_label",
+    "parse_outcome",
+]
 
 
 class Outcome(enum.StrEnum):
@@ -67,6 +77,9 @@ _KINDS = {
     (Outcome.BOTH_BAD, None): Kind.BOTH_BAD,
     (Outcome.BOTH_BAD, Label.BOTH_BAD): Kind.BOTH_BAD,
 }
+
+#: Outcome and label of each kind: `kind_of`, the other way round.
+SPELLED = {kind: (outcome, label) for (outcome, label), kind in _KINDS.items() if label is not None}
 
 
 def parse_outcome(text: object) -> Outcome:

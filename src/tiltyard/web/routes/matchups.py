@@ -13,7 +13,7 @@ from tiltyard.arena.asking import Ended, Offered, Voter
 from tiltyard.arena.desk import Desk
 from tiltyard.arena.matchup_ids import parse_matchup
 from tiltyard.battles import Kind, Label, Outcome
-from tiltyard.battles.outcome import kind_of
+from tiltyard.battles.outcome import SPELLED, kind_of
 from tiltyard.errors import BadBattle, BadOption, NotFound
 from tiltyard.web.access import access_of, house_of
 from tiltyard.web.direct import DirectRoute, json_response
@@ -119,7 +119,7 @@ async def reveal(matchup: Matchup, request: Request) -> Response:
     """Show the names; from now on the vote is final."""
     desk, voter = await _placed(request, matchup)
     names = await desk.reveal(voter, matchup)
-    winner, label = _SPELLED[names.outcome]
+    winner, label = SPELLED[names.outcome]
     return json_response(
         {
             "matchup": names.matchup,
@@ -224,7 +224,7 @@ async def _shown(request: Request, desk: Desk, offered: Offered) -> dict[str, An
 
 
 def _told(ended: Ended) -> Response:
-    winner, label = (None, None) if ended.outcome is None else _SPELLED[ended.outcome]
+    winner, label = (None, None) if ended.outcome is None else SPELLED[ended.outcome]
     return json_response(
         {
             "matchup": ended.matchup,
@@ -263,13 +263,4 @@ _PLAIN = {
     "model_b": Kind.WIN_B,
     "tie": Kind.TIE,
     "both_bad": Kind.BOTH_BAD,
-}
-_SPELLED = {
-    Kind.WIN_A: ("model_a", "win"),
-    Kind.WIN_B: ("model_b", "win"),
-    Kind.TIE: ("tie", "tie"),
-    Kind.BOTH_BAD: ("both_bad", "both_bad"),
-    Kind.LEAN_A: ("model_a", "lean"),
-    Kind.LEAN_B: ("model_b", "lean"),
-    Kind.INCONSISTENT: ("tie", "inconsistent"),
 }

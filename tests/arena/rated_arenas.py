@@ -74,7 +74,7 @@ class Yard:
 
         async def write():
             async with appending(self._connection, self.arena) as log:
-                self.horizon = await log.horizon()
+                self.horizon = log.horizon
                 return [deed(log) for deed in deeds], log.head
 
         done, self.head = self._runner.run(write())

@@ -60,10 +60,16 @@ def test_a_full_disk_under_the_write_ahead_log_refuses_votes_until_there_is_room
         wait_until(lambda: refused_since(crowd, refused), 60.0, "a refusal")
         assert "PANIC" in made.server.said()
         wal.empty()
-        if not made.server.running():
-            made.server.start()
+        wait_until(lambda: _is_up(made.server), 60.0, "a server that is up again")
         crowd.next_vote(time.monotonic() + 0.5, 60.0)
     made.settle()
+
+
+def _is_up(server):
+    """Whether it answers; one that has given up is started. It may give up a while after its panic."""
+    if not server.running():
+        server.start()
+    return server.answers()
 
 
 def _write_much(server):

@@ -165,13 +165,21 @@ def _run_rater(orders: Orders, environment: Environment) -> None:
 
 
 def stop_by_signals(stop: Callable[[], None]) -> None:
-    """Stop when told to, however often: a second signal may come while the first is being handled.
+    """Stop when told to, however often: a second signal may come while the first is being handled, or much later.
 
-    So the handler itself takes no lock that it might already hold.
+    So the handler takes no lock that it might already hold, and what comes after the first is ignored: an interpreter
+    that is leaving puts its handlers back to the system's, and would be killed by a signal that says nothing new.
     """
     told: SimpleQueue[int] = SimpleQueue()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda number, _: told.put(number))
+    numbers = (signal.SIGTERM, signal.SIGINT)
+
+    def tell(number: int, _: object) -> None:
+        for each in numbers:
+            signal.signal(each, signal.SIG_IGN)
+        told.put(number)
+
+    for number in numbers:
+        signal.signal(number, tell)
 
     def waiting() -> None:
         told.get()

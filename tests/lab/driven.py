@@ -29,7 +29,8 @@ from tiltyard.store.checkpoints import list_checkpoints, read_checkpoint
 from tiltyard.store.columns import LogColumns, read_columns
 from tiltyard.store.connecting import connect, connect_async
 from tiltyard.store.log import LogKind
-from tiltyard.store.raters import event_time, log_head, rated, rated_arena, roster_of
+from tiltyard.store.raters import event_time, log_head, rated, rated_arena
+from tiltyard.store.rosters import roster_of
 from tiltyard.store.snapshots import latest_snapshot
 from tiltyard.validity.following import Following
 from tiltyard.validity.method import method_from_dict

@@ -108,6 +108,10 @@ class Boards:
         self._arenas[name] = (time.monotonic() + _KNOWN, found)
         return found
 
+    def newest(self, arena: int) -> list[Snapshot]:
+        """The newest snapshot of each source of an arena, as far as they are known here."""
+        return [snapshot for (of, _), snapshot in self._newest.items() if of == arena]
+
     def forget(self, name: str) -> None:
         """An arena was changed: look again."""
         self._arenas.pop(name, None)

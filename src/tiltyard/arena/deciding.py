@@ -15,13 +15,13 @@ from uuid import UUID
 import numpy as np
 
 from tiltyard.arena.asking import Ended, Offered, Voter
-from tiltyard.arena.live import Live, OpenMatchup
+from tiltyard.arena.live import Live
 from tiltyard.arena.matchup_ids import new_matchup, shown_matchup
 from tiltyard.battles import Kind
 from tiltyard.errors import Busy, Closed, Expired
 from tiltyard.matchmaking.choice import Choice
 from tiltyard.matchmaking.choosing import choose
-from tiltyard.store.log import HUMAN, Appending, Found, LogKind, LogRow, Serving
+from tiltyard.store.log import HUMAN, Appending, Found, LogKind, LogRow, OpenMatchup, Serving
 
 __all__ = [
     "HELD",
@@ -32,8 +32,10 @@ __all__ = [
     "offer",
     "offered",
     "reveal",
+    "run_out",
     "skip",
     "undo",
+    "undoable_until",
     "vote",
 ]
 
@@ -191,6 +193,11 @@ def offered(one: OpenMatchup, arena: str, *, new: bool = False) -> Offered:
     )
 
 
+def run_out() -> Expired:
+    """What is told of a matchup whose time has passed."""
+    return Expired("this matchup was not answered in time; ask for another one")
+
+
 def undoable_until(live: Live, at: datetime) -> datetime | None:
     """Until when a vote of this moment can be taken back."""
     seconds = live.settings.undo_seconds
@@ -204,7 +211,7 @@ def _mine(live: Live, batch: Appending, voter: Voter, matchup: UUID) -> OpenMatc
         return None
     if one.expires_at <= batch.now:
         _expire(live, batch, one)
-        raise Expired("this matchup was not answered in time; ask for another one")
+        raise run_out()
     return one
 
 

@@ -19,17 +19,28 @@ from uuid import UUID
 import numpy as np
 
 from tiltyard.arena.asking import Ended, Offered, Revealed, Voter
-from tiltyard.arena.deciding import LOOK, expire_due, offer, offered, reveal, skip, undo, undoable_until, vote
+from tiltyard.arena.deciding import (
+    LOOK,
+    expire_due,
+    offer,
+    offered,
+    reveal,
+    run_out,
+    skip,
+    undo,
+    undoable_until,
+    vote,
+)
 from tiltyard.arena.live import Live
 from tiltyard.arena.loading import catch_up, fold_rows, load_live
 from tiltyard.arena.matchup_ids import parse_matchup, shown_matchup
 from tiltyard.battles import Kind
-from tiltyard.errors import Closed, Expired, NotFound, StoreFault, TiltyardError
+from tiltyard.errors import Closed, StoreFault, TiltyardError
 from tiltyard.settings.arena import ArenaSettings
 from tiltyard.standing.policy import Lane
 from tiltyard.standing.strengths import Strengths
 from tiltyard.store.door import Door
-from tiltyard.store.log import TAIL, Appending, Found, LogKind
+from tiltyard.store.log import TAIL, Appending, Found, LogKind, no_such_matchup
 
 __all__ = ["Desk"]
 
@@ -171,11 +182,11 @@ class Desk:
         opened = None if self.live is None else self.live.open.get(one)
         if opened is not None and (opened.source, opened.session) == (voter.source, voter.session):
             if opened.expires_at <= self._now():
-                raise _run_out()
+                raise run_out()
             return offered(opened, self.name)
         found = await self._found(voter, one)
         if found.kind == LogKind.EXPIRE or (found.kind is None and found.expires_at <= self._now()):
-            raise _run_out()
+            raise run_out()
         if found.kind is not None:
             raise Closed("this matchup has ended; ask for another one")
         moments = (found.served_at, found.expires_at)
@@ -298,7 +309,7 @@ class Desk:
         now, horizon = await self._door.clock()
         self._heard = (now, time.monotonic())
         live.settle(now, horizon)
-        return next(live.due(now), None) is not None
+        return bool(live.due(now, most=1))
 
     async def _load(self) -> Live:
         live = await load_live(self._door, self.settings)
@@ -311,7 +322,7 @@ class Desk:
         async with self._lookup:
             found = await self._reading.find(matchup)
         if found is None or (found.source, found.session) != (voter.source, voter.session):
-            raise NotFound("no such matchup: it may belong to somebody else, or to another session")
+            raise no_such_matchup()
         return found
 
     async def _voted(self, voter: Voter, matchup: UUID) -> Found:
@@ -324,7 +335,7 @@ class Desk:
         """A matchup that has ended already: the same once more, or a refusal."""
         found = await self._found(voter, matchup)
         if found.kind == LogKind.EXPIRE:
-            raise _run_out()
+            raise run_out()
         if found.kind is None or found.position is None or found.at is None:
             raise StoreFault("this matchup is not known here yet; ask again in a moment")
         if found.undone is not None:
@@ -383,7 +394,3 @@ def _refuse(asks: list[_Ask], fault: Exception) -> None:
 
 def _no_vote() -> Closed:
     return Closed("names are shown only after a vote: this matchup has none")
-
-
-def _run_out() -> Expired:
-    return Expired("this matchup was not answered in time; ask for another one")

@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING
 from tiltyard.arena.boards import Boards
 from tiltyard.arena.desk import Desk
 from tiltyard.arena.matchup_ids import parse_matchup
-from tiltyard.errors import NotFound
 from tiltyard.store.arenas import connected, find_arena, list_arenas, prompt_text
-from tiltyard.store.log import find_matchup
+from tiltyard.store.log import find_matchup, no_such_matchup
 
 if TYPE_CHECKING:
     from psycopg_pool import AsyncConnectionPool
@@ -46,8 +45,6 @@ class House:
         self._opening = asyncio.Lock()
         self._looking: asyncio.Task[None] | None = None
         self._prompts: dict[tuple[int, int], str] = {}
-        #: Ratings of the last snapshots: arena and source to generation and strengths.
-        self._strengths: dict[tuple[int, int], tuple[int, Strengths]] = {}
 
     async def start(self) -> None:
         """Begin to follow boards and settings."""
@@ -87,7 +84,7 @@ class House:
             found = await find_matchup(connection, one)
             arenas = {} if found is None else {arena.arena: arena for arena in await list_arenas(connection)}
         if found is None or found.arena not in arenas:
-            raise NotFound("no such matchup: it may belong to somebody else, or to another session")
+            raise no_such_matchup()
         return await self.desk(arenas[found.arena].name)
 
     async def prompt_text(self, arena: int, prompt: int) -> str:
@@ -104,7 +101,6 @@ class House:
 
     def snapshot_came(self, arena: int, source: int, generation: int, strengths: Strengths) -> None:
         """New ratings, for whoever matches by them."""
-        self._strengths[arena, source] = (generation, strengths)
         for desk in self._desks.values():
             if desk.arena == arena:
                 desk.rank(source, generation, strengths)
@@ -131,9 +127,8 @@ class House:
         async with connected(self.pool) as connection:
             arena = await find_arena(connection, name)
         desk = Desk(self.url, arena.arena, arena.name, arena.settings)
-        for (code, source), (generation, strengths) in self._strengths.items():
-            if code == arena.arena:
-                desk.rank(source, generation, strengths)
+        for snapshot in self.boards.newest(arena.arena):
+            desk.rank(snapshot.source, snapshot.generation, snapshot.strengths)
         await desk.open()
         self._desks[name] = desk
         return desk

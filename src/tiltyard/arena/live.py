@@ -6,9 +6,10 @@ once; a vote counts when it can no longer be taken back.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from itertools import islice, takewhile
 from uuid import UUID
 
 import numpy as np
@@ -19,32 +20,15 @@ from tiltyard.standing.events import Events
 from tiltyard.standing.policy import Lane
 from tiltyard.standing.state import Standing
 from tiltyard.standing.strengths import Strengths
-from tiltyard.store.log import SOURCES, LogKind, LogRow
+from tiltyard.store.log import SOURCES, LogKind, LogRow, OpenMatchup
 from tiltyard.validity.method import method_from_dict
 
-__all__ = ["FreshVote", "Live", "OpenMatchup"]
+__all__ = ["FreshVote", "Live"]
 
 Ints = npt.NDArray[np.int64]
 
 _REMEMBERED = 20_000
 _RESPONSES = (LogKind.RESPOND, LogKind.WITHDRAW)
-
-
-@dataclass(frozen=True, slots=True)
-class OpenMatchup:
-    """A matchup that waits for its voter."""
-
-    matchup: UUID
-    source: int
-    serial: int
-    session: int
-    a: int
-    b: int
-    prompt: int
-    response_a: int
-    response_b: int
-    served_at: datetime
-    expires_at: datetime
 
 
 @dataclass(slots=True)
@@ -95,7 +79,7 @@ class Live:
         for standing in self.standings:
             standing.widen(models, prompts)
         more = (self.n_models - self.responses.shape[0], self.n_prompts - self.responses.shape[1])
-        self.responses = np.pad(self.responses, ((0, max(more[0], 0)), (0, max(more[1], 0))))
+        self.responses = np.pad(self.responses, ((0, more[0]), (0, more[1])))
 
     def rank(self, source: int, strengths: Strengths) -> None:
         """Ratings of a snapshot, which may know fewer models than the log does by now."""
@@ -134,14 +118,9 @@ class Live:
         found = (self.open[one] for one in self.held.get((source, session), ()))
         return [one for one in found if one.expires_at > now]
 
-    def due(self, now: datetime, most: int = 2000) -> Iterator[OpenMatchup]:
+    def due(self, now: datetime, most: int = 2000) -> list[OpenMatchup]:
         """Open matchups that have run out, oldest first, as far as they stand in front."""
-        found: list[OpenMatchup] = []
-        for one in self.open.values():
-            if one.expires_at > now or len(found) == most:
-                break
-            found.append(one)
-        return iter(found)
+        return list(islice(takewhile(lambda one: one.expires_at <= now, self.open.values()), most))
 
     def hold(self, one: OpenMatchup) -> None:
         """A matchup was staged for its voter; counts have it already."""

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Iterable
 from itertools import groupby
 
-from tiltyard.arena.live import Live, OpenMatchup
+from tiltyard.arena.live import Live
 from tiltyard.errors import StoreFault
 from tiltyard.settings.arena import ArenaSettings
 from tiltyard.standing.state import Standing
@@ -75,21 +75,7 @@ async def _from_the_start(door: Door, settings: ArenaSettings) -> Live:
 async def _take_stock(live: Live, door: Door) -> None:
     """What a checkpoint does not have: open matchups, responses, and which later votes are excluded."""
     for one in await door.opened(live.position):
-        live.hold(
-            OpenMatchup(
-                matchup=one.matchup,
-                source=one.source,
-                serial=one.serial,
-                session=one.session,
-                a=one.a,
-                b=one.b,
-                prompt=one.prompt,
-                response_a=one.response_a,
-                response_b=one.response_b,
-                served_at=one.served_at,
-                expires_at=one.expires_at,
-            )
-        )
+        live.hold(one)
     live.dropped = await door.excluded()
     roster = await door.roster()
     cells = await door.responses(roster)

@@ -7,7 +7,7 @@ import binascii
 import secrets
 from uuid import UUID
 
-from tiltyard.errors import NotFound
+from tiltyard.store.log import no_such_matchup
 
 __all__ = ["new_matchup", "parse_matchup", "shown_matchup"]
 
@@ -27,7 +27,7 @@ def parse_matchup(text: str) -> UUID:
     """The id that this text shows; anything else is a matchup that does not exist."""
     found = _decoded(text) if len(text) == _LENGTH and text.isascii() else None
     if found is None or shown_matchup(found) != text:
-        raise NotFound("no such matchup: it may belong to somebody else, or to another session")
+        raise no_such_matchup()
     return found
 
 

@@ -70,9 +70,7 @@ class Progress:
             if not len(events):
                 continue
             self.news[source] = True
-            mine = (columns.kind <= LogKind.EXPIRE) & (columns.source == source)
-            shared = (columns.kind > LogKind.EXPIRE) & (columns.kind <= LogKind.WITHDRAW)
-            rows = np.flatnonzero(mine | shared)
+            rows = columns.concerning(source)
             start = 0
             for stop in following.looks(events).tolist():
                 following.fold(events[start:stop])

@@ -36,11 +36,10 @@ from tiltyard.store.raters import (
     first_excluded,
     log_head,
     rated,
-    roster_of,
     undoable_from,
     undone_between,
 )
-from tiltyard.store.rosters import Roster
+from tiltyard.store.rosters import Roster, roster_of
 from tiltyard.store.snapshots import Snapshot, latest_place
 from tiltyard.validity.following import Following
 

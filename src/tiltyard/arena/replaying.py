@@ -7,14 +7,8 @@ from collections import deque
 from tiltyard.arena.progress import Progress
 from tiltyard.arena.rater import active_exclusions
 from tiltyard.store.columns import read_columns
-from tiltyard.store.raters import (
-    Connection,
-    excluded_votes,
-    exclusion_changes,
-    log_head,
-    roster_of,
-    undone_between,
-)
+from tiltyard.store.raters import Connection, excluded_votes, exclusion_changes, log_head, undone_between
+from tiltyard.store.rosters import roster_of
 from tiltyard.validity.following import Following
 
 __all__ = ["replay_from_zero"]

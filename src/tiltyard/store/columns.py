@@ -74,10 +74,14 @@ class LogColumns:
         rows = (self.kind == LogKind.UNDO) & (self.source == source)
         return set(self.serial[rows].tolist())
 
+    def concerning(self, source: int) -> Ints:
+        """Rows of the events that one source folds: its own, and those of all."""
+        own = (self.kind <= LogKind.EXPIRE) & (self.source == source)
+        return np.flatnonzero(own | ((self.kind > LogKind.EXPIRE) & (self.kind <= LogKind.WITHDRAW)))
+
     def events(self, source: int, dropped: Collection[int] = ()) -> Events:
         """What concerns one source. A vote whose serial is dropped is folded as a skip."""
-        own = (self.kind <= LogKind.EXPIRE) & (self.source == source)
-        rows = np.flatnonzero(own | ((self.kind > LogKind.EXPIRE) & (self.kind <= LogKind.WITHDRAW)))
+        rows = self.concerning(source)
         kind, serial = self.kind[rows].astype(np.uint8), self.serial[rows]
         if dropped:
             gone = (kind == Event.VOTE) & np.isin(serial, np.fromiter(dropped, dtype=np.int64))

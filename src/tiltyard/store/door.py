@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import cast
 from uuid import UUID
@@ -12,31 +11,14 @@ from uuid import UUID
 from psycopg import AsyncConnection
 
 from tiltyard.store.connecting import connect_async, translated
-from tiltyard.store.log import Appending, Found, LogRow, appending, find_matchup, read_tail
+from tiltyard.store.log import Appending, Found, LogRow, OpenMatchup, appending, find_matchup, read_tail
 from tiltyard.store.rosters import Ints, Roster, read_excluded, read_responses, read_roster
 from tiltyard.store.statements import statement
 
-__all__ = ["Door", "Opened"]
+__all__ = ["Door"]
 
 #: Nothing stays open longer than this after it should have expired.
 _LONGEST = timedelta(days=1)
-
-
-@dataclass(frozen=True, slots=True)
-class Opened:
-    """A matchup that had not ended at some position."""
-
-    source: int
-    serial: int
-    matchup: UUID
-    session: int
-    a: int
-    b: int
-    prompt: int
-    response_a: int
-    response_b: int
-    served_at: datetime
-    expires_at: datetime
 
 
 class Door:
@@ -75,13 +57,13 @@ class Door:
     async def excluded(self) -> tuple[set[int], set[int]]:
         return await read_excluded(await self.connection(), self.arena)
 
-    async def opened(self, upto: int) -> list[Opened]:
+    async def opened(self, upto: int) -> list[OpenMatchup]:
         """Matchups that were served up to a position and had not ended there."""
         connection = await self.connection()
         with translated("read an arena's open matchups"):
             values = {"arena": self.arena, "upto": upto, "longest": _LONGEST}
             found = await connection.execute(statement("log_open_matchups"), values)
-            return [Opened(*row) for row in await found.fetchall()]
+            return [OpenMatchup(*row) for row in await found.fetchall()]
 
     async def connection(self) -> AsyncConnection:
         """The connection, a new one if there is none or it is broken."""

@@ -18,7 +18,7 @@ from uuid import UUID
 from psycopg import AsyncConnection
 from psycopg.pq import TransactionStatus
 
-from tiltyard.errors import StoreFault
+from tiltyard.errors import NotFound, StoreFault
 from tiltyard.store.arrays import literal
 from tiltyard.store.connecting import translated
 from tiltyard.store.partitions import AHEAD, SPAN, make_room
@@ -33,9 +33,11 @@ __all__ = [
     "Found",
     "LogKind",
     "LogRow",
+    "OpenMatchup",
     "Serving",
     "appending",
     "find_matchup",
+    "no_such_matchup",
     "read_tail",
 ]
 
@@ -87,6 +89,23 @@ class LogRow:
     response_a: int = -1
     response_b: int = -1
     expires_at: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class OpenMatchup:
+    """A matchup that waits for its voter."""
+
+    matchup: UUID
+    source: int
+    serial: int
+    session: int
+    a: int
+    b: int
+    prompt: int
+    response_a: int
+    response_b: int
+    served_at: datetime
+    expires_at: datetime
 
 
 @dataclass(frozen=True, slots=True)
@@ -345,6 +364,11 @@ async def find_matchup(
         found = await connection.execute(statement(named), {"matchup": matchup, "arena": arena})
         row = await found.fetchone()
         return None if row is None else Found(*row)
+
+
+def no_such_matchup() -> NotFound:
+    """Guessed, foreign and malformed ids are told alike."""
+    return NotFound("no such matchup: it may belong to somebody else, or to another session")
 
 
 async def _rows(cursor: Any) -> list[LogRow]:

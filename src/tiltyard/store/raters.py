@@ -14,7 +14,6 @@ from tiltyard.settings.arena import ArenaSettings
 from tiltyard.store.checkpoints import Checkpoint, add_checkpoint
 from tiltyard.store.connecting import translated
 from tiltyard.store.log import SOURCES
-from tiltyard.store.rosters import Roster
 from tiltyard.store.snapshots import Snapshot, add_snapshot, announce
 from tiltyard.store.statements import statement
 
@@ -35,7 +34,6 @@ __all__ = [
     "rated",
     "rated_arena",
     "rated_arenas",
-    "roster_of",
     "undoable_from",
     "undone_between",
 ]
@@ -200,16 +198,6 @@ def first_excluded(connection: Connection, arena: int, exclusions: Iterable[int]
     values = {"arena": arena, "exclusions": sorted(exclusions)}
     found = _one(connection, "read an arena's exclusions", "raters_first_excluded", **values)[0]
     return None if found is None else int(found)
-
-
-def roster_of(connection: Connection, arena: int) -> Roster:
-    """Names of models and prompts by number."""
-    with translated("read an arena's models and prompts"):
-        models, prompts = (
-            connection.execute(statement(name), {"arena": arena}).fetchall()
-            for name in ("roster_models", "roster_prompts")
-        )
-    return Roster(tuple(name for (name,) in models), tuple(name for (name,) in prompts))
 
 
 def _arena(row: Sequence[Any]) -> RatedArena:

@@ -15,6 +15,7 @@ from psycopg import AsyncConnection, Connection
 from tiltyard.errors import NotFound
 from tiltyard.settings.arena import ArenaSettings
 from tiltyard.store.connecting import translated
+from tiltyard.store.rosters import roster_of
 from tiltyard.store.statements import statement
 
 __all__ = [
@@ -85,9 +86,10 @@ def read_served(connection: Connection, arena: int, source: int) -> Served:
     values = {"arena": arena, "source": source}
     with translated("read what a report needs"):
         excluded = connection.execute(statement("roster_excluded"), values).fetchall()
+        roster = roster_of(connection, arena)
         return Served(
-            _first(connection.execute(statement("roster_models"), values).fetchall()),
-            _first(connection.execute(statement("roster_prompts"), values).fetchall()),
+            roster.models,
+            roster.prompts,
             frozenset(serial for of, serial in excluded if of == source),
             np.array(
                 _first(connection.execute(statement("reports_given_up"), values).fetchall()), dtype=np.int64

@@ -6,12 +6,12 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
-from psycopg import AsyncConnection
+from psycopg import AsyncConnection, Connection
 
 from tiltyard.store.connecting import translated
 from tiltyard.store.statements import statement
 
-__all__ = ["Roster", "read_excluded", "read_responses", "read_roster"]
+__all__ = ["Roster", "read_excluded", "read_responses", "read_roster", "roster_of"]
 
 Ints = npt.NDArray[np.int64]
 
@@ -33,6 +33,16 @@ async def read_roster(connection: AsyncConnection, arena: int) -> Roster:
             tuple(name for (name,) in await models.fetchall()),
             tuple(name for (name,) in await prompts.fetchall()),
         )
+
+
+def roster_of(connection: Connection, arena: int) -> Roster:
+    """The same for code that is not asynchronous."""
+    with translated("read an arena's models and prompts"):
+        models, prompts = (
+            connection.execute(statement(name), {"arena": arena}).fetchall()
+            for name in ("roster_models", "roster_prompts")
+        )
+    return Roster(tuple(name for (name,) in models), tuple(name for (name,) in prompts))
 
 
 async def read_responses(connection: AsyncConnection, arena: int, roster: Roster) -> Ints:

@@ -8,7 +8,7 @@ from uuid import UUID
 
 from tiltyard.errors import NotFound
 from tiltyard.store.connecting import translated
-from tiltyard.store.log import find_matchup
+from tiltyard.store.log import find_matchup, no_such_matchup
 from tiltyard.store.statements import statement
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ class Stage:
             async with self._pool.connection() as connection:
                 found = await find_matchup(connection, matchup)
                 if found is None or (found.source, found.session) != (source, session):
-                    raise NotFound("no such matchup: it may belong to somebody else, or to another session")
+                    raise no_such_matchup()
                 values = {
                     "arena": found.arena,
                     "source": source,

@@ -113,7 +113,7 @@ WHERE m.arena = %(arena)s AND m.matchup = %(matchup)s;
 
 -- name: log_open_matchups
 -- Matchups that have not ended, oldest first.
-SELECT m.source, m.serial, m.matchup, m.session, m.a, m.b, m.prompt, m.response_a, m.response_b, m.served_at,
+SELECT m.matchup, m.source, m.serial, m.session, m.a, m.b, m.prompt, m.response_a, m.response_b, m.served_at,
        m.expires_at
 FROM matchups m
 WHERE m.arena = %(arena)s AND m.position <= %(upto)s

@@ -15,6 +15,7 @@ from tiltyard.arena.matchup_ids import parse_matchup
 from tiltyard.battles import Kind, Label, Outcome
 from tiltyard.battles.outcome import SPELLED, kind_of
 from tiltyard.errors import BadBattle, BadOption, NotFound
+from tiltyard.store.log import no_such_matchup
 from tiltyard.web.access import access_of, house_of
 from tiltyard.web.direct import DirectRoute, json_response
 from tiltyard.web.problems import problems
@@ -31,7 +32,6 @@ Matchup = Annotated[
 
 Documented = dict[int | str, dict[str, Any]]
 
-_NO_MATCHUP = "no such matchup: it may belong to somebody else, or to another session"
 _ENDING = problems(401, 404, 409, 410, 503)
 _AGAIN: Documented = {200: {"model": MatchupOut, "description": "One that was served before."}}
 _BYTES: Documented = {200: {"content": {"*/*": {}}, "description": "Its bytes."}}
@@ -189,7 +189,7 @@ async def _known(request: Request) -> Voter:
     """Who asks about a matchup; whoever has no session has no matchup either."""
     voter = await access_of(request).voter(request)
     if voter is None:
-        raise NotFound(_NO_MATCHUP)
+        raise no_such_matchup()
     return voter
 
 
@@ -206,7 +206,7 @@ async def _welcome(request: Request, desk: Desk) -> None:
     try:
         await access_of(request).voter(request, desk)
     except NotFound:
-        raise NotFound(_NO_MATCHUP) from None
+        raise no_such_matchup() from None
 
 
 async def _shown(request: Request, desk: Desk, offered: Offered) -> dict[str, Any]:
@@ -246,7 +246,7 @@ def _decided(body: VoteIn, voter: Voter) -> tuple[Kind, dict[str, Any] | None]:
     if voter.source == 0:
         if detail or body.label is not None:
             raise BadOption("label, pref and judge_model are for judges; a person's vote has none")
-        return _PLAIN[body.winner], None
+        return kind_of(Outcome(body.winner)), None
     try:
         kind = kind_of(Outcome(body.winner), None if body.label is None else Label(body.label))
     except BadBattle as error:
@@ -256,11 +256,3 @@ def _decided(body: VoteIn, voter: Voter) -> tuple[Kind, dict[str, Any] | None]:
 
 def _moment(at: datetime) -> str:
     return at.isoformat()
-
-
-_PLAIN = {
-    "model_a": Kind.WIN_A,
-    "model_b": Kind.WIN_B,
-    "tie": Kind.TIE,
-    "both_bad": Kind.BOTH_BAD,
-}

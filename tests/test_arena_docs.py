@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from page_routes import page_routes
 from tiltyard.arena.house import House
 from tiltyard.arena.keys import Keys
 from tiltyard.settings.arena import ArenaSettings
@@ -139,3 +140,9 @@ def test_every_figure_is_documented():
     names = {*own, *(family.name for family in LagFigures(list).collect())}
     documented = {one.removesuffix("_total") for one in coded(page("arena-api.md"))}
     assert names - documented == set()
+
+
+def test_every_page_is_documented_and_every_documented_one_exists():
+    there = {f"{method} {path}" for method, path in page_routes()}
+    named = {one for one in coded(page("pages.md")) if re.match(r"(GET|POST) /", one)}
+    assert named == there

@@ -195,7 +195,7 @@ class TestImage:
 
     @pytest.mark.skipif(shutil.which("uv") is None, reason="needs uv")
     def test_the_wheel_can_be_built_from_what_is_copied(self, steps, tmp_path):
-        there = shutil.ignore_patterns("__pycache__", "*.pyc")
+        there = shutil.ignore_patterns("__pycache__", "*.pyc", "node_modules")
         for name in copied(steps):
             source = ROOT / name
             if source.is_dir():

@@ -6,12 +6,14 @@ import resource
 import shutil
 import statistics
 import subprocess
+import tarfile
 import zipfile
 from pathlib import Path
 
 import pytest
 
 ROOT = Path(__file__).parents[1]
+ROOT_FILES = ("pyproject.toml", "hatch_build.py", "README.md", "LICENSE")
 
 #: The same library with the same settings, and nothing behind it.
 BARE = """
@@ -41,11 +43,25 @@ def uv(*arguments: object) -> None:
 
 
 @pytest.fixture(scope="module")
-def wheel(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("wheel")
-    uv("build", "--wheel", "--out-dir", folder)
-    (found,) = folder.glob("*.whl")
+def built(tmp_path_factory):
+    """The sdist, and the wheel that is made from it alone: there Node is not installed."""
+    folder = tmp_path_factory.mktemp("built")
+    uv("build", "--out-dir", folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def wheel(built):
+    (found,) = built.glob("*.whl")
     return found
+
+
+@pytest.fixture(scope="module")
+def sdist(built):
+    """What the sdist holds, below its one folder."""
+    (found,) = built.glob("*.tar.gz")
+    with tarfile.open(found) as opened:
+        return {name.partition("/")[2] for name in opened.getnames()}
 
 
 @pytest.fixture(scope="module")
@@ -133,3 +149,37 @@ def test_what_tournaments_read_is_in_the_wheel(wheel):
         there = {path.name for path in (ROOT / "src" / "tiltyard" / folder).iterdir() if path.is_file()}
         assert {f"tiltyard/{folder}/{name}" for name in there} <= names
     assert "tiltyard/settings/prices.yaml" in names
+
+
+def test_what_pages_need_is_in_the_wheel(wheel):
+    opened = zipfile.ZipFile(wheel)
+    names = set(opened.namelist())
+    for folder in ("templates", "styles", "locale"):
+        inside = (path for path in (ROOT / "src" / "tiltyard" / "web" / folder).rglob("*") if path.is_file())
+        assert {
+            f"tiltyard/{path.relative_to(ROOT / 'src' / 'tiltyard').as_posix()}" for path in inside
+        } <= names
+    chunks = json.loads(opened.read("tiltyard/web/bundle/manifest.json")).values()
+    assert {f"tiltyard/web/bundle/{chunk['file']}" for chunk in chunks} <= names
+
+
+def test_the_sdist_has_the_bundle_and_its_sources_and_nothing_of_others(sdist, wheel):
+    bundle = {name for name in zipfile.ZipFile(wheel).namelist() if "/web/bundle/" in name}
+    assert {f"src/{name}" for name in bundle} == {name for name in sdist if "/web/bundle/" in name}
+    assert {"hatch_build.py", "frontend/package-lock.json", "frontend/src/main.ts"} <= sdist
+    assert not [name for name in sdist if "node_modules" in name]
+
+
+def test_an_editable_install_builds_nothing_and_needs_no_node(tmp_path):
+    tree = tmp_path / "tree"
+    for name in ("src/tiltyard/__init__.py", "src/tiltyard/_version.py", *ROOT_FILES):
+        (tree / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(ROOT / name, tree / name)
+    (tree / "frontend").mkdir()
+    (tree / "frontend" / "package.json").write_text("no Node reads this")
+    uv("venv", tmp_path / "venv")
+    uv("pip", "install", "--python", tmp_path / "venv", "--no-deps", "--editable", tree)
+    assert not list(tree.rglob("bundle"))
+    where = "import importlib.util as u; print(u.find_spec('tiltyard').origin)"
+    found = subprocess.check_output([tmp_path / "venv" / "bin" / "python", "-c", where], text=True)
+    assert found.strip() == str(tree / "src" / "tiltyard" / "__init__.py")

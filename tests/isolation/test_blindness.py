@@ -138,6 +138,15 @@ def public(client):
         f"{ARENA}/prompts",
         f"{ARENA}/responses?model=model-0&prompt=prompt-0",
         "/api/v1/arenas/other/board",
+        "/",
+        "/arenas/arena",
+        "/arenas/arena?source=both",
+        "/arenas/arena?excluded=counted",
+        "/arenas/arena/board.csv",
+        *(f"/arenas/arena/models/model-{k}" for k in range(4)),
+        "/arenas/arena/model-charts/expected.json?model=model-0",
+        "/arenas/arena/charts/ratings.json",
+        *(f"/arenas/arena/boards/{one}" for one in hashes[:2]),
     ]
     return {path: client.get(path) for path in paths}
 
@@ -232,7 +241,9 @@ def test_a_board_made_while_a_matchup_is_open_does_not_know_who_stands_in_it(hou
         client.post(f"/api/v1/matchups/{asked.matchup}/vote", json={"winner": "model_a", "reveal": True})
 
 
-def test_a_response_can_be_read_by_its_own_voter_while_the_matchup_is_open_and_by_nobody_else(house):
+def test_a_response_can_be_read_by_its_own_voter_until_the_matchup_would_have_run_out_and_by_nobody_else(
+    house,
+):
     client, other = house.client(), house.client()
     Asked(house, other)
     asked = Asked(house, client)
@@ -244,7 +255,8 @@ def test_a_response_can_be_read_by_its_own_voter_while_the_matchup_is_open_and_b
             assert stranger.get(path).status_code == 401
     assert client.get(f"{ARENA}/battles").status_code == 200
     client.post(f"/api/v1/matchups/{asked.matchup}/vote", json={"winner": "tie", "reveal": True})
-    assert client.get(where).status_code == 409
+    assert client.get(where).content == asked.bytes[0]
+    assert other.get(where).status_code == 404
 
 
 def test_the_export_knows_nothing_of_matchups_that_are_open_or_may_be_undone(house):

@@ -65,6 +65,7 @@ MAY = {
 OPEN = {
     "GET /healthz",
     "GET /readyz",
+    "PUT /api/v1/matchups/{matchup}/remark",
     "GET /api/v1/me",
     "POST /api/v1/operator/claim",
     "POST /api/v1/operator/sign-in",

@@ -33,6 +33,7 @@ ROUTES = {
     "POST /api/v1/matchups/{matchup}/undo": "owner",
     "POST /api/v1/matchups/{matchup}/reveal": "owner",
     "POST /api/v1/matchups/{matchup}/report": "owner",
+    "PUT /api/v1/matchups/{matchup}/remark": "owner",
     "GET /m/{matchup}/a": "owner",
     "GET /m/{matchup}/b": "owner",
     "GET /api/v1/arenas": "any",

@@ -13,11 +13,12 @@ from pathlib import Path
 from tiltyard.arena.sniffing import media_type
 from tiltyard.errors import InputError
 from tiltyard.formats.answers import Answer
+from tiltyard.formats.answers_rows import BadRow, answer_rows, bad_row
 from tiltyard.formats.detect import open_records
 from tiltyard.formats.json_records import JsonLines
 from tiltyard.formats.opening import InputFile
 
-__all__ = ["LONGEST_NAME", "MOST_BYTES", "Incoming", "checked_name", "incoming"]
+__all__ = ["LONGEST_NAME", "MOST_BYTES", "BadRow", "Incoming", "checked_name", "every_row", "incoming"]
 
 #: Bytes of one response, and of a prompt.
 MOST_BYTES = 32 * 1024 * 1024
@@ -58,6 +59,27 @@ def incoming(path: Path, *, body: bool = False) -> Iterator[Incoming]:
         if number > MOST_ANSWERS:
             raise InputError(f"{where}: an import takes {MOST_ANSWERS} answers at most; split the file")
         yield _checked(Answer.from_dict(record, where), where, folder)
+
+
+def every_row(path: Path) -> Iterator[Incoming | BadRow]:
+    """The answers of a plain file that came over the wire, one by one, with what is wrong with the others.
+
+    As in the body of a request, responses that are not text carry their bytes, and name no files.
+    """
+    for number, row in enumerate(answer_rows(path), start=1):
+        if number > MOST_ANSWERS:
+            yield BadRow(
+                "the file", None, f"an import takes {MOST_ANSWERS} answers at most; split it", last=True
+            )
+            return
+        if isinstance(row, BadRow):
+            yield row
+            continue
+        where, answer = row
+        try:
+            yield _checked(answer, where, None)
+        except InputError as error:
+            yield bad_row(where, InputError(str(error).removeprefix(f"{where}: ")))
 
 
 def checked_name(what: str, name: str) -> str:

@@ -4,11 +4,48 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Final, Literal, get_args
 
 from tiltyard.battles import Kind
 from tiltyard.store.log import LogKind
 
-__all__ = ["Ended", "Offered", "Revealed", "Voter"]
+__all__ = [
+    "COMMENT",
+    "TAGS",
+    "TAGS_AT_ONCE",
+    "Contribution",
+    "Ended",
+    "Offered",
+    "Revealed",
+    "Reviewed",
+    "State",
+    "Tag",
+    "Voter",
+]
+
+#: Why somebody decided so: what was good about the better response, or bad about both.
+Tag = Literal[
+    "accurate",
+    "complete",
+    "clear",
+    "well-written",
+    "follows-instructions",
+    "safe",
+    "creative",
+    "concise",
+    "wrong",
+    "incomplete",
+    "unclear",
+    "off-topic",
+    "unsafe",
+    "too-long",
+]
+TAGS: Final[tuple[Tag, ...]] = get_args(Tag)
+#: How many of them one remark has at most, and how long its comment is.
+TAGS_AT_ONCE = 8
+COMMENT = 1000
+
+State = Literal["open", "voted", "undone", "skipped", "expired"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,3 +97,33 @@ class Revealed:
     lane: str
     reason: str
     position: int
+    #: Decisive votes that these two have from people, or from judges, and how many they need.
+    decisive: int = 0
+    floor: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Reviewed:
+    """A voter's own matchup, in whatever state it is. It has no names."""
+
+    matchup: str
+    arena: str
+    state: State
+    prompt: int
+    #: The numbers of both responses, while they may be looked at.
+    responses: tuple[int, int] | None
+    expires_at: datetime
+    outcome: Kind | None = None
+    #: Until when the vote can be taken back; ``None`` if it cannot any more.
+    undo_until: datetime | None = None
+    #: Seconds until then.
+    left: float = 0.0
+    revealed: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Contribution:
+    """What a voter has given: final votes, and pairs of models that have enough votes, one of them theirs."""
+
+    votes: int
+    settled: int

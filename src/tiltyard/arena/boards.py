@@ -3,15 +3,22 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import json
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import asdict
 from typing import Any
 
-from tiltyard.arena.filtering import filtered_document, head_to_head, prompt_results
-from tiltyard.board.document import canonical, document_hash
+from tiltyard.arena.filtering import (
+    Part,
+    filtered_document,
+    head_to_head,
+    held_in_a_row,
+    pair_results,
+    prompt_results,
+)
+from tiltyard.arena.sparing import Document, Sparing
+from tiltyard.arena.stopping import stopped
 from tiltyard.errors import NotFound, StoreFault
 from tiltyard.standing.strengths import Strengths
 from tiltyard.store.arenas import (
@@ -23,49 +30,22 @@ from tiltyard.store.arenas import (
     prompts_of,
     read_prompt_keys,
 )
-from tiltyard.store.battles import patiently, read_tally
+from tiltyard.store.battles import count_excluded, patiently, read_pairs, read_tally
 from tiltyard.store.listening import Announcements, read_history, read_places
 from tiltyard.store.log import SOURCES
 from tiltyard.store.rosters import read_roster
-from tiltyard.store.snapshots import Snapshot, latest_snapshot
+from tiltyard.store.snapshots import Snapshot, find_snapshot, latest_snapshot, read_held, read_scores
 
 __all__ = ["Boards", "Document", "OnSnapshot"]
 
 #: Told of every new snapshot: arena, source, generation, strengths.
 OnSnapshot = Callable[[int, int, int, Strengths], None]
 
-#: What is counted on demand takes at most one part in so many of the time.
-_REST = 10.0
-_KEPT = 200
-#: How many wait for their turn, and how many seconds one statement may take.
-_QUEUE = 8
+#: How many seconds one statement may take.
 _PATIENCE = 20.0
 #: Seconds for which an arena's settings are believed.
 _KNOWN = 2.0
 _RETRY = 1.0
-
-
-@dataclass(frozen=True, slots=True)
-class Document:
-    """Bytes to be sent, with their hash."""
-
-    data: bytes
-    sha256: str
-
-    @classmethod
-    def of(cls, value: dict[str, Any]) -> Document:
-        written = canonical(value)
-        return cls(written, document_hash(written))
-
-
-@dataclass(frozen=True, slots=True)
-class _Made:
-    """Something costly: of which snapshot, when it was made, and how long that took."""
-
-    snapshot: str
-    document: Document
-    at: float
-    took: float
 
 
 class Boards:
@@ -79,9 +59,7 @@ class Boards:
         self._news = Announcements(url, look=look)
         self._newest: dict[tuple[int, int], Snapshot] = {}
         self._arenas: dict[str, tuple[float, Arena]] = {}
-        self._made: dict[tuple[Any, ...], _Made] = {}
-        self._making = asyncio.Lock()
-        self._waiting = 0
+        self._sparing = Sparing()
         self._task: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
@@ -90,11 +68,9 @@ class Boards:
         self._task = asyncio.create_task(self._follow(), name="boards")
 
     async def stop(self) -> None:
-        if self._task is not None:
-            self._task.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await self._task
-            self._task = None
+        await stopped(self._task)
+        self._task = None
+        await self._sparing.stop()
         await self._news.close()
 
     async def arena(self, name: str) -> Arena:
@@ -127,16 +103,66 @@ class Boards:
             self._take(found)
         return found
 
+    async def published(self, arena: int, sha256: str) -> Snapshot:
+        """A board by the hash of its document; `NotFound` if there is none."""
+        for newest in self.newest(arena):
+            if newest.sha256 == sha256:
+                return newest
+        async with connected(self._pool) as connection:
+            found = await find_snapshot(connection, arena, sha256)
+        if found is None:
+            raise NotFound("there is no such board; ask for the list of snapshots")
+        return found
+
     async def filtered(
-        self, arena: Arena, source: int, category: str | None, language: str | None
+        self,
+        arena: Arena,
+        source: int,
+        category: str | None,
+        language: str | None,
+        *,
+        counted: bool = False,
     ) -> Document:
-        """The board of the prompts of a category and a language, as of the newest snapshot or shortly before."""
+        """The board of the prompts of a category and a language, as of the newest snapshot or shortly before.
+
+        ``counted``: with the votes that were excluded.
+        """
         newest = await self.latest(arena.arena, source)
+        part = Part(source, category, language, counted)
+        return await self._sparing(
+            (arena.arena, "board", part), newest, lambda: self._filter(arena, newest, part)
+        )
 
-        async def make() -> Document:
-            return await self._filter(arena, newest, category, language)
+    async def pairs(self, arena: Arena, part: Part, top: int, snapshot: Snapshot | None = None) -> Document:
+        """How the first models of a snapshot did against each other; without one, of the newest or shortly before."""
+        of = await self.latest(arena.arena, part.source) if snapshot is None else snapshot
+        key = (arena.arena, "pairs", part, top)
+        return await self._sparing(
+            key, of, lambda: self._pair(arena, of, part, _first(of, top)), exact=snapshot is not None
+        )
 
-        return await self._sparing((arena.arena, source, "board", category, language), newest, make)
+    async def history(
+        self, arena: Arena, source: int, top: int, snapshot: Snapshot | None = None
+    ) -> Document:
+        """What boards said of the first models of a snapshot; without one, of the newest or shortly before."""
+        of = await self.latest(arena.arena, source) if snapshot is None else snapshot
+        key = (arena.arena, source, "history", top)
+        return await self._sparing(
+            key, of, lambda: self._recall(arena, of, _first(of, top)), exact=snapshot is not None
+        )
+
+    async def held(self, snapshot: Snapshot, *, every: int, most: int) -> int | None:
+        """At how many of the last evaluations before a snapshot the publication rules held; ``None``: not known."""
+        async with connected(self._pool) as connection:
+            looks = await read_held(connection, snapshot, limit=most)
+        return held_in_a_row(looks, votes=snapshot.votes, every=every, most=most)
+
+    async def excluded(self, snapshot: Snapshot) -> int:
+        """How many votes are left out of a snapshot."""
+        if snapshot.generation == 0:
+            return 0
+        async with connected(self._pool) as connection, patiently(connection, _PATIENCE):
+            return await count_excluded(connection, snapshot.arena, snapshot.source, upto=snapshot.position)
 
     async def model(self, arena: Arena, source: int, name: str) -> Document:
         """Everything that is known of a model, as of the newest snapshot or shortly before."""
@@ -177,67 +203,50 @@ class Boards:
         if self._tell is not None:
             self._tell(snapshot.arena, snapshot.source, snapshot.generation, snapshot.strengths)
 
-    async def _sparing(
-        self, key: tuple[Any, ...], newest: Snapshot, make: Callable[[], Awaitable[Document]]
-    ) -> Document:
-        """What was made of this snapshot, or a little before if making it took long; else it is made."""
-        if (fresh := self._fresh(key, newest)) is not None:
-            return fresh
-        async with self._turn():
-            if (fresh := self._fresh(key, newest)) is not None:
-                return fresh
-            start = time.monotonic()
-            document = await make()
-            now = time.monotonic()
-            self._made.pop(key, None)
-            self._made[key] = _Made(newest.sha256, document, now, now - start)
-            if len(self._made) > _KEPT:
-                del self._made[next(iter(self._made))]
-        return document
-
-    @contextlib.asynccontextmanager
-    async def _turn(self) -> AsyncIterator[None]:
-        """One at a time; who would wait behind many others is told to come back."""
-        if self._waiting >= _QUEUE:
-            raise StoreFault(f"{_QUEUE} others wait for a board to be counted; ask again in a moment")
-        self._waiting += 1
-        try:
-            await self._making.acquire()
-        finally:
-            self._waiting -= 1
-        try:
-            yield
-        finally:
-            self._making.release()
-
-    def _fresh(self, key: tuple[Any, ...], newest: Snapshot) -> Document | None:
-        made = self._made.get(key)
-        if made is None:
-            return None
-        rested = time.monotonic() - made.at > _REST * made.took
-        return made.document if made.snapshot == newest.sha256 or not rested else None
-
-    async def _filter(
-        self, arena: Arena, newest: Snapshot, category: str | None, language: str | None
-    ) -> Document:
+    async def _filter(self, arena: Arena, newest: Snapshot, part: Part) -> Document:
         async with connected(self._pool) as connection, patiently(connection, _PATIENCE):
-            prompts = await prompts_of(connection, arena.arena, category, language)
+            prompts = await prompts_of(connection, arena.arena, part.category, part.language)
             if not prompts:
                 raise NotFound("no prompt of this arena is of this category and language")
             roster = await read_roster(connection, arena.arena)
             tally = await read_tally(
-                connection, arena.arena, newest.source, upto=newest.position, prompts=list(prompts)
+                connection,
+                arena.arena,
+                newest.source,
+                upto=newest.position,
+                prompts=list(prompts),
+                counted=part.counted,
             )
         document = await asyncio.to_thread(
-            filtered_document,
-            tally,
-            roster.models,
-            prompts,
-            about=_about(arena, newest),
-            category=category,
-            language=language,
+            filtered_document, tally, roster.models, prompts, about=_about(arena, newest), part=part
         )
         return Document.of(document)
+
+    async def _pair(self, arena: Arena, of: Snapshot, part: Part, models: Sequence[str]) -> Document:
+        async with connected(self._pool) as connection, patiently(connection, _PATIENCE):
+            prompts = None
+            if part.category is not None or part.language is not None:
+                prompts = list(await prompts_of(connection, arena.arena, part.category, part.language))
+            names = (await read_roster(connection, arena.arena)).models
+            number = {name: k for k, name in enumerate(names)}
+            shown = [number[name] for name in models]
+            tally = await read_pairs(
+                connection,
+                arena.arena,
+                of.source,
+                upto=of.position,
+                models=shown,
+                prompts=prompts,
+                counted=part.counted,
+            )
+        pairs = pair_results(tally, names, shown)
+        return Document.of({**_about(arena, of), "models": list(models), "pairs": pairs})
+
+    async def _recall(self, arena: Arena, of: Snapshot, models: Sequence[str]) -> Document:
+        async with connected(self._pool) as connection, patiently(connection, _PATIENCE):
+            scores = await read_scores(connection, of, models)
+        told = [asdict(score) for score in scores]
+        return Document.of({**_about(arena, of), "models": list(models), "scores": told})
 
     async def _describe(self, arena: Arena, newest: Snapshot, name: str) -> Document:
         async with connected(self._pool) as connection, patiently(connection, _PATIENCE):
@@ -270,6 +279,12 @@ class Boards:
                 ],
             }
         )
+
+
+def _first(of: Snapshot, top: int) -> list[str]:
+    """The models that a board ranks first."""
+    rows = json.loads(of.document)["rows"]
+    return [row["model"] for row in rows if row["rank"] is not None][:top]
 
 
 def _about(arena: Arena, newest: Snapshot) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -18,7 +18,7 @@ from uuid import UUID
 
 import numpy as np
 
-from tiltyard.arena.asking import Ended, Offered, Revealed, Voter
+from tiltyard.arena.asking import Contribution, Ended, Offered, Revealed, Reviewed, Voter
 from tiltyard.arena.deciding import (
     LOOK,
     expire_due,
@@ -28,19 +28,21 @@ from tiltyard.arena.deciding import (
     run_out,
     skip,
     undo,
-    undoable_until,
     vote,
 )
 from tiltyard.arena.live import Live
 from tiltyard.arena.loading import catch_up, fold_rows, load_live
-from tiltyard.arena.matchup_ids import parse_matchup, shown_matchup
+from tiltyard.arena.matchup_ids import parse_matchup
+from tiltyard.arena.reviewing import ended_before, names_of, reviewed, settled_pairs, still_open
+from tiltyard.arena.stopping import stopped
 from tiltyard.battles import Kind
 from tiltyard.errors import Closed, StoreFault, TiltyardError
 from tiltyard.settings.arena import ArenaSettings
-from tiltyard.standing.policy import Lane
+from tiltyard.standing.meetings import pair_key
 from tiltyard.standing.strengths import Strengths
 from tiltyard.store.door import Door
 from tiltyard.store.log import TAIL, Appending, Found, LogKind, no_such_matchup
+from tiltyard.store.remarks import Author, Remark, find_remark, keep_remark, read_own_pairs
 
 __all__ = ["Desk"]
 
@@ -92,14 +94,12 @@ class Desk:
     async def open(self) -> None:
         """Load the arena and begin."""
         await self._load()
+        await self._hear()
         self._task = asyncio.create_task(self._attend(), name=f"desk {self.name}")
 
     async def close(self) -> None:
         """Stop; those in line are told to ask again."""
-        if self._task is not None:
-            self._task.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await self._task
+        await stopped(self._task)
         _refuse(self._line, StoreFault("the server is stopping; ask again in a moment"))
         await self._door.hang_up()
         await self._reading.hang_up()
@@ -142,13 +142,17 @@ class Desk:
         ended = await self._ask(
             lambda live, batch: vote(live, batch, voter, one, kind, names=reveal, detail=detail)
         )
-        return await self._ended(voter, one, LogKind.VOTE, kind) if ended is LOOK else ended
+        if ended is not LOOK:
+            return ended  # type: ignore[no-any-return]
+        return ended_before(one, await self._found(voter, one), self.live, LogKind.VOTE, kind)
 
     async def skip(self, voter: Voter, matchup: str) -> Ended:
         """Pass a matchup over; it will not come back."""
         one = parse_matchup(matchup)
         ended = await self._ask(lambda live, batch: skip(live, batch, voter, one))
-        return await self._ended(voter, one, LogKind.SKIP, None) if ended is LOOK else ended
+        if ended is not LOOK:
+            return ended  # type: ignore[no-any-return]
+        return ended_before(one, await self._found(voter, one), self.live, LogKind.SKIP, None)
 
     async def undo(self, voter: Voter, matchup: str) -> Ended:
         """Take a vote back, soon after it and before the names were shown. The matchup stays closed."""
@@ -174,23 +178,48 @@ class Desk:
 
         if found.revealed_at is None:
             await self._ask(lambda live, batch: reveal(live, batch, voter, found), look)
-        return self._names(matchup, found)
+        return names_of(matchup, found, self.live)
 
-    async def find(self, voter: Voter, matchup: str) -> Offered:
-        """An open matchup of this voter."""
+    async def find(self, voter: Voter, matchup: str, *, voted: bool = False) -> Offered:
+        """An open matchup of this voter; with ``voted``, also one with a vote of theirs that stands."""
         one = parse_matchup(matchup)
         opened = None if self.live is None else self.live.open.get(one)
         if opened is not None and (opened.source, opened.session) == (voter.source, voter.session):
             if opened.expires_at <= self._now():
                 raise run_out()
             return offered(opened, self.name)
-        found = await self._found(voter, one)
-        if found.kind == LogKind.EXPIRE or (found.kind is None and found.expires_at <= self._now()):
-            raise run_out()
-        if found.kind is not None:
-            raise Closed("this matchup has ended; ask for another one")
-        moments = (found.served_at, found.expires_at)
-        return Offered(matchup, self.name, found.prompt, found.response_a, found.response_b, *moments)
+        return still_open(matchup, self.name, await self._found(voter, one), self._now(), voted=voted)
+
+    async def review(self, voter: Voter, matchup: str) -> Reviewed:
+        """A matchup of this voter in any state: open, voted on, taken back, skipped or run out."""
+        found = await self._found(voter, parse_matchup(matchup))
+        return reviewed(matchup, self.name, found, self._now(), self.settings.undo_seconds)
+
+    async def remark(self, voter: Voter, matchup: str, tags: Sequence[str], comment: str | None) -> None:
+        """Say why one voted so, after the vote and before the names; another remark replaces the first."""
+        one = parse_matchup(matchup)
+        async with self._lookup:
+            kept = await keep_remark(
+                await self._reading.connection(), self._author(voter), one, tags, comment
+            )
+        if not kept:
+            await self._voted(voter, one)
+            raise Closed("the names were shown: nothing can be added to this vote any more")
+
+    async def remarked(self, voter: Voter, matchup: str) -> Remark:
+        """What this voter said of a vote of theirs."""
+        one = parse_matchup(matchup)
+        async with self._lookup:
+            return await find_remark(await self._reading.connection(), self._author(voter), one)
+
+    async def contribution(self, voter: Voter) -> Contribution:
+        """What this voter's final votes come to."""
+        final = self._now() - timedelta(seconds=self.settings.undo_seconds)
+        async with self._lookup:
+            own = await read_own_pairs(await self._reading.connection(), self._author(voter), final)
+        decided = {pair_key(pair.a, pair.b) for pair in own if pair.decisive}
+        settled = 0 if self.live is None else settled_pairs(self.live, voter.source, sorted(decided))
+        return Contribution(sum(pair.votes for pair in own), settled)
 
     def holds(self, matchup: UUID) -> bool:
         """Whether this is an open matchup here, or one that was voted on just now."""
@@ -306,10 +335,15 @@ class Desk:
     async def _due(self, live: Live) -> bool:
         """Nobody asks: fold what has come, and see whether anything has run out."""
         await catch_up(live, self._door)
-        now, horizon = await self._door.clock()
-        self._heard = (now, time.monotonic())
+        now, horizon = await self._hear()
         live.settle(now, horizon)
         return bool(live.due(now, most=1))
+
+    async def _hear(self) -> tuple[datetime, int]:
+        """The database's time, from which ours is reckoned, and up to where votes are final."""
+        now, horizon = await self._door.clock()
+        self._heard = (now, time.monotonic())
+        return now, horizon
 
     async def _load(self) -> Live:
         live = await load_live(self._door, self.settings)
@@ -317,6 +351,9 @@ class Desk:
             live.rank(source, strengths)
         self.live = live
         return live
+
+    def _author(self, voter: Voter) -> Author:
+        return Author(self.arena, voter.source, voter.session)
 
     async def _found(self, voter: Voter, matchup: UUID) -> Found:
         async with self._lookup:
@@ -330,47 +367,6 @@ class Desk:
         if found.kind != LogKind.VOTE or found.undone is not None:
             raise _no_vote()
         return found
-
-    async def _ended(self, voter: Voter, matchup: UUID, kind: LogKind, outcome: Kind | None) -> Ended:
-        """A matchup that has ended already: the same once more, or a refusal."""
-        found = await self._found(voter, matchup)
-        if found.kind == LogKind.EXPIRE:
-            raise run_out()
-        if found.kind is None or found.position is None or found.at is None:
-            raise StoreFault("this matchup is not known here yet; ask again in a moment")
-        if found.undone is not None:
-            raise Closed("the vote on this matchup was taken back; it takes no other")
-        if found.kind != kind or found.outcome != (None if outcome is None else int(outcome)):
-            how = "skipped" if found.kind == LogKind.SKIP else "voted on otherwise"
-            raise Closed(f"this matchup was {how}; it takes no other vote")
-        live, revealed = self.live, found.revealed_at is not None
-        until = None if live is None or revealed else undoable_until(live, found.at)
-        fresh = kind == LogKind.VOTE and until is not None
-        return Ended(
-            matchup=shown_matchup(matchup),
-            kind=kind,
-            outcome=outcome,
-            position=found.position,
-            at=found.at,
-            undo_until=until if fresh else None,
-            revealed=revealed,
-        )
-
-    def _names(self, matchup: str, found: Found) -> Revealed:
-        live = self.live
-        if live is None or found.outcome is None or found.position is None:
-            raise StoreFault("the arena is being loaded; ask again in a moment")
-        standing = live.standings[found.source]
-        return Revealed(
-            matchup=matchup,
-            model_a=standing.models[found.a],
-            model_b=standing.models[found.b],
-            prompt=standing.prompts[found.prompt],
-            outcome=Kind(found.outcome),
-            lane=Lane(found.lane).name.lower(),
-            reason=found.reason,
-            position=found.position,
-        )
 
 
 async def _decided(ask: _Ask, live: Live, batch: Appending) -> tuple[Any, Exception | None]:

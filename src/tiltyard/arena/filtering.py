@@ -1,9 +1,9 @@
-"""Boards of some prompts, and pages of one model: counted from the votes behind a snapshot."""
+"""Boards of some votes, pairs, and pages of one model: counted from the votes behind a snapshot."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
@@ -15,7 +15,16 @@ from tiltyard.ratings import BradleyTerry, Finding
 from tiltyard.ratings.ranks import rank_models
 from tiltyard.store.battles import Tally
 
-__all__ = ["FILTERED_FORMAT", "filtered_document", "head_to_head", "prompt_results", "tally_table"]
+__all__ = [
+    "FILTERED_FORMAT",
+    "Part",
+    "filtered_document",
+    "head_to_head",
+    "held_in_a_row",
+    "pair_results",
+    "prompt_results",
+    "tally_table",
+]
 
 FILTERED_FORMAT = "tiltyard-filtered-board/1"
 
@@ -30,12 +39,36 @@ _RESULTS = {
     Kind.BOTH_BAD: ("both_bad", "both_bad"),
 }
 _NOTHING = {"wins": 0, "losses": 0, "ties": 0, "both_bad": 0}
+#: A left model's wins, losses, ties and both-bad votes by kind.
+_OUTCOME = np.array([("wins", "losses", "ties", "both_bad").index(_RESULTS[kind][0]) for kind in Kind])
+_COUNTED = Finding(
+    "excluded-counted",
+    "This board counts votes that the operator has excluded. Its order is that of batch Bradley–Terry; it has no "
+    "badges and is never official.",
+    "Compare it with the board without them; the ratings of the arena rest on that one.",
+)
 _ANOTHER_METHOD = Finding(
     "filtered-board",
     "This board shows some prompts only. Its order is that of batch Bradley–Terry on the votes there; it has no "
     "badges and is never official.",
     "Claim nothing of the whole arena from it: the board without a filter does that.",
 )
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """Which votes of an arena: one source's, on some prompts, excluded ones left out or counted."""
+
+    source: int = 0
+    category: str | None = None
+    language: str | None = None
+    #: Whether excluded votes count.
+    counted: bool = False
+
+    @property
+    def whole(self) -> bool:
+        """Whether these are the votes that the published boards are made of."""
+        return self.category is None and self.language is None and not self.counted
 
 
 def tally_table(tally: Tally, models: Sequence[str], prompts: Mapping[int, str]) -> Table:
@@ -61,17 +94,20 @@ def filtered_document(
     prompts: Mapping[int, str],
     *,
     about: Mapping[str, Any],
-    category: str | None,
-    language: str | None,
+    part: Part,
 ) -> dict[str, Any]:
-    """The board of these prompts: batch Bradley–Terry, with the findings of its own fit."""
+    """The board of these votes: batch Bradley–Terry, with the findings of its own fit."""
     board = _board(tally_table(tally, models, prompts)) if len(tally) else None
     method = BradleyTerry()
-    findings = [_ANOTHER_METHOD, *(() if board is None else board.findings)]
+    said = [_COUNTED] if part.counted else []
+    if part.category is not None or part.language is not None:
+        said.append(_ANOTHER_METHOD)
+    findings = [*said, *(() if board is None else board.findings)]
     return {
         "format": FILTERED_FORMAT,
         **about,
-        "filter": {"category": category, "language": language},
+        "filter": {"category": part.category, "language": part.language},
+        "excluded": "counted" if part.counted else "left-out",
         "prompts": len(prompts),
         "votes": int(tally.count.sum()),
         "order": "bradley-terry",
@@ -83,6 +119,54 @@ def filtered_document(
         "rows": [] if board is None else [asdict(row) for row in board.rows],
         "findings": [asdict(finding) for finding in findings],
     }
+
+
+def pair_results(tally: Tally, models: Sequence[str], shown: Sequence[int]) -> list[dict[str, Any]]:
+    """How each two of these models did against each other, in their order; those that never met are left out.
+
+    ``score`` is the first one's share of the points, a tie counting half.
+    """
+    place = np.full(len(models), -1)
+    place[list(shown)] = np.arange(len(shown))
+    a, b = place[tally.a], place[tally.b]
+    outcome, swap = _OUTCOME[tally.kind], a > b
+    outcome = np.where(swap & (outcome < 2), 1 - outcome, outcome)
+    cells = np.zeros((len(shown), len(shown), 4), dtype=np.int64)
+    inside = (a >= 0) & (b >= 0)
+    np.add.at(
+        cells, (np.minimum(a, b)[inside], np.maximum(a, b)[inside], outcome[inside]), tally.count[inside]
+    )
+    pairs: list[dict[str, Any]] = []
+    for first, second in np.argwhere(cells.sum(axis=2)).tolist():
+        wins, losses, ties, both_bad = cells[first, second].tolist()
+        battles = wins + losses + ties
+        pairs.append(
+            {
+                "model_a": models[shown[first]],
+                "model_b": models[shown[second]],
+                "battles": battles,
+                "both_bad": both_bad,
+                "score": (wins + 0.5 * ties) / battles if battles else None,
+            }
+        )
+    return pairs
+
+
+def held_in_a_row(looks: Sequence[tuple[int, bool]], *, votes: int, every: int, most: int) -> int | None:
+    """At how many of the last evaluations all rules held, up to ``most``; ``None`` if too little is known.
+
+    ``looks`` has votes and result of those whose boards were kept; there is one every so many votes.
+    """
+    expected, run = votes - votes % every, 0
+    known = dict(looks)
+    while expected > 0 and run < most:
+        held = known.get(expected)
+        if held is None:
+            return None
+        if not held:
+            break
+        run, expected = run + 1, expected - every
+    return run
 
 
 def head_to_head(tally: Tally, models: Sequence[str], model: int) -> list[dict[str, Any]]:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
 from typing import TYPE_CHECKING
 
 from tiltyard.arena.boards import Boards
 from tiltyard.arena.desk import Desk
 from tiltyard.arena.matchup_ids import parse_matchup
+from tiltyard.arena.stopping import stopped
 from tiltyard.store.arenas import connected, find_arena, list_arenas, prompt_text
 from tiltyard.store.log import find_matchup, no_such_matchup
 
@@ -53,10 +53,7 @@ class House:
 
     async def stop(self) -> None:
         """Close every desk."""
-        if self._looking is not None:
-            self._looking.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await self._looking
+        await stopped(self._looking)
         await self.boards.stop()
         desks, self._desks = list(self._desks.values()), {}
         await asyncio.gather(*(desk.close() for desk in desks))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -38,7 +39,7 @@ from tiltyard.store.contents import Contents
 from tiltyard.store.log import Appending, LogKind, appending
 from tiltyard.validity.method import method_to_dict
 
-__all__ = ["Imported", "create_arena", "import_answers"]
+__all__ = ["Imported", "Planned", "create_arena", "import_answers", "import_incoming", "plan_import"]
 
 #: Answers that are read, and bytes that are put, at once.
 _CHUNK = 500
@@ -57,6 +58,18 @@ class Imported:
     #: Answers that were there already.
     unchanged: int = 0
     position: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Planned:
+    """What an import would bring: names of new models and prompts, and how many responses."""
+
+    models: tuple[str, ...]
+    prompts: tuple[str, ...]
+    responses: int
+    unchanged: int
+    #: What contradicts the arena, by the number of the answer; those are left out of the rest.
+    conflicts: dict[int, str]
 
 
 async def create_arena(
@@ -100,9 +113,22 @@ async def import_answers(
     contradicts what is there is a `Conflict`, and then nothing of the file enters. Files that
     responses name lie beside the answers or below; the body of a request names none.
     """
+    return await import_incoming(pool, contents, arena, incoming(path, body=body), enable=enable, actor=actor)
+
+
+async def import_incoming(
+    pool: Pool,
+    contents: Contents,
+    arena: str,
+    answers: Iterator[Incoming],
+    *,
+    enable: bool = True,
+    actor: str = "cli",
+) -> Imported:
+    """The same of answers that were read and checked already."""
     async with connected(pool) as connection:
         found = await find_arena(connection, arena)
-    rows = await _kept(contents, incoming(path, body=body))
+    rows = await _kept(contents, answers)
     async with connected(pool) as connection:
         await _planned(connection, found.arena, rows)
         total = Imported()
@@ -113,6 +139,21 @@ async def import_answers(
                 **{name: getattr(total, name) + getattr(brought, name) for name in _COUNTED},
             )
     return total
+
+
+async def plan_import(connection: Connection, arena: int, answers: Sequence[Incoming]) -> Planned:
+    """What these answers would bring, and those that contradict the arena or each other. Nothing is kept."""
+    rows = [_row(one, hashlib.sha256(one.data).digest(), one.text) for one in answers]
+    plan = await _plan_for(connection, arena, rows)
+    conflicts: dict[int, str] = {}
+    for k, row in enumerate(rows):
+        try:
+            plan.add(row)
+        except Conflict as error:
+            conflicts[k] = str(error).removeprefix(f"{row.where}: ")
+    return Planned(
+        tuple(plan.new_models), tuple(plan.new_prompts), len(plan.new_responses), plan.unchanged, conflicts
+    )
 
 
 _COUNTED = ("models", "prompts", "responses", "unchanged")
@@ -153,18 +194,34 @@ class _Plan:
     unchanged: int = 0
 
     def add(self, row: _Row) -> None:
+        """Count one row in. A `Conflict` leaves the plan as it was."""
+        self._check(row)
         model, prompt = self._model(row), self._prompt(row)
-        there = self.responses.get((model, prompt))
-        if there == row.sha256:
+        if self.responses.get((model, prompt)) == row.sha256:
             self.unchanged += 1
             return
-        if there is not None:
+        self.responses[model, prompt] = row.sha256
+        self.new_responses.append(NewResponse(model, prompt, row.kind, row.media_type, row.sha256, row.size))
+
+    def _check(self, row: _Row) -> None:
+        known = self.prompts.get(row.prompt)
+        if known is None:
+            return
+        if known.withdrawn:
+            raise Conflict(f"{row.where}: prompt {row.prompt} was withdrawn; give it another prompt_id")
+        if known.sha256 != row.text_sha256:
+            raise Conflict(
+                f"{row.where}: prompt {row.prompt} has another text already; give one of them another prompt_id"
+            )
+        for what in ("category", "language"):
+            value, there = getattr(row, what), getattr(known, what)
+            if None not in (there, value) and there != value:
+                raise Conflict(f"{row.where}: the {what} of prompt {row.prompt} is {there!r}, not {value!r}")
+        if self.responses.get((self.models.get(row.model, -1), known.prompt)) not in (None, row.sha256):
             raise Conflict(
                 f"{row.where}: {row.model} has another response to {row.prompt} already; "
                 "withdraw that one first, or leave this one out"
             )
-        self.responses[model, prompt] = row.sha256
-        self.new_responses.append(NewResponse(model, prompt, row.kind, row.media_type, row.sha256, row.size))
 
     def _model(self, row: _Row) -> int:
         if row.model not in self.models:
@@ -181,22 +238,12 @@ class _Plan:
             self.new_prompts[row.prompt] = new
             self.prompts[row.prompt] = PromptKey(new.prompt, new.name, new.sha256, new.category, new.language)
             return new.prompt
-        if known.withdrawn:
-            raise Conflict(f"{row.where}: prompt {row.prompt} was withdrawn; give it another prompt_id")
-        if known.sha256 != row.text_sha256:
-            raise Conflict(
-                f"{row.where}: prompt {row.prompt} has another text already; give one of them another prompt_id"
-            )
         self._describe(row, known)
         return known.prompt
 
     def _describe(self, row: _Row, known: PromptKey) -> None:
         """Category and language may come later, but not change."""
         given = {"category": row.category, "language": row.language}
-        for what, value in given.items():
-            there = getattr(known, what)
-            if None not in (there, value) and there != value:
-                raise Conflict(f"{row.where}: the {what} of prompt {row.prompt} is {there!r}, not {value!r}")
         added: dict[str, Any] = {
             what: value for what, value in given.items() if value is not None and getattr(known, what) is None
         }
@@ -225,22 +272,26 @@ async def _kept(contents: Contents, answers: Iterator[Incoming]) -> list[_Row]:
     while chunk := await asyncio.to_thread(_chunk, answers):
         hashes = await contents.put_many([one.data for one in chunk])
         rows += [
-            _Row(
-                where=one.where,
-                model=one.model,
-                prompt=one.prompt,
-                text=texts.setdefault(one.text_sha256, one.text),
-                text_sha256=one.text_sha256,
-                category=one.category,
-                language=one.language,
-                kind=one.kind,
-                media_type=one.media_type,
-                sha256=sha256,
-                size=len(one.data),
-            )
+            _row(one, sha256, texts.setdefault(one.text_sha256, one.text))
             for one, sha256 in zip(chunk, hashes, strict=True)
         ]
     return rows
+
+
+def _row(one: Incoming, sha256: bytes, text: str) -> _Row:
+    return _Row(
+        where=one.where,
+        model=one.model,
+        prompt=one.prompt,
+        text=text,
+        text_sha256=one.text_sha256,
+        category=one.category,
+        language=one.language,
+        kind=one.kind,
+        media_type=one.media_type,
+        sha256=sha256,
+        size=len(one.data),
+    )
 
 
 def _chunk(answers: Iterator[Incoming]) -> list[Incoming]:
@@ -264,6 +315,14 @@ def _parts(rows: list[_Row]) -> Iterator[list[_Row]]:
 
 async def _planned(connection: Connection, arena: int, rows: Sequence[_Row]) -> _Plan:
     """What these rows add to what is there now."""
+    plan = await _plan_for(connection, arena, rows)
+    for row in rows:
+        plan.add(row)
+    return plan
+
+
+async def _plan_for(connection: Connection, arena: int, rows: Sequence[_Row]) -> _Plan:
+    """What there is now of all that these rows name."""
     models = await read_model_numbers(connection, arena, {row.model for row in rows})
     known = await read_prompt_keys(connection, arena, {row.prompt for row in rows})
     prompts = {key.name: key for key in known}
@@ -273,10 +332,7 @@ async def _planned(connection: Connection, arena: int, rows: Sequence[_Row]) -> 
         if row.model in models and row.prompt in prompts
     }
     there = await read_response_keys(connection, arena, cells)
-    plan = _Plan(models, prompts, there, *await read_size(connection, arena))
-    for row in rows:
-        plan.add(row)
-    return plan
+    return _Plan(models, prompts, there, *await read_size(connection, arena))
 
 
 async def _entered(

@@ -17,7 +17,7 @@ from tiltyard.battles import Codes, Kind, Table
 from tiltyard.battles.keys import text_keys
 from tiltyard.ratings import BradleyTerry, Finding, Interval
 from tiltyard.ratings.findings import listed
-from tiltyard.ratings.ranks import rank_models
+from tiltyard.ratings.ranks import rank_models, tiers_of
 from tiltyard.standing.state import Standing
 from tiltyard.validity.rules import number
 
@@ -68,6 +68,8 @@ class CrossRow:
     #: Places not ruled out, among the same models; all ranges hold together.
     rank_low: int | None
     rank_high: int | None
+    #: Models of one tier are not told apart from its first.
+    tier: int | None
     #: P(it is above the next of the published order), not corrected for looking at many.
     above_next: float | None
 
@@ -189,6 +191,7 @@ def _rows(names: tuple[str, ...], batch: Batch, order: Ints) -> tuple[CrossRow, 
     peers = (group[:, None] == group[None, :]) & (group >= 0)[:, None]
     rank = 1 + (peers & (rating[None, :] > rating[:, None])).sum(axis=1)
     low, high = 1 + above.sum(axis=0), peers.sum(axis=1) - above.sum(axis=1)
+    tier = tiers_of(np.lexsort((-rating, group)), rating, group, above)
     rows: list[CrossRow] = []
     for k, model in enumerate(order.tolist()):
         rated = group[k] >= 0
@@ -204,6 +207,7 @@ def _rows(names: tuple[str, ...], batch: Batch, order: Ints) -> tuple[CrossRow, 
                 high=None if batch.interval is None else number(batch.interval.high[model]),
                 rank_low=int(low[k]) if rated else None,
                 rank_high=int(high[k]) if rated else None,
+                tier=int(tier[k]) if rated else None,
                 above_next=number(batch.outranks[model, below[0]]) if len(below) else None,
             )
         )

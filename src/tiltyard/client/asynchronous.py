@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from tiltyard.client import operating, voting
 from tiltyard.client.operating import Me
 from tiltyard.client.transport import AsyncTransport
@@ -53,6 +55,9 @@ class AsyncClient(AsyncTransport):
 
     async def reveal(self, matchup: str) -> Revealed:
         return await self.call(voting.reveal(matchup))
+
+    async def remark(self, matchup: str, tags: Sequence[str] = (), comment: str | None = None) -> None:
+        await self.call(voting.remark(matchup, tags, comment))
 
     async def me(self) -> Me:
         return await self.call(operating.me())

@@ -100,8 +100,15 @@ def board(
     category: str | None = None,
     language: str | None = None,
     retired: bool = True,
+    excluded: str = "left-out",
 ) -> Call[Document]:
-    query = {"source": source, "category": category, "language": language, "retired": retired}
+    query = {
+        "source": source,
+        "category": category,
+        "language": language,
+        "retired": retired,
+        "excluded": excluded,
+    }
     return Call("GET", path_of("arenas", arena, "board"), _document(), query, raw=True)
 
 

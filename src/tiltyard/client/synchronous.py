@@ -88,6 +88,10 @@ class Client(Transport):
         """The names; from now on the vote is final."""
         return self.call(voting.reveal(matchup))
 
+    def remark(self, matchup: str, tags: Sequence[str] = (), comment: str | None = None) -> None:
+        """Say why one voted so, before the names are shown. Only the operator reads it."""
+        self.call(voting.remark(matchup, tags, comment))
+
     def report(self, matchup: str, reason: str, note: str | None = None) -> None:
         """Tell the operator what is wrong with a matchup."""
         self.call(voting.report(matchup, reason, note))
@@ -110,10 +114,21 @@ class Client(Transport):
         category: str | None = None,
         language: str | None = None,
         retired: bool = True,
+        excluded: str = "left-out",
     ) -> Document:
-        """The newest board; with a category or a language, that of those prompts alone."""
+        """The newest board; with a category or a language, that of those prompts alone.
+
+        ``excluded="counted"`` counts excluded votes, too.
+        """
         return self.call(
-            boards.board(arena, source=source, category=category, language=language, retired=retired)
+            boards.board(
+                arena,
+                source=source,
+                category=category,
+                language=language,
+                retired=retired,
+                excluded=excluded,
+            )
         )
 
     def snapshots(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Literal
@@ -12,12 +13,16 @@ from tiltyard.client.wire import Call, path_of
 __all__ = [
     "Ended",
     "Matchup",
+    "Pair",
+    "Place",
+    "Places",
     "Revealed",
     "ShownPrompt",
     "ShownResponse",
     "Sides",
     "next_matchup",
     "open_matchups",
+    "remark",
     "report",
     "response",
     "reveal",
@@ -81,6 +86,32 @@ class Ended:
 
 
 @dataclass(frozen=True, slots=True)
+class Place:
+    """Where a model stands on the newest board; ``None`` where the votes do not support a number."""
+
+    rank: int | None
+    #: What the board is ordered by.
+    score: float | None
+    badge: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Places:
+    """The places of both sides; ``None`` for a model that is not on the board yet."""
+
+    a: Place | None
+    b: Place | None
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """Decisive votes that two models have, and how many the ranking policy asks for."""
+
+    decisive: int
+    floor: int
+
+
+@dataclass(frozen=True, slots=True)
 class Revealed:
     """Who stood on which side, and why these two met."""
 
@@ -94,6 +125,9 @@ class Revealed:
     lane: str
     reason: str
     position: int
+    #: ``None`` before there is a board, or from an older server.
+    standing: Places | None = None
+    pair: Pair | None = None
 
 
 def next_matchup(arena: str, *, ahead: bool = False) -> Call[Matchup]:
@@ -134,6 +168,11 @@ def skip(matchup: str) -> Call[Ended]:
 
 def reveal(matchup: str) -> Call[Revealed]:
     return Call("POST", path_of("matchups", matchup, "reveal"), value_of(Revealed))
+
+
+def remark(matchup: str, tags: Sequence[str] = (), comment: str | None = None) -> Call[None]:
+    body = {"tags": list(tags), "comment": comment}
+    return Call("PUT", path_of("matchups", matchup, "remark"), nothing, body=body)
 
 
 def report(matchup: str, reason: str, note: str | None = None) -> Call[None]:

@@ -11,7 +11,7 @@ from scipy.special import ndtr, stdtr
 from tiltyard.ratings.result import Ratings
 from tiltyard.ratings.variance import NO_SPREAD, quantile
 
-__all__ = ["Ranks", "conservative_order", "rank_models"]
+__all__ = ["Ranks", "conservative_order", "rank_models", "tiers_of"]
 
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
@@ -70,7 +70,15 @@ def rank_models(
         t = np.where(error > 0, difference / error, 0.0)
     outranks = ndtr(t) if np.isinf(ratings.dof) else stdtr(ratings.dof, t)
     outranks = np.asarray(np.where(same & ~np.eye(m, dtype=bool), outranks, np.nan), dtype=np.float64)
-    return Ranks(level, critical, low, high, _tiers(ratings, above), above, outranks)
+    return Ranks(
+        level,
+        critical,
+        low,
+        high,
+        tiers_of(ratings.order(), ratings.rating, ratings.group, above),
+        above,
+        outranks,
+    )
 
 
 def conservative_order(ratings: Ratings, errors: float = 2.0) -> Ints:
@@ -117,15 +125,18 @@ def _critical(
     return float(np.quantile(largest / shrink, level))
 
 
-def _tiers(ratings: Ratings, above: Bools) -> Ints:
-    """A new tier starts at the first model proven below the first of its tier; 0 if unrated."""
-    tier = np.zeros(len(ratings.models), dtype=np.int64)
-    first, current, group = -1, 0, -1
-    for k in ratings.order():
-        if ratings.group[k] < 0 or np.isnan(ratings.rating[k]):
+def tiers_of(order: Ints, rating: Floats, group: Ints, above: Bools) -> Ints:
+    """A new tier starts at the first model proven below the first of its tier; 0 if unrated.
+
+    ``order`` is by group, and within it by rating, best first.
+    """
+    tier = np.zeros(len(rating), dtype=np.int64)
+    first, current, of = -1, 0, -1
+    for k in order:
+        if group[k] < 0 or np.isnan(rating[k]):
             continue
-        if ratings.group[k] != group:
-            first, current, group = k, 1, ratings.group[k]
+        if group[k] != of:
+            first, current, of = k, 1, int(group[k])
         elif above[first, k]:
             first, current = k, current + 1
         tier[k] = current

@@ -26,9 +26,11 @@ __all__ = [
     "Tally",
     "Vote",
     "be_patient",
+    "count_excluded",
     "patiently",
     "read_bounds",
     "read_names",
+    "read_pairs",
     "read_tally",
     "read_votes",
 ]
@@ -138,16 +140,56 @@ async def read_tally(
     upto: int,
     prompts: Sequence[int] | None = None,
     model: int | None = None,
+    counted: bool = False,
 ) -> Tally:
-    """Counts of the votes as of a position, on these prompts only, or of one model only."""
+    """Counts of the votes as of a position, on these prompts only, or of one model only.
+
+    ``counted``: as if no vote had been excluded.
+    """
     values = {
         "arena": arena,
         "source": source,
         "upto": upto,
         "prompts": None if prompts is None else list(prompts),
         "model": model,
+        "counted": counted,
     }
+    return await _tallied(connection, "battles_tally", values)
+
+
+async def read_pairs(
+    connection: Connection,
+    arena: int,
+    source: int,
+    *,
+    upto: int,
+    models: Sequence[int],
+    prompts: Sequence[int] | None = None,
+    counted: bool = False,
+) -> Tally:
+    """The same counts between these models, all prompts together: the prompt of each row is 0."""
+    values = {
+        "arena": arena,
+        "source": source,
+        "upto": upto,
+        "prompts": None if prompts is None else list(prompts),
+        "models": list(models),
+        "counted": counted,
+    }
+    return await _tallied(connection, "battles_pairs", values)
+
+
+async def count_excluded(connection: Connection, arena: int, source: int, *, upto: int) -> int:
+    """How many votes are left out as of a position."""
+    values = {"arena": arena, "source": source, "upto": upto}
+    with translated("count the excluded votes"):
+        row = await (await connection.execute(statement("battles_excluded"), values)).fetchone()
+    assert row is not None
+    return int(row[0])
+
+
+async def _tallied(connection: Connection, named: str, values: dict[str, Any]) -> Tally:
     with translated("count an arena's votes"):
-        rows = await (await connection.execute(statement("battles_tally"), values)).fetchall()
+        rows = await (await connection.execute(statement(named), values)).fetchall()
     columns = np.array(rows, dtype=np.int64).reshape(-1, 5).T
     return Tally(*columns)

@@ -271,6 +271,16 @@ CREATE TABLE public.raters (
     updated_at timestamp with time zone DEFAULT now() NOT NULL
 );
 
+CREATE TABLE public.remarks (
+    arena integer NOT NULL,
+    source smallint NOT NULL,
+    serial bigint NOT NULL,
+    session bigint NOT NULL,
+    tags text[] NOT NULL,
+    comment text,
+    made_at timestamp with time zone DEFAULT now() NOT NULL
+);
+
 CREATE TABLE public.reports (
     arena integer NOT NULL,
     since timestamp with time zone NOT NULL,
@@ -335,6 +345,16 @@ CREATE TABLE public.snapshots (
     strengths jsonb NOT NULL,
     made_at timestamp with time zone DEFAULT now() NOT NULL
 );
+
+CREATE TABLE public.uploads (
+    upload uuid NOT NULL,
+    arena integer NOT NULL,
+    actor text NOT NULL,
+    name text NOT NULL,
+    bytes bytea NOT NULL,
+    made_at timestamp with time zone DEFAULT now() NOT NULL
+);
+ALTER TABLE ONLY public.uploads ALTER COLUMN bytes SET STORAGE EXTERNAL;
 
 ALTER TABLE ONLY public.api_tokens
     ADD CONSTRAINT api_tokens_pkey PRIMARY KEY (api_token);
@@ -405,6 +425,9 @@ ALTER TABLE ONLY public.prompts
 ALTER TABLE ONLY public.raters
     ADD CONSTRAINT raters_pkey PRIMARY KEY (arena);
 
+ALTER TABLE ONLY public.remarks
+    ADD CONSTRAINT remarks_pkey PRIMARY KEY (arena, source, serial);
+
 ALTER TABLE ONLY public.reports
     ADD CONSTRAINT reports_pkey PRIMARY KEY (arena, since, until);
 
@@ -419,6 +442,9 @@ ALTER TABLE ONLY public.sessions
 
 ALTER TABLE ONLY public.snapshots
     ADD CONSTRAINT snapshots_pkey PRIMARY KEY (arena, source, generation, "position");
+
+ALTER TABLE ONLY public.uploads
+    ADD CONSTRAINT uploads_pkey PRIMARY KEY (upload);
 
 CREATE INDEX events_of_roster ON ONLY public.events USING btree (arena, kind, "position") WHERE (kind = ANY (ARRAY[4, 5, 12]));
 
@@ -466,6 +492,9 @@ ALTER TABLE ONLY public.prompts
 ALTER TABLE ONLY public.raters
     ADD CONSTRAINT raters_arena_fkey FOREIGN KEY (arena) REFERENCES public.arenas(arena);
 
+ALTER TABLE ONLY public.remarks
+    ADD CONSTRAINT remarks_arena_fkey FOREIGN KEY (arena) REFERENCES public.arenas(arena);
+
 ALTER TABLE ONLY public.reports
     ADD CONSTRAINT reports_arena_fkey FOREIGN KEY (arena) REFERENCES public.arenas(arena);
 
@@ -477,3 +506,6 @@ ALTER TABLE ONLY public.responses
 
 ALTER TABLE ONLY public.snapshots
     ADD CONSTRAINT snapshots_arena_fkey FOREIGN KEY (arena) REFERENCES public.arenas(arena);
+
+ALTER TABLE ONLY public.uploads
+    ADD CONSTRAINT uploads_arena_fkey FOREIGN KEY (arena) REFERENCES public.arenas(arena);

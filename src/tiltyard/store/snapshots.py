@@ -20,6 +20,7 @@ __all__ = [
     "CHANNEL",
     "KEPT",
     "Listed",
+    "Score",
     "Snapshot",
     "add_snapshot",
     "announce",
@@ -27,6 +28,8 @@ __all__ = [
     "latest_place",
     "latest_snapshot",
     "list_snapshots",
+    "read_held",
+    "read_scores",
     "thin_snapshots",
 ]
 
@@ -67,6 +70,22 @@ class Listed:
     votes: int
     evaluated: bool
     made_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Score:
+    """What one board said of one model."""
+
+    position: int
+    votes: int
+    #: Time of the last event that the board knew.
+    at: str
+    model: str
+    conservative: float | None
+    rating: float | None
+    rd: float | None
+    bradley_terry: float | None
+    legacy_elo: float | None
 
 
 def add_snapshot(connection: Connection, snapshot: Snapshot) -> None:
@@ -138,10 +157,32 @@ async def list_snapshots(
     return [_listed(*row) for row in rows]
 
 
+async def read_scores(
+    connection: AsyncConnection, snapshot: Snapshot, models: Sequence[str], *, most: int = 60
+) -> list[Score]:
+    """These models on a board and on those before it on which an evaluation fell, at most so many, oldest first."""
+    values = _place(snapshot) | {"models": list(models), "most": most}
+    with translated("read the history of a board"):
+        rows = await (await connection.execute(statement("snapshots_scores"), values)).fetchall()
+    return [Score(*row) for row in rows]
+
+
+async def read_held(connection: AsyncConnection, snapshot: Snapshot, *, limit: int) -> list[tuple[int, bool]]:
+    """Votes at the last evaluations up to a board, newest first, and whether all rules held there."""
+    values = _place(snapshot) | {"limit": limit}
+    with translated("read the history of a board"):
+        rows = await (await connection.execute(statement("snapshots_held"), values)).fetchall()
+    return [(int(votes), bool(held)) for votes, held in rows]
+
+
 def thin_snapshots(connection: Connection, moment: datetime) -> int:
     """Remove boards without an evaluation that are older than a month at this moment; how many."""
     with translated("remove old snapshots"):
         return connection.execute(statement("snapshots_thin"), {"before": moment - KEPT}).rowcount
+
+
+def _place(snapshot: Snapshot) -> dict[str, Any]:
+    return {name: getattr(snapshot, name) for name in ("arena", "source", "generation", "position")}
 
 
 async def _find(connection: AsyncConnection, name: str, values: dict[str, Any]) -> Snapshot | None:

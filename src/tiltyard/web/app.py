@@ -19,12 +19,16 @@ from tiltyard.store.arenas import list_arenas
 from tiltyard.store.connecting import translated
 from tiltyard.store.lags import check_reachable
 from tiltyard.store.stage import Stage
+from tiltyard.web import assets
 from tiltyard.web.access import Access
+from tiltyard.web.assets import load_assets
 from tiltyard.web.cookies import VOTER_COOKIE
 from tiltyard.web.direct import Express
 from tiltyard.web.edge import Edge
 from tiltyard.web.logs import log_failure
 from tiltyard.web.metrics import Figures
+from tiltyard.web.pages import page_routers
+from tiltyard.web.pages.shell import Pages, problem_page
 from tiltyard.web.problems import PROBLEM_TYPE, FieldProblem, Problem, add_problem_handlers
 from tiltyard.web.routes import admin, arenas, battles, boards, health, matchups, operators, oversight
 
@@ -87,7 +91,10 @@ def make_app(house: House, keys: Keys) -> FastAPI:
     app.state.access = Access(Accounts(house.pool), keys, house.settings)
     for module in (matchups, operators, health, arenas, boards, battles, admin, oversight):
         app.include_router(module.router)
-    add_problem_handlers(app)
+    app.state.pages = Pages(load_assets())
+    for router in (assets.router, *page_routers()):
+        app.include_router(router)
+    add_problem_handlers(app, problem_page)
     app.put_edge(house.settings, figures)
     _document(app)
     return app

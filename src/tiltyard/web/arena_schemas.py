@@ -278,7 +278,7 @@ class BoardOut(_Open):
 
 
 class FilteredBoardOut(_Open):
-    """A board of some prompts: batch Bradley–Terry on the votes there."""
+    """A board of some prompts, or with excluded votes: batch Bradley–Terry on the votes there."""
 
     format: str
     arena: str
@@ -287,6 +287,7 @@ class FilteredBoardOut(_Open):
     position: int
     generation: int
     filter: Values
+    excluded: Literal["left-out", "counted"] = Field(description="What became of excluded votes.")
     prompts: int
     votes: int
     order: str

@@ -16,21 +16,24 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from tiltyard.settings.serving import ServingSettings, is_loopback
+from tiltyard.store.uploads import MOST_UPLOAD
 from tiltyard.web.cookies import OPERATOR_COOKIE
 from tiltyard.web.logs import log_event
 from tiltyard.web.metrics import Figures
 from tiltyard.web.problems import TOLD, problem, unexpected
 
-__all__ = ["BODY_LIMIT", "IMPORT_LIMIT", "Edge"]
+__all__ = ["BODY_LIMIT", "IMPORT_LIMIT", "UPLOAD_LIMIT", "Edge"]
 
-#: Bytes of a request's body; answers come in larger pieces.
+#: Bytes of a request's body; answers come in larger pieces, and on the operator's pages in a form.
 BODY_LIMIT = 1024 * 1024
 IMPORT_LIMIT = 1024 * 1024 * 1024
+UPLOAD_LIMIT = MOST_UPLOAD + 64 * 1024
 
 _SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
 _STATUS_PAGES = frozenset({"/healthz", "/readyz", "/metrics"})
 #: Where answers are let in, which are large.
 _IMPORTS = re.compile(r"/api/v1/arenas/[^/]+/responses")
+_UPLOADS = re.compile(r"/operator/arenas/[^/]+/uploads")
 _OPERATOR = f"{OPERATOR_COOKIE}=".encode()
 #: What a response carries unless it says otherwise.
 _HEADERS = {
@@ -103,7 +106,7 @@ class Edge:
             return None, receive
         if headers.authorization is None and not self._is_own_page(scope, headers):
             return problem(403, "The request comes from a page of another site."), receive
-        limit = IMPORT_LIMIT if _may_import(scope, headers) else BODY_LIMIT
+        limit = _limit(scope, headers)
         if headers.length is None:
             return None, _counted(receive, limit)
         if not headers.length.isdigit() or int(headers.length) > limit:
@@ -137,11 +140,15 @@ def _is_loopback(host: str) -> bool:
         return False
 
 
-def _may_import(scope: Scope, headers: _Headers) -> bool:
-    """Whether answers may be on their way: to where they are let in, from somebody who says who they are."""
-    if scope["method"] != "POST" or _IMPORTS.fullmatch(scope["path"]) is None:
-        return False
-    return headers.authorization is not None or headers.operator
+def _limit(scope: Scope, headers: _Headers) -> int:
+    """Bytes of a body. Large ones go only where answers are let in, from somebody who says who they are."""
+    if scope["method"] != "POST":
+        return BODY_LIMIT
+    if _IMPORTS.fullmatch(scope["path"]) and (headers.authorization is not None or headers.operator):
+        return IMPORT_LIMIT
+    if _UPLOADS.fullmatch(scope["path"]) and headers.operator:
+        return UPLOAD_LIMIT
+    return BODY_LIMIT
 
 
 class _Headers:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import secrets
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from fastapi import FastAPI, Request
@@ -42,6 +42,8 @@ __all__ = [
 ]
 
 PROBLEM_TYPE = "application/problem+json"
+#: How a problem document is shown to whoever asked.
+Dressed = Callable[[Request, Response], Response]
 #: In a request's scope: that an error nobody foresaw was answered and logged.
 TOLD = "tiltyard.told"
 
@@ -173,24 +175,24 @@ def from_validation(error: RequestValidationError | ValidationError) -> Response
     return problem(422, told, errors=errors[:20])
 
 
-def add_problem_handlers(app: FastAPI) -> None:
-    """Every refusal of this app is a problem document."""
+def add_problem_handlers(app: FastAPI, dressed: Dressed = lambda _, response: response) -> None:
+    """Every refusal of this app is a problem document, or what ``dressed`` makes of it for its reader."""
 
-    async def ours(_: Request, error: Exception) -> Response:
+    async def ours(request: Request, error: Exception) -> Response:
         assert isinstance(error, TiltyardError)
-        return problem_of(error)
+        return dressed(request, problem_of(error))
 
-    async def invalid(_: Request, error: Exception) -> Response:
+    async def invalid(request: Request, error: Exception) -> Response:
         assert isinstance(error, RequestValidationError | ValidationError)
-        return from_validation(error)
+        return dressed(request, from_validation(error))
 
-    async def http(_: Request, error: Exception) -> Response:
+    async def http(request: Request, error: Exception) -> Response:
         assert isinstance(error, HTTPException)
-        return from_http(error)
+        return dressed(request, from_http(error))
 
     async def other(request: Request, error: Exception) -> Response:
         request.scope[TOLD] = True
-        return unexpected(error)
+        return dressed(request, unexpected(error))
 
     app.add_exception_handler(Exception, other)
     app.add_exception_handler(TiltyardError, ours)

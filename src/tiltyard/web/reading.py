@@ -76,16 +76,17 @@ def sent(
     *,
     for_ever: bool = False,
     headers: Mapping[str, str] | None = None,
+    media_type: str = "application/json",
 ) -> Response:
-    """JSON with a strong ETag; 304 to whoever has it. Caches may share what everybody may read."""
+    """A document with a strong ETag; 304 to whoever has it. Caches may share what everybody may read."""
     shared = "public" if arena.settings.visibility == "open" else "private"
     age = "max-age=31536000, immutable" if for_ever else "max-age=5, must-revalidate"
     told = {"ETag": f'"{etag}"', "Cache-Control": f"{shared}, {age}", **(headers or {})}
     if shared == "private":
-        told["Vary"] = "Authorization, Cookie"
+        told["Vary"] = ", ".join(filter(None, (told.get("Vary"), "Authorization, Cookie")))
     if _has(request.headers.get("if-none-match"), f'"{etag}"'):
         return Response(status_code=304, headers=told)
-    return Response(data, headers=told, media_type="application/json")
+    return Response(data, headers=told, media_type=media_type)
 
 
 def _has(stated: str | None, etag: str) -> bool:

@@ -7,6 +7,8 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 
+from tiltyard.arena.asking import COMMENT, TAGS_AT_ONCE, Tag
+
 __all__ = [
     "AskIn",
     "ClaimIn",
@@ -15,8 +17,12 @@ __all__ = [
     "MatchupsOut",
     "MeOut",
     "NewTokenOut",
+    "PairOut",
+    "PlaceOut",
+    "PlacesOut",
     "PromptOut",
     "ReadyOut",
+    "RemarkIn",
     "ReportIn",
     "ResponseOut",
     "ResponsesOut",
@@ -63,6 +69,13 @@ class ReportIn(_In):
 
     reason: Literal["broken", "identifies-model", "harmful", "personal-data", "copyright", "other"]
     note: Annotated[Text, StringConstraints(max_length=2000)] | None = None
+
+
+class RemarkIn(_In):
+    """Why somebody voted so. Only the operator of the arena reads it."""
+
+    tags: list[Tag] = Field(default_factory=list, max_length=TAGS_AT_ONCE)
+    comment: Annotated[Text, StringConstraints(max_length=COMMENT)] | None = None
 
 
 class PromptOut(BaseModel):
@@ -115,6 +128,28 @@ class EndedOut(BaseModel):
     revealed: bool
 
 
+class PlaceOut(BaseModel):
+    """Where a model stands on the newest board; null where the votes do not support a number."""
+
+    rank: int | None
+    score: float | None = Field(description="What the board is ordered by.")
+    badge: str | None
+
+
+class PlacesOut(BaseModel):
+    """The places of both sides; null for a model that is not on the board yet."""
+
+    a: PlaceOut | None
+    b: PlaceOut | None
+
+
+class PairOut(BaseModel):
+    """How much is known of these two against each other."""
+
+    decisive: int = Field(description="Decisive votes of this source that are final.")
+    floor: int = Field(description="How many the ranking policy asks for.")
+
+
 class RevealedOut(BaseModel):
     """The names, and why these two met."""
 
@@ -127,6 +162,8 @@ class RevealedOut(BaseModel):
     lane: str
     reason: str
     position: int
+    standing: PlacesOut | None = Field(None, description="Null before there is a board.")
+    pair: PairOut | None = None
 
 
 class ClaimIn(_In):

@@ -20,7 +20,8 @@ WHERE e.arena = %(arena)s AND e.position > %(after)s AND e.position <= %(upto)s 
 ORDER BY e.position;
 
 -- name: battles_tally
--- How often each pair ended how, on each of these prompts, in the votes that the other statement names.
+-- How often each pair ended how, on each of these prompts, in the votes that the other statement names;
+-- where excluded votes are counted, in those as well.
 SELECT m.a, m.b, m.prompt, d.outcome, count(*)
 FROM endings d
 JOIN matchups m USING (arena, source, serial)
@@ -30,11 +31,37 @@ WHERE d.arena = %(arena)s AND d.source = %(source)s AND d.kind = 1 AND d.undone 
     AND (%(model)s::integer IS NULL OR m.a = %(model)s OR m.b = %(model)s)
     AND NOT EXISTS (
         SELECT FROM excluded_votes v JOIN exclusions x USING (exclusion)
-        WHERE v.arena = d.arena AND v.source = d.source AND v.serial = d.serial
+        WHERE NOT %(counted)s AND v.arena = d.arena AND v.source = d.source AND v.serial = d.serial
             AND x.excluded <= %(upto)s AND (x.restored IS NULL OR x.restored > %(upto)s)
     )
 GROUP BY m.a, m.b, m.prompt, d.outcome
 ORDER BY m.a, m.b, m.prompt, d.outcome;
+
+-- name: battles_pairs
+-- The same between these models only, all prompts of the list together.
+SELECT m.a, m.b, 0, d.outcome, count(*)
+FROM endings d
+JOIN matchups m USING (arena, source, serial)
+WHERE d.arena = %(arena)s AND d.source = %(source)s AND d.kind = 1 AND d.undone IS NULL
+    AND d.position <= %(upto)s
+    AND (%(prompts)s::integer[] IS NULL OR m.prompt = ANY(%(prompts)s))
+    AND m.a = ANY(%(models)s::integer[]) AND m.b = ANY(%(models)s::integer[])
+    AND NOT EXISTS (
+        SELECT FROM excluded_votes v JOIN exclusions x USING (exclusion)
+        WHERE NOT %(counted)s AND v.arena = d.arena AND v.source = d.source AND v.serial = d.serial
+            AND x.excluded <= %(upto)s AND (x.restored IS NULL OR x.restored > %(upto)s)
+    )
+GROUP BY m.a, m.b, d.outcome
+ORDER BY m.a, m.b, d.outcome;
+
+-- name: battles_excluded
+-- How many votes up to a position are left out as of that position.
+SELECT count(DISTINCT v.serial)
+FROM exclusions x
+JOIN excluded_votes v USING (exclusion)
+JOIN endings d ON d.arena = v.arena AND d.source = v.source AND d.serial = v.serial
+WHERE x.arena = %(arena)s AND x.excluded <= %(upto)s AND (x.restored IS NULL OR x.restored > %(upto)s)
+    AND v.source = %(source)s AND d.position <= %(upto)s AND d.undone IS NULL;
 
 -- name: battles_patience
 -- How long a statement may take: of this transaction, or of all that follow on this connection.

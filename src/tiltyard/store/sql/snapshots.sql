@@ -32,6 +32,38 @@ WHERE arena = %(arena)s AND source = %(source)s
     AND (%(generation)s::bigint IS NULL OR (generation, position) < (%(generation)s, %(position)s))
 ORDER BY generation DESC, position DESC LIMIT %(limit)s;
 
+-- name: snapshots_scores
+-- What boards said of these models: the one at a place and those before it on which an evaluation fell, every
+-- so-manieth of them, oldest first.
+WITH kept AS (
+    SELECT generation, position, votes, document,
+           row_number() OVER (ORDER BY generation DESC, position DESC) - 1 AS back, count(*) OVER () AS boards
+    FROM snapshots
+    WHERE arena = %(arena)s AND source = %(source)s
+        AND ((generation, position) = (%(generation)s, %(position)s)
+            OR evaluated AND (generation, position) < (%(generation)s, %(position)s))
+)
+SELECT k.position, k.votes, d.document ->> 'at', r.value ->> 'model', (r.value ->> 'conservative')::float8,
+       (r.value ->> 'rating')::float8, (r.value ->> 'rd')::float8, (r.value ->> 'bradley_terry')::float8,
+       (r.value ->> 'legacy_elo')::float8
+FROM kept k
+CROSS JOIN LATERAL (SELECT k.document::jsonb AS document OFFSET 0) d
+CROSS JOIN LATERAL jsonb_array_elements(d.document -> 'rows') AS r (value)
+WHERE k.back %% greatest((k.boards + %(most)s - 1) / %(most)s, 1) = 0
+    AND r.value ->> 'model' = ANY(%(models)s::text[])
+ORDER BY k.generation, k.position;
+
+-- name: snapshots_held
+-- The last boards up to a place, of its generation, on which an evaluation fell, newest first: did all rules hold?
+SELECT s.votes, coalesce((
+    SELECT bool_and((rule.value ->> 'holds')::boolean)
+    FROM jsonb_array_elements(s.document::jsonb -> 'rules') AS rule (value)
+), false)
+FROM snapshots s
+WHERE s.arena = %(arena)s AND s.source = %(source)s AND s.evaluated
+    AND s.generation = %(generation)s AND s.position <= %(position)s
+ORDER BY s.position DESC LIMIT %(limit)s;
+
 -- name: snapshots_thin
 -- Boards on which no evaluation fell go after a while; the newest of each source stays.
 DELETE FROM snapshots s

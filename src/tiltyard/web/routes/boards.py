@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Path, Query, Request
 from fastapi.responses import Response
 
-from tiltyard.arena.boards import Document
+from tiltyard.arena.filtering import Part
+from tiltyard.arena.sparing import Document
 from tiltyard.errors import NotFound
 from tiltyard.store.arenas import connected
 from tiltyard.store.reports import list_reports, read_report
@@ -35,6 +36,10 @@ Hash = Annotated[
     str, Path(description="A SHA-256 in hexadecimal digits.", pattern=r"^[0-9a-f]{64}$", examples=["0" * 64])
 ]
 Filter = Annotated[Plain | None, Query(description="Only prompts of this one.")]
+Excluded = Annotated[
+    Literal["left-out", "counted"],
+    Query(description="Votes that the operator excluded: left out, or counted."),
+]
 Big = Annotated[int | None, Query(ge=0, lt=2**63)]
 
 _CACHED: dict[int | str, dict[str, Any]] = {304: {"description": "It is what you have."}}
@@ -53,11 +58,13 @@ async def board(
     category: Filter = None,
     language: Filter = None,
     retired: Annotated[bool, Query(description="Whether retired models are shown.")] = True,
+    excluded: Excluded = "left-out",
 ) -> Response:
-    """The newest board. With a category or a language: batch Bradley–Terry on those prompts alone."""
+    """The newest board. With a category, a language or excluded votes: batch Bradley–Terry on those votes alone."""
     boards, number = boards_of(request), source_number(source)
-    if category is not None or language is not None:
-        filtered = await boards.filtered(arena, number, category, language)
+    part = Part(number, category, language, excluded == "counted")
+    if not part.whole:
+        filtered = await boards.filtered(arena, number, category, language, counted=part.counted)
         return sent(request, arena, filtered.data, filtered.sha256)
     newest = await boards.latest(arena.arena, number)
     if retired:

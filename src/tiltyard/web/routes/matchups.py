@@ -9,9 +9,10 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Path, Request
 from fastapi.responses import Response
 
-from tiltyard.arena.asking import Ended, Offered, Voter
+from tiltyard.arena.asking import Ended, Offered, Revealed, Voter
 from tiltyard.arena.desk import Desk
 from tiltyard.arena.matchup_ids import parse_matchup
+from tiltyard.arena.placing import Place, newest_places
 from tiltyard.battles import Kind, Label, Outcome
 from tiltyard.battles.outcome import SPELLED, kind_of
 from tiltyard.errors import BadBattle, BadOption, NotFound
@@ -19,9 +20,18 @@ from tiltyard.store.log import no_such_matchup
 from tiltyard.web.access import access_of, house_of
 from tiltyard.web.direct import DirectRoute, json_response
 from tiltyard.web.problems import problems
-from tiltyard.web.schemas import AskIn, EndedOut, MatchupOut, MatchupsOut, ReportIn, RevealedOut, VoteIn
+from tiltyard.web.schemas import (
+    AskIn,
+    EndedOut,
+    MatchupOut,
+    MatchupsOut,
+    RemarkIn,
+    ReportIn,
+    RevealedOut,
+    VoteIn,
+)
 
-__all__ = ["router"]
+__all__ = ["placed", "router"]
 
 router = APIRouter(route_class=DirectRoute, tags=["voters"])
 
@@ -93,7 +103,7 @@ async def open_matchups(arena: Arena, request: Request) -> Response:
 )
 async def vote(matchup: Matchup, body: VoteIn, request: Request) -> Response:
     """Settle a matchup. The same vote again gives the same answer; another one is refused."""
-    desk, voter = await _placed(request, matchup)
+    desk, voter = await placed(request, matchup)
     kind, detail = _decided(body, voter)
     return _told(await desk.vote(voter, matchup, kind, reveal=body.reveal, detail=detail))
 
@@ -101,14 +111,14 @@ async def vote(matchup: Matchup, body: VoteIn, request: Request) -> Response:
 @router.post("/api/v1/matchups/{matchup}/skip", response_model=EndedOut, summary="Skip", responses=_ENDING)
 async def skip(matchup: Matchup, request: Request) -> Response:
     """Pass a matchup over; it does not come back."""
-    desk, voter = await _placed(request, matchup)
+    desk, voter = await placed(request, matchup)
     return _told(await desk.skip(voter, matchup))
 
 
 @router.post("/api/v1/matchups/{matchup}/undo", response_model=EndedOut, summary="Undo", responses=_ENDING)
 async def undo(matchup: Matchup, request: Request) -> Response:
     """Take a vote back, soon after it and before the names were shown. The matchup stays closed."""
-    desk, voter = await _placed(request, matchup)
+    desk, voter = await placed(request, matchup)
     return _told(await desk.undo(voter, matchup))
 
 
@@ -117,7 +127,7 @@ async def undo(matchup: Matchup, request: Request) -> Response:
 )
 async def reveal(matchup: Matchup, request: Request) -> Response:
     """Show the names; from now on the vote is final."""
-    desk, voter = await _placed(request, matchup)
+    desk, voter = await placed(request, matchup)
     names = await desk.reveal(voter, matchup)
     winner, label = SPELLED[names.outcome]
     return json_response(
@@ -131,8 +141,24 @@ async def reveal(matchup: Matchup, request: Request) -> Response:
             "lane": names.lane,
             "reason": names.reason,
             "position": names.position,
+            "standing": await _standing(request, desk, voter, names),
+            "pair": {"decisive": names.decisive, "floor": names.floor},
         }
     )
+
+
+@router.put(
+    "/api/v1/matchups/{matchup}/remark",
+    status_code=204,
+    response_model=None,
+    summary="Remark",
+    responses=problems(401, 404, 409, 415, 503),
+)
+async def remark(matchup: Matchup, body: RemarkIn, request: Request) -> Response:
+    """Say why one voted so, after the vote and before the names. Another remark replaces the first."""
+    desk, voter = await placed(request, matchup)
+    await desk.remark(voter, matchup, tuple(dict.fromkeys(body.tags)), body.comment or None)
+    return Response(status_code=204)
 
 
 @router.post(
@@ -144,7 +170,7 @@ async def reveal(matchup: Matchup, request: Request) -> Response:
 )
 async def report_matchup(matchup: Matchup, body: ReportIn, request: Request) -> Response:
     """Tell the operator what is wrong with a matchup, before the vote or after it."""
-    _, voter = await _placed(request, matchup)
+    _, voter = await placed(request, matchup)
     stage = request.app.state.stage
     await stage.complain(parse_matchup(matchup), voter.source, voter.session, body.reason, body.note)
     return Response(status_code=204)
@@ -157,7 +183,7 @@ async def report_matchup(matchup: Matchup, body: ReportIn, request: Request) -> 
     responses=_ENDING | _BYTES,
 )
 async def response_a(matchup: Matchup, request: Request) -> Response:
-    """What stands on side A of an open matchup."""
+    """What stands on side A of a matchup that is open, or was voted on and has not run out."""
     return await _side(request, matchup, 0)
 
 
@@ -168,14 +194,14 @@ async def response_a(matchup: Matchup, request: Request) -> Response:
     responses=_ENDING | _BYTES,
 )
 async def response_b(matchup: Matchup, request: Request) -> Response:
-    """What stands on side B of an open matchup."""
+    """What stands on side B of a matchup that is open, or was voted on and has not run out."""
     return await _side(request, matchup, 1)
 
 
 async def _side(request: Request, matchup: str, side: int) -> Response:
     """One side's bytes. Both are read whichever is asked for, so that neither takes longer."""
-    desk, voter = await _placed(request, matchup)
-    offered = await desk.find(voter, matchup)
+    desk, voter = await placed(request, matchup)
+    offered = await desk.find(voter, matchup, voted=True)
     contents = house_of(request).contents
     try:
         both = await asyncio.gather(contents.read(offered.response_a), contents.read(offered.response_b))
@@ -193,7 +219,7 @@ async def _known(request: Request) -> Voter:
     return voter
 
 
-async def _placed(request: Request, matchup: str) -> tuple[Desk, Voter]:
+async def placed(request: Request, matchup: str) -> tuple[Desk, Voter]:
     """Where a matchup was served, and who asks about it; in a closed arena their right to it must last."""
     voter = await _known(request)
     desk = await house_of(request).desk_of(matchup)
@@ -221,6 +247,19 @@ async def _shown(request: Request, desk: Desk, offered: Offered) -> dict[str, An
         "served_at": _moment(offered.served_at),
         "expires_at": _moment(offered.expires_at),
     }
+
+
+async def _standing(request: Request, desk: Desk, voter: Voter, names: Revealed) -> dict[str, Any] | None:
+    """Where both models stand on the newest board of the voter's source."""
+    places = await newest_places(house_of(request).boards, desk.arena, voter.source)
+    if places is None:
+        return None
+    found = {"a": places.get(names.model_a), "b": places.get(names.model_b)}
+    return {side: None if place is None else _place(place) for side, place in found.items()}
+
+
+def _place(place: Place) -> dict[str, Any]:
+    return {"rank": place.rank, "score": place.score, "badge": place.badge}
 
 
 def _told(ended: Ended) -> Response:

@@ -1,0 +1,283 @@
+"""Pictures of every page: `python bench/screenshots.py --out docs/images/pages`.
+
+`tiltyard demo` is started, a Chromium walks through its pages as a voter, a reader and the operator, and each is
+kept at the size of a desk and of a phone; some also dark. Needs playwright and Debian's chromium.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from playwright.sync_api import BrowserContext, Page, sync_playwright
+
+from small_png import small_png
+
+SIZES = {"": (1280, 800), "-phone": (390, 844)}
+CHROMIUM = "/usr/bin/chromium"
+FLAGS = ["--no-sandbox", "--disable-background-networking", "--disable-gpu", "--hide-scrollbars"]
+NAME, PASSWORD = "Ada", "correct horse battery"
+#: Bytes that the smaller and the larger of two responses have at least: others make dull pictures.
+TELLING = {"text": (60, 320), "image": (2000, 3000), "audio": (0, 0), "app": (300, 1000)}
+#: Texts that differ by fewer bytes say much the same.
+ALIKE = 80
+#: Bytes that a picture in the docs may have.
+MOST = 150_000
+ARENA = "/arenas/demo"
+#: Whether every image that can be seen has come; those further down may wait until they are.
+_DRAWN = """() => [...document.images].every(one => {
+  const place = one.getBoundingClientRect();
+  return one.complete || place.bottom < 0 || place.top > innerHeight || !place.width;
+})"""
+HOUSE = "/operator/arenas/demo"
+
+
+@dataclass(frozen=True)
+class Shot:
+    """One page: its name, its path, and what to do there before the picture."""
+
+    name: str
+    path: str
+    act: Callable[[Page], None] = lambda _page: None
+    dark: bool = False
+    #: What must be at the top of the picture.
+    top: str | None = None
+
+
+@dataclass
+class Camera:
+    """Takes pictures, and remembers those that are too large."""
+
+    url: str
+    out: Path
+    #: An empty page in which pictures are made smaller.
+    blank: Page
+    large: list[str] = field(default_factory=list)
+
+    def take(self, page: Page, name: str, *, top: str | None = None, sizes: dict | None = None) -> None:
+        """The page as it is, at each size."""
+        for ending, (width, height) in (sizes or SIZES).items():
+            page.set_viewport_size({"width": width, "height": height})
+            page.evaluate("scrollTo(0, 0)")
+            if top is not None:
+                page.locator(top).first.evaluate("one => one.scrollIntoView({block: 'start'})")
+            page.wait_for_load_state("networkidle")
+            page.wait_for_function(_DRAWN)
+            path = self.out / f"{name}{ending}.png"
+            path.write_bytes(small_png(self.blank, page.screenshot(animations="disabled", caret="hide")))
+            if path.stat().st_size > MOST:
+                self.large.append(f"{path.name}: {path.stat().st_size:,} bytes")
+        page.set_viewport_size({"width": 1280, "height": 800})
+
+    def shoot(self, page: Page, shot: Shot) -> None:
+        page.goto(self.url + shot.path)
+        shot.act(page)
+        self.take(page, shot.name, top=shot.top)
+        if shot.dark:
+            page.emulate_media(color_scheme="dark")
+            page.reload()
+            shot.act(page)
+            self.take(page, f"{shot.name}-dark", top=shot.top, sizes={"": SIZES[""]})
+            page.emulate_media(color_scheme="light")
+
+
+READER = [
+    Shot("home", "/"),
+    Shot("board", ARENA, dark=True),
+    Shot("board-filtered", f"{ARENA}?category=code"),
+    Shot("board-both", f"{ARENA}?source=both"),
+    Shot("chart-ratings", ARENA, top="#charts"),
+    Shot("chart-win-rates", f"{ARENA}?chart=win-rates", top="#charts"),
+    Shot("chart-battle-counts", f"{ARENA}?chart=battle-counts", top="#charts"),
+    Shot("chart-history", f"{ARENA}?chart=history", top="#charts"),
+    Shot("permalink", ARENA, act=lambda page: page.get_by_role("link", name="Permalink").click()),
+    Shot("model", f"{ARENA}/models/argent-70b", dark=True),
+    Shot("vote-welcome", f"{ARENA}/vote"),
+]
+
+
+def _first_voter(page: Page) -> None:
+    """The person with most votes that count."""
+    rows = page.get_by_role("row").filter(has_text="human").filter(has_not=page.locator(".badge"))
+    rows.locator("th a").first.click()
+
+
+def _excluding(page: Page) -> None:
+    _first_voter(page)
+    page.get_by_label(re.compile("reason", re.IGNORECASE)).first.fill(
+        "Every vote within a second, always the left side"
+    )
+    page.locator("form[action$=exclude] button").click()
+
+
+def _uploading(page: Page) -> None:
+    rows = [
+        {"prompt_id": "first-train", "prompt": "Write a haiku about the first train of the morning.",
+         "model": "kestrel-2", "response": "Steel hums before dawn;\nthe platform counts its sleepers,\nall of them upright."},
+        {"prompt_id": "blue-sky", "prompt": "Why is the sky blue?", "model": "kestrel-2", "response": "Air scatters blue."},
+        {"prompt_id": "new-one", "model": "kestrel-2", "response": "The prompt is missing."},
+        {"prompt_id": "sketch-2", "prompt": "Draw a tree.", "model": "kestrel-2", "kind": "image", "response": "tree.png"},
+    ]  # fmt: skip
+    data = "\n".join(json.dumps(row) for row in rows).encode()
+    page.get_by_label("File").set_input_files(
+        [{"name": "kestrel.jsonl", "mimeType": "application/jsonl", "buffer": data}]
+    )
+    page.get_by_role("button", name="Look it over").click()
+
+
+def _fewer_votes(page: Page) -> None:
+    page.locator("input[name=established_votes]").fill("60")
+    page.locator("form[action$=review] button").last.click()
+
+
+OPERATOR = [
+    Shot("operator-house", "/operator", dark=True),
+    Shot("operator-overview", HOUSE),
+    Shot("operator-models", f"{HOUSE}/models"),
+    Shot("operator-answers", f"{HOUSE}/answers"),
+    Shot("operator-upload", f"{HOUSE}/answers", act=_uploading),
+    Shot("operator-prompts", f"{HOUSE}/prompts"),
+    Shot("operator-policy", f"{HOUSE}/policy"),
+    Shot("operator-policy-review", f"{HOUSE}/policy", act=_fewer_votes),
+    Shot("operator-phase", f"{HOUSE}/phase"),
+    Shot("operator-settings", f"{HOUSE}/settings"),
+    Shot("operator-voters", f"{HOUSE}/voters"),
+    Shot("operator-voter", f"{HOUSE}/voters", act=_first_voter),
+    Shot("operator-exclude", f"{HOUSE}/voters", act=_excluding),
+    Shot("operator-exclusions", f"{HOUSE}/exclusions"),
+    Shot("operator-complaints", f"{HOUSE}/complaints"),
+    Shot("operator-remarks", f"{HOUSE}/remarks"),
+    Shot("operator-audit", f"{HOUSE}/audit"),
+    Shot("operator-exports", f"{HOUSE}/exports"),
+    Shot("operator-tokens", "/operator/tokens"),
+]
+#: Matchups to look for: what the prompt says, or of which kind the responses are.
+STAGES = {
+    "vote-maths": ("Show how you get there", "text"),
+    "vote-code": ("longest word", "text"),
+    "vote-arabic": ("خطوات", "text"),
+    "vote-image": ("lighthouse", "image"),
+    "vote-audio": ("", "audio"),
+    "vote-app": ("", "app"),
+}
+
+
+def served_to(context: BrowserContext, url: str, words: str, kind: str) -> str:
+    """Skip until a matchup comes that fits; it stays before this voter. Which side is the larger."""
+    headers = {"origin": url}
+    for _ in range(600):
+        matchup = context.request.post(f"{url}/api/v1{ARENA}/matchups", headers=headers).json()
+        kinds = {side["kind"] for side in matchup["responses"].values()}
+        if words in matchup["prompt"]["text"] and kinds == {kind}:
+            a, b = (len(context.request.get(url + matchup["responses"][side]["url"]).body()) for side in "ab")
+            least, alike = TELLING[kind], kind == "text" and abs(a - b) < ALIKE
+            if min(a, b) > least[0] and max(a, b) > least[1] and not alike:
+                return "model_a" if a > b else "model_b"
+        context.request.post(f"{url}/api/v1/matchups/{matchup['matchup']}/skip", headers=headers)
+    raise SystemExit(f"no matchup came with {words!r} and {kind}")
+
+
+def voter(context: BrowserContext, camera: Camera) -> None:
+    """Every kind of matchup, then one vote to its end, then a few more for a board of one's own."""
+    page = context.new_page()
+    for name, (words, kind) in STAGES.items():
+        better = served_to(context, camera.url, words, kind)
+        camera.shoot(page, Shot(name, f"{ARENA}/vote", dark=name == "vote-maths"))
+        if name == "vote-code":
+            page.locator(f"[data-act=vote][value={better}]:visible").click()
+            page.locator(".after:visible").first.wait_for()
+            camera.take(page, "vote-after", sizes={"": SIZES[""]})
+            page.locator("[data-act=reveal]:visible").click()
+            page.locator(".named-model:visible").first.wait_for()
+            camera.take(page, "vote-names")
+    headers = {"origin": camera.url}
+    for _ in range(32):
+        matchup = context.request.post(f"{camera.url}/api/v1{ARENA}/matchups", headers=headers).json()
+        a, b = (
+            len(context.request.get(camera.url + matchup["responses"][side]["url"]).body()) for side in "ab"
+        )
+        vote = {"winner": "tie" if abs(a - b) < 20 else "model_a" if a > b else "model_b", "reveal": True}
+        path = f"{camera.url}/api/v1/matchups/{matchup['matchup']}/vote"
+        context.request.post(path, headers=headers, data=vote)
+    camera.shoot(page, Shot("mine", f"{ARENA}/mine"))
+
+
+def operator(context: BrowserContext, camera: Camera, link: str | None) -> None:
+    page = context.new_page()
+    if link is not None:
+        camera.shoot(page, Shot("operator-claim", link))
+        page.get_by_label("Name").fill(NAME)
+        page.get_by_label("Password").fill(PASSWORD)
+        page.get_by_role("button", name="Claim").click()
+        context.clear_cookies()
+    camera.shoot(page, Shot("operator-sign-in", "/operator/sign-in"))
+    page.get_by_label("Name").fill(NAME)
+    page.get_by_label("Password").fill(PASSWORD)
+    page.get_by_role("button", name="Sign in").click()
+    page.wait_for_load_state()
+    for shot in OPERATOR:
+        camera.shoot(page, shot)
+
+
+@contextmanager
+def demo(arguments: list[str]) -> Iterator[tuple[str, str | None]]:
+    """The address of a demo, and the path of its operator's link, if nobody is the operator yet."""
+    with tempfile.TemporaryFile("w+") as out:
+        command = [sys.executable, "-m", "tiltyard", "demo", *arguments]
+        process = subprocess.Popen(command, stdout=out, env=os.environ | {"PYTHONUNBUFFERED": "1"})
+        try:
+            while "Ctrl-C" not in (said := _said(out)):
+                if process.poll() is not None:
+                    raise SystemExit(f"tiltyard demo ended: {said}")
+                time.sleep(0.2)
+            address = re.search(r"ready: (http://[^/\s]+)", said)
+            link = re.search(r"http://[^/\s]+(/claim/\S+)", said)
+            assert address is not None
+            yield address[1], None if link is None else link[1]
+        finally:
+            process.send_signal(signal.SIGINT)
+            process.wait(60)
+
+
+def _said(out: object) -> str:
+    out.seek(0)  # type: ignore[attr-defined]
+    return out.read()  # type: ignore[attr-defined,no-any-return]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--out", type=Path, default=Path("docs/images/pages"))
+    parser.add_argument("--only", default="", help="voter, reader or operator")
+    parser.add_argument("rest", nargs="*", help="options of tiltyard demo, after --")
+    given = parser.parse_args()
+    given.out.mkdir(parents=True, exist_ok=True)
+    with demo(given.rest) as (url, link), sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
+        camera = Camera(url, given.out, browser.new_page())
+        context = browser.new_context(color_scheme="light", locale="en-GB", timezone_id="UTC")
+        context.set_default_timeout(30_000)
+        if given.only in ("", "reader"):
+            page = context.new_page()
+            for shot in READER:
+                camera.shoot(page, shot)
+        if given.only in ("", "voter"):
+            voter(context, camera)
+        if given.only in ("", "operator"):
+            operator(context, camera, link)
+        browser.close()
+    print("\n".join(camera.large) or "every picture is small enough")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,3 @@
+import { mountAll } from "./mounting";
+
+mountAll(document);

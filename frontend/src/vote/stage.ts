@@ -1,0 +1,115 @@
+/** One matchup on the page: what stands where in it. */
+
+import type { State, Winner } from "./machine";
+
+/** A second click within this time was meant for what stood there before. */
+const DOUBLE_CLICK = 600;
+const WINNERS: readonly string[] = ["model_a", "model_b", "tie", "both_bad"];
+
+export function isWinner(value: string): value is Winner {
+  return WINNERS.includes(value);
+}
+
+export class Stage {
+  readonly matchup: string;
+  private readonly arrived = performance.now();
+
+  constructor(readonly element: HTMLElement) {
+    this.matchup = element.dataset["matchup"] ?? "";
+  }
+
+  /** The state in which the server sent it. */
+  get sent(): State {
+    switch (this.element.dataset["state"]) {
+      case "open":
+        return { name: "showing" };
+      case "voted":
+        return { name: "voted", winner: "tie", until: this.arrived + 1000 * Number(this.element.dataset["left"] ?? 0) };
+      case "final":
+        return { name: "final" };
+      default:
+        return { name: "closed" };
+    }
+  }
+
+  /** Whether it has waited too long to be voted on. */
+  get expired(): boolean {
+    return performance.now() - this.arrived > 1000 * Number(this.element.dataset["expires"] ?? 0) - 5000;
+  }
+
+  slot(name: string): HTMLElement | null {
+    return this.element.querySelector<HTMLElement>(`[data-slot="${name}"]`);
+  }
+
+  /** Come into view. It was loaded where nobody could see it, and stays where it is: a frame that is moved starts anew. */
+  enter(): void {
+    this.element.classList.remove("stage-ahead");
+    this.element.inert = false;
+    this.settle();
+  }
+
+  focus(where: ".result" | "[data-focus]"): void {
+    this.element.querySelector<HTMLElement>(where)?.focus({ preventScroll: where === ".result" });
+  }
+
+  /** The bar has changed under the pointer: a double click must not press what is there now. */
+  settle(): void {
+    const bar = this.element.querySelector(".bar");
+    bar?.classList.add("settling");
+    setTimeout(() => bar?.classList.remove("settling"), DOUBLE_CLICK);
+  }
+
+  /** From the ballot to what comes after it. */
+  showVoted(winner: Winner): void {
+    this.settle();
+    this.show(".ballot", false);
+    this.show(".after", true);
+    const decisive = winner === "model_a" || winner === "model_b";
+    for (const tags of this.element.querySelectorAll<HTMLElement>("[data-tags]")) {
+      const shown = (tags.dataset["tags"] === "praise") === decisive;
+      tags.hidden = !shown;
+      for (const box of tags.querySelectorAll("input")) {
+        box.disabled = !shown;
+      }
+    }
+    for (const side of this.element.querySelectorAll<HTMLElement>("[data-side]")) {
+      side.toggleAttribute("data-won", winner === `model_${side.dataset["side"] ?? ""}`);
+    }
+  }
+
+  /** Which of the buttons make sense. */
+  offer(state: State): void {
+    const voted = state.name === "voted" || state.name === "undoing";
+    const undoable = voted && state.until > performance.now();
+    this.show('[data-act="undo"]', undoable);
+    this.show('[data-act="reveal"]', voted);
+    this.show('[data-act="next"]', state.name !== "unsaved");
+    this.show(".why", state.name !== "final" && state.name !== "closed");
+    for (const button of this.element.querySelectorAll<HTMLButtonElement>(".after-row button")) {
+      button.setAttribute("aria-disabled", String(state.name === "undoing"));
+    }
+  }
+
+  result(text: string, strong = ""): void {
+    const line = this.slot("result");
+    if (line !== null) {
+      const said = document.createElement("strong");
+      said.textContent = strong;
+      line.replaceChildren(strong === "" ? text : `${text} `, ...(strong === "" ? [] : [said]));
+    }
+  }
+
+  /** What somebody has said so far. */
+  remark(): { tags: string[]; comment: string | null } {
+    const boxes = this.element.querySelectorAll<HTMLInputElement>('input[name="tags"]:checked:enabled');
+    const comment = this.element.querySelector<HTMLTextAreaElement>('textarea[name="comment"]')?.value.trim() ?? "";
+    return { tags: [...boxes].map((box) => box.value), comment: comment === "" ? null : comment };
+  }
+
+  private show(selector: string, shown: boolean): void {
+    const found = this.element.querySelector<HTMLElement>(selector);
+    if (found !== null) {
+      found.hidden = !shown;
+    }
+  }
+}

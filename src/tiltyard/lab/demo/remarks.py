@@ -1,0 +1,24 @@
+"""What invented voters say beside their votes."""
+
+from __future__ import annotations
+
+from typing import Final, Literal
+
+__all__ = ["COMPLAINT", "REMARKS"]
+
+_Tag = Literal[
+    "accurate", "clear", "well-written", "follows-instructions", "concise", "wrong", "off-topic", "too-long"
+]
+
+#: Why they voted so: tags, and a comment if they had the time.
+REMARKS: Final[tuple[tuple[tuple[_Tag, ...], str | None], ...]] = (
+    (("accurate", "clear"), "It shows the steps, so I could check them."),
+    (("concise",), None),
+    (("well-written",), "I would send this one."),
+    (("wrong",), "Both got the sum wrong."),
+    (("off-topic",), "Neither did what was asked."),
+    (("follows-instructions",), None),
+    (("too-long",), "Nice, but nobody asked for a lecture."),
+)
+#: What one of them says is wrong with a matchup.
+COMPLAINT: Final = ("broken", "The second response seems to be cut off at the end.")

@@ -1,0 +1,93 @@
+"""How charts look on a page that is light or dark, and how names stand in them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import count
+from typing import Any, Literal
+
+from tiltyard.report.charts import Spec, spec_of
+from tiltyard.report.printable import printable
+
+__all__ = ["COLOURS", "Colours", "Look", "dressed", "labelled", "picture"]
+
+#: ``any`` is for a page that is not known to be light or dark: what is drawn can be seen on both.
+Look = Literal["light", "dark", "any"]
+
+#: Characters of a name that a chart can show.
+_LONGEST = 40
+
+
+@dataclass(frozen=True, slots=True)
+class Colours:
+    """The colours of one look."""
+
+    ink: str
+    line: str
+    accent: str
+    #: For what stands beside the accent: bars, references, what was expected.
+    quiet: str
+    warn: str
+    #: Nothing lacking, everything lacking.
+    deficit: tuple[str, str]
+
+
+COLOURS: dict[Look, Colours] = {
+    "light": Colours("#3f464c", "#dcd8ce", "#1f5f8b", "#8d887c", "#a86a00", ("#eef2f4", "#c9822b")),
+    "dark": Colours("#c3cad0", "#31383e", "#82bce4", "#79838b", "#e3b95f", ("#20262b", "#b97a2c")),
+    "any": Colours(
+        "#7c858c",
+        "#80808055",
+        "#3d86b8",
+        "#8a8f94",
+        "#b9822b",
+        ("rgba(128, 134, 140, 0.14)", "rgba(201, 130, 43, 1)"),
+    ),
+}
+
+
+def dressed(chart: Any, look: Look, labels: Sequence[str] = ()) -> Spec:
+    """A chart's spec in a look, on no ground of its own.
+
+    A browser's letters may be wider than those that the picture was measured with: ``labels`` on the left
+    get room for that.
+    """
+    colours = COLOURS[look]
+    left = 8 + 2 * max(map(len, labels), default=0)
+    written = {"labelColor": colours.ink, "titleColor": colours.ink, "titleFontWeight": "normal"}
+    ruled = {"gridColor": colours.line, "domainColor": colours.line, "tickColor": colours.line}
+    config = {
+        "font": "system-ui, sans-serif",
+        "view": {"stroke": None},
+        "axis": {**written, **ruled, "labelFontSize": 11, "titleFontSize": 11},
+        "legend": written,
+    }
+    padding = {"left": left, "top": 8, "right": 40, "bottom": 8}
+    return spec_of(chart) | {"background": "transparent", "padding": padding, "config": config}
+
+
+def picture(spec: Spec) -> bytes:
+    """A chart as SVG. What it shows is said beside it, so its parts have no names of their own."""
+    import vl_convert
+
+    quiet = spec | {"config": spec.get("config", {}) | {"aria": False}}
+    return str(vl_convert.vegalite_to_svg(quiet)).encode()
+
+
+def labelled(names: Sequence[str]) -> list[str]:
+    """Names that a chart can show: short, visible, and no two alike."""
+    taken: set[str] = set()
+    labels: list[str] = []
+    for name in names:
+        text = printable(name[: _LONGEST + 1])
+        label = text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…"
+        if label in taken:
+            label = _another(label[: _LONGEST - 8], taken)
+        taken.add(label)
+        labels.append(label)
+    return labels
+
+
+def _another(stem: str, taken: set[str]) -> str:
+    return next(label for k in count(2) if (label := f"{stem} #{k}") not in taken)

@@ -1,0 +1,172 @@
+"""The charts of a model's page, each defined once: a page shows them by script, a file as a picture."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tiltyard.report.charts import Spec, chart_data, need_charts, thinned
+from tiltyard.report.looks import COLOURS, Look, dressed, labelled
+from tiltyard.validity.evaluation import Moment
+from tiltyard.validity.heatmap import Heatmap
+
+__all__ = [
+    "MODEL_CHARTS",
+    "Against",
+    "both_bad_chart",
+    "confidence_chart",
+    "coverage_chart",
+    "expected_chart",
+]
+
+MODEL_CHARTS = ("confidence", "expected", "both-bad", "coverage")
+
+_WIDTH = 620
+#: More opponents, or more evaluations, cannot be read.
+_OPPONENTS = 40
+_POINTS = 160
+
+
+@dataclass(frozen=True, slots=True)
+class Against:
+    """One opponent: the score that ratings expect, and the one that was had."""
+
+    opponent: str
+    expected: float
+    observed: float | None
+    votes: int
+
+
+def confidence_chart(history: Sequence[Moment], look: Look = "light") -> Spec:
+    """Rating over the arena's votes, within twice its RD, and the conservative score beneath."""
+    import altair as alt
+
+    need_charts()
+    values = [
+        {
+            "votes": moment.votes,
+            "rating": round(moment.rating, 1),
+            "RD": round(moment.rd, 1),
+            "conservative": round(moment.conservative, 1),
+            "high": round(moment.rating + 2.0 * moment.rd, 1),
+        }
+        for moment in thinned(history, _POINTS)
+    ]
+    colours = COLOURS[look]
+    base = alt.Chart(chart_data(values)).encode(
+        x=alt.X(
+            "votes:Q",
+            title="votes in the arena",
+            scale=alt.Scale(zero=False, nice=False),
+            axis=alt.Axis(tickCount=6),
+        ),
+        tooltip=["votes:Q", "rating:Q", "RD:Q", "conservative:Q"],
+    )
+    scale = alt.Scale(zero=False, nice=True)
+    band = base.mark_area(color=colours.accent, opacity=0.16).encode(
+        y=alt.Y("conservative:Q", scale=scale, title=None), y2="high:Q"
+    )
+    line = base.mark_line(color=colours.accent, strokeWidth=2).encode(y=alt.Y("rating:Q", scale=scale))
+    dots = base.mark_point(color=colours.accent, filled=True, size=22, opacity=1).encode(y="rating:Q")
+    return dressed((band + line + dots).properties(width=_WIDTH, height=240), look)
+
+
+def expected_chart(rows: Sequence[Against], look: Look = "light") -> Spec:
+    """What ratings expect against each opponent, and what votes gave; a dot is larger the more votes it has."""
+    import altair as alt
+
+    need_charts()
+    shown = sorted(sorted(rows, key=lambda row: -row.votes)[:_OPPONENTS], key=lambda row: row.expected)
+    labels = labelled([row.opponent for row in shown])
+    values = [
+        {
+            "opponent": label,
+            "expected": round(row.expected, 4),
+            "observed": None if row.observed is None else round(row.observed, 4),
+            "votes": row.votes,
+        }
+        for label, row in zip(labels, shown, strict=True)
+    ]
+    colours = COLOURS[look]
+    base = alt.Chart(chart_data(values)).encode(
+        y=alt.Y(
+            "opponent:N",
+            sort=labels,
+            title=None,
+            axis=alt.Axis(labelLimit=240, labelPadding=9, ticks=False, domain=False),
+        ),
+        tooltip=["opponent:N", "expected:Q", "observed:Q", "votes:Q"],
+    )
+    scale = alt.Scale(domain=[0, 1])
+    x = alt.X("expected:Q", scale=scale, title="score: expected (tick), observed (dot)")
+    met = base.transform_filter("isValid(datum.observed)")
+    gap = met.mark_rule(color=colours.quiet, strokeWidth=1).encode(x=x, x2="observed:Q")
+    tick = base.mark_tick(color=colours.quiet, thickness=3, size=14).encode(x=x)
+    size = alt.Size("votes:Q", legend=None, scale=alt.Scale(range=[20, 160], zero=True))
+    dot = met.mark_circle(color=colours.accent, opacity=1).encode(
+        x=alt.X("observed:Q", scale=scale), size=size
+    )
+    return dressed((gap + tick + dot).properties(width=_WIDTH - 80, height=alt.Step(20)), look, labels)
+
+
+def both_bad_chart(trend: Sequence[float], bar: float, look: Look = "light") -> Spec:
+    """Share of both-bad votes in successive runs of the last votes, and the bar above which somebody should look."""
+    import altair as alt
+
+    need_charts()
+    colours = COLOURS[look]
+    values = [{"run": k, "share": round(share, 4)} for k, share in enumerate(trend, start=1)]
+    base = alt.Chart(chart_data(values)).encode(
+        x=alt.X("run:O", title="runs of votes, oldest first", axis=alt.Axis(labelAngle=0)),
+        tooltip=["run:O", alt.Tooltip("share:Q", format=".0%")],
+    )
+    top = max([bar, *trend])
+    scale = alt.Scale(domain=[0, min(1.0, round(top * 1.2, 2))])
+    bars = base.mark_bar(color=colours.accent, opacity=0.8, cornerRadiusEnd=2).encode(
+        y=alt.Y("share:Q", scale=scale, title=None, axis=alt.Axis(format="%"))
+    )
+    rule = (
+        alt.Chart(chart_data([{"bar": bar}]))
+        .mark_rule(color=colours.warn, strokeDash=[5, 4], strokeWidth=1.5)
+        .encode(y=alt.Y("bar:Q", scale=scale))
+    )
+    return dressed((bars + rule).properties(width=_WIDTH, height=150), look)
+
+
+def coverage_chart(
+    heatmap: Heatmap, models: Sequence[str], prompts: Sequence[str], look: Look = "light"
+) -> Spec:
+    """Where votes are still wanted: prompts down, opponents across, the darker the more is lacking."""
+    import altair as alt
+
+    need_charts()
+    down = labelled([prompts[k] for k in heatmap.prompts])
+    across = labelled([models[k] for k in heatmap.opponents])
+    values = [
+        {"prompt": prompt, "opponent": opponent, "deficit": round(deficit, 3), "votes": votes}
+        for prompt, deficits, counts in zip(down, heatmap.deficit, heatmap.votes, strict=True)
+        for opponent, deficit, votes in zip(across, deficits, counts, strict=True)
+        if deficit is not None
+    ]
+    scale = alt.Scale(domain=[0, 1], range=list(COLOURS[look].deficit), interpolate="rgb")
+    chart: Any = (
+        alt.Chart(chart_data(values))
+        .mark_rect(stroke=COLOURS[look].line, strokeWidth=0.5)
+        .encode(
+            x=alt.X(
+                "opponent:N",
+                sort=across,
+                title=None,
+                axis=alt.Axis(orient="top", labelAngle=-40, labelLimit=140, ticks=False, domain=False),
+            ),
+            y=alt.Y(
+                "prompt:N", sort=down, title=None, axis=alt.Axis(labelLimit=200, ticks=False, domain=False)
+            ),
+            color=alt.Color(
+                "deficit:Q", scale=scale, title="lacking", legend=alt.Legend(format="%", gradientLength=90)
+            ),
+            tooltip=["prompt:N", "opponent:N", alt.Tooltip("deficit:Q", format=".0%"), "votes:Q"],
+        )
+    )
+    return dressed(chart.properties(width=alt.Step(22), height=alt.Step(16)), look, down)

@@ -1,0 +1,40 @@
+-- name: overviews_arenas
+-- Of every arena what waits for its operator, and its newest board.
+SELECT a.name, (SELECT count(*) FROM complaints c WHERE c.arena = a.arena AND c.settled_at IS NULL), s.made_at
+FROM arenas a
+LEFT JOIN LATERAL (
+    SELECT made_at FROM snapshots s WHERE s.arena = a.arena AND s.source = 0
+    ORDER BY generation DESC, position DESC LIMIT 1
+) s ON true
+ORDER BY a.name;
+
+-- name: overviews_days
+-- Votes that stand, by day and source, the newest day first.
+SELECT (at AT TIME ZONE %(timezone)s)::date AS day, count(*) FILTER (WHERE source = 0),
+       count(*) FILTER (WHERE source = 1)
+FROM endings
+WHERE arena = %(arena)s AND kind = 1 AND undone IS NULL AND at > now() - %(days)s * interval '1 day'
+GROUP BY day ORDER BY day DESC;
+
+-- name: overviews_open
+-- How many matchups wait for their vote.
+SELECT count(*) FROM matchups m
+WHERE m.arena = %(arena)s AND m.expires_at > now()
+    AND NOT EXISTS (
+        SELECT FROM endings d WHERE d.arena = m.arena AND d.source = m.source AND d.serial = m.serial
+    );
+
+-- name: overviews_size
+-- Bytes of the whole database.
+SELECT pg_database_size(current_database());
+
+-- name: overviews_audit
+-- Changes of an arena, or of the house without one, newest first, a page of them; of one action only, if named.
+SELECT entry, at, actor, action, detail FROM audit
+WHERE arena IS NOT DISTINCT FROM %(arena)s AND entry < %(before)s
+    AND (%(action)s::text IS NULL OR action = %(action)s)
+ORDER BY entry DESC LIMIT %(limit)s;
+
+-- name: overviews_actions
+-- Which actions an arena's audit has.
+SELECT DISTINCT action FROM audit WHERE arena IS NOT DISTINCT FROM %(arena)s ORDER BY action;

@@ -1,0 +1,57 @@
+-- name: voters_list
+-- Sessions by how many of their votes stand, with what can be counted of each; all, or one of them.
+SELECT session, source, count(*) AS votes,
+       count(*) FILTER (WHERE outcome IN (0, 4)), count(*) FILTER (WHERE outcome IN (1, 5)),
+       count(*) FILTER (WHERE outcome IN (2, 6)), count(*) FILTER (WHERE outcome = 3),
+       percentile_cont(0.5) WITHIN GROUP (ORDER BY extract(epoch FROM at - served_at)::double precision),
+       min(at), max(at), count(DISTINCT (at AT TIME ZONE %(timezone)s)::date),
+       count(*) FILTER (WHERE excluded)
+FROM battles
+WHERE arena = %(arena)s AND (%(session)s::bigint IS NULL OR session = %(session)s)
+GROUP BY session, source
+ORDER BY votes DESC, session, source LIMIT %(limit)s OFFSET %(offset)s;
+
+-- name: voters_votes
+-- Votes of one session, newest first, a page of them, with what was said of each.
+SELECT d.position, d.at, m.served_at, d.source, a.name, b.name, p.name, d.outcome,
+       EXISTS (
+           SELECT FROM excluded_votes v JOIN exclusions x USING (exclusion)
+           WHERE v.arena = d.arena AND v.source = d.source AND v.serial = d.serial AND x.restored IS NULL
+       ),
+       coalesce(r.tags, '{}'), r.comment
+FROM matchups m
+JOIN endings d USING (arena, source, serial)
+JOIN models a ON a.arena = m.arena AND a.model = m.a
+JOIN models b ON b.arena = m.arena AND b.model = m.b
+JOIN prompts p ON p.arena = m.arena AND p.prompt = m.prompt
+LEFT JOIN remarks r ON r.arena = m.arena AND r.source = m.source AND r.serial = m.serial
+WHERE m.arena = %(arena)s AND m.session = %(session)s AND d.kind = 1 AND d.undone IS NULL
+    AND d.position < %(before)s
+ORDER BY d.position DESC LIMIT %(limit)s;
+
+-- name: voters_tally
+-- How often each pair ended how in the votes of one session up to a position; with or without excluded ones.
+SELECT m.a, m.b, m.prompt, d.outcome, count(*)
+FROM matchups m
+JOIN endings d USING (arena, source, serial)
+WHERE m.arena = %(arena)s AND m.source = %(source)s AND m.session = %(session)s
+    AND d.kind = 1 AND d.undone IS NULL AND d.position <= %(upto)s
+    AND (%(excluded)s OR NOT EXISTS (
+        SELECT FROM excluded_votes v JOIN exclusions x USING (exclusion)
+        WHERE v.arena = d.arena AND v.source = d.source AND v.serial = d.serial
+            AND x.excluded <= %(upto)s AND (x.restored IS NULL OR x.restored > %(upto)s)
+    ))
+GROUP BY m.a, m.b, m.prompt, d.outcome
+ORDER BY m.a, m.b, m.prompt, d.outcome;
+
+-- name: voters_remarks
+-- What voters said of their votes, newest first, a page of it.
+SELECT r.made_at, r.session, r.tags, r.comment, a.name, b.name, p.name, d.outcome
+FROM remarks r
+JOIN matchups m USING (arena, source, serial)
+LEFT JOIN endings d USING (arena, source, serial)
+JOIN models a ON a.arena = m.arena AND a.model = m.a
+JOIN models b ON b.arena = m.arena AND b.model = m.b
+JOIN prompts p ON p.arena = m.arena AND p.prompt = m.prompt
+WHERE r.arena = %(arena)s
+ORDER BY r.made_at DESC, r.source, r.serial DESC LIMIT %(limit)s OFFSET %(offset)s;

@@ -1,0 +1,204 @@
+"""What a page of a board is made of, fetched once for each snapshot and kept for a while."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections import OrderedDict
+from collections.abc import Callable, Hashable, Mapping
+from dataclasses import dataclass
+from threading import Lock
+from typing import Any, Generic, TypeVar
+
+from fastapi import Request
+from fastapi.responses import Response
+from markupsafe import Markup
+
+from tiltyard.store.arenas import Arena, connected, read_filters
+from tiltyard.store.log import SOURCES
+from tiltyard.store.snapshots import Snapshot
+from tiltyard.web.access import house_of
+from tiltyard.web.pages.board_query import BoardQuery
+from tiltyard.web.pages.board_view import View, whole_view
+from tiltyard.web.pages.shell import zipped
+from tiltyard.web.reading import boards_of, sent
+
+__all__ = ["BoardPages", "Counted", "Facts", "Kept", "Material", "board_pages_of", "gathered", "sent_file"]
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """What is said of a snapshot besides what stands in its document."""
+
+    #: Votes that are left out of it.
+    excluded: int
+    #: At how many of the last evaluations the publication rules held; ``None`` if that is not known.
+    held: int | None
+    categories: tuple[str, ...]
+    languages: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Counted:
+    """A snapshot with its document, and the board that was counted from its votes, if one is asked for."""
+
+    snapshot: Snapshot
+    document: dict[str, Any]
+    filtered: dict[str, Any] | None
+    #: The hash of what is shown.
+    sha256: str
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Material:
+    """Everything that a page of a board is made of."""
+
+    arena: Arena
+    query: BoardQuery
+    boards: tuple[Counted, ...]
+    facts: Facts
+    #: Whether it is asked for by its hash, and so never changes.
+    permanent: bool
+
+    @property
+    def first(self) -> Counted:
+        """The board, or people's of the two."""
+        return self.boards[0]
+
+    def key(self) -> Hashable:
+        """No two pages of the same key differ, but for language and theme."""
+        shown = tuple(board.sha256 for board in self.boards)
+        return (self.arena.arena, self.arena.title, self.query, self.facts, self.permanent, shown)
+
+
+class Kept(Generic[T]):
+    """The values that were used last, up to a weight in all."""
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._weight = 0
+        self._values: OrderedDict[Hashable, tuple[T, int]] = OrderedDict()
+        #: Pages are made in threads beside the one that serves them.
+        self._lock = Lock()
+
+    def get(self, key: Hashable) -> T | None:
+        with self._lock:
+            found = self._values.get(key)
+            if found is None:
+                return None
+            self._values.move_to_end(key)
+            return found[0]
+
+    def put(self, key: Hashable, value: T, weight: int = 1) -> T:
+        """Keep it, and let go of what was not used for longest."""
+        with self._lock:
+            self._weight -= self._values.pop(key, (value, 0))[1]
+            self._values[key] = (value, weight)
+            self._weight += weight
+            while self._weight > self._most and len(self._values) > 1:
+                self._weight -= self._values.popitem(last=False)[1][1]
+        return value
+
+
+class BoardPages:
+    """What one process keeps of the boards' pages."""
+
+    def __init__(self) -> None:
+        self.documents: Kept[dict[str, Any]] = Kept(24)
+        self.facts: Kept[Facts] = Kept(200)
+        self.views: Kept[View] = Kept(24)
+        #: What charts are drawn from.
+        self.charts: Kept[Mapping[str, Any]] = Kept(48)
+        #: Rows as HTML, by board and language: whatever is searched or sorted, they stay the same.
+        self.rows: Kept[dict[str, Markup]] = Kept(12)
+        #: Bytes that were sent before, with their ETag, by all that they depend on.
+        self.made: Kept[tuple[bytes, str]] = Kept(32 * 1024 * 1024)
+        self.making = asyncio.Lock()
+        self.drawing = asyncio.Lock()
+
+    def view(self, board: Counted) -> View:
+        """All rows of a board."""
+        found = self.views.get(board.sha256)
+        if found is None:
+            found = self.views.put(board.sha256, whole_view(board.document, board.filtered))
+        return found
+
+    def chart(self, key: Hashable, make: Callable[[], Mapping[str, Any]]) -> Mapping[str, Any]:
+        """What a chart is drawn from, made once."""
+        found = self.charts.get(key)
+        return self.charts.put(key, make()) if found is None else found
+
+    def parsed(self, sha256: str, written: str | bytes) -> dict[str, Any]:
+        """A document as plain values, which nobody changes."""
+        found = self.documents.get(sha256)
+        return self.documents.put(sha256, json.loads(written)) if found is None else found
+
+
+def board_pages_of(request: Request) -> BoardPages:
+    """Those of this process."""
+    state = request.app.state
+    if not hasattr(state, "board_pages"):
+        state.board_pages = BoardPages()
+    pages: BoardPages = state.board_pages
+    return pages
+
+
+def sent_file(
+    request: Request,
+    arena: Arena,
+    made: tuple[bytes, str],
+    media_type: str,
+    *,
+    for_ever: bool = False,
+    name: str = "",
+) -> Response:
+    """Bytes that were made before, compressed for whoever takes that."""
+    data, etag = made
+    headers = {"Vary": "Accept-Encoding"}
+    if name:
+        headers["Content-Disposition"] = f'attachment; filename="{name}"'
+    if "gzip" in request.headers.get("accept-encoding", "") and not media_type.endswith("parquet"):
+        data, etag = zipped(data), f"{etag}-gzip"
+        headers["Content-Encoding"] = "gzip"
+    return sent(request, arena, data, etag, for_ever=for_ever, headers=headers, media_type=media_type)
+
+
+async def gathered(
+    request: Request, arena: Arena, query: BoardQuery, snapshot: Snapshot | None = None
+) -> Material:
+    """The boards that a query asks for: the newest ones, or one that was published once."""
+    if snapshot is not None:
+        query = query.changed(source=SOURCES[snapshot.source], category="", language="", excluded="left-out")
+    sources = range(len(SOURCES)) if query.source == "both" else (query.part().source,)
+    boards = tuple([await _counted(request, arena, query, source, snapshot) for source in sources])
+    facts = await _facts(request, arena, boards[0])
+    return Material(arena, query, boards, facts, permanent=snapshot is not None)
+
+
+async def _counted(
+    request: Request, arena: Arena, query: BoardQuery, source: int, snapshot: Snapshot | None
+) -> Counted:
+    boards, kept = boards_of(request), board_pages_of(request)
+    if snapshot is None:
+        snapshot = await boards.latest(arena.arena, source)
+    document = kept.parsed(snapshot.sha256, snapshot.document)
+    part = query.part(source)
+    if part.whole:
+        return Counted(snapshot, document, None, snapshot.sha256)
+    found = await boards.filtered(arena, source, part.category, part.language, counted=part.counted)
+    return Counted(snapshot, document, kept.parsed(found.sha256, found.data), found.sha256)
+
+
+async def _facts(request: Request, arena: Arena, board: Counted) -> Facts:
+    kept, boards, snapshot = board_pages_of(request), boards_of(request), board.snapshot
+    found = kept.facts.get(snapshot.sha256)
+    if found is None:
+        policy = board.document["method"]["policy"]
+        async with connected(house_of(request).pool) as connection:
+            categories, languages = await read_filters(connection, arena.arena)
+        held = await boards.held(snapshot, every=policy["evaluated_every"], most=policy["evaluations"])
+        excluded = await boards.excluded(snapshot)
+        found = kept.facts.put(snapshot.sha256, Facts(excluded, held, tuple(categories), tuple(languages)))
+    return found

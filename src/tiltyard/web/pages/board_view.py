@@ -1,0 +1,261 @@
+"""From a board's document to the rows that a page shows and a file holds."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+from tiltyard.web.pages.board_query import BoardQuery
+
+__all__ = [
+    "Beside",
+    "Kind",
+    "Line",
+    "Scale",
+    "View",
+    "asked_view",
+    "beside",
+    "chosen",
+    "lines_of",
+    "scale_of",
+    "whole_view",
+]
+
+#: What the rating column shows first: by what the rows are ranked.
+Kind = Literal["conservative", "bradley-terry", "legacy-elo"]
+Row = Mapping[str, Any]
+
+#: An RD above this says hardly anything, and would stretch the scale of all others.
+_WIDE = 200.0
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One model. ``None`` where there is no number."""
+
+    rank: int | None
+    rank_low: int | None
+    rank_high: int | None
+    tier: int | None
+    model: str
+    badge: str | None
+    retired: bool
+    proven: bool
+    #: By which it is ranked; raw rating and RD; an interval, where there is one.
+    score: float | None
+    rating: float | None
+    rd: float | None
+    low: float | None
+    high: float | None
+    confidence: float | None
+    coverage: float | None
+    consistency: float | None
+    spread: float | None
+    average_score: float | None
+    wins: int
+    losses: int
+    ties: int
+    both_bad: int
+    #: The row of the published board, and the cross-check's.
+    row: Row
+    cross: Row | None
+
+    @property
+    def votes(self) -> int:
+        """Votes of any kind."""
+        return self.wins + self.losses + self.ties + self.both_bad
+
+    @property
+    def record(self) -> float | None:
+        """Wins among votes that rate skill: what the record is sorted by."""
+        rated = self.wins + self.losses + self.ties
+        return self.wins / rated if rated else None
+
+    @property
+    def drawn(self) -> tuple[float, float, float] | None:
+        """What is drawn in the rating cell: the interval, or 2 RD to either side of the rating."""
+        if self.low is not None and self.high is not None and self.score is not None:
+            return self.low, self.score, self.high
+        if self.rating is not None and self.rd is not None and self.low is None and self.high is None:
+            return self.rating - 2.0 * self.rd, self.rating, self.rating + 2.0 * self.rd
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class Scale:
+    """From where to where all intervals of a page are drawn."""
+
+    least: float
+    most: float
+
+    def place(self, value: float) -> float:
+        """Where a value is, of 100; at an end, if it lies beyond."""
+        return 100.0 * min(max((value - self.least) / ((self.most - self.least) or 1.0), 0.0), 1.0)
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """A board as a page shows it."""
+
+    kind: Kind
+    lines: tuple[Line, ...]
+    #: How many there are when nobody searches.
+    total: int
+    scale: Scale
+
+    def places(self, line: Line) -> tuple[str, str, str]:
+        """Where the ends and the middle of what is drawn are, of 100."""
+        assert line.drawn is not None
+        low, value, high = (f"{self.scale.place(at):.1f}" for at in line.drawn)
+        return low, value, high
+
+
+@dataclass(frozen=True, slots=True)
+class Beside:
+    """One model on the boards of people and of judges, which are never pooled."""
+
+    human: Line
+    judge: Line
+
+    @property
+    def model(self) -> str:
+        return self.human.model
+
+    @property
+    def apart(self) -> int | None:
+        """Places by which judges rank it lower than people do."""
+        if self.human.rank is None or self.judge.rank is None:
+            return None
+        return self.judge.rank - self.human.rank
+
+    @property
+    def beyond(self) -> bool:
+        """Whether the two ranges of ranks have no place in common."""
+        ends = (self.human.rank_low, self.human.rank_high, self.judge.rank_low, self.judge.rank_high)
+        low, high, other_low, other_high = ends
+        if low is None or high is None or other_low is None or other_high is None:
+            return False
+        return low > other_high or other_low > high
+
+
+def whole_view(document: Row, filtered: Row | None = None) -> View:
+    """Every row of a published board, or of one that was counted from its votes, in its own order."""
+    kind: Kind = document["order"] if filtered is None else "bradley-terry"
+    lines = lines_of(document) if filtered is None else _counted(document, filtered)
+    return View(kind, tuple(lines), len(lines), scale_of(lines))
+
+
+def asked_view(whole: View, query: BoardQuery) -> View:
+    """The rows that are asked for, as they are asked for."""
+    total = sum(query.retired == "show" or not line.retired for line in whole.lines)
+    return replace(whole, lines=tuple(chosen(whole.lines, query)), total=total)
+
+
+def beside(human: Sequence[Line], judge: Sequence[Line], query: BoardQuery) -> list[Beside]:
+    """The models of both boards, side by side, in the order that is asked for by people's board."""
+    other = {line.model: line for line in judge}
+    return [Beside(line, other[line.model]) for line in chosen(human, query) if line.model in other]
+
+
+def lines_of(document: Row) -> list[Line]:
+    """Every row of a published board, in its order."""
+    cross = document["cross_check"]
+    checks: dict[str, Row] = {} if cross is None else {row["model"]: row for row in cross["rows"]}
+    return [_published(row, document["order"], checks.get(row["model"])) for row in document["rows"]]
+
+
+def chosen(lines: Iterable[Line], query: BoardQuery) -> list[Line]:
+    """Those that are asked for, in the order that is asked for; what has no value comes last."""
+    sought = query.q.casefold()
+    found = [
+        line
+        for line in lines
+        if sought in line.model.casefold() and (query.retired == "show" or not line.retired)
+    ]
+    known = [line for line in found if _sort_key(line, query.sort) is not None]
+    known.sort(key=lambda line: _sort_key(line, query.sort), reverse=not query.rising)
+    return known + [line for line in found if _sort_key(line, query.sort) is None]
+
+
+def scale_of(lines: Sequence[Line]) -> Scale:
+    """One scale for all: as wide as what is known at all well, or as everything if nothing is."""
+    drawn = [line.drawn for line in lines if line.drawn is not None]
+    narrow = [ends for ends in drawn if ends[2] - ends[0] <= 4.0 * _WIDE] or drawn
+    if not narrow:
+        return Scale(0.0, 1.0)
+    return Scale(min(low for low, _, _ in narrow), max(high for _, _, high in narrow))
+
+
+def _sort_key(line: Line, sort: str) -> Any:
+    if sort == "model":
+        return line.model.casefold()
+    return getattr(line, {"rating": "score", "score": "average_score"}.get(sort, sort))
+
+
+def _published(row: Row, order: str, cross: Row | None) -> Line:
+    record, coverage = row["record"], row["coverage"]
+    by_batch = order == "bradley-terry"
+    fields = {"conservative": "conservative", "bradley-terry": "bradley_terry", "legacy-elo": "legacy_elo"}
+    known: Row = {} if cross is None else cross
+    return Line(
+        rank=row["rank"],
+        rank_low=known.get("rank_low"),
+        rank_high=known.get("rank_high"),
+        tier=known.get("tier"),
+        model=row["model"],
+        badge=row["badge"],
+        retired=not row["enabled"],
+        proven=bool(row["proven"]),
+        score=row[fields[order]],
+        rating=row["rating"],
+        rd=row["rd"],
+        low=known.get("low") if by_batch else None,
+        high=known.get("high") if by_batch else None,
+        confidence=row["confidence"],
+        coverage=None if coverage is None else coverage["strict"],
+        consistency=row["consistency"],
+        spread=row["spread"],
+        average_score=row["average_score"],
+        wins=record["wins"],
+        losses=record["losses"],
+        ties=record["ties"],
+        both_bad=record["both_bad"],
+        row=row,
+        cross=cross,
+    )
+
+
+def _counted(document: Row, filtered: Row) -> list[Line]:
+    """Rows of a filtered board. Models of other groups than the first have no place in its order."""
+    retired = {row["model"] for row in document["rows"] if not row["enabled"]}
+    whole = {row["model"]: row for row in document["rows"]}
+    return [
+        Line(
+            rank=row["rank"] if row["group"] == 0 else None,
+            rank_low=row["rank_low"] if row["group"] == 0 else None,
+            rank_high=row["rank_high"] if row["group"] == 0 else None,
+            tier=row["tier"] if row["group"] == 0 else None,
+            model=row["model"],
+            badge=None,
+            retired=row["model"] in retired,
+            proven=False,
+            score=row["rating"] if row["group"] == 0 else None,
+            rating=None,
+            rd=None,
+            low=row["low"] if row["group"] == 0 else None,
+            high=row["high"] if row["group"] == 0 else None,
+            confidence=None,
+            coverage=None,
+            consistency=None,
+            spread=None,
+            average_score=None,
+            wins=row["wins"],
+            losses=row["losses"],
+            ties=row["ties"],
+            both_bad=row["both_bad"],
+            row=whole.get(row["model"], {}),
+            cross=None,
+        )
+        for row in filtered["rows"]
+    ]

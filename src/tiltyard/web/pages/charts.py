@@ -1,0 +1,200 @@
+"""Charts of a board: one definition for the page, the picture and the table beside it."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from hashlib import sha256
+from typing import Annotated, Any, Literal
+
+from fastapi import APIRouter, Query, Request
+from fastapi.responses import Response
+
+from tiltyard.errors import MissingExtra, NotFound
+from tiltyard.report.arena_charts import Dot, Look, arena_chart, arena_svg, page_spec
+from tiltyard.report.charts import HEATMAP_MODELS, charts_available
+from tiltyard.store.arenas import Arena
+from tiltyard.web.logs import log_failure
+from tiltyard.web.pages.board_material import Counted, Material, board_pages_of, gathered, sent_file
+from tiltyard.web.pages.board_query import Asked, BoardQuery, Chart
+from tiltyard.web.pages.board_view import Kind, Line, View, asked_view
+from tiltyard.web.pages.paths import asked, board
+from tiltyard.web.reading import Readable, boards_of
+
+__all__ = ["ChartView", "chart_view", "router"]
+
+router = APIRouter(include_in_schema=False)
+
+Theme = Annotated[Look, Query()]
+Snap = Annotated[str | None, Query(pattern=r"^[0-9a-f]{64}$")]
+#: Lines of the history that can be told apart.
+_LINES = 10
+_SCORES: Mapping[Kind, str] = {
+    "conservative": "conservative score",
+    "bradley-terry": "Bradley–Terry rating",
+    "legacy-elo": "legacy Elo",
+}
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ChartView:
+    """A chart as a page shows it: what it is drawn from, and where its picture and its spec are."""
+
+    name: Chart
+    document: Mapping[str, Any]
+    #: Addresses by theme.
+    svg: Mapping[str, str]
+    spec: Mapping[str, str]
+    #: Whether there is anything to draw, and something to draw it with.
+    drawn: bool
+
+    def cells(self) -> dict[tuple[str, str], float | None]:
+        """Of a heatmap: its number by row and column."""
+        cells: dict[tuple[str, str], float | None] = {}
+        for pair in self.document["pairs"]:
+            a, b, score = pair["model_a"], pair["model_b"], pair["score"]
+            if self.name == "battle-counts":
+                cells[a, b] = cells[b, a] = pair["battles"]
+            elif score is not None:
+                cells[a, b], cells[b, a] = score, 1.0 - score
+        return cells
+
+    def times(self) -> list[tuple[str, int, dict[str, float]]]:
+        """Of the history: time, votes, and what was said of each model, newest first."""
+        rows: dict[tuple[str, int], dict[str, float]] = {}
+        for point in self.document["points"]:
+            rows.setdefault((point["at"], point["votes"]), {})[point["model"]] = point["value"]
+        return [(at, votes, values) for (at, votes), values in reversed(rows.items())]
+
+
+async def chart_view(request: Request, material: Material) -> ChartView:
+    """The chart that a page's query asks for."""
+    name, first = material.query.chart, material.first
+    document = await _document(request, material.arena, material.query, name, first, exact=material.permanent)
+    address = {
+        form: {theme: _address(material, name, form, theme, document) for theme in ("light", "dark")}
+        for form in ("svg", "json")
+    }
+    drawn = charts_available() and bool(
+        document.get("dots") or document.get("pairs") or document.get("points")
+    )
+    return ChartView(name, document, address["svg"], address["json"], drawn)
+
+
+@router.get("/arenas/{arena}/charts/{name}.{form}")
+async def chart(
+    arena: Readable,
+    name: Chart,
+    form: Literal["svg", "json"],
+    request: Request,
+    query: Asked,
+    theme: Theme = "light",
+    snapshot: Snap = None,
+) -> Response:
+    """A chart of the votes that a query asks for, as a picture or as its Vega-Lite spec."""
+    if not charts_available():
+        raise NotFound("charts are not drawn here; the page has their numbers in tables")
+    once = None if snapshot is None else await boards_of(request).published(arena.arena, snapshot)
+    material = await gathered(request, arena, query.changed(q="", chart=name), once)
+    document = await _document(request, arena, material.query, name, material.first, exact=once is not None)
+    made = await _drawn(request, name, document, theme, form)
+    media_type = "image/svg+xml" if form == "svg" else "application/json"
+    return sent_file(request, arena, made, media_type, for_ever=once is not None)
+
+
+async def _drawn(
+    request: Request, name: str, document: Mapping[str, Any], theme: Look, form: str
+) -> tuple[bytes, str]:
+    kept = board_pages_of(request)
+    written = json.dumps(document, default=_plain, sort_keys=True).encode()
+    key = ("chart", name, theme, form, sha256(written).hexdigest())
+    found = kept.made.get(key)
+    if found is None:
+        async with kept.drawing:
+            found = kept.made.get(key)
+            if found is None:
+                data = await asyncio.to_thread(_draw, name, document, theme, form)
+                found = kept.made.put(key, (data, sha256(data).hexdigest()), len(data))
+    return found
+
+
+def _draw(name: str, document: Mapping[str, Any], theme: Look, form: str) -> bytes:
+    try:
+        spec = arena_chart(name, document, theme)
+        return arena_svg(spec) if form == "svg" else json.dumps(page_spec(spec), ensure_ascii=False).encode()
+    except MissingExtra as error:
+        raise NotFound(str(error)) from None
+    except ValueError as error:
+        log_failure("a chart cannot be drawn", error)
+        raise NotFound("this chart cannot be drawn; the page has its numbers in a table") from None
+
+
+def _plain(value: object) -> Any:
+    assert isinstance(value, Dot)
+    return [value.model, value.value, value.low, value.high, value.votes]
+
+
+async def _document(
+    request: Request, arena: Arena, query: BoardQuery, name: str, of: Counted, *, exact: bool
+) -> Mapping[str, Any]:
+    """What a chart is drawn from."""
+    kept, boards, once = board_pages_of(request), boards_of(request), of.snapshot if exact else None
+    if name == "ratings":
+        return kept.chart(("ratings", of.sha256), lambda: _rated(kept.view(of)))
+    kind = kept.view(of).kind
+    if name == "history":
+        if of.filtered is not None:
+            return {"axis": _SCORES[kind], "models": [], "points": []}
+        found = await boards.history(arena, of.snapshot.source, _LINES, once)
+        told = kept.parsed(found.sha256, found.data)
+        return kept.chart(("history", kind, found.sha256), lambda: _recalled(kind, told))
+    found = await boards.pairs(arena, query.part(of.snapshot.source), HEATMAP_MODELS, once)
+    return kept.parsed(found.sha256, found.data)
+
+
+def _rated(whole: View) -> dict[str, Any]:
+    view = asked_view(whole, BoardQuery(retired="hide"))
+    return {
+        "axis": _axis(view),
+        "dots": [_dot(line, line.score) for line in view.lines if line.score is not None],
+    }
+
+
+def _recalled(kind: Kind, told: Mapping[str, Any]) -> dict[str, Any]:
+    field = kind.replace("-", "_")
+    points = [
+        {"model": score["model"], "at": score["at"], "votes": score["votes"], "value": score[field]}
+        for score in told["scores"]
+    ]
+    return {
+        "axis": _SCORES[kind],
+        "models": told["models"],
+        "points": points,
+        "snapshot": told["snapshot"],
+    }
+
+
+def _dot(line: Line, score: float) -> Dot:
+    if line.drawn is None:
+        return Dot(line.model, score, None, None, line.votes)
+    low, value, high = line.drawn
+    return Dot(line.model, value, low, high, line.votes)
+
+
+def _axis(view: View) -> str:
+    if view.kind == "conservative":
+        return "rating, and 2 RD to either side: the left end is the conservative score"
+    ends = ", with interval" if view.kind == "bradley-terry" else ""
+    return f"{_SCORES[view.kind]}{ends}"
+
+
+def _address(material: Material, name: str, form: str, theme: str, document: Mapping[str, Any]) -> str:
+    """Where it is: by the hash of its snapshot, if one is behind it; so whoever has it need not ask again."""
+    path = f"{board(material.arena.name)}/charts/{name}.{form}"
+    query, first = material.query, material.first
+    if first.filtered is None:
+        return asked(path, {"theme": theme, "snapshot": document.get("snapshot", first.snapshot.sha256)})
+    source = {"source": "llm-judge"} if first.snapshot.source else {}
+    return asked(path, {**query.only("category", "language", "excluded"), **source, "theme": theme})

@@ -1,0 +1,144 @@
+"""A board as a file: exactly the rows and columns that its page shows, in its order."""
+
+from __future__ import annotations
+
+import asyncio
+import csv
+import io
+import json
+import tempfile
+from collections.abc import Mapping, Sequence
+from hashlib import sha256
+from pathlib import Path
+from typing import Any, Literal
+
+from fastapi import APIRouter, Request
+from fastapi.responses import Response
+
+from tiltyard.formats.row_parquet import write_row_table
+from tiltyard.web.pages.board_material import Material, board_pages_of, gathered, sent_file
+from tiltyard.web.pages.board_query import Asked, BoardQuery
+from tiltyard.web.pages.board_view import Line, View, beside, chosen
+from tiltyard.web.reading import Readable
+
+__all__ = ["BESIDE_COLUMNS", "COLUMNS", "router", "rows_of"]
+
+router = APIRouter(include_in_schema=False)
+
+Format = Literal["csv", "json", "parquet"]
+_TYPES = {
+    "csv": "text/csv; charset=utf-8",
+    "json": "application/json",
+    "parquet": "application/vnd.apache.parquet",
+}
+#: What a file has of each model, with its type.
+COLUMNS: Mapping[str, type] = {
+    "rank": int,
+    "rank_low": int,
+    "rank_high": int,
+    "tier": int,
+    "model": str,
+    "badge": str,
+    "state": str,
+    "order_proven": str,
+    "score": float,
+    "rating": float,
+    "rd": float,
+    "low": float,
+    "high": float,
+    "confidence": float,
+    "coverage": float,
+    "consistency": float,
+    "spread": float,
+    "average_score": float,
+    "wins": int,
+    "losses": int,
+    "ties": int,
+    "votes": int,
+    "both_bad": int,
+}
+_OF_EACH = ("rank", "rank_low", "rank_high", "score", "votes")
+#: The same where people and judges stand side by side.
+BESIDE_COLUMNS: Mapping[str, type] = {
+    "model": str,
+    "state": str,
+    **{f"{who}_{name}": COLUMNS[name] for who in ("human", "judge") for name in _OF_EACH},
+    "places_apart": int,
+    "ranges_apart": str,
+}
+
+
+@router.get("/arenas/{arena}/board.{format}")
+async def board_file(arena: Readable, format: Format, request: Request, query: Asked) -> Response:
+    """What the page of the same query shows, for programs."""
+    material, kept = await gathered(request, arena, query), board_pages_of(request)
+    key = ("file", format, material.key())
+    found = kept.made.get(key)
+    if found is None:
+        views = [kept.view(board) for board in material.boards]
+        data = await asyncio.to_thread(_written, material, views, format)
+        found = kept.made.put(key, (data, sha256(data).hexdigest()), len(data))
+    return sent_file(request, arena, found, _TYPES[format], name=f"{arena.name}-board.{format}")
+
+
+def rows_of(views: Sequence[View], query: BoardQuery) -> tuple[Mapping[str, type], list[dict[str, Any]]]:
+    """Columns with their types, and the rows of a file: of one board, or of two side by side."""
+    if len(views) == 1:
+        return COLUMNS, [_row(line) for line in chosen(views[0].lines, query)]
+    human, judge = views
+    rows = []
+    for pair in beside(human.lines, judge.lines, query):
+        of_each = {
+            f"{who}_{name}": getattr(line, name)
+            for who, line in (("human", pair.human), ("judge", pair.judge))
+            for name in _OF_EACH
+        }
+        apart = {"places_apart": pair.apart, "ranges_apart": _yes(said=pair.beyond)}
+        rows.append({"model": pair.model, "state": _state(pair.human), **of_each, **apart})
+    return BESIDE_COLUMNS, rows
+
+
+def _row(line: Line) -> dict[str, Any]:
+    own = {"state": _state(line), "order_proven": _yes(said=line.proven)}
+    return {name: own[name] if name in own else getattr(line, name) for name in COLUMNS}
+
+
+def _state(line: Line) -> str:
+    return "retired" if line.retired else "enabled"
+
+
+def _yes(*, said: bool) -> str:
+    return "yes" if said else "no"
+
+
+def _written(material: Material, views: Sequence[View], format: Format) -> bytes:
+    columns, rows = rows_of(views, material.query)
+    if format == "csv":
+        return _csv(list(columns), rows)
+    if format == "json":
+        return _json(material, list(columns), rows)
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "board.parquet"
+        write_row_table(path, columns, rows)
+        return path.read_bytes()
+
+
+def _csv(columns: Sequence[str], rows: Sequence[Mapping[str, Any]]) -> bytes:
+    text = io.StringIO(newline="")
+    writer = csv.DictWriter(text, list(columns), lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
+    return text.getvalue().encode()
+
+
+def _json(material: Material, columns: Sequence[str], rows: Sequence[Mapping[str, Any]]) -> bytes:
+    first, query = material.first, material.query
+    about = {
+        "arena": material.arena.name,
+        "asked": query.values(),
+        "snapshots": [board.snapshot.sha256 for board in material.boards],
+        "order": first.document["order"] if first.filtered is None else "bradley-terry",
+        "columns": list(columns),
+        "rows": rows,
+    }
+    return json.dumps(about, ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode()

@@ -1,0 +1,150 @@
+"""The page of a model: everything that votes say of it; and the charts on that page."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from hashlib import sha256
+from typing import Annotated, Literal
+
+from fastapi import APIRouter, Query, Request
+from fastapi.responses import Response
+
+from tiltyard.arena.describing import Portrait, Portraits
+from tiltyard.errors import NotFound
+from tiltyard.report.looks import Look, picture
+from tiltyard.store.arenas import Arena
+from tiltyard.web.access import house_of
+from tiltyard.web.pages.model_view import Asked, Sort, SourceWord, model_chart, shown_state, view_of
+from tiltyard.web.pages.shell import pages_of, sent_page, theme_of, wording_of
+from tiltyard.web.reading import ModelName, Plain, Readable, sent
+
+__all__ = ["router"]
+
+router = APIRouter(include_in_schema=False)
+
+_KEPT = 300
+_CHART = "/arenas/{arena}/model-charts/{chart}"
+
+Key = tuple[str | None, ...]
+
+
+class ModelPages:
+    """Pages and pictures of this process's models, each made once for a snapshot."""
+
+    def __init__(self, portraits: Portraits) -> None:
+        self.portraits = portraits
+        self._made: dict[Key, tuple[bytes, str]] = {}
+        self._drawing = asyncio.Lock()
+
+    def known(self, key: Key) -> tuple[bytes, str] | None:
+        return self._made.get(key)
+
+    def keep(self, key: Key, data: bytes) -> tuple[bytes, str]:
+        """Bytes with their hash, which is their ETag."""
+        made = self._made[key] = (data, sha256(data).hexdigest()[:32])
+        if len(self._made) > _KEPT:
+            del self._made[next(iter(self._made))]
+        return made
+
+    async def drawn(self, key: Key, portrait: Portrait, chart: str, look: Look) -> bytes:
+        """A chart as a picture, one at a time."""
+        async with self._drawing:
+            if (made := self.known(key)) is not None:
+                return made[0]
+            spec = _spec(portrait, chart, look)
+            return self.keep(key, await asyncio.to_thread(picture, spec))[0]
+
+
+def model_pages(request: Request) -> ModelPages:
+    """Those of this process."""
+    state = request.app.state
+    if not hasattr(state, "model_pages"):
+        house = house_of(request)
+        state.model_pages = ModelPages(Portraits(house.pool, house.boards))
+    pages: ModelPages = state.model_pages
+    return pages
+
+
+@router.get(_CHART + ".svg")
+async def model_picture(
+    arena: Readable,
+    chart: str,
+    request: Request,
+    model: Plain,
+    source: SourceWord = "human",
+    theme: Literal["light", "dark"] = "light",
+) -> Response:
+    """A chart of a model's page as a picture."""
+    pages = model_pages(request)
+    portrait = await _portrait(pages, arena, source, model)
+    key = (arena.name, source, model, portrait.snapshot.sha256, chart, theme)
+    made = pages.known(key)
+    data = await pages.drawn(key, portrait, chart, theme) if made is None else made[0]
+    return sent(request, arena, data, sha256(data).hexdigest()[:32], media_type="image/svg+xml")
+
+
+@router.get(_CHART + ".json")
+async def model_spec(
+    arena: Readable,
+    chart: str,
+    request: Request,
+    model: Plain,
+    source: SourceWord = "human",
+    theme: Look = "any",
+) -> Response:
+    """The same as a spec, which takes its look from the page."""
+    portrait = await _portrait(model_pages(request), arena, source, model)
+    spec = {name: part for name, part in _spec(portrait, chart, theme).items() if name != "config"}
+    data = json.dumps(spec, ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode()
+    return sent(request, arena, data, sha256(data).hexdigest()[:32])
+
+
+@router.get("/arenas/{arena}/models/{model:path}")
+async def model_page(
+    arena: Readable,
+    model: ModelName,
+    request: Request,
+    source: SourceWord = "human",
+    sort: Sort = "votes",
+    order: Literal["asc", "desc"] = "desc",
+    rows: Annotated[Plain | None, Query()] = None,
+) -> Response:
+    """A model in full."""
+    pages = model_pages(request)
+    portrait = await _portrait(pages, arena, source, model)
+    asked = Asked(source, sort, order, whole=rows == "all")
+    shown = (arena.name, arena.title, portrait.name, portrait.snapshot.sha256, *asked.query().values())
+    key = (*shown, theme_of(request), wording_of(request).language)
+    made = pages.known(key)
+    if made is None:
+        html = await asyncio.to_thread(_rendered, request, arena, portrait, asked)
+        made = pages.keep(key, html)
+    return sent_page(request, arena, *made)
+
+
+async def _portrait(pages: ModelPages, arena: Arena, source: SourceWord, model: str) -> Portrait:
+    return await pages.portraits.of(arena, int(source == "llm-judge"), model)
+
+
+def _rendered(request: Request, arena: Arena, portrait: Portrait, asked: Asked) -> bytes:
+    view = view_of(portrait, asked)
+    here = view.path(arena.name, asked)
+    text = pages_of(request).render(
+        "model/model.html",
+        request,
+        arena=arena,
+        view=view,
+        portrait=portrait,
+        row=portrait.row,
+        here=here,
+        state_of=shown_state,
+    )
+    return text.encode()
+
+
+def _spec(portrait: Portrait, chart: str, look: Look) -> dict[str, object]:
+    spec = model_chart(portrait, chart, look)
+    if spec is None:
+        raise NotFound("there is no such chart of this model; its page shows those that there are")
+    return spec

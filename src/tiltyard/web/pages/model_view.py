@@ -1,0 +1,235 @@
+"""What the page of a model shows of a portrait: sorted, cut to what is asked for, ready to be written."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+from tiltyard.arena.describing import Opponent, Portrait, PromptRecord
+from tiltyard.report.charts import charts_available
+from tiltyard.report.looks import Look
+from tiltyard.report.model_charts import (
+    Against,
+    both_bad_chart,
+    confidence_chart,
+    coverage_chart,
+    expected_chart,
+)
+from tiltyard.store.histories import PastResponse
+from tiltyard.web.pages import paths
+
+__all__ = [
+    "Asked",
+    "Cut",
+    "HeatRow",
+    "ModelView",
+    "Rival",
+    "Sort",
+    "SourceWord",
+    "model_chart",
+    "shown_state",
+    "view_of",
+]
+
+SourceWord = Literal["human", "llm-judge"]
+Sort = Literal["prompt", "category", "votes", "score"]
+Order = Literal["asc", "desc"]
+
+#: Rows of a table before "show all"; of responses, which say least.
+_FIRST = 25
+_RESPONSES = 10
+#: Evaluations that stand in the table beside the chart.
+_EVALUATIONS = 40
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What an address asks of the page."""
+
+    source: SourceWord = "human"
+    sort: Sort = "votes"
+    order: Order = "desc"
+    whole: bool = False
+
+    def query(self) -> dict[str, str | None]:
+        """The same as a query, what is usual left out."""
+        return {
+            "source": None if self.source == "human" else self.source,
+            "sort": None if self.sort == "votes" else self.sort,
+            "order": None if self.order == "desc" else self.order,
+            "rows": "all" if self.whole else None,
+        }
+
+    def by(self, source: SourceWord) -> Asked:
+        """The same of other votes."""
+        return replace(self, source=source)
+
+    def entire(self) -> Asked:
+        """The same with every row of every table."""
+        return replace(self, whole=True)
+
+    def sorted_by(self, column: Sort) -> Asked:
+        """Sorted by that column; by the same once more, the other way round."""
+        first: Order = "desc" if column in ("votes", "score") else "asc"
+        other: Order = "asc" if self.order == "desc" else "desc"
+        return replace(self, sort=column, order=other if column == self.sort else first)
+
+
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """Some rows of a table, and how many there are in all."""
+
+    rows: tuple[Any, ...]
+    total: int
+
+    @classmethod
+    def of(cls, rows: tuple[Any, ...], most: int | None) -> Cut:
+        return cls(rows[:most], len(rows))
+
+    @property
+    def more(self) -> int:
+        return self.total - len(self.rows)
+
+
+@dataclass(frozen=True, slots=True)
+class Rival:
+    """A neighbour in rank, with the record against it."""
+
+    name: str
+    above: bool
+    challenge: Any
+
+
+@dataclass(frozen=True, slots=True)
+class HeatRow:
+    """One prompt of the coverage heatmap: its deficit, and each opponent's cell as deficit and votes."""
+
+    prompt: str
+    deficit: float
+    cells: tuple[tuple[float | None, int], ...]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ModelView:
+    """The page, all but its words."""
+
+    portrait: Portrait
+    asked: Asked
+    opponents: Cut
+    prompts: Cut
+    responses: Cut
+    rivals: tuple[Rival, ...]
+    heat_opponents: tuple[str, ...]
+    heat: tuple[HeatRow, ...]
+    history: tuple[Any, ...]
+    #: Charts that have something to show.
+    charts: frozenset[str]
+
+    @property
+    def lacking(self) -> bool:
+        """Whether any cell of the heatmap lacks votes."""
+        return any(deficit for line in self.heat for deficit, _ in line.cells)
+
+    def path(self, arena: str, asked: Asked) -> str:
+        """The same page, asked otherwise."""
+        return paths.model(arena, self.portrait.name, **asked.query())
+
+    def chart(self, arena: str, name: str, ending: str, theme: str | None) -> str:
+        """Where a chart of this page is."""
+        query = {
+            "model": self.portrait.name,
+            "source": None if self.asked.source == "human" else self.asked.source,
+            "theme": theme,
+            "board": self.portrait.snapshot.sha256[:12],
+        }
+        return paths.asked(f"{paths.board(arena)}/model-charts/{name}.{ending}", query)
+
+
+def view_of(portrait: Portrait, asked: Asked) -> ModelView:
+    """A portrait as the page shows it."""
+    heat, most = portrait.heatmap, None if asked.whole else _FIRST
+    return ModelView(
+        portrait=portrait,
+        asked=asked,
+        opponents=Cut.of(tuple(sorted(portrait.opponents, key=_by_rank)), most),
+        prompts=Cut.of(_sorted(portrait.prompts, asked), most),
+        responses=Cut.of(portrait.responses, None if asked.whole else _RESPONSES),
+        rivals=tuple(
+            Rival(portrait.models[challenge.other], above, challenge)
+            for challenge, above in zip(portrait.challenges, (True, False), strict=True)
+            if challenge is not None
+        ),
+        heat_opponents=() if heat is None else tuple(portrait.models[k] for k in heat.opponents),
+        heat=()
+        if heat is None
+        else tuple(
+            HeatRow(portrait.prompt_names[prompt], lacking, tuple(zip(deficits, votes, strict=True)))
+            for prompt, lacking, deficits, votes in zip(
+                heat.prompts, heat.prompt_deficit, heat.deficit, heat.votes, strict=True
+            )
+        ),
+        history=tuple(reversed(portrait.history))[: None if asked.whole else _EVALUATIONS],
+        charts=_charts(portrait),
+    )
+
+
+def model_chart(portrait: Portrait, name: str, look: Look) -> dict[str, Any] | None:
+    """The spec of a chart that this portrait has something to show in."""
+    if name not in _charts(portrait):
+        return None
+    if name == "confidence":
+        return confidence_chart(portrait.history, look)
+    if name == "expected":
+        return expected_chart([_against(one) for one in portrait.opponents if one.enabled], look)
+    if name == "both-bad":
+        assert portrait.row is not None
+        return both_bad_chart(portrait.row["quality"]["trend"], portrait.policy.both_bad_bar, look)
+    assert portrait.heatmap is not None
+    return coverage_chart(portrait.heatmap, portrait.models, portrait.prompt_names, look)
+
+
+def _charts(portrait: Portrait) -> frozenset[str]:
+    if not charts_available() or portrait.row is None or not portrait.shown_policy:
+        return frozenset()
+    heat, quality = portrait.heatmap, portrait.row["quality"]
+    there = {
+        "confidence": len(portrait.history) > 1,
+        "expected": any(one.enabled for one in portrait.opponents),
+        "both-bad": len(quality["trend"]) > 1,
+        "coverage": heat is not None and any(any(line) for line in heat.deficit),
+    }
+    return frozenset(name for name, shown in there.items() if shown)
+
+
+def _against(opponent: Opponent) -> Against:
+    met = opponent.met
+    return Against(opponent.name, met.expected, met.score, met.record.votes)
+
+
+def _by_rank(opponent: Opponent) -> tuple[bool, int, int]:
+    unranked = opponent.rank is None
+    return unranked, opponent.rank or 0, opponent.met.model
+
+
+_KEYS: dict[Sort, Callable[[PromptRecord], Any]] = {
+    "prompt": lambda one: one.name.casefold(),
+    "category": lambda one: (one.category or "").casefold(),
+    "votes": lambda one: one.record.votes,
+    "score": lambda one: one.score,
+}
+
+
+def _sorted(prompts: tuple[PromptRecord, ...], asked: Asked) -> tuple[PromptRecord, ...]:
+    """In the order asked for, what has no value last; equals stay by votes."""
+    key, backward = _KEYS[asked.sort], asked.order == "desc"
+    known = [one for one in prompts if key(one) not in (None, "")]
+    unknown = [one for one in prompts if key(one) in (None, "")]
+    return (*sorted(known, key=key, reverse=backward), *unknown)
+
+
+def shown_state(response: PastResponse) -> str:
+    """``shown``, ``withdrawn`` or ``replaced``."""
+    if response.withdrawn_at is None:
+        return "shown"
+    return "withdrawn" if response.replaced_at is None else "replaced"

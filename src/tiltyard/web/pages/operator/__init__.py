@@ -1,0 +1,1 @@
+"""The operator's pages: every one behind the sign-in, every change in the audit, nothing needs a script."""

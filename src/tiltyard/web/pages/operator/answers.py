@@ -1,0 +1,98 @@
+"""Answers by upload: a file is looked over, and then let in or thrown away."""
+
+from __future__ import annotations
+
+from typing import Annotated
+from uuid import UUID
+
+from fastapi import File, Form, Request, UploadFile
+from fastapi.responses import HTMLResponse, Response
+
+from tiltyard.arena.uploading import discard_upload, keep_upload, let_in, preview_upload
+from tiltyard.errors import Conflict, InputError
+from tiltyard.store.arenas import Arena
+from tiltyard.store.uploads import MOST_UPLOAD
+from tiltyard.web.access import house_of
+from tiltyard.web.pages import paths
+from tiltyard.web.pages.operator.gate import actor_of, arena_of, arena_page, done, operator_router, pool_of
+from tiltyard.web.pages.shell import see_other
+
+__all__ = ["router"]
+
+router = operator_router("/arenas/{arena}")
+
+
+@router.get("/answers", response_class=HTMLResponse)
+async def answers_page(arena: str, request: Request) -> HTMLResponse:
+    """Where a file is chosen."""
+    return _choose(request, await arena_of(request, arena))
+
+
+@router.post("/uploads")
+async def upload_form(arena: str, request: Request, file: Annotated[UploadFile, File()]) -> Response:
+    """Keep a file for an hour; its preview is next."""
+    found = await arena_of(request, arena)
+    data = await file.read(MOST_UPLOAD + 1)
+    try:
+        upload = await keep_upload(
+            pool_of(request), found, file.filename or "", data, actor=actor_of(request).name
+        )
+    except InputError as error:
+        return _choose(request, found, trouble=str(error), status=422)
+    return see_other(paths.operator("arenas", arena, "uploads", str(upload)))
+
+
+@router.get("/uploads/{upload}", response_class=HTMLResponse)
+async def upload_page(arena: str, upload: UUID, request: Request) -> HTMLResponse:
+    """What the file would bring, and what is wrong with it."""
+    return await _preview(request, await arena_of(request, arena), upload)
+
+
+@router.post("/uploads/{upload}/let-in")
+async def let_in_form(
+    arena: str,
+    upload: UUID,
+    request: Request,
+    expected: Annotated[int, Form(ge=0, lt=2**31)],
+    partly: Annotated[bool, Form()] = False,
+    enable: Annotated[bool, Form()] = False,
+) -> Response:
+    """Import exactly what was looked over."""
+    found = await arena_of(request, arena)
+    try:
+        await let_in(
+            pool_of(request),
+            house_of(request).contents,
+            found,
+            upload,
+            expected=expected,
+            partly=partly,
+            enable=enable,
+            actor=actor_of(request).name,
+        )
+    except Conflict as error:
+        return await _preview(request, found, upload, trouble=str(error), status=409)
+    return done("imported", "arenas", arena, "models")
+
+
+@router.post("/uploads/{upload}/discard")
+async def discard_form(arena: str, upload: UUID, request: Request) -> Response:
+    """Throw the file away."""
+    await discard_upload(
+        pool_of(request), await arena_of(request, arena), upload, actor=actor_of(request).name
+    )
+    return done("discarded", "arenas", arena, "answers")
+
+
+def _choose(request: Request, arena: Arena, *, trouble: str | None = None, status: int = 200) -> HTMLResponse:
+    base = house_of(request).settings.base_url or str(request.base_url).rstrip("/")
+    return arena_page(
+        request, arena, "answers.html", "answers", status=status, trouble=trouble, base=base, most=MOST_UPLOAD
+    )
+
+
+async def _preview(
+    request: Request, arena: Arena, upload: UUID, *, trouble: str | None = None, status: int = 200
+) -> HTMLResponse:
+    found = await preview_upload(pool_of(request), arena, upload, actor=actor_of(request).name)
+    return arena_page(request, arena, "upload.html", "answers", status=status, trouble=trouble, preview=found)

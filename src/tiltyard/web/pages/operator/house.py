@@ -1,0 +1,121 @@
+"""The operator's front page: every arena at a glance, and a new one."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Annotated
+
+from fastapi import Form, Request
+from fastapi.responses import HTMLResponse, Response
+
+from tiltyard.arena.importing import create_arena
+from tiltyard.errors import Conflict, InputError, NotFound
+from tiltyard.settings.arena import ArenaSettings
+from tiltyard.store.arenas import Arena, connected, list_arenas
+from tiltyard.store.lags import Lag
+from tiltyard.store.overviews import Waiting, read_database_size, read_rated, read_waiting
+from tiltyard.web.pages.operator.gate import actor_of, done, operator_page, operator_router, pool_of
+from tiltyard.web.reading import boards_of
+
+__all__ = ["router"]
+
+router = operator_router()
+
+_FORM = {"name": "", "title": "", "visibility": "open", "timezone": "UTC"}
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """What is said of one arena."""
+
+    name: str
+    title: str
+    visibility: str
+    status: str | None
+    phase: int | None
+    votes: int
+    models: int
+    #: Events that the rater has not folded yet, and whether anybody rates.
+    behind: int
+    led: bool
+    board_at: datetime | None
+    complaints: int
+
+
+@router.get("", response_class=HTMLResponse)
+async def house_page(request: Request) -> HTMLResponse:
+    """Every arena, with what waits there."""
+    return await _page(request, _FORM)
+
+
+@router.post("/arenas")
+async def make_arena(
+    request: Request,
+    name: Annotated[str, Form()] = "",
+    title: Annotated[str, Form()] = "",
+    visibility: Annotated[str, Form()] = "open",
+    timezone: Annotated[str, Form()] = "UTC",
+) -> Response:
+    """A new, empty arena; its page is next."""
+    given = {"name": name, "title": title, "visibility": visibility, "timezone": timezone}
+    try:
+        settings = ArenaSettings.from_dict({"visibility": visibility, "timezone": timezone.strip()})
+        made = await create_arena(
+            pool_of(request),
+            name.strip(),
+            title=title.strip() or None,
+            settings=settings,
+            actor=actor_of(request).name,
+        )
+    except (InputError, Conflict) as error:
+        status = 409 if isinstance(error, Conflict) else 422
+        return await _page(request, given, trouble=str(error), status=status)
+    return done("created", "arenas", made.name)
+
+
+async def _page(
+    request: Request, form: dict[str, str], *, trouble: str | None = None, status: int = 200
+) -> HTMLResponse:
+    async with connected(pool_of(request)) as connection:
+        arenas = await list_arenas(connection)
+        waiting = await read_waiting(connection)
+        rated = await read_rated(connection)
+        size = await read_database_size(connection)
+    lines = [
+        await _line(request, arena, waiting[arena.name], rated[arena.name])
+        for arena in arenas
+        if arena.name in waiting and arena.name in rated
+    ]
+    return operator_page(
+        request,
+        "house.html",
+        status=status,
+        trouble=trouble,
+        lines=lines,
+        form=form,
+        size=size,
+        active="house",
+    )
+
+
+async def _line(request: Request, arena: Arena, waiting: Waiting, lag: Lag) -> Line:
+    try:
+        newest = await boards_of(request).latest(arena.arena, 0)
+        board = json.loads(newest.document)
+    except NotFound:
+        board = {"status": None, "phase": None, "votes": 0, "rows": []}
+    return Line(
+        name=arena.name,
+        title=arena.title,
+        visibility=arena.settings.visibility,
+        status=board["status"],
+        phase=board["phase"],
+        votes=board["votes"],
+        models=sum(row["enabled"] for row in board["rows"]),
+        behind=max(lag.head - lag.position, 0),
+        led=lag.leader is not None,
+        board_at=waiting.board_at,
+        complaints=waiting.complaints,
+    )

@@ -1,0 +1,54 @@
+"""The models of an arena: enabled or retired, never deleted."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import Form, Query, Request
+from fastapi.responses import HTMLResponse, Response
+
+from tiltyard.arena.changes import set_enabled
+from tiltyard.store.arenas import connected, find_model, list_models
+from tiltyard.web.pages.operator.gate import actor_of, arena_of, arena_page, done, operator_router, pool_of
+from tiltyard.web.reading import Plain
+
+__all__ = ["router"]
+
+router = operator_router("/arenas/{arena}/models")
+
+
+@router.get("", response_class=HTMLResponse)
+async def models_page(arena: str, request: Request) -> HTMLResponse:
+    """Every model that was ever added."""
+    found = await arena_of(request, arena)
+    async with connected(pool_of(request)) as connection:
+        models = await list_models(connection, found.arena)
+    return arena_page(request, found, "models.html", "models", models=models)
+
+
+@router.get("/retire", response_class=HTMLResponse)
+async def retire_page(arena: str, request: Request, model: Annotated[Plain, Query()]) -> HTMLResponse:
+    """What it means to retire a model, before it is done."""
+    found = await arena_of(request, arena)
+    async with connected(pool_of(request)) as connection:
+        await find_model(connection, found.arena, model)
+    return arena_page(request, found, "retire.html", "models", model=model)
+
+
+@router.post("/retire")
+async def retire_form(arena: str, request: Request, model: Annotated[Plain, Form()]) -> Response:
+    """Serve a model no more."""
+    return await _set(arena, request, model, enabled=False)
+
+
+@router.post("/enable")
+async def enable_form(arena: str, request: Request, model: Annotated[Plain, Form()]) -> Response:
+    """Let a model be served."""
+    return await _set(arena, request, model, enabled=True)
+
+
+async def _set(arena: str, request: Request, model: str, *, enabled: bool) -> Response:
+    actor = actor_of(request).name
+    position = await set_enabled(pool_of(request), arena, model, enabled=enabled, actor=actor)
+    said = "unchanged" if not position else "enabled" if enabled else "retired"
+    return done(said, "arenas", arena, "models")

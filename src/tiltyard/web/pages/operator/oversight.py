@@ -1,0 +1,143 @@
+"""What an operator watches over: complaints, remarks, the audit, exports and weekly reports."""
+
+from __future__ import annotations
+
+import json
+from typing import Annotated, Any
+
+from fastapi import Query, Request
+from fastapi.responses import HTMLResponse, Response
+
+from tiltyard.store.arenas import connected
+from tiltyard.store.oversight import AuditEntry, list_complaints, settle_complaint
+from tiltyard.store.overviews import list_actions, list_audit
+from tiltyard.store.reports import list_reports
+from tiltyard.store.voters import read_remarks
+from tiltyard.web.pages.operator.gate import (
+    actor_of,
+    arena_of,
+    arena_page,
+    done,
+    operator_page,
+    operator_router,
+    pool_of,
+)
+from tiltyard.web.pages.operator.voters import Session
+from tiltyard.web.pages.operator.words import OUTCOMES
+from tiltyard.web.reading import Plain
+
+__all__ = ["router"]
+
+router = operator_router()
+
+_PAGE = 50
+#: Characters of a detail that is shown at once.
+_BRIEF = 400
+Before = Annotated[int | None, Query(ge=0, lt=2**63)]
+Action = Annotated[Plain, Query()]
+
+
+@router.get("/arenas/{arena}/complaints", response_class=HTMLResponse)
+async def complaints_page(
+    arena: str,
+    request: Request,
+    after: Annotated[int, Query(ge=0, lt=2**63)] = 0,
+    settled: Annotated[bool, Query()] = False,
+) -> HTMLResponse:
+    """What voters said is wrong with a matchup, oldest first."""
+    found = await arena_of(request, arena)
+    async with connected(pool_of(request)) as connection:
+        complaints = await list_complaints(
+            connection, found.arena, after=after, limit=_PAGE + 1, settled=settled
+        )
+    more = complaints[_PAGE - 1].complaint if len(complaints) > _PAGE else None
+    return arena_page(
+        request,
+        found,
+        "complaints.html",
+        "complaints",
+        complaints=complaints[:_PAGE],
+        more=more,
+        settled=settled,
+    )
+
+
+@router.post("/arenas/{arena}/complaints/{complaint}/settle")
+async def settle_form(arena: str, complaint: Session, request: Request) -> Response:
+    """A complaint was looked at."""
+    found = await arena_of(request, arena)
+    async with connected(pool_of(request)) as connection:
+        await settle_complaint(connection, found.arena, complaint, actor=actor_of(request).name)
+    return done("settled", "arenas", arena, "complaints")
+
+
+@router.get("/arenas/{arena}/remarks", response_class=HTMLResponse)
+async def remarks_page(
+    arena: str, request: Request, page: Annotated[int, Query(ge=0, lt=10**6)] = 0
+) -> HTMLResponse:
+    """Why voters voted so, newest first."""
+    found = await arena_of(request, arena)
+    async with connected(pool_of(request)) as connection:
+        remarks = await read_remarks(connection, found.arena, limit=_PAGE + 1, offset=page * _PAGE)
+    return arena_page(
+        request,
+        found,
+        "remarks.html",
+        "remarks",
+        remarks=remarks[:_PAGE],
+        more=len(remarks) > _PAGE,
+        page=page,
+        outcomes=OUTCOMES,
+    )
+
+
+@router.get("/arenas/{arena}/audit", response_class=HTMLResponse)
+async def audit_page(
+    arena: str, request: Request, before: Before = None, action: Action = ""
+) -> HTMLResponse:
+    """Who changed what, newest first."""
+    found = await arena_of(request, arena)
+    entries, actions = await _audit(request, found.arena, action, before)
+    return arena_page(
+        request, found, "audit.html", "audit", action=action, actions=actions, **_paged(entries)
+    )
+
+
+@router.get("/audit", response_class=HTMLResponse)
+async def house_audit_page(request: Request, before: Before = None, action: Action = "") -> HTMLResponse:
+    """The same of the house: sign-ins and tokens."""
+    entries, actions = await _audit(request, None, action, before)
+    return operator_page(
+        request, "audit.html", active="audit", action=action, actions=actions, **_paged(entries)
+    )
+
+
+@router.get("/arenas/{arena}/exports", response_class=HTMLResponse)
+async def exports_page(arena: str, request: Request) -> HTMLResponse:
+    """Battles as files, and the weekly reports."""
+    found = await arena_of(request, arena)
+    async with connected(pool_of(request)) as connection:
+        reports = await list_reports(connection, found.arena)
+    return arena_page(request, found, "exports.html", "exports", reports=reports)
+
+
+async def _audit(
+    request: Request, arena: int | None, action: str, before: int | None
+) -> tuple[list[AuditEntry], list[str]]:
+    async with connected(pool_of(request)) as connection:
+        actions = await list_actions(connection, arena)
+        entries = await list_audit(connection, arena, action=action or None, before=before, limit=_PAGE + 1)
+    return entries, actions
+
+
+def _paged(entries: list[AuditEntry]) -> dict[str, Any]:
+    """A page, with details as names and values, and where the next one begins."""
+    shown = []
+    for one in entries[:_PAGE]:
+        detail = [(name, _value(value)) for name, value in one.detail.items()]
+        shown.append((one, detail, sum(len(name) + len(value) for name, value in detail) <= _BRIEF))
+    return {"entries": shown, "more": entries[_PAGE - 1].entry if len(entries) > _PAGE else None}
+
+
+def _value(value: object) -> str:
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)

@@ -1,0 +1,94 @@
+"""One arena at a glance: how far it is, how it is served, who rates it."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import Any
+
+from fastapi import Request
+from fastapi.responses import HTMLResponse
+
+from tiltyard.arena.changes import current_policy
+from tiltyard.errors import NotFound
+from tiltyard.store.arenas import Arena, connected
+from tiltyard.store.overviews import read_days, read_open, read_rated, read_waiting
+from tiltyard.store.reports import list_reports
+from tiltyard.web.pages.operator.gate import arena_of, arena_page, operator_router, pool_of
+from tiltyard.web.pages.operator.words import LANES, PHASES
+from tiltyard.web.reading import boards_of
+
+__all__ = ["LaneRow", "lane_rows", "router"]
+
+router = operator_router("/arenas/{arena}")
+
+
+@dataclass(frozen=True, slots=True)
+class LaneRow:
+    """One lane: its target, and its share of what was drawn and of what was chosen."""
+
+    name: str
+    target: float
+    nominal: int
+    realised: int
+    nominal_share: float | None
+    realised_share: float | None
+
+
+@router.get("", response_class=HTMLResponse)
+async def overview(arena: str, request: Request) -> HTMLResponse:
+    """Phase, status, votes by day, lanes, fairness, lag."""
+    found = await arena_of(request, arena)
+    async with connected(pool_of(request)) as connection:
+        days = await read_days(connection, found.arena, found.settings.timezone)
+        opened = await read_open(connection, found.arena)
+        lag = (await read_rated(connection))[found.name]
+        waiting = (await read_waiting(connection))[found.name]
+        reports = await list_reports(connection, found.arena)
+    policy = await current_policy(pool_of(request), arena)
+    board = await _board(request, found)
+    serving = None if board is None else board["serving"]
+    return arena_page(
+        request,
+        found,
+        "overview.html",
+        "overview",
+        phase=PHASES[policy.phase - 1],
+        board=board,
+        serving=serving,
+        lanes=lane_rows(serving),
+        days=days,
+        most=max((day.human + day.judge for day in days), default=0),
+        opened=opened,
+        lag=lag,
+        waiting=waiting,
+        reported_at=reports[0].made_at if reports else None,
+    )
+
+
+async def _board(request: Request, arena: Arena) -> dict[str, Any] | None:
+    """The newest board of people's votes, if there is one."""
+    try:
+        newest = await boards_of(request).latest(arena.arena, 0)
+    except NotFound:
+        return None
+    board: dict[str, Any] = json.loads(newest.document)
+    return board
+
+
+def lane_rows(serving: dict[str, Any] | None) -> list[LaneRow]:
+    """The mix of lanes beside its target."""
+    if serving is None:
+        return []
+    total = serving["lanes"]["matchups"]
+    return [
+        LaneRow(
+            name=LANES[lane["lane"]],
+            target=lane["target"],
+            nominal=lane["nominal"],
+            realised=lane["realised"],
+            nominal_share=lane["nominal"] / total if total else None,
+            realised_share=lane["realised"] / total if total else None,
+        )
+        for lane in serving["lanes"]["lanes"]
+    ]

@@ -1,0 +1,193 @@
+"""The ranking policy of an arena: what each constant means, changed after a look at what changes."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import Any
+
+from fastapi import Request
+from fastapi.responses import HTMLResponse, Response
+
+from tiltyard.arena.changes import changed_policy, current_policy, set_policy
+from tiltyard.errors import BadOption
+from tiltyard.standing.policy import _BOUNDS, KEPT_SHAPES, Lane, Policy
+from tiltyard.standing.state import Standing
+from tiltyard.store.arenas import Arena
+from tiltyard.web.pages.operator.gate import actor_of, arena_of, arena_page, done, operator_router, pool_of
+from tiltyard.web.pages.operator.words import EXPECTED, FIXED, GROUPS, LANES, MEANINGS, PHASES
+
+__all__ = ["Constant", "constants", "read_constants", "router"]
+
+router = operator_router("/arenas/{arena}")
+
+_CHOICES = {"fairness": ("strict", "scoped")}
+_MANY = "lane_weights"
+#: The phase has a page of its own; what shapes memory cannot change.
+_ELSEWHERE = frozenset({"phase", *KEPT_SHAPES})
+
+
+@dataclass(frozen=True, slots=True)
+class Constant:
+    """One constant as a form shows it: several inputs where it has several values."""
+
+    name: str
+    meaning: str
+    expected: str
+    default: str
+    fixed: bool
+    choices: tuple[str, ...]
+    #: Name, label and text of each input.
+    inputs: tuple[tuple[str, str, str], ...]
+
+
+@router.get("/policy", response_class=HTMLResponse)
+async def policy_page(arena: str, request: Request) -> HTMLResponse:
+    """Every constant, with its meaning beside it."""
+    found = await arena_of(request, arena)
+    policy = await current_policy(pool_of(request), arena)
+    return _form(request, found, policy, {})
+
+
+@router.get("/policy/review", response_class=HTMLResponse)
+async def policy_review(arena: str, request: Request) -> HTMLResponse:
+    """What would change, before it is saved."""
+    found = await arena_of(request, arena)
+    policy = await current_policy(pool_of(request), arena)
+    given = dict(request.query_params)
+    try:
+        changed = read_constants(policy, given)
+        Standing(policy, (), ()).under(changed_policy(policy, changed))
+    except BadOption as error:
+        return _form(request, found, policy, given, trouble=str(error), status=422)
+    rows = [
+        (name, MEANINGS[name], _text(getattr(policy, name)), _text(value)) for name, value in changed.items()
+    ]
+    sent = [one for name, value in changed.items() for one in _inputs(name, value, {})]
+    return arena_page(request, found, "policy_review.html", "policy", rows=rows, sent=sent)
+
+
+@router.post("/policy")
+async def policy_form(arena: str, request: Request) -> Response:
+    """Save what was looked over."""
+    found = await arena_of(request, arena)
+    policy = await current_policy(pool_of(request), arena)
+    given = {name: str(value) for name, value in (await request.form()).items()}
+    try:
+        changed = read_constants(policy, given)
+        await set_policy(pool_of(request), arena, changed, actor=actor_of(request).name)
+    except BadOption as error:
+        return _form(request, found, policy, given, trouble=str(error), status=422)
+    return done("policy" if changed else "unchanged", "arenas", arena, "policy")
+
+
+@router.get("/phase", response_class=HTMLResponse)
+async def phase_page(arena: str, request: Request) -> HTMLResponse:
+    """The four phases, and which is in force."""
+    found = await arena_of(request, arena)
+    policy = await current_policy(pool_of(request), arena)
+    return arena_page(request, found, "phase.html", "phase", phases=PHASES, phase=policy.phase)
+
+
+@router.get("/phase/confirm", response_class=HTMLResponse)
+async def phase_confirm(arena: str, request: Request, phase: int) -> HTMLResponse:
+    """What another phase would change, before it does."""
+    found = await arena_of(request, arena)
+    policy = await current_policy(pool_of(request), arena)
+    changed_policy(policy, {"phase": phase})
+    return arena_page(
+        request, found, "phase_confirm.html", "phase", now=PHASES[policy.phase - 1], then=PHASES[phase - 1]
+    )
+
+
+@router.post("/phase")
+async def phase_form(arena: str, request: Request) -> Response:
+    """Change the phase."""
+    given = str((await request.form()).get("phase", ""))
+    before = await current_policy(pool_of(request), arena)
+    changed = {"phase": int(given) if given.isascii() and given.isdigit() else given}
+    after = await set_policy(pool_of(request), arena, changed, actor=actor_of(request).name)
+    return done("unchanged" if after == before else "phase", "arenas", arena, "phase")
+
+
+def constants(policy: Policy, given: Mapping[str, str]) -> list[tuple[str, list[Constant]]]:
+    """Every constant but the phase, by group, with what somebody typed in place of what is in force."""
+    return [(title, [_constant(policy, name, given) for name in names]) for title, names in GROUPS]
+
+
+def read_constants(policy: Policy, given: Mapping[str, str]) -> dict[str, Any]:
+    """The constants that a form says otherwise than they are; `BadOption` for what is no value of theirs."""
+    changed: dict[str, Any] = {}
+    for name in (one.name for one in fields(Policy) if one.name not in _ELSEWHERE):
+        old = getattr(policy, name)
+        texts = [given.get(one) for one, _, _ in _inputs(name, old, {})]
+        if None in texts:
+            continue
+        values = [_read(name, text or "", old[0] if name == _MANY else old) for text in texts]
+        value = tuple(values) if name == _MANY else values[0]
+        if value != old:
+            changed[name] = value
+    return changed
+
+
+def _form(
+    request: Request,
+    arena: Arena,
+    policy: Policy,
+    given: Mapping[str, str],
+    *,
+    trouble: str | None = None,
+    status: int = 200,
+) -> HTMLResponse:
+    groups = constants(policy, given)
+    return arena_page(
+        request, arena, "policy.html", "policy", status=status, groups=groups, fixed=FIXED, trouble=trouble
+    )
+
+
+def _constant(policy: Policy, name: str, given: Mapping[str, str]) -> Constant:
+    return Constant(
+        name=name,
+        meaning=MEANINGS[name],
+        expected=_expected(name),
+        default=_text(getattr(Policy(), name)),
+        fixed=name in KEPT_SHAPES,
+        choices=_CHOICES.get(name, ()),
+        inputs=_inputs(name, getattr(policy, name), given),
+    )
+
+
+def _expected(name: str) -> str:
+    return EXPECTED.get(name) or next(told for names, _, _, told in _BOUNDS if name in names)
+
+
+def _inputs(name: str, value: Any, given: Mapping[str, str]) -> tuple[tuple[str, str, str], ...]:
+    if name != _MANY:
+        return ((name, name, given.get(name, _text(value))),)
+    labels = [LANES[lane.name.lower()] for lane in Lane]
+    return tuple(
+        (f"{name}_{k}", labels[k], given.get(f"{name}_{k}", _text(one))) for k, one in enumerate(value)
+    )
+
+
+def _read(name: str, text: str, old: object) -> object:
+    """What somebody typed, in the type of what is in force."""
+    text = text.strip()
+    if isinstance(old, str):
+        return text
+    try:
+        if isinstance(old, int):
+            return int(text)
+        if math.isfinite(value := float(text)):
+            return value
+    except ValueError:
+        pass
+    expected = "a whole number" if isinstance(old, int) else "a number"
+    raise BadOption(f"{name} is {text[:100]!r}; expected {expected}")
+
+
+def _text(value: object) -> str:
+    if isinstance(value, tuple):
+        return ", ".join(map(_text, value))
+    return f"{value:.12g}" if isinstance(value, float) else str(value)

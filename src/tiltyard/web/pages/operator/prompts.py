@@ -1,0 +1,100 @@
+"""The prompts of an arena, and what is taken down."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import Form, Query, Request
+from fastapi.responses import HTMLResponse, Response
+
+from tiltyard.arena.changes import withdraw
+from tiltyard.errors import Conflict, InputError
+from tiltyard.store.arenas import Arena, connected, find_model, find_prompt, list_prompts
+from tiltyard.web.access import house_of
+from tiltyard.web.pages.operator.gate import actor_of, arena_of, arena_page, done, operator_router, pool_of
+from tiltyard.web.reading import Plain
+
+__all__ = ["router"]
+
+router = operator_router("/arenas/{arena}/prompts")
+
+_PAGE = 50
+
+
+@router.get("", response_class=HTMLResponse)
+async def prompts_page(
+    arena: str, request: Request, after: Annotated[int, Query(ge=-1, lt=2**31)] = -1
+) -> HTMLResponse:
+    """A page of the prompts, by number."""
+    found = await arena_of(request, arena)
+    async with connected(pool_of(request)) as connection:
+        prompts = await list_prompts(connection, found.arena, after=after, limit=_PAGE + 1)
+    more = prompts[_PAGE - 1].prompt if len(prompts) > _PAGE else None
+    return arena_page(
+        request, found, "prompts.html", "prompts", prompts=prompts[:_PAGE], more=more, after=after
+    )
+
+
+@router.get("/withdraw", response_class=HTMLResponse)
+async def withdraw_page(
+    arena: str,
+    request: Request,
+    prompt: Annotated[Plain, Query()] = "",
+    model: Annotated[Plain, Query()] = "",
+) -> HTMLResponse:
+    """What would go and what would stay, before it is done."""
+    found = await arena_of(request, arena)
+    return await _confirm(request, found, prompt.strip(), model.strip())
+
+
+@router.post("/withdraw")
+async def withdraw_form(
+    arena: str,
+    request: Request,
+    prompt: Annotated[Plain, Form()],
+    model: Annotated[Plain, Form()] = "",
+    reason: Annotated[str, Form()] = "",
+) -> Response:
+    """Take it down."""
+    house, found = house_of(request), await arena_of(request, arena)
+    try:
+        await withdraw(
+            house.pool,
+            house.contents,
+            arena,
+            prompt,
+            model or None,
+            reason=reason,
+            actor=actor_of(request).name,
+        )
+    except (InputError, Conflict) as error:
+        status = 409 if isinstance(error, Conflict) else 422
+        return await _confirm(request, found, prompt, model, reason=reason, trouble=str(error), status=status)
+    return done("withdrawn", "arenas", arena, "prompts")
+
+
+async def _confirm(
+    request: Request,
+    arena: Arena,
+    prompt: str,
+    model: str,
+    *,
+    reason: str = "",
+    trouble: str | None = None,
+    status: int = 200,
+) -> HTMLResponse:
+    async with connected(pool_of(request)) as connection:
+        await find_prompt(connection, arena.arena, prompt)
+        if model:
+            await find_model(connection, arena.arena, model)
+    return arena_page(
+        request,
+        arena,
+        "withdraw.html",
+        "prompts",
+        status=status,
+        prompt=prompt,
+        model=model,
+        reason=reason,
+        trouble=trouble,
+    )

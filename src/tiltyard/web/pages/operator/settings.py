@@ -1,0 +1,147 @@
+"""The settings of an arena: how it is run, beside its ranking policy."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import Any
+
+from fastapi import Request
+from fastapi.responses import HTMLResponse, Response
+
+from tiltyard.arena.answering import checked_name
+from tiltyard.arena.changes import change_settings
+from tiltyard.errors import BadOption, InputError
+from tiltyard.settings.arena import ArenaSettings
+from tiltyard.store.arenas import Arena
+from tiltyard.web.access import house_of
+from tiltyard.web.pages.operator.gate import actor_of, arena_of, arena_page, done, operator_router, pool_of
+from tiltyard.web.pages.operator.words import SETTINGS
+from tiltyard.web.reading import boards_of
+
+__all__ = ["Setting", "read_settings", "router"]
+
+router = operator_router("/arenas/{arena}/settings")
+
+_CHOICES = {"visibility": ("open", "closed"), "order": ("conservative", "bradley-terry")}
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """One setting as a form shows it."""
+
+    name: str
+    meaning: str
+    expected: str
+    default: str
+    choices: tuple[str, ...]
+    value: str
+
+
+@router.get("", response_class=HTMLResponse)
+async def settings_page(arena: str, request: Request) -> HTMLResponse:
+    """Every setting, with its meaning beside it."""
+    return _form(request, await arena_of(request, arena), {})
+
+
+@router.get("/review", response_class=HTMLResponse)
+async def settings_review(arena: str, request: Request) -> HTMLResponse:
+    """What would change, before it is saved."""
+    found = await arena_of(request, arena)
+    given = dict(request.query_params)
+    try:
+        title, changed = read_settings(found, given)
+    except InputError as error:
+        return _form(request, found, given, trouble=str(error), status=422)
+    before = found.settings.to_dict()
+    rows = [(name, SETTINGS[name][0], _text(before[name]), _text(value)) for name, value in changed.items()]
+    sent = [(name, _text(value)) for name, value in changed.items()]
+    return arena_page(request, found, "settings_review.html", "settings", rows=rows, sent=sent, title=title)
+
+
+@router.post("")
+async def settings_form(arena: str, request: Request) -> Response:
+    """Save what was looked over."""
+    house, found = house_of(request), await arena_of(request, arena)
+    given = {name: str(value) for name, value in (await request.form()).items()}
+    try:
+        title, changed = read_settings(found, given)
+        if not changed and title is None:
+            return done("unchanged", "arenas", arena, "settings")
+        await change_settings(pool_of(request), arena, changed, title=title, actor=actor_of(request).name)
+    except InputError as error:
+        return _form(request, found, given, trouble=str(error), status=422)
+    await house.settings_changed()
+    boards_of(request).forget(arena)
+    return done("settings", "arenas", arena, "settings")
+
+
+def read_settings(arena: Arena, given: Mapping[str, str]) -> tuple[str | None, dict[str, Any]]:
+    """The title and the settings that a form says otherwise than they are; `InputError` for what is wrong."""
+    changed: dict[str, Any] = {}
+    for one in fields(ArenaSettings):
+        if one.name in given:
+            value = _read(one.name, given[one.name].strip())
+            if value != getattr(arena.settings, one.name):
+                changed[one.name] = value
+    ArenaSettings.from_dict(arena.settings.to_dict() | changed)
+    title = given.get("title", arena.title).strip()
+    return (None if title == arena.title else checked_name("title", title)), changed
+
+
+def _form(
+    request: Request,
+    arena: Arena,
+    given: Mapping[str, str],
+    *,
+    trouble: str | None = None,
+    status: int = 200,
+) -> HTMLResponse:
+    defaults = ArenaSettings()
+    settings = [
+        Setting(
+            name=name,
+            meaning=meaning,
+            expected=expected,
+            default=_text(getattr(defaults, name)),
+            choices=_CHOICES.get(name, ()),
+            value=given.get(name, _text(getattr(arena.settings, name))),
+        )
+        for name, (meaning, expected) in SETTINGS.items()
+    ]
+    return arena_page(
+        request,
+        arena,
+        "settings.html",
+        "settings",
+        status=status,
+        settings=settings,
+        title=given.get("title", arena.title),
+        trouble=trouble,
+    )
+
+
+def _read(name: str, text: str) -> object:
+    """What somebody typed, as the setting wants it."""
+    if name == "proven_family":
+        if not text:
+            return None
+        if not text.isascii() or not text.isdigit():
+            raise BadOption(f"{name} is {text[:100]!r}; expected a number of pairs, or nothing")
+        return int(text)
+    if not name.endswith("_seconds"):
+        return text
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not math.isfinite(value):
+        raise BadOption(f"{name} is {text[:100]!r}; expected seconds")
+    return value
+
+
+def _text(value: object) -> str:
+    if value is None:
+        return ""
+    return f"{value:.12g}" if isinstance(value, float) else str(value)

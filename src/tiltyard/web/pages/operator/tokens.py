@@ -1,0 +1,84 @@
+"""Tokens for programs: made, shown once, revoked."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Annotated
+
+from fastapi import Form, Path, Request
+from fastapi.responses import HTMLResponse, Response
+
+from tiltyard.errors import BadOption, NotFound
+from tiltyard.store.accounts import SCOPES
+from tiltyard.store.arenas import connected, list_arenas
+from tiltyard.web.access import access_of
+from tiltyard.web.pages.operator.gate import actor_of, done, operator_page, operator_router, pool_of
+from tiltyard.web.reading import Plain
+
+__all__ = ["router"]
+
+router = operator_router("/tokens")
+
+
+@router.get("", response_class=HTMLResponse)
+async def tokens_page(request: Request) -> HTMLResponse:
+    """Every token there ever was, without the tokens themselves."""
+    return await _page(request)
+
+
+@router.post("", response_class=HTMLResponse)
+async def token_form(
+    request: Request,
+    name: Annotated[Plain, Form()] = "",
+    scopes: Annotated[list[str] | None, Form()] = None,
+    arena: Annotated[Plain, Form()] = "",
+    days: Annotated[str, Form()] = "",
+) -> HTMLResponse:
+    """Make a token. This page shows it, and no other ever does."""
+    try:
+        life = timedelta(days=_days(days.strip())) if days.strip() else None
+        token, made = await access_of(request).accounts.make_token(
+            actor_of(request).name, name.strip(), scopes or [], arena=arena or None, life=life
+        )
+    except (BadOption, NotFound) as error:
+        return await _page(request, trouble=str(error), status=422)
+    return await _page(request, token=token, made=made.name)
+
+
+@router.post("/{api_token}/revoke")
+async def revoke_form(api_token: Annotated[int, Path(ge=1, lt=2**31)], request: Request) -> Response:
+    """The token is worth nothing from now on."""
+    await access_of(request).accounts.revoke_token(actor_of(request).name, api_token)
+    access_of(request).forget()
+    return done("revoked", "tokens")
+
+
+def _days(text: str) -> int:
+    if not text.isascii() or not text.isdigit() or not 1 <= int(text[:5]) <= 3650 or len(text) > 4:
+        raise BadOption(f"days is {text[:100]!r}; expected a number from 1 to 3650, or nothing")
+    return int(text)
+
+
+async def _page(
+    request: Request,
+    *,
+    token: str | None = None,
+    made: str | None = None,
+    trouble: str | None = None,
+    status: int = 200,
+) -> HTMLResponse:
+    tokens = await access_of(request).accounts.list_tokens()
+    async with connected(pool_of(request)) as connection:
+        arenas = await list_arenas(connection)
+    return operator_page(
+        request,
+        "tokens.html",
+        status=status,
+        active="tokens",
+        tokens=tokens[::-1],
+        scopes=SCOPES,
+        arenas=arenas,
+        token=token,
+        made=made,
+        trouble=trouble,
+    )

@@ -1,0 +1,161 @@
+"""Those who vote: what can be counted of them, and votes that are left out."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import Form, Path, Query, Request
+from fastapi.responses import HTMLResponse, Response
+
+from tiltyard.arena.changes import checked_reason, exclude, restore
+from tiltyard.arena.previewing import preview_exclusion
+from tiltyard.arena.voters import flagged, page_of_voters, voter_record
+from tiltyard.errors import Conflict, InputError, NotFound
+from tiltyard.store.arenas import Arena, connected
+from tiltyard.store.exclusions import Exclusion, Selection, list_exclusions
+from tiltyard.store.log import SOURCES
+from tiltyard.web.pages.operator.gate import actor_of, arena_of, arena_page, done, operator_router, pool_of
+from tiltyard.web.pages.operator.words import OUTCOMES
+
+__all__ = ["router"]
+
+router = operator_router("/arenas/{arena}")
+
+Session = Annotated[int, Path(ge=0, lt=2**63)]
+_PAGE = 50
+
+
+@router.get("/voters", response_class=HTMLResponse)
+async def voters_page(
+    arena: str, request: Request, page: Annotated[int, Query(ge=0, lt=10**6)] = 0
+) -> HTMLResponse:
+    """Sessions by votes."""
+    found = await arena_of(request, arena)
+    voters, more = await page_of_voters(pool_of(request), found, page=page, size=_PAGE)
+    return arena_page(
+        request,
+        found,
+        "voters.html",
+        "voters",
+        voters=voters,
+        flags=flagged(found),
+        sources=SOURCES,
+        page=page,
+        more=more,
+        first=page * _PAGE,
+    )
+
+
+@router.get("/voters/{session}", response_class=HTMLResponse)
+async def voter_page(
+    arena: str,
+    session: Session,
+    request: Request,
+    before: Annotated[int | None, Query(ge=0, lt=2**63)] = None,
+) -> HTMLResponse:
+    """One session's record."""
+    return await _record(request, await arena_of(request, arena), session, before=before)
+
+
+@router.get("/voters/{session}/exclude", response_class=HTMLResponse)
+async def exclude_page(
+    arena: str, session: Session, request: Request, reason: Annotated[str, Query()] = ""
+) -> HTMLResponse:
+    """What leaving these votes out would change, before it is done."""
+    found = await arena_of(request, arena)
+    return await _preview(request, found, session, reason)
+
+
+@router.post("/voters/{session}/exclude")
+async def exclude_form(
+    arena: str, session: Session, request: Request, reason: Annotated[str, Form()] = ""
+) -> Response:
+    """Leave the session's votes out of the ratings."""
+    found = await arena_of(request, arena)
+    record = await voter_record(pool_of(request), found, session, size=1)
+    if record.excluded == record.total:
+        return done("unchanged", "arenas", arena, "exclusions")
+    try:
+        await exclude(
+            pool_of(request), arena, Selection(sessions=[session]), reason, actor=actor_of(request).name
+        )
+    except InputError as error:
+        return await _record(request, found, session, reason=reason, trouble=str(error), status=422)
+    return done("excluded", "arenas", arena, "exclusions")
+
+
+@router.get("/exclusions", response_class=HTMLResponse)
+async def exclusions_page(arena: str, request: Request) -> HTMLResponse:
+    """Votes that were left out, and whether they were let in again."""
+    found = await arena_of(request, arena)
+    return arena_page(
+        request, found, "exclusions.html", "exclusions", exclusions=await _exclusions(request, found)
+    )
+
+
+@router.get("/exclusions/{exclusion}/restore", response_class=HTMLResponse)
+async def restore_page(arena: str, exclusion: Session, request: Request) -> HTMLResponse:
+    """What letting votes in again means, before it is done."""
+    found = await arena_of(request, arena)
+    one = next((each for each in await _exclusions(request, found) if each.exclusion == exclusion), None)
+    if one is None:
+        raise NotFound(f"there is no exclusion {exclusion} in this arena; look at the list of exclusions")
+    return arena_page(request, found, "restore.html", "exclusions", exclusion=one)
+
+
+@router.post("/exclusions/{exclusion}/restore")
+async def restore_form(arena: str, exclusion: Session, request: Request) -> Response:
+    """Let the votes count again."""
+    try:
+        await restore(pool_of(request), arena, exclusion, actor=actor_of(request).name)
+    except Conflict:
+        return done("unchanged", "arenas", arena, "exclusions")
+    return done("restored", "arenas", arena, "exclusions")
+
+
+async def _exclusions(request: Request, arena: Arena) -> list[Exclusion]:
+    async with connected(pool_of(request)) as connection:
+        return await list_exclusions(connection, arena.arena)
+
+
+async def _record(
+    request: Request,
+    arena: Arena,
+    session: int,
+    *,
+    before: int | None = None,
+    reason: str = "",
+    trouble: str | None = None,
+    status: int = 200,
+) -> HTMLResponse:
+    record = await voter_record(pool_of(request), arena, session, before=before, size=_PAGE)
+    return arena_page(
+        request,
+        arena,
+        "voter.html",
+        "voters",
+        status=status,
+        record=record,
+        outcomes=OUTCOMES,
+        sources=SOURCES,
+        reason=reason,
+        trouble=trouble,
+    )
+
+
+async def _preview(request: Request, arena: Arena, session: int, reason: str) -> HTMLResponse:
+    try:
+        checked_reason(reason)
+    except InputError as error:
+        return await _record(request, arena, session, reason=reason, trouble=str(error), status=422)
+    record = await voter_record(pool_of(request), arena, session, size=1)
+    preview = await preview_exclusion(pool_of(request), arena, session, record.source)
+    return arena_page(
+        request,
+        arena,
+        "exclude.html",
+        "voters",
+        preview=preview,
+        reason=reason,
+        source=SOURCES[preview.source],
+    )

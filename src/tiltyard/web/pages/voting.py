@@ -1,0 +1,245 @@
+"""Where people vote: a matchup, what becomes of it, and the next one. Everything here works without a script."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Form, Query, Request
+from fastapi.responses import HTMLResponse, Response
+
+from tiltyard.arena.asking import Offered, Revealed, Reviewed, Voter
+from tiltyard.arena.desk import Desk
+from tiltyard.arena.matchup_ids import parse_matchup
+from tiltyard.arena.placing import newest_places
+from tiltyard.battles import Outcome
+from tiltyard.battles.outcome import SPELLED, kind_of
+from tiltyard.errors import BadOption, Closed, Expired, NotFound
+from tiltyard.store.arenas import Arena
+from tiltyard.store.remarks import Remark
+from tiltyard.web.access import access_of, house_of
+from tiltyard.web.pages import paths
+from tiltyard.web.pages.remarking import COMPLAINTS, PRAISE, REPROACH, read_remark
+from tiltyard.web.pages.scene import Scene, set_scene
+from tiltyard.web.pages.shell import page, see_other
+from tiltyard.web.reading import boards_of
+from tiltyard.web.routes.matchups import placed
+
+__all__ = ["router"]
+
+router = APIRouter(include_in_schema=False)
+
+Text = Annotated[str, Form()]
+Tags = Annotated[list[str] | None, Form()]
+
+#: What a page may be asked to say besides, by the ``note`` of its address.
+_NOTES = frozenset({"stands", "reported", "noted", "late"})
+_NAMELESS: dict[str, Any] = {"names": None, "places": None}
+_FIXED = {"praise": PRAISE, "reproach": REPROACH, "complaints": COMPLAINTS}
+
+
+@router.get("/arenas/{arena}/vote", response_class=HTMLResponse)
+async def vote_page(request: Request, arena: str) -> HTMLResponse:
+    """The matchup that waits for this voter; where none does, what is asked of voters."""
+    desk = await house_of(request).desk(arena)
+    voter = await access_of(request).voter(request, desk)
+    opened = [] if voter is None else await desk.open_matchups(voter)
+    values = await _frame(request, desk, voter)
+    if voter is None or not opened:
+        return page(request, "vote/welcome.html", **values)
+    try:
+        scene = await _scene(request, desk, opened[0])
+    except NotFound:
+        return page(request, "vote/welcome.html", **values)
+    return page(request, "vote/vote.html", **values, **_stage(scene), **_NAMELESS)
+
+
+@router.post("/arenas/{arena}/vote")
+async def next_page(
+    request: Request, arena: str, last: Text = "", tags: Tags = None, comment: Text = ""
+) -> Response:
+    """Serve the next matchup; the vote on the last one is final from now on."""
+    desk = await house_of(request).desk(arena)
+    voter, cookie = await access_of(request).voter(request, desk), None
+    if voter is None:
+        voter, cookie = await access_of(request).new_voter(request)
+    elif last:
+        await _finish(desk, voter, last, tags, comment)
+    await desk.next_matchup(voter)
+    return see_other(paths.vote(arena), cookie=cookie)
+
+
+@router.post("/arenas/{arena}/vote/ahead", response_class=HTMLResponse)
+async def ahead(request: Request, arena: str, shown: Text = "") -> HTMLResponse:
+    """The matchup after the one that is shown, as a piece of a page, so that it is there when it is wanted."""
+    desk = await house_of(request).desk(arena)
+    voter = await access_of(request).voter(request, desk)
+    if voter is None:
+        raise NotFound("nobody votes here yet; ask for a first matchup")
+    opened = await desk.open_matchups(voter)
+    waiting = [one for one in opened if one.matchup != shown]
+    offered = waiting[0] if waiting else await desk.next_matchup(voter, ahead=bool(opened))
+    scene = await _scene(request, desk, offered)
+    values = await _frame(request, desk, None)
+    return page(request, "vote/ahead.html", **values, **_stage(scene), **_NAMELESS)
+
+
+@router.get("/matchups/{matchup}", response_class=HTMLResponse)
+async def matchup_page(request: Request, matchup: str, note: Annotated[str, Query()] = "") -> HTMLResponse:
+    """A voter's own matchup in whatever state it is: after the vote, usually."""
+    desk, voter = await placed(request, matchup)
+    seen = await desk.review(voter, matchup)
+    names = await desk.reveal(voter, matchup) if seen.revealed and seen.state == "voted" else None
+    remark = await desk.remarked(voter, matchup)
+    scene = await _seen(request, desk, seen)
+    return page(
+        request,
+        "vote/vote.html" if scene is not None else "vote/ended.html",
+        **await _frame(request, desk, voter),
+        **_stage(scene, seen, remark, note),
+        **await _names(request, desk, voter, names),
+    )
+
+
+@router.post("/matchups/{matchup}/vote")
+async def cast(request: Request, matchup: str, winner: Text = "") -> Response:
+    """Vote. Another vote on the same matchup changes nothing: the page says which one stands."""
+    if winner not in set(Outcome):
+        raise BadOption("the vote is none of model_a, model_b, tie and both_bad; go back and press a button")
+    desk, voter = await placed(request, matchup)
+    try:
+        await desk.vote(voter, matchup, kind_of(Outcome(winner)))
+    except (Closed, Expired):
+        return see_other(paths.matchup(matchup) + "?note=stands")
+    return see_other(paths.matchup(matchup))
+
+
+@router.post("/matchups/{matchup}/skip")
+async def pass_over(request: Request, matchup: str) -> Response:
+    """Pass a matchup over, and go on to the next."""
+    desk, voter = await placed(request, matchup)
+    try:
+        await desk.skip(voter, matchup)
+    except (Closed, Expired):
+        return see_other(paths.matchup(matchup) + "?note=stands")
+    await desk.next_matchup(voter)
+    return see_other(paths.vote(desk.name))
+
+
+@router.post("/matchups/{matchup}/undo")
+async def take_back(request: Request, matchup: str) -> Response:
+    """Take a vote back, while that can be."""
+    desk, voter = await placed(request, matchup)
+    try:
+        await desk.undo(voter, matchup)
+    except Closed:
+        return see_other(paths.matchup(matchup) + "?note=late")
+    return see_other(paths.matchup(matchup))
+
+
+@router.post("/matchups/{matchup}/reveal")
+async def show_names(
+    request: Request, matchup: str, part: Text = "", tags: Tags = None, comment: Text = ""
+) -> Response:
+    """Show the names; the vote is final from now on. A script asks for a ``part`` of the page alone."""
+    desk, voter = await placed(request, matchup)
+    if not part:
+        await _finish(desk, voter, matchup, tags, comment)
+        return see_other(paths.matchup(matchup))
+    names = await desk.reveal(voter, matchup)
+    return page(
+        request,
+        "vote/names.html",
+        **await _frame(request, desk, voter),
+        **await _names(request, desk, voter, names),
+    )
+
+
+@router.post("/matchups/{matchup}/remark")
+async def say_why(request: Request, matchup: str, tags: Tags = None, comment: Text = "") -> Response:
+    """Keep why somebody voted so."""
+    desk, voter = await placed(request, matchup)
+    remark = read_remark(tags, comment)
+    try:
+        await desk.remark(voter, matchup, remark.tags, remark.comment)
+    except Closed:
+        return see_other(paths.matchup(matchup))
+    return see_other(paths.matchup(matchup) + "?note=noted")
+
+
+@router.post("/matchups/{matchup}/report")
+async def complain(request: Request, matchup: str, reason: Text = "", note: Text = "") -> Response:
+    """Tell the operator what is wrong with a matchup."""
+    if reason not in COMPLAINTS:
+        raise BadOption(f"the reason is none of {', '.join(COMPLAINTS)}; go back and choose one")
+    _, voter = await placed(request, matchup)
+    said = read_remark((), note).comment
+    await request.app.state.stage.complain(parse_matchup(matchup), voter.source, voter.session, reason, said)
+    return see_other(paths.matchup(matchup) + "?note=reported")
+
+
+async def _finish(desk: Desk, voter: Voter, matchup: str, tags: Tags, comment: str) -> None:
+    """Keep the remark that came along, and make the vote final. One that is final already stays as it is."""
+    remark = read_remark(tags, comment)
+    try:
+        if remark != Remark():
+            await desk.remark(voter, matchup, remark.tags, remark.comment)
+        await desk.reveal(voter, matchup)
+    except (Closed, Expired, NotFound):
+        return
+
+
+async def _scene(request: Request, desk: Desk, offered: Offered) -> Scene:
+    responses = (offered.response_a, offered.response_b)
+    return await set_scene(request, desk, offered.matchup, offered.prompt, responses, offered.expires_at)
+
+
+async def _seen(request: Request, desk: Desk, seen: Reviewed) -> Scene | None:
+    """The scene of a matchup that may be looked at still."""
+    if seen.responses is None:
+        return None
+    try:
+        return await set_scene(request, desk, seen.matchup, seen.prompt, seen.responses, seen.expires_at)
+    except NotFound:
+        return None
+
+
+async def _frame(request: Request, desk: Desk, voter: Voter | None) -> dict[str, Any]:
+    """What every page of a voter has: the arena, and what the votes so far come to."""
+    arena: Arena = await boards_of(request).arena(desk.name)
+    return {
+        "arena": arena,
+        "active": "vote",
+        "undo_seconds": desk.settings.undo_seconds,
+        "contribution": None if voter is None else await desk.contribution(voter),
+    }
+
+
+async def _names(request: Request, desk: Desk, voter: Voter, names: Revealed | None) -> dict[str, Any]:
+    """Who stood where, with their places on the newest board."""
+    if names is None:
+        return _NAMELESS
+    found = await newest_places(boards_of(request), desk.arena, voter.source) or {}
+    return {"names": names, "places": {"a": found.get(names.model_a), "b": found.get(names.model_b)}}
+
+
+def _stage(
+    scene: Scene | None, seen: Reviewed | None = None, remark: Remark | None = None, note: str = ""
+) -> dict[str, Any]:
+    """What the stage's template wants."""
+    outcome = None if seen is None or seen.outcome is None else SPELLED[seen.outcome][0]
+    return {
+        **_FIXED,
+        "scene": scene,
+        "state": "open" if seen is None else seen.state,
+        "seen": seen,
+        "outcome": outcome,
+        "remark": remark or Remark(),
+        "note": note if note in _NOTES else None,
+        "expires_in": None if scene is None else _until(scene.expires_at),
+    }
+
+
+def _until(moment: datetime) -> int:
+    """Whole seconds until a moment."""
+    return max(0, int((moment - datetime.now(moment.tzinfo)).total_seconds()))

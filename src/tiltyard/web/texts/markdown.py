@@ -1,0 +1,128 @@
+"""Markdown without raw HTML, and how each of its parts is written."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cache
+from typing import TYPE_CHECKING
+
+from markdown_it import MarkdownIt
+from markdown_it.renderer import RendererHTML
+from markdown_it.rules_block import table
+from mdit_py_plugins.dollarmath import dollarmath_plugin
+
+from tiltyard.web.texts.arranging import arrange_blocks, arrange_links
+from tiltyard.web.texts.controls import visible
+from tiltyard.web.texts.maths import LONGEST_MATHS, bracket_maths
+
+if TYPE_CHECKING:
+    from markdown_it.rules_block import StateBlock
+    from markdown_it.token import Token
+    from markdown_it.utils import EnvType, OptionsDict
+
+__all__ = ["reader"]
+
+#: Quotations and lists nested more deeply than this are shown as they were written.
+_DEEPEST = 16
+#: A table that might have more cells than this is shown as it was written.
+_MOST_CELLS = 20_000
+_MATHS = ("math_block", "math_inline", "math_inline_double")
+
+
+class Writer(RendererHTML):
+    """Writes tokens as HTML. Every character of the text passes `visible` on its way."""
+
+    def text(self, tokens: Sequence[Token], idx: int, _options: OptionsDict, _env: EnvType) -> str:
+        return visible(tokens[idx].content)
+
+    def code_inline(self, tokens: Sequence[Token], idx: int, _options: OptionsDict, _env: EnvType) -> str:
+        return f'<code dir="ltr">{visible(tokens[idx].content)}</code>'
+
+    def code_block(self, tokens: Sequence[Token], idx: int, _options: OptionsDict, _env: EnvType) -> str:
+        return _block_of_code(visible(tokens[idx].content))
+
+    def fence(self, tokens: Sequence[Token], idx: int, _options: OptionsDict, env: EnvType) -> str:
+        language = (tokens[idx].info.split() or [""])[0]
+        return _block_of_code(env["brush"].coloured(tokens[idx].content, language))
+
+    def image(self, tokens: Sequence[Token], idx: int, options: OptionsDict, env: EnvType) -> str:
+        alt = self.renderInlineAsText(tokens[idx].children or [], options, env)
+        say = env["say"]
+        said = say("image left out: {alt}").format(alt=alt) if alt else say("image left out")
+        return f'<span class="left-out">[{visible(said)}]</span>'
+
+    def link_left_out(self, tokens: Sequence[Token], idx: int, _options: OptionsDict, env: EnvType) -> str:
+        say = env["say"]
+        said = say("link left out: {address}").format(address=tokens[idx].content)
+        return f' <span class="left-out">[{visible(said)}]</span>'
+
+    def true_host(self, tokens: Sequence[Token], idx: int, _options: OptionsDict, _env: EnvType) -> str:
+        return f' <span class="true-host" dir="ltr">({visible(tokens[idx].content)})</span>'
+
+    def table_open(self, tokens: Sequence[Token], idx: int, options: OptionsDict, env: EnvType) -> str:
+        return f'<div class="wide" tabindex="0">{self.renderToken(tokens, idx, options, env)}'
+
+    def table_close(self, _tokens: Sequence[Token], _idx: int, _options: OptionsDict, _env: EnvType) -> str:
+        return "</table></div>\n"
+
+    def as_written(self, tokens: Sequence[Token], idx: int, _options: OptionsDict, _env: EnvType) -> str:
+        return f'<pre class="as-written" dir="auto" tabindex="0">{visible(tokens[idx].content)}</pre>'
+
+    def maths(self, tokens: Sequence[Token], idx: int, _options: OptionsDict, _env: EnvType) -> str:
+        token = tokens[idx]
+        source = visible(token.content.strip())
+        if len(token.content) > LONGEST_MATHS:
+            return (
+                _block_of_code(source) if token.type == "math_block" else f'<code dir="ltr">{source}</code>'
+            )
+        display = "inline" if token.type == "math_inline" else "block"
+        html = f'<span class="maths" data-display="{display}" dir="ltr">{source}</span>'
+        return f'<p dir="ltr">{html}</p>\n' if token.type == "math_block" else html
+
+
+def _block_of_code(html: str) -> str:
+    # A browser drops a newline right behind <pre>, but not one behind <code>.
+    return f'<pre dir="ltr" tabindex="0"><code dir="ltr">{html}</code></pre>\n'
+
+
+def _too_deep(state: StateBlock, first: int, last: int, silent: bool) -> bool:
+    """Take what is nested too deeply as it was written: the parser itself would leave it out."""
+    if state.level < _DEEPEST or silent:
+        return False
+    line = first
+    while line < last and (state.isEmpty(line) or state.sCount[line] >= state.blkIndent):
+        line += 1
+    token = state.push("as_written", "", 0)
+    token.content = state.getLines(first, line, state.blkIndent, keepLastLF=False)
+    token.map = [first, line]
+    state.line = line
+    return True
+
+
+def _bounded_table(state: StateBlock, first: int, last: int, silent: bool) -> bool:
+    """A table, if it cannot have too many cells: short rows are filled up to the columns of the first."""
+    columns = state.src.count("|", state.bMarks[first], state.eMarks[first]) + 1
+    return columns * (last - first) <= _MOST_CELLS and table(state, first, last, silent)
+
+
+@cache
+def reader() -> MarkdownIt:
+    """The one parser; it keeps nothing between two texts."""
+    md = MarkdownIt("commonmark", {"html": False, "maxNesting": _DEEPEST + 8}, renderer_cls=Writer)
+    md.enable(["table", "strikethrough"]).disable(["html_block", "html_inline"])
+    dollarmath_plugin(
+        md,
+        allow_labels=False,
+        allow_space=False,
+        allow_digits=False,
+        allow_blank_lines=False,
+        double_inline=True,
+    )
+    bracket_maths(md)
+    md.block.ruler.at("table", _bounded_table, {"alt": ["paragraph", "reference"]})
+    md.block.ruler.before("table", "too_deep", _too_deep)
+    md.core.ruler.push("arrange_blocks", arrange_blocks)
+    md.core.ruler.push("arrange_links", arrange_links)
+    for kind in _MATHS:
+        md.add_render_rule(kind, Writer.maths)
+    return md

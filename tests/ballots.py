@@ -1,0 +1,98 @@
+"""How tests vote in a browser, and what the tables say of it afterwards."""
+
+import pytest
+from playwright.sync_api import Locator, Page, expect
+
+from tiltyard.arena.matchup_ids import parse_matchup
+from tiltyard.store.connecting import connect
+from tiltyard.web.assets import load_assets
+
+__all__ = [
+    "OUTCOMES",
+    "SCRIPTS",
+    "bar",
+    "endings",
+    "gone_on",
+    "matchup_of",
+    "named",
+    "needs_bundle",
+    "settled",
+    "stage",
+    "start",
+    "status",
+    "voted",
+]
+
+needs_bundle = pytest.mark.skipif(
+    load_assets().script() is None, reason="needs the bundle: python hatch_build.py"
+)
+#: With the page's script and without it.
+SCRIPTS = [pytest.param(True, id="script", marks=needs_bundle), pytest.param(False, id="plain")]
+#: Outcomes as the tables count them.
+OUTCOMES = {"model_a": 0, "model_b": 1, "tie": 2, "both_bad": 3}
+
+
+def start(page: Page) -> None:
+    """From the welcome to the first matchup."""
+    page.get_by_role("button", name="Start voting").click()
+    expect(stage(page)).to_be_visible()
+
+
+def settled(page: Page) -> None:
+    """The script runs, and the next matchup is there."""
+    expect(page.locator(".stage-ahead")).to_have_count(1)
+
+
+def status(page: Page) -> Locator:
+    """The line that says what is going on."""
+    return page.locator("[data-slot=status]")
+
+
+def gone_on(page: Page, before: str) -> str:
+    """Another matchup is shown, and its ballot with it."""
+    expect(page.locator(f".stage[data-matchup='{before}']")).to_have_count(0)
+    expect(bar(page, "Tie")).to_be_visible()
+    return matchup_of(page)
+
+
+def stage(page: Page) -> Locator:
+    """The matchup that is shown."""
+    return page.locator(".stage:not(.stage-ahead)")
+
+
+def bar(page: Page, name: str) -> Locator:
+    """A button of the bar, by its words."""
+    return stage(page).locator(".bar").get_by_role("button", name=name)
+
+
+def matchup_of(page: Page) -> str:
+    """The id of the matchup that is shown."""
+    found = stage(page).get_attribute("data-matchup")
+    assert found
+    return found
+
+
+def voted(page: Page, what: str) -> None:
+    """The page says that this vote was cast."""
+    expect(stage(page).locator(".result")).to_have_text(f"You voted: {what}")
+
+
+def named(page: Page) -> list[str]:
+    """The names, once they are shown."""
+    links = stage(page).locator(".named-model")
+    expect(links).to_have_count(2)
+    return [text or "" for text in links.evaluate_all("all => all.map(one => one.textContent)")]
+
+
+def endings(database: str, *matchups: str) -> list[tuple[int, int | None, bool, bool]]:
+    """How each of these ended: kind, outcome, taken back, names shown; nothing for one that is open."""
+    with connect(database) as connection:
+        return [
+            row
+            for matchup in matchups
+            for row in connection.execute(
+                "SELECT e.kind, e.outcome, e.undone IS NOT NULL, e.revealed_at IS NOT NULL "
+                "FROM endings e JOIN matchups m USING (arena, source, serial) WHERE m.matchup = %s",
+                (parse_matchup(matchup),),
+            ).fetchall()
+        ]

@@ -1,0 +1,216 @@
+"""``tiltyard demo``: an arena that is filled through the real desk, served, and gone afterwards."""
+
+import asyncio
+import json
+import os
+import pwd
+import re
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from contextlib import contextmanager
+from pathlib import Path
+
+import httpx2
+import pytest
+from typer.main import get_command
+
+from command import run
+from live_arenas import made_arena
+from tiltyard.arena.demonstrating import demonstrate
+from tiltyard.arena.house import House
+from tiltyard.cli import app
+from tiltyard.cli.demo import _programme
+from tiltyard.errors import Conflict
+from tiltyard.lab.demo import NEWCOMER, RETIRED
+from tiltyard.settings.serving import ServingSettings
+from tiltyard.store.arenas import find_arena
+from tiltyard.store.bulky import Folder
+from tiltyard.store.connecting import connect, open_pool
+from tiltyard.store.contents import Contents
+from tiltyard.store.exclusions import list_exclusions
+from tiltyard.store.oversight import list_complaints
+from tiltyard.store.snapshots import latest_snapshot
+
+PATIENCE = 120.0
+
+
+def filled(url, folder, votes, seed=7, on_vote=lambda _done: None):
+    """How many votes were cast to fill a database's arena."""
+
+    async def filling():
+        async with open_pool(url, most=8) as pool:
+            house = House(ServingSettings(), url, pool, Contents(pool, Folder(folder)))
+            return await demonstrate(house, _programme(), votes=votes, seed=seed, on_vote=on_vote)
+
+    return asyncio.run(filling())
+
+
+def looked(url, look):
+    async def looking():
+        async with open_pool(url, most=1) as pool, pool.connection() as connection:
+            return await look(connection, (await find_arena(connection, "demo")).arena)
+
+    return asyncio.run(looking())
+
+
+def board(url, source=0):
+    found = looked(url, lambda connection, arena: latest_snapshot(connection, arena, source))
+    return json.loads(found.document)
+
+
+def test_a_filled_arena_shows_something_on_every_page(database, tmp_path):
+    heard = []
+    assert filled(database, tmp_path, 300, on_vote=heard.append) == 300
+    assert heard == list(range(301))
+    people, judges = board(database), board(database, source=1)
+    assert people["votes"] == 300
+    assert judges["votes"] >= 50
+    rows = {row["model"]: row for row in people["rows"]}
+    assert len(rows) == 10
+    assert rows[RETIRED]["rank"] is None
+    assert rows[NEWCOMER]["badge"] == "provisional"
+    assert rows[NEWCOMER]["votes"] > 0
+    (excluded,) = looked(database, list_exclusions)
+    assert (excluded.votes, excluded.restored) == (15, None)
+    (complaint,) = looked(database, list_complaints)
+    assert complaint.reason == "broken"
+    with connect(database) as connection:
+        kinds = {kind for (kind,) in connection.execute("SELECT DISTINCT kind FROM events").fetchall()}
+        (remarks,) = connection.execute("SELECT count(*) FROM remarks").fetchone()
+    assert kinds >= {0, 1, 2, 4, 5, 6, 9, 10, 12, 13}
+    assert remarks > 0
+
+
+def test_a_second_run_goes_on_and_a_third_has_nothing_to_do(database, tmp_path):
+    assert filled(database, tmp_path, 60) == 60
+    assert filled(database, tmp_path, 90, seed=8) == 30
+    before = board(database)
+    assert filled(database, tmp_path, 90) == 0
+    assert board(database) == before
+    assert len(looked(database, list_exclusions)) == 1
+
+
+def test_an_arena_without_votes_has_its_answers(database, tmp_path):
+    assert filled(database, tmp_path, 0) == 0
+    with connect(database) as connection:
+        (models,) = connection.execute("SELECT count(*) FROM models").fetchone()
+        (events,) = connection.execute("SELECT count(*) FROM events WHERE kind = 0").fetchone()
+    assert (models, events) == (9, 0)
+
+
+def test_nobody_votes_in_an_arena_of_others_that_has_the_same_name(database, tmp_path):
+    made_arena(database, name="demo")
+    with pytest.raises(Conflict, match="without the demo's models"):
+        filled(database, tmp_path, 10)
+    with connect(database) as connection:
+        assert connection.execute("SELECT count(*) FROM matchups").fetchone() == (0,)
+
+
+def test_every_option_of_the_arena_is_documented():
+    page = Path(__file__).parents[2] / "docs" / "reference" / "cli.md"
+    section = re.search(r"^## `tiltyard demo`$(.*?)^## ", page.read_text(), re.MULTILINE | re.DOTALL)[1]
+    options = {name for one in get_command(app).commands["demo"].params for name in one.opts} - {"--help"}
+    assert options == set(re.findall(r"^\| `(--[a-z-]+)` \|", section, re.MULTILINE))
+
+
+def test_an_option_of_the_arena_does_nothing_for_a_file(tmp_path):
+    ran = run("demo", "--votes", "5", "battles", tmp_path / "battles.jsonl")
+    assert ran.code == 2
+    assert "--votes stands before battles" in ran.err
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_port_that_is_taken_is_told_and_leaves_nothing(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    monkeypatch.setenv("TILTYARD_HOME", "kept")
+    handler = signal.getsignal(signal.SIGTERM)
+    try:
+        with socket.create_server(("127.0.0.1", 0)) as taken:
+            ran = run("demo", "--port", taken.getsockname()[1])
+    finally:
+        signal.signal(signal.SIGTERM, handler)
+    assert ran.code == 2
+    assert "--port" in ran.err
+    assert list(tmp_path.iterdir()) == []
+
+
+def unprivileged():
+    known = {one.pw_name for one in pwd.getpwall()}
+    return ["--as-user", "postgres" if "postgres" in known else "nobody"] if os.getuid() == 0 else []
+
+
+@contextmanager
+def started(folder, *arguments):
+    """The command as a person starts it; what it says goes to a file."""
+    out, err = folder / "out.txt", folder / "err.txt"
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("TILTYARD_")}
+    command = [sys.executable, "-m", "tiltyard", "demo", "--port", "0", *map(str, arguments), *unprivileged()]
+    with out.open("w") as said, err.open("w") as logged:
+        others = {
+            "DATABASE_URL": "postgresql://nowhere.invalid/none",
+            "TILTYARD_RESPONSES_URL": "s3://nowhere/x",
+        }
+        environment = kept | others
+        process = subprocess.Popen(command, stdout=said, stderr=logged, env=environment, cwd=folder)
+        try:
+            yield process, out, err
+        finally:
+            if process.poll() is None:
+                process.terminate()
+                process.wait(PATIENCE)
+
+
+def address(process, out, err):
+    end = time.monotonic() + PATIENCE
+    while "Ctrl-C" not in out.read_text():
+        assert process.poll() is None, err.read_text()
+        assert time.monotonic() < end, err.read_text()
+        time.sleep(0.1)
+    return re.search(r"ready: (http\S+)/arenas/demo", out.read_text())[1]
+
+
+@pytest.mark.slow
+def test_one_command_makes_fills_serves_and_removes_everything(tmp_path):
+    before = set(Path(tempfile.gettempdir()).glob("tiltyard-demo-*"))
+    with started(tmp_path, "--votes", 40) as (process, out, err):
+        url = address(process, out, err)
+        assert httpx2.get(f"{url}/api/v1/arenas/demo/board").json()["votes"] == 40
+        assert re.search(rf"{url}/claim/[\w-]{{43}}\n", out.read_text())
+        process.send_signal(signal.SIGINT)
+        assert process.wait(PATIENCE) == 0
+    assert out.read_text().endswith("Stopped; nothing of it is left.\n")
+    assert set(Path(tempfile.gettempdir()).glob("tiltyard-demo-*")) == before
+
+
+@pytest.mark.slow
+def test_a_given_home_is_kept_and_goes_on():
+    with tempfile.TemporaryDirectory() as folder:
+        place = Path(folder)
+        place.chmod(0o755)
+        for votes, cast in ((30, "30 votes"), (30, "")):
+            with started(place, "--votes", votes, "--home", place / "home") as (process, out, err):
+                url = address(process, out, err)
+                assert httpx2.get(f"{url}/api/v1/arenas/demo/board").json()["votes"] == 30
+                assert ("have cast" in out.read_text()) == bool(cast)
+                assert cast in out.read_text()
+                process.send_signal(signal.SIGINT)
+                assert process.wait(PATIENCE) == 0
+        assert (place / "home" / "postgres" / "data").is_dir()
+
+
+@pytest.mark.slow
+def test_stopped_while_it_fills_it_leaves_nothing(tmp_path):
+    before = set(Path(tempfile.gettempdir()).glob("tiltyard-demo-*"))
+    with started(tmp_path, "--votes", 50_000) as (process, _, err):
+        end = time.monotonic() + PATIENCE
+        while "rating arena demo" not in err.read_text():
+            assert time.monotonic() < end, err.read_text()
+            time.sleep(0.1)
+        process.send_signal(signal.SIGINT)
+        assert process.wait(PATIENCE) == 130, err.read_text()
+    assert set(Path(tempfile.gettempdir()).glob("tiltyard-demo-*")) == before

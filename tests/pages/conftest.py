@@ -1,0 +1,97 @@
+"""A real browser, and the real app on a real PostgreSQL for it to visit."""
+
+import asyncio
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import pytest
+from argon2 import PasswordHasher
+from playwright.sync_api import Browser, BrowserContext, sync_playwright
+
+from browsing import DESKTOP, PHONE, Visit
+from live_arenas import made_arena
+from postgres import fresh_database
+from served import Served, make_operator, served
+from tiltyard.store import accounts
+
+_CHROMIUM = "/usr/bin/chromium"
+_FLAGS = ["--no-sandbox", "--disable-background-networking", "--disable-quic", "--disable-gpu"]
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _cheap_passwords() -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(
+            accounts, "_hasher", lambda: PasswordHasher(time_cost=1, memory_cost=64, parallelism=1)
+        )
+        yield
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    """One Chromium for all tests of a module.
+
+    While it runs, its driver's event loop counts as running in this thread; so what starts a loop of its
+    own does so in another thread.
+    """
+    run = asyncio.run
+
+    def elsewhere(coroutine: Any, **options: Any) -> Any:
+        with ThreadPoolExecutor(1) as thread:
+            return thread.submit(run, coroutine, **options).result()
+
+    with pytest.MonkeyPatch.context() as patched, sync_playwright() as playwright:
+        patched.setattr(asyncio, "run", elsewhere)
+        started = playwright.chromium.launch(executable_path=_CHROMIUM, args=_FLAGS)
+        yield started
+        started.close()
+
+
+@pytest.fixture(scope="module")
+def site(server: str, template: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    """A served database for all tests of a module: an arena called ``arena``, and the operator Ada."""
+    with fresh_database(server, template) as database:
+        made_arena(database)
+        make_operator(database)
+        with served(database, folder=tmp_path_factory.mktemp("responses")) as running:
+            yield running
+
+
+Opened = Callable[..., Visit]
+
+
+@pytest.fixture
+def visit(browser: Browser, site: Served) -> Iterator[Opened]:
+    """Open a path of the site as a new visitor: ``visit(path, js=True, size=DESKTOP, theme=None)``."""
+    contexts: list[BrowserContext] = []
+
+    def opened(
+        path: str,
+        *,
+        js: bool = True,
+        size: tuple[int, int] = DESKTOP,
+        theme: str | None = None,
+        base: str | None = None,
+        check: bool = True,
+        **options: Any,
+    ) -> Visit:
+        phone = size == PHONE
+        context = browser.new_context(
+            java_script_enabled=js,
+            viewport={"width": size[0], "height": size[1]},
+            color_scheme=theme,
+            has_touch=phone,
+            **options,
+        )
+        contexts.append(context)
+        context.set_default_timeout(15_000)
+        made = Visit(context.new_page(), base or site.url)
+        if check:
+            made.watch()
+        made.page.goto(made.site + path)
+        return made
+
+    yield opened
+    for context in contexts:
+        context.close()

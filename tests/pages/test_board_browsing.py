@@ -1,0 +1,206 @@
+"""The leaderboard in a real browser: the same with and without scripts, at both sizes, by mouse and by keyboard."""
+
+import re
+
+import pytest
+from playwright.sync_api import expect
+
+from browsing import DESKTOP, PHONE, SIZES
+from postgres import fresh_database
+from served import make_token, served
+from shown_boards import NAMES, shown_board
+from tiltyard.web.assets import load_assets
+from voted_arenas import rate
+
+needs_bundle = pytest.mark.skipif(
+    load_assets().script() is None, reason="needs the bundle: python hatch_build.py"
+)
+SCRIPTS = [pytest.param(True, id="scripts", marks=needs_bundle), pytest.param(False, id="plain")]
+#: Scripts and sizes, each with the other.
+CROSSED = [
+    pytest.param(True, DESKTOP, id="scripts-desktop", marks=needs_bundle),
+    pytest.param(False, PHONE, id="plain-phone"),
+    pytest.param(True, PHONE, id="scripts-phone", marks=[needs_bundle, pytest.mark.slow]),
+    pytest.param(False, DESKTOP, id="plain-desktop", marks=pytest.mark.slow),
+]
+
+
+@pytest.fixture(scope="module")
+def site(server, template, tmp_path_factory):
+    with fresh_database(server, template) as database:
+        shown_board(database, votes=600)
+        with served(database, folder=tmp_path_factory.mktemp("responses")) as running:
+            yield running
+
+
+def models(page):
+    return [one for one in page.locator("#board tbody th a").all() if one.is_visible()]
+
+
+def names(page):
+    return [one.inner_text() for one in models(page)]
+
+
+def settle(opened, *, js):
+    """Wait until the island is there."""
+    if js:
+        opened.page.wait_for_load_state("networkidle")
+
+
+def sorted_names(site, **query):
+    rows = site.client().get("/arenas/arena/board.json", params=query).json()["rows"]
+    return [row["model"] for row in rows]
+
+
+@pytest.mark.parametrize(("js", "size"), CROSSED)
+def test_a_heading_sorts_and_the_address_says_so(visit, site, size, js):
+    opened = visit("/arenas/arena", js=js, size=size)
+    page = opened.page
+    settle(opened, js=js)
+    assert names(page) == sorted_names(site)
+    for column, sort, order in (
+        ("Votes", "votes", None),
+        ("Votes", "votes", "asc"),
+        ("Model", "model", None),
+    ):
+        page.get_by_role("columnheader").get_by_role("link", name=column, exact=True).click()
+        query = {"sort": sort} | ({} if order is None else {"order": order})
+        expected = "&".join(f"{name}={value}" for name, value in query.items())
+        expect(page).to_have_url(re.compile(rf"\?{expected}(#board)?$"))
+        assert names(page) == sorted_names(site, **query)
+        rising = (sort, order) in {("votes", "asc"), ("model", None)}
+        heading = page.locator("th[aria-sort]")
+        expect(heading).to_have_count(1)
+        expect(heading).to_have_attribute("aria-sort", "ascending" if rising else "descending")
+    page.reload()
+    assert names(page) == sorted_names(site, sort="model")
+    opened.check()
+
+
+@needs_bundle
+def test_sorting_in_place_asks_the_server_nothing_and_files_keep_step(visit):
+    opened = visit("/arenas/arena")
+    settle(opened, js=True)
+    before = len(opened.requests)
+    opened.page.get_by_role("link", name="Coverage", exact=True).press("Enter")
+    expect(opened.page).to_have_url(re.compile(r"\?sort=coverage$"))
+    opened.page.get_by_label("Search models").fill("r")
+    expect(opened.page).to_have_url(re.compile(r"\?sort=coverage&q=r$"))
+    assert [url for url in opened.requests[before:] if "/favicon" not in url] == []
+    assert (
+        opened.page.get_by_role("link", name="CSV")
+        .get_attribute("href")
+        .endswith("board.csv?sort=coverage&q=r")
+    )
+    opened.check()
+
+
+@pytest.mark.parametrize(("js", "size"), CROSSED)
+def test_a_search_leaves_what_it_names(visit, site, size, js):
+    opened = visit("/arenas/arena", js=js, size=size)
+    page = opened.page
+    settle(opened, js=js)
+    page.get_by_label("Search models").fill("ER")
+    if not js:
+        page.get_by_role("button", name="Show", exact=True).click()
+    found = [name for name in sorted_names(site) if "er" in name.lower()]
+    expect(page.locator("#board tbody:visible")).to_have_count(len(found))
+    assert names(page) == found
+    page.reload()
+    assert names(page) == found
+    opened.check()
+
+
+@pytest.mark.parametrize("js", SCRIPTS)
+def test_filters_are_chosen_in_a_form(visit, js):
+    opened = visit("/arenas/arena", js=js)
+    page = opened.page
+    page.get_by_label("Category").select_option("maths")
+    page.get_by_label("Retired models").select_option("hide")
+    page.get_by_role("button", name="Show", exact=True).click()
+    expect(page.get_by_role("heading", name="A filtered board")).to_be_visible()
+    assert "category=maths" in page.url
+    assert NAMES[-1] not in names(page)
+    page.get_by_role("link", name="Clear").click()
+    expect(page.get_by_role("heading", name="Calibrating")).to_be_visible()
+    page.get_by_label("Votes of").select_option("both")
+    page.get_by_role("button", name="Show", exact=True).click()
+    expect(page.get_by_role("columnheader", name="Difference")).to_be_visible()
+    opened.check()
+
+
+@pytest.mark.parametrize(("js", "size"), CROSSED)
+def test_details_open_in_place_by_keyboard(visit, size, js):
+    opened = visit("/arenas/arena", js=js, size=size)
+    page = opened.page
+    detail = page.locator("#board .detail").first
+    expect(detail).to_be_hidden()
+    page.locator("#board summary").first.press("Enter")
+    expect(detail).to_be_visible()
+    expect(detail).to_contain_text("Legacy Elo")
+    expect(detail).to_contain_text("Bradley–Terry, with interval")
+    opened.check()
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_nothing_sticks_out_of_the_page(visit, size):
+    opened = visit("/arenas/arena", size=size, js=False)
+    for query in ("", "?source=both", "?category=maths", "?chart=win-rates", "?chart=history"):
+        opened.page.goto(f"{opened.site}/arenas/arena{query}")
+        width = opened.page.evaluate("[document.documentElement.scrollWidth, innerWidth]")
+        assert width[0] <= width[1], query
+    opened.check()
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_only_the_chart_that_is_shown_is_loaded_in_the_theme_of_the_page(visit, theme):
+    opened = visit("/arenas/arena?chart=history#charts", theme=theme, js=False)
+    picture = opened.page.locator(".charts img")
+    picture.scroll_into_view_if_needed()
+    opened.page.wait_for_function("document.querySelector('.charts img').naturalWidth > 0")
+    asked = [url for url in opened.requests if "/charts/" in url]
+    assert len(asked) == 1
+    assert f"history.svg?theme={theme}" in asked[0]
+    opened.check()
+
+
+@needs_bundle
+def test_a_chart_answers_the_pointer_once_it_is_asked_to(visit):
+    opened = visit("/arenas/arena")
+    for chart in ("ratings", "win-rates", "battle-counts", "history"):
+        opened.page.goto(f"{opened.site}/arenas/arena?chart={chart}")
+        opened.page.get_by_role("button", name="Interactive chart").click()
+        expect(opened.page.locator(".charts svg").first).to_be_visible()
+        expect(opened.page.locator(".charts img")).to_have_count(0)
+    opened.check()
+
+
+@needs_bundle
+def test_a_newer_board_is_told_of_and_shown(visit, site):
+    opened = visit("/")
+    page = opened.page
+    page.clock.install()
+    page.goto(f"{site.url}/arenas/arena?sort=votes")
+    settle(opened, js=True)
+    news = page.locator("[data-news]")
+    page.clock.fast_forward(20_000)
+    expect(news).to_be_empty()
+    admin = site.client(make_token(site.database, "admin", name="newer"))
+    assert admin.post("/api/v1/arenas/arena/models/quartz-mini/retire").status_code == 200
+    rate(site.database)
+    site.run(site.house.boards._look())
+    page.clock.fast_forward(20_000)
+    expect(news).to_contain_text("A newer board is there.")
+    news.get_by_role("link").click()
+    expect(page.locator("#board tbody", has_text="quartz-mini")).to_contain_text("retired")
+    assert page.url.endswith("?sort=votes")
+    opened.check()
+
+
+@pytest.mark.parametrize("size", [DESKTOP, PHONE])
+def test_the_vote_button_is_a_form(visit, size):
+    opened = visit("/arenas/arena", js=False, size=size)
+    form = opened.page.locator(".board-head form")
+    assert form.get_attribute("method") == "post"
+    assert form.get_attribute("action") == "/arenas/arena/vote"
+    assert form.get_by_role("button").bounding_box()["height"] >= 44

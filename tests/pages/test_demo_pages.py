@@ -1,0 +1,141 @@
+"""The demo's arena in a browser: every page has something to show, and every kind of response is shown as it should be."""
+
+import asyncio
+import re
+from pathlib import Path
+
+import pytest
+
+from browsing import DESKTOP, PHONE, sign_in
+from postgres import fresh_database
+from served import make_operator, served
+from tiltyard.arena.demonstrating import demonstrate
+from tiltyard.arena.house import House
+from tiltyard.cli.demo import _programme
+from tiltyard.lab.demo import MODELS, NEWCOMER, RETIRED
+from tiltyard.settings.serving import ServingSettings
+from tiltyard.store.bulky import Folder
+from tiltyard.store.connecting import open_pool
+from tiltyard.store.contents import Contents
+
+ARENA = "/arenas/demo"
+DOCS = Path(__file__).parents[2] / "docs"
+
+
+@pytest.fixture(scope="module")
+def site(server, template, tmp_path_factory):
+    """A served demo with a few votes, and the operator Ada."""
+    folder = tmp_path_factory.mktemp("responses")
+
+    async def filling(url):
+        async with open_pool(url, most=8) as pool:
+            house = House(ServingSettings(), url, pool, Contents(pool, Folder(folder)))
+            await demonstrate(house, _programme(), votes=120, seed=7)
+
+    with fresh_database(server, template) as database:
+        asyncio.run(filling(database))
+        make_operator(database)
+        with served(database, folder=folder) as running:
+            yield running
+
+
+def test_every_picture_is_small_and_shown_in_the_docs():
+    shown = set(
+        re.findall(r"images/pages/([\w-]+\.png)", "".join(page.read_text() for page in DOCS.rglob("*.md")))
+    )
+    there = {picture.name: picture.stat().st_size for picture in (DOCS / "images" / "pages").glob("*.png")}
+    assert shown == set(there)
+    assert max(there.values()) < 150_000
+
+
+def served_to(opened, words, kind):
+    """Skip until such a matchup comes; it stays before this voter."""
+    request, headers = opened.page.context.request, {"origin": opened.site}
+    for _ in range(400):
+        matchup = request.post(f"{opened.site}/api/v1{ARENA}/matchups", headers=headers).json()
+        kinds = {side["kind"] for side in matchup["responses"].values()}
+        if words in matchup["prompt"]["text"] and kinds == {kind}:
+            opened.page.goto(f"{opened.site}{ARENA}/vote")
+            return opened.page
+        request.post(f"{opened.site}/api/v1/matchups/{matchup['matchup']}/skip", headers=headers)
+    raise AssertionError(f"no matchup of {kind} came")
+
+
+READERS = [
+    "/",
+    ARENA,
+    f"{ARENA}?source=both",
+    f"{ARENA}?category=code",
+    f"{ARENA}?chart=history",
+    f"{ARENA}/models/argent-70b",
+    f"{ARENA}/models/{NEWCOMER}",
+    f"{ARENA}/models/{RETIRED}",
+    f"{ARENA}/mine",
+    f"{ARENA}/vote",
+]
+OPERATORS = [
+    "", "models", "prompts", "answers", "policy", "phase", "settings", "voters", "exclusions", "complaints", "remarks",
+    "audit", "exports",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("size", [DESKTOP, PHONE], ids=["desktop", "phone"])
+def test_every_page_of_readers_opens_and_fits(visit, size):
+    opened = visit("/", size=size)
+    for path in READERS:
+        opened.page.goto(opened.site + path)
+        assert opened.page.get_by_role("heading", level=1).count() == 1, path
+        assert opened.page.evaluate("document.documentElement.scrollWidth") <= size[0], path
+    opened.check()
+
+
+def test_every_page_of_the_operator_opens_and_fits(visit):
+    opened = visit("/operator/sign-in", size=PHONE)
+    sign_in(opened)
+    opened.page.get_by_role("button", name="Sign out").wait_for()
+    for name in OPERATORS:
+        path = f"/operator/arenas/demo/{name}".rstrip("/")
+        answer = opened.page.goto(opened.site + path)
+        assert answer.status == 200, path
+        assert opened.page.get_by_role("heading", level=1).count() == 1, path
+        assert opened.page.evaluate("document.documentElement.scrollWidth") <= PHONE[0], path
+    opened.check()
+
+
+def test_the_board_has_every_model(visit):
+    text = visit(ARENA).page.locator("table").first.inner_text()
+    assert [model for model in MODELS if model not in text] == []
+
+
+@pytest.mark.parametrize(
+    ("kind", "shown"),
+    [("image", ".response img"), ("audio", ".response audio"), ("app", ".response iframe[sandbox]")],
+)
+def test_each_kind_of_response_is_shown(visit, kind, shown):
+    opened = visit(f"{ARENA}/vote")
+    page = served_to(opened, "", kind)
+    assert page.locator(f".stage:not(.stage-ahead) {shown}").count() == 2
+    opened.check()
+
+
+def test_an_app_works_in_its_box(visit):
+    opened = visit(f"{ARENA}/vote")
+    page = served_to(opened, "tally counter", "app")
+    frame = page.frame_locator(".stage:not(.stage-ahead) .side-a iframe")
+    frame.get_by_role("button").first.click()
+    frame.get_by_text("1", exact=True).first.wait_for()
+    opened.check()
+
+
+@pytest.mark.parametrize("words", ["خطوات", "במדבר"], ids=["arabic", "hebrew"])
+def test_responses_run_from_right_to_left_where_they_should(visit, words):
+    page = served_to(visit(f"{ARENA}/vote"), words, "text")
+    texts = page.locator(".stage:not(.stage-ahead) .response-text")
+    directions = texts.evaluate_all("all => all.map(one => getComputedStyle(one).direction)")
+    assert directions == ["rtl", "rtl"]
+
+
+def test_nothing_tells_the_models_of_a_matchup(visit):
+    page = served_to(visit(f"{ARENA}/vote"), "", "text")
+    html = page.content()
+    assert [model for model in MODELS if model in html] == []

@@ -1,0 +1,157 @@
+"""What must hold on every page there is: it can be read by everybody, asks nothing of others, and keeps its policy.
+
+A page that no path here leads to fails the last test.
+"""
+
+import re
+
+import pytest
+
+from browsing import DESKTOP, PHONE, SIZES, Visit, axe, sign_in
+from live_arenas import made_arena
+from page_routes import page_routes
+from postgres import fresh_database
+from served import make_operator, served
+from tiltyard.settings.arena import ArenaSettings
+from voted_arenas import close_window, rate, voted
+
+#: Pages for everybody.
+PUBLIC = (
+    "/",
+    "/arenas/arena",
+    "/arenas/arena?source=llm-judge",
+    "/arenas/arena?source=both",
+    "/arenas/arena?excluded=counted",
+    "/arenas/arena?chart=win-rates",
+    "/arenas/arena?chart=battle-counts",
+    "/arenas/arena?chart=history",
+    "/arenas/bare",
+    "/arenas/arena/boards/{snapshot}",
+    "/arenas/arena/models/model-0",
+    "/arenas/arena/mine",
+    "/arenas/arena/vote",
+    "/operator/sign-in",
+    "/nowhere",
+)
+
+
+@pytest.fixture(scope="module")
+def site(server, template, tmp_path_factory):
+    with fresh_database(server, template) as database:
+        voted(database, votes=60)
+        made_arena(database, models=1, name="bare")
+        made_arena(database, name="shut", settings=ArenaSettings(visibility="closed"))
+        close_window(database)
+        rate(database)
+        make_operator(database)
+        with served(database, folder=tmp_path_factory.mktemp("responses")) as running:
+            yield running
+
+
+def snapshot_of(site):
+    return site.client().get("/api/v1/arenas/arena/snapshots").json()["snapshots"][0]["snapshot"]
+
+
+@pytest.fixture(scope="module")
+def tours(browser, site):
+    """A browser for each size and theme, in which the operator is signed in."""
+    made = {}
+    for size in (DESKTOP, PHONE):
+        for theme in ("light", "dark"):
+            context = browser.new_context(
+                viewport={"width": size[0], "height": size[1]}, color_scheme=theme, bypass_csp=True
+            )
+            context.set_default_timeout(15_000)
+            made[size, theme] = Visit(context.new_page(), site.url)
+    yield made
+    for opened in made.values():
+        opened.page.context.close()
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("path", PUBLIC)
+def test_everybody_can_read_it(tours, site, path, size, theme):
+    page = tours[size, theme].page
+    page.goto(site.url + path.format(snapshot=snapshot_of(site)))
+    assert axe(page) == []
+    assert page.locator("h1").count() == 1
+    assert page.evaluate("document.documentElement.scrollWidth <= window.innerWidth"), "it scrolls sideways"
+
+
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("js", [True, False], ids=["script", "no script"])
+@pytest.mark.parametrize("path", PUBLIC)
+def test_it_asks_nobody_else_and_keeps_its_policy(visit, site, path, js, size):
+    opened = visit(path.format(snapshot=snapshot_of(site)), js=js, size=size)
+    opened.page.wait_for_load_state("networkidle")
+    opened.check()
+
+
+@pytest.fixture(scope="module")
+def operators(tours, site):
+    """Every page that the operator's pages lead to, followed from the first."""
+    opened = tours[DESKTOP, "light"]
+    sign_in(opened)
+    page, found, left = opened.page, [], ["/operator"]
+    while left:
+        path = left.pop(0)
+        if path in found or len(found) > 80:
+            continue
+        found.append(path)
+        answer = page.goto(site.url + path)
+        assert answer.status == 200, path
+        if "text/html" not in answer.headers["content-type"]:
+            continue
+        hrefs = page.eval_on_selector_all(
+            "a[href^='/operator']", "all => all.map(a => a.getAttribute('href'))"
+        )
+        left += [href.partition("#")[0] for href in hrefs]
+    return found
+
+
+def test_the_operator_can_read_everything(tours, site, operators):
+    assert len(operators) > 10
+    for size in (DESKTOP, PHONE):
+        opened = tours[size, "dark" if size == PHONE else "light"]
+        sign_in(opened)
+        for path in operators:
+            opened.page.goto(site.url + path)
+            assert axe(opened.page) == [], path
+            assert opened.page.evaluate("document.documentElement.scrollWidth <= window.innerWidth"), path
+
+
+def test_no_page_is_forgotten(operators):
+    """Every route that shows a page is among those above."""
+    shown = [path.partition("?")[0] for path in (*PUBLIC, *operators)]
+    shown = [path.replace("{snapshot}", "0" * 64) for path in shown]
+    forgotten = []
+    for method, path in page_routes():
+        if method != "GET":
+            continue
+        pattern = re.sub(r"{\w+:path}", r".+", path)
+        pattern = re.sub(r"{\w+}", r"[^/]+", pattern)
+        if not any(re.fullmatch(pattern, one) for one in shown):
+            forgotten.append(path)
+    assert sorted(set(forgotten)) == sorted(ELSEWHERE)
+
+
+#: Routes that show no page, or one that only a form leads to and whose own tests look at it.
+ELSEWHERE = {
+    "/arenas/{arena}/board.{format}",
+    "/arenas/{arena}/charts/{name}.{form}",
+    "/arenas/{arena}/model-charts/{chart}.json",
+    "/arenas/{arena}/model-charts/{chart}.svg",
+    "/assets/{name}",
+    "/claim/{token}",
+    "/favicon.ico",
+    "/matchups/{matchup}",
+    "/operator/arenas/{arena}/exclusions/{exclusion}/restore",
+    "/operator/arenas/{arena}/models/retire",
+    "/operator/arenas/{arena}/phase/confirm",
+    "/operator/arenas/{arena}/policy/review",
+    "/operator/arenas/{arena}/prompts/withdraw",
+    "/operator/arenas/{arena}/settings/review",
+    "/operator/arenas/{arena}/uploads/{upload}",
+    "/operator/arenas/{arena}/voters/{session}/exclude",
+}

@@ -1,0 +1,186 @@
+"""The page of one's own votes: for its voter alone, and blind until a vote is final."""
+
+import base64
+import re
+from uuid import UUID
+
+import pytest
+
+from browsing import SIZES
+from live_arenas import made_arena
+from postgres import fresh_database
+from served import served
+from tiltyard.store.connecting import connect
+from voted_arenas import close_window, lay_votes, rate
+
+MINE = "/arenas/arena/mine"
+NAMES = [f"model-{k}" for k in range(6)]
+
+
+@pytest.fixture(scope="module")
+def site(server, template, tmp_path_factory):
+    """An arena with a board, in which visitors may vote."""
+    with fresh_database(server, template) as url:
+        made_arena(url, 6, 10)
+        lay_votes(url, 1, 300, 6, 10, sessions=20)
+        rate(url)
+        with served(url, folder=tmp_path_factory.mktemp("responses")) as running:
+            yield running
+
+
+def voter(site, votes=0, *, reveal=True, winner="model_a"):
+    """A visitor with a session of its own, who has voted: the client, and matchups."""
+    client = site.client()
+    matchups = []
+    with connect(site.database) as connection:
+        connection.execute(
+            "SELECT setval(pg_get_serial_sequence('sessions', 'session'), 1000 + count(*)) FROM sessions"
+        )
+    for k in range(votes):
+        matchup = client.post("/api/v1/arenas/arena/matchups").raise_for_status().json()["matchup"]
+        chosen = winner if isinstance(winner, str) else winner[k]
+        body = {"winner": chosen, "reveal": reveal}
+        client.post(f"/api/v1/matchups/{matchup}/vote", json=body).raise_for_status()
+        matchups.append(matchup)
+    return client, matchups
+
+
+def mine(client):
+    answer = client.get(MINE, headers={"accept": "text/html"})
+    assert answer.status_code == 200
+    assert answer.headers["cache-control"] == "private, no-store"
+    assert "etag" not in answer.headers
+    return answer.text
+
+
+def named(text):
+    return {name for name in NAMES if name in text}
+
+
+def sides(site, matchup):
+    one = UUID(bytes=base64.urlsafe_b64decode(f"{matchup}=="))
+    with connect(site.database) as connection:
+        a, b, prompt = connection.execute(
+            "SELECT a, b, prompt FROM matchups WHERE matchup = %s", (one,)
+        ).fetchone()
+    return {f"model-{a}", f"model-{b}"}, f"prompt-{prompt}"
+
+
+def browsed(visit, client, **options):
+    """The page in a browser that has this visitor's cookie."""
+    opened = visit(MINE, **options)
+    cookie = client.cookies.get("tiltyard_session")
+    opened.page.context.add_cookies([{"name": "tiltyard_session", "value": cookie, "url": opened.site}])
+    opened.page.goto(opened.site + MINE)
+    return opened
+
+
+def test_whoever_has_not_voted_is_told_how(visit, site):
+    with connect(site.database) as connection:
+        before = connection.execute("SELECT count(*) FROM sessions").fetchone()
+    opened = visit(MINE, js=False)
+    assert "You have not voted" in opened.page.locator("main").inner_text()
+    assert opened.page.locator("main").get_by_role("button", name="Vote").is_visible()
+    assert opened.page.context.cookies() == []
+    with connect(site.database) as connection:
+        assert connection.execute("SELECT count(*) FROM sessions").fetchone() == before
+    opened.check()
+
+
+def test_a_vote_that_can_be_undone_shows_no_name(site):
+    client, (matchup,) = voter(site, 1, reveal=False)
+    text = mine(client)
+    assert named(text) == set()
+    assert matchup not in text
+    names, prompt = sides(site, matchup)
+    assert prompt not in text
+    assert "can still be taken back" in text
+    client.post(f"/api/v1/matchups/{matchup}/undo").raise_for_status()
+    text = mine(client)
+    assert named(text) == set()
+    assert "can still be taken back" not in text
+    client, (matchup,) = voter(site, 1, reveal=False)
+    client.post(f"/api/v1/matchups/{matchup}/reveal").raise_for_status()
+    names, prompt = sides(site, matchup)
+    assert named(mine(client)) == names
+    assert prompt in mine(client)
+
+
+def test_an_open_matchup_shows_no_name(site):
+    client, _ = voter(site, 0)
+    matchup = client.post("/api/v1/arenas/arena/matchups").json()["matchup"]
+    text = mine(client)
+    assert named(text) == set()
+    assert matchup not in text
+
+
+def test_a_vote_becomes_final_when_it_is_rated(site):
+    client, matchups = voter(site, 2, reveal=False)
+    assert named(mine(client)) == set()
+    close_window(site.database)
+    text = mine(client)
+    assert named(text) == set().union(*(sides(site, matchup)[0] for matchup in matchups))
+    assert all(matchup in text for matchup in matchups)
+
+
+def test_nobody_sees_anothers_votes(site):
+    one, matchups = voter(site, 3)
+    other, _ = voter(site, 0)
+    assert all(matchup in mine(one) for matchup in matchups)
+    assert not any(matchup in mine(other) for matchup in matchups)
+    forged = site.client(cookies={"tiltyard_session": "x" * 40 + ".aaaa"})
+    assert "You have not voted" in mine(forged)
+
+
+def test_outcomes_and_agreement_are_counted(visit, site):
+    chosen = ["model_a", "model_b", "tie", "both_bad", "model_b", "model_a", "model_b"]
+    client, matchups = voter(site, 7, winner=chosen)
+    page = browsed(visit, client, js=False).page
+    assert [" ".join(one.split()) for one in page.locator(".outcomes li").all_inner_texts()] == [
+        "2 A better",
+        "3 B better",
+        "1 tie",
+        "1 both bad",
+    ]
+    rank = {row["model"]: row["rank"] for row in client.get("/api/v1/arenas/arena/board").json()["rows"]}
+    agreed = 0
+    for matchup, winner in zip(matchups, chosen, strict=True):
+        shown = client.post(f"/api/v1/matchups/{matchup}/reveal").json()
+        higher = "model_a" if rank[shown["model_a"]] < rank[shown["model_b"]] else "model_b"
+        agreed += winner == higher
+    figures = page.locator(".figures-row").inner_text()
+    assert f"{agreed} of 5 decisive votes" in figures
+    assert page.locator(".own-votes li").count() == 7
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_few_votes_claim_little(visit, site, size):
+    client, _ = voter(site, 6)
+    opened = browsed(visit, client, js=False, size=size)
+    page = opened.page
+    cells = page.evaluate(
+        "[...document.querySelectorAll('table tbody tr')].map(row => [...row.cells].map(cell => cell.innerText.trim()))"
+    )
+    assert cells
+    for row in cells:
+        assert re.fullmatch(r"≈ 1,\d\d0|–", row[3])
+        assert row[4] == "–"
+    assert "first impression" in page.locator("main").inner_text()
+    assert page.evaluate("document.documentElement.scrollWidth") <= size[0]
+    page.locator("summary").first.focus()
+    page.keyboard.press("Enter")
+    assert "Fewer than 30 battles" in page.locator("main").inner_text()
+    opened.check()
+
+
+def test_the_page_of_a_closed_arena_is_not_there_for_strangers(site):
+    with connect(site.database) as connection:
+        connection.execute("""UPDATE arenas SET settings = settings || '{"visibility": "closed"}'""")
+    try:
+        site.house.boards.forget("arena")
+        client = site.client()
+        assert client.get(MINE, headers={"accept": "text/html"}).status_code == 404
+    finally:
+        with connect(site.database) as connection:
+            connection.execute("""UPDATE arenas SET settings = settings || '{"visibility": "open"}'""")
+        site.house.boards.forget("arena")

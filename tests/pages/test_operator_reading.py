@@ -1,0 +1,162 @@
+"""Pages of the operator's that only a form leads to: everybody can read them, and nothing in them runs."""
+
+import asyncio
+import json
+from pathlib import Path
+from urllib.parse import urlencode
+
+import pytest
+
+from browsing import DESKTOP, PHONE, SIZES, Visit, sign_in
+from hostile_text import PAYLOADS
+from postgres import fresh_database
+from served import make_operator, served
+from tiltyard.arena.changes import exclude
+from tiltyard.store.accounts import Accounts
+from tiltyard.store.connecting import open_pool
+from tiltyard.store.exclusions import Selection
+from voted_arenas import rate, voted
+
+AXE = Path(__file__).parents[2] / "frontend/node_modules/axe-core/axe.min.js"
+BASE = "/operator/arenas/arena"
+ASKED = (
+    f"{BASE}/models/retire?model=model-1",
+    f"{BASE}/prompts/withdraw?prompt=prompt-1",
+    f"{BASE}/prompts/withdraw?prompt=prompt-1&model=model-1",
+    f"{BASE}/policy/review?contenders=5&fairness=scoped",
+    f"{BASE}/policy/review?contenders=none",
+    f"{BASE}/settings/review?title=Other&undo_seconds=3",
+    f"{BASE}/settings/review",
+    f"{BASE}/phase/confirm?phase=2",
+    f"{BASE}/voters/1",
+    f"{BASE}/voters/1/exclude?reason=a+bot",
+    f"{BASE}/exclusions/1/restore",
+    f"{BASE}/models?said=retired",
+)
+#: Each payload as every field of a row, good or bad.
+UPLOAD = b"".join(
+    json.dumps(dict.fromkeys(("prompt_id", "prompt", "model", "response", "category", "kind"), one.text)).encode()
+    + b"\n"
+    + json.dumps(
+        {"prompt_id": f"p{k}", "prompt": one.text, "model": f"m{k} {one.text}".strip()[:180], "response": one.text}
+    ).encode("utf-8", "replace")
+    + b"\n"
+    for k, one in enumerate(PAYLOADS)
+)  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def site(server, template, tmp_path_factory):
+    async def excluded(database):
+        async with open_pool(database, most=1) as pool:
+            await exclude(pool, "arena", Selection(sessions=[3]), "a bot: <b>600</b>", actor="operator:Ada")
+
+    with fresh_database(server, template) as database:
+        voted(database, 40)
+        rate(database)
+        make_operator(database)
+        asyncio.run(excluded(database))
+        with served(database, folder=tmp_path_factory.mktemp("responses")) as running:
+            yield running
+
+
+@pytest.fixture(scope="module", params=[(DESKTOP, "dark"), (PHONE, "light")], ids=["desktop", "phone"])
+def tour(browser, site, request):
+    size, theme = request.param
+    context = browser.new_context(
+        viewport={"width": size[0], "height": size[1]}, color_scheme=theme, bypass_csp=True
+    )
+    context.set_default_timeout(15_000)
+    opened = Visit(context.new_page(), site.url)
+    sign_in(opened)
+    yield opened
+    context.close()
+
+
+def grave(page):
+    """What axe finds of weight."""
+    page.add_script_tag(path=AXE)
+    found = page.evaluate("async () => (await axe.run({resultTypes: ['violations']})).violations")
+    return [
+        (one["id"], [node["html"][:200] for node in one["nodes"]][:3])
+        for one in found
+        if one["impact"] in {"serious", "critical"}
+    ]
+
+
+def readable(page):
+    assert grave(page) == []
+    assert page.locator("h1").count() == 1
+    assert page.evaluate("document.documentElement.scrollWidth <= window.innerWidth"), "it scrolls sideways"
+
+
+def test_everybody_can_read_what_a_form_leads_to(tour):
+    for path in ASKED:
+        answer = tour.page.goto(tour.site + path)
+        assert answer.status in (200, 422), path
+        readable(tour.page)
+
+
+def test_everybody_can_read_a_preview_and_a_new_token(tour):
+    page = tour.page
+    page.goto(f"{tour.site}{BASE}/answers")
+    page.get_by_label("File").set_input_files(
+        {"name": "a", "mimeType": "text/plain", "buffer": UPLOAD[:5000]}
+    )
+    page.get_by_role("button", name="Look it over").click()
+    readable(page)
+    page.goto(f"{tour.site}/operator/tokens")
+    page.get_by_label("Name").fill("ci")
+    page.get_by_label("import", exact=True).check()
+    page.get_by_role("button", name="Make a token").click()
+    readable(page)
+
+
+def test_everybody_can_claim_a_house(tour, site):
+    async def link():
+        async with open_pool(site.database, most=1) as pool:
+            return await Accounts(pool).make_operator_link()
+
+    tour.page.goto(f"{tour.site}/claim/{asyncio.run(link())}")
+    readable(tour.page)
+    tour.page.get_by_label("Name").fill("Ada")
+    tour.page.get_by_label("Password").fill("short")
+    assert tour.page.get_by_label("Password").evaluate("one => !one.checkValidity()")
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_nothing_in_an_upload_runs_or_loads(visit, size):
+    opened = visit("/", size=size)
+    opened.page.add_init_script("window.tripped = []; window.tripwire = n => window.tripped.push(n)")
+    opened.page.on("dialog", lambda dialog: opened.errors.append(dialog.message))
+    sign_in(opened, f"{BASE}/answers")
+    page = opened.page
+    name = "<img src=x onerror=tripwire(0)>.jsonl"
+    page.get_by_label("File").set_input_files({"name": name, "mimeType": "text/plain", "buffer": UPLOAD})
+    page.get_by_role("button", name="Look it over").click()
+    assert "What this file would bring" in page.locator("h1").inner_text()
+    assert page.locator("tbody tr").count() >= 100
+    page.wait_for_load_state("networkidle")
+    assert page.evaluate("window.tripped") == []
+    assert [url for url in opened.requests if "tripwire" in url] == []
+    opened.check()
+
+
+def test_nothing_that_an_operator_types_runs(visit):
+    opened = visit("/")
+    opened.page.add_init_script("window.tripped = []; window.tripwire = n => window.tripped.push(n)")
+    sign_in(opened)
+    page = opened.page
+    for payload in PAYLOADS[::25]:
+        text = payload.text.replace("\0", "")
+        for path in (
+            f"{BASE}/voters/1/exclude",
+            f"{BASE}/settings/review",
+            f"{BASE}/policy/review",
+            "/operator/sign-in",
+        ):
+            query = {"reason": text, "title": text[:150], "fairness": text, "next": text}
+            page.goto(f"{opened.site}{path}?{urlencode(query, errors='replace')}")
+            assert page.evaluate("window.tripped") == [], (payload, path)
+    assert [url for url in opened.requests if "/tripwire" in url] == []
+    assert opened.errors == []

@@ -1,0 +1,196 @@
+"""One vote, never two and never none without a word: clicks, tabs, lost connections, busy servers."""
+
+import pytest
+from playwright.sync_api import expect
+
+from ballots import (
+    SCRIPTS,
+    bar,
+    endings,
+    gone_on,
+    matchup_of,
+    needs_bundle,
+    settled,
+    stage,
+    start,
+    status,
+    voted,
+)
+from browsing import SIZES
+from live_arenas import made_arena
+from postgres import fresh_database
+from served import served
+
+VOTE = "/arenas/arena/vote"
+
+pytestmark = needs_bundle
+
+
+@pytest.fixture(scope="module")
+def site(server, template):
+    """An arena of four models."""
+    with fresh_database(server, template) as database:
+        made_arena(database)
+        with served(database) as running:
+            yield running
+
+
+@pytest.fixture
+def voting(visit):
+    """A voter before a first matchup, whose next one is there too."""
+
+    def opened(path=VOTE, **options):
+        made = visit(path, **options)
+        start(made.page)
+        settled(made.page)
+        return made
+
+    return opened
+
+
+def test_many_clicks_are_one_vote(site, voting):
+    page = voting().page
+    matchup = matchup_of(page)
+    page.evaluate(
+        """() => { for (const value of ["model_a", "model_b", "tie", "model_a", "both_bad"])
+            for (let k = 0; k < 4; k++)
+                document.querySelector(`.stage:not(.stage-ahead) button[value="${value}"]`).click(); }"""
+    )
+    voted(page, "A is better")
+    bar(page, "Next").dblclick()
+    after = gone_on(page, matchup)
+    settled(page)
+    assert matchup_of(page) == after, "a double click goes on once"
+    assert endings(site.database, matchup, after) == [(1, 0, False, True)]
+
+
+@pytest.mark.parametrize("js", SCRIPTS)
+@pytest.mark.parametrize("size", SIZES)
+def test_a_double_click_presses_nothing_that_came_in_its_place(site, visit, size, js):
+    """What stands under the pointer after the first click was not meant by the second."""
+    page = visit(VOTE, size=size, js=js).page
+    start(page)
+    for button, outcome in (("A is better", 0), ("B is better", 1), ("Both bad", 3)):
+        if js:
+            settled(page)
+        page.wait_for_timeout(700)
+        matchup = matchup_of(page)
+        bar(page, button).dblclick()
+        voted(page, button)
+        page.wait_for_timeout(700)
+        voted(page, button)
+        assert stage(page).locator(".chip :checked").count() == 0
+        assert endings(site.database, matchup) == [(1, outcome, False, False)]
+        bar(page, "Next").dblclick()
+        following = gone_on(page, matchup)
+        page.wait_for_timeout(700)
+        assert matchup_of(page) == following
+        assert endings(site.database, following) == []
+
+
+def test_two_tabs_have_one_vote(site, voting):
+    opened = voting()
+    page = opened.page
+    matchup = matchup_of(page)
+    other = page.context.new_page()
+    other.goto(page.url)
+    settled(other)
+    assert matchup_of(other) == matchup
+    page.keyboard.press("1")
+    voted(page, "A is better")
+    other.keyboard.press("2")
+    voted(other, "A is better")
+    expect(status(other)).to_contain_text("answered already")
+    assert endings(site.database, matchup) == [(1, 0, False, False)]
+    bar(page, "Undo").click()
+    expect(stage(page).locator(".result")).to_contain_text("Taken back")
+    bar(other, "Show the names").click()
+    expect(other.get_by_role("heading", name="Taken back")).to_be_visible()
+    other.keyboard.press("n")
+    gone_on(other, matchup)
+    assert endings(site.database, matchup) == [(1, 0, True, False)]
+
+
+def test_a_vote_without_a_connection_is_told_and_saved_later(site, voting):
+    page = voting().page
+    matchup = matchup_of(page)
+    page.context.set_offline(True)
+    page.keyboard.press("4")
+    expect(status(page)).to_have_text("Not saved yet. Trying again …")
+    assert endings(site.database, matchup) == []
+    page.context.set_offline(False)
+    voted(page, "Both bad")
+    assert endings(site.database, matchup) == [(1, 3, False, False)]
+
+
+def test_a_vote_whose_answer_was_lost_is_one_vote(site, voting):
+    page = voting().page
+    matchup = matchup_of(page)
+    lost = []
+
+    def lose(route):
+        if len(lost) < 2:
+            route.fetch()
+            lost.append(route.request.post_data)
+            route.abort()
+        else:
+            route.continue_()
+
+    page.route("**/api/v1/matchups/*/vote", lose)
+    page.keyboard.press("2")
+    voted(page, "B is better")
+    assert len(lost) == 2
+    assert endings(site.database, matchup) == [(1, 1, False, False)]
+
+
+def test_a_server_that_is_busy_is_asked_again(site, voting):
+    page = voting().page
+    matchup = matchup_of(page)
+    told = []
+    page.route(
+        "**/api/v1/matchups/*/vote",
+        lambda route: (
+            told.append(1) or (route.fulfill(status=503, body="{}") if len(told) < 2 else route.continue_())
+        ),
+    )
+    page.keyboard.press("1")
+    voted(page, "A is better")
+    assert len(told) == 2
+    assert endings(site.database, matchup) == [(1, 0, False, False)]
+
+
+def test_a_vote_that_cannot_be_saved_says_so_and_can_be_tried_again(site, visit):
+    opened = visit(VOTE, check=False)
+    page = opened.page
+    page.clock.install()
+    start(page)
+    settled(page)
+    matchup = matchup_of(page)
+    page.route("**/api/v1/matchups/*/vote", lambda route: route.abort())
+    page.keyboard.press("1")
+    again = page.get_by_role("button", name="Try again")
+    for _ in range(12):
+        page.clock.run_for(10_000)
+        page.wait_for_timeout(50)
+        if again.count():
+            break
+    expect(again).to_be_visible()
+    expect(status(page)).to_contain_text("Your vote is not saved")
+    page.keyboard.press("n")
+    assert matchup_of(page) == matchup, "an unsaved vote is not left behind"
+    page.unroute_all()
+    again.click()
+    voted(page, "A is better")
+    assert endings(site.database, matchup) == [(1, 0, False, False)]
+
+
+def test_leaving_with_an_unsaved_vote_is_asked_about(voting):
+    page = voting().page
+    asked = []
+    page.on("dialog", lambda dialog: (asked.append(dialog.type), dialog.accept()))
+    page.context.set_offline(True)
+    page.keyboard.press("1")
+    expect(status(page)).to_have_text("Not saved yet. Trying again …")
+    with page.expect_event("close"):
+        page.close(run_before_unload=True)
+    assert asked == ["beforeunload"]

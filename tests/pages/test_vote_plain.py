@@ -1,0 +1,285 @@
+"""Voting by pages and forms alone: everything works without a script, and with one it looks the same."""
+
+import time
+
+import pytest
+from playwright.sync_api import expect
+
+from ballots import SCRIPTS, bar, endings, matchup_of, named, stage, start, voted
+from browsing import SIZES
+from live_arenas import made_arena
+from postgres import fresh_database
+from served import make_operator, served
+from tiltyard.settings.arena import ArenaSettings
+from tiltyard.store.connecting import connect
+
+VOTE = "/arenas/arena/vote"
+
+
+@pytest.fixture(scope="module")
+def site(server, template, tmp_path_factory):
+    """Two arenas; matchups of the second run out after a second."""
+    with fresh_database(server, template) as database:
+        made_arena(database)
+        made_arena(database, name="hasty", settings=ArenaSettings(expiry_seconds=1.0))
+        make_operator(database)
+        with served(database, folder=tmp_path_factory.mktemp("responses")) as running:
+            yield running
+
+
+def count(site, what):
+    with connect(site.database) as connection:
+        return connection.execute(f"SELECT count(*) FROM {what}").fetchone()[0]
+
+
+def remarks(site):
+    with connect(site.database) as connection:
+        return connection.execute("SELECT tags, comment FROM remarks ORDER BY made_at").fetchall()
+
+
+def test_looking_makes_no_session_and_serves_nothing(site, visit):
+    before = count(site, "sessions"), count(site, "matchups")
+    opened = visit(VOTE, js=False)
+    expect(opened.page.get_by_role("button", name="Start voting")).to_be_visible()
+    assert opened.page.context.cookies() == []
+    assert (count(site, "sessions"), count(site, "matchups")) == before
+    opened.check()
+
+
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("js", SCRIPTS)
+def test_vote_say_why_see_the_names_and_go_on(site, visit, size, js):
+    opened = visit(VOTE, js=js, size=size)
+    page = opened.page
+    start(page)
+    first = matchup_of(page)
+    for button in ("A is better", "B is better", "Tie", "Both bad", "Skip"):
+        box = bar(page, button).bounding_box()
+        assert box["height"] >= 44
+        assert box["width"] >= 44
+        assert box["y"] + box["height"] <= size[1], "the bar is out of view"
+    bar(page, "B is better").click()
+    voted(page, "B is better")
+    assert page.get_by_text("model-").count() == 0
+    stage(page).get_by_text("creative").click()
+    bar(page, "Show the names").click()
+    names = named(page)
+    assert len(set(names)) == 2
+    assert all(name.startswith("model-") for name in names)
+    expect(stage(page).get_by_text("of 12 decisive votes")).to_be_visible()
+    expect(page.get_by_role("link", name="1 vote of yours")).to_be_visible()
+    expect(bar(page, "Undo")).to_be_hidden()
+    bar(page, "Next").click()
+    expect(bar(page, "Tie")).to_be_visible()
+    assert matchup_of(page) != first
+    assert endings(site.database, first) == [(1, 1, False, True)]
+    assert remarks(site)[-1][0] == ["creative"]
+    opened.check()
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_a_phone_shows_one_response_at_a_time_and_a_desk_both(visit, size):
+    opened = visit(VOTE, js=False, size=size)
+    page = opened.page
+    start(page)
+    sides = [stage(page).locator(f".side-{letter}") for letter in "ab"]
+    if size[0] > 500:
+        boxes = [side.bounding_box() for side in sides]
+        assert abs(boxes[0]["width"] - boxes[1]["width"]) < 1
+        assert abs(boxes[0]["height"] - boxes[1]["height"]) < 1
+        return
+    expect(sides[0]).to_be_visible()
+    expect(sides[1]).to_be_hidden()
+    stage(page).locator(".tabs").get_by_text("Response B").click()
+    expect(sides[0]).to_be_hidden()
+    expect(sides[1]).to_be_visible()
+    page.keyboard.press("ArrowLeft")
+    expect(sides[0]).to_be_visible()
+    width = page.evaluate("document.documentElement.scrollWidth")
+    assert width <= size[0], "the page is wider than the phone"
+
+
+def test_a_vote_is_taken_back(site, visit):
+    page = visit(VOTE, js=False).page
+    start(page)
+    matchup = matchup_of(page)
+    bar(page, "Both bad").click()
+    bar(page, "Undo").click()
+    expect(page.get_by_role("heading", name="Taken back")).to_be_visible()
+    assert endings(site.database, matchup) == [(1, 3, True, False)]
+    page.get_by_role("button", name="Next matchup").click()
+    assert matchup_of(page) != matchup
+
+
+def test_a_matchup_is_skipped(site, visit):
+    page = visit(VOTE, js=False).page
+    start(page)
+    matchup = matchup_of(page)
+    bar(page, "Skip").click()
+    expect(stage(page)).to_be_visible()
+    assert matchup_of(page) != matchup
+    assert endings(site.database, matchup) == [(2, None, False, False)]
+    page.goto(page.url.replace(VOTE, f"/matchups/{matchup}"))
+    expect(page.get_by_role("heading", name="Skipped")).to_be_visible()
+
+
+def test_what_is_said_beside_the_vote_is_kept_and_goes_on_with_it(site, visit):
+    page = visit(VOTE, js=False).page
+    start(page)
+    bar(page, "Tie").click()
+    stage(page).get_by_text("off topic").click()
+    page.get_by_text("Add a comment").click()
+    page.get_by_label("Comment", exact=True).fill("line one\n<script>tripwire()</script>")
+    bar(page, "Keep this").click()
+    expect(page.get_by_text("Kept. Only the operator")).to_be_visible()
+    assert remarks(site)[-1] == (["off-topic"], "line one\n<script>tripwire()</script>")
+    expect(page.get_by_label("Comment", exact=True)).to_have_value("line one\n<script>tripwire()</script>")
+    page.get_by_label("Comment", exact=True).fill("better")
+    matchup = matchup_of(page)
+    bar(page, "Next").click()
+    expect(bar(page, "Tie")).to_be_visible()
+    assert remarks(site)[-1] == (["off-topic"], "better")
+    assert endings(site.database, matchup) == [(1, 2, False, True)]
+
+
+def test_another_vote_by_an_old_page_changes_nothing_and_is_told_which_stands(site, visit):
+    page = visit(VOTE, js=False).page
+    start(page)
+    matchup = matchup_of(page)
+    old = page.context.new_page()
+    old.goto(page.url)
+    bar(page, "A is better").click()
+    bar(old, "B is better").click()
+    expect(old.get_by_text("That vote stands")).to_be_visible()
+    voted(old, "A is better")
+    assert endings(site.database, matchup) == [(1, 0, False, False)]
+
+
+@pytest.mark.parametrize("js", SCRIPTS)
+def test_the_back_button_brings_no_second_vote(site, visit, js):
+    page = visit(VOTE, js=js).page
+    start(page)
+    matchup = matchup_of(page)
+    bar(page, "A is better").click()
+    voted(page, "A is better")
+    page.goto(page.url.partition("/matchups")[0] + "/")
+    page.go_back()
+    expect(page.locator("main")).to_be_visible()
+    if matchup in page.content() and bar(page, "B is better").is_visible():
+        bar(page, "B is better").click()
+        voted(page, "A is better")
+    page.go_back()
+    expect(page.locator("main")).to_be_visible()
+    assert endings(site.database, matchup)[0][:3] == (1, 0, False)
+
+
+def test_a_matchup_that_ran_out_says_so_and_leads_on(site, visit):
+    page = visit("/arenas/hasty/vote", js=False).page
+    start(page)
+    matchup = matchup_of(page)
+    time.sleep(1.2)
+    bar(page, "A is better").click()
+    expect(page.get_by_role("heading", name="Ran out")).to_be_visible()
+    page.get_by_role("button", name="Next matchup").click()
+    assert matchup_of(page) != matchup
+    assert endings(site.database, matchup) == [(3, None, False, False)]
+
+
+def test_a_matchup_is_reported(site, visit):
+    page = visit(VOTE, js=False).page
+    start(page)
+    matchup = matchup_of(page)
+    page.get_by_text("Report this matchup").click()
+    page.get_by_label("What is wrong?").select_option("harmful")
+    page.get_by_label("Anything else").fill("look at it")
+    page.get_by_role("button", name="Send the report").click()
+    expect(page.get_by_text("Thank you.")).to_be_visible()
+    assert matchup_of(page) == matchup
+    with connect(site.database) as connection:
+        assert connection.execute(
+            "SELECT reason, note FROM complaints ORDER BY complaint DESC LIMIT 1"
+        ).fetchone() == ("harmful", "look at it")
+
+
+def test_somebody_elses_matchup_is_like_none(site):
+    owner, guest = site.client(), site.client()
+    html = {"accept": "text/html"}
+    matchup = owner.post("/api/v1/arenas/arena/matchups").json()["matchup"]
+    guest.post("/api/v1/arenas/arena/matchups")
+    for client in (guest, site.client()):
+        for one in (matchup, "A" * 22):
+            told = [client.get(f"/matchups/{one}", headers=html)]
+            told += [
+                client.post(f"/matchups/{one}/{act}", data=data, headers=html)
+                for act, data in (
+                    ("vote", {"winner": "tie"}),
+                    ("skip", {}),
+                    ("undo", {}),
+                    ("reveal", {"part": "names"}),
+                    ("remark", {"comment": "x"}),
+                    ("report", {"reason": "broken"}),
+                )
+            ]
+            assert {answer.status_code for answer in told} == {404}
+    assert endings(site.database, matchup) == []
+
+
+@pytest.mark.parametrize(
+    ("act", "data"),
+    [
+        ("vote", {}),
+        ("vote", {"winner": "model_c"}),
+        ("vote", {"winner": "A\x00"}),
+        ("remark", {"tags": ["nice"]}),
+        ("remark", {"comment": "x" * 1001}),
+        ("remark", {"comment": "a\x00b"}),
+        ("report", {"reason": "no reason"}),
+        ("report", {"reason": "other", "note": "\x00"}),
+    ],
+)
+def test_what_no_page_of_ours_sends_is_refused(site, act, data):
+    client = site.client()
+    matchup = client.post("/api/v1/arenas/arena/matchups").json()["matchup"]
+    if act != "vote":
+        client.post(f"/matchups/{matchup}/vote", data={"winner": "tie"})
+    answer = client.post(f"/matchups/{matchup}/{act}", data=data)
+    assert answer.status_code == 422, answer.text
+
+
+def test_a_page_says_nothing_that_its_address_puts_into_its_mouth(site):
+    client = site.client()
+    matchup = client.post("/api/v1/arenas/arena/matchups").json()["matchup"]
+    plain = client.get(f"/matchups/{matchup}").text
+    assert "notice" not in plain
+    assert client.get(f"/matchups/{matchup}", params={"note": "<b>you won</b>"}).status_code == 200
+    assert "you won" not in client.get(f"/matchups/{matchup}", params={"note": "<b>you won</b>"}).text
+
+
+def test_a_closed_arena_has_no_vote_page_for_strangers(database):
+    made_arena(database, name="shut", settings=ArenaSettings(visibility="closed"))
+    with served(database) as house:
+        client = house.client()
+        for answer in (
+            client.get("/arenas/shut/vote"),
+            client.post("/arenas/shut/vote"),
+            client.post("/arenas/shut/vote/ahead"),
+            client.get("/arenas/none/vote"),
+        ):
+            assert answer.status_code == 404
+
+
+def test_an_arena_with_nothing_to_vote_on_says_so(database):
+    made_arena(database, models=1)
+    with served(database) as house:
+        answer = house.client().post("/arenas/arena/vote", headers={"accept": "text/html"})
+        assert answer.status_code == 409
+        assert answer.headers["content-type"].startswith("text/html")
+
+
+def test_forms_of_other_sites_are_refused(site):
+    client = site.client()
+    matchup = client.post("/api/v1/arenas/arena/matchups").json()["matchup"]
+    for path in (VOTE, f"/matchups/{matchup}/vote", f"/matchups/{matchup}/reveal"):
+        for headers in ({"sec-fetch-site": "cross-site"}, {"origin": "https://elsewhere.example"}):
+            assert client.post(path, data={"winner": "tie"}, headers=headers).status_code == 403
+    assert endings(site.database, matchup) == []

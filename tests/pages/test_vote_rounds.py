@@ -1,0 +1,177 @@
+"""A round with the script: vote, undo against the clock, names by themselves, the next matchup at once."""
+
+import pytest
+from playwright.sync_api import expect
+
+from ballots import (
+    bar,
+    endings,
+    gone_on,
+    matchup_of,
+    named,
+    needs_bundle,
+    settled,
+    stage,
+    start,
+    status,
+    voted,
+)
+from browsing import SIZES
+from live_arenas import made_arena
+from postgres import fresh_database
+from served import served
+from tiltyard.settings.arena import ArenaSettings
+from tiltyard.store.connecting import connect
+
+VOTE = "/arenas/arena/vote"
+
+pytestmark = needs_bundle
+
+
+@pytest.fixture(scope="module")
+def site(server, template):
+    """An arena; a second one in which a vote is final after a moment, and a third where it is at once."""
+    with fresh_database(server, template) as database:
+        made_arena(database)
+        made_arena(database, name="quick", settings=ArenaSettings(undo_seconds=1.5))
+        made_arena(database, name="final", settings=ArenaSettings(undo_seconds=0.0))
+        with served(database) as running:
+            yield running
+
+
+@pytest.fixture
+def voting(visit):
+    """A voter before a first matchup, whose next one is there too."""
+
+    def opened(path=VOTE, **options):
+        made = visit(path, **options)
+        start(made.page)
+        settled(made.page)
+        return made
+
+    return opened
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_undo_before_the_names(site, voting, size):
+    page = voting(size=size).page
+    matchup = matchup_of(page)
+    bar(page, "A is better").click()
+    voted(page, "A is better")
+    assert int(stage(page).locator("[data-slot=left]").inner_text()) in range(1, 11)
+    bar(page, "Undo").click()
+    expect(stage(page).locator(".result")).to_have_text("Taken back. This matchup is closed.")
+    assert endings(site.database, matchup) == [(1, 0, True, False)]
+    assert page.get_by_text("model-").count() == 0
+    bar(page, "Next").click()
+    gone_on(page, matchup)
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_names_come_by_themselves_when_the_time_is_over(site, voting, size):
+    page = voting("/arenas/quick/vote", size=size).page
+    matchup = matchup_of(page)
+    page.keyboard.press("2")
+    voted(page, "B is better")
+    assert page.locator(".named-model").count() == 0
+    names = named(page)
+    assert len(set(names)) == 2
+    expect(bar(page, "Undo")).to_be_hidden()
+    page.keyboard.press("u")
+    page.keyboard.press("1")
+    assert endings(site.database, matchup) == [(1, 1, False, True)]
+    expect(stage(page).locator(".why")).to_be_hidden()
+
+
+def test_names_wait_for_a_comment_that_is_being_written(site, voting):
+    page = voting("/arenas/quick/vote").page
+    bar(page, "A is better").click()
+    voted(page, "A is better")
+    stage(page).get_by_text("well written").click()
+    stage(page).get_by_text("Add a comment").click()
+    stage(page).get_by_label("Comment", exact=True).press_sequentially("it is the clearer one", delay=120)
+    assert page.locator(".named-model").count() == 0
+    expect(bar(page, "Undo")).to_be_hidden()
+    bar(page, "Show the names").click()
+    named(page)
+    with connect(site.database) as connection:
+        assert connection.execute(
+            "SELECT tags, comment FROM remarks ORDER BY made_at DESC LIMIT 1"
+        ).fetchone() == (["well-written"], "it is the clearer one")
+
+
+def test_a_vote_is_final_at_once_where_nothing_can_be_taken_back(site, voting):
+    page = voting("/arenas/final/vote").page
+    matchup = matchup_of(page)
+    page.keyboard.press("3")
+    named(page)
+    assert endings(site.database, matchup) == [(1, 2, False, True)]
+
+
+def test_the_next_matchup_shows_before_any_request(site, voting):
+    """Not even a connection is needed: it is there with everything in it."""
+    opened = voting()
+    page = opened.page
+    for _ in range(2):
+        matchup = matchup_of(page)
+        page.keyboard.press("1")
+        voted(page, "A is better")
+        page.context.set_offline(True)
+        shown = page.evaluate(
+            """async () => {
+                const told = [];
+                const fetched = window.fetch;
+                window.fetch = (...given) => { told.push(String(given[0])); return fetched(...given); };
+                document.dispatchEvent(new KeyboardEvent("keydown", { key: "n", bubbles: true }));
+                const found = document.querySelector(".stage:not(.stage-ahead)");
+                const asked = [...told];
+                await new Promise((done) => requestAnimationFrame(done));
+                asked.push(...told);
+                return { matchup: found.dataset.matchup, text: found.innerText, asked };
+            }"""
+        )
+        assert shown["matchup"] != matchup
+        assert shown["text"].count("Answer") == 2
+        assert shown["asked"] == [], "something was asked for first"
+        page.context.set_offline(False)
+        settled(page)
+    opened.check()
+
+
+def test_a_page_that_is_loaded_again_after_the_vote_shows_what_became_of_it(site, voting):
+    page = voting().page
+    matchup = matchup_of(page)
+    page.keyboard.press("1")
+    voted(page, "A is better")
+    page.reload()
+    voted(page, "A is better")
+    settled(page)
+    assert matchup_of(page) == matchup
+    assert int(stage(page).locator("[data-slot=left]").inner_text()) in range(1, 11)
+    page.keyboard.press("u")
+    expect(stage(page).locator(".result")).to_contain_text("Taken back")
+    assert endings(site.database, matchup) == [(1, 0, True, False)]
+
+
+def test_a_report_is_sent_without_leaving(site, voting):
+    page = voting().page
+    matchup = matchup_of(page)
+    stage(page).get_by_text("Report this matchup").click()
+    stage(page).get_by_role("button", name="Send the report").click()
+    expect(status(page)).to_have_text("Thank you. The operator will look at it.")
+    assert matchup_of(page) == matchup
+    page.locator("main").focus()
+    page.keyboard.press("1")
+    voted(page, "A is better")
+
+
+def test_a_voter_has_never_more_than_two_matchups_open(site, voting):
+    page = voting().page
+    for _ in range(3):
+        matchup = matchup_of(page)
+        page.keyboard.press("3")
+        voted(page, "Tie")
+        page.keyboard.press("n")
+        gone_on(page, matchup)
+        settled(page)
+        assert len(page.request.get(f"{site.url}/api/v1/arenas/arena/matchups").json()["matchups"]) == 2

@@ -1,0 +1,109 @@
+"""The charts of an arena's board: every model once, whatever it is called, in both themes."""
+
+import json
+import re
+
+import pytest
+
+from tiltyard.errors import BadOption
+from tiltyard.report.arena_charts import CHARTS, Dot, arena_chart, arena_svg, page_spec
+
+NAMES = (
+    "plum",
+    "<script>alert(1)</script>",
+    "datum['x']",
+    "\u202eelm\u2066",
+    "x" * 300,
+    "x" * 300 + "y",
+    "a/b %",
+)
+
+
+def documents():
+    pairs = [
+        {"model_a": a, "model_b": b, "battles": k, "both_bad": 1, "score": None if k == 3 else k / 40}
+        for k, (a, b) in enumerate((a, b) for i, a in enumerate(NAMES) for b in NAMES[i + 1 :])
+    ]
+    points = [
+        {"model": model, "at": f"2026-01-0{day}T00:00:00Z", "votes": 10 * day, "value": None if day == 2 else 1500.0 + day}
+        for model in NAMES
+        for day in (1, 2, 3)
+    ]  # fmt: skip
+    dots = [Dot(name, 1500.0 - k, None if k == 2 else 1400.0, 1600.0, k) for k, name in enumerate(NAMES)]
+    return {
+        "ratings": {"dots": dots, "axis": "rating"},
+        "win-rates": {"models": NAMES, "pairs": pairs},
+        "battle-counts": {"models": NAMES, "pairs": pairs},
+        "history": {"models": NAMES, "points": points, "axis": "rating"},
+    }
+
+
+def values_of(spec):
+    (values,) = spec["datasets"].values() if "datasets" in spec else (spec["data"]["values"],)
+    return values
+
+
+@pytest.mark.parametrize("look", ["light", "dark"])
+@pytest.mark.parametrize("name", CHARTS)
+def test_every_chart_is_a_picture_in_both_themes(name, look):
+    spec = arena_chart(name, documents()[name], look)
+    svg = arena_svg(spec).decode()
+    assert svg.startswith("<svg")
+    assert "<script" not in svg
+    assert "\u202e" not in svg
+    assert "aria-label" not in svg
+    assert not re.search(r"\b(?:href|src)=", svg)
+    assert "url" not in json.dumps({k: v for k, v in spec.items() if k != "$schema"}, default=str).replace(
+        "http", ""
+    )
+
+
+def test_no_two_models_share_a_label():
+    values = values_of(arena_chart("ratings", documents()["ratings"]))
+    labels = [value["model"] for value in values]
+    assert len(set(labels)) == len(NAMES)
+    assert all(len(label) <= 45 for label in labels)
+
+
+def test_dots_are_in_the_order_of_the_board_with_what_lies_around_them():
+    spec = arena_chart("ratings", documents()["ratings"])
+    values = values_of(spec)
+    assert [value["rating"] for value in values] == [1500.0 - k for k in range(len(NAMES))]
+    assert values[2]["low"] is None
+    assert spec["layer"][0]["encoding"]["y"]["sort"] == [value["model"] for value in values]
+    alone = arena_chart("ratings", {"dots": [{"model": "m", "value": 1.0, "low": None, "high": None, "votes": 0}], "axis": ""})  # fmt: skip
+    assert "layer" not in alone
+
+
+def test_the_two_halves_of_a_heatmap_add_up():
+    cells = {
+        (c["row"], c["column"]): c for c in values_of(arena_chart("win-rates", documents()["win-rates"]))
+    }
+    assert len(cells) == len(NAMES) * (len(NAMES) - 1) - 2
+    for (row, column), cell in cells.items():
+        assert cell["score"] + cells[column, row]["score"] == pytest.approx(1.0)
+        assert cell["battles"] == cells[column, row]["battles"]
+
+
+def test_history_leaves_out_what_was_not_known():
+    values = values_of(arena_chart("history", documents()["history"]))
+    assert len(values) == 2 * len(NAMES)
+
+
+def test_many_models_have_no_numbers_in_their_cells():
+    many = [f"m{k}" for k in range(17)]
+    pairs = [{"model_a": "m0", "model_b": "m1", "battles": 2, "both_bad": 0, "score": 0.5}]
+    assert "layer" not in arena_chart("battle-counts", {"models": many, "pairs": pairs})
+
+
+def test_a_page_gives_a_chart_its_own_look():
+    spec = arena_chart("ratings", documents()["ratings"])
+    shown = page_spec(spec)
+    assert set(shown["config"]) == {"mark", "rule"}
+    assert not {"background", "padding"} & shown.keys()
+    assert "axis" in spec["config"]
+
+
+def test_an_unknown_chart_is_refused():
+    with pytest.raises(BadOption, match="expected ratings"):
+        arena_chart("pie", {})

@@ -1,0 +1,134 @@
+"""The leaderboard's page in every state of an arena: phases, no votes, no board, hostile names, closed doors."""
+
+import csv
+import hashlib
+import io
+
+import pytest
+
+from live_arenas import made_arena
+from postgres import fresh_database
+from served import make_token, served
+from shown_boards import NAMES, PAGE, Rows, board, shown_board, table_of
+from tiltyard.settings.arena import ArenaSettings
+from voted_arenas import rate
+
+HEADINGS = [
+    "Rank", "Model", "Rating", "Confidence", "Coverage", "Consistency", "Spread", "Avg score", "Record", "Votes",
+]  # fmt: skip
+HOSTILE = (
+    "<script>window.tripped=1</script>",
+    '"><img src=x onerror=window.tripped=1>',
+    "org/model' onmouseover='window.tripped=1",
+    "100%25 {{ 7*7 }} {% raw %}",
+    "\u202eevil\u2066 \u200bname",
+    "a" * 5000,
+    "=cmd|' /C calc'!A0",
+    "--><svg onload=window.tripped=1>",
+)
+
+
+def test_a_permalink_stays_as_it_is_and_names_the_document_it_shows(server, template, tmp_path):
+    with fresh_database(server, template) as database:
+        shown_board(database, votes=260, judged=0, excluded=False, retired=False)
+        with served(database, folder=tmp_path) as running:
+            reader = running.client()
+            sha256 = hashlib.sha256(reader.get("/api/v1/arenas/arena/board").content).hexdigest()
+            assert f"/arenas/arena/boards/{sha256}" in Rows(board(reader).text).links
+            kept = reader.get(f"/arenas/arena/boards/{sha256}", headers=PAGE)
+            admin = running.client(make_token(database, "admin"))
+            assert admin.post("/api/v1/arenas/arena/models/wren-3b/retire").status_code == 200
+            rate(database)
+            running.run(running.house.boards._look())
+            newest = board(reader).text
+            assert "retired</span>" in newest
+            again = reader.get(f"/arenas/arena/boards/{sha256}", headers=PAGE)
+            assert again.content == kept.content
+            assert "retired</span>" not in again.text
+            assert "never changes" in again.text
+            assert f"snapshots/{sha256} | sha256sum" in again.text
+            assert reader.get(f"/arenas/arena/boards/{'0' * 64}", headers=PAGE).status_code == 404
+
+
+@pytest.mark.parametrize("phase", [1, 2, 3, 4])
+def test_each_phase_shows_what_it_has_and_says_why_the_rest_is_missing(server, template, tmp_path, phase):
+    with fresh_database(server, template) as database:
+        shown_board(
+            database, votes=120, names=NAMES[:4], phase=phase, judged=0, excluded=False, retired=False
+        )
+        with served(database, folder=tmp_path) as running:
+            html = board(running.client()).text
+            headings, rows = table_of(html)
+    assert headings == HEADINGS
+    assert ("Calibrating" in html) is (phase > 1)
+    assert ("legacy Elo" in table_caption(html)) is (phase <= 2)
+    assert all((row[3][0] == "–") is (phase == 1) for row in rows)
+    assert ("phase 1" in html) is (phase == 1)
+    assert ("Phase 2" in html) is (phase == 2)
+    scores = [int(row[2][0].replace(",", "")) for row in rows]
+    assert scores == sorted(scores, reverse=True)
+
+
+def test_an_arena_without_votes_or_without_a_board_has_a_page(server, template, tmp_path):
+    with fresh_database(server, template) as database:
+        made_arena(database, 3, 3)
+        with served(database, folder=tmp_path) as running:
+            assert "There is no board yet" in board(running.client()).text
+        rate(database)
+        with served(database, folder=tmp_path) as running:
+            reader = running.client()
+            for query in (
+                {},
+                {"source": "both"},
+                {"chart": "win-rates"},
+                {"chart": "history"},
+                {"q": "nobody"},
+            ):
+                board(reader, **query)
+            assert "No model's name holds that" in board(reader, q="nobody").text
+
+
+def test_hostile_names_are_text_everywhere(server, template, tmp_path):
+    with fresh_database(server, template) as database:
+        shown_board(database, votes=200, names=HOSTILE, judged=10, excluded=False, retired=False)
+        with served(database, folder=tmp_path) as running:
+            reader = running.client()
+            for query in (
+                {},
+                {"source": "both"},
+                {"chart": "win-rates"},
+                {"chart": "history"},
+                {"category": "maths"},
+            ):
+                html = board(reader, **query).text
+                assert "<script>window" not in html
+                assert "onerror=window.tripped=1>" not in html.replace("&gt;", "")
+                assert "\u202e" not in html
+                assert "\x1e" not in html
+            assert board(reader, q='"><script>alert(1)</script>').text.count("<script>") == 0
+            said = reader.get("/arenas/arena/board.csv").text
+            assert {row["model"] for row in csv.DictReader(io.StringIO(said))} == set(HOSTILE)
+            for name in ("ratings", "win-rates", "battle-counts", "history"):
+                svg = reader.get(f"/arenas/arena/charts/{name}.svg")
+                assert svg.status_code == 200
+                assert "<script" not in svg.text
+                assert "<img" not in svg.text
+
+
+def test_a_closed_arena_has_no_page_for_strangers(server, template, tmp_path):
+    with fresh_database(server, template) as database:
+        made_arena(database, 3, 3, settings=ArenaSettings(visibility="closed"))
+        rate(database)
+        with served(database, folder=tmp_path) as running:
+            reader = running.client(make_token(database, "read"))
+            paths = ("", "/board.csv", "/charts/ratings.svg")
+            for path in paths:
+                assert running.client().get(f"/arenas/arena{path}", headers=PAGE).status_code == 404
+                answer = reader.get(f"/arenas/arena{path}", headers=PAGE)
+                assert answer.status_code == 200
+                assert answer.headers["cache-control"].startswith("private")
+                assert "Cookie" in answer.headers["vary"]
+
+
+def table_caption(html):
+    return html.partition('<caption id="board-caption">')[2].partition("</caption>")[0]

@@ -1,0 +1,241 @@
+"""The leaderboard's page by HTTP: what it shows is what was published, in every form and for everybody alike."""
+
+import csv
+import io
+import json
+from concurrent.futures import ThreadPoolExecutor
+from itertools import product
+
+import pyarrow.parquet as pq
+import pytest
+
+from postgres import fresh_database
+from served import served
+from shown_boards import NAMES, PAGE, Rows, board, shown_board, table_of
+from tiltyard.store.connecting import connect
+from tiltyard.web.pages.downloads import BESIDE_COLUMNS, COLUMNS
+from tiltyard.web.pages.wording import wording_for
+
+NUMBER = wording_for("en").number
+PERCENT = wording_for("en").percent
+HEADINGS = [
+    "Rank", "Model", "Rating", "Confidence", "Coverage", "Consistency", "Spread", "Avg score", "Record", "Votes",
+]  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def place(server, template, tmp_path_factory):
+    with fresh_database(server, template) as database:
+        shown_board(database, votes=600)
+        with served(database, folder=tmp_path_factory.mktemp("responses")) as running:
+            yield running
+
+
+@pytest.fixture
+def reader(place):
+    return place.client()
+
+
+def test_the_table_is_the_published_board(reader):
+    document = reader.get("/api/v1/arenas/arena/board").json()
+    headings, rows = table_of(board(reader).text)
+    assert headings == HEADINGS
+    assert [row[1][0] for row in rows] == [row["model"] for row in document["rows"]]
+    for shown, row in zip(rows, document["rows"], strict=True):
+        assert shown[0][0] == NUMBER(row["rank"])
+        assert shown[2] == (NUMBER(row["conservative"]), f"rating {NUMBER(row['rating'])}")
+        assert shown[4][0] == PERCENT(row["coverage"]["strict"])
+        assert shown[9] == (NUMBER(row["votes"]), f"{row['record']['both_bad']} both bad")
+        assert ("retired" in shown[1][1]) is not row["enabled"]
+
+
+QUERIES = [
+    {},
+    {"sort": "votes", "order": "asc", "retired": "hide"},
+    {"q": "R", "sort": "model", "order": "desc"},
+    {"category": "maths", "sort": "record"},
+    {"source": "llm-judge", "language": "de", "excluded": "counted"},
+    {"excluded": "counted"},
+]
+
+
+@pytest.mark.parametrize("query", QUERIES)
+def test_files_hold_exactly_what_is_shown(reader, query):
+    rows = table_of(board(reader, **query).text)[1]
+    said = reader.get("/arenas/arena/board.json", params=query).json()
+    assert said["columns"] == list(COLUMNS)
+    assert all(list(one) == list(COLUMNS) for one in said["rows"])
+    assert len(rows) == len(said["rows"]) > 0
+    for shown, row in zip(rows, said["rows"], strict=True):
+        tier = "" if row["tier"] is None else f" · tier {row['tier']}"
+        ranks = "" if row["rank_low"] is None else f"{row['rank_low']}–{row['rank_high']}{tier}"
+        assert shown[0] == (NUMBER(row["rank"]), ranks)
+        assert shown[1][0] == row["model"]
+        assert shown[2][0] == NUMBER(row["score"])
+        cells = [
+            (row["confidence"], 0),
+            None,
+            (row["consistency"], 0),
+            (row["spread"], 2),
+            (row["average_score"], 2),
+        ]
+        for cell, stated in zip(shown[3:8], cells, strict=True):
+            assert cell[0] == (PERCENT(row["coverage"]) if stated is None else NUMBER(*stated))
+        assert shown[8][0] == "–".join(NUMBER(row[part]) for part in ("wins", "losses", "ties"))
+        assert shown[9] == (NUMBER(row["votes"]), f"{NUMBER(row['both_bad'])} both bad")
+    written = reader.get("/arenas/arena/board.csv", params=query)
+    as_text = [["" if one is None else str(one) for one in row.values()] for row in said["rows"]]
+    assert list(csv.reader(io.StringIO(written.text, newline=""))) == [list(COLUMNS), *as_text]
+    packed = reader.get("/arenas/arena/board.parquet", params=query)
+    assert packed.headers["content-disposition"] == 'attachment; filename="arena-board.parquet"'
+    assert pq.read_table(io.BytesIO(packed.content)).to_pylist() == said["rows"]
+
+
+@pytest.mark.parametrize(
+    "sort", ["rank", "model", "rating", "confidence", "coverage", "spread", "score", "votes"]
+)
+def test_every_column_sorts_both_ways_and_what_is_not_known_comes_last(reader, sort):
+    column = {"rating": "score", "score": "average_score"}.get(sort, sort)
+    for order, sign in (("asc", 1), ("desc", -1)):
+        rows = reader.get("/arenas/arena/board.json", params={"sort": sort, "order": order}).json()["rows"]
+        values = [row[column] for row in rows]
+        known = [value for value in values if value is not None]
+        assert values == known + [None] * (len(values) - len(known))
+        assert known == sorted(known, key=str.casefold if sort == "model" else None, reverse=sign < 0)
+
+
+def test_headings_lead_to_the_other_order_and_say_which_it_is(reader):
+    html = board(reader, sort="votes").text
+    assert html.count("aria-sort=") == 1
+    assert 'aria-sort="descending"><a href="/arenas/arena?sort=votes&amp;order=asc#board"' in html
+    assert 'href="/arenas/arena?sort=spread#board"' in html
+    assert 'href="/arenas/arena#board"' in html
+
+
+def test_filters_live_in_the_address_and_are_kept_by_links(reader):
+    html = board(reader, category="maths", q="r", retired="hide", chart="history").text
+    assert '<option value="maths" selected>' in html
+    assert '<option value="hide" selected>' in html
+    links = Rows(html).links
+    assert "/arenas/arena/board.csv?category=maths&retired=hide&q=r&chart=history" in links
+    assert "/arenas/arena?category=maths&excluded=counted&retired=hide&q=r&chart=history" in links
+
+
+def test_boards_with_and_without_excluded_votes_are_one_click_apart(reader, place):
+    with connect(place.database) as connection:
+        (count,) = connection.execute(
+            "SELECT count(*) FROM excluded_votes JOIN endings USING (arena, source, serial) WHERE source = 0"
+        ).fetchone()
+    assert count > 0
+    without = board(reader).text
+    assert f"With the {count} excluded votes" in without
+    counted = reader.get("/api/v1/arenas/arena/board", params={"excluded": "counted"}).json()
+    whole = reader.get("/api/v1/arenas/arena/board").json()
+    assert counted["votes"] == whole["votes"] + count
+    assert counted["excluded"] == "counted"
+    assert counted["findings"][0]["name"] == "excluded-counted"
+    assert f"Without the {count} excluded votes" in board(reader, excluded="counted").text
+
+
+def test_people_and_judges_stand_side_by_side_and_are_never_pooled(reader):
+    said = reader.get("/arenas/arena/board.json", params={"source": "both"}).json()
+    boards = {
+        who: {row["model"]: row for row in reader.get("/api/v1/arenas/arena/board", params={"source": who}).json()["rows"]}
+        for who in ("human", "llm-judge")
+    }  # fmt: skip
+    assert said["columns"] == list(BESIDE_COLUMNS)
+    for row in said["rows"]:
+        human, judge = boards["human"][row["model"]], boards["llm-judge"][row["model"]]
+        assert (row["human_rank"], row["human_votes"]) == (human["rank"], human["votes"])
+        assert (row["judge_rank"], row["judge_votes"]) == (judge["rank"], judge["votes"])
+        assert row["judge_score"] == judge["conservative"]
+    headings, rows = table_of(board(reader, source="both").text)
+    assert headings[:4] == ["Model", "People", "Judges", "Difference"]
+    assert [(row[1][0], row[2][0], row[0][0]) for row in rows] == [
+        (NUMBER(row["human_rank"]), NUMBER(row["judge_rank"]), row["model"]) for row in said["rows"]
+    ]
+
+
+@pytest.mark.parametrize("path", ["", "?category=maths", "?source=both", "?chart=win-rates", "?sort=votes"])
+def test_whoever_has_the_page_is_not_sent_it_again(reader, path):
+    first = reader.get(f"/arenas/arena{path}", headers=PAGE)
+    etag = first.headers["etag"]
+    again = reader.get(f"/arenas/arena{path}", headers={**PAGE, "if-none-match": etag})
+    assert (first.status_code, again.status_code, again.content) == (200, 304, b"")
+    assert first.headers["content-encoding"] == "gzip"
+    plain = reader.get(f"/arenas/arena{path}", headers={**PAGE, "accept-encoding": "identity"})
+    assert plain.text == first.text
+    assert plain.headers["etag"] != etag
+
+
+def test_a_stampede_of_distinct_filters_is_told_to_come_back(place):
+    sources, categories, languages = ("human", "llm-judge"), ("", "law", "maths"), ("", "de", "en")
+    asked = [
+        {"source": source, "category": category, "language": language, "excluded": "counted"}
+        for source, category, language in product(sources, categories, languages)
+    ]
+    client = place.client()
+    with ThreadPoolExecutor(len(asked)) as crowd, connect(place.database) as blocker:
+        with blocker.transaction():
+            blocker.execute("LOCK TABLE endings IN ACCESS EXCLUSIVE MODE")
+            answers = [crowd.submit(client.get, "/arenas/arena/board.json", params=one) for one in asked]
+            first = [answer.result() for answer in _done_first(answers, len(asked) - 10)]
+            refused = [answer for answer in first if answer.status_code == 503]
+        assert refused
+        assert all(int(answer.headers["retry-after"]) > 0 for answer in refused)
+        assert {answer.result().status_code for answer in answers} <= {200, 503}
+    assert client.get("/arenas/arena/board.json", params=asked[0]).status_code == 200
+
+
+def _done_first(futures, count):
+    from concurrent.futures import as_completed
+
+    done = as_completed(futures, timeout=20)
+    return [next(done) for _ in range(count)]
+
+
+@pytest.mark.parametrize("name", ["ratings", "win-rates", "battle-counts", "history"])
+def test_a_chart_is_one_definition_in_two_forms(reader, name):
+    html = board(reader, chart=name).text
+    sha256 = reader.get("/api/v1/arenas/arena/board").headers["etag"].strip('"')
+    address = f"/arenas/arena/charts/{name}.svg?theme=light&snapshot={sha256}"
+    assert f'<img src="{address.replace("&", "&amp;")}"' in html
+    light = reader.get(address)
+    assert light.headers["content-type"] == "image/svg+xml"
+    assert light.headers["cache-control"] == "public, max-age=31536000, immutable"
+    assert light.content != reader.get(address.replace("light", "dark")).content
+    spec = reader.get(address.replace(".svg", ".json")).json()
+    assert "url" not in json.dumps(spec["data"] if "data" in spec else spec["layer"])
+    assert reader.get(address, headers={"if-none-match": light.headers["etag"]}).status_code == 304
+    drawn = [one for one in NAMES[:-1] if one in light.text]
+    assert len(drawn) >= 10
+    assert "wren-3b" not in light.text
+
+
+def test_the_table_beside_a_heatmap_has_its_numbers(reader, place):
+    rows = reader.get("/api/v1/arenas/arena/models/northlight-2").json()["head_to_head"]
+    met = {row["opponent"]: row for row in rows}
+    spec = reader.get("/arenas/arena/charts/win-rates.json").json()
+    (data,) = spec.get("datasets", {"": spec.get("data", {}).get("values")}).values()
+    cells = {cell["column"]: cell for cell in data if cell["row"] == "northlight-2"}
+    assert cells
+    for opponent, cell in cells.items():
+        assert cell["score"] == pytest.approx(met[opponent]["score"], abs=1e-4)
+        assert cell["battles"] == met[opponent]["votes"] - met[opponent]["both_bad"]
+
+
+def test_without_the_drawing_library_the_tables_stay(reader, monkeypatch):
+    monkeypatch.setattr("tiltyard.web.pages.charts.charts_available", lambda: False)
+    html = board(reader, chart="win-rates", n="1").text
+    assert "<img" not in html
+    assert 'class="matrix"' in html
+    assert reader.get("/arenas/arena/charts/ratings.svg").status_code == 404
+
+
+@pytest.mark.parametrize(
+    "query", [{"sort": "nothing"}, {"source": "everybody"}, {"q": "x" * 201}, {"category": "a\0b"}, {"dimension": "style"}]
+)  # fmt: skip
+def test_what_makes_no_sense_is_refused(reader, query):
+    for path in ("/arenas/arena", "/arenas/arena/board.csv"):
+        assert reader.get(path, params=query, headers=PAGE).status_code == 422
+    assert reader.get("/arenas/arena", params={"category": "art"}, headers=PAGE).status_code == 404

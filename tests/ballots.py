@@ -1,8 +1,12 @@
 """How tests vote in a browser, and what the tables say of it afterwards."""
 
+from collections.abc import Callable
+from typing import Any
+
 import pytest
 from playwright.sync_api import Locator, Page, expect
 
+from browsing import Visit
 from tiltyard.arena.matchup_ids import parse_matchup
 from tiltyard.store.connecting import connect
 from tiltyard.web.assets import load_assets
@@ -10,12 +14,15 @@ from tiltyard.web.assets import load_assets
 __all__ = [
     "OUTCOMES",
     "SCRIPTS",
+    "VOTE",
     "bar",
+    "clickable",
     "endings",
     "gone_on",
     "matchup_of",
     "named",
     "needs_bundle",
+    "ready",
     "settled",
     "stage",
     "start",
@@ -28,6 +35,7 @@ needs_bundle = pytest.mark.skipif(
 )
 #: With the page's script and without it.
 SCRIPTS = [pytest.param(True, id="script", marks=needs_bundle), pytest.param(False, id="plain")]
+VOTE = "/arenas/arena/vote"
 #: Outcomes as the tables count them.
 OUTCOMES = {"model_a": 0, "model_b": 1, "tie": 2, "both_bad": 3}
 
@@ -41,6 +49,20 @@ def start(page: Page) -> None:
 def settled(page: Page) -> None:
     """The script runs, and the next matchup is there."""
     expect(page.locator(".stage-ahead")).to_have_count(1)
+
+
+def ready(visit: Callable[..., Visit], path: str = VOTE, **options: Any) -> Visit:
+    """A voter before a first matchup, whose next one is there too."""
+    made = visit(path, **options)
+    start(made.page)
+    settled(made.page)
+    return made
+
+
+def clickable(page: Page) -> None:
+    """The bar has been there long enough to take a click that is meant for it."""
+    shown = stage(page).locator(".ballot:visible, .after:visible")
+    expect(shown).to_have_css("pointer-events", "auto")
 
 
 def status(page: Page) -> Locator:

@@ -19,6 +19,7 @@
     │   ├── Conflict               it contradicts what is there already
     │   └── Busy                   too many ask at once, or too often
     ├── StoreFault                 the database or the bytes' storage cannot be reached or used
+    │   ├── Crowded                too many wait for what is made a few at a time
     │   └── Deposed                another process rates this arena by now
     ├── MissingExtra               an optional dependency is not installed
     ├── ProviderFault              a provider of models refused, failed or could not be reached
@@ -39,6 +40,7 @@ __all__ = [
     "CannotRate",
     "Closed",
     "Conflict",
+    "Crowded",
     "Deposed",
     "Expired",
     "InputError",
@@ -134,6 +136,10 @@ class Busy(Refused):
 
 class StoreFault(TiltyardError):
     """The database, or the storage of responses, cannot be reached or used."""
+
+
+class Crowded(StoreFault):
+    """Too many wait already for what is made only a few at a time. Nothing is wrong; asking again helps."""
 
 
 class Deposed(StoreFault):

@@ -185,7 +185,10 @@ def test_responses_are_told_by_date_and_never_by_content(database, tmp_path):
     (gone,) = [one for one in found.responses if one.withdrawn_at is not None]
     new = next(one for one in found.responses if one.prompt == "prompt-3" and one.withdrawn_at is None)
     assert gone.replaced_at == new.added_at
-    assert (new.kind, gone.kind, gone.prompt) == ("image", "text", "prompt-3")
+    assert (new.kind, gone.kind, gone.prompt) == (None, "text", "prompt-3")
+    assert {one.kind for one in found.responses if one.prompt != "prompt-3"} == {"text"}
+    others = portrait(database, "model-1").responses
+    assert [one.kind for one in others if one.prompt == "prompt-3"] == [None]
     assert new.replaced_at is None
     assert not {"sha256", "size", "response", "text"} & set(type(gone).__slots__)
 
@@ -275,8 +278,9 @@ def test_only_so_many_portraits_are_kept(database, monkeypatch):
     async def scene():
         async with portraits_of(database) as (portraits, arena):
             one = await portraits.of(arena, 0, "model-1")
-            await portraits.of(arena, 1, "model-1")
+            other = await portraits.of(arena, 1, "model-1")
             assert len(portraits._made) == len(portraits._grounds) == 1
+            assert portraits._size == other.size > len(other.snapshot.document)
             again = await portraits.of(arena, 0, "model-1")
             assert again is not one
             assert again.opponents == one.opponents

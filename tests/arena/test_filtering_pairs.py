@@ -10,16 +10,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from live_arenas import make_arena
 from shown_boards import NAMES, shown_board
 from tiltyard.arena.boards import Boards
 from tiltyard.arena.exporting import export_battles, open_export
 from tiltyard.arena.filtering import Part, held_in_a_row, pair_results
 from tiltyard.arena.keys import Keys
+from tiltyard.arena.sparing import Turns
 from tiltyard.battles import Kind
-from tiltyard.errors import NotFound
+from tiltyard.errors import Crowded, NotFound
 from tiltyard.formats.source import open_battles
-from tiltyard.store.battles import Tally
+from tiltyard.store.battles import Tally, patiently, read_pairs, read_tally
 from tiltyard.store.connecting import connect, open_pool
+from tiltyard.store.statements import statement
+from voted_arenas import lay_votes
 
 KEYS = Keys(["k" * 40])
 
@@ -230,3 +234,70 @@ def test_two_are_counted_at_once_and_no_more(voted_database):
 
     asyncio.run(scene())
     assert most == 2
+
+
+@pytest.mark.parametrize("named", ["battles_tally", "battles_pairs"])
+def test_votes_that_nobody_has_analysed_yet_are_joined_by_hash(database, named):
+    arena = asyncio.run(make_arena(database, 5, 4))
+    with connect(database) as connection:
+        parts = connection.execute(
+            "SELECT relid::regclass::text FROM unnest(ARRAY['matchups', 'endings']) AS whole, "
+            "LATERAL pg_partition_tree(whole::regclass) WHERE isleaf"
+        ).fetchall()
+        for (part,) in parts:
+            connection.execute(f"ALTER TABLE {part} SET (autovacuum_enabled = false)")
+    lay_votes(database, arena.arena, 3000, 5, 4)
+    values = {
+        "arena": 1,
+        "source": 0,
+        "upto": 10**6,
+        "counted": False,
+        "prompts": None,
+        "model": None,
+        "models": [0, 1],
+    }
+
+    async def planned(connection):
+        rows = await connection.execute(f"EXPLAIN {statement(named)}", values)
+        return "\n".join(line for (line,) in await rows.fetchall())
+
+    async def scene():
+        async with open_pool(database, most=1) as pool, pool.connection() as connection:
+            before = await planned(connection)
+            async with patiently(connection, 20.0):
+                tally = await (
+                    read_tally(connection, 1, 0, upto=10**6)
+                    if named == "battles_tally"
+                    else read_pairs(connection, 1, 0, upto=10**6, models=range(5))
+                )
+                assert tally.count.sum() == 3000
+                within = await planned(connection)
+            assert await planned(connection) == before
+            return before, within
+
+    before, within = asyncio.run(scene())
+    assert "Nested Loop" in before
+    assert "Nested Loop" not in within
+
+
+def test_turns_are_taken_a_few_at_a_time_and_few_wait():
+    async def scene():
+        turns, may_end, done = Turns(1, 2, "a chart"), asyncio.Event(), []
+
+        async def one(k):
+            async with turns.taking():
+                await may_end.wait()
+                done.append(k)
+
+        asked = [asyncio.create_task(one(k)) for k in range(3)]
+        await asyncio.sleep(0)
+        with pytest.raises(Crowded, match="2 others wait for a chart; ask again"):
+            await one(9)
+        asked[1].cancel()
+        await asyncio.sleep(0)
+        asked.append(asyncio.create_task(one(4)))
+        may_end.set()
+        await asyncio.gather(*asked, return_exceptions=True)
+        assert done == [0, 2, 4]
+
+    asyncio.run(scene())

@@ -8,12 +8,14 @@ import numpy as np
 import pytest
 
 from live_arenas import desk_of, make_arena
+from tiltyard.arena import asking
 from tiltyard.arena.asking import Voter
 from tiltyard.arena.boards import Boards
 from tiltyard.arena.changes import exclude
 from tiltyard.arena.personal import PersonalBoards
 from tiltyard.battles import Kind
 from tiltyard.board.own_votes import OWN_METHOD, Agreement, Cast, agreement, agrees, own_board
+from tiltyard.errors import Closed
 from tiltyard.settings.arena import ArenaSettings
 from tiltyard.store.connecting import connect, open_pool
 from tiltyard.store.exclusions import Selection
@@ -63,6 +65,11 @@ async def one_vote(desk, voter, kind=Kind.WIN_A, **options):
     return offered.matchup
 
 
+def let_time_pass(url, seconds):
+    with connect(url) as connection:
+        connection.execute("UPDATE endings SET at = at - make_interval(secs => %s)", (seconds,))
+
+
 def test_a_vote_that_can_be_taken_back_tells_no_name_until_it_is_final(database):
     voter = Voter(1)
 
@@ -87,20 +94,37 @@ def test_a_vote_that_can_be_taken_back_tells_no_name_until_it_is_final(database)
     assert (found.totals.votes, found.totals.pending) == (1, 1)
     assert names_in(found) == {shown.model_a, shown.model_b}
     assert [vote.matchup for vote in found.recent] == [matchups[1]]
-    close_window(database)
+    let_time_pass(database, 71)
     found = personal(database, 1)
     assert (found.totals.votes, found.totals.pending) == (2, 0)
     assert [vote.matchup for vote in found.recent] == [matchups[1], matchups[0]]
 
 
-def test_the_time_to_take_back_ends_by_the_databases_clock(database):
-    scene_of(database, lambda desk: one_vote(desk, Voter(1)), settings=ArenaSettings(undo_seconds=300.0))
-    assert personal(database, 1).totals.pending == 1
+def test_names_are_told_from_the_moment_on_when_nothing_can_be_said_of_the_vote_any_more(
+    database, monkeypatch
+):
+    """By the database's clock, and however early the vote is rated."""
+    monkeypatch.setattr(asking, "AFTERTHOUGHT", 40.0)
+    settings = ArenaSettings(undo_seconds=300.0)
+    matchup = scene_of(database, lambda desk: one_vote(desk, Voter(1)), settings=settings)
+    close_window(database)
+
+    async def say(comment):
+        async with personal_boards(database) as (_, arena), desk_of(database, arena) as desk:
+            await desk.remark(Voter(1), matchup, [], comment)
+
+    asyncio.run(say("soon"))
+    let_time_pass(database, 330)
+    asyncio.run(say("before the names"))
+    found = personal(database, 1)
+    assert (found.totals.votes, found.totals.pending, names_in(found)) == (0, 1, set())
+    let_time_pass(database, 11)
+    with pytest.raises(Closed, match="can be by now"):
+        asyncio.run(say("after the names"))
+    found = personal(database, 1)
+    assert (found.totals.votes, found.totals.pending, len(names_in(found))) == (1, 0, 2)
     with connect(database) as connection:
-        connection.execute("UPDATE endings SET at = at - interval '299 seconds'")
-        assert personal(database, 1).totals.pending == 1
-        connection.execute("UPDATE endings SET at = at - interval '2 seconds'")
-    assert personal(database, 1).totals.votes == 1
+        assert connection.execute("SELECT comment FROM remarks").fetchall() == [("before the names",)]
 
 
 def test_an_open_matchup_a_skip_and_an_undone_vote_are_not_votes(database):

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tiltyard.arena.changes import exclude, restore
-from tiltyard.arena.previewing import effects, less, preview_exclusion
+from tiltyard.arena.previewing import ExclusionPreview, effects, less, preview_exclusion
 from tiltyard.battles import Battle, Kind, Table
 from tiltyard.errors import NotFound
 from tiltyard.ratings import BradleyTerry
@@ -147,6 +147,22 @@ def listed(one):
 def test_what_is_left_is_what_the_others_cast(rows):
     whole, own = tally(rows), tally([row for row in rows if row[4]])
     assert listed(less(whole, own)) == listed(tally([row for row in rows if not row[4]]))
+
+
+def test_places_are_compared_within_the_largest_group_only():
+    """Without the one vote between them, two groups have a first place each."""
+    link = (2, 3, 0, Kind.TIE, True)
+    rows = [(a, b, 0, Kind.TIE, False) for a, b in ((0, 1), (1, 2), (3, 4))] + [link]
+    found = effects(tally(rows), tally([link]), Roster(("a", "b", "c", "d", "e"), ("p",)))
+    known = {one.model: one for one in found}
+    assert all(one.rank is not None and one.rating is not None for one in found)
+    for name in "abc":
+        assert known[name].rank_without in {1, 2, 3}
+        assert not known[name].apart
+    for name in "de":
+        assert (known[name].rank_without, known[name].rating_without, known[name].apart) == (None, None, True)
+    preview = ExclusionPreview(1, 0, 1, 4, 9, BradleyTerry(), found)
+    assert preview.apart == 2
 
 
 def test_names_do_not_matter():

@@ -15,8 +15,9 @@ import pytest
 from live_arenas import make_arena
 from tiltyard.arena.answering import BadRow, Incoming, every_row
 from tiltyard.arena.changes import withdraw
-from tiltyard.arena.uploading import discard_upload, keep_upload, let_in, preview_upload
+from tiltyard.arena.uploading import MOST_UNFOLDED, discard_upload, keep_upload, let_in, preview_upload
 from tiltyard.errors import Conflict, InputError, NotFound
+from tiltyard.formats.parquet_records import ParquetRecords
 from tiltyard.store import uploads
 from tiltyard.store.arenas import list_models, list_prompts
 from tiltyard.store.bulky import Folder
@@ -64,7 +65,7 @@ WRITERS = {
 def read(tmp_path, data):
     path = tmp_path / "upload"
     path.write_bytes(data)
-    return list(every_row(path))
+    return list(every_row(path, most=MOST_UNFOLDED))
 
 
 def scene(url, tmp_path, play, models=2, prompts=2):
@@ -271,6 +272,68 @@ def test_empty_and_too_large_files_are_refused_and_names_are_made_plain(database
 
     names = scene(database, tmp_path, play)
     assert names == ["x���y.jsonl", "answers", "answers", "n" * 120]
+
+
+def bomb(value, rows, **options):
+    """A small Parquet file of one value again and again."""
+    names = ("prompt_id", "prompt", "model", "response", "ignored")
+    columns = {name: pa.DictionaryArray.from_arrays([0] * rows, [value]) for name in names}
+    file = io.BytesIO()
+    pq.write_table(pa.table(columns), file, compression="zstd", **options)
+    return file.getvalue()
+
+
+@pytest.mark.parametrize("name", ["m", " never a name "])
+def test_a_file_that_unfolds_to_more_than_there_is_room_for_is_read_no_further(tmp_path, name):
+    """Whether its rows are good or bad."""
+    text, most = f"{name}{'x' * 99}", 40_000
+    path = tmp_path / "upload"
+    path.write_bytes(bomb(text, 10_000))
+    assert path.stat().st_size < 20_000
+    *rows, last = every_row(path, most=most)
+    assert len(rows) == most // (4 * len(text.encode()))
+    assert (last.where, last.last) == ("the file", True)
+    assert "unfolds to more than 40000 bytes" in last.problem
+
+
+def test_a_file_that_says_that_it_is_too_large_is_not_read_at_all(tmp_path):
+    path = tmp_path / "upload"
+    path.write_bytes(bomb("x" * 5_000_000, 3))
+    assert path.stat().st_size < 20_000
+    (only,) = every_row(path, most=4_000_000)
+    assert "unfolds to more than 4000000 bytes" in only.problem
+
+
+def test_no_more_rows_of_parquet_are_decoded_than_are_asked_for(tmp_path, monkeypatch):
+    seen = []
+    batches = ParquetRecords.batches
+
+    def watched(*args):
+        for batch in batches(*args):
+            seen.append((batch.num_rows, batch.nbytes))
+            yield batch
+
+    monkeypatch.setattr(ParquetRecords, "batches", watched)
+    path = tmp_path / "upload"
+    path.write_bytes(bomb("x" * 100_000, 2_000))
+    rows = every_row(path, most=MOST_UNFOLDED)
+    assert isinstance(next(rows), BadRow)
+    ((count, size),) = seen
+    assert count <= 32
+    assert size < 1_000_000
+
+
+def test_a_second_click_leaves_no_second_line_in_the_audit(database, tmp_path):
+    async def play(pool, contents, arena):
+        for _ in range(2):
+            upload = await keep_upload(pool, arena, "a", jsonl(GOOD), actor="a")
+            await let_in(pool, contents, arena, upload, expected=3, actor="a")
+
+    scene(database, tmp_path, play)
+    with connect(database) as connection:
+        assert connection.execute(
+            "SELECT detail->'responses' FROM audit WHERE action = 'import answers' AND actor = 'a'"
+        ).fetchall() == [(3,)]
 
 
 def test_all_errors_are_counted_and_the_first_hundred_told(database, tmp_path):

@@ -148,6 +148,21 @@ def test_remarks_are_read_with_what_they_speak_of(database):
     assert {vote.comment for vote in record.votes} == {"said 0", "said 5"}
 
 
+def test_what_was_said_of_a_vote_that_was_taken_back_is_not_read(database):
+    async def scene():
+        arena, voter = await make_arena(database, 4, 4), Voter(1)
+        async with desk_of(database, arena) as desk:
+            for comment in ("stands", "taken back"):
+                matchup = (await desk.next_matchup(voter)).matchup
+                await desk.vote(voter, matchup, Kind.TIE)
+                await desk.remark(voter, matchup, [], comment)
+            await desk.undo(voter, matchup)
+        async with open_pool(database, most=1) as pool, pool.connection() as connection:
+            return await read_remarks(connection, arena.arena)
+
+    assert [one.comment for one in asyncio.run(scene())] == ["stands"]
+
+
 def test_agreement_counts_decisive_votes_of_ranked_models_only():
     rows = [
         (0, 1, 0, 0, 3),

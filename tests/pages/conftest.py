@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -17,6 +18,30 @@ from tiltyard.store import accounts
 
 _CHROMIUM = "/usr/bin/chromium"
 _FLAGS = ["--no-sandbox", "--disable-background-networking", "--disable-quic", "--disable-gpu"]
+
+
+#: What is tried at both sizes, in both themes, with and without scripts is tried on the diagonal in every run
+#: (desktop, light, with scripts; phone, dark, without), and elsewhere by name.
+_AWAY = (
+    {"desktop", "plain"},
+    {"phone", "script"},
+    {"phone", "scripts"},
+    {"desktop", "dark"},
+    {"phone", "light"},
+)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark as slow what is off the diagonal."""
+    here = Path(__file__).parent
+    for item in items:
+        callspec = getattr(item, "callspec", None)
+        if callspec is None or here not in item.path.parents:
+            continue
+        parts = set(callspec.id.split("-"))
+        if any(away <= parts for away in _AWAY):
+            item.add_marker(pytest.mark.slow)
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -18,7 +18,7 @@ from tiltyard.standing.policy import Policy
 from tiltyard.store.bulky import Folder
 from tiltyard.store.connecting import connect, open_pool
 from tiltyard.store.contents import Contents
-from tiltyard.web.pages import paths
+from tiltyard.web.pages import model, paths
 from voted_arenas import close_window, lay_votes, rate
 
 NAMES = [
@@ -50,12 +50,14 @@ async def fill(url, folder, models=NAMES, prompts=30, name="arena", **options):
 
 @pytest.fixture(scope="module")
 def site(server, template, tmp_path_factory):
-    """Three arenas: one with votes and a retired model, one in phase 1, one closed."""
+    """One arena with votes and a retired model, one in phase 1, two in another order, one closed."""
     folder = tmp_path_factory.mktemp("answers")
     with fresh_database(server, template) as url:
         for name, votes, options in (
             ("arena", 1300, {}),
             ("shadow", 60, {"policy": Policy(phase=1)}),
+            ("lanes", 60, {"policy": Policy(phase=2)}),
+            ("batch", 60, {"settings": ArenaSettings(order="bradley-terry")}),
             ("closed", 60, {"settings": ArenaSettings(visibility="closed")}),
         ):
             number = asyncio.run(fill(url, folder, name=name, **options))
@@ -316,6 +318,29 @@ def test_phase_one_shows_what_a_board_showed_before_the_policy(visit):
     for hidden in ("RD", "Conservative", "Expected score", "Coverage", "Neighbour"):
         assert hidden not in text
     assert page.locator(".chart").count() == 0
+
+
+@pytest.mark.parametrize(
+    ("arena", "said"),
+    [
+        ("arena", "Rating less twice its RD: what orders the board."),
+        ("batch", "Rating less twice its RD. The board is ordered by batch Bradley–Terry."),
+        ("lanes", "Rating less twice its RD. The board is still ordered by Elo."),
+    ],
+)
+def test_the_conservative_score_says_whether_it_orders_the_board(site, arena, said):
+    assert f'<abbr title="{said}">' in site.client().get(path_of(arena=arena)).text
+
+
+def test_pages_are_kept_by_their_bytes(monkeypatch):
+    monkeypatch.setattr(model, "_KEPT", 100)
+    pages = model.ModelPages(None)
+    for k in range(9):
+        pages.keep((str(k % 7),), b"x" * 30)
+    assert list(pages._made) == [("6",), ("0",), ("1",)]
+    assert pages._size == 90
+    pages.keep(("large",), b"x" * 101)
+    assert (pages._made, pages._size) == ({}, 0)
 
 
 def test_nothing_tells_what_responses_say(site):

@@ -228,17 +228,17 @@ def test_the_policy_is_changed_after_a_review(opened, audited):
     go(opened, f"{BASE}/policy")
     page = opened.page
     assert page.locator("input[name=window]").count() == 0
-    page.get_by_label("contenders", exact=True).fill("many")
+    page.get_by_label("Contender band size").fill("many")
     press(opened, "Review the changes")
     assert "expected a whole number" in told(opened)
-    page.get_by_label("contenders", exact=True).fill("5")
+    page.get_by_label("Contender band size").fill("5")
     page.get_by_label("fairness").select_option("scoped")
     press(opened, "Review the changes")
     assert page.locator("tbody tr").count() == 2
     assert audited() == []
     press(opened, "Save the changes")
     assert "from the next event on" in told(opened)
-    assert page.get_by_label("contenders", exact=True).input_value() == "5"
+    assert page.get_by_label("Contender band size").input_value() == "5"
     assert audited() == ["change policy"]
 
 
@@ -286,6 +286,10 @@ def test_a_voter_is_looked_at_excluded_and_restored(opened, audited):
 
 def test_a_complaint_is_settled_and_stands_in_the_audit(opened):
     go(opened, f"{BASE}/complaints")
+    opened.page.get_by_role("link", name="It is broken or cannot be seen").click()
+    assert "What about" in opened.page.get_by_role("region", name="Prompt prompt-").inner_text()
+    assert opened.page.get_by_role("region", name="Response of model-").count() == 2
+    opened.page.get_by_role("link", name="All complaints").click()
     press(opened, re.compile("Settle complaint"))
     assert "settled" in told(opened)
     assert "Nothing is open." in opened.page.locator("main").inner_text()
@@ -306,7 +310,9 @@ def test_a_token_is_made_shown_once_and_revoked(opened, site):
     assert site.client(token).get("/api/v1/me").json()["scopes"] == ["import"]
     go(opened, "/operator/tokens")
     assert token not in page.content()
-    press(opened, "Revoke ci")
+    page.get_by_role("link", name="Revoke ci…").click()
+    assert page.get_by_role("heading", level=1).inner_text() == "Revoke this token?"
+    press(opened, "Revoke", exact=True)
     assert "worth nothing" in told(opened)
 
 
@@ -317,6 +323,20 @@ def test_battles_are_downloaded_under_a_release(opened):
     with opened.page.expect_download() as waiting:
         press(opened, "Download")
     assert waiting.value.suggested_filename.startswith("arena-battles-")
+
+
+def test_who_skips_to_the_content_is_past_every_menu(visit, size):
+    opened = visit("/", js=True, size=size)
+    sign_in(opened, f"{BASE}/models")
+    page = opened.page
+    page.wait_for_url(f"**{BASE}/models")
+    page.keyboard.press("Tab")
+    page.keyboard.press("Enter")
+    page.keyboard.press("Tab")
+    within = "document.activeElement.closest('main') !== null && !document.activeElement.closest('nav')"
+    assert page.evaluate(within)
+    assert page.locator("main nav, main .operator-me").count() == 0
+    opened.check()
 
 
 def test_everything_is_reached_by_keyboard(visit, size):

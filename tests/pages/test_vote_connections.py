@@ -5,11 +5,14 @@ from playwright.sync_api import expect
 
 from ballots import (
     SCRIPTS,
+    VOTE,
     bar,
+    clickable,
     endings,
     gone_on,
     matchup_of,
     needs_bundle,
+    ready,
     settled,
     stage,
     start,
@@ -17,39 +20,12 @@ from ballots import (
     voted,
 )
 from browsing import SIZES
-from live_arenas import made_arena
-from postgres import fresh_database
-from served import served
-
-VOTE = "/arenas/arena/vote"
 
 pytestmark = needs_bundle
 
 
-@pytest.fixture(scope="module")
-def site(server, template):
-    """An arena of four models."""
-    with fresh_database(server, template) as database:
-        made_arena(database)
-        with served(database) as running:
-            yield running
-
-
-@pytest.fixture
-def voting(visit):
-    """A voter before a first matchup, whose next one is there too."""
-
-    def opened(path=VOTE, **options):
-        made = visit(path, **options)
-        start(made.page)
-        settled(made.page)
-        return made
-
-    return opened
-
-
-def test_many_clicks_are_one_vote(site, voting):
-    page = voting().page
+def test_many_clicks_are_one_vote(site, visit):
+    page = ready(visit).page
     matchup = matchup_of(page)
     page.evaluate(
         """() => { for (const value of ["model_a", "model_b", "tie", "model_a", "both_bad"])
@@ -73,23 +49,23 @@ def test_a_double_click_presses_nothing_that_came_in_its_place(site, visit, size
     for button, outcome in (("A is better", 0), ("B is better", 1), ("Both bad", 3)):
         if js:
             settled(page)
-        page.wait_for_timeout(700)
+        clickable(page)
         matchup = matchup_of(page)
         bar(page, button).dblclick()
         voted(page, button)
-        page.wait_for_timeout(700)
+        clickable(page)
         voted(page, button)
         assert stage(page).locator(".chip :checked").count() == 0
         assert endings(site.database, matchup) == [(1, outcome, False, False)]
         bar(page, "Next").dblclick()
         following = gone_on(page, matchup)
-        page.wait_for_timeout(700)
+        clickable(page)
         assert matchup_of(page) == following
         assert endings(site.database, following) == []
 
 
-def test_two_tabs_have_one_vote(site, voting):
-    opened = voting()
+def test_two_tabs_have_one_vote(site, visit):
+    opened = ready(visit)
     page = opened.page
     matchup = matchup_of(page)
     other = page.context.new_page()
@@ -111,8 +87,8 @@ def test_two_tabs_have_one_vote(site, voting):
     assert endings(site.database, matchup) == [(1, 0, True, False)]
 
 
-def test_a_vote_without_a_connection_is_told_and_saved_later(site, voting):
-    page = voting().page
+def test_a_vote_without_a_connection_is_told_and_saved_later(site, visit):
+    page = ready(visit).page
     matchup = matchup_of(page)
     page.context.set_offline(True)
     page.keyboard.press("4")
@@ -123,8 +99,8 @@ def test_a_vote_without_a_connection_is_told_and_saved_later(site, voting):
     assert endings(site.database, matchup) == [(1, 3, False, False)]
 
 
-def test_a_vote_whose_answer_was_lost_is_one_vote(site, voting):
-    page = voting().page
+def test_a_vote_whose_answer_was_lost_is_one_vote(site, visit):
+    page = ready(visit).page
     matchup = matchup_of(page)
     lost = []
 
@@ -143,8 +119,8 @@ def test_a_vote_whose_answer_was_lost_is_one_vote(site, voting):
     assert endings(site.database, matchup) == [(1, 1, False, False)]
 
 
-def test_a_server_that_is_busy_is_asked_again(site, voting):
-    page = voting().page
+def test_a_server_that_is_busy_is_asked_again(site, visit):
+    page = ready(visit).page
     matchup = matchup_of(page)
     told = []
     page.route(
@@ -184,8 +160,8 @@ def test_a_vote_that_cannot_be_saved_says_so_and_can_be_tried_again(site, visit)
     assert endings(site.database, matchup) == [(1, 0, False, False)]
 
 
-def test_leaving_with_an_unsaved_vote_is_asked_about(voting):
-    page = voting().page
+def test_leaving_with_an_unsaved_vote_is_asked_about(visit):
+    page = ready(visit).page
     asked = []
     page.on("dialog", lambda dialog: (asked.append(dialog.type), dialog.accept()))
     page.context.set_offline(True)

@@ -1,27 +1,22 @@
 """The vote page's keys: what they do, where they mean nothing, and where the focus goes."""
 
-import pytest
 from playwright.sync_api import expect
 
 from ballots import (
     OUTCOMES,
     bar,
+    clickable,
     endings,
     gone_on,
     matchup_of,
     named,
     needs_bundle,
+    ready,
     settled,
     stage,
-    start,
     status,
     voted,
 )
-from live_arenas import made_arena
-from postgres import fresh_database
-from served import served
-
-VOTE = "/arenas/arena/vote"
 
 pytestmark = needs_bundle
 KEYS = {
@@ -37,30 +32,8 @@ KEYS = {
 WORDS = {"model_a": "A is better", "model_b": "B is better", "tie": "Tie", "both_bad": "Both bad"}
 
 
-@pytest.fixture(scope="module")
-def site(server, template):
-    """An arena of four models."""
-    with fresh_database(server, template) as database:
-        made_arena(database)
-        with served(database) as running:
-            yield running
-
-
-@pytest.fixture
-def voting(visit):
-    """A voter before a first matchup, whose next one is there too."""
-
-    def opened(path=VOTE, **options):
-        made = visit(path, **options)
-        start(made.page)
-        settled(made.page)
-        return made
-
-    return opened
-
-
-def test_every_key_votes_and_goes_on(site, voting):
-    opened = voting()
+def test_every_key_votes_and_goes_on(site, visit):
+    opened = ready(visit)
     page, seen = opened.page, []
     for key, outcome in KEYS.items():
         seen.append(matchup_of(page))
@@ -78,8 +51,8 @@ def test_every_key_votes_and_goes_on(site, voting):
     opened.check()
 
 
-def test_space_skips(site, voting):
-    page = voting().page
+def test_space_skips(site, visit):
+    page = ready(visit).page
     matchup = matchup_of(page)
     page.keyboard.press("Space")
     gone_on(page, matchup)
@@ -87,8 +60,8 @@ def test_space_skips(site, voting):
     assert endings(site.database, matchup) == [(2, None, False, False)]
 
 
-def test_keys_stand_on_the_buttons_and_mean_nothing_elsewhere(site, voting):
-    page = voting().page
+def test_keys_stand_on_the_buttons_and_mean_nothing_elsewhere(site, visit):
+    page = ready(visit).page
     matchup = matchup_of(page)
     assert [text.strip() for text in stage(page).locator(".ballot kbd").all_inner_texts()] == list("1234␣")
     for combination in ("Control+1", "Alt+1", "Meta+1", "Shift+T"):
@@ -108,8 +81,8 @@ def test_keys_stand_on_the_buttons_and_mean_nothing_elsewhere(site, voting):
     assert endings(site.database, matchup) == [(1, 3, False, False)]
 
 
-def test_keys_can_be_turned_off_and_stay_off(site, voting):
-    page = voting().page
+def test_keys_can_be_turned_off_and_stay_off(site, visit):
+    page = ready(visit).page
     matchup = matchup_of(page)
     page.get_by_label("Keyboard shortcuts").uncheck()
     page.locator("main").focus()
@@ -128,13 +101,13 @@ def test_keys_can_be_turned_off_and_stay_off(site, voting):
     voted(page, "A is better")
 
 
-def test_a_tag_that_was_ticked_does_not_swallow_the_keys(site, voting):
+def test_a_tag_that_was_ticked_does_not_swallow_the_keys(site, visit):
     """Space belongs to the box; letters go on."""
-    page = voting().page
+    page = ready(visit).page
     matchup = matchup_of(page)
     page.keyboard.press("1")
     voted(page, "A is better")
-    page.wait_for_timeout(700)
+    clickable(page)
     stage(page).get_by_text("accurate").click()
     page.keyboard.press("Space")
     page.keyboard.press("Space")
@@ -147,8 +120,8 @@ def test_a_tag_that_was_ticked_does_not_swallow_the_keys(site, voting):
     assert endings(site.database, matchup) == [(1, 0, False, True)]
 
 
-def test_the_focus_goes_along(voting):
-    page = voting().page
+def test_the_focus_goes_along(visit):
+    page = ready(visit).page
     page.keyboard.press("1")
     voted(page, "A is better")
     expect(stage(page).locator(".result")).to_be_focused()
@@ -160,8 +133,8 @@ def test_the_focus_goes_along(voting):
     expect(stage(page).get_by_role("heading", name="Prompt")).to_be_focused()
 
 
-def test_everything_can_be_reached_by_the_tab_key(site, voting):
-    page = voting().page
+def test_everything_can_be_reached_by_the_tab_key(site, visit):
+    page = ready(visit).page
     reached = []
     stage(page).locator("[data-focus]").focus()
     for _ in range(9):
@@ -176,8 +149,8 @@ def test_everything_can_be_reached_by_the_tab_key(site, voting):
     ]
 
 
-def test_a_key_pressed_while_the_vote_is_on_its_way_counts_when_it_has_arrived(site, voting):
-    page = voting().page
+def test_a_key_pressed_while_the_vote_is_on_its_way_counts_when_it_has_arrived(site, visit):
+    page = ready(visit).page
     matchup = matchup_of(page)
     page.keyboard.press("1")
     page.keyboard.press("n")

@@ -1,8 +1,10 @@
 """Each kind of response is shown as what it is: texts in their direction, images, sounds, apps behind a wall."""
 
 import json
+from urllib.parse import urljoin
 
 import pytest
+from markupsafe import Markup
 from playwright.sync_api import expect
 
 from ballots import SCRIPTS, bar, matchup_of, needs_bundle, stage, start, voted
@@ -10,6 +12,7 @@ from browsing import SIZES
 from postgres import fresh_database
 from served import served
 from shown_kinds import APP, fill_arena, png, sound
+from tiltyard.web.pages import scene
 
 ARABIC = "الجواب هو Python لأنه بسيط.\n\n- أولاً\n- ثانياً"
 HEBREW = "התשובה היא Python כי היא פשוטה.\n\n1. ראשית\n2. שנית"
@@ -48,6 +51,7 @@ def site(server, template, tmp_path_factory):
                 [row | {"prompt": "First line.\n\n" + "More of it. " * 200} for row in rows("text", "abc")],
                 {},
             ),
+            "endless": (rows("text", ["<b>so</b> " * 30_000 + f"the end {k}" for k in numbers]), {}),
         }
         for name, (answers, files) in made.items():
             fill_arena(database, store, name, answers, files)
@@ -201,3 +205,29 @@ def test_a_long_prompt_is_folded_and_opens_without_a_script(visit):
     stage(page).get_by_text("Show all").click()
     expect(whole).to_be_visible()
     expect(stage(page).locator(".excerpt")).to_be_hidden()
+
+
+@pytest.mark.parametrize("js", [True, False])
+def test_of_an_endless_response_the_whole_is_a_click_away(visit, js):
+    opened = visit("/arenas/endless/vote", js=js)
+    page = opened.page
+    start(page)
+    expect(stage(page).get_by_text("too long to be shown here as a whole")).to_have_count(2)
+    link = stage(page).locator(".side-a").get_by_role("link", name="whole response")
+    answer = page.request.get(urljoin(page.url, link.get_attribute("href")))
+    assert answer.headers["content-type"] == "text/plain; charset=utf-8"
+    assert answer.headers["x-content-type-options"] == "nosniff"
+    assert answer.headers["content-security-policy"].startswith("sandbox")
+    assert answer.text().startswith("<b>so</b> ")
+    assert "the end" in answer.text()
+    opened.check()
+
+
+def test_what_would_drive_out_the_rest_is_not_kept(monkeypatch):
+    monkeypatch.setattr(scene, "_KEPT", 100)
+    shelf = scene.Shelf()
+    for k in range(9):
+        shelf._keep((k,), Markup("x" * 20))
+    shelf._keep((9,), Markup("x" * 26))
+    assert list(shelf._texts) == [(k,) for k in range(4, 9)]
+    assert shelf._size == 100

@@ -72,6 +72,11 @@ def test_a_vote_is_sent_only_from_the_ballot_and_never_becomes_another(walked):
             assert move["from"]["winner"] == move["to"]["winner"]
 
 
+def test_only_a_vote_that_may_be_sent_again_is_remembered(walked):
+    holding = {state["name"] for state, _ in walked["states"] if "winner" in state}
+    assert holding == {"sending", "unsaved"}
+
+
 def test_an_unsaved_vote_is_never_left_behind(walked):
     unsaved = [state for state, so in walked["states"] if so]
     assert {state["name"] for state in unsaved} == {"sending", "unsaved"}

@@ -1,27 +1,28 @@
 """Voting by pages and forms alone: everything works without a script, and with one it looks the same."""
 
+import re
 import time
 
 import pytest
 from playwright.sync_api import expect
 
-from ballots import SCRIPTS, bar, endings, matchup_of, named, stage, start, voted
-from browsing import SIZES
+from ballots import SCRIPTS, VOTE, bar, endings, gone_on, matchup_of, named, stage, start, voted
+from browsing import PHONE, SIZES
 from live_arenas import made_arena
 from postgres import fresh_database
 from served import make_operator, served
 from tiltyard.settings.arena import ArenaSettings
+from tiltyard.standing.policy import Policy
 from tiltyard.store.connecting import connect
-
-VOTE = "/arenas/arena/vote"
 
 
 @pytest.fixture(scope="module")
 def site(server, template, tmp_path_factory):
-    """Two arenas; matchups of the second run out after a second."""
+    """An arena; one whose matchups run out after a second, and one of two models that need two votes."""
     with fresh_database(server, template) as database:
         made_arena(database)
         made_arena(database, name="hasty", settings=ArenaSettings(expiry_seconds=1.0))
+        made_arena(database, 2, name="pair", policy=Policy(adjacent_votes=2))
         make_operator(database)
         with served(database, folder=tmp_path_factory.mktemp("responses")) as running:
             yield running
@@ -60,21 +61,62 @@ def test_vote_say_why_see_the_names_and_go_on(site, visit, size, js):
         assert box["y"] + box["height"] <= size[1], "the bar is out of view"
     bar(page, "B is better").click()
     voted(page, "B is better")
+    expect(page.get_by_role("heading", level=1)).to_have_text("Your vote")
     assert page.get_by_text("model-").count() == 0
     stage(page).get_by_text("creative").click()
     bar(page, "Show the names").click()
     names = named(page)
     assert len(set(names)) == 2
     assert all(name.startswith("model-") for name in names)
+    expect(page.get_by_role("heading", level=1)).to_have_text("The names")
+    tabs = stage(page).locator(".tabs label")
+    assert [text.split() for text in tabs.all_inner_texts()] == [["A", names[0]], ["B", names[1]]]
+    if size == PHONE:
+        for name in names:
+            expect(tabs.get_by_text(name)).to_be_in_viewport()
     expect(stage(page).get_by_text("of 12 decisive votes")).to_be_visible()
     expect(page.get_by_role("link", name="1 vote of yours")).to_be_visible()
     expect(bar(page, "Undo")).to_be_hidden()
     bar(page, "Next").click()
     expect(bar(page, "Tie")).to_be_visible()
+    expect(page.get_by_role("heading", level=1)).to_have_text("Which response is better?")
     assert matchup_of(page) != first
     assert endings(site.database, first) == [(1, 1, False, True)]
     assert remarks(site)[-1][0] == ["creative"]
     opened.check()
+
+
+@pytest.mark.parametrize("js", SCRIPTS)
+def test_what_is_wrong_is_asked_only_where_both_are_bad(visit, js):
+    page = visit(VOTE, js=js).page
+    start(page)
+    for button, question, tag in (
+        ("A is better", "Why? What the better one is:", "accurate"),
+        ("Tie", "Why? What both are:", "accurate"),
+        ("Both bad", "Why? What is wrong with both:", "off topic"),
+    ):
+        matchup = matchup_of(page)
+        bar(page, button).click()
+        voted(page, button)
+        asked = stage(page).locator(".chips:visible")
+        expect(asked).to_have_count(1)
+        expect(asked.locator("legend span:visible, legend:not(:has(span))")).to_have_text(question)
+        expect(asked.get_by_label(tag, exact=True)).to_be_enabled()
+        bar(page, "Next").click()
+        gone_on(page, matchup)
+
+
+def test_a_pair_with_enough_votes_is_told_how_many_are_enough(site):
+    client, told = site.client(), []
+    for _ in range(3):
+        matchup = client.post("/api/v1/arenas/pair/matchups").json()["matchup"]
+        client.post(f"/matchups/{matchup}/vote", data={"winner": "model_a"})
+        shown = client.post(f"/matchups/{matchup}/reveal", data={"part": "names"}).text
+        told.append(" ".join(re.sub(r"<[^>]*>", "", shown).split()))
+    assert "now have 1 of 2 decisive votes." in told[0]
+    assert "settled" not in told[0]
+    assert "now have 3 decisive votes; 2 are enough." in told[2]
+    assert "3 votes of yours · votes on 1 settled pair" in told[2]
 
 
 @pytest.mark.parametrize("size", SIZES)
@@ -127,18 +169,18 @@ def test_what_is_said_beside_the_vote_is_kept_and_goes_on_with_it(site, visit):
     page = visit(VOTE, js=False).page
     start(page)
     bar(page, "Tie").click()
-    stage(page).get_by_text("off topic").click()
+    stage(page).get_by_text("concise").click()
     page.get_by_text("Add a comment").click()
     page.get_by_label("Comment", exact=True).fill("line one\n<script>tripwire()</script>")
     bar(page, "Keep this").click()
     expect(page.get_by_text("Kept. Only the operator")).to_be_visible()
-    assert remarks(site)[-1] == (["off-topic"], "line one\n<script>tripwire()</script>")
+    assert remarks(site)[-1] == (["concise"], "line one\n<script>tripwire()</script>")
     expect(page.get_by_label("Comment", exact=True)).to_have_value("line one\n<script>tripwire()</script>")
     page.get_by_label("Comment", exact=True).fill("better")
     matchup = matchup_of(page)
     bar(page, "Next").click()
     expect(bar(page, "Tie")).to_be_visible()
-    assert remarks(site)[-1] == (["off-topic"], "better")
+    assert remarks(site)[-1] == (["concise"], "better")
     assert endings(site.database, matchup) == [(1, 2, False, True)]
 
 

@@ -10,9 +10,9 @@ from ballots import (
     matchup_of,
     named,
     needs_bundle,
+    ready,
     settled,
     stage,
-    start,
     status,
     voted,
 )
@@ -22,8 +22,6 @@ from postgres import fresh_database
 from served import served
 from tiltyard.settings.arena import ArenaSettings
 from tiltyard.store.connecting import connect
-
-VOTE = "/arenas/arena/vote"
 
 pytestmark = needs_bundle
 
@@ -39,22 +37,9 @@ def site(server, template):
             yield running
 
 
-@pytest.fixture
-def voting(visit):
-    """A voter before a first matchup, whose next one is there too."""
-
-    def opened(path=VOTE, **options):
-        made = visit(path, **options)
-        start(made.page)
-        settled(made.page)
-        return made
-
-    return opened
-
-
 @pytest.mark.parametrize("size", SIZES)
-def test_undo_before_the_names(site, voting, size):
-    page = voting(size=size).page
+def test_undo_before_the_names(site, visit, size):
+    page = ready(visit, size=size).page
     matchup = matchup_of(page)
     bar(page, "A is better").click()
     voted(page, "A is better")
@@ -68,8 +53,8 @@ def test_undo_before_the_names(site, voting, size):
 
 
 @pytest.mark.parametrize("size", SIZES)
-def test_names_come_by_themselves_when_the_time_is_over(site, voting, size):
-    page = voting("/arenas/quick/vote", size=size).page
+def test_names_come_by_themselves_when_the_time_is_over(site, visit, size):
+    page = ready(visit, "/arenas/quick/vote", size=size).page
     matchup = matchup_of(page)
     page.keyboard.press("2")
     voted(page, "B is better")
@@ -83,8 +68,8 @@ def test_names_come_by_themselves_when_the_time_is_over(site, voting, size):
     expect(stage(page).locator(".why")).to_be_hidden()
 
 
-def test_names_wait_for_a_comment_that_is_being_written(site, voting):
-    page = voting("/arenas/quick/vote").page
+def test_names_wait_for_a_comment_that_is_being_written(site, visit):
+    page = ready(visit, "/arenas/quick/vote").page
     bar(page, "A is better").click()
     voted(page, "A is better")
     stage(page).get_by_text("well written").click()
@@ -100,17 +85,41 @@ def test_names_wait_for_a_comment_that_is_being_written(site, voting):
         ).fetchone() == (["well-written"], "it is the clearer one")
 
 
-def test_a_vote_is_final_at_once_where_nothing_can_be_taken_back(site, voting):
-    page = voting("/arenas/final/vote").page
+def test_a_vote_is_final_at_once_where_nothing_can_be_taken_back(site, visit):
+    page = ready(visit, "/arenas/final/vote").page
     matchup = matchup_of(page)
     page.keyboard.press("3")
     named(page)
     assert endings(site.database, matchup) == [(1, 2, False, True)]
 
 
-def test_the_next_matchup_shows_before_any_request(site, voting):
+@pytest.mark.parametrize("size", SIZES)
+def test_names_that_nobody_waited_for_are_told_beside_the_next_matchup(visit, size):
+    """Quietly: nothing moves, nothing is announced, and no later matchup is called the last one."""
+    opened = ready(visit, size=size)
+    page, last = opened.page, opened.page.locator("[data-slot=last]")
+    top = stage(page).bounding_box()["y"]
+    for key, word in (("1", "A is better"), ("2", "B is better")):
+        matchup = matchup_of(page)
+        page.keyboard.press(key)
+        voted(page, word)
+        expect(last).to_be_hidden()
+        page.keyboard.press("n")
+        gone_on(page, matchup)
+        settled(page)
+        expect(last.get_by_role("link")).to_have_count(2)
+        links = [one.get_attribute("href") for one in last.get_by_role("link").all()]
+        answer = page.request.get(f"{opened.site}/matchups/{matchup}").text()
+        assert all(f'class="named-model" href="{href}"' in answer for href in links)
+        assert last.inner_text().startswith("Last vote: A model-")
+        assert stage(page).bounding_box()["y"] == pytest.approx(top, abs=0.5)
+    assert last.get_attribute("aria-live") == "off"
+    expect(status(page)).to_have_text("The next matchup is here.")
+
+
+def test_the_next_matchup_shows_before_any_request(site, visit):
     """Not even a connection is needed: it is there with everything in it."""
-    opened = voting()
+    opened = ready(visit)
     page = opened.page
     for _ in range(2):
         matchup = matchup_of(page)
@@ -138,8 +147,8 @@ def test_the_next_matchup_shows_before_any_request(site, voting):
     opened.check()
 
 
-def test_a_page_that_is_loaded_again_after_the_vote_shows_what_became_of_it(site, voting):
-    page = voting().page
+def test_a_page_that_is_loaded_again_after_the_vote_shows_what_became_of_it(site, visit):
+    page = ready(visit).page
     matchup = matchup_of(page)
     page.keyboard.press("1")
     voted(page, "A is better")
@@ -153,8 +162,8 @@ def test_a_page_that_is_loaded_again_after_the_vote_shows_what_became_of_it(site
     assert endings(site.database, matchup) == [(1, 0, True, False)]
 
 
-def test_a_report_is_sent_without_leaving(site, voting):
-    page = voting().page
+def test_a_report_is_sent_without_leaving(site, visit):
+    page = ready(visit).page
     matchup = matchup_of(page)
     stage(page).get_by_text("Report this matchup").click()
     stage(page).get_by_role("button", name="Send the report").click()
@@ -165,8 +174,8 @@ def test_a_report_is_sent_without_leaving(site, voting):
     voted(page, "A is better")
 
 
-def test_a_voter_has_never_more_than_two_matchups_open(site, voting):
-    page = voting().page
+def test_a_voter_has_never_more_than_two_matchups_open(site, visit):
+    page = ready(visit).page
     for _ in range(3):
         matchup = matchup_of(page)
         page.keyboard.press("3")

@@ -148,8 +148,8 @@ def test_a_whole_round_is_done_by_keyboard_alone_without_a_script(visit, size):
             if word in page.evaluate("document.activeElement.innerText || ''"):
                 outlined = page.evaluate("getComputedStyle(document.activeElement).outlineStyle")
                 assert outlined != "none", "the focus cannot be seen"
-                page.keyboard.press("Enter")
-                page.wait_for_load_state()
+                with page.expect_navigation():
+                    page.keyboard.press("Enter")
                 return
         raise AssertionError(f"no way to {word}")
 

@@ -6,7 +6,8 @@ import re
 import pytest
 
 from tiltyard.errors import BadOption
-from tiltyard.report.arena_charts import CHARTS, Dot, arena_chart, arena_svg, page_spec
+from tiltyard.report.arena_charts import CHARTS, Dot, arena_chart, page_spec
+from tiltyard.report.looks import COLOURS, picture
 
 NAMES = (
     "plum",
@@ -47,7 +48,7 @@ def values_of(spec):
 @pytest.mark.parametrize("name", CHARTS)
 def test_every_chart_is_a_picture_in_both_themes(name, look):
     spec = arena_chart(name, documents()[name], look)
-    svg = arena_svg(spec).decode()
+    svg = picture(spec).decode()
     assert svg.startswith("<svg")
     assert "<script" not in svg
     assert "\u202e" not in svg
@@ -88,6 +89,37 @@ def test_the_two_halves_of_a_heatmap_add_up():
 def test_history_leaves_out_what_was_not_known():
     values = values_of(arena_chart("history", documents()["history"]))
     assert len(values) == 2 * len(NAMES)
+
+
+@pytest.mark.parametrize(
+    ("ends", "shape"),
+    [
+        (("2026-01-05T10:00:00.100Z", "2026-01-05T10:00:00.900Z"), r"\d\d:\d\d:\d\d"),
+        (("2026-01-05T10:00:00Z", "2026-01-05T10:00:40Z"), r"\d\d:\d\d:\d\d"),
+        (("2026-01-05T10:00:00+00:00", "2026-01-05T19:00:00+00:00"), r"\d\d:\d\d"),
+        (("2026-01-05T10:00:00Z", "2026-01-08T10:00:00Z"), r"\d\d Jan \d\d:\d\d"),
+        (("2026-01-05T10:00:00Z", "2026-03-05T10:00:00Z"), r"\d\d (?:Jan|Feb|Mar)"),
+        (("2024-01-05T10:00:00Z", "2026-03-05T10:00:00Z"), r"[A-Z][a-z]{2} 202\d"),
+    ],
+)
+def test_times_are_written_as_fine_as_they_are_far_apart(ends, shape):
+    points = [{"model": "m", "at": at, "votes": 1, "value": 1500.0 + k} for k, at in enumerate(ends)]
+    spec = arena_chart("history", {"models": ["m"], "points": points, "axis": ""})
+    svg = picture(spec).decode()
+    labels = [
+        text
+        for text in re.findall(r"<text[^>]*>([^<]*)</text>", svg)
+        if ":" in text or re.search("[A-Z]", text)
+    ]
+    assert labels
+    assert all(re.fullmatch(shape, label) for label in labels)
+    assert len(set(labels)) == len(labels)
+
+
+def test_marks_have_the_accent_of_the_look():
+    for look in ("light", "dark"):
+        spec = arena_chart("ratings", documents()["ratings"], look)
+        assert spec["config"]["mark"] == spec["config"]["rule"] == {"color": COLOURS[look].accent}
 
 
 def test_many_models_have_no_numbers_in_their_cells():

@@ -15,6 +15,7 @@ __all__ = [
     "HOSTILE",
     "announced",
     "audited",
+    "complain",
     "copied",
     "lines",
     "located",
@@ -28,13 +29,25 @@ HOSTILE = "<script>alert(1)</script>\"'&\\"
 
 
 @contextmanager
-def voted_database(server, template):
-    """The name of a database with a voted arena and an operator, to be copied."""
+def voted_database(server, template, prepare=None):
+    """The name of a database with a voted arena and an operator, to be copied; ``prepare`` adds to it."""
     with fresh_database(server, template) as database:
         voted(database, 30)
         rate(database)
         make_operator(database)
+        if prepare is not None:
+            prepare(database)
         yield database.rpartition("/")[2]
+
+
+def complain(database, reason="broken", note="empty"):
+    """What the voter of the first matchup says of it."""
+    with connect(database) as connection:
+        connection.execute(
+            "INSERT INTO complaints (arena, source, serial, session, reason, note) "
+            "SELECT arena, source, serial, session, %s, %s FROM matchups WHERE source = 0 AND serial = 0",
+            (reason, note),
+        )
 
 
 @contextmanager

@@ -11,6 +11,7 @@ from postgres import fresh_database
 from served import make_token, served
 from shown_boards import NAMES, PAGE, Rows, board, shown_board, table_of
 from tiltyard.settings.arena import ArenaSettings
+from tiltyard.store.connecting import connect
 from voted_arenas import rate
 
 HEADINGS = [
@@ -67,6 +68,8 @@ def test_each_phase_shows_what_it_has_and_says_why_the_rest_is_missing(server, t
     assert ("Phase 2" in html) is (phase == 2)
     scores = [int(row[2][0].replace(",", "")) for row in rows]
     assert scores == sorted(scores, reverse=True)
+    assert ('class="interval"' in html) is (phase > 2)
+    assert all(row[2][1].startswith("rating") is (phase > 2) for row in rows)
 
 
 def test_an_arena_without_votes_or_without_a_board_has_a_page(server, template, tmp_path):
@@ -86,6 +89,40 @@ def test_an_arena_without_votes_or_without_a_board_has_a_page(server, template, 
             ):
                 board(reader, **query)
             assert "No model's name holds that" in board(reader, q="nobody").text
+            html = board(reader).text
+            assert "No votes yet" in html
+            assert {row[0][0] for row in table_of(html)[1]} == {"–"}
+            rows = reader.get("/arenas/arena/board.json").json()["rows"]
+            assert {row["rank"] for row in rows} == {None}
+            assert len(rows) == 3
+
+
+def test_an_arena_without_prompts_says_so(server, template, tmp_path):
+    with fresh_database(server, template) as database:
+        made_arena(database, 3, 3)
+        rate(database)
+        with connect(database) as connection:
+            connection.execute("DELETE FROM responses")
+            connection.execute("DELETE FROM prompts")
+        with served(database, folder=tmp_path) as running:
+            answer = running.client().get("/arenas/arena/board.json", params={"excluded": "counted"})
+    assert answer.status_code == 404
+    assert "has no prompts yet" in answer.json()["detail"]
+
+
+@pytest.mark.parametrize("phase", [2, 4])
+def test_the_front_door_shows_the_score_that_ranks(server, template, tmp_path, phase):
+    with fresh_database(server, template) as database:
+        shown_board(
+            database, votes=120, names=NAMES[:4], phase=phase, judged=0, excluded=False, retired=False
+        )
+        with served(database, folder=tmp_path) as running:
+            reader = running.client()
+            html, again = (reader.get("/", headers=PAGE).text for _ in range(2))
+            first = reader.get("/api/v1/arenas/arena/board").json()["rows"][0]
+    assert html == again
+    score = first["legacy_elo"] if phase == 2 else first["conservative"]
+    assert f'<span class="figures micro">{score:,.0f}</span>' in html
 
 
 def test_hostile_names_are_text_everywhere(server, template, tmp_path):

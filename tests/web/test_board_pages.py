@@ -5,6 +5,7 @@ import io
 import json
 from concurrent.futures import ThreadPoolExecutor
 from itertools import product
+from threading import Event
 
 import pyarrow.parquet as pq
 import pytest
@@ -12,8 +13,11 @@ import pytest
 from postgres import fresh_database
 from served import served
 from shown_boards import NAMES, PAGE, Rows, board, shown_board, table_of
+from tiltyard.arena.placing import places_on
 from tiltyard.store.connecting import connect
-from tiltyard.web.pages.downloads import BESIDE_COLUMNS, COLUMNS
+from tiltyard.web.pages.board_query import BoardQuery
+from tiltyard.web.pages.board_view import floored, lines_of, seen_digits, whole_view
+from tiltyard.web.pages.downloads import BESIDE_COLUMNS, COLUMNS, rows_of
 from tiltyard.web.pages.wording import wording_for
 
 NUMBER = wording_for("en").number
@@ -44,7 +48,7 @@ def test_the_table_is_the_published_board(reader):
     for shown, row in zip(rows, document["rows"], strict=True):
         assert shown[0][0] == NUMBER(row["rank"])
         assert shown[2] == (NUMBER(row["conservative"]), f"rating {NUMBER(row['rating'])}")
-        assert shown[4][0] == PERCENT(row["coverage"]["strict"])
+        assert shown[4][0] == PERCENT(floored(row["coverage"]["strict"]))
         assert shown[9] == (NUMBER(row["votes"]), f"{row['record']['both_bad']} both bad")
         assert ("retired" in shown[1][1]) is not row["enabled"]
 
@@ -80,7 +84,7 @@ def test_files_hold_exactly_what_is_shown(reader, query):
             (row["average_score"], 2),
         ]
         for cell, stated in zip(shown[3:8], cells, strict=True):
-            assert cell[0] == (PERCENT(row["coverage"]) if stated is None else NUMBER(*stated))
+            assert cell[0] == (PERCENT(floored(row["coverage"])) if stated is None else NUMBER(*stated))
         assert shown[8][0] == "–".join(NUMBER(row[part]) for part in ("wins", "losses", "ties"))
         assert shown[9] == (NUMBER(row["votes"]), f"{NUMBER(row['both_bad'])} both bad")
     written = reader.get("/arenas/arena/board.csv", params=query)
@@ -183,6 +187,8 @@ def test_a_stampede_of_distinct_filters_is_told_to_come_back(place):
             refused = [answer for answer in first if answer.status_code == 503]
         assert refused
         assert all(int(answer.headers["retry-after"]) > 0 for answer in refused)
+        assert all("wait for a board to be counted" in answer.json()["detail"] for answer in refused)
+        assert {answer.json()["type"] for answer in refused} == {"urn:tiltyard:problem:crowded"}
         assert {answer.result().status_code for answer in answers} <= {200, 503}
     assert client.get("/arenas/arena/board.json", params=asked[0]).status_code == 200
 
@@ -210,6 +216,143 @@ def test_a_chart_is_one_definition_in_two_forms(reader, name):
     drawn = [one for one in NAMES[:-1] if one in light.text]
     assert len(drawn) >= 10
     assert "wren-3b" not in light.text
+
+
+def test_a_stampede_for_pictures_is_told_to_come_back_and_one_picture_is_drawn_once(place, monkeypatch):
+    may_end, drawn = Event(), []
+
+    def slow(name, document, theme, form):
+        drawn.append((name, theme, form))
+        assert may_end.wait(20)
+        return b"<svg/>"
+
+    monkeypatch.setattr("tiltyard.web.pages.charts._draw", slow)
+    names, queries = ("ratings", "win-rates", "battle-counts"), [{"language": "de"}, {"category": "law"}]
+    asked = [
+        (name, form, {"theme": theme, **query})
+        for name, theme, form, query in product(names, ("light", "dark"), ("svg", "json"), queries)
+    ]
+    client = place.client()
+    with ThreadPoolExecutor(2 * len(asked)) as crowd:
+        answers = [
+            crowd.submit(client.get, f"/arenas/arena/charts/{name}.{form}", params=query)
+            for name, form, query in [*asked, *asked]
+        ]
+        first = [answer.result() for answer in _done_first(answers, len(asked) - 9)]
+        may_end.set()
+        assert {answer.status_code for answer in first} == {503}
+        assert all("wait for a chart to be drawn" in answer.json()["detail"] for answer in first)
+        assert all(answer.headers["retry-after"] == "1" for answer in first)
+        assert {answer.result().status_code for answer in answers} == {200, 503}
+    assert len(drawn) <= len(asked)
+
+
+def test_gzip_is_sent_only_to_who_takes_it(reader):
+    for path in ("", "/board.csv", "/charts/ratings.svg"):
+        answer = reader.get(f"/arenas/arena{path}", headers={**PAGE, "accept-encoding": "gzip;q=0"})
+        assert "content-encoding" not in answer.headers
+
+
+def test_a_page_is_made_once_however_its_address_is_spelled(reader):
+    plain = reader.get("/arenas/arena?sort=votes", headers=PAGE)
+    spelled = reader.get("/arenas/arena?x=<1>&retired=show&sort=%76otes&order=&utm=2", headers=PAGE)
+    assert spelled.content == plain.content
+    assert 'value="/arenas/arena?sort=votes"' in plain.text
+
+
+def test_a_filtered_board_names_the_snapshot_whose_votes_it_counts(reader, place, monkeypatch):
+    with connect(place.database) as connection:
+        (older,) = connection.execute(
+            "SELECT encode(sha256, 'hex') FROM snapshots WHERE source = 0 ORDER BY position LIMIT 1"
+        ).fetchone()
+    boards = place.house.boards
+    found = place.run(boards.published(1, older))
+    newest = place.run(boards.latest(1, 0))
+    assert found.position < newest.position
+    filtered = boards._filter
+
+    async def earlier(arena, _newest, part):
+        return await filtered(arena, found, part)
+
+    monkeypatch.setattr(boards, "_filter", earlier)
+    html = board(reader, category="maths", language="de").text
+    assert f"/arenas/arena/boards/{older}" in html
+    assert newest.sha256 not in html
+    assert f"up to position {NUMBER(found.position)} of" in html
+
+
+def published(reader, order, **changes):
+    document = reader.get("/api/v1/arenas/arena/board").json() | {"order": order}
+    return document | changes
+
+
+@pytest.mark.parametrize("order", ["conservative", "bradley-terry", "legacy-elo"])
+def test_what_is_drawn_belongs_to_what_ranks(reader, order):
+    document = published(reader, order)
+    checks = {row["model"]: row for row in document["cross_check"]["rows"]}
+    for line, row in zip(lines_of(document), document["rows"], strict=True):
+        cross = checks.get(row["model"], {"low": None})
+        expected = None
+        if order == "conservative":
+            expected = (row["conservative"], row["rating"], row["rating"] + 2 * row["rd"])
+        elif order == "bradley-terry" and cross["low"] is not None:
+            expected = (cross["low"], row["bradley_terry"], cross["high"])
+        assert line.drawn == (None if expected is None else pytest.approx(expected))
+
+
+def test_filters_are_folded_until_one_is_chosen(reader):
+    for query, is_open in (({}, False), ({"q": "r", "sort": "votes"}, False), ({"retired": "hide"}, True)):
+        html = board(reader, **query).text
+        assert ('<details class="filter-fold" open>' in html) is is_open
+        assert ('<details class="filter-fold">' in html) is not is_open
+
+
+@pytest.mark.parametrize("order", ["conservative", "legacy-elo"])
+def test_a_change_is_told_only_of_the_score_that_it_is_a_change_of(reader, order):
+    document = published(reader, order)
+    changes = {row["model"]: row["delta"] if order == "conservative" else None for row in document["rows"]}
+    assert any(row["delta"] is not None for row in document["rows"])
+    assert {model: place.change for model, place in places_on(json.dumps(document)).items()} == changes
+
+
+def test_a_rating_without_an_interval_borrows_none(reader):
+    for line in lines_of(published(reader, "bradley-terry", cross_check=None)):
+        assert line.rd is not None
+        assert line.drawn is None
+
+
+def test_models_on_one_board_only_are_listed_beside_a_dash(reader):
+    document = reader.get("/api/v1/arenas/arena/board").json()
+    people, judges = whole_view(document), whole_view(document | {"rows": document["rows"][2:]})
+    for views, (known, missing) in (
+        ((people, judges), ("human", "judge")),
+        ((judges, people), ("judge", "human")),
+    ):
+        rows = {row["model"]: row for row in rows_of(views, BoardQuery())[1]}
+        assert len(rows) == len(document["rows"])
+        first = rows[document["rows"][0]["model"]]
+        assert (first[f"{known}_rank"], first[f"{missing}_rank"], first["places_apart"]) == (1, None, None)
+
+
+def test_findings_of_two_boards_say_whose_they_are(reader):
+    html = board(reader, source="both", category="maths").text
+    assert "<strong>People's board:</strong>" in html
+    assert "<strong>Judges' board:</strong>" in html
+    assert "board:</strong>" not in board(reader, category="maths").text
+
+
+@pytest.mark.parametrize(
+    ("value", "usual", "shown"), [(60.04, 1, "60.04"), (60.004, 1, "60.004"), (60.0001, 1, "60.000"), (61.2, 1, "61.2")]
+)  # fmt: skip
+def test_a_value_that_misses_its_bar_is_seen_to(value, usual, shown):
+    assert NUMBER(value, seen_digits(value, 60.0, usual, holds=False)) == shown
+    assert seen_digits(value, 60.0, usual, holds=True) == usual
+    assert seen_digits(None, 60.0, usual, holds=False) == usual
+
+
+@pytest.mark.parametrize(("share", "shown"), [(0.996, "99"), (1.0, "100"), (0.29, "29"), (0.0, "0")])
+def test_coverage_is_never_rounded_up(share, shown):
+    assert PERCENT(floored(share)).startswith(f"{shown}\u202f")
 
 
 def test_the_table_beside_a_heatmap_has_its_numbers(reader, place):

@@ -31,7 +31,7 @@ def test_a_house_is_ready_while_its_database_is(house):
     assert client.get("/healthz").json() == {"status": "ok"}
     assert client.get("/readyz").json() == {"status": "ok", "arenas": 1}
     with connect(house.database) as connection:
-        connection.execute("UPDATE migrations SET name = 'other'")
+        connection.execute("UPDATE migrations SET name = 'other ' || name")
     time.sleep(health._KNOWN)
     behind = client.get("/readyz")
     assert behind.status_code == 503

@@ -1,19 +1,28 @@
 """The operator's pages by HTTP: nobody else sees anything, and nobody is led astray."""
 
+import base64
 import html
 import re
+from dataclasses import fields
 
 import pytest
-from operating import HOSTILE, audited, copied, signed, voted_database
+from operating import HOSTILE, audited, complain, copied, lines, row, sent, signed, voted_database
 
 from served import PASSWORD, make_token
 from signed_in import clients
+from tiltyard.settings.arena import ArenaSettings
+from tiltyard.standing.policy import Policy
+from tiltyard.store.connecting import connect
 from tiltyard.web.cookies import OPERATOR_COOKIE
 from tiltyard.web.pages import page_routers
+from tiltyard.web.pages.operator.words import LABELS
 
+APP = b"<!doctype html><script>alert(1)</script>"
+PNG = b"\x89PNG\r\n\x1a\n" + bytes(16)
 PAGES = (
     "",
     "/tokens",
+    "/tokens/1/revoke",
     "/audit",
     "/arenas/arena",
     "/arenas/arena/models",
@@ -32,6 +41,7 @@ PAGES = (
     "/arenas/arena/voters/1/exclude?reason=r",
     "/arenas/arena/exclusions",
     "/arenas/arena/complaints",
+    "/arenas/arena/complaints/1",
     "/arenas/arena/remarks",
     "/arenas/arena/audit",
     "/arenas/arena/exports",
@@ -57,7 +67,11 @@ FORMS = {
 
 @pytest.fixture(scope="module")
 def prepared(server, template):
-    with voted_database(server, template) as name:
+    def said(database):
+        make_token(database, "judge", name="a judge")
+        complain(database, "identifies-model")
+
+    with voted_database(server, template, said) as name:
         yield name
 
 
@@ -199,3 +213,133 @@ def test_a_house_that_nobody_claimed_says_how(house):
     answer = house.client().get("/operator/sign-in")
     assert "tiltyard token operator" in answer.text
     assert "<input" not in answer.text.partition("<main")[2].partition("</main")[0]
+
+
+# What an operator decides about
+
+
+def data_url(kind, data):
+    return f"data:{kind};base64,{base64.b64encode(data).decode()}"
+
+
+def matchup_of(running):
+    with connect(running.database) as connection:
+        return connection.execute(
+            "SELECT a.name, b.name, p.prompt FROM matchups m JOIN models a ON a.model = m.a "
+            "JOIN models b ON b.model = m.b JOIN prompts p ON p.prompt = m.prompt WHERE m.serial = 0"
+        ).fetchone()
+
+
+def test_a_complaint_shows_the_prompt_and_both_responses(seen):
+    client = signed(seen)
+    a, b, prompt = matchup_of(seen)
+    listed = client.get("/operator/arenas/arena/complaints").text
+    assert "A response tells which model wrote it" in listed
+    assert 'href="/operator/arenas/arena/complaints/1"' in listed
+    page = client.get("/operator/arenas/arena/complaints/1").text
+    assert f"What about {prompt}?" in page
+    for model in (a, b):
+        assert f"Answer {prompt} of somebody: {int(model[-1]) * 7919 % 1000}" in page
+        assert f"/prompts/withdraw?prompt=prompt-{prompt}&amp;model={model}" in page
+    assert client.get("/operator/arenas/arena/complaints/2").status_code == 404
+
+
+def test_what_will_be_withdrawn_is_seen_first_and_gone_after(running):
+    client = signed(running)
+    where, form = "/operator/arenas/arena/prompts/withdraw", {"prompt": "prompt-1", "model": "model-1"}
+    assert "Answer 1 of somebody: 919" in client.get(where, params=form).text
+    whole = client.get(where, params={"prompt": "prompt-1"}).text
+    assert ("What about 1?" in whole, "Answer 1 of" in whole) == (True, False)
+    client.post(where, data={"prompt": "prompt-1", "reason": "r"})
+    gone = client.get(where, params=form).text
+    assert "Answer 1 of" not in gone
+    assert "What about 1?" not in gone
+
+
+def test_hostile_bytes_are_shown_and_never_run(running):
+    client = signed(running)
+    rows = (
+        row(prompt=f"# {HOSTILE}", response=HOSTILE),
+        row(prompt=f"# {HOSTILE}", model="app", kind="app", response=data_url("text/html", APP)),
+        row(prompt=f"# {HOSTILE}", model="image", kind="image", response=data_url("image/png", PNG)),
+    )
+    upload = sent(client, lines(*rows)).headers["location"]
+    assert client.post(f"{upload}/let-in", data={"expected": "3"}).status_code == 303
+    pages = {
+        model: client.get(
+            "/operator/arenas/arena/prompts/withdraw", params={"prompt": "p", "model": model}
+        ).text
+        for model in ("m", "app", "image")
+    }
+    for page in pages.values():
+        assert "<script>alert" not in page
+    assert "&lt;script&gt;alert" in pages["m"].partition("exhibit-1")[2]
+    link = "/api/v1/arenas/arena/responses?model=app&prompt=p"
+    assert f'href="{html.escape(link)}" download' in pages["app"]
+    assert "<iframe" not in pages["app"]
+    assert client.get(link).headers["content-disposition"] == "attachment"
+    assert '<img class="operator-sheet" src="/api/v1/arenas/arena/responses?model=image' in pages["image"]
+
+
+def test_a_token_is_revoked_after_a_question(running):
+    client = signed(running)
+    listed = client.get("/operator/tokens").text
+    assert 'action="/operator/tokens/1/revoke"' not in listed
+    assert 'href="/operator/tokens/1/revoke"' in listed
+    page = client.get("/operator/tokens/1/revoke").text
+    assert "a judge" in page
+    assert "cannot be brought back" in page
+    assert audited(running, arena=False) == []
+    assert client.post("/operator/tokens/1/revoke").status_code == 303
+    assert [action for _, action, _ in audited(running, arena=False)] == ["revoke token"]
+    for none in (1, 99):
+        assert client.get(f"/operator/tokens/{none}/revoke").status_code == 404
+
+
+def test_a_judge_is_called_by_the_name_of_its_token(running):
+    judge = running.client(make_token(running.database, "judge", name="Portia <b>"))
+    matchup = judge.post("/api/v1/arenas/arena/matchups").json()["matchup"]
+    assert judge.post(f"/api/v1/matchups/{matchup}/vote", json={"winner": "model_a"}).status_code == 200
+    with connect(running.database) as connection:
+        (session,) = connection.execute("SELECT session FROM sessions WHERE source = 1").fetchone()
+    client = signed(running)
+    listed = client.get("/operator/arenas/arena/voters").text
+    assert re.search(rf'voters/{session}"><bdi[^>]*>Portia &lt;b&gt;</bdi></a>', listed), listed
+    page = client.get(f"/operator/arenas/arena/voters/{session}").text
+    assert re.search(r"<h1>Judge <bdi[^>]*>Portia &lt;b&gt;", page)
+    assert 'href="/arenas/arena/models/model-' in page
+
+
+def test_tags_and_reasons_are_words(running):
+    with connect(running.database) as connection:
+        connection.execute(
+            "INSERT INTO remarks (arena, source, serial, session, tags) SELECT arena, source, serial, session, "
+            "ARRAY['follows-instructions'] FROM matchups WHERE serial = 0"
+        )
+    client = signed(running)
+    page = client.get("/operator/arenas/arena/remarks").text
+    assert "follows instructions" in page
+    assert "follows-instructions" not in page
+
+
+def test_a_count_has_no_decimals(seen):
+    page = signed(seen).get("/operator/arenas/arena").text
+    figures = re.findall(r'<td class="n">(?:[≤≥] )?([\d.,]+)</td>', page)
+    assert figures
+    assert [one for one in figures if one.endswith(".00")] == []
+
+
+def test_settings_say_when_the_board_follows(seen):
+    assert "The board follows with the next vote" in signed(seen).get("/operator/arenas/arena/settings").text
+
+
+def test_every_constant_and_setting_is_called_by_words_first(seen):
+    named = {one.name for owner in (Policy, ArenaSettings) for one in fields(owner)}
+    assert set(LABELS) == named - {"phase"}
+    assert len(set(LABELS.values())) == len(LABELS)
+    client = signed(seen)
+    pages = "".join(client.get(f"/operator/arenas/arena/{one}").text for one in ("policy", "settings"))
+    for name, label in LABELS.items():
+        assert f'{label} <code class="micro">{name}</code>' in pages
+    reviewed = client.get("/operator/arenas/arena/policy/review?contenders=5").text
+    assert 'Contender band size <code class="micro">contenders</code>' in reviewed

@@ -48,6 +48,10 @@ def test_the_link_leads_to_a_page_with_a_form(house):
     assert short.status_code == 422
     assert "12 or more" in short.text
     assert client.post(f"/claim/{link}", data={"name": "Ada"}).status_code == 422
+    for zero in ({"name": "A\0da"}, {"password": f"{PASSWORD}\0"}):
+        refused = client.post(f"/claim/{link}", data=HIM | zero)
+        assert refused.status_code == 422
+        assert "zero byte" in refused.text
     done = client.post(f"/claim/{link}", data={"name": "<b>Ada", "password": PASSWORD})
     assert done.status_code == 200
     assert "<b>" not in done.text

@@ -13,7 +13,7 @@ from tiltyard.web.texts import plain_text, render_text, shown_name
 from tiltyard.web.texts.cleaning import ATTRIBUTES, CLASSES, LINK_REL, TAGS, VALUES
 from tiltyard.web.texts.code import CODE_CLASSES, LONGEST_CODE
 from tiltyard.web.texts.links import target_of
-from tiltyard.web.texts.rendering import LONGEST_MARKDOWN, MOST_BRACKETS, MOST_LINES
+from tiltyard.web.texts.rendering import LONGEST_MARKDOWN, LONGEST_SHOWN, MOST_BRACKETS, MOST_LINES
 
 _VOID = {"br", "hr"}
 _HIDDEN = re.compile(
@@ -442,6 +442,15 @@ def test_what_is_too_long_is_still_there_to_read(text: str):
         "From here on the text is shown as it was written: it is too long or too intricate.", ""
     )
     assert sorted("".join(shown.split())) == sorted("".join(text.split()))
+
+
+@pytest.mark.parametrize("unit", ["x", "<", "\u202e", "a\u202e", "word "])
+def test_what_is_far_too_long_is_cut_and_says_so(unit: str):
+    told = "it is too long to be shown here as a whole"
+    assert told not in rendered(unit * (LONGEST_SHOWN // len(unit))).text
+    html = render_text(unit * (20 * LONGEST_SHOWN // len(unit)))
+    assert len(html) < 12 * LONGEST_SHOWN
+    assert told in html
 
 
 @pytest.mark.parametrize(

@@ -1,16 +1,16 @@
 /** The vote page without reloading: keys, undo against the clock, and the next matchup already there. */
 
 import { mountAll } from "../mounting";
-import { read, want, wanted } from "../vote/keys";
+import { askAgain, askAhead, askNames, report, submitPlainly } from "../vote/asking";
+import { Frame } from "../vote/frame";
+import { read } from "../vote/keys";
 import { type Effect, type Event, isUnsaved, type State, step, type Winner } from "../vote/machine";
 import { Remarks } from "../vote/remarks";
-import { BRIEF, form, json, Lost, PATIENT, persist, Refused, timeLeft } from "../vote/sending";
-import { isWinner, Stage } from "../vote/stage";
-
-type Words = Readonly<Record<string, string>>;
+import { BRIEF, json, Lost, PATIENT, persist, Refused, timeLeft } from "../vote/sending";
+import { isWinner, painted, Stage } from "../vote/stage";
+import { KeySwitch } from "../vote/switch";
 
 const TICK = 250;
-const LONGEST_FRAME = 300;
 
 class Booth {
   private stage: Stage;
@@ -18,11 +18,14 @@ class Booth {
   private remarks: Remarks;
   private ahead: Promise<Stage | null> = Promise.resolve(null);
   private ready: Stage | null = null;
-  private readonly words: Words;
+  /** The matchup whose names were asked for last: an answer about an older one comes too late. */
+  private latest = "";
+  private readonly keys: KeySwitch;
+  private readonly frame: Frame;
   private readonly path: string;
 
   constructor(private readonly root: HTMLElement) {
-    this.words = JSON.parse(root.dataset["words"] ?? "{}") as Words;
+    this.frame = new Frame(root);
     this.path = root.dataset["arena"] ?? "";
     this.stage = new Stage(root.querySelector<HTMLElement>(".stage") ?? root);
     this.state = this.stage.sent;
@@ -40,18 +43,14 @@ class Booth {
         location.reload();
       }
     });
-    this.prepareKeys();
+    this.keys = new KeySwitch(root);
     this.arrange();
     setInterval(() => this.tick(), TICK);
     this.look();
   }
 
-  private word(name: string): string {
-    return this.words[name] ?? name;
-  }
-
   private remarksOf(stage: Stage): Remarks {
-    return new Remarks(stage, () => this.say(this.word("failed")));
+    return new Remarks(stage, () => this.frame.say("failed"));
   }
 
   /** Something happened. */
@@ -90,6 +89,7 @@ class Booth {
     const { stage, state } = this;
     stage.element.dataset["now"] = state.name;
     stage.offer(state);
+    this.frame.head(state);
     for (const plain of stage.element.querySelectorAll<HTMLElement>("[data-plain]")) {
       plain.hidden = true;
     }
@@ -99,17 +99,17 @@ class Booth {
   private async send(winner: Winner): Promise<void> {
     const stage = this.stage;
     stage.showVoted(winner);
-    stage.result(this.word("saving"));
+    stage.result(this.frame.word("saving"));
     stage.focus(".result");
     let sent = 0;
     try {
       const path = `/api/v1/matchups/${stage.matchup}/vote`;
-      const retrying = (): void => this.say(this.word("unsaved"));
+      const retrying = (): void => this.frame.say("unsaved");
       const answer = await persist(path, json("POST", { winner }), PATIENT, retrying, () => (sent = performance.now()));
-      const left = timeLeft((await answer.json()) as { at: string; undo_until: string | null }, answer);
+      const left = timeLeft((await answer.json()) as { at: string; undo_until: string | null });
       history.replaceState(null, "", `/matchups/${stage.matchup}`);
-      stage.result(this.word("voted"), this.word(winner));
-      this.say(`${this.word("voted")} ${this.word(winner)}`, "calm");
+      stage.result(this.frame.word("voted"), this.frame.word(winner));
+      this.frame.say("voted", "calm", this.frame.word(winner));
       this.tell({ is: "saved", until: left === null ? null : sent + left });
     } catch (error) {
       this.unsent(error);
@@ -121,32 +121,25 @@ class Booth {
       this.tell({ is: "refused" });
       return;
     }
-    this.stage.result(this.word("lost"));
+    this.stage.result(this.frame.word("lost"));
     this.tell({ is: "lost" });
-    const again = document.createElement("button");
-    again.type = "button";
-    again.className = "button";
-    again.textContent = this.word("again");
-    again.addEventListener("click", () => {
-      this.tell({ is: "again" });
-    });
-    this.say(this.word("lost"), "warn", again);
+    this.frame.say("lost", "warn", this.frame.button("again", () => this.tell({ is: "again" })));
   }
 
   private async undo(): Promise<void> {
     const stage = this.stage;
     try {
       await persist(`/api/v1/matchups/${stage.matchup}/undo`, { method: "POST" }, BRIEF);
-      stage.result(this.word("undone"));
+      stage.result(this.frame.word("undone"));
       this.tell({ is: "undone" });
       stage.focus(".result");
-      this.say(this.word("undone"), "calm");
+      this.frame.say("undone", "calm");
     } catch (error) {
       if (error instanceof Refused && error.status === 409) {
-        this.say(this.word("late"));
+        this.frame.say("late");
         this.tell({ is: "late" });
       } else {
-        this.say(this.word("failed"));
+        this.frame.say("failed");
         this.tell({ is: error instanceof Lost ? "stuck" : "refused" });
       }
     }
@@ -156,14 +149,14 @@ class Booth {
     const stage = this.stage;
     try {
       await this.remarks.flush();
-      const answer = await persist(`/matchups/${stage.matchup}/reveal`, form({ part: "names" }), BRIEF);
-      const named = pieceOf(await answer.text());
+      this.latest = stage.matchup;
+      const named = await askNames(stage.matchup);
       if (stage !== this.stage) {
         return;
       }
       const inside = stage.element.contains(document.activeElement);
-      this.fill(named);
-      this.say(this.word("final"), "calm");
+      this.frame.fill(named);
+      this.frame.say("final", "calm");
       this.tell({ is: "named" });
       if (inside) {
         stage.focus(".result");
@@ -172,36 +165,24 @@ class Booth {
       if (error instanceof Refused) {
         this.tell({ is: "refused" });
       } else {
-        this.say(this.word("nameless"));
+        this.frame.say("nameless");
         this.tell({ is: "nameless" });
       }
-    }
-  }
-
-  /** Put what the server wrote where it belongs. */
-  private fill(named: DocumentFragment): void {
-    for (const filling of named.querySelectorAll<HTMLElement>("[data-fill]")) {
-      const name = filling.dataset["fill"] ?? "";
-      const slot = this.stage.slot(name) ?? this.root.querySelector(`[data-slot="${name}"]`);
-      slot?.replaceChildren(...filling.childNodes);
     }
   }
 
   /** The server knows better what became of this matchup: show it as it is there. */
   private async recover(): Promise<void> {
     const stage = this.stage;
-    this.say(this.word("elsewhere"));
+    this.frame.say("elsewhere");
     try {
-      const answer = await fetch(`/matchups/${stage.matchup}`, { headers: { accept: "text/html" }, cache: "no-store" });
-      const page = new DOMParser().parseFromString(await answer.text(), "text/html");
-      const found = page.querySelector<HTMLElement>(".stage") ?? page.querySelector<HTMLElement>("main > *");
-      if (found !== null && stage === this.stage) {
-        const element = document.importNode(found, true);
+      const element = await askAgain(stage.matchup);
+      if (element !== null && stage === this.stage) {
         stage.element.replaceWith(element);
         this.take(new Stage(element));
       }
     } catch {
-      stage.result(this.word("failed"));
+      stage.result(this.frame.word("failed"));
     }
   }
 
@@ -211,10 +192,8 @@ class Booth {
     this.state = stage.sent;
     this.remarks = this.remarksOf(stage);
     mountAll(stage.element);
-    for (const notice of this.root.querySelectorAll(":scope > .notice")) {
-      notice.remove();
-    }
-    this.showKeys();
+    this.frame.clear();
+    this.keys.show();
     this.arrange();
   }
 
@@ -224,12 +203,12 @@ class Booth {
     const remarks = this.remarks;
     let next = this.ready;
     if (next === null || next.expired) {
-      this.say(this.word("loading"));
+      this.frame.say("loading");
       await this.finish(old, remarks, after);
       next?.element.remove();
       next = (await this.ahead) ?? (await this.fetchAhead());
       if (next === null || next.expired) {
-        this.submitPlainly();
+        submitPlainly(this.path);
         return;
       }
       after = "nothing";
@@ -242,7 +221,7 @@ class Booth {
     history.replaceState(null, "", this.path);
     scrollTo(0, 0);
     next.focus("[data-focus]");
-    this.say(this.word("next"), "calm");
+    this.frame.say("next", "calm");
     await painted();
     await this.finish(old, remarks, after);
     this.look();
@@ -254,14 +233,17 @@ class Booth {
         await persist(`/api/v1/matchups/${old.matchup}/skip`, { method: "POST" }, BRIEF);
       }
       if (after === "finalise") {
+        this.latest = old.matchup;
+        this.frame.slot("last")?.replaceChildren();
         await remarks.flush();
-        const answer = await persist(`/matchups/${old.matchup}/reveal`, form({ part: "names" }), BRIEF);
-        const strip = pieceOf(await answer.text()).querySelector('[data-fill="strip"]');
-        this.root.querySelector('[data-slot="strip"]')?.replaceChildren(...(strip?.childNodes ?? []));
+        const named = await askNames(old.matchup);
+        if (this.latest === old.matchup) {
+          this.frame.fill(named, ["strip", "last"]);
+        }
       }
     } catch (error) {
       if (after === "skip" && !(error instanceof Refused)) {
-        this.say(this.word("failed"));
+        this.frame.say("failed");
       }
     }
   }
@@ -275,27 +257,13 @@ class Booth {
   }
 
   private async fetchAhead(): Promise<Stage | null> {
-    try {
-      const answer = await persist(`${this.path}/ahead`, form({ shown: this.stage.matchup }), BRIEF);
-      const element = pieceOf(await answer.text()).querySelector<HTMLElement>(".stage");
-      if (element === null) {
-        return null;
-      }
-      this.root.querySelector(".stages")?.append(element);
-      mountAll(element);
-      return new Stage(element);
-    } catch {
+    const element = await askAhead(this.path, this.stage.matchup);
+    if (element === null) {
       return null;
     }
-  }
-
-  /** Nothing is there to be shown: let the browser ask for a page, which also says why. */
-  private submitPlainly(): void {
-    const plain = document.createElement("form");
-    plain.method = "post";
-    plain.action = this.path;
-    document.body.append(plain);
-    plain.submit();
+    this.root.querySelector(".stages")?.append(element);
+    mountAll(element);
+    return new Stage(element);
   }
 
   private tick(): void {
@@ -345,16 +313,11 @@ class Booth {
   }
 
   private async report(sent: HTMLFormElement): Promise<void> {
-    const fields = new FormData(sent);
-    const note = String(fields.get("note") ?? "").trim();
-    const body = { reason: String(fields.get("reason")), note: note === "" ? null : note };
     try {
-      await persist(`/api/v1/matchups/${this.stage.matchup}/report`, json("POST", body), BRIEF);
-      sent.reset();
-      sent.closest("details")?.removeAttribute("open");
-      this.say(this.word("reported"), "good");
+      await report(this.stage.matchup, sent);
+      this.frame.say("reported", "good");
     } catch {
-      this.say(this.word("failed"));
+      this.frame.say("failed");
     }
   }
 
@@ -366,7 +329,7 @@ class Booth {
   }
 
   private pressed(event: KeyboardEvent): void {
-    const asked = wanted() && this.keys ? read(event) : null;
+    const asked = this.keys.works ? read(event) : null;
     if (asked === null) {
       return;
     }
@@ -376,60 +339,6 @@ class Booth {
       event.preventDefault();
     }
   }
-
-  private keys = true;
-
-  private prepareKeys(): void {
-    const row = this.root.querySelector<HTMLElement>("[data-switch]");
-    const box = row?.querySelector("input") ?? null;
-    this.keys = wanted();
-    if (row !== null && box !== null) {
-      row.hidden = false;
-      box.checked = this.keys;
-      box.addEventListener("change", () => {
-        this.keys = box.checked;
-        want(box.checked);
-        this.showKeys();
-      });
-    }
-    this.showKeys();
-  }
-
-  /** The keys stand on the buttons while they work. */
-  private showKeys(): void {
-    this.root.classList.toggle("with-keys", this.keys);
-    for (const button of this.root.querySelectorAll<HTMLElement>("[data-keys]")) {
-      if (this.keys) {
-        button.setAttribute("aria-keyshortcuts", button.dataset["keys"] ?? "");
-      } else {
-        button.removeAttribute("aria-keyshortcuts");
-      }
-    }
-  }
-
-  /** A line for everybody, or with `calm` for those who listen. */
-  private say(text: string, kind: "warn" | "calm" | "good" = "warn", more?: HTMLElement): void {
-    const line = this.root.querySelector<HTMLElement>('[data-slot="status"]');
-    if (line !== null) {
-      line.dataset["kind"] = kind;
-      line.replaceChildren(text, ...(more === undefined ? [] : [" ", more]));
-    }
-  }
-}
-
-/** Once what was changed can be seen. A page in the background is not painted, and does not wait for it. */
-function painted(): Promise<void> {
-  return new Promise((done) => {
-    setTimeout(done, LONGEST_FRAME);
-    requestAnimationFrame(() => setTimeout(done));
-  });
-}
-
-/** Markup that our server wrote, as nodes that have not been put anywhere yet. */
-function pieceOf(html: string): DocumentFragment {
-  const holder = document.createElement("template");
-  holder.innerHTML = html;
-  return holder.content;
 }
 
 export function mount(element: HTMLElement): void {

@@ -10,10 +10,10 @@ export type State =
   /** The vote did not arrive, however often it was sent. */
   | { readonly name: "unsaved"; readonly winner: Winner }
   /** The vote is saved, and can be taken back until `until` (a time of `performance.now()`). */
-  | { readonly name: "voted"; readonly winner: Winner; readonly until: number }
-  | { readonly name: "undoing"; readonly winner: Winner; readonly until: number }
+  | { readonly name: "voted"; readonly until: number }
+  | { readonly name: "undoing"; readonly until: number }
   /** The names are asked for: from here on the vote is final. */
-  | { readonly name: "revealing"; readonly winner: Winner }
+  | { readonly name: "revealing" }
   | { readonly name: "final" }
   /** There is nothing more to do but to go on. */
   | { readonly name: "closed" }
@@ -61,7 +61,7 @@ export function step(state: State, event: Event): Step {
         return to({ ...state, name: "undoing" }, { do: "undo" });
       }
       if (event.is === "reveal" || event.is === "elapsed") {
-        return to({ name: "revealing", winner: state.winner }, { do: "reveal" });
+        return to({ name: "revealing" }, { do: "reveal" });
       }
       return event.is === "next" ? leave("finalise") : same;
     case "undoing":
@@ -74,7 +74,7 @@ export function step(state: State, event: Event): Step {
         return to({ name: "closed" }, { do: "recover" });
       }
       if (event.is === "nameless") {
-        return to({ name: "voted", winner: state.winner, until: 0 });
+        return to({ name: "voted", until: 0 });
       }
       return event.is === "next" ? leave("finalise") : same;
     case "final":
@@ -92,8 +92,8 @@ function sending(state: State & { name: "sending" }, event: Event): Step {
         return leave("finalise");
       }
       return event.until === null
-        ? to({ name: "revealing", winner: state.winner }, { do: "reveal" })
-        : to({ name: "voted", winner: state.winner, until: event.until });
+        ? to({ name: "revealing" }, { do: "reveal" })
+        : to({ name: "voted", until: event.until });
     case "lost":
       return to({ name: "unsaved", winner: state.winner });
     case "refused":
@@ -110,11 +110,11 @@ function undoing(state: State & { name: "undoing" }, event: Event): Step {
     case "undone":
       return to({ name: "closed" });
     case "late":
-      return to({ name: "revealing", winner: state.winner }, { do: "reveal" });
+      return to({ name: "revealing" }, { do: "reveal" });
     case "refused":
       return to({ name: "closed" }, { do: "recover" });
     case "stuck":
-      return to({ name: "voted", winner: state.winner, until: state.until });
+      return to({ name: "voted", until: state.until });
     default:
       return to(state);
   }

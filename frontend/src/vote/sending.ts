@@ -73,14 +73,7 @@ export function form(fields: Record<string, string>): RequestInit {
   return { method: "POST", headers: { accept: "text/html" }, body: new URLSearchParams(fields) };
 }
 
-/** How many milliseconds the server leaves for an undo, by its own clocks alone: ours may be wrong. */
-export function timeLeft(ended: { at: string; undo_until: string | null }, answer: Response): number | null {
-  if (ended.undo_until === null) {
-    return null;
-  }
-  const until = Date.parse(ended.undo_until);
-  const span = until - Date.parse(ended.at);
-  const sent = Date.parse(answer.headers.get("date") ?? "");
-  // A vote that had arrived before is told again as it was then. The date has no fractions of a second.
-  return Number.isNaN(sent) ? span : Math.max(0, Math.min(span, until - sent));
+/** How many milliseconds a vote can be taken back, by the database's clock alone: no other is compared with it. */
+export function timeLeft(ended: { at: string; undo_until: string | null }): number | null {
+  return ended.undo_until === null ? null : Math.max(0, Date.parse(ended.undo_until) - Date.parse(ended.at));
 }

@@ -4,6 +4,7 @@ import type { State, Winner } from "./machine";
 
 /** A second click within this time was meant for what stood there before. */
 const DOUBLE_CLICK = 600;
+const LONGEST_FRAME = 300;
 const WINNERS: readonly string[] = ["model_a", "model_b", "tie", "both_bad"];
 
 export function isWinner(value: string): value is Winner {
@@ -24,7 +25,7 @@ export class Stage {
       case "open":
         return { name: "showing" };
       case "voted":
-        return { name: "voted", winner: "tie", until: this.arrived + 1000 * Number(this.element.dataset["left"] ?? 0) };
+        return { name: "voted", until: this.arrived + 1000 * Number(this.element.dataset["left"] ?? 0) };
       case "final":
         return { name: "final" };
       default:
@@ -64,16 +65,24 @@ export class Stage {
     this.settle();
     this.show(".ballot", false);
     this.show(".after", true);
-    const decisive = winner === "model_a" || winner === "model_b";
+    this.ask(winner);
+    for (const side of this.element.querySelectorAll<HTMLElement>("[data-side]")) {
+      side.toggleAttribute("data-won", winner === `model_${side.dataset["side"] ?? ""}`);
+    }
+  }
+
+  /** Ask why: what is wrong with both only where both are bad. */
+  private ask(winner: Winner): void {
+    const wanted = winner === "both_bad" ? "reproach" : "praise";
     for (const tags of this.element.querySelectorAll<HTMLElement>("[data-tags]")) {
-      const shown = (tags.dataset["tags"] === "praise") === decisive;
+      const shown = tags.dataset["tags"] === wanted;
       tags.hidden = !shown;
       for (const box of tags.querySelectorAll("input")) {
         box.disabled = !shown;
       }
     }
-    for (const side of this.element.querySelectorAll<HTMLElement>("[data-side]")) {
-      side.toggleAttribute("data-won", winner === `model_${side.dataset["side"] ?? ""}`);
+    for (const question of this.element.querySelectorAll<HTMLElement>("[data-about]")) {
+      question.hidden = (question.dataset["about"] === "both") !== (winner === "tie");
     }
   }
 
@@ -112,4 +121,12 @@ export class Stage {
       found.hidden = !shown;
     }
   }
+}
+
+/** Once what was changed can be seen. A page in the background is not painted, and does not wait for it. */
+export function painted(): Promise<void> {
+  return new Promise((done) => {
+    setTimeout(done, LONGEST_FRAME);
+    requestAnimationFrame(() => setTimeout(done));
+  });
 }

@@ -61,12 +61,13 @@ def incoming(path: Path, *, body: bool = False) -> Iterator[Incoming]:
         yield _checked(Answer.from_dict(record, where), where, folder)
 
 
-def every_row(path: Path) -> Iterator[Incoming | BadRow]:
+def every_row(path: Path, *, most: int) -> Iterator[Incoming | BadRow]:
     """The answers of a plain file that came over the wire, one by one, with what is wrong with the others.
 
-    As in the body of a request, responses that are not text carry their bytes, and name no files.
+    As in the body of a request, responses that are not text carry their bytes, and name no files. Reading
+    ends where the rows have more than ``most`` bytes.
     """
-    for number, row in enumerate(answer_rows(path), start=1):
+    for number, row in enumerate(answer_rows(path, most=most), start=1):
         if number > MOST_ANSWERS:
             yield BadRow(
                 "the file", None, f"an import takes {MOST_ANSWERS} answers at most; split it", last=True

@@ -10,6 +10,7 @@ from tiltyard.battles import Kind
 from tiltyard.store.log import LogKind
 
 __all__ = [
+    "AFTERTHOUGHT",
     "COMMENT",
     "TAGS",
     "TAGS_AT_ONCE",
@@ -44,6 +45,9 @@ TAGS: Final[tuple[Tag, ...]] = get_args(Tag)
 #: How many of them one remark has at most, and how long its comment is.
 TAGS_AT_ONCE = 8
 COMMENT = 1000
+#: Seconds after the time to take a vote back in which a remark may still come, if the names were not shown:
+#: only after them is a vote told with its names to whoever never asked for these.
+AFTERTHOUGHT = 60.0
 
 State = Literal["open", "voted", "undone", "skipped", "expired"]
 

@@ -207,7 +207,7 @@ class Boards:
         async with connected(self._pool) as connection, patiently(connection, _PATIENCE):
             prompts = await prompts_of(connection, arena.arena, part.category, part.language)
             if not prompts:
-                raise NotFound("no prompt of this arena is of this category and language")
+                raise NotFound(_promptless(part))
             roster = await read_roster(connection, arena.arena)
             tally = await read_tally(
                 connection,
@@ -279,6 +279,12 @@ class Boards:
                 ],
             }
         )
+
+
+def _promptless(part: Part) -> str:
+    if part.category is None and part.language is None:
+        return "this arena has no prompts yet, so there are no votes to count; look at its whole board"
+    return "no prompt of this arena is of this category and language"
 
 
 def _first(of: Snapshot, top: int) -> list[str]:

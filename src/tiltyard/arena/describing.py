@@ -30,7 +30,9 @@ from tiltyard.validity.one_model import Met, Votes, met_by, score_of, standing_o
 
 __all__ = ["Opponent", "Portrait", "Portraits", "PromptRecord"]
 
-_KEPT = 200
+#: Bytes of portraits that are kept, and of one line in any of their tables; both by a rough estimate.
+_KEPT = 64_000_000
+_LINE = 200
 #: The same portrait takes at most one part in so many of the time; and so many wait for their turn.
 _REST = 10.0
 _QUEUE = 8
@@ -90,6 +92,13 @@ class Portrait:
         """Whether the arena shows what its policy computes: not in phase 1."""
         return bool(self.board["phase"] > 1)
 
+    @property
+    def size(self) -> int:
+        """Bytes that it takes, roughly; the board's document is shared by many and counted for each."""
+        cells = 0 if self.heatmap is None else len(self.heatmap.prompts) * len(self.heatmap.opponents)
+        lines = sum(map(len, (self.opponents, self.prompts, self.history, self.responses)))
+        return len(self.snapshot.document) + _LINE * lines + 16 * cells
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Ground:
@@ -121,6 +130,7 @@ class Portraits:
         self._pool = pool
         self._boards = boards
         self._made: dict[tuple[int, int, str], _Made] = {}
+        self._size = 0
         self._grounds: dict[tuple[int, int], _Ground] = {}
         self._making = asyncio.Lock()
         self._waiting = 0
@@ -151,10 +161,12 @@ class Portraits:
         start = time.monotonic()
         portrait = await self._make(arena, newest, key[2])
         now = time.monotonic()
-        self._made.pop(key, None)
+        if (before := self._made.pop(key, None)) is not None:
+            self._size -= before.portrait.size
         self._made[key] = _Made(portrait, now, now - start)
-        if len(self._made) > _KEPT:
-            del self._made[next(iter(self._made))]
+        self._size += portrait.size
+        while self._size > _KEPT and len(self._made) > 1:
+            self._size -= self._made.pop(next(iter(self._made))).portrait.size
         return portrait
 
     async def _make(self, arena: Arena, newest: Snapshot, name: str) -> Portrait:

@@ -18,6 +18,7 @@ from uuid import UUID
 
 import numpy as np
 
+from tiltyard.arena import asking
 from tiltyard.arena.asking import Contribution, Ended, Offered, Revealed, Reviewed, Voter
 from tiltyard.arena.deciding import (
     LOOK,
@@ -200,11 +201,15 @@ class Desk:
         one = parse_matchup(matchup)
         async with self._lookup:
             kept = await keep_remark(
-                await self._reading.connection(), self._author(voter), one, tags, comment
+                await self._reading.connection(),
+                self._author(voter),
+                one,
+                Remark(tuple(tags), comment),
+                within=self.settings.undo_seconds + asking.AFTERTHOUGHT,
             )
         if not kept:
             await self._voted(voter, one)
-            raise Closed("the names were shown: nothing can be added to this vote any more")
+            raise Closed("the names were shown, or can be by now: nothing is added to this vote any more")
 
     async def remarked(self, voter: Voter, matchup: str) -> Remark:
         """What this voter said of a vote of theirs."""

@@ -193,6 +193,11 @@ class _Plan:
     new_responses: list[NewResponse] = field(default_factory=list)
     unchanged: int = 0
 
+    @property
+    def brings(self) -> bool:
+        """Whether anything is new."""
+        return bool(self.new_models or self.new_prompts or self.described or self.new_responses)
+
     def add(self, row: _Row) -> None:
         """Count one row in. A `Conflict` leaves the plan as it was."""
         self._check(row)
@@ -352,7 +357,8 @@ async def _entered(
             position=batch.head,
         )
         about = {name: getattr(brought, name) for name in _COUNTED} | {"enabled": enable}
-        await audit(connection, actor, "import answers", about, arena=arena)
+        if plan.brings:
+            await audit(connection, actor, "import answers", about, arena=arena)
     return brought
 
 

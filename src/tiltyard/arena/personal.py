@@ -1,4 +1,4 @@
-"""The board of one voter's own votes. Only final ones count: what can be undone is not told."""
+"""The board of one voter's own votes, once their names may be told: what can be undone is not."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+from tiltyard.arena import asking
 from tiltyard.arena.asking import Voter
 from tiltyard.arena.boards import Boards
 from tiltyard.arena.matchup_ids import shown_matchup
@@ -87,11 +88,11 @@ class PersonalBoards:
     async def of(self, arena: Arena, voter: Voter) -> Personal:
         """All of it, from the votes of this voter alone."""
         who = (arena.arena, voter.source, voter.session)
-        grace = arena.settings.undo_seconds
+        after = arena.settings.undo_seconds + asking.AFTERTHOUGHT
         async with connected(self._pool) as connection, patiently(connection, _PATIENCE):
-            totals = await read_own_totals(connection, *who, undo_seconds=grace)
-            counts = await read_own_counts(connection, *who, undo_seconds=grace)
-            recent = await read_own_recent(connection, *who, undo_seconds=grace, limit=_RECENT)
+            totals = await read_own_totals(connection, *who, after=after)
+            counts = await read_own_counts(connection, *who, after=after)
+            recent = await read_own_recent(connection, *who, after=after, limit=_RECENT)
             roster = await read_roster(connection, arena.arena)
         cast = tuple(
             Cast(roster.models[a], roster.models[b], roster.prompts[prompt], Kind(kind), count)

@@ -10,10 +10,10 @@ from functools import lru_cache
 from tiltyard.arena.boards import Boards
 from tiltyard.errors import NotFound
 
-__all__ = ["Place", "newest_places", "places_on"]
+__all__ = ["SCORES", "Place", "newest_places", "places_on"]
 
 #: Which number orders a board, by the board's ``order``.
-_SCORES = {"conservative": "conservative", "bradley-terry": "bradley_terry", "legacy-elo": "legacy_elo"}
+SCORES = {"conservative": "conservative", "bradley-terry": "bradley_terry", "legacy-elo": "legacy_elo"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,7 +21,8 @@ class Place:
     """One model's place. What the votes do not support is ``None``."""
 
     rank: int | None
-    #: What the board is ordered by, and how it changed over the last evaluation's length.
+    #: What the board is ordered by, and how it changed over the last evaluation's length: that is known of
+    #: conservative scores only.
     score: float | None
     change: float | None
     badge: str | None
@@ -32,9 +33,11 @@ class Place:
 def places_on(document: str) -> Mapping[str, Place]:
     """Every model's place on a board, from the document of its snapshot."""
     board = json.loads(document)
-    score = _SCORES[board["order"]]
+    score, changes = SCORES[board["order"]], board["order"] == "conservative"
     return {
-        row["model"]: Place(row["rank"], row[score], row["delta"], row["badge"], row["votes"])
+        row["model"]: Place(
+            row["rank"], row[score], row["delta"] if changes else None, row["badge"], row["votes"]
+        )
         for row in board["rows"]
     }
 

@@ -37,6 +37,8 @@ class Effect:
     rank_without: int | None
     rating: float | None
     rating_without: float | None
+    #: Whether no votes link it to most of the others, now or without them: then it has no place among them.
+    apart: bool = False
 
     @property
     def climbs(self) -> int | None:
@@ -76,6 +78,11 @@ class ExclusionPreview:
         """Models that would change their place."""
         return sum(one.moves for one in self.effects)
 
+    @property
+    def apart(self) -> int:
+        """Models that cannot be compared with most of the others, now or without the votes."""
+        return sum(one.apart for one in self.effects)
+
 
 async def preview_exclusion(pool: Pool, arena: Arena, session: int, source: int) -> ExclusionPreview:
     """Bradley–Terry on the votes that count now, with and without those of a session. Nothing changes."""
@@ -104,7 +111,7 @@ def effects(whole: Tally, own: Tally, roster: Roster) -> tuple[Effect, ...]:
     before = _rows(whole, roster.models, prompts)
     after = {row.model: row for row in _rows(less(whole, own), roster.models, prompts)}
     found = (_effect(row, after.get(row.model)) for row in before)
-    return tuple(one for one in found if one.rank is not None or one.rank_without is not None)
+    return tuple(one for one in found if one.apart or one.rank is not None or one.rank_without is not None)
 
 
 def less(whole: Tally, own: Tally) -> Tally:
@@ -127,10 +134,14 @@ def _rows(tally: Tally, models: Sequence[str], prompts: Mapping[int, str]) -> tu
 
 
 def _effect(row: Row, without: Row | None) -> Effect:
+    """Places and ratings of the largest group only: those of two groups cannot be compared."""
+    now = row if row.group == 0 else None
+    then = without if without is not None and without.group == 0 else None
     return Effect(
         model=row.model,
-        rank=row.rank,
-        rank_without=None if without is None else without.rank,
-        rating=row.rating,
-        rating_without=None if without is None else without.rating,
+        rank=None if now is None else now.rank,
+        rank_without=None if then is None else then.rank,
+        rating=None if now is None else now.rating,
+        rating_without=None if then is None else then.rating,
+        apart=any(one is not None and one.group not in (0, None) for one in (row, without)),
     )

@@ -5,17 +5,18 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Hashable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 from tiltyard.board.document import canonical, document_hash
-from tiltyard.errors import StoreFault
+from tiltyard.errors import Crowded
 from tiltyard.store.snapshots import Snapshot
 
-__all__ = ["Document", "Sparing"]
+__all__ = ["Document", "Sparing", "Together", "Turns"]
 
 Key = tuple[Any, ...]
+T = TypeVar("T")
 
 #: What is counted on demand takes at most one part in so many of the time.
 _REST = 10.0
@@ -48,14 +49,43 @@ class _Made:
     took: float
 
 
-class Sparing:
-    """Documents by what was asked, made again only after a rest as long as the making deserves."""
+class Turns:
+    """What is made a few at a time; who would wait behind many others is told to come back."""
+
+    def __init__(self, at_once: int, waiting: int, what: str) -> None:
+        self._making = asyncio.Semaphore(at_once)
+        self._most = waiting
+        self._waiting = 0
+        self._what = what
+
+    @contextlib.asynccontextmanager
+    async def taking(self) -> AsyncIterator[None]:
+        """One's turn, once it comes."""
+        if self._waiting >= self._most:
+            raise Crowded(f"{self._waiting} others wait for {self._what}; ask again in a moment")
+        self._waiting += 1
+        try:
+            await self._making.acquire()
+        finally:
+            self._waiting -= 1
+        try:
+            yield
+        finally:
+            self._making.release()
+
+
+class Together:
+    """What several ask for at once is made once for all of them, even if whoever asked first has left."""
 
     def __init__(self) -> None:
-        self._made: dict[Key, _Made] = {}
-        self._pending: dict[Key, asyncio.Task[Document]] = {}
-        self._making = asyncio.Semaphore(_AT_ONCE)
-        self._waiting = 0
+        self._pending: dict[Hashable, asyncio.Task[Any]] = {}
+
+    async def __call__(self, key: Hashable, make: Callable[[], Coroutine[Any, Any, T]]) -> T:
+        task: asyncio.Task[T] | None = self._pending.get(key)
+        if task is None:
+            task = self._pending[key] = asyncio.create_task(make(), name="make")
+            task.add_done_callback(lambda done: self._ended(key, done))
+        return await asyncio.shield(task)
 
     async def stop(self) -> None:
         """Give up whatever is being made."""
@@ -63,6 +93,25 @@ class Sparing:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+
+    def _ended(self, key: Hashable, task: asyncio.Task[Any]) -> None:
+        """Forget it, and take note of how it ended."""
+        self._pending.pop(key, None)
+        if not task.cancelled():
+            task.exception()
+
+
+class Sparing:
+    """Documents by what was asked, made again only after a rest as long as the making deserves."""
+
+    def __init__(self) -> None:
+        self._made: dict[Key, _Made] = {}
+        self._together = Together()
+        self._turns = Turns(_AT_ONCE, _QUEUE, "a board to be counted")
+
+    async def stop(self) -> None:
+        """Give up whatever is being made."""
+        await self._together.stop()
 
     async def __call__(
         self, key: Key, newest: Snapshot, make: Callable[[], Awaitable[Document]], *, exact: bool = False
@@ -78,16 +127,10 @@ class Sparing:
             key = (*key, newest.sha256)
         if (fresh := self._fresh(key, newest)) is not None:
             return fresh
-        place = (*key, newest.sha256)
-        task = self._pending.get(place)
-        if task is None:
-            task = asyncio.create_task(self._make(key, newest, make), name="count")
-            self._pending[place] = task
-            task.add_done_callback(lambda done: self._ended(place, done))
-        return await asyncio.shield(task)
+        return await self._together((*key, newest.sha256), lambda: self._make(key, newest, make))
 
     async def _make(self, key: Key, newest: Snapshot, make: Callable[[], Awaitable[Document]]) -> Document:
-        async with self._turn():
+        async with self._turns.taking():
             if (fresh := self._fresh(key, newest)) is not None:
                 return fresh
             start = time.monotonic()
@@ -98,27 +141,6 @@ class Sparing:
             if len(self._made) > _KEPT:
                 del self._made[next(iter(self._made))]
         return document
-
-    def _ended(self, place: Key, task: asyncio.Task[Document]) -> None:
-        """Forget it, and take note of how it ended: whoever asked may have left."""
-        self._pending.pop(place, None)
-        if not task.cancelled():
-            task.exception()
-
-    @contextlib.asynccontextmanager
-    async def _turn(self) -> AsyncIterator[None]:
-        """A few at a time; who would wait behind many others is told to come back."""
-        if self._waiting >= _QUEUE:
-            raise StoreFault(f"{_QUEUE} others wait for a board to be counted; ask again in a moment")
-        self._waiting += 1
-        try:
-            await self._making.acquire()
-        finally:
-            self._waiting -= 1
-        try:
-            yield
-        finally:
-            self._making.release()
 
     def _fresh(self, key: Key, newest: Snapshot) -> Document | None:
         made = self._made.get(key)

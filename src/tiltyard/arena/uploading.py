@@ -22,6 +22,8 @@ __all__ = ["Sample", "UploadPreview", "discard_upload", "keep_upload", "let_in",
 #: Rows of a preview that are shown, and errors.
 SHOWN_ROWS = 10
 SHOWN_ERRORS = 100
+#: Bytes that a file may unfold to: in Parquet, little can stand for much.
+MOST_UNFOLDED = 4 * MOST_UPLOAD
 #: Characters of a text that a preview shows.
 _EXCERPT = 400
 _LONGEST_NAME = 120
@@ -141,7 +143,7 @@ def _read(data: bytes) -> Sequence[Incoming | BadRow]:
     with tempfile.NamedTemporaryFile(prefix="tiltyard-") as file:
         file.write(data)
         file.flush()
-        return list(every_row(Path(file.name)))
+        return list(every_row(Path(file.name), most=MOST_UNFOLDED))
 
 
 def _sample(row: Incoming) -> Sample:

@@ -20,6 +20,8 @@ __all__ = ["BadRow", "answer_rows", "bad_row", "field_of"]
 _NAME = "the file"
 _BOM = b"\xef\xbb\xbf"
 _PACKED = (b"\x1f\x8b", b"\x28\xb5\x2f\xfd")
+#: Rows of a Parquet file that are decoded at a time: a few bytes of it can stand for a gigabyte.
+_ROWS_AT_ONCE = 32
 #: What the first word of a message, or the second after "the", may name.
 _FIELDS = frozenset({"prompt_id", "prompt", "model", "response", "kind", "category", "language"}) | {
     "gold",
@@ -39,15 +41,18 @@ class BadRow:
     last: bool = False
 
 
-def answer_rows(path: Path) -> Iterator[tuple[str, Answer] | BadRow]:
+def answer_rows(path: Path, *, most: int) -> Iterator[tuple[str, Answer] | BadRow]:
     """Every row of a plain file (JSON Lines, a JSON list, CSV or Parquet), good or bad, by its place.
 
     What a file is, its first bytes say. Compressed files are not read: how much is in them is not
-    known before they are unpacked.
+    known before they are unpacked. Reading ends where the rows have more than ``most`` bytes of text.
     """
-    file = InputFile(_NAME, path, None)
+    file, size = InputFile(_NAME, path, None), 0
     try:
-        for where, record in _records(file):
+        for where, record in _records(file, most):
+            size += _size(record)
+            if size > most:
+                raise _unfolding(most)
             yield _answer(where, record)
     except InputError as error:
         yield bad_row(_NAME, error, last=True)
@@ -62,13 +67,13 @@ def bad_row(where: str, error: InputError, *, last: bool = False) -> BadRow:
     return BadRow(place, field_of(problem), problem, last)
 
 
-def _records(file: InputFile) -> Iterator[tuple[str, dict[str, Any] | InputError]]:
+def _records(file: InputFile, most: int) -> Iterator[tuple[str, dict[str, Any] | InputError]]:
     with translated(file.name), file.open() as stream:
         start = stream.read(4096)
     if start.startswith(_PACKED):
         raise UnreadableFile(f"{_NAME}: it is compressed; unpack it first")
     if start.startswith(b"PAR1"):
-        return ParquetRecords.opened(file).records()
+        return _parquet_rows(file, most)
     start = start.removeprefix(_BOM).lstrip(b" \t\r\n")
     if start.startswith(b"["):
         return JsonList.opened(file).records()
@@ -84,6 +89,21 @@ def _json_lines(file: InputFile) -> Iterator[tuple[str, dict[str, Any] | InputEr
             if line and not line.isspace():
                 where = f"{_NAME}, line {number}"
                 yield where, _caught(lambda line=line, where=where: _object(where, line))  # type: ignore[misc]
+
+
+def _parquet_rows(file: InputFile, most: int) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Row by row. Values that repeat stay codes until their row has its turn."""
+    opened, number = ParquetRecords.opened(file), 0
+    if opened.unpacked() > most:
+        raise _unfolding(most)
+    columns = [name for name in opened.columns if name in _FIELDS]
+    for batch in opened.batches(columns, _ROWS_AT_ONCE, columns):
+        for k in range(batch.num_rows):
+            number += 1
+            where = f"{_NAME}, row {number}"
+            with translated(where):
+                (row,) = batch.slice(k, 1).to_pylist()
+            yield where, {name: value for name, value in row.items() if value is not None}
 
 
 def _csv_rows(file: InputFile) -> Iterator[tuple[str, dict[str, Any] | InputError]]:
@@ -133,6 +153,19 @@ def _answer(where: str, record: dict[str, Any] | InputError) -> tuple[str, Answe
         return _plain(where), Answer.from_dict(record, where)
     except InputError as error:
         return bad_row(where, error)
+
+
+def _size(record: dict[str, Any] | InputError) -> int:
+    """Bytes of a row's texts."""
+    if isinstance(record, InputError):
+        return 0
+    return sum(len(text.encode(errors="surrogatepass")) for text in record.values() if isinstance(text, str))
+
+
+def _unfolding(most: int) -> UnreadableFile:
+    return UnreadableFile(
+        f"{_NAME}: it unfolds to more than {most} bytes; split it, or give it to tiltyard serve"
+    )
 
 
 def _plain(where: str) -> str:

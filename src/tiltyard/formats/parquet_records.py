@@ -46,6 +46,12 @@ class ParquetRecords:
     def columns(self) -> tuple[str, ...]:
         return tuple(self.schema.names)
 
+    def unpacked(self) -> int:
+        """Bytes that the file says it has once it is unpacked; values that repeat count once."""
+        with translated(self.name), pq.ParquetFile(self.file.path) as parquet:
+            data = parquet.metadata
+            return sum(data.row_group(k).total_byte_size for k in range(data.num_row_groups))
+
     def records(self, columns: Collection[str] | None = None, /) -> Iterator[Record]:
         wanted = [name for name in self.columns if columns is None or name in columns]
         number = 0

@@ -4,60 +4,35 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from datetime import datetime, timedelta
+from typing import Any
 
 from tiltyard.errors import BadOption
-from tiltyard.report.charts import Spec, chart_data, need_charts, spec_of
+from tiltyard.report.charts import Spec, chart_data, need_charts
+from tiltyard.report.looks import COLOURS, Look, dressed, labelled
 
 __all__ = [
     "CHARTS",
     "Dot",
-    "Look",
     "arena_chart",
-    "arena_svg",
     "history_chart",
     "page_spec",
     "pairs_chart",
     "ratings_chart",
 ]
 
-Look = Literal["light", "dark"]
-
 CHARTS = ("ratings", "win-rates", "battle-counts", "history")
 
 _WIDTH = 620
-#: Characters of a name that a label can show.
-_LABEL = 40
 #: Cells of a heatmap have their number written in them up to so many models.
 _WRITTEN = 16
-
-
-@dataclass(frozen=True, slots=True)
-class _Colours:
-    accent: str
-    ink: str
-    line: str
-    #: Losing, even, winning; few, many.
-    scores: tuple[str, str, str]
-    counts: tuple[str, str]
-
-
-_COLOURS: Mapping[Look, _Colours] = {
-    "light": _Colours(
-        "#2f6f8f",
-        "#3c4043",
-        "#e2e0da",
-        ("#d98a5f", "#f4f1ea", "#5f9fbf"),
-        ("#f4f1ea", "#6fa08a"),
-    ),
-    "dark": _Colours(
-        "#8cc3de",
-        "#c9ccd1",
-        "#3a3d42",
-        ("#a85f38", "#2b2d31", "#3f7f9f"),
-        ("#2b2d31", "#4f8a72"),
-    ),
-}
+#: How moments are written that are less than so far apart.
+_TIMES = (
+    (timedelta(minutes=10), "%H:%M:%S"),
+    (timedelta(days=1), "%H:%M"),
+    (timedelta(days=7), "%d %b %H:%M"),
+    (timedelta(days=300), "%d %b"),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,14 +63,6 @@ def arena_chart(name: str, document: Mapping[str, Any], look: Look = "light") ->
     raise BadOption(f"there is no chart called {name!r}; expected {', '.join(CHARTS)}")
 
 
-def arena_svg(spec: Spec) -> bytes:
-    """A chart as a picture that needs no script, without a ground of its own."""
-    import vl_convert
-
-    quiet = spec | {"config": spec.get("config", {}) | {"aria": False}}
-    return str(vl_convert.vegalite_to_svg(quiet)).encode()
-
-
 def page_spec(spec: Spec) -> Spec:
     """A chart for a page that gives it a look of its own, but for the colour of its marks."""
     plain = {name: part for name, part in spec.items() if name not in {"background", "padding"}}
@@ -123,16 +90,16 @@ def ratings_chart(dots: Sequence[Dot], axis: str, look: Look = "light") -> Spec:
         y=alt.Y("model:N", sort=order, title=None, axis=alt.Axis(labelLimit=260, ticks=False, domain=False)),
         tooltip=["model:N", "rating:Q", "low:Q", "high:Q", "votes:Q"],
     )
-    scale = alt.Scale(zero=False, nice=True)
+    scale, ticks = alt.Scale(zero=False, nice=True), alt.Axis(tickCount=8, labelFlush=False)
     chart: Any = base.mark_point(filled=True, size=46, opacity=1).encode(
-        x=alt.X("rating:Q", scale=scale, title=axis)
+        x=alt.X("rating:Q", scale=scale, axis=ticks, title=axis)
     )
     if any(dot.low is not None and dot.high is not None for dot in dots):
         rules = base.transform_filter("isValid(datum.low) && isValid(datum.high)").mark_rule(
             strokeWidth=2, opacity=0.55
         )
-        chart = rules.encode(x=alt.X("low:Q", scale=scale, title=axis), x2="high:Q") + chart
-    return _finished(chart.properties(width=_WIDTH, height=alt.Step(step)), look)
+        chart = rules.encode(x=alt.X("low:Q", scale=scale, axis=ticks, title=axis), x2="high:Q") + chart
+    return dressed(chart.properties(width=_WIDTH, height=alt.Step(step)), look, order)
 
 
 def pairs_chart(
@@ -142,7 +109,7 @@ def pairs_chart(
     import altair as alt
 
     label = _labels(models)
-    order, colours = [label[model] for model in models], _COLOURS[look]
+    order, colours = [label[model] for model in models], COLOURS[look]
     if counts:
         scale = alt.Scale(range=list(colours.counts), zero=True)
         colour, text = (
@@ -161,9 +128,9 @@ def pairs_chart(
     )
     chart: Any = base.mark_rect().encode(color=colour)
     if len(models) <= _WRITTEN:
-        chart = chart + base.mark_text(fontSize=11, color=_COLOURS[look].ink).encode(text=text)
+        chart = chart + base.mark_text(fontSize=11, color=colours.ink).encode(text=text)
     step = 46 if len(models) <= _WRITTEN else 20
-    return _finished(chart.properties(width=alt.Step(step), height=alt.Step(min(step, 26))), look)
+    return dressed(chart.properties(width=alt.Step(step), height=alt.Step(min(step, 26))), look, order)
 
 
 def history_chart(
@@ -195,39 +162,30 @@ def history_chart(
         alt.Chart(chart_data(values))
         .mark_line(strokeWidth=2, point=alt.OverlayMarkDef(size=18))
         .encode(
-            x=alt.X("at:T", title=None),
+            x=_times([value["at"] for value in values]),
             y=alt.Y("value:Q", scale=alt.Scale(zero=False), title=axis),
             color=colour,
             tooltip=["model:N", "at:T", "value:Q", "votes:Q"],
         )
     )
-    return _finished(chart.properties(width=_WIDTH - 60, height=320), look)
+    return dressed(chart.properties(width=_WIDTH - 60, height=320), look)
 
 
-def _finished(chart: Any, look: Look) -> Spec:
-    """The spec in a look: what is written and ruled, on no ground."""
-    colours = _COLOURS[look]
-    spec = spec_of(chart)
-    spec["background"] = "transparent"
-    spec["padding"] = {"left": 12, "right": 16, "top": 8, "bottom": 8}
-    spec["config"] = {
-        "font": "Liberation Sans, Arial, Helvetica, sans-serif",
-        "mark": {"color": colours.accent},
-        "rule": {"color": colours.accent},
-        "view": {"stroke": None},
-        "axis": {
-            "labelColor": colours.ink,
-            "titleColor": colours.ink,
-            "gridColor": colours.line,
-            "domainColor": colours.line,
-            "tickColor": colours.line,
-            "labelFontSize": 11,
-            "titleFontSize": 11,
-            "titleFontWeight": "normal",
-        },
-        "legend": {"labelColor": colours.ink, "titleColor": colours.ink, "titleFontWeight": "normal"},
-    }
-    return spec
+def _times(moments: Sequence[str]) -> Any:
+    """The axis of these moments, in UTC, as fine as they are far apart."""
+    import altair as alt
+
+    read = [datetime.fromisoformat(moment) for moment in moments]
+    span = max(read) - min(read) if read else timedelta()
+    written = next((form for most, form in _TIMES if span < most), "%b %Y")
+    nice: Any = "second" if span < timedelta(seconds=6) else True
+    count: Any = "second" if span < timedelta(seconds=6) else 6
+    return alt.X(
+        "at:T",
+        title=None,
+        scale=alt.Scale(type="utc", nice=nice),
+        axis=alt.Axis(format=written, tickCount=count, labelOverlap=True),
+    )
 
 
 def _cells(label: Mapping[str, str], pairs: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
@@ -244,19 +202,7 @@ def _cells(label: Mapping[str, str], pairs: Sequence[Mapping[str, Any]]) -> list
 
 
 def _labels(models: Sequence[str]) -> dict[str, str]:
-    """Names short enough to be read, no two alike, without characters that nobody sees."""
-    labels: dict[str, str] = {}
-    taken: set[str] = set()
-    for k, model in enumerate(models):
-        plain = "".join(
-            one if one.isprintable() else "\N{REPLACEMENT CHARACTER}" for one in model[: _LABEL + 1]
-        )
-        label = plain if len(plain) <= _LABEL else f"{plain[: _LABEL - 1]}…"
-        if label in taken:
-            label = f"{label[: _LABEL - 8]} ({k + 1})"
-        labels[model] = label
-        taken.add(label)
-    return labels
+    return dict(zip(models, labelled(models), strict=True))
 
 
 def _rounded(value: float | None) -> float | None:

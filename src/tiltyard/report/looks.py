@@ -31,11 +31,32 @@ class Colours:
     warn: str
     #: Nothing lacking, everything lacking.
     deficit: tuple[str, str]
+    #: Losing, even, winning; few, many.
+    scores: tuple[str, str, str]
+    counts: tuple[str, str]
 
 
 COLOURS: dict[Look, Colours] = {
-    "light": Colours("#3f464c", "#dcd8ce", "#1f5f8b", "#8d887c", "#a86a00", ("#eef2f4", "#c9822b")),
-    "dark": Colours("#c3cad0", "#31383e", "#82bce4", "#79838b", "#e3b95f", ("#20262b", "#b97a2c")),
+    "light": Colours(
+        "#3f464c",
+        "#dcd8ce",
+        "#1f5f8b",
+        "#8d887c",
+        "#a86a00",
+        ("#eef2f4", "#c9822b"),
+        ("#d98a5f", "#f4f1ea", "#5f9fbf"),
+        ("#f4f1ea", "#6fa08a"),
+    ),
+    "dark": Colours(
+        "#c3cad0",
+        "#31383e",
+        "#82bce4",
+        "#79838b",
+        "#e3b95f",
+        ("#20262b", "#b97a2c"),
+        ("#a85f38", "#2b2d31", "#3f7f9f"),
+        ("#2b2d31", "#4f8a72"),
+    ),
     "any": Colours(
         "#7c858c",
         "#80808055",
@@ -43,6 +64,8 @@ COLOURS: dict[Look, Colours] = {
         "#8a8f94",
         "#b9822b",
         ("rgba(128, 134, 140, 0.14)", "rgba(201, 130, 43, 1)"),
+        ("#c07a4f", "#80808033", "#4f8fb0"),
+        ("#80808033", "#5f957d"),
     ),
 }
 
@@ -59,6 +82,8 @@ def dressed(chart: Any, look: Look, labels: Sequence[str] = ()) -> Spec:
     ruled = {"gridColor": colours.line, "domainColor": colours.line, "tickColor": colours.line}
     config = {
         "font": "system-ui, sans-serif",
+        "mark": {"color": colours.accent},
+        "rule": {"color": colours.accent},
         "view": {"stroke": None},
         "axis": {**written, **ruled, "labelFontSize": 11, "titleFontSize": 11},
         "legend": written,

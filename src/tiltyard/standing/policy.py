@@ -13,7 +13,7 @@ from typing import Literal
 
 from tiltyard.errors import BadOption
 
-__all__ = ["KEPT_SHAPES", "Fairness", "Lane", "Policy"]
+__all__ = ["BOUNDS", "KEPT_SHAPES", "Fairness", "Lane", "Policy"]
 
 #: ``strict``: exposures of every lane stay within tolerance. ``scoped``: those of the contender
 #: lane are counted apart, which larger arenas need if their best models are to meet often.
@@ -109,7 +109,7 @@ class Policy:
             raise BadOption(f"lane_weights add up to {sum(self.lane_weights):g}; expected 1")
         if self.fairness not in ("strict", "scoped"):
             raise BadOption(f"fairness is {self.fairness!r}; expected strict or scoped")
-        for names, least, most, expected in _BOUNDS:
+        for names, least, most, expected in BOUNDS:
             for name in names:
                 if not least <= getattr(self, name) <= most:
                     raise BadOption(f"{name} is {getattr(self, name)}; expected {expected}")
@@ -166,7 +166,8 @@ _AMOUNTS = (
     "session_pairs",
     "established_votes",
 )
-_BOUNDS = (
+#: Constants by name, the least and the most that each may be, and how that is said.
+BOUNDS = (
     (("phase",), 1, 4, "1, 2, 3 or 4"),
     (_COUNTS, 1, math.inf, "1 or more"),
     (_SHARES, 0.0, 1.0, "a share between 0 and 1"),

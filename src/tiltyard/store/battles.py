@@ -190,6 +190,7 @@ async def count_excluded(connection: Connection, arena: int, source: int, *, upt
 
 async def _tallied(connection: Connection, named: str, values: dict[str, Any]) -> Tally:
     with translated("count an arena's votes"):
+        await connection.execute(statement("battles_by_hash"))
         rows = await (await connection.execute(statement(named), values)).fetchall()
     columns = np.array(rows, dtype=np.int64).reshape(-1, 5).T
     return Tally(*columns)

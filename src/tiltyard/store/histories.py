@@ -18,8 +18,8 @@ class PastResponse:
 
     prompt: str
     category: str | None
-    #: Text, image, audio or app.
-    kind: str
+    #: Text, image, audio or app; ``None`` where it would tell whose a response is.
+    kind: str | None
     added_at: datetime
     withdrawn_at: datetime | None
     #: When another one came after it was withdrawn.

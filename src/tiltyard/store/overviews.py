@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from datetime import date, datetime
 from typing import Any
@@ -20,6 +20,7 @@ __all__ = [
     "list_audit",
     "read_database_size",
     "read_days",
+    "read_judges",
     "read_open",
     "read_rated",
     "read_waiting",
@@ -64,6 +65,12 @@ async def read_days(connection: Connection, arena: int, timezone: str, *, days: 
 async def read_open(connection: Connection, arena: int) -> int:
     """How many matchups wait for their vote."""
     return int((await _rows(connection, "overviews_open", {"arena": arena}))[0][0])
+
+
+async def read_judges(connection: Connection, sessions: Collection[int]) -> dict[int, str]:
+    """Those of these sessions that are judges', by number, with the name of the token that votes in each."""
+    rows = await _rows(connection, "overviews_judges", {"sessions": list(sessions)})
+    return {int(session): str(name) for session, name in rows}
 
 
 async def read_database_size(connection: Connection) -> int:

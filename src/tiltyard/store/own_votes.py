@@ -1,7 +1,7 @@
-"""One voter's own votes, as far as they are final.
+"""One voter's own votes, as far as their names may be told.
 
-A vote is final once its names were shown, once it is rated, or once the time to take it back has passed.
-Before that nothing here tells of it but that it exists: who is shown its names must not be able to undo it.
+They may once they were shown, or so many seconds ``after`` the vote that it can neither be taken back nor
+remarked upon. Before that nothing here tells of it but that it exists.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ class OwnTotals:
     """How many matchups of a voter ended how."""
 
     votes: int
-    #: Votes that can still be taken back.
+    #: Votes that may not be told yet.
     pending: int
     skipped: int
 
 
 @dataclass(frozen=True, slots=True)
 class OwnVote:
-    """One final vote; models and prompts by number."""
+    """One vote; models and prompts by number."""
 
     matchup: UUID
     at: datetime
@@ -40,34 +40,34 @@ class OwnVote:
 
 
 async def read_own_totals(
-    connection: Connection, arena: int, source: int, session: int, *, undo_seconds: float
+    connection: Connection, arena: int, source: int, session: int, *, after: float
 ) -> OwnTotals:
-    """Final votes, votes that are not final yet, and matchups that were passed over."""
+    """Votes that may be told, votes that may not be yet, and matchups that were passed over."""
     with translated("count a voter's votes"):
-        values = _values(arena, source, session, undo_seconds)
+        values = _values(arena, source, session, after)
         row = await (await connection.execute(statement("own_votes_totals"), values)).fetchone()
     assert row is not None
     return OwnTotals(*row)
 
 
 async def read_own_counts(
-    connection: Connection, arena: int, source: int, session: int, *, undo_seconds: float
+    connection: Connection, arena: int, source: int, session: int, *, after: float
 ) -> list[tuple[int, int, int, int, int]]:
-    """Left model, right model, prompt, outcome, and how often: all final votes."""
+    """Left model, right model, prompt, outcome, and how often: all votes that may be told."""
     with translated("count a voter's votes"):
-        values = _values(arena, source, session, undo_seconds)
+        values = _values(arena, source, session, after)
         return await (await connection.execute(statement("own_votes_counts"), values)).fetchall()
 
 
 async def read_own_recent(
-    connection: Connection, arena: int, source: int, session: int, *, undo_seconds: float, limit: int = 50
+    connection: Connection, arena: int, source: int, session: int, *, after: float, limit: int = 50
 ) -> list[OwnVote]:
-    """The last final votes, newest first."""
+    """The last of them, newest first."""
     with translated("read a voter's votes"):
-        values = _values(arena, source, session, undo_seconds) | {"limit": limit}
+        values = _values(arena, source, session, after) | {"limit": limit}
         rows = await (await connection.execute(statement("own_votes_recent"), values)).fetchall()
     return [OwnVote(*row) for row in rows]
 
 
-def _values(arena: int, source: int, session: int, undo_seconds: float) -> dict[str, object]:
-    return {"arena": arena, "source": source, "session": session, "undo_seconds": undo_seconds}
+def _values(arena: int, source: int, session: int, after: float) -> dict[str, object]:
+    return {"arena": arena, "source": source, "session": session, "after": after}

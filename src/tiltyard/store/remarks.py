@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -47,14 +46,15 @@ class OwnPair:
 
 
 async def keep_remark(
-    connection: AsyncConnection, author: Author, matchup: UUID, tags: Sequence[str], comment: str | None
+    connection: AsyncConnection, author: Author, matchup: UUID, remark: Remark, *, within: float
 ) -> bool:
-    """Keep what a voter says of its vote, in place of what it said before.
+    """Keep what a voter says of its vote, ``within`` so many seconds, in place of what it said before.
 
-    Not if there is no vote of its own that stands, or the names were shown: whether it was kept.
+    Not later, nor if there is no vote of its own that stands, or the names were shown: whether it was kept.
     """
     with translated("keep a remark"):
-        values = author.values() | {"matchup": matchup, "tags": list(tags), "comment": comment}
+        values = author.values() | {"matchup": matchup, "tags": list(remark.tags), "comment": remark.comment}
+        values["within"] = within
         done = await connection.execute(statement("remarks_keep"), values)
     return done.rowcount == 1
 

@@ -60,7 +60,7 @@ class Cast:
 
 @dataclass(frozen=True, slots=True)
 class Remark:
-    """Why somebody voted so. ``kind`` is ``None`` if the vote was taken back."""
+    """Why somebody voted so."""
 
     made_at: datetime
     session: int
@@ -69,7 +69,7 @@ class Remark:
     model_a: str
     model_b: str
     prompt: str
-    kind: int | None
+    kind: int
 
 
 async def list_voters(
@@ -108,7 +108,7 @@ async def read_session_tally(
 async def read_remarks(
     connection: Connection, arena: int, *, limit: int = 50, offset: int = 0
 ) -> list[Remark]:
-    """What voters said of their votes, newest first."""
+    """What voters said of their votes that stand, newest first."""
     rows = await _rows(connection, "voters_remarks", {"arena": arena, "limit": limit, "offset": offset})
     return [Remark(*row) for row in rows]
 

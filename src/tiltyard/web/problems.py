@@ -18,6 +18,7 @@ from tiltyard.errors import (
     Busy,
     Closed,
     Conflict,
+    Crowded,
     Expired,
     InputError,
     NoMatchup,
@@ -72,6 +73,7 @@ _ERRORS: tuple[tuple[type[TiltyardError], int, str | None, str | None], ...] = (
     (Expired, 410, None, None),
     (Conflict, 409, None, None),
     (Busy, 429, None, None),
+    (Crowded, 503, "crowded", "Too many wait for this"),
     (NoMatchup, 409, "no-matchup", "There is nothing to vote on"),
     (InputError, 422, None, None),
 )
@@ -126,7 +128,7 @@ def problem(
 
 def problem_of(error: TiltyardError) -> Response:
     """The response that tells of an error of ours."""
-    if isinstance(error, StoreFault):
+    if isinstance(error, StoreFault) and not isinstance(error, Crowded):
         return _unavailable(error)
     found = next((row for row in _ERRORS if isinstance(error, row[0])), None)
     if found is None:
@@ -140,6 +142,8 @@ def problem_of(error: TiltyardError) -> Response:
 def _headers(error: TiltyardError, status: int) -> dict[str, str] | None:
     if isinstance(error, Busy):
         return {"Retry-After": str(max(1, math.ceil(error.retry_after)))}
+    if isinstance(error, Crowded):
+        return {"Retry-After": "1"}
     return {"WWW-Authenticate": 'Bearer realm="tiltyard"'} if status == 401 else None
 
 

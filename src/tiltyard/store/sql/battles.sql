@@ -67,6 +67,11 @@ WHERE x.arena = %(arena)s AND x.excluded <= %(upto)s AND (x.restored IS NULL OR 
 -- How long a statement may take: of this transaction, or of all that follow on this connection.
 SELECT set_config('statement_timeout', %(patience)s, %(here)s);
 
+-- name: battles_by_hash
+-- Votes are joined by hash for the rest of this transaction. A table that was filled a moment ago has no statistics
+-- yet, and the planner takes it for one of a few rows.
+SELECT set_config('enable_nestloop', 'off', true);
+
 -- name: battles_prompts
 -- Of every prompt what a battle says of it.
 SELECT name, category, language FROM prompts WHERE arena = %(arena)s ORDER BY prompt;

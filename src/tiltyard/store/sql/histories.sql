@@ -1,6 +1,13 @@
 -- name: histories_responses
 -- Responses of a model, newest first: what kind each is, when it came and went, and when another took its place.
-SELECT p.name, p.category, r.kind, r.added_at, r.withdrawn_at,
+-- The kind of one in use is not told where other models have other kinds: whoever sees both could tell whose it is.
+WITH mixed AS (
+    SELECT prompt FROM responses WHERE arena = %(arena)s AND withdrawn_at IS NULL
+    GROUP BY prompt HAVING min(kind) <> max(kind)
+)
+SELECT p.name, p.category,
+       CASE WHEN r.withdrawn_at IS NOT NULL OR r.prompt NOT IN (SELECT prompt FROM mixed) THEN r.kind END,
+       r.added_at, r.withdrawn_at,
        CASE WHEN r.withdrawn_at IS NOT NULL
            THEN lead(r.added_at) OVER (PARTITION BY r.prompt ORDER BY r.response) END
 FROM responses r JOIN prompts p USING (arena, prompt)

@@ -38,3 +38,8 @@ ORDER BY entry DESC LIMIT %(limit)s;
 -- name: overviews_actions
 -- Which actions an arena's audit has.
 SELECT DISTINCT action FROM audit WHERE arena IS NOT DISTINCT FROM %(arena)s ORDER BY action;
+
+-- name: overviews_judges
+-- Judges among these sessions, each with the name of its token.
+SELECT s.session, t.name FROM sessions s JOIN api_tokens t ON s.name = 'token:' || t.api_token
+WHERE s.session = ANY(%(sessions)s) AND s.source = 1;

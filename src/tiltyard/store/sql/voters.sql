@@ -45,13 +45,13 @@ GROUP BY m.a, m.b, m.prompt, d.outcome
 ORDER BY m.a, m.b, m.prompt, d.outcome;
 
 -- name: voters_remarks
--- What voters said of their votes, newest first, a page of it.
+-- What voters said of their votes that stand, newest first, a page of it.
 SELECT r.made_at, r.session, r.tags, r.comment, a.name, b.name, p.name, d.outcome
 FROM remarks r
 JOIN matchups m USING (arena, source, serial)
-LEFT JOIN endings d USING (arena, source, serial)
+JOIN endings d USING (arena, source, serial)
 JOIN models a ON a.arena = m.arena AND a.model = m.a
 JOIN models b ON b.arena = m.arena AND b.model = m.b
 JOIN prompts p ON p.arena = m.arena AND p.prompt = m.prompt
-WHERE r.arena = %(arena)s
+WHERE r.arena = %(arena)s AND d.kind = 1 AND d.undone IS NULL
 ORDER BY r.made_at DESC, r.source, r.serial DESC LIMIT %(limit)s OFFSET %(offset)s;

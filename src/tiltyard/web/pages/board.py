@@ -16,7 +16,7 @@ from tiltyard.web.access import house_of
 from tiltyard.web.pages import paths
 from tiltyard.web.pages.board_material import Counted, Material, board_pages_of, gathered
 from tiltyard.web.pages.board_query import Asked
-from tiltyard.web.pages.board_view import View, asked_view, beside
+from tiltyard.web.pages.board_view import View, asked_view, beside, floored, seen_digits
 from tiltyard.web.pages.charts import ChartView, chart_view
 from tiltyard.web.pages.downloads import rows_of
 from tiltyard.web.pages.shell import page, pages_of, sent_page, theme_of, wording_of
@@ -51,9 +51,8 @@ async def snapshot_page(arena: Readable, sha256: Hash, request: Request, query: 
 async def _sent(request: Request, arena: Arena, material: Material) -> Response:
     """Made once for each board, query, language and theme."""
     kept, chart = board_pages_of(request), await chart_view(request, material)
-    address = (request.scope["path"], request.scope["query_string"])
     look = (wording_of(request).language, theme_of(request))
-    key = ("page", address, look, material.key(), tuple(chart.svg.values()))
+    key = ("page", look, material.key(), tuple(chart.svg.values()), chart.drawn)
     found = kept.made.get(key)
     if found is None:
         async with kept.making:
@@ -79,8 +78,11 @@ def _rendered(request: Request, material: Material, chart: ChartView) -> str:
         "chart": chart,
         "document": first.document,
         "facts": material.facts,
+        "here": query.address(path),
         "findings": [
-            one for board in material.boards for one in (board.filtered or board.document)["findings"]
+            (board.document["source"], one)
+            for board in material.boards
+            for one in (board.filtered or board.document)["findings"]
         ],
         "languages": [(one, one) for one in material.facts.languages],
         "origin": house_of(request).settings.address(),
@@ -88,6 +90,7 @@ def _rendered(request: Request, material: Material, chart: ChartView) -> str:
         "permanent": material.permanent,
         "policy": first.document["method"]["policy"],
         "query": query,
+        "seen_digits": seen_digits,
     }
     kept = board_pages_of(request)
     views = [kept.view(board) for board in material.boards]
@@ -106,7 +109,13 @@ def _rows(request: Request, arena: Arena, board: Counted, view: View) -> dict[st
     found = kept.rows.get(key)
     if found is None:
         text = pages_of(request).render(
-            "board/rows.html", request, arena=arena, board=board, document=board.document, view=view
+            "board/rows.html",
+            request,
+            arena=arena,
+            board=board,
+            document=board.document,
+            floored=floored,
+            view=view,
         )
         bodies = text.split(_BETWEEN)[1:]
         models = [line.model for line in view.lines]

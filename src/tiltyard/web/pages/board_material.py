@@ -7,6 +7,7 @@ import json
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass
+from hashlib import sha256 as hashed
 from threading import Lock
 from typing import Any, Generic, TypeVar
 
@@ -18,9 +19,11 @@ from tiltyard.store.arenas import Arena, connected, read_filters
 from tiltyard.store.log import SOURCES
 from tiltyard.store.snapshots import Snapshot
 from tiltyard.web.access import house_of
+from tiltyard.web.assets import takes_gzip
 from tiltyard.web.pages.board_query import BoardQuery
 from tiltyard.web.pages.board_view import View, whole_view
 from tiltyard.web.pages.shell import zipped
+from tiltyard.web.pages.turns import Together, Turns
 from tiltyard.web.reading import boards_of, sent
 
 __all__ = ["BoardPages", "Counted", "Facts", "Kept", "Material", "board_pages_of", "gathered", "sent_file"]
@@ -115,8 +118,11 @@ class BoardPages:
         self.rows: Kept[dict[str, Markup]] = Kept(12)
         #: Bytes that were sent before, with their ETag, by all that they depend on.
         self.made: Kept[tuple[bytes, str]] = Kept(32 * 1024 * 1024)
+        #: What the front door says of each arena.
+        self.cards: Kept[Any] = Kept(200)
         self.making = asyncio.Lock()
-        self.drawing = asyncio.Lock()
+        self._drawing = Turns(1, 8, "a chart to be drawn")
+        self._drawn = Together()
 
     def view(self, board: Counted) -> View:
         """All rows of a board."""
@@ -129,6 +135,17 @@ class BoardPages:
         """What a chart is drawn from, made once."""
         found = self.charts.get(key)
         return self.charts.put(key, make()) if found is None else found
+
+    async def drawn(self, key: Hashable, draw: Callable[[], bytes]) -> tuple[bytes, str]:
+        """A picture with its ETag, drawn once for all who ask; one is drawn at a time."""
+
+        async def make() -> tuple[bytes, str]:
+            async with self._drawing.taking():
+                data = await asyncio.to_thread(draw)
+            return self.made.put(key, (data, hashed(data).hexdigest()), len(data))
+
+        found = self.made.get(key)
+        return await self._drawn(key, make) if found is None else found
 
     def parsed(self, sha256: str, written: str | bytes) -> dict[str, Any]:
         """A document as plain values, which nobody changes."""
@@ -159,7 +176,7 @@ def sent_file(
     headers = {"Vary": "Accept-Encoding"}
     if name:
         headers["Content-Disposition"] = f'attachment; filename="{name}"'
-    if "gzip" in request.headers.get("accept-encoding", "") and not media_type.endswith("parquet"):
+    if takes_gzip(request.headers.get("accept-encoding", "")) and not media_type.endswith("parquet"):
         data, etag = zipped(data), f"{etag}-gzip"
         headers["Content-Encoding"] = "gzip"
     return sent(request, arena, data, etag, for_ever=for_ever, headers=headers, media_type=media_type)
@@ -188,7 +205,11 @@ async def _counted(
     if part.whole:
         return Counted(snapshot, document, None, snapshot.sha256)
     found = await boards.filtered(arena, source, part.category, part.language, counted=part.counted)
-    return Counted(snapshot, document, kept.parsed(found.sha256, found.data), found.sha256)
+    filtered = kept.parsed(found.sha256, found.data)
+    if filtered["snapshot"] != snapshot.sha256:
+        snapshot = await boards.published(arena.arena, filtered["snapshot"])
+        document = kept.parsed(snapshot.sha256, snapshot.document)
+    return Counted(snapshot, document, filtered, found.sha256)
 
 
 async def _facts(request: Request, arena: Arena, board: Counted) -> Facts:

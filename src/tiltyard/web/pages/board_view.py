@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
+from tiltyard.arena.placing import SCORES
 from tiltyard.web.pages.board_query import BoardQuery
 
 __all__ = [
@@ -17,8 +19,10 @@ __all__ = [
     "asked_view",
     "beside",
     "chosen",
+    "floored",
     "lines_of",
     "scale_of",
+    "seen_digits",
     "whole_view",
 ]
 
@@ -42,6 +46,7 @@ class Line:
     badge: str | None
     retired: bool
     proven: bool
+    kind: Kind
     #: By which it is ranked; raw rating and RD; an interval, where there is one.
     score: float | None
     rating: float | None
@@ -74,11 +79,12 @@ class Line:
 
     @property
     def drawn(self) -> tuple[float, float, float] | None:
-        """What is drawn in the rating cell: the interval, or 2 RD to either side of the rating."""
-        if self.low is not None and self.high is not None and self.score is not None:
+        """What is drawn of what ranks: an interval, or the 2 RD to either side whose lower end is the score."""
+        if self.kind == "conservative":
+            if self.rating is not None and self.rd is not None:
+                return self.rating - 2.0 * self.rd, self.rating, self.rating + 2.0 * self.rd
+        elif self.low is not None and self.high is not None and self.score is not None:
             return self.low, self.score, self.high
-        if self.rating is not None and self.rd is not None and self.low is None and self.high is None:
-            return self.rating - 2.0 * self.rd, self.rating, self.rating + 2.0 * self.rd
         return None
 
 
@@ -113,25 +119,34 @@ class View:
 
 @dataclass(frozen=True, slots=True)
 class Beside:
-    """One model on the boards of people and of judges, which are never pooled."""
+    """One model on the boards of people and of judges, which are never pooled; ``None`` where it is on one only."""
 
-    human: Line
-    judge: Line
+    human: Line | None
+    judge: Line | None
+
+    @property
+    def known(self) -> Line:
+        """Its line on people's board, or on the only one that has it."""
+        found = self.judge if self.human is None else self.human
+        assert found is not None
+        return found
 
     @property
     def model(self) -> str:
-        return self.human.model
+        return self.known.model
 
     @property
     def apart(self) -> int | None:
         """Places by which judges rank it lower than people do."""
-        if self.human.rank is None or self.judge.rank is None:
+        if self.human is None or self.judge is None or self.human.rank is None or self.judge.rank is None:
             return None
         return self.judge.rank - self.human.rank
 
     @property
     def beyond(self) -> bool:
         """Whether the two ranges of ranks have no place in common."""
+        if self.human is None or self.judge is None:
+            return False
         ends = (self.human.rank_low, self.human.rank_high, self.judge.rank_low, self.judge.rank_high)
         low, high, other_low, other_high = ends
         if low is None or high is None or other_low is None or other_high is None:
@@ -153,16 +168,18 @@ def asked_view(whole: View, query: BoardQuery) -> View:
 
 
 def beside(human: Sequence[Line], judge: Sequence[Line], query: BoardQuery) -> list[Beside]:
-    """The models of both boards, side by side, in the order that is asked for by people's board."""
-    other = {line.model: line for line in judge}
-    return [Beside(line, other[line.model]) for line in chosen(human, query) if line.model in other]
+    """The models of two boards, side by side, in the order of people's; those on judges' only come last."""
+    other, known = {line.model: line for line in judge}, {line.model for line in human}
+    of_people = [Beside(line, other.get(line.model)) for line in chosen(human, query)]
+    return of_people + [Beside(None, line) for line in chosen(judge, query) if line.model not in known]
 
 
 def lines_of(document: Row) -> list[Line]:
-    """Every row of a published board, in its order."""
+    """Every row of a published board, in its order; before the first vote nobody has a rank."""
     cross = document["cross_check"]
     checks: dict[str, Row] = {} if cross is None else {row["model"]: row for row in cross["rows"]}
-    return [_published(row, document["order"], checks.get(row["model"])) for row in document["rows"]]
+    lines = [_published(row, document["order"], checks.get(row["model"])) for row in document["rows"]]
+    return lines if document["votes"] else [replace(line, rank=None) for line in lines]
 
 
 def chosen(lines: Iterable[Line], query: BoardQuery) -> list[Line]:
@@ -187,16 +204,28 @@ def scale_of(lines: Sequence[Line]) -> Scale:
     return Scale(min(low for low, _, _ in narrow), max(high for _, _, high in narrow))
 
 
+def floored(share: float | None) -> float | None:
+    """A share in whole percents, never rounded up: all but a few is not all."""
+    return None if share is None else math.floor(100.0 * share + 1e-9) / 100.0
+
+
+def seen_digits(value: float | None, bar: float, usual: int, *, holds: bool) -> int:
+    """After the point, so many digits that a value which misses its bar is seen to: two more than usual at most."""
+    if holds or value is None:
+        return usual
+    enough = (digits for digits in (usual, usual + 1) if round(value, digits) != round(bar, digits))
+    return next(enough, usual + 2)
+
+
 def _sort_key(line: Line, sort: str) -> Any:
     if sort == "model":
         return line.model.casefold()
     return getattr(line, {"rating": "score", "score": "average_score"}.get(sort, sort))
 
 
-def _published(row: Row, order: str, cross: Row | None) -> Line:
+def _published(row: Row, order: Kind, cross: Row | None) -> Line:
     record, coverage = row["record"], row["coverage"]
     by_batch = order == "bradley-terry"
-    fields = {"conservative": "conservative", "bradley-terry": "bradley_terry", "legacy-elo": "legacy_elo"}
     known: Row = {} if cross is None else cross
     return Line(
         rank=row["rank"],
@@ -207,7 +236,8 @@ def _published(row: Row, order: str, cross: Row | None) -> Line:
         badge=row["badge"],
         retired=not row["enabled"],
         proven=bool(row["proven"]),
-        score=row[fields[order]],
+        kind=order,
+        score=row[SCORES[order]],
         rating=row["rating"],
         rd=row["rd"],
         low=known.get("low") if by_batch else None,
@@ -240,6 +270,7 @@ def _counted(document: Row, filtered: Row) -> list[Line]:
             badge=None,
             retired=row["model"] in retired,
             proven=False,
+            kind="bradley-terry",
             score=row["rating"] if row["group"] == 0 else None,
             rating=None,
             rd=None,

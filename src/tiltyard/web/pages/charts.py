@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -13,8 +12,9 @@ from fastapi import APIRouter, Query, Request
 from fastapi.responses import Response
 
 from tiltyard.errors import MissingExtra, NotFound
-from tiltyard.report.arena_charts import Dot, Look, arena_chart, arena_svg, page_spec
+from tiltyard.report.arena_charts import Dot, arena_chart, page_spec
 from tiltyard.report.charts import HEATMAP_MODELS, charts_available
+from tiltyard.report.looks import picture
 from tiltyard.store.arenas import Arena
 from tiltyard.web.logs import log_failure
 from tiltyard.web.pages.board_material import Counted, Material, board_pages_of, gathered, sent_file
@@ -27,6 +27,7 @@ __all__ = ["ChartView", "chart_view", "router"]
 
 router = APIRouter(include_in_schema=False)
 
+Look = Literal["light", "dark"]
 Theme = Annotated[Look, Query()]
 Snap = Annotated[str | None, Query(pattern=r"^[0-9a-f]{64}$")]
 #: Lines of the history that can be told apart.
@@ -110,20 +111,13 @@ async def _drawn(
     kept = board_pages_of(request)
     written = json.dumps(document, default=_plain, sort_keys=True).encode()
     key = ("chart", name, theme, form, sha256(written).hexdigest())
-    found = kept.made.get(key)
-    if found is None:
-        async with kept.drawing:
-            found = kept.made.get(key)
-            if found is None:
-                data = await asyncio.to_thread(_draw, name, document, theme, form)
-                found = kept.made.put(key, (data, sha256(data).hexdigest()), len(data))
-    return found
+    return await kept.drawn(key, lambda: _draw(name, document, theme, form))
 
 
 def _draw(name: str, document: Mapping[str, Any], theme: Look, form: str) -> bytes:
     try:
         spec = arena_chart(name, document, theme)
-        return arena_svg(spec) if form == "svg" else json.dumps(page_spec(spec), ensure_ascii=False).encode()
+        return picture(spec) if form == "svg" else json.dumps(page_spec(spec), ensure_ascii=False).encode()
     except MissingExtra as error:
         raise NotFound(str(error)) from None
     except ValueError as error:

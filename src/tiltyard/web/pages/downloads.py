@@ -89,12 +89,12 @@ def rows_of(views: Sequence[View], query: BoardQuery) -> tuple[Mapping[str, type
     rows = []
     for pair in beside(human.lines, judge.lines, query):
         of_each = {
-            f"{who}_{name}": getattr(line, name)
+            f"{who}_{name}": getattr(line, name, None)
             for who, line in (("human", pair.human), ("judge", pair.judge))
             for name in _OF_EACH
         }
         apart = {"places_apart": pair.apart, "ranges_apart": _yes(said=pair.beyond)}
-        rows.append({"model": pair.model, "state": _state(pair.human), **of_each, **apart})
+        rows.append({"model": pair.model, "state": _state(pair.known), **of_each, **apart})
     return BESIDE_COLUMNS, rows
 
 

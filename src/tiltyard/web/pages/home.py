@@ -9,10 +9,12 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Form, Request
 from fastapi.responses import HTMLResponse, Response
 
+from tiltyard.arena.placing import SCORES
 from tiltyard.errors import NotFound
 from tiltyard.store.arenas import Arena, connected, list_arenas
 from tiltyard.web.access import Asker, house_of
 from tiltyard.web.pages import paths
+from tiltyard.web.pages.board_material import board_pages_of
 from tiltyard.web.pages.shell import THEME_COOKIE, THEMES, page, see_other
 from tiltyard.web.reading import boards_of, may_read
 
@@ -61,14 +63,18 @@ async def _card(request: Request, arena: Arena) -> Card:
         newest = await boards_of(request).latest(arena.arena, 0)
     except NotFound:
         return Card(arena.name, arena.title, None, 0, 0, ())
-    document = json.loads(newest.document)
+    kept, key = board_pages_of(request).cards, (newest.sha256, arena.name, arena.title)
+    found: Card | None = kept.get(key)
+    if found is None:
+        found = kept.put(key, _read(arena, newest.document))
+    return found
+
+
+def _read(arena: Arena, written: str) -> Card:
+    """What a board's document says of its arena."""
+    document = json.loads(written)
+    score = SCORES[document["order"]]
     rows = [row for row in document["rows"] if row["enabled"]]
     ranked = [row for row in rows if row["rank"] is not None and row["votes"]]
-    best = [{"model": row["model"], "score": _score(row)} for row in ranked[:3]]
+    best = [{"model": row["model"], "score": row[score]} for row in ranked[:3]]
     return Card(arena.name, arena.title, document["status"], document["votes"], len(rows), tuple(best))
-
-
-def _score(row: dict[str, Any]) -> float | None:
-    """What the board shows first: the conservative score, or what came before it."""
-    found: float | None = row["legacy_elo"] if row["conservative"] is None else row["conservative"]
-    return found

@@ -17,13 +17,16 @@ from tiltyard.store.arenas import Arena
 from tiltyard.web.access import house_of
 from tiltyard.web.pages.model_view import Asked, Sort, SourceWord, model_chart, shown_state, view_of
 from tiltyard.web.pages.shell import pages_of, sent_page, theme_of, wording_of
+from tiltyard.web.pages.turns import Turns
 from tiltyard.web.reading import ModelName, Plain, Readable, sent
 
 __all__ = ["router"]
 
 router = APIRouter(include_in_schema=False)
 
-_KEPT = 300
+#: Bytes of pages and pictures that are kept, and how many wait for a picture.
+_KEPT = 64_000_000
+_QUEUE = 8
 _CHART = "/arenas/{arena}/model-charts/{chart}"
 
 Key = tuple[str | None, ...]
@@ -35,21 +38,24 @@ class ModelPages:
     def __init__(self, portraits: Portraits) -> None:
         self.portraits = portraits
         self._made: dict[Key, tuple[bytes, str]] = {}
-        self._drawing = asyncio.Lock()
+        self._size = 0
+        self._drawing = Turns(1, _QUEUE, "a chart of a model")
 
     def known(self, key: Key) -> tuple[bytes, str] | None:
         return self._made.get(key)
 
     def keep(self, key: Key, data: bytes) -> tuple[bytes, str]:
-        """Bytes with their hash, which is their ETag."""
+        """Bytes with their hash, which is their ETag. What was made first goes first."""
+        self._size += len(data) - len(self._made.pop(key, (b"", ""))[0])
         made = self._made[key] = (data, sha256(data).hexdigest()[:32])
-        if len(self._made) > _KEPT:
-            del self._made[next(iter(self._made))]
+        while self._size > _KEPT:
+            oldest, _ = self._made.pop(next(iter(self._made)))
+            self._size -= len(oldest)
         return made
 
     async def drawn(self, key: Key, portrait: Portrait, chart: str, look: Look) -> bytes:
         """A chart as a picture, one at a time."""
-        async with self._drawing:
+        async with self._drawing.taking():
             if (made := self.known(key)) is not None:
                 return made[0]
             spec = _spec(portrait, chart, look)

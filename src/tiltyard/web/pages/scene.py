@@ -18,6 +18,7 @@ from tiltyard.web.access import house_of
 from tiltyard.web.pages.shell import wording_of
 from tiltyard.web.texts import render_text
 from tiltyard.web.texts.directions import is_right_to_left
+from tiltyard.web.texts.rendering import LONGEST_SHOWN
 
 __all__ = ["Scene", "Side", "set_scene"]
 
@@ -38,6 +39,8 @@ class Side:
     kind: str
     url: str
     text: Markup | None
+    #: Whether the text is only the beginning of the response.
+    cut: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,8 +84,8 @@ async def set_scene(
         excerpt=_excerpt(text),
         language=language,
         sides=(
-            Side("a", kinds[0], f"/m/{matchup}/a", sides[0]),
-            Side("b", kinds[1], f"/m/{matchup}/b", sides[1]),
+            Side("a", kinds[0], f"/m/{matchup}/a", sides[0], _is_cut(both[0], kinds[0])),
+            Side("b", kinds[1], f"/m/{matchup}/b", sides[1], _is_cut(both[1], kinds[1])),
         ),
         expires_at=expires_at,
     )
@@ -153,11 +156,21 @@ class Shelf:
         return [None if text is None else one for text, one in zip(texts, kept, strict=True)]
 
     def _keep(self, key: tuple[object, ...], html: Markup) -> None:
+        """Not what would drive out much of the rest."""
+        if len(html) > _KEPT // 4:
+            return
         self._size += len(html) - len(self._texts.pop(key, ""))
         self._texts[key] = html
         while self._size > _KEPT:
             _, oldest = self._texts.popitem(last=False)
             self._size -= len(oldest)
+
+
+def _is_cut(content: Content, kind: str) -> bool:
+    data = content[1]
+    return (
+        kind == "text" and len(data) > LONGEST_SHOWN and len(data.decode("utf-8", "replace")) > LONGEST_SHOWN
+    )
 
 
 def _excerpt(text: str) -> str | None:

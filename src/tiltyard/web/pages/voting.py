@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from datetime import datetime
 from typing import Annotated, Any
 
@@ -179,14 +180,13 @@ async def complain(request: Request, matchup: str, reason: Text = "", note: Text
 
 
 async def _finish(desk: Desk, voter: Voter, matchup: str, tags: Tags, comment: str) -> None:
-    """Keep the remark that came along, and make the vote final. One that is final already stays as it is."""
+    """Keep the remark that came along, if it is not too late for it, and make the vote final."""
     remark = read_remark(tags, comment)
-    try:
-        if remark != Remark():
+    if remark != Remark():
+        with suppress(Closed, Expired, NotFound):
             await desk.remark(voter, matchup, remark.tags, remark.comment)
+    with suppress(Closed, Expired, NotFound):
         await desk.reveal(voter, matchup)
-    except (Closed, Expired, NotFound):
-        return
 
 
 async def _scene(request: Request, desk: Desk, offered: Offered) -> Scene:

@@ -11,10 +11,12 @@ from tiltyard.web.texts.code import Brush
 from tiltyard.web.texts.controls import storable, visible
 from tiltyard.web.texts.markdown import reader
 
-__all__ = ["LONGEST_MARKDOWN", "render_text"]
+__all__ = ["LONGEST_MARKDOWN", "LONGEST_SHOWN", "render_text"]
 
 #: Characters that are read as Markdown; what follows is shown as it was written.
 LONGEST_MARKDOWN = 60_000
+#: Characters that are shown at all.
+LONGEST_SHOWN = 200_000
 #: As many lines, and as many opening brackets, as are read as Markdown: both cost more than other characters.
 MOST_LINES = 5_000
 MOST_BRACKETS = 5_000
@@ -26,12 +28,15 @@ def render_text(text: str, *, language: str | None = None, say: Callable[[str], 
     `language` is that of the text, if known: a line in Arabic that begins with a Latin word still runs from right
     to left. `say` translates the few words that are ours.
     """
-    head, rest = _parted(storable(text))
+    head, rest = _parted(storable(text[:LONGEST_SHOWN]))
     html = reader().render(head, {"language": language, "say": say, "brush": Brush()})
     if rest:
         told = say("From here on the text is shown as it was written: it is too long or too intricate.")
         html += f'<p class="text-cut">{escape(told)}</p>'
         html += f'<pre class="as-written" dir="auto" tabindex="0">{visible(rest)}</pre>'
+    if len(text) > LONGEST_SHOWN:
+        told = say("The text goes on: it is too long to be shown here as a whole.")
+        html += f'<p class="text-cut">{escape(told)}</p>'
     return Markup(clean(html))  # noqa: S704
 
 

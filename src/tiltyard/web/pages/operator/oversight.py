@@ -8,11 +8,13 @@ from typing import Annotated, Any
 from fastapi import Query, Request
 from fastapi.responses import HTMLResponse, Response
 
+from tiltyard.errors import NotFound
 from tiltyard.store.arenas import connected
 from tiltyard.store.oversight import AuditEntry, list_complaints, settle_complaint
-from tiltyard.store.overviews import list_actions, list_audit
+from tiltyard.store.overviews import list_actions, list_audit, read_judges
 from tiltyard.store.reports import list_reports
 from tiltyard.store.voters import read_remarks
+from tiltyard.web.pages.operator.exhibits import exhibited
 from tiltyard.web.pages.operator.gate import (
     actor_of,
     arena_of,
@@ -62,6 +64,22 @@ async def complaints_page(
     )
 
 
+@router.get("/arenas/{arena}/complaints/{complaint}", response_class=HTMLResponse)
+async def complaint_page(arena: str, complaint: Session, request: Request) -> HTMLResponse:
+    """One complaint beside what it is about: the prompt, and both responses as they are now."""
+    found = await arena_of(request, arena)
+    async with connected(pool_of(request)) as connection:
+        complaints = await list_complaints(
+            connection, found.arena, after=complaint - 1, limit=1, settled=True
+        )
+    if not complaints or complaints[0].complaint != complaint:
+        raise NotFound(f"there is no complaint {complaint} in this arena; look at the list of complaints")
+    one, exhibit = complaints[0], None
+    if one.prompt and one.model_a and one.model_b:
+        exhibit = await exhibited(request, found, one.prompt, (one.model_a, one.model_b))
+    return arena_page(request, found, "complaint.html", "complaints", complaint=one, exhibit=exhibit)
+
+
 @router.post("/arenas/{arena}/complaints/{complaint}/settle")
 async def settle_form(arena: str, complaint: Session, request: Request) -> Response:
     """A complaint was looked at."""
@@ -79,6 +97,7 @@ async def remarks_page(
     found = await arena_of(request, arena)
     async with connected(pool_of(request)) as connection:
         remarks = await read_remarks(connection, found.arena, limit=_PAGE + 1, offset=page * _PAGE)
+        judges = await read_judges(connection, [one.session for one in remarks])
     return arena_page(
         request,
         found,
@@ -88,6 +107,7 @@ async def remarks_page(
         more=len(remarks) > _PAGE,
         page=page,
         outcomes=OUTCOMES,
+        judges=judges,
     )
 
 

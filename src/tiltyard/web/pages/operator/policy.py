@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any
@@ -12,11 +11,12 @@ from fastapi.responses import HTMLResponse, Response
 
 from tiltyard.arena.changes import changed_policy, current_policy, set_policy
 from tiltyard.errors import BadOption
-from tiltyard.standing.policy import _BOUNDS, KEPT_SHAPES, Lane, Policy
+from tiltyard.standing.policy import BOUNDS, KEPT_SHAPES, Lane, Policy
 from tiltyard.standing.state import Standing
 from tiltyard.store.arenas import Arena
 from tiltyard.web.pages.operator.gate import actor_of, arena_of, arena_page, done, operator_router, pool_of
-from tiltyard.web.pages.operator.words import EXPECTED, FIXED, GROUPS, LANES, MEANINGS, PHASES
+from tiltyard.web.pages.operator.typed import finite_number, whole_number
+from tiltyard.web.pages.operator.words import EXPECTED, FIXED, GROUPS, LABELS, LANES, MEANINGS, PHASES
 
 __all__ = ["Constant", "constants", "read_constants", "router"]
 
@@ -33,6 +33,7 @@ class Constant:
     """One constant as a form shows it: several inputs where it has several values."""
 
     name: str
+    label: str
     meaning: str
     expected: str
     default: str
@@ -65,7 +66,7 @@ async def policy_review(arena: str, request: Request) -> HTMLResponse:
         (name, MEANINGS[name], _text(getattr(policy, name)), _text(value)) for name, value in changed.items()
     ]
     sent = [one for name, value in changed.items() for one in _inputs(name, value, {})]
-    return arena_page(request, found, "policy_review.html", "policy", rows=rows, sent=sent)
+    return arena_page(request, found, "policy_review.html", "policy", rows=rows, sent=sent, labels=LABELS)
 
 
 @router.post("/policy")
@@ -106,7 +107,8 @@ async def phase_form(arena: str, request: Request) -> Response:
     """Change the phase."""
     given = str((await request.form()).get("phase", ""))
     before = await current_policy(pool_of(request), arena)
-    changed = {"phase": int(given) if given.isascii() and given.isdigit() else given}
+    number = whole_number(given)
+    changed = {"phase": given[:100] if number is None else number}
     after = await set_policy(pool_of(request), arena, changed, actor=actor_of(request).name)
     return done("unchanged" if after == before else "phase", "arenas", arena, "phase")
 
@@ -149,6 +151,7 @@ def _form(
 def _constant(policy: Policy, name: str, given: Mapping[str, str]) -> Constant:
     return Constant(
         name=name,
+        label=LABELS[name],
         meaning=MEANINGS[name],
         expected=_expected(name),
         default=_text(getattr(Policy(), name)),
@@ -159,7 +162,7 @@ def _constant(policy: Policy, name: str, given: Mapping[str, str]) -> Constant:
 
 
 def _expected(name: str) -> str:
-    return EXPECTED.get(name) or next(told for names, _, _, told in _BOUNDS if name in names)
+    return EXPECTED.get(name) or next(told for names, _, _, told in BOUNDS if name in names)
 
 
 def _inputs(name: str, value: Any, given: Mapping[str, str]) -> tuple[tuple[str, str, str], ...]:
@@ -176,15 +179,11 @@ def _read(name: str, text: str, old: object) -> object:
     text = text.strip()
     if isinstance(old, str):
         return text
-    try:
-        if isinstance(old, int):
-            return int(text)
-        if math.isfinite(value := float(text)):
-            return value
-    except ValueError:
-        pass
-    expected = "a whole number" if isinstance(old, int) else "a number"
-    raise BadOption(f"{name} is {text[:100]!r}; expected {expected}")
+    whole = isinstance(old, int)
+    value = whole_number(text) if whole else finite_number(text)
+    if value is None:
+        raise BadOption(f"{name} is {text[:100]!r}; expected {'a whole number' if whole else 'a number'}")
+    return value
 
 
 def _text(value: object) -> str:

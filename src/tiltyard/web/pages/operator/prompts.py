@@ -9,8 +9,9 @@ from fastapi.responses import HTMLResponse, Response
 
 from tiltyard.arena.changes import withdraw
 from tiltyard.errors import Conflict, InputError
-from tiltyard.store.arenas import Arena, connected, find_model, find_prompt, list_prompts
+from tiltyard.store.arenas import Arena, connected, list_prompts
 from tiltyard.web.access import house_of
+from tiltyard.web.pages.operator.exhibits import exhibited
 from tiltyard.web.pages.operator.gate import actor_of, arena_of, arena_page, done, operator_router, pool_of
 from tiltyard.web.reading import Plain
 
@@ -83,10 +84,7 @@ async def _confirm(
     trouble: str | None = None,
     status: int = 200,
 ) -> HTMLResponse:
-    async with connected(pool_of(request)) as connection:
-        await find_prompt(connection, arena.arena, prompt)
-        if model:
-            await find_model(connection, arena.arena, model)
+    exhibit = await exhibited(request, arena, prompt, [model] if model else [])
     return arena_page(
         request,
         arena,
@@ -95,6 +93,7 @@ async def _confirm(
         status=status,
         prompt=prompt,
         model=model,
+        exhibit=exhibit,
         reason=reason,
         trouble=trouble,
     )

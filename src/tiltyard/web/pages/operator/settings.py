@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any
@@ -17,7 +16,8 @@ from tiltyard.settings.arena import ArenaSettings
 from tiltyard.store.arenas import Arena
 from tiltyard.web.access import house_of
 from tiltyard.web.pages.operator.gate import actor_of, arena_of, arena_page, done, operator_router, pool_of
-from tiltyard.web.pages.operator.words import SETTINGS
+from tiltyard.web.pages.operator.typed import finite_number, whole_number
+from tiltyard.web.pages.operator.words import LABELS, SETTINGS
 from tiltyard.web.reading import boards_of
 
 __all__ = ["Setting", "read_settings", "router"]
@@ -32,6 +32,7 @@ class Setting:
     """One setting as a form shows it."""
 
     name: str
+    label: str
     meaning: str
     expected: str
     default: str
@@ -57,7 +58,9 @@ async def settings_review(arena: str, request: Request) -> HTMLResponse:
     before = found.settings.to_dict()
     rows = [(name, SETTINGS[name][0], _text(before[name]), _text(value)) for name, value in changed.items()]
     sent = [(name, _text(value)) for name, value in changed.items()]
-    return arena_page(request, found, "settings_review.html", "settings", rows=rows, sent=sent, title=title)
+    return arena_page(
+        request, found, "settings_review.html", "settings", rows=rows, sent=sent, title=title, labels=LABELS
+    )
 
 
 @router.post("")
@@ -102,6 +105,7 @@ def _form(
     settings = [
         Setting(
             name=name,
+            label=LABELS[name],
             meaning=meaning,
             expected=expected,
             default=_text(getattr(defaults, name)),
@@ -124,20 +128,17 @@ def _form(
 
 def _read(name: str, text: str) -> object:
     """What somebody typed, as the setting wants it."""
+    value: float | None
     if name == "proven_family":
         if not text:
             return None
-        if not text.isascii() or not text.isdigit():
-            raise BadOption(f"{name} is {text[:100]!r}; expected a number of pairs, or nothing")
-        return int(text)
-    if not name.endswith("_seconds"):
+        value, expected = whole_number(text), "a number of pairs, or nothing"
+    elif name.endswith("_seconds"):
+        value, expected = finite_number(text), "seconds"
+    else:
         return text
-    try:
-        value = float(text)
-    except ValueError:
-        value = math.nan
-    if not math.isfinite(value):
-        raise BadOption(f"{name} is {text[:100]!r}; expected seconds")
+    if value is None:
+        raise BadOption(f"{name} is {text[:100]!r}; expected {expected}")
     return value
 
 

@@ -79,12 +79,19 @@ async def claim_form(
     """The same, filled in."""
     signed = Response()
     try:
-        found = await claimed(request, signed, token, name, password)
+        found = await claimed(request, signed, token, *_typed(name, password))
     except BadOption as error:
         return _claim(request, trouble=str(error), name=name[:_MOST_NAME], status=422)
     made = _claim(request, claimed_by=found.name.removeprefix("operator:"))
     made.headers.append("set-cookie", signed.headers["set-cookie"])
     return made
+
+
+def _typed(name: str, password: str) -> tuple[str, str]:
+    """What can be signed in with afterwards."""
+    if "\0" in name + password:
+        raise BadOption("name or password holds a zero byte, which nobody can type; choose another")
+    return name, password
 
 
 def _tried(name: str, password: str) -> tuple[str, str]:

@@ -19,6 +19,8 @@ __all__ = ["router"]
 
 router = operator_router("/tokens")
 
+Token = Annotated[int, Path(ge=1, lt=2**31)]
+
 
 @router.get("", response_class=HTMLResponse)
 async def tokens_page(request: Request) -> HTMLResponse:
@@ -45,8 +47,18 @@ async def token_form(
     return await _page(request, token=token, made=made.name)
 
 
+@router.get("/{api_token}/revoke", response_class=HTMLResponse)
+async def revoke_page(api_token: Token, request: Request) -> HTMLResponse:
+    """What revoking a token means, before it is done."""
+    tokens = await access_of(request).accounts.list_tokens()
+    one = next((each for each in tokens if each.api_token == api_token and not each.revoked_at), None)
+    if one is None:
+        raise NotFound(f"there is no token {api_token}, or it was revoked before; look at the list of tokens")
+    return operator_page(request, "revoke.html", active="tokens", token=one)
+
+
 @router.post("/{api_token}/revoke")
-async def revoke_form(api_token: Annotated[int, Path(ge=1, lt=2**31)], request: Request) -> Response:
+async def revoke_form(api_token: Token, request: Request) -> Response:
     """The token is worth nothing from now on."""
     await access_of(request).accounts.revoke_token(actor_of(request).name, api_token)
     access_of(request).forget()

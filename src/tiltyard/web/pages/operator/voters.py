@@ -14,6 +14,7 @@ from tiltyard.errors import Conflict, InputError, NotFound
 from tiltyard.store.arenas import Arena, connected
 from tiltyard.store.exclusions import Exclusion, Selection, list_exclusions
 from tiltyard.store.log import SOURCES
+from tiltyard.store.overviews import read_judges
 from tiltyard.web.pages.operator.gate import actor_of, arena_of, arena_page, done, operator_router, pool_of
 from tiltyard.web.pages.operator.words import OUTCOMES
 
@@ -32,12 +33,15 @@ async def voters_page(
     """Sessions by votes."""
     found = await arena_of(request, arena)
     voters, more = await page_of_voters(pool_of(request), found, page=page, size=_PAGE)
+    async with connected(pool_of(request)) as connection:
+        judges = await read_judges(connection, [one.session for one in voters])
     return arena_page(
         request,
         found,
         "voters.html",
         "voters",
         voters=voters,
+        judges=judges,
         flags=flagged(found),
         sources=SOURCES,
         page=page,
@@ -129,6 +133,8 @@ async def _record(
     status: int = 200,
 ) -> HTMLResponse:
     record = await voter_record(pool_of(request), arena, session, before=before, size=_PAGE)
+    async with connected(pool_of(request)) as connection:
+        judges = await read_judges(connection, [session])
     return arena_page(
         request,
         arena,
@@ -136,6 +142,7 @@ async def _record(
         "voters",
         status=status,
         record=record,
+        judge=judges.get(session),
         outcomes=OUTCOMES,
         sources=SOURCES,
         reason=reason,

@@ -9,6 +9,7 @@ __all__ = [
     "EXPECTED",
     "FIXED",
     "GROUPS",
+    "LABELS",
     "LANES",
     "MEANINGS",
     "OUTCOMES",
@@ -147,6 +148,54 @@ GROUPS: tuple[tuple[str, tuple[str, ...]], ...] = (
     ),
 )
 
+#: What people call each constant of the policy and each setting.
+LABELS: Mapping[str, str] = {
+    "lane_weights": _("Lane shares"),
+    "window": _("Exposure window"),
+    "fairness": _("Fairness"),
+    "tolerance": _("Exposure tolerance"),
+    "tolerance_least": _("Least tolerance"),
+    "guard": _("Guard"),
+    "guard_least": _("Least guard"),
+    "settling": _("Settling time"),
+    "draws": _("Draws of a lane"),
+    "contenders": _("Contender band size"),
+    "challengers": _("Challengers"),
+    "repeats": _("Repeats of a prompt"),
+    "meetings": _("Meetings remembered"),
+    "session_pairs": _("Rest between the same pair"),
+    "sessions_kept": _("Sessions remembered"),
+    "prompt_floor": _("Prompt floor"),
+    "top_prompt_floor": _("Prompt floor at the top"),
+    "patience": _("Patience with a cell"),
+    "pair_floor": _("Pair floor"),
+    "adjacent_votes": _("Votes between neighbours"),
+    "adjacent_prompts": _("Prompts between neighbours"),
+    "adjacent_attempts": _("Attempts between neighbours"),
+    "established_votes": _("Established: votes"),
+    "established_coverage": _("Established: coverage"),
+    "established_rd": _("Established: RD"),
+    "stable_rd": _("Stable: RD"),
+    "stable_coverage": _("Stable: coverage"),
+    "published_top": _("Publication: top models"),
+    "published_rd": _("Publication: median RD"),
+    "published_pairs": _("Publication: adjacent pairs"),
+    "published_coverage": _("Publication: coverage"),
+    "evaluated_every": _("Votes between evaluations"),
+    "evaluations": _("Evaluations in a row"),
+    "proven_alpha": _("Error of “order proven”"),
+    "both_bad_bar": _("Both-bad bar"),
+    "both_bad_over": _("Both-bad window"),
+    "form_votes": _("Recent form"),
+    "visibility": _("Visibility"),
+    "undo_seconds": _("Time to take back"),
+    "expiry_seconds": _("Time to vote"),
+    "snapshot_seconds": _("Time between boards"),
+    "timezone": _("Time zone"),
+    "order": _("Order of the board"),
+    "proven_family": _("Pairs of “order proven”"),
+}
+
 #: What each constant means: the words of the reference, which a test compares.
 MEANINGS: Mapping[str, str] = {
     "phase": _(
@@ -238,7 +287,7 @@ SETTINGS: Mapping[str, tuple[str, str]] = {
         _("a name such as UTC or Europe/Berlin"),
     ),
     "order": (
-        _("what orders the board from phase 3 on"),
+        _("what orders the board from phase 3 on. The board follows with the next vote or change"),
         _("conservative or bradley-terry"),
     ),
     "proven_family": (

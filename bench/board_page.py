@@ -16,6 +16,7 @@ import re
 import time
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -115,9 +116,9 @@ def _ask_all(house: House, seen: Seen, settings: PageSettings) -> None:
     seen.first = _first_view(house, first)
     kinds = {
         "board, made before": [(_BOARD, {})] * n,
-        "board, made anew": [(f"{_BOARD}?n={k}", {}) for k in range(n)],
+        "board, made anew": [(f"{_BOARD}?{query}", {}) for query in _queries()][:n],
         "board, 304": [(_BOARD, {"If-None-Match": etag})] * n,
-        "board, sorted and searched, anew": [(f"{_BOARD}?sort=votes&q={k % 10}&n={k}", {}) for k in range(n)],
+        "board, sorted and searched, anew": [(f"{_BOARD}?sort=votes&q={k}", {}) for k in range(n)],
         "filtered board, first": [(f"{_BOARD}?category=category-0", {})],
         "filtered board, made before": [(f"{_BOARD}?category=category-0", {})] * n,
         "heatmap, first": [(f"{_BOARD}?chart=win-rates", {})],
@@ -126,6 +127,14 @@ def _ask_all(house: House, seen: Seen, settings: PageSettings) -> None:
     }
     for name, asked in kinds.items():
         seen.rows.append(_timed(house, name, asked))
+
+
+def _queries() -> list[str]:
+    """Addresses of boards with all rows, each in another order or with another chart: none was made before."""
+    sorts = ("model", "rating", "confidence", "coverage", "consistency", "spread", "score", "record", "votes")
+    charts = ("ratings", "win-rates", "battle-counts", "history")
+    choices = product(sorts, ("asc", "desc"), charts)
+    return [f"sort={sort}&order={order}&chart={chart}" for sort, order, chart in choices]
 
 
 def _timed(house: House, name: str, asked: list[tuple[str, dict[str, str]]]) -> Measured:

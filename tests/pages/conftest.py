@@ -29,6 +29,9 @@ _AWAY = (
     {"desktop", "dark"},
     {"phone", "light"},
 )
+#: Modules whose flows are tried on a phone by name only: what a phone shows of their pages, every run looks at
+#: elsewhere (`test_every_page`).
+_DESK = {"test_operator_flows", "test_operator_reading", "test_board_browsing", "test_model_page"}
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -40,7 +43,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         if callspec is None or here not in item.path.parents:
             continue
         parts = set(callspec.id.split("-"))
-        if any(away <= parts for away in _AWAY):
+        if any(away <= parts for away in _AWAY) or ("phone" in parts and item.path.stem in _DESK):
             item.add_marker(pytest.mark.slow)
 
 

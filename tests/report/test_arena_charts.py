@@ -7,7 +7,7 @@ import pytest
 
 from tiltyard.errors import BadOption
 from tiltyard.report.arena_charts import CHARTS, Dot, arena_chart, page_spec
-from tiltyard.report.looks import COLOURS, picture
+from tiltyard.report.looks import COLOURS, narrowed, picture
 
 NAMES = (
     "plum",
@@ -139,3 +139,24 @@ def test_a_page_gives_a_chart_its_own_look():
 def test_an_unknown_chart_is_refused():
     with pytest.raises(BadOption, match="expected ratings"):
         arena_chart("pie", {})
+
+
+def test_a_phone_gets_a_narrow_picture_with_short_labels_and_heatmaps_as_they_are():
+    dots = [Dot(f"a model with a long name {k}", 1500.0 + k, 1400.0, 1600.0, 10) for k in range(4)]
+    wide = arena_chart("ratings", {"dots": dots, "axis": "rating"})
+    narrow = narrowed(wide)
+    assert narrow["width"] < wide["width"]
+    assert narrow["config"]["legend"]["orient"] == "bottom"
+    assert max(limits(narrow)) <= 120 < max(limits(wide))
+    width = int(re.search(rb'width="(\d+)', picture(narrow))[1])
+    assert width < 358
+    heatmap = arena_chart("win-rates", documents()["win-rates"])
+    assert narrowed(heatmap) == heatmap
+
+
+def limits(part):
+    """Every limit of a label in a spec."""
+    if isinstance(part, dict):
+        own = [value for name, value in part.items() if name == "labelLimit"]
+        return own + [one for value in part.values() for one in limits(value)]
+    return [one for value in part for one in limits(value)] if isinstance(part, list) else []

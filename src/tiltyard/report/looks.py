@@ -10,13 +10,15 @@ from typing import Any, Literal
 from tiltyard.report.charts import Spec, spec_of
 from tiltyard.report.printable import printable
 
-__all__ = ["COLOURS", "Colours", "Look", "dressed", "labelled", "picture"]
+__all__ = ["COLOURS", "Colours", "Look", "dressed", "labelled", "narrowed", "picture"]
 
 #: ``any`` is for a page that is not known to be light or dark: what is drawn can be seen on both.
 Look = Literal["light", "dark", "any"]
 
 #: Characters of a name that a chart can show.
 _LONGEST = 40
+#: On a phone: points that a plot is wide, and that a label may be.
+_NARROW, _SHORT = 190, 120
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +92,30 @@ def dressed(chart: Any, look: Look, labels: Sequence[str] = ()) -> Spec:
     }
     padding = {"left": left, "top": 8, "right": 40, "bottom": 8}
     return spec_of(chart) | {"background": "transparent", "padding": padding, "config": config}
+
+
+def narrowed(spec: Spec) -> Spec:
+    """The same for a phone: a narrow plot, short labels, the legend beneath it. Heatmaps stay as they are."""
+    if not isinstance(spec.get("width"), int | float):
+        return spec
+    config = spec.get("config", {})
+    legend = {**config.get("legend", {}), "orient": "bottom", "columns": 2, "labelLimit": _SHORT}
+    small: Spec = _capped(spec)
+    return small | {
+        "width": _NARROW,
+        "padding": {"left": 4, "top": 8, "right": 16, "bottom": 8},
+        "config": config | {"legend": legend},
+    }
+
+
+def _capped(part: Any) -> Any:
+    """A piece of a spec in which no label is long."""
+    if isinstance(part, dict):
+        return {
+            name: min(value, _SHORT) if name == "labelLimit" else _capped(value)
+            for name, value in part.items()
+        }
+    return [_capped(one) for one in part] if isinstance(part, list) else part
 
 
 def picture(spec: Spec) -> bytes:

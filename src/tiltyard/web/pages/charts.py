@@ -14,7 +14,7 @@ from fastapi.responses import Response
 from tiltyard.errors import MissingExtra, NotFound
 from tiltyard.report.arena_charts import Dot, arena_chart, page_spec
 from tiltyard.report.charts import HEATMAP_MODELS, charts_available
-from tiltyard.report.looks import picture
+from tiltyard.report.looks import narrowed, picture
 from tiltyard.store.arenas import Arena
 from tiltyard.web.logs import log_failure
 from tiltyard.web.pages.board_material import Counted, Material, board_pages_of, gathered, sent_file
@@ -93,6 +93,7 @@ async def chart(
     query: Asked,
     theme: Theme = "light",
     snapshot: Snap = None,
+    narrow: Annotated[bool, Query(description="For a phone.")] = False,
 ) -> Response:
     """A chart of the votes that a query asks for, as a picture or as its Vega-Lite spec."""
     if not charts_available():
@@ -100,23 +101,24 @@ async def chart(
     once = None if snapshot is None else await boards_of(request).published(arena.arena, snapshot)
     material = await gathered(request, arena, query.changed(q="", chart=name), once)
     document = await _document(request, arena, material.query, name, material.first, exact=once is not None)
-    made = await _drawn(request, name, document, theme, form)
+    made = await _drawn(request, name, document, theme, form, narrow=narrow)
     media_type = "image/svg+xml" if form == "svg" else "application/json"
     return sent_file(request, arena, made, media_type, for_ever=once is not None)
 
 
 async def _drawn(
-    request: Request, name: str, document: Mapping[str, Any], theme: Look, form: str
+    request: Request, name: str, document: Mapping[str, Any], theme: Look, form: str, *, narrow: bool
 ) -> tuple[bytes, str]:
     kept = board_pages_of(request)
     written = json.dumps(document, default=_plain, sort_keys=True).encode()
-    key = ("chart", name, theme, form, sha256(written).hexdigest())
-    return await kept.drawn(key, lambda: _draw(name, document, theme, form))
+    key = ("chart", name, theme, form, narrow, sha256(written).hexdigest())
+    return await kept.drawn(key, lambda: _draw(name, document, theme, form, narrow=narrow))
 
 
-def _draw(name: str, document: Mapping[str, Any], theme: Look, form: str) -> bytes:
+def _draw(name: str, document: Mapping[str, Any], theme: Look, form: str, *, narrow: bool) -> bytes:
     try:
         spec = arena_chart(name, document, theme)
+        spec = narrowed(spec) if narrow else spec
         return picture(spec) if form == "svg" else json.dumps(page_spec(spec), ensure_ascii=False).encode()
     except MissingExtra as error:
         raise NotFound(str(error)) from None

@@ -12,7 +12,7 @@ from fastapi.responses import Response
 
 from tiltyard.arena.describing import Portrait, Portraits
 from tiltyard.errors import NotFound
-from tiltyard.report.looks import Look, picture
+from tiltyard.report.looks import Look, narrowed, picture
 from tiltyard.store.arenas import Arena
 from tiltyard.web.access import house_of
 from tiltyard.web.pages.model_view import Asked, Sort, SourceWord, model_chart, shown_state, view_of
@@ -53,12 +53,13 @@ class ModelPages:
             self._size -= len(oldest)
         return made
 
-    async def drawn(self, key: Key, portrait: Portrait, chart: str, look: Look) -> bytes:
+    async def drawn(self, key: Key, portrait: Portrait, chart: str, look: Look, *, narrow: bool) -> bytes:
         """A chart as a picture, one at a time."""
         async with self._drawing.taking():
             if (made := self.known(key)) is not None:
                 return made[0]
             spec = _spec(portrait, chart, look)
+            spec = narrowed(spec) if narrow else spec
             return self.keep(key, await asyncio.to_thread(picture, spec))[0]
 
 
@@ -80,13 +81,14 @@ async def model_picture(
     model: Plain,
     source: SourceWord = "human",
     theme: Literal["light", "dark"] = "light",
+    narrow: Annotated[bool, Query(description="For a phone.")] = False,
 ) -> Response:
     """A chart of a model's page as a picture."""
     pages = model_pages(request)
     portrait = await _portrait(pages, arena, source, model)
-    key = (arena.name, source, model, portrait.snapshot.sha256, chart, theme)
+    key = (arena.name, source, model, portrait.snapshot.sha256, chart, theme, "narrow" if narrow else None)
     made = pages.known(key)
-    data = await pages.drawn(key, portrait, chart, theme) if made is None else made[0]
+    data = await pages.drawn(key, portrait, chart, theme, narrow=narrow) if made is None else made[0]
     return sent(request, arena, data, sha256(data).hexdigest()[:32], media_type="image/svg+xml")
 
 

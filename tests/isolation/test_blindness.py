@@ -71,7 +71,8 @@ class Asked:
         """Everything that would tell, in every spelling that somebody might send it in."""
         session, _, response_a, response_b, model_a, model_b, prompt, reason, propensity, _ = self.row
         told = [str(session), str(response_a), str(response_b), model_a, model_b, prompt, reason]
-        told += [repr(propensity)] if 0 < propensity < 1 else []
+        # A short one, such as 0.4, stands in many a time of day.
+        told += [repr(propensity)] if len(repr(propensity)) > 6 else []
         told += [f"{number:x}" for number in (session, response_a, response_b)]
         for data in self.bytes:
             for digest in (hashlib.sha256, hashlib.sha1, hashlib.md5, hashlib.blake2b):

@@ -478,20 +478,24 @@ _FLOODS = (
 )  # fmt: skip
 
 
+#: Seconds of CPU that tell a bounded rendering from one that blows up, on a core that is busy and watched.
+BOUND = 15.0
+
+
 @pytest.mark.parametrize("unit", _FLOODS, ids=repr)
 def test_a_flood_is_quick(unit: str):
-    """About half a second each on a quiet core; the bound leaves room for a busy one."""
+    """About half a second each on a quiet core."""
     text = unit * (100_000 // len(unit))
     start = time.thread_time()
     render_text(text)
-    assert time.thread_time() - start < 2.5
+    assert time.thread_time() - start < BOUND
 
 
 @pytest.mark.parametrize("unit", ["*", "[", ">", "\u202ea", "a\n"], ids=repr)
 def test_a_megabyte_is_quick(unit: str):
     start = time.thread_time()
     html = render_text(unit * (1_000_000 // len(unit)))
-    assert time.thread_time() - start < 3
+    assert time.thread_time() - start < BOUND
     assert len(html) < 10_000_000
 
 
@@ -513,7 +517,7 @@ def test_code_that_makes_a_lexer_crawl_is_given_up(language: str, unit: str):
     code = unit * min(MOST_LINES - 9, (LONGEST_CODE - 1) // len(unit)) + "\n"
     start = time.thread_time()
     read = rendered(f"```{language}\n{code}```")
-    assert time.thread_time() - start < 2.5
+    assert time.thread_time() - start < BOUND
     assert code.replace("\n", "") in read.text.replace("\n", "")
 
 
@@ -522,4 +526,4 @@ def test_code_that_makes_a_lexer_crawl_is_given_up(language: str, unit: str):
 def test_no_flood_is_slow(unit: str):
     start = time.thread_time()
     render_text(unit * (LONGEST_MARKDOWN // len(unit)))
-    assert time.thread_time() - start < 3
+    assert time.thread_time() - start < BOUND

@@ -221,7 +221,7 @@ def test_a_chart_is_one_definition_in_two_forms(reader, name):
 def test_a_stampede_for_pictures_is_told_to_come_back_and_one_picture_is_drawn_once(place, monkeypatch):
     may_end, drawn = Event(), []
 
-    def slow(name, document, theme, form):
+    def slow(name, document, theme, form, *, narrow):
         drawn.append((name, theme, form))
         assert may_end.wait(20)
         return b"<svg/>"

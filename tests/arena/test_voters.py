@@ -10,8 +10,9 @@ import pytest
 from live_arenas import desk_of, make_arena
 from tiltyard.arena.asking import Voter
 from tiltyard.arena.changes import exclude
-from tiltyard.arena.voters import agreement, flagged, page_of_voters, voter_record
+from tiltyard.arena.voters import flagged, page_of_voters, voter_record, votes_of
 from tiltyard.battles import Kind
+from tiltyard.board.own_votes import agreement
 from tiltyard.errors import NotFound
 from tiltyard.store.battles import Tally
 from tiltyard.store.connecting import connect, open_pool
@@ -87,7 +88,7 @@ def test_a_record_says_what_was_decided_and_agrees_with_the_board_as_counted(dat
     agreed = [
         vote for vote in decisive if (rank[vote.model_a] < rank[vote.model_b]) == (vote.kind == Kind.WIN_A)
     ]
-    assert (record.agreement.with_board, record.agreement.decisive) == (len(agreed), len(decisive))
+    assert (record.agreement.agreed, record.agreement.decisive) == (len(agreed), len(decisive))
     assert record.total == len(record.votes)
     assert record.agreement.share == len(agreed) / len(decisive)
 
@@ -173,9 +174,9 @@ def test_agreement_counts_decisive_votes_of_ranked_models_only():
         (0, 2, 0, 0, 9),
     ]
     counts = Tally(*np.array(rows).T)
-    found = agreement(counts, ("first", "second", "retired"), {"first": 1, "second": 2})
-    assert (found.with_board, found.decisive) == (3, 6)
-    assert agreement(counts, ("a", "b", "c"), {}).share is None
+    found = agreement(votes_of(counts, ("first", "second", "retired"), ("p",)), {"first": 1, "second": 2})
+    assert (found.agreed, found.decisive) == (3, 6)
+    assert agreement(votes_of(counts, ("a", "b", "c"), ("p",)), {}).share is None
 
 
 def test_no_test_points_at_anybody_yet(database):

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from tiltyard.battles.outcome import Kind
+from tiltyard.board import own_votes
+from tiltyard.board.own_votes import Agreement, agreement
 from tiltyard.errors import NotFound
 from tiltyard.store.arenas import Arena, Pool, connected, read_head
 from tiltyard.store.battles import Tally, patiently
@@ -15,25 +17,10 @@ from tiltyard.store.rosters import read_roster
 from tiltyard.store.snapshots import latest_snapshot
 from tiltyard.store.voters import Cast, Counted, list_voters, read_cast, read_session_tally
 
-__all__ = ["Agreement", "Flag", "VoterRecord", "agreement", "flagged", "page_of_voters", "voter_record"]
+__all__ = ["Flag", "VoterRecord", "flagged", "page_of_voters", "voter_record", "votes_of"]
 
 #: Seconds that counting may take.
 _PATIENCE = 20.0
-
-_A_WINS = frozenset({Kind.WIN_A, Kind.LEAN_A})
-_B_WINS = frozenset({Kind.WIN_B, Kind.LEAN_B})
-
-
-@dataclass(frozen=True, slots=True)
-class Agreement:
-    """How often decisive votes went to the model that the board ranks higher."""
-
-    with_board: int
-    decisive: int
-
-    @property
-    def share(self) -> float | None:
-        return self.with_board / self.decisive if self.decisive else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,23 +86,10 @@ async def voter_record(
     return VoterRecord(
         session=session,
         counted=tuple(counted),
-        agreement=agreement(tally, roster.models, _ranks(rows)),
+        agreement=agreement(votes_of(tally, roster.models, roster.prompts), _ranks(rows)),
         votes=tuple(votes[:size]),
         before=votes[size - 1].position if len(votes) > size else None,
     )
-
-
-def agreement(tally: Tally, models: Sequence[str], ranks: Mapping[str, int]) -> Agreement:
-    """Decisive votes between two ranked models, and those that went to the higher one."""
-    agreed = decisive = 0
-    columns = (column.tolist() for column in (tally.a, tally.b, tally.kind, tally.count))
-    for a, b, kind, count in zip(*columns, strict=True):
-        high, low = ranks.get(models[a]), ranks.get(models[b])
-        if high is None or low is None or kind not in _A_WINS | _B_WINS:
-            continue
-        decisive += count
-        agreed += count if (kind in _A_WINS) == (high < low) else 0
-    return Agreement(agreed, decisive)
 
 
 def flagged(_arena: Arena) -> tuple[Flag, ...]:
@@ -125,3 +99,12 @@ def flagged(_arena: Arena) -> tuple[Flag, ...]:
 
 def _ranks(rows: Sequence[Mapping[str, Any]]) -> dict[str, int]:
     return {row["model"]: row["rank"] for row in rows if row["rank"] is not None}
+
+
+def votes_of(tally: Tally, models: Sequence[str], prompts: Sequence[str]) -> list[own_votes.Cast]:
+    """Counts of votes by name."""
+    columns = (column.tolist() for column in (tally.a, tally.b, tally.prompt, tally.kind, tally.count))
+    return [
+        own_votes.Cast(models[a], models[b], prompts[prompt], Kind(kind), count)
+        for a, b, prompt, kind, count in zip(*columns, strict=True)
+    ]

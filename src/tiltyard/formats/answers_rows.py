@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -108,19 +107,8 @@ def _parquet_rows(file: InputFile, most: int) -> Iterator[tuple[str, dict[str, A
 
 def _csv_rows(file: InputFile) -> Iterator[tuple[str, dict[str, Any] | InputError]]:
     opened = CsvRecords.opened(file)
-    with translated(file.name), file.open_text() as stream:
-        reader = csv.reader(stream, delimiter=opened.delimiter, strict=True)
-        next(reader, None)
-        while True:
-            where = f"{_NAME}, line {reader.line_num + 1}"
-            try:
-                values = next(reader, None)
-            except csv.Error as error:
-                raise UnreadableFile(f"{where}: broken CSV ({error})") from None
-            if values is None:
-                return
-            if values:
-                yield where, _csv_row(where, opened.columns, values)
+    for where, values in opened.lines(_NAME):
+        yield where, _csv_row(where, opened.columns, values)
 
 
 def _csv_row(where: str, columns: tuple[str, ...], values: list[str]) -> dict[str, Any] | InputError:

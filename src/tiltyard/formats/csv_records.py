@@ -44,11 +44,16 @@ class CsvRecords:
         return self.file.name
 
     def records(self, _columns: Collection[str] | None = None, /) -> Iterator[Record]:
+        for where, fields in self.lines(self.name):
+            yield where, self._record(where, fields)
+
+    def lines(self, name: str) -> Iterator[tuple[str, list[str]]]:
+        """Every line with something on it below the header, as it is, and where it stands in the file so called."""
         with translated(self.name), self.file.open_text() as stream:
             reader = _rows(stream, self.delimiter)
             next(reader, None)
             while True:
-                where = f"{self.name}, line {reader.line_num + 1}"
+                where = f"{name}, line {reader.line_num + 1}"
                 try:
                     fields = next(reader, None)
                 except csv.Error as error:
@@ -56,7 +61,7 @@ class CsvRecords:
                 if fields is None:
                     return
                 if fields:
-                    yield where, self._record(where, fields)
+                    yield where, fields
 
     def _record(self, where: str, fields: list[str]) -> dict[str, Any]:
         if len(fields) != len(self.columns):

@@ -12,15 +12,12 @@ from tiltyard.validity.evaluation import Moment
 from tiltyard.validity.heatmap import Heatmap
 
 __all__ = [
-    "MODEL_CHARTS",
     "Against",
     "both_bad_chart",
     "confidence_chart",
     "coverage_chart",
     "expected_chart",
 ]
-
-MODEL_CHARTS = ("confidence", "expected", "both-bad", "coverage")
 
 _WIDTH = 620
 #: More opponents, or more evaluations, cannot be read.

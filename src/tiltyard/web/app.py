@@ -11,7 +11,9 @@ from fastapi.openapi.utils import get_openapi
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from tiltyard._version import __version__
+from tiltyard.arena.describing import Portraits
 from tiltyard.arena.keys import Keys
+from tiltyard.arena.personal import PersonalBoards
 from tiltyard.errors import TiltyardError
 from tiltyard.settings.serving import ServingSettings
 from tiltyard.store.accounts import Accounts
@@ -28,6 +30,9 @@ from tiltyard.web.edge import Edge
 from tiltyard.web.logs import log_failure
 from tiltyard.web.metrics import Figures
 from tiltyard.web.pages import page_routers
+from tiltyard.web.pages.board_material import BoardPages
+from tiltyard.web.pages.model import ModelPages
+from tiltyard.web.pages.scene import Shelf
 from tiltyard.web.pages.shell import Pages, problem_page
 from tiltyard.web.problems import PROBLEM_TYPE, FieldProblem, Problem, add_problem_handlers
 from tiltyard.web.routes import admin, arenas, battles, boards, health, matchups, operators, oversight
@@ -92,6 +97,10 @@ def make_app(house: House, keys: Keys) -> FastAPI:
     for module in (matchups, operators, health, arenas, boards, battles, admin, oversight):
         app.include_router(module.router)
     app.state.pages = Pages(load_assets())
+    app.state.board_pages = BoardPages()
+    app.state.model_pages = ModelPages(Portraits(house.pool, house.boards))
+    app.state.personal_boards = PersonalBoards(house.pool, house.boards)
+    app.state.shelf = Shelf()
     for router in (assets.router, *page_routers()):
         app.include_router(router)
     add_problem_handlers(app, problem_page)

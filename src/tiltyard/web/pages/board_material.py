@@ -155,10 +155,7 @@ class BoardPages:
 
 def board_pages_of(request: Request) -> BoardPages:
     """Those of this process."""
-    state = request.app.state
-    if not hasattr(state, "board_pages"):
-        state.board_pages = BoardPages()
-    pages: BoardPages = state.board_pages
+    pages: BoardPages = request.app.state.board_pages
     return pages
 
 

@@ -8,7 +8,7 @@ from fastapi.responses import HTMLResponse
 from tiltyard.arena.personal import PersonalBoards
 from tiltyard.board.own_votes import OWN_METHOD
 from tiltyard.ratings.findings import MIN_BATTLES
-from tiltyard.web.access import access_of, house_of
+from tiltyard.web.access import access_of
 from tiltyard.web.pages.shell import page
 from tiltyard.web.reading import Readable
 
@@ -21,11 +21,7 @@ _PRIVATE = {"Cache-Control": "private, no-store", "Vary": "Cookie"}
 
 def personal_boards(request: Request) -> PersonalBoards:
     """Those of this process."""
-    state = request.app.state
-    if not hasattr(state, "personal_boards"):
-        house = house_of(request)
-        state.personal_boards = PersonalBoards(house.pool, house.boards)
-    boards: PersonalBoards = state.personal_boards
+    boards: PersonalBoards = request.app.state.personal_boards
     return boards
 
 

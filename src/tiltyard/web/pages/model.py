@@ -14,13 +14,12 @@ from tiltyard.arena.describing import Portrait, Portraits
 from tiltyard.errors import NotFound
 from tiltyard.report.looks import Look, narrowed, picture
 from tiltyard.store.arenas import Arena
-from tiltyard.web.access import house_of
 from tiltyard.web.pages.model_view import Asked, Sort, SourceWord, model_chart, shown_state, view_of
 from tiltyard.web.pages.shell import pages_of, sent_page, theme_of, wording_of
 from tiltyard.web.pages.turns import Turns
 from tiltyard.web.reading import ModelName, Plain, Readable, sent
 
-__all__ = ["router"]
+__all__ = ["ModelPages", "router"]
 
 router = APIRouter(include_in_schema=False)
 
@@ -65,11 +64,7 @@ class ModelPages:
 
 def model_pages(request: Request) -> ModelPages:
     """Those of this process."""
-    state = request.app.state
-    if not hasattr(state, "model_pages"):
-        house = house_of(request)
-        state.model_pages = ModelPages(Portraits(house.pool, house.boards))
-    pages: ModelPages = state.model_pages
+    pages: ModelPages = request.app.state.model_pages
     return pages
 
 

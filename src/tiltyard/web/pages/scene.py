@@ -20,7 +20,7 @@ from tiltyard.web.texts import render_text
 from tiltyard.web.texts.directions import is_right_to_left
 from tiltyard.web.texts.rendering import LONGEST_SHOWN
 
-__all__ = ["Scene", "Side", "set_scene"]
+__all__ = ["Scene", "Shelf", "Side", "set_scene"]
 
 #: Characters, and lines, from which on a prompt is folded away.
 _LONG, _LINES = 700, 10
@@ -181,8 +181,5 @@ def _excerpt(text: str) -> str | None:
 
 def _shelf_of(request: Request) -> Shelf:
     """The shelf of this process."""
-    state = request.app.state
-    if not hasattr(state, "shelf"):
-        state.shelf = Shelf()
-    shelf: Shelf = state.shelf
+    shelf: Shelf = request.app.state.shelf
     return shelf

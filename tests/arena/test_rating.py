@@ -6,7 +6,7 @@ import subprocess
 import sys
 import threading
 import time
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from dataclasses import replace
 
 import numpy as np
@@ -617,7 +617,7 @@ def test_a_connection_that_breaks_in_the_middle_of_writing_loses_nothing(yard, s
         tell(yard, rng, 6)
         yard.age()
         while rated_row(yard).position < yard.head:
-            with connect(yard.url) as connection:
+            with closing(connect(yard.url)) as connection:
                 try:
                     rate(led(yard, connection))
                 except StoreFault:
@@ -700,6 +700,22 @@ def test_a_house_that_is_cut_off_connects_and_leads_again(quick, houses):
         assert until(caught_up(yard)) < 10
     until(lambda: leader(yard) == "alone")
     assert_boards_replayed(yard, rng)
+
+
+def test_a_connection_that_is_stuck_in_a_statement_is_given_up(quick):
+    """The driver may give up waiting and leave a connection open that refuses every statement."""
+    yard = quick
+    stop, house = threading.Event(), RatingHouse(yard.url)
+    house.turn()
+    house._connection.pgconn.send_query(b"SELECT pg_sleep(60)")
+    with pytest.raises(StoreFault):
+        house.turn()
+    thread = threading.Thread(target=house.run, args=(stop,))
+    thread.start()
+    yard.played(0, 1)
+    until(caught_up(yard))
+    stop.set()
+    thread.join(10)
 
 
 def test_an_arena_that_cannot_be_rated_does_not_keep_the_others_waiting(make_yard, database, houses, caplog):

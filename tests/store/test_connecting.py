@@ -9,6 +9,7 @@ from postgres import fresh_database
 from tiltyard.errors import BadOption, StoreFault
 from tiltyard.store import statements as module
 from tiltyard.store.connecting import connect, connect_async, open_pool, translated
+from tiltyard.store.door import Door
 from tiltyard.store.statements import statement, statements
 
 CLOSED = "postgresql://someone:s3cret@127.0.0.1:1/nothing"
@@ -27,6 +28,24 @@ def test_asynchronous_connections_do_too(server):
             return await (await connection.execute("SHOW application_name")).fetchone()
 
     assert asyncio.run(ask()) == ("tiltyard test",)
+
+
+def test_a_connection_that_is_stuck_in_a_statement_is_replaced(server):
+    """The driver may give up waiting and leave a connection open that refuses every statement."""
+
+    async def scene():
+        door = Door(server, 1)
+        first = await door.connection()
+        async with first.transaction():
+            assert await door.connection() is first
+        first.pgconn.send_query(b"SELECT pg_sleep(60)")
+        assert not first.closed
+        second = await door.connection()
+        assert first.closed
+        assert await (await second.execute("SELECT 1")).fetchone() == (1,)
+        await door.hang_up()
+
+    asyncio.run(scene())
 
 
 @pytest.mark.parametrize("opened", [connect, lambda url: asyncio.run(connect_async(url))])

@@ -63,7 +63,7 @@ def test_the_lock_dies_with_its_connection(leaders, connection):
     assert right.terms == {1: 2}
     with pytest.raises(StoreFault):
         left.still_leading()
-    assert left.closed
+    assert left.lost
 
 
 def test_a_lock_that_was_let_go_behind_our_back_is_noticed(leaders):

@@ -322,13 +322,6 @@ def test_tags_and_reasons_are_words(running):
     assert "follows-instructions" not in page
 
 
-def test_a_count_has_no_decimals(seen):
-    page = signed(seen).get("/operator/arenas/arena").text
-    figures = re.findall(r'<td class="n">(?:[≤≥] )?([\d.,]+)</td>', page)
-    assert figures
-    assert [one for one in figures if one.endswith(".00")] == []
-
-
 def test_settings_say_when_the_board_follows(seen):
     assert "The board follows with the next vote" in signed(seen).get("/operator/arenas/arena/settings").text
 

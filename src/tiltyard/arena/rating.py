@@ -15,7 +15,7 @@ from collections.abc import Callable
 from tiltyard.arena.rater import ArenaRater, Pace
 from tiltyard.arena.replaying import replay_from_zero
 from tiltyard.errors import StoreFault, TiltyardError
-from tiltyard.store.connecting import connect
+from tiltyard.store.connecting import broken, connect
 from tiltyard.store.leading import Leadership
 from tiltyard.store.raters import Connection, RatedArena, rated_arenas
 
@@ -106,7 +106,7 @@ class RatingHouse:
             rater.arena = arena
             return rater.step()
         except Exception as error:
-            if connection.closed or leadership.closed:
+            if broken(connection) or leadership.lost:
                 raise
             known = isinstance(error, TiltyardError)
             _LOG.warning("rating arena %s stopped: %s", arena.name, error, exc_info=not known)

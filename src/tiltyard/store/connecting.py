@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     import psycopg
     from psycopg_pool import AsyncConnectionPool
 
-__all__ = ["connect", "connect_async", "open_pool", "translated"]
+__all__ = ["broken", "connect", "connect_async", "open_pool", "translated"]
 
 #: A dead peer is noticed within seconds, so that whoever held a lock is known to be gone.
 _ALIVE = {
@@ -87,6 +87,17 @@ def open_pool(url: str, *, least: int = 1, most: int = 8, name: str = "tiltyard"
         name=name,
         open=False,
     )
+
+
+def broken(connection: psycopg.Connection | psycopg.AsyncConnection) -> bool:
+    """Whether a connection that waits for no answer can never be used again.
+
+    One that the server cut off is not always closed here: the driver may have given up in the middle
+    of a statement, and then refuses every other one.
+    """
+    from psycopg.pq import TransactionStatus
+
+    return connection.info.transaction_status in (TransactionStatus.UNKNOWN, TransactionStatus.ACTIVE)
 
 
 @contextmanager

@@ -10,7 +10,7 @@ from uuid import UUID
 
 from psycopg import AsyncConnection
 
-from tiltyard.store.connecting import connect_async, translated
+from tiltyard.store.connecting import broken, connect_async, translated
 from tiltyard.store.log import Appending, Found, LogRow, OpenMatchup, appending, find_matchup, read_tail
 from tiltyard.store.rosters import Ints, Roster, read_excluded, read_responses, read_roster
 from tiltyard.store.statements import statement
@@ -67,7 +67,9 @@ class Door:
 
     async def connection(self) -> AsyncConnection:
         """The connection, a new one if there is none or it is broken."""
-        if self._connection is None or self._connection.closed:
+        if self._connection is not None and broken(self._connection):
+            await self.hang_up()
+        if self._connection is None:
             self._connection = await connect_async(self._url, name=f"tiltyard desk {self.arena}")
         return self._connection
 

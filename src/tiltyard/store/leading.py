@@ -14,7 +14,7 @@ from typing import Any
 import psycopg
 
 from tiltyard.errors import StoreFault
-from tiltyard.store.connecting import connect, translated
+from tiltyard.store.connecting import broken, connect, translated
 from tiltyard.store.statements import statement
 
 __all__ = ["Leadership"]
@@ -36,9 +36,9 @@ class Leadership:
             self._connection.execute(statement("leading_alive"))
 
     @property
-    def closed(self) -> bool:
-        """Whether the connection is gone."""
-        return self._connection.closed
+    def lost(self) -> bool:
+        """Whether the connection is gone, and the locks with it."""
+        return broken(self._connection)
 
     def lead(self, arena: int) -> int | None:
         """Lead an arena: the term, or ``None`` while another leads it."""

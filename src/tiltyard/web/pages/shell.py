@@ -74,6 +74,7 @@ class Pages:
         environment.globals |= {
             "assets": self.assets,
             "direction": wording.direction,
+            "figure": wording.figure,
             "language": wording.language,
             "moment": wording.moment,
             "number": wording.number,

@@ -24,7 +24,7 @@ layers:
 # Small sizes of every suite; the pure layers must be covered whole, branch by branch.
 test *args:
     coverage erase
-    pytest -n 2 --cov --cov-report= {{args}}
+    pytest -n 2 --dist worksteal --cov --cov-report= {{args}}
     coverage report --include='*/tiltyard/battles/*,*/tiltyard/ratings/*,*/tiltyard/standing/*,*/tiltyard/validity/*,*/tiltyard/matchmaking/*,*/tiltyard/judging/*,*/tiltyard/board/*' --fail-under=100
     coverage report --format=total --fail-under=97
 

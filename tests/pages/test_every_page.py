@@ -84,7 +84,7 @@ def test_everybody_can_read_it(tours, site, path, size, theme):
 @pytest.mark.parametrize("path", PUBLIC)
 def test_it_asks_nobody_else_and_keeps_its_policy(visit, site, path, js, size):
     opened = visit(path.format(snapshot=snapshot_of(site)), js=js, size=size)
-    opened.page.wait_for_load_state("networkidle")
+    opened.page.wait_for_load_state("networkidle" if js else "load")
     opened.check()
 
 
@@ -116,7 +116,8 @@ def test_the_operator_can_read_everything(tours, site, operators, size, theme):
     assert len(operators) > 10
     opened = tours[size, theme]
     sign_in(opened)
-    for path in operators:
+    first = [next((one for one in operators if leads(route, one)), None) for route in getting()]
+    for path in filter(None, first):
         opened.page.goto(site.url + path)
         assert axe(opened.page) == [], path
         assert opened.page.evaluate("document.documentElement.scrollWidth <= window.innerWidth"), path
@@ -124,17 +125,19 @@ def test_the_operator_can_read_everything(tours, site, operators, size, theme):
 
 def test_no_page_is_forgotten(operators):
     """Every route that shows a page is among those above."""
-    shown = [path.partition("?")[0] for path in (*PUBLIC, *operators)]
-    shown = [path.replace("{snapshot}", "0" * 64) for path in shown]
-    forgotten = []
-    for method, path in page_routes():
-        if method != "GET":
-            continue
-        pattern = re.sub(r"{\w+:path}", r".+", path)
-        pattern = re.sub(r"{\w+}", r"[^/]+", pattern)
-        if not any(re.fullmatch(pattern, one) for one in shown):
-            forgotten.append(path)
-    assert sorted(set(forgotten)) == sorted(ELSEWHERE)
+    shown = [path.replace("{snapshot}", "0" * 64) for path in (*PUBLIC, *operators)]
+    forgotten = {path for path in getting() if not any(leads(path, one) for one in shown)}
+    assert forgotten == ELSEWHERE
+
+
+def getting():
+    return [path for method, path in page_routes() if method == "GET"]
+
+
+def leads(route, path):
+    """Whether a path is of this route."""
+    pattern = re.sub(r"{\w+}", r"[^/]+", re.sub(r"{\w+:path}", r".+", route))
+    return re.fullmatch(pattern, path.partition("?")[0]) is not None
 
 
 #: Routes that show no page, or one that only a form leads to and whose own tests look at it.

@@ -80,7 +80,7 @@ class Size:
 
 
 SIZES = [
-    pytest.param(Size(20, 3, 1, 5, 0.4, 0.25), id="small"),
+    pytest.param(Size(20, 2, 1, 5, 0.4, 0.25), id="small"),
     # 2,040 questions. Shards of batches are taken 64 at a time, so they come in four waves.
     pytest.param(Size(340, 20, 20, 8, 8.0, 0.2), id="full", marks=pytest.mark.slow),
 ]
@@ -89,7 +89,7 @@ LONGEST = 7.0
 
 
 @pytest.mark.parametrize("size", SIZES)
-@pytest.mark.parametrize("provider", ["anthropic", "openai"])
+@pytest.mark.parametrize("provider", ["anthropic", pytest.param("openai", marks=pytest.mark.slow)])
 def test_by_batch_the_server_is_paid_exactly_what_was_planned(tmp_path, provider, size):
     with paid_llm(batch_seconds=size.batch_seconds) as server:
         judge = {"provider": provider, "base_url": server.base_url(provider), "batch": True}

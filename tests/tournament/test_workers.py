@@ -15,7 +15,7 @@ from tiltyard.formats.plain_parquet import read_columns
 from tournament.arranged import arrange
 
 
-@pytest.fixture(params=["sqlite", "postgresql"])
+@pytest.fixture
 def database(request):
     with ExitStack() as stack:
         yield {} if request.param == "sqlite" else {"DATABASE_URL": stack.enter_context(postgres())}
@@ -28,7 +28,16 @@ def wait_for(condition, seconds=60.0):
         time.sleep(0.05)
 
 
-@pytest.mark.parametrize("batch", [False, True], ids=["live", "batch"])
+@pytest.mark.parametrize(
+    ("database", "batch"),
+    [
+        pytest.param("sqlite", False, id="sqlite-live"),
+        pytest.param("sqlite", True, id="sqlite-batch", marks=pytest.mark.slow),
+        pytest.param("postgresql", False, id="postgresql-live", marks=pytest.mark.slow),
+        pytest.param("postgresql", True, id="postgresql-batch"),
+    ],
+    indirect=["database"],
+)
 def test_two_workers_share_one_tournament(tmp_path, database, batch):
     with paid_llm(latency=0.1, batch_seconds=1.5) as server:
         judge = {"provider": "openai", "base_url": server.openai, "concurrency": 4, "batch": batch}
@@ -49,6 +58,9 @@ def test_two_workers_share_one_tournament(tmp_path, database, batch):
     arranged.run("verify", "out")
 
 
+@pytest.mark.parametrize(
+    "database", [pytest.param("sqlite", marks=pytest.mark.slow), "postgresql"], indirect=True
+)
 def test_a_worker_goes_on_when_its_leader_is_killed(tmp_path, database):
     with paid_llm(latency=0.1) as server:
         judge = {"provider": "openai", "base_url": server.openai, "concurrency": 4}

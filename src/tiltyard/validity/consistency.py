@@ -35,7 +35,6 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 from scipy.special import expit
-from scipy.stats import rankdata
 
 from tiltyard.ratings.fitting import fit_groups
 from tiltyard.ratings.groups import comparable_groups
@@ -91,13 +90,22 @@ def consistencies(standing: Standing) -> tuple[float | None, ...]:
     if len(among) < 2:
         return tuple(answer)
     strength = effects.overall[among, None] + effects.effect[among]
-    percentile = 100.0 * (rankdata(strength, axis=0) - 1.0) / (len(among) - 1)
+    percentile = 100.0 * _surpassed(strength) / (len(among) - 1)
     for row, model in enumerate(among.tolist()):
         places = np.sort(percentile[row, effects.voted[model]])
         fifth = len(places) // _FIFTHS
         if len(places) >= FEWEST_PROMPTS:
             answer[model] = 100.0 - float(places[-fifth:].mean() - places[:fifth].mean())
     return tuple(answer)
+
+
+def _surpassed(strength: Floats) -> Floats:
+    """How many others each model surpasses on each prompt; those as strong as itself count one half."""
+    found = np.empty(strength.shape)
+    for column, values in zip(found.T, strength.T, strict=True):
+        ordered = np.sort(values)
+        column[:] = (ordered.searchsorted(values) + ordered.searchsorted(values, "right") - 1.0) / 2.0
+    return found
 
 
 def prompt_effects(standing: Standing) -> Effects:

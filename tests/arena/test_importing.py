@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from shown_kinds import png
 from tiltyard.arena.answering import LONGEST_NAME, MOST_BYTES, checked_name
 from tiltyard.arena.changes import set_enabled, withdraw
 from tiltyard.arena.importing import Imported, create_arena, import_answers
@@ -25,7 +26,7 @@ from tiltyard.store.connecting import connect, open_pool
 from tiltyard.store.contents import SMALL, Contents
 from tiltyard.store.log import LogKind
 
-PNG = b"\x89PNG\r\n\x1a\n" + bytes(range(256)) * 4
+PNG = png(9, 9, 9, size=8)
 PAGE = b"<!-- by nobody -->\n<!DOCTYPE html><title>x</title><p>hello"
 
 
@@ -182,6 +183,7 @@ def test_files_are_read_below_the_answers_only(database, tmp_path):
     (folder / "images").mkdir(parents=True)
     (folder / "images" / "one.png").write_bytes(PNG)
     (folder / "app.txt").write_bytes(PAGE)
+    (folder / "cut.png").write_bytes(PNG[:-1])
     (folder / "big.png").write_bytes(PNG + bytes(SMALL))
     (tmp_path / "secret.png").write_bytes(PNG)
     (folder / "link.png").symlink_to(tmp_path / "secret.png")
@@ -208,6 +210,7 @@ def test_files_are_read_below_the_answers_only(database, tmp_path):
                 ("https://example.org/x.png", "expected the path of a file"),
                 ("data:image/png;base64,%%%", "not base64"),
                 ("app.txt", "not a PNG"),
+                ("cut.png", "not a whole PNG image: at byte"),
             ):
                 with pytest.raises(InputError, match=told) as caught:
                     await let_in(row("m9", response=path, kind="image"))

@@ -13,6 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from live_arenas import make_arena
+from shown_kinds import png
 from tiltyard.arena.answering import BadRow, Incoming, every_row
 from tiltyard.arena.changes import withdraw
 from tiltyard.arena.uploading import MOST_UNFOLDED, discard_upload, keep_upload, let_in, preview_upload
@@ -29,7 +30,7 @@ GOOD = [
     {"prompt_id": "new-1", "prompt": "Why?", "model": "elm", "response": "No idea", "category": "short"},
     {"prompt_id": "prompt-0", "prompt": "What about 0?", "model": "oak", "response": "Nothing", "language": "en"},
 ]  # fmt: skip
-PIXEL = b"\x89PNG\r\n\x1a\n" + b"\0" * 30
+PIXEL = png(9, 9, 9, size=1)
 
 
 def jsonl(rows):
@@ -154,6 +155,13 @@ def test_an_image_comes_with_its_bytes(tmp_path):
     carried = f"data:image/png;base64,{base64.b64encode(PIXEL).decode()}"
     (row,) = read(tmp_path, jsonl([GOOD[0] | {"kind": "image", "response": carried}]))
     assert (row.media_type, row.data) == ("image/png", PIXEL)
+
+
+def test_a_file_that_cannot_be_blinded_is_an_error_of_its_row(tmp_path):
+    carried = f"data:image/png;base64,{base64.b64encode(PIXEL[:-1]).decode()}"
+    (row,) = read(tmp_path, jsonl([GOOD[0] | {"kind": "image", "response": carried}]))
+    assert (row.where, row.field) == ("line 1", "response")
+    assert "not a whole PNG image: at byte" in row.problem
 
 
 @pytest.mark.parametrize("container", ["jsonl", "csv", "parquet"])

@@ -9,11 +9,15 @@ import time
 import pytest
 
 from live_arenas import made_arena
+from media_files import chunk, png, png_chunk, riff, wav
 from postgres import fresh_database
 from served import make_operator, served
+from shown_kinds import fill_arena
 from tiltyard.arena.matchup_ids import parse_matchup
+from tiltyard.errors import InputError
 from tiltyard.settings.arena import ArenaSettings
 from tiltyard.store.connecting import connect
+from tiltyard.web.routes import matchups
 from voted_arenas import rate, voted
 
 ASK = "/api/v1/arenas/arena/matchups"
@@ -22,6 +26,8 @@ ARENA = "/api/v1/arenas/arena"
 FAR = {"responses": ("response", 770_077_000), "sessions": ("session", 880_088_000)}
 #: What may differ between two answers that say the same.
 VARYING = {"date", "content-length", "content-type"}
+#: Models of an arena whose pictures and sounds carry their names.
+SIGNED = ("zephyr-brush-9", "quokka-paint", "heron-voice-2")
 TELLING = {"etag", "last-modified", "accept-ranges", "server-timing", "content-md5", "digest", "age", "via"}
 
 
@@ -33,10 +39,27 @@ def house(server, template, tmp_path_factory):
                 connection.execute(f"ALTER TABLE {table} ALTER COLUMN {column} RESTART WITH {first}")
         voted(database, votes=40, settings=ArenaSettings(snapshot_seconds=0.05))
         made_arena(database, name="other")
+        store = tmp_path_factory.mktemp("responses")
+        fill_arena(database, store, "signed", *signed_answers())
         make_operator(database)
         rate(database)
-        with served(database, folder=tmp_path_factory.mktemp("responses")) as running:
+        with served(database, folder=store) as running:
             yield running
+
+
+def signed_answers():
+    """Answers and their files, each of which says who made it."""
+    rows, files = [], {}
+    for model in SIGNED:
+        name = model.encode()
+        note = chunk(b"LIST", b"INFO" + chunk(b"ISFT", name))
+        files[f"{model}.png"] = png(png_chunk(b"tEXt", b"Software\0" + name)) + name
+        files[f"{model}.wav"] = riff(b"WAVE", note, wav()[12:], note)
+        rows += [
+            {"prompt_id": kind, "prompt": "?", "model": model, "response": f"{model}.{end}", "kind": kind}
+            for kind, end in (("image", "png"), ("audio", "wav"))
+        ]
+    return rows, files
 
 
 class Asked:
@@ -175,6 +198,46 @@ def test_nothing_of_its_own_matchup_tells_a_voter_who_stands_in_it(house):
         client.post(f"/api/v1/matchups/{asked.matchup}/vote", json={"winner": "tie", "reveal": True})
 
 
+def test_no_file_that_a_voter_gets_says_who_made_it(house):
+    """Neither before the vote nor after it, when the addresses still work. What is kept is what came."""
+    kinds, client = set(), house.client()
+    for _ in range(6):
+        shown = client.post("/api/v1/arenas/signed/matchups", json={}).json()
+        where = [shown["responses"][side] for side in "ab"]
+        answers = [client.get(one["url"]) for one in where]
+        client.post(f"/api/v1/matchups/{shown['matchup']}/vote", json={"winner": "tie", "reveal": True})
+        answers += [client.get(one["url"]) for one in where]
+        assert [answer.status_code for answer in answers] == [200] * 4
+        assert not [name for name in SIGNED for answer in answers if name in wire(answer)]
+        assert {answer.content for answer in answers} <= {png(), wav()}
+        kinds |= {one["kind"] for one in where}
+    assert kinds == {"image", "audio"}
+    with connect(house.database) as connection:
+        kept = connection.execute(
+            "SELECT bytes FROM contents WHERE position(%s IN bytes) > 0", (b"zephyr-brush-9",)
+        )
+        assert {bytes(data) for (data,) in kept.fetchall()} == {
+            data for name, data in signed_answers()[1].items() if name.startswith("zephyr")
+        }
+
+
+def test_a_file_that_cannot_be_blinded_is_not_sent_at_all(house, monkeypatch):
+    """It came in before such files were refused. Neither side is sent, or it would be known which one it is."""
+
+    def refused(_media, data):
+        raise InputError(f"these bytes are not whole: {data[:9]!r}")
+
+    client = house.client()
+    shown = client.post("/api/v1/arenas/signed/matchups", json={}).json()
+    monkeypatch.setattr(matchups, "blinded", refused)
+    for side in "ab":
+        answer = client.get(shown["responses"][side]["url"])
+        assert answer.status_code == 404
+        assert "report the matchup, and skip it" in answer.json()["detail"]
+        assert "these bytes" not in answer.text
+    client.post(f"/api/v1/matchups/{shown['matchup']}/skip")
+
+
 def test_a_response_shown_twice_has_nothing_in_common_but_its_bytes(house):
     """All answers with a response have the same headers, whatever the response, the voter and the matchup."""
     seen, heads, ids = {}, set(), []
@@ -220,6 +283,13 @@ def board_at(client, position, source="human"):
     raise AssertionError(f"no board of position {position}")
 
 
+def newest_board(house):
+    with connect(house.database) as connection:
+        return connection.execute(
+            "SELECT max(position) FROM snapshots JOIN arenas USING (arena) WHERE name = 'arena' AND source = 0"
+        ).fetchone()[0]
+
+
 def leaves(value, where=()):
     """Every value of a document by its place."""
     if not isinstance(value, dict | list):
@@ -233,7 +303,7 @@ def test_a_board_made_while_a_matchup_is_open_does_not_know_who_stands_in_it(hou
     client = house.client()
     for _ in range(8):
         rate(house.database)
-        before = leaves(board_at(client, 0))
+        before = leaves(board_at(client, newest_board(house)))
         asked = Asked(house, client)
         rate(house.database)
         after = leaves(board_at(client, asked.row[-1]))

@@ -8,11 +8,13 @@ import re
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from playwright.sync_api import expect
 
 from browsing import SIZES, sign_in
 from postgres import fresh_database
 from served import PASSWORD, make_operator, served
 from tiltyard.store.connecting import connect
+from tiltyard.store.uploads import MOST_UPLOAD
 from voted_arenas import rate, voted
 
 BASE = "/operator/arenas/arena"
@@ -193,6 +195,19 @@ def test_a_file_can_be_thrown_away(opened, audited):
     press(opened, "Throw it away")
     assert "nothing of it was let in" in told(opened)
     assert audited() == []
+
+
+def test_a_file_that_is_too_large_is_answered_with_what_to_do(opened, tmp_path):
+    large = tmp_path / "large.jsonl"
+    with large.open("wb") as file:
+        file.truncate(MOST_UPLOAD + 128 * 1024)
+    go(opened, f"{BASE}/answers")
+    opened.page.get_by_label("File").set_input_files(large)
+    opened.page.get_by_role("button", name="Look it over").click()
+    expect(opened.page.get_by_role("heading", level=1)).to_have_text("The request is too large")
+    told = opened.page.locator("main").inner_text()
+    assert "more than 64 MiB. Split it" in told
+    assert "/api/v1/arenas/arena/responses, which takes 1 GiB" in told
 
 
 def test_models_are_retired_after_a_question_and_enabled_again(opened, audited):

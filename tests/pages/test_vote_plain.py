@@ -86,6 +86,52 @@ def test_vote_say_why_see_the_names_and_go_on(site, visit, size, js):
     opened.check()
 
 
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("js", SCRIPTS)
+def test_the_next_matchup_comes_with_a_line_about_the_vote_before(visit, size, js):
+    page = visit(VOTE, js=js, size=size).page
+    start(page)
+    line = page.locator("[data-slot=last]")
+    expect(line).to_be_empty()
+    for button, said in (
+        ("A is better", r"You voted for A: model-\d against model-\d"),
+        ("B is better", r"You voted for B: model-\d against model-\d"),
+        ("Tie", r"You called it a tie: A model-\d and B model-\d"),
+        ("Both bad", r"You called both bad: A model-\d and B model-\d"),
+    ):
+        matchup = matchup_of(page)
+        bar(page, button).click()
+        voted(page, button)
+        bar(page, "Next").click()
+        gone_on(page, matchup)
+        expect(line).to_be_visible()
+        expect(line).to_have_text(re.compile(said))
+        names = [one.inner_text() for one in line.get_by_role("link").all()]
+        shown = page.request.get(f"{page.url.partition('/arenas')[0]}/matchups/{matchup}").text()
+        stood = re.findall(r'class="named-model"[^>]*><bdi[^>]*>(model-\d)', shown)
+        assert names == (stood[::-1] if button == "B is better" else stood)
+
+
+def test_the_line_about_the_vote_before_is_for_its_own_voter_and_a_final_vote(site):
+    """Looking at an address reveals nothing, and changes nothing."""
+    owner, guest = site.client(), site.client()
+    first = owner.post("/api/v1/arenas/arena/matchups").json()["matchup"]
+    guest.post("/api/v1/arenas/arena/matchups")
+    owner.post(f"/matchups/{first}/vote", data={"winner": "tie"})
+    owner.post("/api/v1/arenas/arena/matchups")
+    for client, after in ((owner, first), (guest, first), (owner, "A" * 22), (owner, "<b>you won</b>")):
+        told = client.get(VOTE, params={"after": after}).text
+        assert "model-" not in told
+        assert "you won" not in told
+    assert endings(site.database, first) == [(1, 2, False, False)]
+    answer = owner.post(VOTE, data={"last": first})
+    assert answer.headers["location"] == f"{VOTE}?after={first}"
+    assert "You called it a tie" in owner.get(answer.headers["location"]).text
+    assert "model-" not in guest.get(answer.headers["location"]).text
+    assert "model-" not in owner.get(f"/arenas/pair/vote?after={first}").text
+    assert owner.post(VOTE, data={"last": "A" * 22}).headers["location"] == VOTE
+
+
 @pytest.mark.parametrize("js", SCRIPTS)
 def test_what_is_wrong_is_asked_only_where_both_are_bad(visit, js):
     page = visit(VOTE, js=js).page

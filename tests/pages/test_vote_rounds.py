@@ -111,7 +111,7 @@ def test_names_that_nobody_waited_for_are_told_beside_the_next_matchup(visit, si
         links = [one.get_attribute("href") for one in last.get_by_role("link").all()]
         answer = page.request.get(f"{opened.site}/matchups/{matchup}").text()
         assert all(f'class="named-model" href="{href}"' in answer for href in links)
-        assert last.inner_text().startswith("Last vote: A model-")
+        assert last.inner_text().startswith(f"You voted for {word[0]}: model-")
         assert stage(page).bounding_box()["y"] == pytest.approx(top, abs=0.5)
     assert last.get_attribute("aria-live") == "off"
     expect(status(page)).to_have_text("The next matchup is here.")

@@ -10,13 +10,14 @@ import pytest
 from live_arenas import make_arena
 from postgres import fresh_database
 from served import make_token, served
+from shown_kinds import png
 from signed_in import clients
 from tiltyard.store.connecting import connect
 from voted_arenas import close_window, voted
 
 ARENAS = "/api/v1/arenas"
 ARENA = f"{ARENAS}/arena"
-PNG = b"\x89PNG\r\n\x1a\n" + bytes(100)
+PNG = png(9, 9, 9, size=2)
 
 #: Every route of operators: method, path, body.
 ROUTES = [

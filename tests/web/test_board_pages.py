@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+import re
 from concurrent.futures import ThreadPoolExecutor
 from itertools import product
 from threading import Event
@@ -221,7 +222,7 @@ def test_a_chart_is_one_definition_in_two_forms(reader, name):
 def test_a_stampede_for_pictures_is_told_to_come_back_and_one_picture_is_drawn_once(place, monkeypatch):
     may_end, drawn = Event(), []
 
-    def slow(name, document, theme, form, *, narrow):
+    def slow(name, document, theme, form, wording, *, narrow):
         drawn.append((name, theme, form))
         assert may_end.wait(20)
         return b"<svg/>"
@@ -300,11 +301,20 @@ def test_what_is_drawn_belongs_to_what_ranks(reader, order):
         assert line.drawn == (None if expected is None else pytest.approx(expected))
 
 
-def test_filters_are_folded_until_one_is_chosen(reader):
-    for query, is_open in (({}, False), ({"q": "r", "sort": "votes"}, False), ({"retired": "hide"}, True)):
-        html = board(reader, **query).text
-        assert ('<details class="filter-fold" open>' in html) is is_open
-        assert ('<details class="filter-fold">' in html) is not is_open
+@pytest.mark.parametrize(
+    ("query", "told"),
+    [
+        ({}, "Filters"),
+        ({"q": "r", "sort": "votes"}, "Filters"),
+        ({"retired": "hide"}, "Filters: retired models hidden"),
+        ({"source": "both", "excluded": "counted"}, "Filters: people and judges, excluded votes counted"),
+    ],
+)
+def test_folded_filters_say_which_are_chosen(reader, query, told):
+    found = re.search(
+        r'<details class="filter-fold"><summary>(.*?)</summary>', board(reader, **query).text, re.DOTALL
+    )
+    assert " ".join(re.sub(r"<[^>]*>", "", found[1]).split()) == told
 
 
 @pytest.mark.parametrize("order", ["conservative", "legacy-elo"])

@@ -1,6 +1,8 @@
 """The edge: cookies, headers, sizes, other sites' pages, and every refusal as a problem document."""
 
 import socket
+from contextlib import closing
+from http.client import HTTPConnection
 
 import pytest
 
@@ -11,7 +13,7 @@ from tiltyard.errors import StoreFault
 from tiltyard.settings.serving import ServingSettings
 from tiltyard.store.connecting import connect
 from tiltyard.web.cookies import OPERATOR_COOKIE, VOTER_COOKIE, Cookies
-from tiltyard.web.edge import BODY_LIMIT, IMPORT_LIMIT
+from tiltyard.web.edge import BODY_LIMIT, IMPORT_LIMIT, UPLOAD_LIMIT
 
 ASK = "/api/v1/arenas/arena/matchups"
 
@@ -254,6 +256,33 @@ def test_a_large_body_is_refused_before_it_comes_unless_it_may_be_answers(
     with socket.create_connection((host, int(port)), timeout=10) as raw:
         raw.sendall("\r\n".join([line for line in lines if line]).encode() + b"\r\n\r\n")
         assert raw.recv(100).split()[1] == str(status).encode()
+
+
+@pytest.mark.parametrize(
+    ("path", "accept", "page"),
+    [
+        ("/operator/arenas/arena/uploads", "text/html,*/*", True),
+        ("/operator/arenas/arena/uploads", "*/*", False),
+        ("/theme", "text/html,*/*", True),
+        ("/api/v1/operator/sign-in", "text/html,*/*", False),
+    ],
+)
+def test_a_browser_is_told_by_a_page_that_a_body_is_too_large(shared, path, accept, page):
+    with closing(HTTPConnection(shared.url.removeprefix("http://"), timeout=10)) as line:
+        line.putrequest("POST", path)
+        for name, value in (
+            ("Accept", accept),
+            ("Content-Length", UPLOAD_LIMIT + 1),
+            ("Cookie", f"{OPERATOR_COOKIE}=garbage"),
+        ):
+            line.putheader(name, value)
+        line.endheaders()
+        answer = line.getresponse()
+        told = answer.read().decode()
+    assert answer.status == 413
+    assert answer.headers["content-type"].startswith("text/html") == page
+    assert ("Split it and upload the pieces" in told) == path.endswith("uploads")
+    assert answer.headers["cache-control"] == "no-store"
 
 
 def test_answers_may_be_larger_than_other_bodies_but_not_from_nobody(house):

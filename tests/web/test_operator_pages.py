@@ -9,6 +9,7 @@ import pytest
 from operating import HOSTILE, audited, complain, copied, lines, row, sent, signed, voted_database
 
 from served import PASSWORD, make_token
+from shown_kinds import png
 from signed_in import clients
 from tiltyard.settings.arena import ArenaSettings
 from tiltyard.standing.policy import Policy
@@ -18,7 +19,7 @@ from tiltyard.web.pages import page_routers
 from tiltyard.web.pages.operator.words import LABELS
 
 APP = b"<!doctype html><script>alert(1)</script>"
-PNG = b"\x89PNG\r\n\x1a\n" + bytes(16)
+PNG = png(9, 9, 9, size=2)
 PAGES = (
     "",
     "/tokens",
@@ -279,6 +280,21 @@ def test_hostile_bytes_are_shown_and_never_run(running):
     assert "<iframe" not in pages["app"]
     assert client.get(link).headers["content-disposition"] == "attachment"
     assert '<img class="operator-sheet" src="/api/v1/arenas/arena/responses?model=image' in pages["image"]
+
+
+def test_a_preview_warns_of_responses_that_name_a_model(running):
+    client = signed(running)
+    named = [row(prompt_id=f"p{k}", response=f"I am <b>Model-1</b>, {k}") for k in range(22)]
+    own = row(model="Ada <i>", response="Written by ada <i> herself")
+    page = client.get(sent(client, lines(own, *named)).headers["location"]).text
+    told = page.partition('id="names"')[2].partition("</table>")[0]
+    assert "The first 20 of 23" in told
+    assert told.count("another model") == 19
+    assert told.count("its own model") == 1
+    assert "Ada &lt;i&gt;" in told
+    assert 'name="expected" value="23"' in page, "nothing is refused for it"
+    plain = client.get(sent(client, lines(row(response="r"))).headers["location"]).text
+    assert 'id="names"' not in plain
 
 
 def test_a_token_is_revoked_after_a_question(running):

@@ -41,7 +41,10 @@ def extracted():
     with (ROOT / "babel.cfg").open() as file:
         methods, options = parse_mapping_cfg(file)
     found = extract_from_dir(
-        str(ROOT), methods, options, keywords={"_": None, "gettext": None, "ngettext": (1, 2), "say": None}
+        str(ROOT),
+        methods,
+        options,
+        keywords={"_": None, "gettext": None, "ngettext": (1, 2), "pgettext": ((1, "c"), 2), "say": None},
     )
     return {message for _, _, message, _, _ in found}
 
@@ -121,3 +124,18 @@ def test_signs_percentages_and_moments():
     assert english.moment("2026-03-01T12:30:00+02:00").endswith("UTC")
     assert "10:30" in english.moment("2026-03-01T12:30:00+02:00")
     assert (english.direction, made("ar").direction) == ("ltr", "rtl")
+
+
+@pytest.mark.parametrize("language", ["eo", "de", "fr", "ru", "ar", "he", "fa", "hi", "zh", "ja", "ko", "th"])
+def test_charts_write_numbers_and_months_as_the_language_does(language):
+    wording = made(language)
+    told = wording.chart_locale()
+    assert told["number"]["decimal"] == wording.point
+    assert [len(told["time"][part]) for part in ("days", "shortDays", "months", "shortMonths")] == [
+        7,
+        7,
+        12,
+        12,
+    ]
+    assert told["time"]["days"][0] == wording.locale.days["format"]["wide"][6]
+    assert made("en").chart_locale() is None

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from tiltyard.arena.blinding import blinded
 from tiltyard.arena.sniffing import media_type
 from tiltyard.errors import InputError
 from tiltyard.formats.answers import Answer
@@ -18,7 +19,16 @@ from tiltyard.formats.detect import open_records
 from tiltyard.formats.json_records import JsonLines
 from tiltyard.formats.opening import InputFile
 
-__all__ = ["LONGEST_NAME", "MOST_BYTES", "BadRow", "Incoming", "checked_name", "every_row", "incoming"]
+__all__ = [
+    "LONGEST_NAME",
+    "MOST_BYTES",
+    "BadRow",
+    "Incoming",
+    "checked_name",
+    "every_row",
+    "incoming",
+    "models_of",
+]
 
 #: Bytes of one response, and of a prompt.
 MOST_BYTES = 32 * 1024 * 1024
@@ -59,6 +69,12 @@ def incoming(path: Path, *, body: bool = False) -> Iterator[Incoming]:
         if number > MOST_ANSWERS:
             raise InputError(f"{where}: an import takes {MOST_ANSWERS} answers at most; split the file")
         yield _checked(Answer.from_dict(record, where), where, folder)
+
+
+def models_of(path: Path) -> set[str]:
+    """The models that a file names; whatever else is in it is not looked at."""
+    named = (record.get("model") for _, record in open_records(path).records())
+    return {name for name in named if isinstance(name, str)}
 
 
 def every_row(path: Path, *, most: int) -> Iterator[Incoming | BadRow]:
@@ -102,6 +118,8 @@ def _checked(answer: Answer, where: str, folder: Path | None) -> Incoming:
         data = _bounded(
             answer.response.encode() if answer.kind == "text" else _bytes(answer.response, folder)
         )
+        media = media_type(answer.kind, data)
+        blinded(media, data)
         return Incoming(
             where=where,
             model=checked_name("model", answer.model),
@@ -111,7 +129,7 @@ def _checked(answer: Answer, where: str, folder: Path | None) -> Incoming:
             category=answer.category,
             language=answer.language,
             kind=answer.kind,
-            media_type=media_type(answer.kind, data),
+            media_type=media,
             data=data,
         )
     except InputError as error:

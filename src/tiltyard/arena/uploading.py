@@ -11,9 +11,10 @@ from uuid import UUID
 
 from tiltyard.arena.answering import BadRow, Incoming, every_row
 from tiltyard.arena.importing import Imported, Planned, import_incoming, plan_import
+from tiltyard.arena.mentions import Lookout, Mention
 from tiltyard.errors import Conflict, InputError
 from tiltyard.formats.answers_rows import field_of
-from tiltyard.store.arenas import Arena, Pool, connected
+from tiltyard.store.arenas import Arena, Pool, connected, list_models
 from tiltyard.store.contents import Contents
 from tiltyard.store.uploads import MOST_UPLOAD, add_upload, find_upload, remove_upload
 
@@ -61,6 +62,9 @@ class UploadPreview:
     errors: tuple[BadRow, ...]
     #: Whether reading stopped before the end.
     cut_short: bool
+    #: Good rows whose responses name a model; the first of them are told.
+    mentioned: int
+    mentions: tuple[Mention, ...]
 
 
 async def keep_upload(pool: Pool, arena: Arena, name: str, data: bytes, *, actor: str) -> UUID:
@@ -82,11 +86,13 @@ async def preview_upload(pool: Pool, arena: Arena, upload: UUID, *, actor: str) 
         rows = await asyncio.to_thread(_read, found.data)
         good = [row for row in rows if isinstance(row, Incoming)]
         planned = await plan_import(connection, arena.arena, good)
+        known = [model.name for model in await list_models(connection, arena.arena)]
     bad = [row for row in rows if isinstance(row, BadRow)]
     errors = bad + [
         BadRow(good[k].where, field_of(told) or "response", told) for k, told in planned.conflicts.items()
     ]
     fit = [row for k, row in enumerate(good) if k not in planned.conflicts]
+    lookout = await asyncio.to_thread(_looked_for, known, fit)
     return UploadPreview(
         upload=upload,
         name=found.name,
@@ -97,6 +103,8 @@ async def preview_upload(pool: Pool, arena: Arena, upload: UUID, *, actor: str) 
         bad=len(errors),
         errors=tuple(sorted(errors, key=_place)[:SHOWN_ERRORS]),
         cut_short=any(row.last for row in bad),
+        mentioned=lookout.count,
+        mentions=tuple(lookout.first),
     )
 
 
@@ -144,6 +152,14 @@ def _read(data: bytes) -> Sequence[Incoming | BadRow]:
         file.write(data)
         file.flush()
         return list(every_row(Path(file.name), most=MOST_UNFOLDED))
+
+
+def _looked_for(known: Sequence[str], rows: Sequence[Incoming]) -> Lookout:
+    """Names of the models that are there, and of those that would come, in these responses."""
+    lookout = Lookout([*known, *(row.model for row in rows)])
+    for row in rows:
+        lookout.look(row)
+    return lookout
 
 
 def _sample(row: Incoming) -> Sample:

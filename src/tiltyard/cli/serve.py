@@ -140,6 +140,7 @@ def _greet(settings: ServingSettings, prepared: Prepared, port: int | None) -> N
             f"Arena {prepared.arena}: {brought.responses:,} new responses of {brought.models:,} new models "
             f"to {brought.prompts:,} new prompts."
         )
+        _warn(prepared)
     elif prepared.arenas:
         typer.echo(f"Arenas: {printable(', '.join(prepared.arenas))}.")
     else:
@@ -148,6 +149,17 @@ def _greet(settings: ServingSettings, prepared: Prepared, port: int | None) -> N
         typer.echo(f"Become its operator, within the hour: {address}/claim/{prepared.link}")
     typer.echo("Ctrl-C stops it.")
     sys.stdout.flush()
+
+
+def _warn(prepared: Prepared) -> None:
+    """Responses that say a model's name."""
+    lookout = prepared.lookout
+    if lookout is None or not lookout.count:
+        return
+    for mention in lookout.first:
+        typer.echo(f"Warning: {printable(str(mention))}.")
+    if lookout.count > len(lookout.first):
+        typer.echo(f"Warning: so do {lookout.count - len(lookout.first):,} more responses.")
 
 
 def _waiting(what: str) -> Callable[[float], None]:

@@ -9,7 +9,7 @@ from typing import Any
 
 from tiltyard.errors import BadOption
 from tiltyard.report.charts import Spec, chart_data, need_charts
-from tiltyard.report.looks import COLOURS, Look, dressed, labelled
+from tiltyard.report.looks import COLOURS, Look, Say, dressed, labelled, tip
 
 __all__ = [
     "CHARTS",
@@ -46,8 +46,8 @@ class Dot:
     votes: int
 
 
-def arena_chart(name: str, document: Mapping[str, Any], look: Look = "light") -> Spec:
-    """A chart by its name.
+def arena_chart(name: str, document: Mapping[str, Any], look: Look = "light", say: Say = str) -> Spec:
+    """A chart by its name, its words said by ``say``.
 
     ``ratings`` takes ``dots`` and the ``axis`` that they are on; ``win-rates`` and ``battle-counts`` take
     ``models`` and ``pairs``; ``history`` takes ``models``, ``points`` and ``axis``.
@@ -55,21 +55,23 @@ def arena_chart(name: str, document: Mapping[str, Any], look: Look = "light") ->
     need_charts()
     if name == "ratings":
         dots = [dot if isinstance(dot, Dot) else Dot(**dot) for dot in document["dots"]]
-        return ratings_chart(dots, document["axis"], look)
+        return ratings_chart(dots, document["axis"], look, say)
     if name in ("win-rates", "battle-counts"):
-        return pairs_chart(document["models"], document["pairs"], look, counts=name == "battle-counts")
+        counts = name == "battle-counts"
+        return pairs_chart(document["models"], document["pairs"], look, say, counts=counts)
     if name == "history":
-        return history_chart(document["models"], document["points"], document["axis"], look)
+        return history_chart(document["models"], document["points"], document["axis"], look, say)
     raise BadOption(f"there is no chart called {name!r}; expected {', '.join(CHARTS)}")
 
 
 def page_spec(spec: Spec) -> Spec:
-    """A chart for a page that gives it a look of its own, but for the colour of its marks."""
+    """A chart for a page that gives it a look of its own, but for the colour of its marks and its language."""
     plain = {name: part for name, part in spec.items() if name not in {"background", "padding"}}
-    return plain | {"config": {mark: spec["config"][mark] for mark in ("mark", "rule")}}
+    kept = ("mark", "rule", "locale")
+    return plain | {"config": {part: spec["config"][part] for part in kept if part in spec["config"]}}
 
 
-def ratings_chart(dots: Sequence[Dot], axis: str, look: Look = "light") -> Spec:
+def ratings_chart(dots: Sequence[Dot], axis: str, look: Look = "light", say: Say = str) -> Spec:
     """Rating with what lies around it, one dot for each model, in the order of the board."""
     import altair as alt
 
@@ -88,22 +90,33 @@ def ratings_chart(dots: Sequence[Dot], axis: str, look: Look = "light") -> Spec:
     step = 20 if len(dots) <= 60 else 13
     base = alt.Chart(chart_data(values)).encode(
         y=alt.Y("model:N", sort=order, title=None, axis=alt.Axis(labelLimit=260, ticks=False, domain=False)),
-        tooltip=["model:N", "rating:Q", "low:Q", "high:Q", "votes:Q"],
+        tooltip=[
+            tip("model:N", say("model")),
+            tip("rating:Q", say("rating")),
+            tip("low:Q", say("low")),
+            tip("high:Q", say("high")),
+            tip("votes:Q", say("votes")),
+        ],
     )
     scale, ticks = alt.Scale(zero=False, nice=True), alt.Axis(tickCount=8, labelFlush=False)
     chart: Any = base.mark_point(filled=True, size=46, opacity=1).encode(
-        x=alt.X("rating:Q", scale=scale, axis=ticks, title=axis)
+        x=alt.X("rating:Q", scale=scale, axis=ticks, title=say(axis))
     )
     if any(dot.low is not None and dot.high is not None for dot in dots):
         rules = base.transform_filter("isValid(datum.low) && isValid(datum.high)").mark_rule(
             strokeWidth=2, opacity=0.55
         )
-        chart = rules.encode(x=alt.X("low:Q", scale=scale, axis=ticks, title=axis), x2="high:Q") + chart
+        chart = rules.encode(x=alt.X("low:Q", scale=scale, axis=ticks, title=say(axis)), x2="high:Q") + chart
     return dressed(chart.properties(width=_WIDTH, height=alt.Step(step)), look, order)
 
 
 def pairs_chart(
-    models: Sequence[str], pairs: Sequence[Mapping[str, Any]], look: Look = "light", *, counts: bool = False
+    models: Sequence[str],
+    pairs: Sequence[Mapping[str, Any]],
+    look: Look = "light",
+    say: Say = str,
+    *,
+    counts: bool = False,
 ) -> Spec:
     """Row against column: the row's score, or how many battles there were."""
     import altair as alt
@@ -113,18 +126,26 @@ def pairs_chart(
     if counts:
         scale = alt.Scale(range=list(colours.counts), zero=True)
         colour, text = (
-            alt.Color("battles:Q", scale=scale, title="battles"),
+            alt.Color("battles:Q", scale=scale, title=say("battles")),
             alt.Text("battles:Q", format=",d"),
         )
     else:
         scale = alt.Scale(domain=[0, 0.5, 1], range=list(colours.scores), interpolate="rgb")
-        colour, text = alt.Color("score:Q", scale=scale, title="score"), alt.Text("score:Q", format=".2f")
+        colour, text = (
+            alt.Color("score:Q", scale=scale, title=say("score")),
+            alt.Text("score:Q", format=".2f"),
+        )
     base = alt.Chart(chart_data(_cells(label, pairs))).encode(
         x=alt.X(
             "column:N", sort=order, title=None, axis=alt.Axis(orient="top", labelAngle=-40, labelLimit=160)
         ),
         y=alt.Y("row:N", sort=order, title=None, axis=alt.Axis(labelLimit=220)),
-        tooltip=["row:N", "column:N", alt.Tooltip("score:Q", format=".2f"), "battles:Q"],
+        tooltip=[
+            tip("row:N", say("row")),
+            tip("column:N", say("column")),
+            tip("score:Q", say("score"), ".2f"),
+            tip("battles:Q", say("battles")),
+        ],
     )
     chart: Any = base.mark_rect().encode(color=colour)
     if len(models) <= _WRITTEN:
@@ -134,7 +155,11 @@ def pairs_chart(
 
 
 def history_chart(
-    models: Sequence[str], points: Sequence[Mapping[str, Any]], axis: str, look: Look = "light"
+    models: Sequence[str],
+    points: Sequence[Mapping[str, Any]],
+    axis: str,
+    look: Look = "light",
+    say: Say = str,
 ) -> Spec:
     """What the boards said of these models, over time."""
     import altair as alt
@@ -163,9 +188,14 @@ def history_chart(
         .mark_line(strokeWidth=2, point=alt.OverlayMarkDef(size=18))
         .encode(
             x=_times([value["at"] for value in values]),
-            y=alt.Y("value:Q", scale=alt.Scale(zero=False), title=axis),
+            y=alt.Y("value:Q", scale=alt.Scale(zero=False), title=say(axis)),
             color=colour,
-            tooltip=["model:N", "at:T", "value:Q", "votes:Q"],
+            tooltip=[
+                tip("model:N", say("model")),
+                tip("at:T", say("at")),
+                tip("value:Q", say("value")),
+                tip("votes:Q", say("votes")),
+            ],
         )
     )
     return dressed(chart.properties(width=_WIDTH - 60, height=320), look)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import count
 from typing import Any, Literal
@@ -10,15 +10,28 @@ from typing import Any, Literal
 from tiltyard.report.charts import Spec, spec_of
 from tiltyard.report.printable import printable
 
-__all__ = ["COLOURS", "Colours", "Look", "dressed", "labelled", "narrowed", "picture"]
+__all__ = [
+    "COLOURS",
+    "Colours",
+    "Look",
+    "Say",
+    "dressed",
+    "labelled",
+    "localised",
+    "narrowed",
+    "picture",
+    "tip",
+]
 
 #: ``any`` is for a page that is not known to be light or dark: what is drawn can be seen on both.
 Look = Literal["light", "dark", "any"]
+#: Says a chart's words in the language of a page; `str` leaves them English.
+Say = Callable[[str], str]
 
 #: Characters of a name that a chart can show.
 _LONGEST = 40
-#: On a phone: points that a plot is wide, and that a label may be.
-_NARROW, _SHORT = 190, 120
+#: On a phone: points that a plot is wide, that a label may be, and that its letters may be wider than measured.
+_NARROW, _SHORT, _ROOM = 190, 108, 22
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +107,18 @@ def dressed(chart: Any, look: Look, labels: Sequence[str] = ()) -> Spec:
     return spec_of(chart) | {"background": "transparent", "padding": padding, "config": config}
 
 
+def tip(field: str, title: str, form: str | None = None) -> Any:
+    """One line of what is told of a mark: its value after its title."""
+    import altair as alt
+
+    return alt.Tooltip(field, title=title) if form is None else alt.Tooltip(field, title=title, format=form)
+
+
+def localised(spec: Spec, locale: Mapping[str, Any] | None) -> Spec:
+    """The same with numbers and months as a language writes them: D3's ``number`` and ``time``; ``None`` is English."""
+    return spec if locale is None else spec | {"config": spec.get("config", {}) | {"locale": dict(locale)}}
+
+
 def narrowed(spec: Spec) -> Spec:
     """The same for a phone: a narrow plot, short labels, the legend beneath it. Heatmaps stay as they are."""
     if not isinstance(spec.get("width"), int | float):
@@ -103,7 +128,7 @@ def narrowed(spec: Spec) -> Spec:
     small: Spec = _capped(spec)
     return small | {
         "width": _NARROW,
-        "padding": {"left": 4, "top": 8, "right": 16, "bottom": 8},
+        "padding": {"left": min(spec["padding"]["left"], _ROOM), "top": 8, "right": 16, "bottom": 8},
         "config": config | {"legend": legend},
     }
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tiltyard.report.charts import Spec, chart_data, need_charts, thinned
-from tiltyard.report.looks import COLOURS, Look, dressed, labelled
+from tiltyard.report.looks import COLOURS, Look, Say, dressed, labelled, tip
 from tiltyard.validity.evaluation import Moment
 from tiltyard.validity.heatmap import Heatmap
 
@@ -35,7 +35,7 @@ class Against:
     votes: int
 
 
-def confidence_chart(history: Sequence[Moment], look: Look = "light") -> Spec:
+def confidence_chart(history: Sequence[Moment], look: Look = "light", say: Say = str) -> Spec:
     """Rating over the arena's votes, within twice its RD, and the conservative score beneath."""
     import altair as alt
 
@@ -54,11 +54,16 @@ def confidence_chart(history: Sequence[Moment], look: Look = "light") -> Spec:
     base = alt.Chart(chart_data(values)).encode(
         x=alt.X(
             "votes:Q",
-            title="votes in the arena",
+            title=say("votes in the arena"),
             scale=alt.Scale(zero=False, nice=False),
             axis=alt.Axis(tickCount=6),
         ),
-        tooltip=["votes:Q", "rating:Q", "RD:Q", "conservative:Q"],
+        tooltip=[
+            tip("votes:Q", say("votes")),
+            tip("rating:Q", say("rating")),
+            tip("RD:Q", say("RD")),
+            tip("conservative:Q", say("conservative")),
+        ],
     )
     scale = alt.Scale(zero=False, nice=True)
     band = base.mark_area(color=colours.accent, opacity=0.16).encode(
@@ -69,7 +74,7 @@ def confidence_chart(history: Sequence[Moment], look: Look = "light") -> Spec:
     return dressed((band + line + dots).properties(width=_WIDTH, height=240), look)
 
 
-def expected_chart(rows: Sequence[Against], look: Look = "light") -> Spec:
+def expected_chart(rows: Sequence[Against], look: Look = "light", say: Say = str) -> Spec:
     """What ratings expect against each opponent, and what votes gave; a dot is larger the more votes it has."""
     import altair as alt
 
@@ -93,10 +98,15 @@ def expected_chart(rows: Sequence[Against], look: Look = "light") -> Spec:
             title=None,
             axis=alt.Axis(labelLimit=240, labelPadding=9, ticks=False, domain=False),
         ),
-        tooltip=["opponent:N", "expected:Q", "observed:Q", "votes:Q"],
+        tooltip=[
+            tip("opponent:N", say("opponent")),
+            tip("expected:Q", say("expected")),
+            tip("observed:Q", say("observed")),
+            tip("votes:Q", say("votes")),
+        ],
     )
     scale = alt.Scale(domain=[0, 1])
-    x = alt.X("expected:Q", scale=scale, title="score: expected (tick), observed (dot)")
+    x = alt.X("expected:Q", scale=scale, title=say("score: expected (tick), observed (dot)"))
     met = base.transform_filter("isValid(datum.observed)")
     gap = met.mark_rule(color=colours.quiet, strokeWidth=1).encode(x=x, x2="observed:Q")
     tick = base.mark_tick(color=colours.quiet, thickness=3, size=14).encode(x=x)
@@ -107,7 +117,7 @@ def expected_chart(rows: Sequence[Against], look: Look = "light") -> Spec:
     return dressed((gap + tick + dot).properties(width=_WIDTH - 80, height=alt.Step(20)), look, labels)
 
 
-def both_bad_chart(trend: Sequence[float], bar: float, look: Look = "light") -> Spec:
+def both_bad_chart(trend: Sequence[float], bar: float, look: Look = "light", say: Say = str) -> Spec:
     """Share of both-bad votes in successive runs of the last votes, and the bar above which somebody should look."""
     import altair as alt
 
@@ -115,8 +125,8 @@ def both_bad_chart(trend: Sequence[float], bar: float, look: Look = "light") -> 
     colours = COLOURS[look]
     values = [{"run": k, "share": round(share, 4)} for k, share in enumerate(trend, start=1)]
     base = alt.Chart(chart_data(values)).encode(
-        x=alt.X("run:O", title="runs of votes, oldest first", axis=alt.Axis(labelAngle=0)),
-        tooltip=["run:O", alt.Tooltip("share:Q", format=".0%")],
+        x=alt.X("run:O", title=say("runs of votes, oldest first"), axis=alt.Axis(labelAngle=0)),
+        tooltip=[tip("run:O", say("run")), tip("share:Q", say("share"), ".0%")],
     )
     top = max([bar, *trend])
     scale = alt.Scale(domain=[0, min(1.0, round(top * 1.2, 2))])
@@ -132,7 +142,11 @@ def both_bad_chart(trend: Sequence[float], bar: float, look: Look = "light") -> 
 
 
 def coverage_chart(
-    heatmap: Heatmap, models: Sequence[str], prompts: Sequence[str], look: Look = "light"
+    heatmap: Heatmap,
+    models: Sequence[str],
+    prompts: Sequence[str],
+    look: Look = "light",
+    say: Say = str,
 ) -> Spec:
     """Where votes are still wanted: prompts down, opponents across, the darker the more is lacking."""
     import altair as alt
@@ -161,9 +175,17 @@ def coverage_chart(
                 "prompt:N", sort=down, title=None, axis=alt.Axis(labelLimit=200, ticks=False, domain=False)
             ),
             color=alt.Color(
-                "deficit:Q", scale=scale, title="lacking", legend=alt.Legend(format="%", gradientLength=90)
+                "deficit:Q",
+                scale=scale,
+                title=say("lacking"),
+                legend=alt.Legend(format="%", gradientLength=90),
             ),
-            tooltip=["prompt:N", "opponent:N", alt.Tooltip("deficit:Q", format=".0%"), "votes:Q"],
+            tooltip=[
+                tip("prompt:N", say("prompt")),
+                tip("opponent:N", say("opponent")),
+                tip("deficit:Q", say("lacking"), ".0%"),
+                tip("votes:Q", say("votes")),
+            ],
         )
     )
     return dressed(chart.properties(width=alt.Step(22), height=alt.Step(16)), look, down)

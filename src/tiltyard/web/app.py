@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
-from fastapi import FastAPI
+from fastapi import FastAPI, Request
 from fastapi.openapi.utils import get_openapi
 from starlette.types import ASGIApp, Receive, Scope, Send
 
@@ -55,7 +55,12 @@ class ArenasApp(FastAPI):
     def put_edge(self, settings: ServingSettings, figures: Figures) -> None:
         """From now on every request passes the edge first, and voters' routes are found at once."""
         inner = Express(super().__call__, application=self, routes=matchups.router.routes)
-        self._outermost = Edge(inner, settings=settings, figures=figures)
+        self._outermost = Edge(
+            inner,
+            settings=settings,
+            figures=figures,
+            dressed=lambda scope, refusal: problem_page(Request({**scope, "app": self}), refusal),
+        )
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if self._outermost is None or scope["type"] != "http":

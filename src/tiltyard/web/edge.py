@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from functools import lru_cache
 from urllib.parse import urlsplit
 
@@ -29,11 +29,14 @@ BODY_LIMIT = 1024 * 1024
 IMPORT_LIMIT = 1024 * 1024 * 1024
 UPLOAD_LIMIT = MOST_UPLOAD + 64 * 1024
 
+#: A refusal as its reader can read it.
+Dressed = Callable[[Scope, Response], Response]
+
 _SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
 _STATUS_PAGES = frozenset({"/healthz", "/readyz", "/metrics"})
 #: Where answers are let in, which are large.
 _IMPORTS = re.compile(r"/api/v1/arenas/[^/]+/responses")
-_UPLOADS = re.compile(r"/operator/arenas/[^/]+/uploads")
+_UPLOADS = re.compile(r"/operator/arenas/([^/]+)/uploads")
 _OPERATOR = f"{OPERATOR_COOKIE}=".encode()
 #: What a response carries unless it says otherwise.
 _HEADERS = {
@@ -51,8 +54,11 @@ _HSTS = b"max-age=31536000"
 class Edge:
     """Refuses what is too large or comes from another site's page; adds headers; counts; catches what is left."""
 
-    def __init__(self, app: ASGIApp, *, settings: ServingSettings, figures: Figures) -> None:
+    def __init__(
+        self, app: ASGIApp, *, settings: ServingSettings, figures: Figures, dressed: Dressed
+    ) -> None:
         self._app = app
+        self._dressed = dressed
         self._settings = settings
         self._figures = figures
         self._headers = dict(_HEADERS)
@@ -110,7 +116,7 @@ class Edge:
         if headers.length is None:
             return None, _counted(receive, limit)
         if not headers.length.isdigit() or int(headers.length) > limit:
-            return problem(413, f"The body has more than {limit} bytes; send it in pieces."), receive
+            return self._dressed(scope, _too_large(scope, limit)), receive
         return None, receive
 
     def _host_is_ours(self, scope: Scope, headers: _Headers) -> bool:
@@ -149,6 +155,19 @@ def _limit(scope: Scope, headers: _Headers) -> int:
     if _UPLOADS.fullmatch(scope["path"]) and headers.operator:
         return UPLOAD_LIMIT
     return BODY_LIMIT
+
+
+def _too_large(scope: Scope, limit: int) -> Response:
+    """What to do with so much instead."""
+    upload = _UPLOADS.fullmatch(scope["path"]) if limit == UPLOAD_LIMIT else None
+    if upload is None:
+        return problem(413, f"The body has more than {limit} bytes; send it in pieces.")
+    return problem(
+        413,
+        f"The file has more than {MOST_UPLOAD // 1024**2} MiB. Split it and upload the pieces one after the other; "
+        f"or send it whole to /api/v1/arenas/{upload[1]}/responses, which takes {IMPORT_LIMIT // 1024**3} GiB from a "
+        "program with a token for imports (the page where you chose the file shows the command).",
+    )
 
 
 class _Headers:

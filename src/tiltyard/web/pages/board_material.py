@@ -167,10 +167,11 @@ def sent_file(
     *,
     for_ever: bool = False,
     name: str = "",
+    spoken: bool = False,
 ) -> Response:
-    """Bytes that were made before, compressed for whoever takes that."""
+    """Bytes that were made before, compressed for whoever takes that; ``spoken`` if their language may be another."""
     data, etag = made
-    headers = {"Vary": "Accept-Encoding"}
+    headers = {"Vary": "Accept-Encoding, Accept-Language" if spoken else "Accept-Encoding"}
     if name:
         headers["Content-Disposition"] = f'attachment; filename="{name}"'
     if takes_gzip(request.headers.get("accept-encoding", "")) and not media_type.endswith("parquet"):

@@ -14,13 +14,15 @@ from fastapi.responses import Response
 from tiltyard.errors import MissingExtra, NotFound
 from tiltyard.report.arena_charts import Dot, arena_chart, page_spec
 from tiltyard.report.charts import HEATMAP_MODELS, charts_available
-from tiltyard.report.looks import narrowed, picture
+from tiltyard.report.looks import localised, narrowed, picture
 from tiltyard.store.arenas import Arena
 from tiltyard.web.logs import log_failure
 from tiltyard.web.pages.board_material import Counted, Material, board_pages_of, gathered, sent_file
 from tiltyard.web.pages.board_query import Asked, BoardQuery, Chart
 from tiltyard.web.pages.board_view import Kind, Line, View, asked_view
 from tiltyard.web.pages.paths import asked, board
+from tiltyard.web.pages.shell import wording_of
+from tiltyard.web.pages.wording import Wording
 from tiltyard.web.reading import Readable, boards_of
 
 __all__ = ["ChartView", "chart_view", "router"]
@@ -32,10 +34,23 @@ Theme = Annotated[Look, Query()]
 Snap = Annotated[str | None, Query(pattern=r"^[0-9a-f]{64}$")]
 #: Lines of the history that can be told apart.
 _LINES = 10
+
+
+def _(text: str) -> str:
+    """Mark a text for the catalogue."""
+    return text
+
+
 _SCORES: Mapping[Kind, str] = {
-    "conservative": "conservative score",
-    "bradley-terry": "Bradley–Terry rating",
-    "legacy-elo": "legacy Elo",
+    "conservative": _("conservative score"),
+    "bradley-terry": _("Bradley–Terry rating"),
+    "legacy-elo": _("legacy Elo"),
+}
+#: What the dots of the default chart are on.
+_AXES: Mapping[Kind, str] = {
+    "conservative": _("rating, and 2 RD to either side: the left end is the conservative score"),
+    "bradley-terry": _("Bradley–Terry rating, with interval"),
+    "legacy-elo": _("legacy Elo"),
 }
 
 
@@ -61,6 +76,12 @@ class ChartView:
             elif score is not None:
                 cells[a, b], cells[b, a] = score, 1.0 - score
         return cells
+
+    @property
+    def most(self) -> float:
+        """Of a heatmap: the largest number that a cell may hold."""
+        counted = self.name == "battle-counts"
+        return max(1, *(pair["battles"] for pair in self.document["pairs"])) if counted else 1
 
     def times(self) -> list[tuple[str, int, dict[str, float]]]:
         """Of the history: time, votes, and what was said of each model, newest first."""
@@ -103,21 +124,24 @@ async def chart(
     document = await _document(request, arena, material.query, name, material.first, exact=once is not None)
     made = await _drawn(request, name, document, theme, form, narrow=narrow)
     media_type = "image/svg+xml" if form == "svg" else "application/json"
-    return sent_file(request, arena, made, media_type, for_ever=once is not None)
+    return sent_file(request, arena, made, media_type, for_ever=once is not None, spoken=True)
 
 
 async def _drawn(
     request: Request, name: str, document: Mapping[str, Any], theme: Look, form: str, *, narrow: bool
 ) -> tuple[bytes, str]:
-    kept = board_pages_of(request)
+    kept, wording = board_pages_of(request), wording_of(request)
     written = json.dumps(document, default=_plain, sort_keys=True).encode()
-    key = ("chart", name, theme, form, narrow, sha256(written).hexdigest())
-    return await kept.drawn(key, lambda: _draw(name, document, theme, form, narrow=narrow))
+    key = ("chart", name, theme, form, narrow, wording.language, sha256(written).hexdigest())
+    return await kept.drawn(key, lambda: _draw(name, document, theme, form, wording, narrow=narrow))
 
 
-def _draw(name: str, document: Mapping[str, Any], theme: Look, form: str, *, narrow: bool) -> bytes:
+def _draw(
+    name: str, document: Mapping[str, Any], theme: Look, form: str, wording: Wording, *, narrow: bool
+) -> bytes:
     try:
-        spec = arena_chart(name, document, theme)
+        spec = arena_chart(name, document, theme, wording.texts.gettext)
+        spec = localised(spec, wording.chart_locale())
         spec = narrowed(spec) if narrow else spec
         return picture(spec) if form == "svg" else json.dumps(page_spec(spec), ensure_ascii=False).encode()
     except MissingExtra as error:
@@ -153,7 +177,7 @@ async def _document(
 def _rated(whole: View) -> dict[str, Any]:
     view = asked_view(whole, BoardQuery(retired="hide"))
     return {
-        "axis": _axis(view),
+        "axis": _AXES[view.kind],
         "dots": [_dot(line, line.score) for line in view.lines if line.score is not None],
     }
 
@@ -177,13 +201,6 @@ def _dot(line: Line, score: float) -> Dot:
         return Dot(line.model, score, None, None, line.votes)
     low, value, high = line.drawn
     return Dot(line.model, value, low, high, line.votes)
-
-
-def _axis(view: View) -> str:
-    if view.kind == "conservative":
-        return "rating, and 2 RD to either side: the left end is the conservative score"
-    ends = ", with interval" if view.kind == "bradley-terry" else ""
-    return f"{_SCORES[view.kind]}{ends}"
 
 
 def _address(material: Material, name: str, form: str, theme: str, document: Mapping[str, Any]) -> str:

@@ -12,11 +12,12 @@ from fastapi.responses import Response
 
 from tiltyard.arena.describing import Portrait, Portraits
 from tiltyard.errors import NotFound
-from tiltyard.report.looks import Look, narrowed, picture
+from tiltyard.report.looks import Look, localised, narrowed, picture
 from tiltyard.store.arenas import Arena
 from tiltyard.web.pages.model_view import Asked, Sort, SourceWord, model_chart, shown_state, view_of
 from tiltyard.web.pages.shell import pages_of, sent_page, theme_of, wording_of
 from tiltyard.web.pages.turns import Turns
+from tiltyard.web.pages.wording import Wording
 from tiltyard.web.reading import ModelName, Plain, Readable, sent
 
 __all__ = ["ModelPages", "router"]
@@ -26,6 +27,8 @@ router = APIRouter(include_in_schema=False)
 #: Bytes of pages and pictures that are kept, and how many wait for a picture.
 _KEPT = 64_000_000
 _QUEUE = 8
+#: Charts have words, in the language that is asked for.
+_SPOKEN = {"Vary": "Accept-Language"}
 _CHART = "/arenas/{arena}/model-charts/{chart}"
 
 Key = tuple[str | None, ...]
@@ -52,12 +55,14 @@ class ModelPages:
             self._size -= len(oldest)
         return made
 
-    async def drawn(self, key: Key, portrait: Portrait, chart: str, look: Look, *, narrow: bool) -> bytes:
+    async def drawn(
+        self, key: Key, portrait: Portrait, chart: str, look: Look, wording: Wording, *, narrow: bool
+    ) -> bytes:
         """A chart as a picture, one at a time."""
         async with self._drawing.taking():
             if (made := self.known(key)) is not None:
                 return made[0]
-            spec = _spec(portrait, chart, look)
+            spec = _spec(portrait, chart, look, wording)
             spec = narrowed(spec) if narrow else spec
             return self.keep(key, await asyncio.to_thread(picture, spec))[0]
 
@@ -81,10 +86,12 @@ async def model_picture(
     """A chart of a model's page as a picture."""
     pages = model_pages(request)
     portrait = await _portrait(pages, arena, source, model)
-    key = (arena.name, source, model, portrait.snapshot.sha256, chart, theme, "narrow" if narrow else None)
+    wording, width = wording_of(request), "narrow" if narrow else None
+    key = (arena.name, source, model, portrait.snapshot.sha256, chart, theme, width, wording.language)
     made = pages.known(key)
-    data = await pages.drawn(key, portrait, chart, theme, narrow=narrow) if made is None else made[0]
-    return sent(request, arena, data, sha256(data).hexdigest()[:32], media_type="image/svg+xml")
+    data = await pages.drawn(key, portrait, chart, theme, wording, narrow=narrow) if made is None else made[0]
+    etag = sha256(data).hexdigest()[:32]
+    return sent(request, arena, data, etag, headers=_SPOKEN, media_type="image/svg+xml")
 
 
 @router.get(_CHART + ".json")
@@ -98,9 +105,11 @@ async def model_spec(
 ) -> Response:
     """The same as a spec, which takes its look from the page."""
     portrait = await _portrait(model_pages(request), arena, source, model)
-    spec = {name: part for name, part in _spec(portrait, chart, theme).items() if name != "config"}
+    wording = wording_of(request)
+    spec = {name: part for name, part in _spec(portrait, chart, theme, wording).items() if name != "config"}
+    spec = localised(spec, wording.chart_locale())
     data = json.dumps(spec, ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode()
-    return sent(request, arena, data, sha256(data).hexdigest()[:32])
+    return sent(request, arena, data, sha256(data).hexdigest()[:32], headers=_SPOKEN)
 
 
 @router.get("/arenas/{arena}/models/{model:path}")
@@ -146,8 +155,8 @@ def _rendered(request: Request, arena: Arena, portrait: Portrait, asked: Asked) 
     return text.encode()
 
 
-def _spec(portrait: Portrait, chart: str, look: Look) -> dict[str, object]:
-    spec = model_chart(portrait, chart, look)
+def _spec(portrait: Portrait, chart: str, look: Look, wording: Wording) -> dict[str, object]:
+    spec = model_chart(portrait, chart, look, wording.texts.gettext)
     if spec is None:
         raise NotFound("there is no such chart of this model; its page shows those that there are")
-    return spec
+    return localised(spec, wording.chart_locale())

@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from tiltyard.arena.describing import Opponent, Portrait, PromptRecord
 from tiltyard.report.charts import charts_available
-from tiltyard.report.looks import Look
+from tiltyard.report.looks import Look, Say
 from tiltyard.report.model_charts import (
     Against,
     both_bad_chart,
@@ -174,19 +174,19 @@ def view_of(portrait: Portrait, asked: Asked) -> ModelView:
     )
 
 
-def model_chart(portrait: Portrait, name: str, look: Look) -> dict[str, Any] | None:
-    """The spec of a chart that this portrait has something to show in."""
+def model_chart(portrait: Portrait, name: str, look: Look, say: Say = str) -> dict[str, Any] | None:
+    """The spec of a chart that this portrait has something to show in, its words said by ``say``."""
     if name not in _charts(portrait):
         return None
     if name == "confidence":
-        return confidence_chart(portrait.history, look)
+        return confidence_chart(portrait.history, look, say)
     if name == "expected":
-        return expected_chart([_against(one) for one in portrait.opponents if one.enabled], look)
+        return expected_chart([_against(one) for one in portrait.opponents if one.enabled], look, say)
     if name == "both-bad":
         assert portrait.row is not None
-        return both_bad_chart(portrait.row["quality"]["trend"], portrait.policy.both_bad_bar, look)
+        return both_bad_chart(portrait.row["quality"]["trend"], portrait.policy.both_bad_bar, look, say)
     assert portrait.heatmap is not None
-    return coverage_chart(portrait.heatmap, portrait.models, portrait.prompt_names, look)
+    return coverage_chart(portrait.heatmap, portrait.models, portrait.prompt_names, look, say)
 
 
 def _charts(portrait: Portrait) -> frozenset[str]:

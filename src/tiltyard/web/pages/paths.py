@@ -23,9 +23,9 @@ def model(arena: str, name: str, **query: str | None) -> str:
     return asked(f"/arenas/{_quoted(arena)}/models/{_quoted(name)}", query)
 
 
-def vote(arena: str) -> str:
+def vote(arena: str, **query: str | None) -> str:
     """Where people vote."""
-    return f"/arenas/{_quoted(arena)}/vote"
+    return asked(f"/arenas/{_quoted(arena)}/vote", query)
 
 
 def mine(arena: str) -> str:

@@ -18,6 +18,7 @@ from tiltyard.store.arenas import Arena
 from tiltyard.web.assets import Assets, takes_gzip
 from tiltyard.web.cookies import read_cookie
 from tiltyard.web.pages import paths
+from tiltyard.web.pages.sentences import told
 from tiltyard.web.pages.wording import Wording, wording_for
 from tiltyard.web.reading import sent
 from tiltyard.web.texts import plain_text, render_text, shown_name
@@ -84,6 +85,7 @@ class Pages:
             "render_text": partial(render_text, say=wording.texts.gettext),
             "shown": shown_name,
             "themes": THEMES,
+            "told": partial(told, wording),
             "version": __version__,
             "words": _words,
         }

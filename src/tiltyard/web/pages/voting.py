@@ -40,8 +40,8 @@ _FIXED = {"praise": PRAISE, "reproach": REPROACH, "complaints": COMPLAINTS}
 
 
 @router.get("/arenas/{arena}/vote", response_class=HTMLResponse)
-async def vote_page(request: Request, arena: str) -> HTMLResponse:
-    """The matchup that waits for this voter; where none does, what is asked of voters."""
+async def vote_page(request: Request, arena: str, after: Annotated[str, Query()] = "") -> HTMLResponse:
+    """The matchup that waits for this voter, ``after`` which vote; where none waits, what is asked of voters."""
     desk = await house_of(request).desk(arena)
     voter = await access_of(request).voter(request, desk)
     opened = [] if voter is None else await desk.open_matchups(voter)
@@ -52,7 +52,8 @@ async def vote_page(request: Request, arena: str) -> HTMLResponse:
         scene = await _scene(request, desk, opened[0])
     except NotFound:
         return page(request, "vote/welcome.html", **values)
-    return page(request, "vote/vote.html", **values, **_stage(scene), **_NAMELESS)
+    before = await _before(desk, voter, after)
+    return page(request, "vote/vote.html", **values, **_stage(scene), **_NAMELESS, before=before)
 
 
 @router.post("/arenas/{arena}/vote")
@@ -61,13 +62,13 @@ async def next_page(
 ) -> Response:
     """Serve the next matchup; the vote on the last one is final from now on."""
     desk = await house_of(request).desk(arena)
-    voter, cookie = await access_of(request).voter(request, desk), None
+    voter, cookie, final = await access_of(request).voter(request, desk), None, False
     if voter is None:
         voter, cookie = await access_of(request).new_voter(request)
     elif last:
-        await _finish(desk, voter, last, tags, comment)
+        final = await _finish(desk, voter, last, tags, comment)
     await desk.next_matchup(voter)
-    return see_other(paths.vote(arena), cookie=cookie)
+    return see_other(paths.vote(arena, after=last if final else None), cookie=cookie)
 
 
 @router.post("/arenas/{arena}/vote/ahead", response_class=HTMLResponse)
@@ -99,6 +100,7 @@ async def matchup_page(request: Request, matchup: str, note: Annotated[str, Quer
         **await _frame(request, desk, voter),
         **_stage(scene, seen, remark, note),
         **await _names(request, desk, voter, names),
+        before=names,
     )
 
 
@@ -179,14 +181,25 @@ async def complain(request: Request, matchup: str, reason: Text = "", note: Text
     return see_other(paths.matchup(matchup) + "?note=reported")
 
 
-async def _finish(desk: Desk, voter: Voter, matchup: str, tags: Tags, comment: str) -> None:
-    """Keep the remark that came along, if it is not too late for it, and make the vote final."""
+async def _finish(desk: Desk, voter: Voter, matchup: str, tags: Tags, comment: str) -> bool:
+    """Keep the remark that came along, if it is not too late for it, and make the vote final, if there is one."""
     remark = read_remark(tags, comment)
     if remark != Remark():
         with suppress(Closed, Expired, NotFound):
             await desk.remark(voter, matchup, remark.tags, remark.comment)
     with suppress(Closed, Expired, NotFound):
         await desk.reveal(voter, matchup)
+        return True
+    return False
+
+
+async def _before(desk: Desk, voter: Voter, matchup: str) -> Revealed | None:
+    """The names of a vote of this voter's that is final by now; of anything else nothing is told."""
+    with suppress(Closed, NotFound):
+        seen = await desk.review(voter, matchup)
+        if seen.state == "voted" and seen.revealed:
+            return await desk.reveal(voter, matchup)
+    return None
 
 
 async def _scene(request: Request, desk: Desk, offered: Offered) -> Scene:

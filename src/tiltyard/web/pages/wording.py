@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cache
 from importlib import resources
+from importlib.resources.abc import Traversable
+from typing import Any
 
 from babel import Locale, negotiate_locale
 from babel.dates import format_datetime
@@ -64,11 +66,31 @@ class Wording:
         moment = datetime.fromisoformat(at) if isinstance(at, str) else at
         return f"{format_datetime(moment.astimezone(UTC), form, locale=self.locale)} UTC"
 
+    def chart_locale(self) -> dict[str, Any] | None:
+        """How charts write numbers and months, as D3 takes it; ``None`` for English, which is their own."""
+        if self.locale.language == DEFAULT:
+            return None
+        days, months = self.locale.days["format"], self.locale.months["format"]
+        number = {"decimal": self.point, "thousands": self.group, "grouping": [3], "currency": ["", ""]}
+        time: dict[str, Any] = {
+            "dateTime": "%x %X",
+            "date": "%Y-%m-%d",
+            "time": "%H:%M:%S",
+            "periods": ["AM", "PM"],
+        }
+        for width, day, month in (("wide", "days", "months"), ("abbreviated", "shortDays", "shortMonths")):
+            time[day] = [days[width][k] for k in (6, *range(6))]
+            time[month] = [months[width][k] for k in range(1, 13)]
+        return {"number": number, "time": time}
+
 
 def languages() -> list[str]:
     """Those that there are catalogues for."""
-    folder = resources.files("tiltyard.web") / "locale"
-    return sorted(one.name.removesuffix(".po") for one in folder.iterdir() if one.name.endswith(".po"))
+    return sorted(one.name.removesuffix(".po") for one in _folder().iterdir() if one.name.endswith(".po"))
+
+
+def _folder() -> Traversable:
+    return resources.files("tiltyard.web") / "locale"
 
 
 def wording_for(accepted: str | None) -> Wording:
@@ -83,7 +105,7 @@ def wording_for(accepted: str | None) -> Wording:
 
 @cache
 def _read(language: str) -> Wording:
-    source = (resources.files("tiltyard.web") / "locale" / f"{language}.po").read_bytes()
+    source = (_folder() / f"{language}.po").read_bytes()
     compiled = io.BytesIO()
     write_mo(compiled, read_po(io.BytesIO(source), locale=language))
     compiled.seek(0)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from datetime import datetime
 from typing import Annotated, Any
 
@@ -10,12 +11,14 @@ from fastapi import APIRouter, Path, Request
 from fastapi.responses import Response
 
 from tiltyard.arena.asking import Ended, Offered, Revealed, Voter
+from tiltyard.arena.blinding import blinded
 from tiltyard.arena.desk import Desk
 from tiltyard.arena.matchup_ids import parse_matchup
 from tiltyard.arena.placing import Place, newest_places
 from tiltyard.battles import Kind, Label, Outcome
 from tiltyard.battles.outcome import SPELLED, kind_of
-from tiltyard.errors import BadBattle, BadOption, NotFound
+from tiltyard.errors import BadBattle, BadOption, InputError, NotFound
+from tiltyard.store.contents import Content
 from tiltyard.store.log import no_such_matchup
 from tiltyard.web.access import access_of, house_of
 from tiltyard.web.direct import DirectRoute, json_response
@@ -199,7 +202,7 @@ async def response_b(matchup: Matchup, request: Request) -> Response:
 
 
 async def _side(request: Request, matchup: str, side: int) -> Response:
-    """One side's bytes. Both are read whichever is asked for, so that neither takes longer."""
+    """One side's bytes, blinded. Both are read and blinded whichever is asked for: neither takes longer."""
     desk, voter = await placed(request, matchup)
     offered = await desk.find(voter, matchup, voted=True)
     contents = house_of(request).contents
@@ -207,8 +210,20 @@ async def _side(request: Request, matchup: str, side: int) -> Response:
         both = await asyncio.gather(contents.read(offered.response_a), contents.read(offered.response_b))
     except NotFound:
         raise NotFound("this matchup was withdrawn; ask for another one") from None
-    media_type, data = both[side]
-    return Response(data, headers=_SHOWN, media_type=media_type)
+    sent = await _blind(both)
+    return Response(sent[side], headers=_SHOWN, media_type=both[side].media_type)
+
+
+async def _blind(both: Sequence[Content]) -> list[bytes]:
+    """Two responses as voters get them."""
+    if all(media_type.startswith("text/") for media_type, _ in both):
+        return [data for _, data in both]
+    try:
+        return await asyncio.to_thread(lambda: [blinded(*one) for one in both])
+    except InputError:
+        raise NotFound(
+            "a file of this matchup is damaged and cannot be shown; report the matchup, and skip it"
+        ) from None
 
 
 async def _known(request: Request) -> Voter:

@@ -16,7 +16,16 @@ from tiltyard.standing.state import Standing
 from tiltyard.store.arenas import Arena
 from tiltyard.web.pages.operator.gate import actor_of, arena_of, arena_page, done, operator_router, pool_of
 from tiltyard.web.pages.operator.typed import finite_number, whole_number
-from tiltyard.web.pages.operator.words import EXPECTED, FIXED, GROUPS, LABELS, LANES, MEANINGS, PHASES
+from tiltyard.web.pages.operator.words import (
+    CHOICES,
+    EXPECTED,
+    FIXED,
+    GROUPS,
+    LABELS,
+    LANES,
+    MEANINGS,
+    PHASES,
+)
 
 __all__ = ["Constant", "constants", "read_constants", "router"]
 
@@ -66,7 +75,9 @@ async def policy_review(arena: str, request: Request) -> HTMLResponse:
         (name, MEANINGS[name], _text(getattr(policy, name)), _text(value)) for name, value in changed.items()
     ]
     sent = [one for name, value in changed.items() for one in _inputs(name, value, {})]
-    return arena_page(request, found, "policy_review.html", "policy", rows=rows, sent=sent, labels=LABELS)
+    return arena_page(
+        request, found, "policy_review.html", "policy", rows=rows, sent=sent, labels=LABELS, choices=CHOICES
+    )
 
 
 @router.post("/policy")

@@ -17,7 +17,7 @@ from tiltyard.store.arenas import Arena
 from tiltyard.web.access import house_of
 from tiltyard.web.pages.operator.gate import actor_of, arena_of, arena_page, done, operator_router, pool_of
 from tiltyard.web.pages.operator.typed import finite_number, whole_number
-from tiltyard.web.pages.operator.words import LABELS, SETTINGS
+from tiltyard.web.pages.operator.words import CHOICES, LABELS, SETTINGS
 from tiltyard.web.reading import boards_of
 
 __all__ = ["Setting", "read_settings", "router"]
@@ -59,7 +59,15 @@ async def settings_review(arena: str, request: Request) -> HTMLResponse:
     rows = [(name, SETTINGS[name][0], _text(before[name]), _text(value)) for name, value in changed.items()]
     sent = [(name, _text(value)) for name, value in changed.items()]
     return arena_page(
-        request, found, "settings_review.html", "settings", rows=rows, sent=sent, title=title, labels=LABELS
+        request,
+        found,
+        "settings_review.html",
+        "settings",
+        rows=rows,
+        sent=sent,
+        title=title,
+        labels=LABELS,
+        choices=CHOICES,
     )
 
 

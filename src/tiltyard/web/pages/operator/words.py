@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 __all__ = [
+    "ACTIONS",
     "BOUNDS",
+    "CHOICES",
     "EXPECTED",
     "FIXED",
     "GROUPS",
@@ -16,6 +18,7 @@ __all__ = [
     "PHASES",
     "SAID",
     "SETTINGS",
+    "SOURCES",
 ]
 
 
@@ -41,6 +44,27 @@ SAID: Mapping[str, str] = {
     "settled": _("The complaint is settled."),
     "revoked": _("The token is worth nothing from now on."),
 }
+
+#: What the audit calls a change.
+ACTIONS = (
+    _("change policy"),
+    _("change settings"),
+    _("claim"),
+    _("create arena"),
+    _("enable model"),
+    _("exclude votes"),
+    _("import answers"),
+    _("make token"),
+    _("restore votes"),
+    _("retire model"),
+    _("revoke token"),
+    _("settle complaint"),
+    _("sign in"),
+    _("withdraw"),
+)
+#: What settings and constants may be set to.
+CHOICES = (_("open"), _("closed"), _("strict"), _("scoped"), _("conservative"), _("bradley-terry"))
+SOURCES = (_("human"), _("llm-judge"))
 
 OUTCOMES: Mapping[int, str] = {
     0: _("A is better"),

@@ -33,7 +33,7 @@ docs:
 
 # Full sizes: interval coverage in simulated worlds, and the slow tests (kills, a real LLM). Two hours.
 soak:
-    pytest -m slow -n 2 --ignore tests/faults
+    TILTYARD_TEST_SIZE=full pytest -m "slow or not slow" -n 2 --dist worksteal --ignore tests/faults
     pytest -m slow -n 0 -s tests/faults
     python bench/intervals.py --worlds 200 --out docs/explanation/intervals-measured.md
 

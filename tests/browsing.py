@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Page
+from playwright.sync_api import Locator, Page
 
 from served import PASSWORD
 
@@ -50,13 +50,19 @@ class Visit:
         assert self.errors == []
 
 
+def follow(pressed: Locator) -> None:
+    """Press what leads to another page, and wait until that one is there."""
+    with pressed.page.expect_navigation():
+        pressed.click()
+
+
 def sign_in(opened: Visit, path: str = "/operator") -> None:
     """Sign the operator in, in this browser."""
     page = opened.page
     page.goto(f"{opened.site}/operator/sign-in?next={path}")
     page.get_by_label("Name").fill("Ada")
     page.get_by_label("Password").fill(PASSWORD)
-    page.get_by_role("button", name="Sign in").click()
+    follow(page.get_by_role("button", name="Sign in"))
 
 
 def axe(page: Page) -> list[tuple[str, str, list[str]]]:

@@ -10,6 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 from run_folders import copied, edit_json, failed, mixed, rehash, written
 
+from sizes import sized
 from tiltyard.artifacts import verifying
 from tiltyard.artifacts.folder import evaluated_models, page_of
 from tiltyard.artifacts.manifest import Platform, hash_line, read_manifest
@@ -71,9 +72,9 @@ def computed(results, monkeypatch):
         monkeypatch.setattr(verifying, name, lambda *_, result=result, **__: result)
 
 
-def corruptions(data: bytes, times: int = 50):
+def corruptions(data: bytes):
     rng = random.Random(4)
-    for _ in range(times):
+    for _ in range(sized(12, 50)):
         yield changed(data, rng.randrange(len(data)), rng.randrange(1, 256))
 
 

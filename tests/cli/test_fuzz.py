@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from command import run
+from sizes import sized
 
 names = st.sampled_from(["a", "b", "c", "d", "[red]", "\x1b[1m", "</td>", "é"])
 required = {
@@ -141,13 +142,13 @@ def answered(folder, data, given_options):
         assert compared.code in (0, 2), compared
 
 
-@settings(max_examples=60)
+@settings(max_examples=sized(25, 300))
 @given(data=right_files, given_options=options())
 def test_battles_with_any_options_are_answered(tmp_path_factory, data, given_options):
     answered(tmp_path_factory.mktemp("fuzz"), data, given_options)
 
 
-@settings(max_examples=60)
+@settings(max_examples=sized(25, 300))
 @given(data=any_files, given_options=options())
 def test_any_file_is_answered(tmp_path_factory, data, given_options):
     answered(tmp_path_factory.mktemp("fuzz"), data, given_options)

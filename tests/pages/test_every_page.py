@@ -80,7 +80,9 @@ def test_everybody_can_read_it(tours, site, path, size, theme):
 
 
 @pytest.mark.parametrize("size", SIZES)
-@pytest.mark.parametrize("js", [True, False], ids=["script", "plain"])
+@pytest.mark.parametrize(
+    "js", [pytest.param(True, id="script"), pytest.param(False, id="plain", marks=pytest.mark.slow)]
+)
 @pytest.mark.parametrize("path", PUBLIC)
 def test_it_asks_nobody_else_and_keeps_its_policy(visit, site, path, js, size):
     opened = visit(path.format(snapshot=snapshot_of(site)), js=js, size=size)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from browsing import SIZES
+from browsing import SIZES, follow
 
 
 @pytest.mark.parametrize("size", SIZES)
@@ -18,11 +18,11 @@ def test_a_theme_is_chosen_without_a_script_and_kept(visit):
     opened = visit("/", js=False, theme="light")
     ground = "getComputedStyle(document.body).backgroundColor"
     before = opened.page.evaluate(ground)
-    opened.page.get_by_role("button", name="Dark").click()
+    follow(opened.page.get_by_role("button", name="Dark"))
     assert opened.page.evaluate(ground) != before
     opened.page.reload()
     assert opened.page.locator("html").get_attribute("data-theme") == "dark"
-    opened.page.get_by_role("button", name="System").click()
+    follow(opened.page.get_by_role("button", name="System"))
     assert opened.page.evaluate(ground) == before
 
 

@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from browsing import PHONE, SIZES
+from browsing import PHONE, SIZES, follow
 from live_arenas import answers_file
 from postgres import fresh_database
 from served import make_token, served
@@ -187,15 +187,15 @@ def test_prompts_are_sorted_by_links_that_live_in_the_address(visit):
     page = opened.page
     votes = [int(row[2]) for row in table(page, "prompts")]
     assert votes == sorted(votes, reverse=True)
-    page.get_by_role("link", name="Score", exact=True).click()
+    follow(page.get_by_role("link", name="Score", exact=True))
     assert "sort=score" in page.url
     scores = [row[5] for row in table(page, "prompts")]
     assert scores == sorted(scores, reverse=True)
     assert page.locator("th[aria-sort=descending]").inner_text().startswith("Score")
-    page.get_by_role("link", name="Score", exact=True).click()
+    follow(page.get_by_role("link", name="Score", exact=True))
     scores = [row[5] for row in table(page, "prompts")]
     assert scores == sorted(scores)
-    page.get_by_role("link", name="Category", exact=True).click()
+    follow(page.get_by_role("link", name="Category", exact=True))
     categories = [row[1] for row in table(page, "prompts")]
     assert categories == sorted(categories)
     assert categories[0] == "<i>maths</i>"
@@ -205,7 +205,7 @@ def test_prompts_are_sorted_by_links_that_live_in_the_address(visit):
 def test_only_the_first_rows_come_until_all_are_asked_for(visit):
     page = visit(path_of(), js=False).page
     assert (len(table(page, "prompts")), len(table(page, "responses"))) == (25, 10)
-    page.locator("#prompts").locator("..").get_by_role("link", name="Show all 30").click()
+    follow(page.locator("#prompts").locator("..").get_by_role("link", name="Show all 30"))
     assert (len(table(page, "prompts")), len(table(page, "responses"))) == (30, 30)
     assert page.get_by_role("link", name=re.compile("Show all")).count() == 0
 
@@ -304,7 +304,7 @@ def test_a_retired_model_has_a_page_and_no_place(visit):
 
 def test_judges_have_a_page_of_their_own(visit):
     opened = visit(path_of(), js=False)
-    opened.page.get_by_role("link", name="Judges' votes").click()
+    follow(opened.page.get_by_role("link", name="Judges' votes"))
     assert "source=llm-judge" in opened.page.url
     assert "No votes yet." in opened.page.locator("main").inner_text()
     assert all(row[2] == "0" for row in table(opened.page, "opponents"))

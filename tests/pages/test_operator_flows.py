@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 from playwright.sync_api import expect
 
-from browsing import SIZES, sign_in
+from browsing import SIZES, follow, sign_in
 from postgres import fresh_database
 from served import PASSWORD, make_operator, served
 from tiltyard.store.connecting import connect
@@ -330,7 +330,7 @@ def test_a_token_is_made_shown_once_and_revoked(opened, site):
     assert site.client(token).get("/api/v1/me").json()["scopes"] == ["import"]
     go(opened, "/operator/tokens")
     assert token not in page.content()
-    page.get_by_role("link", name="Revoke ci…").click()
+    follow(page.get_by_role("link", name="Revoke ci…"))
     assert page.get_by_role("heading", level=1).inner_text() == "Revoke this token?"
     press(opened, "Revoke", exact=True)
     assert "worth nothing" in told(opened)

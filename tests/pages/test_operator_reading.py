@@ -7,7 +7,7 @@ from urllib.parse import urlencode
 
 import pytest
 
-from browsing import DESKTOP, PHONE, SIZES, Visit, sign_in
+from browsing import DESKTOP, PHONE, SIZES, Visit, follow, sign_in
 from hostile_text import PAYLOADS
 from postgres import fresh_database
 from served import make_operator, served
@@ -103,7 +103,7 @@ def test_everybody_can_read_a_preview_and_a_new_token(tour):
     page.get_by_label("File").set_input_files(
         {"name": "a", "mimeType": "text/plain", "buffer": UPLOAD[:5000]}
     )
-    page.get_by_role("button", name="Look it over").click()
+    follow(page.get_by_role("button", name="Look it over"))
     readable(page)
     page.goto(f"{tour.site}/operator/tokens")
     page.get_by_label("Name").fill("ci")
@@ -133,7 +133,7 @@ def test_nothing_in_an_upload_runs_or_loads(visit, size):
     page = opened.page
     name = "<img src=x onerror=tripwire(0)>.jsonl"
     page.get_by_label("File").set_input_files({"name": name, "mimeType": "text/plain", "buffer": UPLOAD})
-    page.get_by_role("button", name="Look it over").click()
+    follow(page.get_by_role("button", name="Look it over"))
     assert "What this file would bring" in page.locator("h1").inner_text()
     assert page.locator("tbody tr").count() >= 100
     page.wait_for_load_state("networkidle")

@@ -80,7 +80,7 @@ class Size:
 
 
 SIZES = [
-    pytest.param(Size(20, 2, 1, 5, 0.4, 0.25), id="small"),
+    pytest.param(Size(12, 1, 1, 4, 0.4, 0.25), id="small"),
     # 2,040 questions. Shards of batches are taken 64 at a time, so they come in four waves.
     pytest.param(Size(340, 20, 20, 8, 8.0, 0.2), id="full", marks=pytest.mark.slow),
 ]

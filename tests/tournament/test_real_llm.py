@@ -84,7 +84,7 @@ def test_by_anthropic_with_a_last_line(tmp_path, llm, models, prompts, dimension
     check_run(arranged, models, prompts, dimensions)
 
 
-@pytest.mark.parametrize("provider", ["openai", "anthropic"])
+@pytest.mark.parametrize("provider", ["openai", pytest.param("anthropic", marks=pytest.mark.slow)])
 def test_by_batch_with_the_real_model_behind(tmp_path, llm, provider):
     with paid_llm(forward=llm, batch_seconds=0.2) as server:
         form = "schema" if provider == "openai" else "text"
@@ -92,7 +92,7 @@ def test_by_batch_with_the_real_model_behind(tmp_path, llm, provider):
             "provider": provider,
             "base_url": server.base_url(provider),
             "form": form,
-            "max_tokens": 300 if form == "schema" else 24,
+            "max_tokens": 300,
             "batch": True,
             "retries": 1,
         }

@@ -34,7 +34,7 @@ def wait_for(condition, seconds=60.0):
         pytest.param("sqlite", False, id="sqlite-live"),
         pytest.param("sqlite", True, id="sqlite-batch", marks=pytest.mark.slow),
         pytest.param("postgresql", False, id="postgresql-live", marks=pytest.mark.slow),
-        pytest.param("postgresql", True, id="postgresql-batch"),
+        pytest.param("postgresql", True, id="postgresql-batch", marks=pytest.mark.slow),
     ],
     indirect=["database"],
 )

@@ -12,6 +12,7 @@ from consistent_forgeries import CONFIGURED, LEFT_OUT
 from judged_runs import JUDGE, copied, failed, made_run, rehash, written
 from tournament_forgeries import FORGERIES, UNUSABLE, edit, trace
 
+from sizes import sized
 from tiltyard.artifacts import verifying_tournament
 from tiltyard.artifacts.asking import Texts
 from tiltyard.artifacts.manifest import MANIFEST, MANIFEST_HASH, Platform, hash_line, manifest_kind
@@ -46,7 +47,7 @@ def hashes_alone(monkeypatch):
 def test_one_changed_byte_is_noticed(name, run):
     data = (run / name).read_bytes()
     rng = random.Random(name)
-    for _ in range(50):
+    for _ in range(sized(12, 50)):
         place, by = rng.randrange(len(data)), rng.randrange(1, 256)
         (run / name).write_bytes(data[:place] + bytes([(data[place] + by) % 256]) + data[place + 1 :])
         assert is_refused(run)

@@ -3,6 +3,7 @@
 import asyncio
 import threading
 import time
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -180,6 +181,31 @@ def test_runs_on_one_database_keep_to_themselves(database: str, journal: Journal
         assert worker.resume() == []
         assert worker.status("one", 0) == {"done": 1, "running": 1}
     assert dead == ["two/worker-0"]
+
+
+@on_sqlite
+def test_a_look_that_was_held_up_does_not_put_off_the_next(database: str, monkeypatch: pytest.MonkeyPatch):
+    looked = threading.Event()
+
+    async def work(shard: Shard) -> dict[str, int]:
+        assert await asyncio.to_thread(looked.wait, 20)
+        return {}
+
+    with open_engine(database, None, work, run="run") as worker:
+        status = worker.status
+
+        def held_up(run: str, generation: int) -> Counter[str]:
+            counts = status(run, generation)
+            if not looked.is_set():
+                time.sleep(0.5)
+                looked.set()
+            return counts
+
+        monkeypatch.setattr(worker, "status", held_up)
+        worker.submit(shards("run", 1))
+        begun = time.monotonic()
+        assert worker.wait("run", 0, poll=0.05) == {"done": 1}
+        assert time.monotonic() - begun < 8
 
 
 @on_sqlite

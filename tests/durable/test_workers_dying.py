@@ -4,6 +4,7 @@ import contextlib
 import os
 import random
 import signal
+import sqlite3
 import subprocess
 import time
 from collections import Counter
@@ -12,6 +13,21 @@ import pytest
 from worker_process import Journal, shards, until, worker_process
 
 from tiltyard.durable import open_engine
+
+
+def stop_between_writes(pid: int, database: str) -> None:
+    """Stop a process, at a moment when it does not hold SQLite's lock: nobody else could write."""
+    path = database.removeprefix("sqlite:///")
+    while True:
+        os.kill(pid, signal.SIGSTOP)
+        os.waitpid(pid, os.WUNTRACED)
+        with contextlib.closing(sqlite3.connect(path, timeout=0)) as connection:
+            try:
+                connection.execute("BEGIN IMMEDIATE")
+            except sqlite3.OperationalError:
+                os.kill(pid, signal.SIGCONT)
+            else:
+                return
 
 
 def test_after_a_kill_only_what_was_in_flight_is_repeated(database: str, journal: Journal):
@@ -73,7 +89,7 @@ def test_a_live_worker_takes_over_from_a_dead_one_once_and_says_so_first(databas
 def test_a_worker_that_is_only_slow_keeps_its_shards(database: str, journal: Journal):
     with worker_process(database, "run", 1, 0.3, 1, journal) as process:
         until(lambda: journal.of("begin"))
-        os.kill(process.pid, signal.SIGSTOP)
+        stop_between_writes(process.pid, database)
         with open_engine(database, None, journal.work(0), run="run") as worker:
             until_time = time.monotonic() + 1
             while time.monotonic() < until_time:

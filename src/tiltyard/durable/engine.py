@@ -97,6 +97,8 @@ class Engine:
         """Wait until no shard waits or runs, resuming those of dead workers; the last status.
 
         ``on_tick`` is called about every ``poll`` seconds. Large plans are looked at less often.
+        What a look costs is this thread's own processor time: one during which the process was
+        stopped, or waited for the database, puts off the next no longer than any other.
         """
         resume = look = 0.0
         while True:
@@ -105,11 +107,11 @@ class Engine:
                 self.resume()
                 resume = now + _RESUME
             if now >= look:
-                begun = time.monotonic()
+                begun = time.thread_time()
                 counts = self.status(run, generation)
                 if not counts["waiting"] and not counts["running"]:
                     return counts
-                look = time.monotonic() + 20 * (time.monotonic() - begun)
+                look = time.monotonic() + 20 * (time.thread_time() - begun)
             if on_tick is not None:
                 on_tick()
             time.sleep(poll)

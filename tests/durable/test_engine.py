@@ -7,6 +7,8 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import psycopg
 import pytest
@@ -181,6 +183,27 @@ def test_runs_on_one_database_keep_to_themselves(database: str, journal: Journal
         assert worker.resume() == []
         assert worker.status("one", 0) == {"done": 1, "running": 1}
     assert dead == ["two/worker-0"]
+
+
+def test_a_shard_is_stranded_after_half_a_minute_of_looking_and_not_of_being_stopped(
+    monkeypatch: pytest.MonkeyPatch,
+):
+    now = 1000.0
+    monkeypatch.setattr(engine, "time", SimpleNamespace(monotonic=lambda: now))
+    running: Any = SimpleNamespace(in_hand=set())
+    worker = engine.Engine("worker", "queue", running, None, str)  # type: ignore[arg-type]
+    assert worker._stranded({"shard"}) == set()
+    now += 3600.0
+    assert worker._stranded({"shard"}) == set()
+    found = []
+    for _ in range(32):
+        now += 1.0
+        found.append(bool(worker._stranded({"shard", "other"})))
+    assert found.index(True) == 25
+    assert worker._stranded({"shard", "other"}) == {"shard", "other"}
+    running.in_hand.add("other")
+    assert worker._stranded({"shard", "other"}) == {"shard"}
+    assert worker._stranded(set()) == set()
 
 
 @on_sqlite

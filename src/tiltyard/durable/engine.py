@@ -31,6 +31,7 @@ __all__ = ["Engine", "open_engine"]
 _WATCH = 1.0
 _RESUME = 1.0
 _STRANDED = 30.0
+_UNSEEN = 5.0
 _CHUNK = 500
 
 _STATES = {
@@ -57,7 +58,9 @@ class Engine:
         self.locks = locks
         self._on_dead = on_dead
         self._obtained: dict[str, tuple[Lock, float]] = {}
-        self._idle_since: dict[str, float] = {}
+        #: Seconds for which each shard was seen to be ours and not in hand, and when we last looked.
+        self._idle: dict[str, float] = {}
+        self._looked_at = time.monotonic()
 
     def submit(self, shards: Iterable[Shard]) -> None:
         """Put shards into the queue. Those that are known already are left as they are."""
@@ -173,11 +176,15 @@ class Engine:
 
     def _stranded(self, mine: set[str]) -> set[str]:
         """Shards that we took from the queue long ago and do not have: the take was committed, but
-        the connection broke before we heard of it."""
+        the connection broke before we heard of it.
+
+        Time in which we did not look hardly counts: whoever was stopped may yet begin what it took.
+        """
         now = time.monotonic()
+        passed, self._looked_at = min(now - self._looked_at, _UNSEEN), now
         lacking = mine - self.running.in_hand
-        self._idle_since = {shard: self._idle_since.get(shard, now) for shard in lacking}
-        return {shard for shard, since in self._idle_since.items() if now - since > _STRANDED}
+        self._idle = {shard: self._idle[shard] + passed if shard in self._idle else 0.0 for shard in lacking}
+        return {shard for shard, seconds in self._idle.items() if seconds > _STRANDED}
 
     def _put_back(self, shards: Iterable[str]) -> None:
         from dbos import DBOS

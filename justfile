@@ -42,7 +42,7 @@ coverage:
 docs:
     mkdocs build --strict --quiet
 
-# Full sizes: interval coverage in simulated worlds, and the slow tests (kills, a real LLM). Two hours.
+# Full sizes: interval coverage in simulated worlds, and the slow tests (kills, a real LLM). Hours.
 soak: coverage
     TILTYARD_TEST_SIZE=full pytest -m "slow or not slow" -n 2 --dist worksteal --ignore tests/faults
     pytest -m slow -n 0 -s tests/faults

@@ -1,16 +1,21 @@
 """Arenas whose boards have something of everything that their pages show."""
 
 import asyncio
+from collections.abc import Iterator
+from contextlib import contextmanager
 from html.parser import HTMLParser
+from pathlib import Path
 
 from live_arenas import desk_of, make_arena
+from postgres import fresh_database
+from served import Served, served
 from tiltyard.arena.changes import exclude, set_enabled
 from tiltyard.standing.policy import Policy
 from tiltyard.store.connecting import connect, open_pool
 from tiltyard.store.exclusions import Selection
 from voted_arenas import cast, close_window, lay_votes, rate
 
-__all__ = ["NAMES", "PAGE", "Rows", "board", "shown_board", "table_of"]
+__all__ = ["NAMES", "PAGE", "Rows", "board", "served_board", "shown_board", "table_of"]
 
 #: What a browser says.
 PAGE = {"accept": "text/html"}
@@ -114,3 +119,12 @@ def board(reader, **query):
     answer = reader.get("/arenas/arena", params=query, headers=PAGE)
     assert answer.status_code == 200, answer.text
     return answer
+
+
+@contextmanager
+def served_board(server: str, template: str, folder: Path) -> Iterator[Served]:
+    """The real app over an arena with 600 votes."""
+    with fresh_database(server, template) as database:
+        shown_board(database, votes=600)
+        with served(database, folder=folder) as running:
+            yield running

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from tiltyard.battles import Kind
-from tiltyard.board.own_votes import OWN_METHOD, Agreement, Cast, agreement, agrees, own_board
+from tiltyard.board.own_votes import OWN_METHOD, Agreement, Cast, agreement, agrees, named_votes, own_board
 
 
 def test_the_board_of_own_votes_solves_its_equations():
@@ -77,3 +77,11 @@ def test_a_vote_agrees_if_it_goes_to_the_higher_rank(kind, same):
 def test_agreement_is_a_share_of_what_decided():
     assert Agreement(3, 4).share == 0.75
     assert Agreement(0, 0).share is None
+
+
+def test_counts_by_number_become_votes_by_name():
+    counts = [(0, 1, 0, 0, 3), (1, 0, 1, 2, 1)]
+    assert named_votes(counts, ("a", "b"), ("p", "q")) == (
+        Cast("a", "b", "p", Kind(0), 3),
+        Cast("b", "a", "q", Kind(2), 1),
+    )

@@ -6,9 +6,8 @@ import pytest
 from playwright.sync_api import expect
 
 from browsing import DESKTOP, PHONE, SIZES
-from postgres import fresh_database
-from served import make_token, served
-from shown_boards import NAMES, shown_board
+from served import make_token
+from shown_boards import NAMES, served_board
 from tiltyard.web.assets import load_assets
 from voted_arenas import rate
 
@@ -27,10 +26,8 @@ CROSSED = [
 
 @pytest.fixture(scope="module")
 def site(server, template, tmp_path_factory):
-    with fresh_database(server, template) as database:
-        shown_board(database, votes=600)
-        with served(database, folder=tmp_path_factory.mktemp("responses")) as running:
-            yield running
+    with served_board(server, template, tmp_path_factory.mktemp("responses")) as running:
+        yield running
 
 
 def models(page):

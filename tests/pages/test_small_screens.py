@@ -4,19 +4,15 @@ import pytest
 from playwright.sync_api import expect
 
 from browsing import DESKTOP, PHONE, axe
-from postgres import fresh_database
-from served import served
-from shown_boards import NAMES, shown_board
+from shown_boards import NAMES, served_board
 
 BOARD = "/arenas/arena"
 
 
 @pytest.fixture(scope="module")
 def site(server, template, tmp_path_factory):
-    with fresh_database(server, template) as database:
-        shown_board(database, votes=600)
-        with served(database, folder=tmp_path_factory.mktemp("responses")) as running:
-            yield running
+    with served_board(server, template, tmp_path_factory.mktemp("responses")) as running:
+        yield running
 
 
 def box(page, selector, nth=0):

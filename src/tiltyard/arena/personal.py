@@ -15,7 +15,7 @@ from tiltyard.arena.asking import Voter
 from tiltyard.arena.boards import Boards
 from tiltyard.arena.matchup_ids import shown_matchup
 from tiltyard.battles import Kind
-from tiltyard.board.own_votes import Agreement, Cast, agreement, agrees, own_board
+from tiltyard.board.own_votes import Agreement, Cast, agreement, agrees, named_votes, own_board
 from tiltyard.board.rows import Board
 from tiltyard.errors import NotFound
 from tiltyard.store.arenas import Arena, Pool, connected
@@ -94,10 +94,7 @@ class PersonalBoards:
             counts = await read_own_counts(connection, *who, after=after)
             recent = await read_own_recent(connection, *who, after=after, limit=_RECENT)
             roster = await read_roster(connection, arena.arena)
-        cast = tuple(
-            Cast(roster.models[a], roster.models[b], roster.prompts[prompt], Kind(kind), count)
-            for a, b, prompt, kind, count in counts
-        )
+        cast = named_votes(counts, roster.models, roster.prompts)
         ranked = await self._ranked(arena)
         met = {name for one in cast for name in (one.model_a, one.model_b)}
         return Personal(

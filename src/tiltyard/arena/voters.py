@@ -7,9 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tiltyard.battles.outcome import Kind
 from tiltyard.board import own_votes
-from tiltyard.board.own_votes import Agreement, agreement
+from tiltyard.board.own_votes import Agreement, agreement, named_votes
 from tiltyard.errors import NotFound
 from tiltyard.store.arenas import Arena, Pool, connected, read_head
 from tiltyard.store.battles import Tally, patiently
@@ -101,10 +100,7 @@ def _ranks(rows: Sequence[Mapping[str, Any]]) -> dict[str, int]:
     return {row["model"]: row["rank"] for row in rows if row["rank"] is not None}
 
 
-def votes_of(tally: Tally, models: Sequence[str], prompts: Sequence[str]) -> list[own_votes.Cast]:
+def votes_of(tally: Tally, models: Sequence[str], prompts: Sequence[str]) -> tuple[own_votes.Cast, ...]:
     """Counts of votes by name."""
     columns = (column.tolist() for column in (tally.a, tally.b, tally.prompt, tally.kind, tally.count))
-    return [
-        own_votes.Cast(models[a], models[b], prompts[prompt], Kind(kind), count)
-        for a, b, prompt, kind, count in zip(*columns, strict=True)
-    ]
+    return named_votes(zip(*columns, strict=True), models, prompts)

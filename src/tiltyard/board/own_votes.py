@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -14,7 +14,7 @@ from tiltyard.ratings import BradleyTerry
 from tiltyard.ratings.findings import MIN_BATTLES
 from tiltyard.ratings.ranks import rank_models
 
-__all__ = ["OWN_METHOD", "Agreement", "Cast", "agreement", "agrees", "own_board"]
+__all__ = ["OWN_METHOD", "Agreement", "Cast", "agreement", "agrees", "named_votes", "own_board"]
 
 #: A weak prior: one voter's few votes are mostly one-sided, and without it most models would have no rating.
 OWN_METHOD = BradleyTerry(prior_sd=200.0)
@@ -44,6 +44,15 @@ class Agreement:
     @property
     def share(self) -> float | None:
         return self.agreed / self.decisive if self.decisive else None
+
+
+def named_votes(
+    counts: Iterable[tuple[int, int, int, int, int]], models: Sequence[str], prompts: Sequence[str]
+) -> tuple[Cast, ...]:
+    """Votes by name, from numbers of left and right model, prompt and kind, and how often."""
+    return tuple(
+        Cast(models[a], models[b], prompts[prompt], Kind(kind), count) for a, b, prompt, kind, count in counts
+    )
 
 
 def own_board(cast: Sequence[Cast]) -> Board | None:

@@ -31,6 +31,7 @@ __all__ = ["Engine", "open_engine"]
 _WATCH = 1.0
 _RESUME = 1.0
 _STRANDED = 30.0
+#: Seconds between two looks that count at most: for longer we were not there to see.
 _UNSEEN = 5.0
 _CHUNK = 500
 

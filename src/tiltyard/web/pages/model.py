@@ -62,7 +62,7 @@ class ModelPages:
         async with self._drawing.taking():
             if (made := self.known(key)) is not None:
                 return made[0]
-            spec = _spec(portrait, chart, look, wording)
+            spec = localised(_spec(portrait, chart, look, wording), wording.chart_locale())
             spec = narrowed(spec) if narrow else spec
             return self.keep(key, await asyncio.to_thread(picture, spec))[0]
 
@@ -159,4 +159,4 @@ def _spec(portrait: Portrait, chart: str, look: Look, wording: Wording) -> dict[
     spec = model_chart(portrait, chart, look, wording.texts.gettext)
     if spec is None:
         raise NotFound("there is no such chart of this model; its page shows those that there are")
-    return localised(spec, wording.chart_locale())
+    return spec

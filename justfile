@@ -42,6 +42,10 @@ coverage:
 docs:
     mkdocs build --strict --quiet
 
+# Every test of the pages against a server that dawdles: one that looks before a page is there fails.
+dawdle:
+    TILTYARD_TEST_DAWDLE=1 pytest -m "slow or not slow" -n 2 --dist worksteal tests/pages
+
 # Full sizes: interval coverage in simulated worlds, and the slow tests (kills, a real LLM). Hours.
 soak: coverage
     TILTYARD_TEST_SIZE=full pytest -m "slow or not slow" -n 2 --dist worksteal --ignore tests/faults

@@ -12,6 +12,7 @@ from typing import Any
 import httpx2
 import uvicorn
 
+from dawdling import dawdling
 from tiltyard.arena.house import House
 from tiltyard.arena.keys import Keys
 from tiltyard.settings.serving import ServingSettings
@@ -68,7 +69,7 @@ def served(
             house = House(settings or ServingSettings(port=0), database, pool, contents)
             app = make_app(house, keys or Keys([SECRET]))
             config = uvicorn.Config(
-                app, host="127.0.0.1", port=0, log_config=None, server_header=False, access_log=False
+                dawdling(app), host="127.0.0.1", port=0, log_config=None, server_header=False, access_log=False
             )
             server = uvicorn.Server(config)
             started.update(server=server, app=app, house=house, loop=asyncio.get_running_loop())

@@ -114,7 +114,7 @@ def go(opened, path):
 
 
 def press(opened, name, **options):
-    opened.page.get_by_role("button", name=name, **options).click()
+    follow(opened.page.get_by_role("button", name=name, **options))
 
 
 def told(opened):
@@ -133,8 +133,8 @@ def test_the_door_opens_to_the_operator_and_closes_behind(visit, size, js):
     assert page.get_by_label("Name").input_value() == "Ada"
     assert page.get_by_label("Password").input_value() == ""
     page.get_by_label("Password").fill(PASSWORD)
-    page.get_by_label("Password").press("Enter")
-    page.wait_for_url(f"**{BASE}/voters")
+    with page.expect_navigation(url=f"**{BASE}/voters"):
+        page.get_by_label("Password").press("Enter")
     press(opened, "Sign out")
     go(opened, "/operator")
     assert page.get_by_role("button", name="Sign in").count() == 1
@@ -214,7 +214,7 @@ def test_models_are_retired_after_a_question_and_enabled_again(opened, audited):
     go(opened, f"{BASE}/models")
     press(opened, "Retire model-1…")
     assert opened.page.get_by_role("heading", level=1).inner_text() == "Retire this model?"
-    opened.page.get_by_role("link", name="Cancel").click()
+    follow(opened.page.get_by_role("link", name="Cancel"))
     assert audited() == []
     press(opened, "Retire model-1…")
     press(opened, "Retire", exact=True)
@@ -282,7 +282,7 @@ def test_a_voter_is_looked_at_excluded_and_restored(opened, audited):
     go(opened, f"{BASE}/voters")
     page = opened.page
     assert "No test of integrity" in page.locator("main").inner_text()
-    page.get_by_role("link", name="2", exact=True).click()
+    follow(page.get_by_role("link", name="2", exact=True))
     assert page.locator("tbody tr").count() == 8
     page.get_by_label("Reason").fill("always <left>")
     press(opened, "Show the effect…")
@@ -293,7 +293,7 @@ def test_a_voter_is_looked_at_excluded_and_restored(opened, audited):
     press(opened, "Exclude 8 votes")
     assert "left out" in told(opened)
     assert "always <left>" in page.locator("tbody").inner_text()
-    page.get_by_role("link", name=re.compile("Restore")).click()
+    follow(page.get_by_role("link", name=re.compile("Restore")))
     press(opened, "Restore")
     assert "count again" in told(opened)
     assert audited() == ["exclude votes", "restore votes"]
@@ -301,15 +301,14 @@ def test_a_voter_is_looked_at_excluded_and_restored(opened, audited):
 
 def test_a_complaint_is_settled_and_stands_in_the_audit(opened):
     go(opened, f"{BASE}/complaints")
-    opened.page.get_by_role("link", name="It is broken or cannot be seen").click()
+    follow(opened.page.get_by_role("link", name="It is broken or cannot be seen"))
     prompt = opened.page.get_by_role("region", name="Prompt prompt-")
     withdrawn = opened.page.get_by_text("withdrawn", exact=True)
-    prompt.or_(withdrawn).first.wait_for()
     # Another test may have withdrawn what chance put into this complaint's matchup.
     if not withdrawn.count():
         assert "What about" in prompt.inner_text()
         assert opened.page.get_by_role("region", name="Response of model-").count() == 2
-    opened.page.get_by_role("link", name="All complaints").click()
+    follow(opened.page.get_by_role("link", name="All complaints"))
     press(opened, re.compile("Settle complaint"))
     assert "settled" in told(opened)
     assert "Nothing is open." in opened.page.locator("main").inner_text()
@@ -341,7 +340,7 @@ def test_battles_are_downloaded_under_a_release(opened):
     opened.page.get_by_label("Format").select_option("csv")
     opened.page.get_by_label("Release").fill("2026-11")
     with opened.page.expect_download() as waiting:
-        press(opened, "Download")
+        opened.page.get_by_role("button", name="Download").click()
     assert waiting.value.suggested_filename.startswith("arena-battles-")
 
 

@@ -69,7 +69,12 @@ def served(
             house = House(settings or ServingSettings(port=0), database, pool, contents)
             app = make_app(house, keys or Keys([SECRET]))
             config = uvicorn.Config(
-                dawdling(app), host="127.0.0.1", port=0, log_config=None, server_header=False, access_log=False
+                dawdling(app),
+                host="127.0.0.1",
+                port=0,
+                log_config=None,
+                server_header=False,
+                access_log=False,
             )
             server = uvicorn.Server(config)
             started.update(server=server, app=app, house=house, loop=asyncio.get_running_loop())

@@ -8,11 +8,11 @@ import pytest
 
 from live_arenas import make_arena
 from tiltyard.arena.answering import Incoming, models_of
+from tiltyard.arena.importing import Imported
 from tiltyard.arena.mentions import SHOWN_MENTIONS, Lookout
 from tiltyard.arena.uploading import keep_upload, preview_upload
 from tiltyard.cli.serve import _warn
 from tiltyard.store.connecting import open_pool
-from tiltyard.web.preparing import Prepared
 
 NAMES = ("argent-70b", "Argent-70B-instruct", "Ω-model", "gpt", "o1", "***", "La Plume 2")
 
@@ -58,8 +58,8 @@ def test_the_first_are_told_and_all_are_counted(capsys):
     rows = [answer("gpt", "gpt", where=f"line {k}") for k in range(SHOWN_MENTIONS + 5)]
     assert list(lookout.watching([answer("nothing"), *rows]))[1:] == rows
     assert (lookout.count, len(lookout.first)) == (SHOWN_MENTIONS + 5, SHOWN_MENTIONS)
-    for found in (None, Lookout([]), lookout):
-        _warn(Prepared(None, (), lookout=found))
+    for brought in (Imported(), Imported(mentioned=lookout.count, mentions=tuple(lookout.first))):
+        _warn(brought)
     told = capsys.readouterr().out.splitlines()
     assert told[0] == "Warning: line 0: says 'gpt', the name of its model: voters will read it."
     assert told[-1] == "Warning: so do 5 more responses."
@@ -90,4 +90,4 @@ def test_a_preview_tells_of_names_of_models_that_are_there_and_that_come(databas
 def test_models_of_a_file_are_known_before_its_answers_are_read(tmp_path: Path):
     path = tmp_path / "answers.jsonl"
     path.write_text('{"model": "a"}\n{"model": "b", "response": "x"}\n{"model": 3}\n')
-    assert models_of(path) == {"a", "b"}
+    assert models_of(path) == models_of(path, body=True) == {"a", "b"}

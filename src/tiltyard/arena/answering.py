@@ -9,6 +9,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from tiltyard.arena.blinding import blinded
 from tiltyard.arena.sniffing import media_type
@@ -63,17 +64,16 @@ def incoming(path: Path, *, body: bool = False) -> Iterator[Incoming]:
     Responses that are not text are paths of files beside the answers or below, or ``data:`` addresses
     that carry their bytes. A ``body`` came over the wire: it is plain JSON Lines, and names no files.
     """
-    records = JsonLines(InputFile("the body", path, None)) if body else open_records(path)
     folder = None if body else path.parent
-    for number, (where, record) in enumerate(records.records(), start=1):
+    for number, (where, record) in enumerate(_records(path, body), start=1):
         if number > MOST_ANSWERS:
             raise InputError(f"{where}: an import takes {MOST_ANSWERS} answers at most; split the file")
         yield _checked(Answer.from_dict(record, where), where, folder)
 
 
-def models_of(path: Path) -> set[str]:
-    """The models that a file names; whatever else is in it is not looked at."""
-    named = (record.get("model") for _, record in open_records(path).records())
+def models_of(path: Path, *, body: bool = False) -> set[str]:
+    """The models that a file or a ``body`` names; whatever else is in it is not looked at."""
+    named = (record.get("model") for _, record in _records(path, body))
     return {name for name in named if isinstance(name, str)}
 
 
@@ -107,6 +107,10 @@ def checked_name(what: str, name: str) -> str:
             "without spaces at the ends"
         )
     return name
+
+
+def _records(path: Path, body: bool) -> Iterator[tuple[str, dict[str, Any]]]:
+    return (JsonLines(InputFile("the body", path, None)) if body else open_records(path)).records()
 
 
 def _checked(answer: Answer, where: str, folder: Path | None) -> Incoming:

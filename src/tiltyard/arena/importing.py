@@ -9,7 +9,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from tiltyard.arena.answering import Incoming, checked_name, incoming
+from tiltyard.arena.answering import Incoming, checked_name, incoming, models_of
+from tiltyard.arena.mentions import Lookout, Mention
 from tiltyard.errors import Conflict, InputError
 from tiltyard.settings.arena import ArenaSettings
 from tiltyard.standing.policy import Policy
@@ -29,6 +30,7 @@ from tiltyard.store.arenas import (
     connected,
     describe_prompts,
     find_arena,
+    list_models,
     read_model_numbers,
     read_prompt_keys,
     read_response_keys,
@@ -58,6 +60,9 @@ class Imported:
     #: Answers that were there already.
     unchanged: int = 0
     position: int = 0
+    #: Answers whose responses say a model's name, and the first of them.
+    mentioned: int = 0
+    mentions: tuple[Mention, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,8 +117,16 @@ async def import_answers(
     An answer that is there already changes nothing, so that an import can be repeated. One that
     contradicts what is there is a `Conflict`, and then nothing of the file enters. Files that
     responses name lie beside the answers or below; the body of a request names none.
+
+    The file is read twice: which names may not be said is known only at its end.
     """
-    return await import_incoming(pool, contents, arena, incoming(path, body=body), enable=enable, actor=actor)
+    async with connected(pool) as connection:
+        found = await find_arena(connection, arena)
+        known = [model.name for model in await list_models(connection, found.arena)]
+    lookout = Lookout([*known, *await asyncio.to_thread(models_of, path, body=body)])
+    answers = lookout.watching(incoming(path, body=body))
+    brought = await import_incoming(pool, contents, arena, answers, enable=enable, actor=actor)
+    return replace(brought, mentioned=lookout.count, mentions=tuple(lookout.first))
 
 
 async def import_incoming(

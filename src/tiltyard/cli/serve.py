@@ -14,6 +14,7 @@ from tiltyard.errors import BadOption, MissingExtra
 from tiltyard.report.printable import printable
 
 if TYPE_CHECKING:
+    from tiltyard.arena.importing import Imported
     from tiltyard.settings.environment import Environment
     from tiltyard.settings.serving import ServingSettings
     from tiltyard.web.preparing import Prepared
@@ -140,7 +141,7 @@ def _greet(settings: ServingSettings, prepared: Prepared, port: int | None) -> N
             f"Arena {prepared.arena}: {brought.responses:,} new responses of {brought.models:,} new models "
             f"to {brought.prompts:,} new prompts."
         )
-        _warn(prepared)
+        _warn(brought)
     elif prepared.arenas:
         typer.echo(f"Arenas: {printable(', '.join(prepared.arenas))}.")
     else:
@@ -151,15 +152,12 @@ def _greet(settings: ServingSettings, prepared: Prepared, port: int | None) -> N
     sys.stdout.flush()
 
 
-def _warn(prepared: Prepared) -> None:
+def _warn(brought: Imported) -> None:
     """Responses that say a model's name."""
-    lookout = prepared.lookout
-    if lookout is None or not lookout.count:
-        return
-    for mention in lookout.first:
+    for mention in brought.mentions:
         typer.echo(f"Warning: {printable(str(mention))}.")
-    if lookout.count > len(lookout.first):
-        typer.echo(f"Warning: so do {lookout.count - len(lookout.first):,} more responses.")
+    if brought.mentioned > len(brought.mentions):
+        typer.echo(f"Warning: so do {brought.mentioned - len(brought.mentions):,} more responses.")
 
 
 def _waiting(what: str) -> Callable[[float], None]:

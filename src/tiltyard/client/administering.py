@@ -46,13 +46,18 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class Imported:
-    """What an import brought; ``unchanged`` answers were there already."""
+    """What an import brought; ``unchanged`` answers were there already.
+
+    ``mentioned`` answers say a model's name, so that their voters are not blind; the first are in ``mentions``.
+    """
 
     models: int
     prompts: int
     responses: int
     unchanged: int
     position: int
+    mentioned: int = 0
+    mentions: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

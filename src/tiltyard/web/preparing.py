@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import re
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,7 +17,6 @@ from tiltyard.web.running import opened_house
 
 if TYPE_CHECKING:
     from tiltyard.arena.importing import Imported
-    from tiltyard.arena.mentions import Lookout
 
 __all__ = ["Prepared", "arena_name", "prepare"]
 
@@ -33,8 +31,6 @@ class Prepared:
     #: The arena that was made or filled from answers, and what they brought.
     arena: str | None = None
     imported: Imported | None = None
-    #: What was found of models' names in these answers.
-    lookout: Lookout | None = None
 
 
 def arena_name(answers: Path) -> str:
@@ -52,11 +48,9 @@ async def prepare(
     arena: str | None = None,
 ) -> Prepared:
     """See that everything is there. An arena that exists takes only what is new in the answers."""
-    from tiltyard.arena.answering import incoming, models_of
-    from tiltyard.arena.importing import create_arena, import_incoming
-    from tiltyard.arena.mentions import Lookout
+    from tiltyard.arena.importing import create_arena, import_answers
     from tiltyard.store.accounts import Accounts
-    from tiltyard.store.arenas import find_arena, list_arenas, list_models
+    from tiltyard.store.arenas import find_arena, list_arenas
 
     with connect(url, name="tiltyard serve") as connection:
         check_schema(connection)
@@ -64,18 +58,15 @@ async def prepare(
     async with opened_house(url, environment, settings) as house:
         accounts = Accounts(house.pool)
         link = None if await accounts.has_operator() else await accounts.make_operator_link()
-        imported = lookout = None
+        imported = None
         if answers is not None:
             arena = arena or arena_name(answers)
             async with house.pool.connection() as connection_:
                 try:
-                    found = await find_arena(connection_, arena)
+                    await find_arena(connection_, arena)
                 except NotFound:
-                    found = await create_arena(house.pool, arena)
-                known = [model.name for model in await list_models(connection_, found.arena)]
-            lookout = Lookout([*known, *await asyncio.to_thread(models_of, answers)])
-            watched = lookout.watching(incoming(answers))
-            imported = await import_incoming(house.pool, house.contents, arena, watched)
+                    await create_arena(house.pool, arena)
+            imported = await import_answers(house.pool, house.contents, arena, answers)
         async with house.pool.connection() as connection_:
             names = tuple(one.name for one in await list_arenas(connection_))
-    return Prepared(link, names, arena, imported, lookout)
+    return Prepared(link, names, arena, imported)

@@ -110,7 +110,7 @@ async def import_responses(
         brought = await import_answers(
             house.pool, house.contents, arena, path, body=True, enable=enable, actor=actor.name
         )
-    return ImportedOut(**asdict(brought))
+    return ImportedOut(**asdict(brought) | {"mentions": [str(one) for one in brought.mentions]})
 
 
 @router.get("/{arena}/models", summary="All models", responses=_REFUSALS, dependencies=_ADMIN)

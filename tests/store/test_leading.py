@@ -112,6 +112,15 @@ def test_a_leader_of_no_known_arena_is_refused_and_keeps_no_lock(leaders, connec
     assert connection.execute("SELECT count(*) FROM pg_locks WHERE classid = 7207").fetchone() == (0,)
 
 
+def test_a_leader_whose_term_could_not_be_written_keeps_no_lock(leaders, connection):
+    connection.execute("ALTER TABLE raters RENAME TO raters_elsewhere")
+    with pytest.raises(StoreFault):
+        leaders[0].lead(1)
+    connection.execute("ALTER TABLE raters_elsewhere RENAME TO raters")
+    assert connection.execute("SELECT count(*) FROM pg_locks WHERE classid = 7207").fetchone() == (0,)
+    assert leaders[1].lead(1) == 1
+
+
 CHILD = """
 import sys, time
 from tiltyard.store.leading import Leadership

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
@@ -37,6 +38,8 @@ from tiltyard.store.rosters import read_roster
 from tiltyard.store.snapshots import Snapshot, find_snapshot, latest_snapshot, read_held, read_scores
 
 __all__ = ["Boards", "Document", "OnSnapshot"]
+
+_LOG = logging.getLogger(__name__)
 
 #: Told of every new snapshot: arena, source, generation, strengths.
 OnSnapshot = Callable[[int, int, int, Strengths], None]
@@ -179,6 +182,9 @@ class Boards:
             try:
                 await self._look()
             except StoreFault:
+                await asyncio.sleep(_RETRY)
+            except Exception as error:  # noqa: BLE001 - whatever it is, the next look comes
+                _LOG.warning("a new board could not be taken: %r", error)
                 await asyncio.sleep(_RETRY)
 
     async def _look(self) -> None:

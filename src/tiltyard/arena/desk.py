@@ -145,7 +145,7 @@ class Desk:
         )
         if ended is not LOOK:
             return ended  # type: ignore[no-any-return]
-        return ended_before(one, await self._found(voter, one), self.live, LogKind.VOTE, kind)
+        return ended_before(one, await self._found(voter, one), self.live, self._now(), LogKind.VOTE, kind)
 
     async def skip(self, voter: Voter, matchup: str) -> Ended:
         """Pass a matchup over; it will not come back."""
@@ -153,7 +153,7 @@ class Desk:
         ended = await self._ask(lambda live, batch: skip(live, batch, voter, one))
         if ended is not LOOK:
             return ended  # type: ignore[no-any-return]
-        return ended_before(one, await self._found(voter, one), self.live, LogKind.SKIP, None)
+        return ended_before(one, await self._found(voter, one), self.live, self._now(), LogKind.SKIP, None)
 
     async def undo(self, voter: Voter, matchup: str) -> Ended:
         """Take a vote back, soon after it and before the names were shown. The matchup stays closed."""

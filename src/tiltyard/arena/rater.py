@@ -292,7 +292,7 @@ class ArenaRater:
         self._rated = after
         if saved is not None:
             self._checkpointed, self._checked_at = self.position, self._clock()
-            thin_checkpoints(self._connection, self.arena.arena)
+            thin_checkpoints(self._connection, self.arena.arena, saved.kernel)
 
     def _checkpoint(self) -> Checkpoint:
         state = self._progress.save()

@@ -63,10 +63,10 @@ def reviewed(matchup: str, arena: str, found: Found, now: datetime, undo_seconds
 
 
 def ended_before(
-    matchup: UUID, found: Found, live: Live | None, kind: LogKind, outcome: Kind | None
+    matchup: UUID, found: Found, live: Live | None, now: datetime, kind: LogKind, outcome: Kind | None
 ) -> Ended:
     """A matchup that has ended already: the same once more, or a refusal."""
-    if found.kind == LogKind.EXPIRE:
+    if found.kind == LogKind.EXPIRE or (found.kind is None and found.expires_at <= now):
         raise run_out()
     if found.kind is None or found.position is None or found.at is None:
         raise StoreFault("this matchup is not known here yet; ask again in a moment")

@@ -83,16 +83,20 @@ def read_checkpoint(connection: Connection, arena: int, place: Place, kernel: st
 
 
 async def newest_checkpoint(connection: AsyncConnection, arena: int) -> Checkpoint | None:
-    """The furthest checkpoint of the newest generation, for those who need its counts: any kernel will do."""
+    """The furthest checkpoint, for those who need its counts: any kernel will do.
+
+    While votes are left out and everything is folded again, the furthest is of the generation before: its
+    counts are those of the boards that are shown until then.
+    """
     with translated("read a checkpoint"):
         values = {"arena": arena, "version": STATE_VERSION}
         row = await (await connection.execute(statement("checkpoints_newest"), values)).fetchone()
     return None if row is None else _checkpoint(row)
 
 
-def thin_checkpoints(connection: Connection, arena: int) -> int:
-    """Remove what is not needed; how many."""
-    gone = superfluous(list_checkpoints(connection, arena))
+def thin_checkpoints(connection: Connection, arena: int, kernel: str) -> int:
+    """Remove what a rater of this kernel does not need; how many."""
+    gone = superfluous(list_checkpoints(connection, arena), kernel)
     values = {
         "arena": arena,
         "generations": [place.generation for place in gone],
@@ -102,14 +106,22 @@ def thin_checkpoints(connection: Connection, arena: int) -> int:
         return connection.execute(statement("checkpoints_remove"), values).rowcount
 
 
-def superfluous(places: Sequence[Place]) -> list[Place]:
-    """All but the newest two, and one for about each million events: the newest generation's first."""
+def superfluous(places: Sequence[Place], kernel: str) -> list[Place]:
+    """All but the newest two, and one for about each million events: the newest generation's first.
+
+    What this kernel cannot go on from does not stand in for what it can: checkpoints of others go where it has
+    its own, but for the newest of each, from which that kernel's raters would go on.
+    """
     newest = sorted(places, key=lambda place: (place.generation, place.position), reverse=True)
-    kept = newest[:_NEWEST]
-    million = {place.position // _APART for place in kept[1:]}
+    own = [place for place in newest if place.kernel == kernel]
+    million = {place.position // _APART for place in own[1:_NEWEST]}
+    others: set[str] = set()
     gone: list[Place] = []
-    for place in newest[_NEWEST:]:
-        (gone if place.position // _APART in million else kept).append(place)
+    for place in own[_NEWEST:] + [place for place in newest if place.kernel != kernel]:
+        first = place.kernel != kernel and place.kernel not in others
+        if not first and place.position // _APART in million:
+            gone.append(place)
+        others.add(place.kernel)
         million.add(place.position // _APART)
     return gone
 

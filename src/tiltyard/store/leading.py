@@ -50,8 +50,9 @@ class Leadership:
                 return None
             try:
                 (self.terms[arena],) = self._one("leading_term", arena=arena, leader=self.name)
-            except psycopg.errors.IntegrityError:
-                self._one("leading_release", arena=arena)
+            except psycopg.Error:
+                if not broken(self._connection):
+                    self._one("leading_release", arena=arena)
                 raise
         return self.terms[arena]
 

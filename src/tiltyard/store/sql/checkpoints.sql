@@ -6,10 +6,10 @@ ON CONFLICT (arena, generation, position) DO UPDATE
 SET kernel = excluded.kernel, digest = excluded.digest, state = excluded.state, made_at = now();
 
 -- name: checkpoints_newest
--- The furthest checkpoint of the newest generation that this version can read.
+-- The furthest checkpoint that this version can read.
 SELECT arena, generation, position, kernel, digest, state FROM checkpoints
 WHERE arena = %(arena)s AND starts_with(kernel, %(version)s)
-ORDER BY generation DESC, position DESC LIMIT 1;
+ORDER BY position DESC, generation DESC LIMIT 1;
 
 -- name: checkpoints_list
 -- Which checkpoints there are, the furthest first.

@@ -31,7 +31,6 @@ def postgres(binaries: Path | None = None) -> Iterator[str]:
     try:
         if owner is not None:
             os.chown(folder, owner.pw_uid, owner.pw_gid)
-        port = _free_port()
         data = folder / "data"
         _run(
             owner,
@@ -47,15 +46,26 @@ def postgres(binaries: Path | None = None) -> Iterator[str]:
             "--locale=C.UTF-8",
             "-N",
         )
-        options = f"-p {port} -k {folder} -h 127.0.0.1 -c fsync=off -c max_connections=60"
         pg_ctl = binaries / "pg_ctl"
-        _run(owner, pg_ctl, "-D", data, "-w", "-t", "60", "-l", folder / "log", "-o", options, "start")
+        port = _started(owner, pg_ctl, folder, data)
         try:
             yield f"postgresql://tiltyard@127.0.0.1:{port}/postgres"
         finally:
             _run(owner, pg_ctl, "-D", data, "-w", "-m", "immediate", "stop")
     finally:
         shutil.rmtree(folder, ignore_errors=True)
+
+
+def _started(owner: pwd.struct_passwd | None, pg_ctl: Path, folder: Path, data: Path) -> int:
+    """Start a server on a free port, on another if somebody took it meanwhile; the port."""
+    log = folder / "log"
+    for _ in range(3):
+        port = _free_port()
+        options = f"-p {port} -k {folder} -h 127.0.0.1 -c fsync=off -c max_connections=60"
+        done = _attempt(owner, pg_ctl, "-D", data, "-w", "-t", "60", "-l", log, "-o", options, "start")
+        if done.returncode == 0:
+            return port
+    raise AssertionError(f"PostgreSQL does not start: {done.stdout}\n{log.read_text(errors='replace')}")
 
 
 def migrated_template(server: str) -> str:
@@ -115,8 +125,13 @@ def _binaries() -> Path:
 
 
 def _run(owner: pwd.struct_passwd | None, *command: object) -> None:
+    done = _attempt(owner, *command)
+    assert done.returncode == 0, f"{command[0]} failed: {done.stdout}"
+
+
+def _attempt(owner: pwd.struct_passwd | None, *command: object) -> subprocess.CompletedProcess[str]:
     other = {} if owner is None else {"user": owner.pw_uid, "group": owner.pw_gid, "extra_groups": []}
-    done = subprocess.run(
+    return subprocess.run(
         [str(part) for part in command],
         check=False,
         cwd="/",
@@ -126,7 +141,6 @@ def _run(owner: pwd.struct_passwd | None, *command: object) -> None:
         text=True,
         **other,
     )
-    assert done.returncode == 0, f"{command[0]} failed: {done.stdout}"
 
 
 def _free_port() -> int:

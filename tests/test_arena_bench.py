@@ -87,7 +87,7 @@ def test_load_is_measured_beside_pgbench(home: Path) -> None:
         models=4,
         prompts=6,
         battles=50,
-        seconds=1.0,
+        seconds=2.0,
         repeats=1,
         connections=4,
         bare_clients=2,

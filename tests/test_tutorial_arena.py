@@ -3,13 +3,12 @@
 import json
 import os
 import re
-import socket
 import subprocess
 import sys
 import time
-from contextlib import closing
 from pathlib import Path
 
+import httpx2
 import pytest
 
 from postgres import postgres
@@ -25,16 +24,14 @@ def blocks(language):
 
 @pytest.fixture(scope="module")
 def served(tmp_path_factory):
-    """The server that the page starts, and what it says."""
+    """The server that the page starts, once it has a board, and what it says."""
     folder = tmp_path_factory.mktemp("tutorial")
-    with closing(socket.create_server(("127.0.0.1", 0))) as probe:
-        port = probe.getsockname()[1]
     with postgres() as url:
         migrate(url)
         environment = os.environ | {
             "DATABASE_URL": url,
             "TILTYARD_HOME": str(folder / "home"),
-            "TILTYARD_PORT": str(port),
+            "TILTYARD_PORT": "0",
             "PYTHONUNBUFFERED": "1",
         }
         command = [sys.executable, "-m", "tiltyard"]
@@ -45,7 +42,10 @@ def served(tmp_path_factory):
                 [*command, *serve[1:]], cwd=folder, env=environment, stdout=out, stderr=log
             )
             try:
-                yield f"http://127.0.0.1:{port}", greeting(process, folder)
+                said = greeting(process, folder)
+                (address,) = re.findall(r"is ready: (\S+)", said)
+                await_board(address)
+                yield address, said
             finally:
                 process.terminate()
                 assert process.wait(60) == 0, (folder / "log").read_text()
@@ -58,6 +58,13 @@ def greeting(process, folder):
         assert time.monotonic() < deadline, (folder / "log").read_text()
         time.sleep(0.05)
     return said
+
+
+def await_board(address):
+    deadline = time.monotonic() + 60
+    while httpx2.get(f"{address}/api/v1/arenas/answers/board").status_code != 200:
+        assert time.monotonic() < deadline, "there is no board"
+        time.sleep(0.1)
 
 
 def test_the_server_says_what_the_page_shows(served):

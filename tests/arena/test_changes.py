@@ -233,7 +233,7 @@ def test_voting_goes_on_while_votes_are_chosen_and_what_comes_meanwhile_counts(d
                     exclude(pool, "arena", Selection(source=0), "a test", actor="cli")
                 )
                 await until_someone_waits(database)
-                async with asyncio.timeout(3):
+                async with asyncio.timeout(30):
                     await cast(desk, 5, voters=4, seed=1)
                     await desk.undo(ANN, taken_back.matchup)
                     briefly = await desk.next_matchup(BOB)
@@ -279,7 +279,7 @@ def test_what_comes_between_the_choice_and_the_lock_is_followed(database, tmp_pa
 async def until_someone_waits(url):
     """For a lock on a table or an advisory one."""
     with connect(url) as connection:
-        for _ in range(500):
+        for _ in range(6000):
             if connection.execute("SELECT FROM pg_locks WHERE NOT granted").fetchone() is not None:
                 return
             await asyncio.sleep(0.01)
@@ -302,7 +302,7 @@ def test_voting_goes_on_while_an_import_waits_for_a_sweep(database, tmp_path):
                     import_answers(pool, Swept(pool, Folder(tmp_path)), "arena", path)
                 )
                 await until_someone_waits(database)
-                async with asyncio.timeout(3):
+                async with asyncio.timeout(30):
                     await cast(desk, 5)
                 assert not entering.done()
                 sweeper.execute("SELECT pg_advisory_unlock(7206, 0)")

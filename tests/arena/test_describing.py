@@ -305,7 +305,8 @@ def test_only_so_many_wait_for_a_portrait(database):
         async with portraits_of(database) as (portraits, arena):
             async with portraits._making:
                 waiting = [asyncio.create_task(portraits.of(arena, 0, "model-1")) for _ in range(8)]
-                await asyncio.sleep(0.05)
+                while portraits._waiting < 8:  # noqa: ASYNC110
+                    await asyncio.sleep(0.01)
                 with pytest.raises(StoreFault, match="ask again"):
                     await portraits.of(arena, 0, "model-2")
             assert len(set(map(id, await asyncio.gather(*waiting)))) == 1

@@ -255,7 +255,7 @@ def test_expiry_needs_no_voter_to_come_by(database):
         arena = await make_arena(database, settings=ArenaSettings(expiry_seconds=1.0))
         async with desk_of(database, arena) as desk:
             await desk.next_matchup(ANN)
-            for _ in range(60):
+            for _ in range(600):
                 await asyncio.sleep(0.1)
                 if LogKind.EXPIRE in kinds_of(database):
                     break
@@ -327,7 +327,7 @@ def test_a_cut_connection_costs_a_refusal_and_nothing_else(database):
                             "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
                             "WHERE datname = current_database() AND pid <> pg_backend_pid()"
                         )
-                for _ in range(40):
+                for _ in range(600):
                     try:
                         offered = await desk.next_matchup(ANN)
                         await desk.vote(ANN, offered.matchup, Kind.TIE, reveal=True)
@@ -463,7 +463,7 @@ def test_a_desk_at_which_nobody_stands_holds_no_connection(database, monkeypatch
             offered = await desk.next_matchup(ANN)
             assert connections() > 0
             await desk.vote(ANN, offered.matchup, Kind.TIE)
-            for _ in range(50):
+            for _ in range(600):
                 await asyncio.sleep(0.1)
                 if not connections():
                     break

@@ -23,6 +23,7 @@ from tiltyard.store.exclusions import Selection
 from tiltyard.store.log import HUMAN, LogKind
 
 AT_ONCE = ArenaSettings(undo_seconds=0.0, snapshot_seconds=0.05)
+IN_A_MINUTE = ArenaSettings(undo_seconds=60.0, snapshot_seconds=0.05)
 
 
 @contextmanager
@@ -39,6 +40,15 @@ def catch_up(house):
         if not house.turn() and house.raters:
             return
     raise AssertionError("the rater does not come to an end")
+
+
+def let_a_minute_pass(url):
+    """Whatever is not rated yet happened more than a minute ago."""
+    with connect(url) as connection:
+        connection.execute(
+            "UPDATE events e SET at = e.at - interval '61 seconds' FROM raters r "
+            "WHERE r.arena = e.arena AND e.position > r.position"
+        )
 
 
 async def some_votes(desk, voters, each, seed):
@@ -152,10 +162,8 @@ def test_excluded_votes_leave_the_desk_with_the_raters_next_generation(database)
 
 
 def test_undone_votes_are_skips_to_desk_and_rater(database):
-    settings = ArenaSettings(undo_seconds=1.0, snapshot_seconds=0.05)
-
     async def scene():
-        arena = await make_arena(database, settings=settings)
+        arena = await make_arena(database, settings=IN_A_MINUTE)
         async with desk_of(database, arena) as desk:
             with rating(database) as house:
                 for k in range(10):
@@ -164,7 +172,9 @@ def test_undone_votes_are_skips_to_desk_and_rater(database):
                     catch_up(house)
                     if k % 3 == 0:
                         await desk.undo(Voter(1), matchup)
-                await asyncio.sleep(1.3)
+                    if k % 4 == 3:
+                        let_a_minute_pass(database)
+                let_a_minute_pass(database)
                 catch_up(house)
                 await desk.open_matchups(Voter(1))
                 standing = desk.live.standings[HUMAN]
@@ -204,10 +214,9 @@ def test_an_arena_that_cannot_be_rated_does_not_stop_the_others(database, monkey
 
 def test_an_undo_is_remembered_until_its_vote_is_folded(database):
     """The matchup's serving is folded in one step, another's vote is waited for, the undone vote comes in a later step."""
-    settings = ArenaSettings(undo_seconds=1.0, snapshot_seconds=0.05)
 
     async def scene():
-        arena = await make_arena(database, settings=settings)
+        arena = await make_arena(database, settings=IN_A_MINUTE)
         async with desk_of(database, arena) as desk:
             ann, bob = [(await desk.next_matchup(Voter(number))).matchup for number in (1, 2)]
             await desk.vote(Voter(2), bob, Kind.WIN_A)
@@ -215,7 +224,7 @@ def test_an_undo_is_remembered_until_its_vote_is_folded(database):
             await desk.undo(Voter(1), ann)
             with rating(database) as house:
                 catch_up(house)
-                await asyncio.sleep(1.3)
+                let_a_minute_pass(database)
                 catch_up(house)
                 following = next(iter(house.raters.values())).following(HUMAN)
                 assert (following.votes, following.standing.skipped) == (1, 1)

@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 
 import pytest
 
@@ -19,6 +19,7 @@ from tiltyard.store.remarks import Remark
 from voted_arenas import rate, voted
 
 ANN, BOB, JUDGE = Voter(1), Voter(2), Voter(1, 1)
+SETTINGS = ArenaSettings(undo_seconds=60.0, expiry_seconds=300.0)
 
 
 def run(coroutine):
@@ -26,14 +27,25 @@ def run(coroutine):
 
 
 def scene(database, play, **options):
-    """Play with a desk of a new arena."""
+    """Play with a desk of a new arena, in which there is time."""
 
     async def playing():
-        arena = await make_arena(database, **options)
+        arena = await make_arena(database, **{"settings": SETTINGS, **options})
         async with desk_of(database, arena) as desk:
             await play(desk)
 
     run(playing())
+
+
+def let_time_pass(desk, seconds):
+    """On the desk's own clock."""
+    now = desk._now
+    desk._now = lambda: now() + timedelta(seconds=seconds)
+
+
+def database_time(database):
+    with connect(database) as connection:
+        return connection.execute("SELECT clock_timestamp()").fetchone()[0]
 
 
 def kept(database):
@@ -59,7 +71,7 @@ def test_a_matchup_is_looked_at_in_every_state(database):
         assert (voted_on.state, voted_on.outcome) == ("voted", Kind.WIN_B)
         assert voted_on.responses == opened.responses
         assert voted_on.undo_until is not None
-        assert 0 < voted_on.left <= 10
+        assert 0 < voted_on.left <= 60
         await desk.undo(ANN, one)
         undone = await desk.review(ANN, one)
         assert (undone.state, undone.responses, undone.undo_until) == ("undone", None, None)
@@ -81,14 +93,14 @@ def test_a_matchup_that_ran_out_shows_nothing(database):
         answered = (await desk.next_matchup(BOB)).matchup
         await desk.vote(BOB, answered, Kind.WIN_A)
         assert await desk.find(BOB, answered, voted=True)
-        await asyncio.sleep(1.1)
+        let_time_pass(desk, 301)
         assert ((gone := await desk.review(ANN, opened)).state, gone.responses) == ("expired", None)
         assert ((old := await desk.review(BOB, answered)).state, old.responses) == ("voted", None)
         for voter, matchup in ((ANN, opened), (BOB, answered)):
             with pytest.raises(Expired):
                 await desk.find(voter, matchup, voted=True)
 
-    scene(database, play, settings=ArenaSettings(expiry_seconds=1.0))
+    scene(database, play)
 
 
 def test_only_a_vote_that_stands_lets_its_responses_be_seen_again(database):
@@ -198,11 +210,11 @@ def test_a_vote_that_can_no_longer_be_taken_back_contributes_without_its_names(d
         matchup = (await desk.next_matchup(ANN)).matchup
         await desk.vote(ANN, matchup, Kind.WIN_A)
         assert (await desk.contribution(ANN)).votes == 0
-        await asyncio.sleep(0.6)
+        let_time_pass(desk, 61)
         assert (await desk.contribution(ANN)).votes == 1
         assert (await desk.review(ANN, matchup)).undo_until is None
 
-    scene(database, play, settings=ArenaSettings(undo_seconds=0.5))
+    scene(database, play)
 
 
 def test_places_are_those_of_the_newest_board(database):
@@ -238,10 +250,13 @@ def test_tags_are_told_apart_and_short():
 def test_the_time_to_take_a_vote_back_is_the_databases(database):
     async def play(desk):
         matchup = (await desk.next_matchup(ANN)).matchup
+        before = database_time(database)
         ended = await desk.vote(ANN, matchup, Kind.WIN_A)
         seen = await desk.review(ANN, matchup)
-        assert seen.undo_until == ended.undo_until == ended.at + timedelta(seconds=10)
-        assert abs(seen.left - (seen.undo_until - datetime.now(UTC)).total_seconds()) < 2
+        after = database_time(database)
+        assert seen.undo_until == ended.undo_until == ended.at + timedelta(seconds=60)
+        most, least = ((seen.undo_until - moment).total_seconds() for moment in (before, after))
+        assert least - 0.1 < seen.left < most + 0.1
 
     scene(database, play)
 
@@ -250,13 +265,13 @@ def test_a_desk_that_was_opened_just_now_knows_the_time(database):
     """Before anybody has asked anything of it."""
 
     async def playing():
-        arena = await make_arena(database)
+        arena = await make_arena(database, settings=SETTINGS)
         async with desk_of(database, arena) as desk:
             matchup = (await desk.next_matchup(ANN)).matchup
             await desk.vote(ANN, matchup, Kind.WIN_A)
         async with desk_of(database, arena) as desk:
             assert (await desk.contribution(ANN)).votes == 0
-            assert 0 < (await desk.review(ANN, matchup)).left <= 10
+            assert 0 < (await desk.review(ANN, matchup)).left <= 60
             assert await desk.find(ANN, matchup, voted=True)
 
     run(playing())

@@ -58,7 +58,7 @@ def test_patience_ends():
         began = time.monotonic()
         with pytest.raises(errors.StoreFault, match="why not"):
             voter.skip("m")
-        assert time.monotonic() - began < 2
+        assert time.monotonic() - began < 30
     assert len(server.requests) > 1
 
 

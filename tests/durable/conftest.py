@@ -40,5 +40,5 @@ def nothing_is_left_running() -> Iterator[None]:
     yield
     gc.collect()
     for thread in set(threading.enumerate()) - before:
-        thread.join(timeout=2)
+        thread.join(timeout=30)
         assert not thread.is_alive(), f"{thread.name} was left running"

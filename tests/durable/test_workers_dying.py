@@ -52,13 +52,17 @@ def test_after_a_kill_only_what_was_in_flight_is_repeated(database: str, journal
 
 
 def test_two_workers_share_the_shards_and_repeat_none(database: str, journal: Journal):
-    with worker_process(database, "run", 16, 0.1, 2, journal) as process:
+    def free() -> None:
+        if any(pid == os.getpid() for _, _, pid in journal.lines()):
+            journal.free()
+
+    with worker_process(database, "run", 16, 60, 2, journal) as process:
         until(lambda: journal.of("begin"))
         with open_engine(database, None, journal.work(0.1), run="run", parallel=2) as worker:
             assert worker.worker == "run/worker-1"
             worker.submit(shards("run", 16))
-            assert worker.wait("run", 0, poll=0.05) == {"done": 16}
-        output, _ = process.communicate(timeout=20)
+            assert worker.wait("run", 0, poll=0.05, on_tick=free) == {"done": 16}
+        output, _ = process.communicate(timeout=60)
         assert process.returncode == 0
         assert output == b""
     assert Counter(journal.of("begin")) == {shard.id: 1 for shard in shards("run", 16)}
@@ -87,7 +91,7 @@ def test_a_live_worker_takes_over_from_a_dead_one_once_and_says_so_first(databas
 
 @pytest.mark.parametrize("database", ["sqlite"], indirect=True)
 def test_a_worker_that_is_only_slow_keeps_its_shards(database: str, journal: Journal):
-    with worker_process(database, "run", 1, 0.3, 1, journal) as process:
+    with worker_process(database, "run", 1, 60, 1, journal) as process:
         until(lambda: journal.of("begin"))
         stop_between_writes(process.pid, database)
         with open_engine(database, None, journal.work(0), run="run") as worker:
@@ -96,10 +100,11 @@ def test_a_worker_that_is_only_slow_keeps_its_shards(database: str, journal: Jou
                 assert worker.resume() == []
                 time.sleep(0.1)
             assert worker.status("run", 0) == {"running": 1}
+            journal.free()
             os.kill(process.pid, signal.SIGCONT)
             assert worker.wait("run", 0, poll=0.05) == {"done": 1}
-        assert process.wait(timeout=20) == 0
-    assert [event for event, _, _ in journal.lines() if event != "dead"] == ["begin", "end"]
+        assert process.wait(timeout=60) == 0
+    assert [event for event, _, _ in journal.lines() if event != "dead"] == ["begin", "free", "end"]
 
 
 @pytest.mark.slow

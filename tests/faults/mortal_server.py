@@ -36,7 +36,8 @@ class MortalServer:
     def __init__(self, folder: Path, *options: str) -> None:
         self.folder = folder
         self.data = folder / "data"
-        self.port = free_port()
+        #: Chosen when it first starts; it keeps it.
+        self.port = 0
         self.options = options
         binaries = shipped()
         assert binaries is not None
@@ -58,11 +59,13 @@ class MortalServer:
 
     def start(self) -> None:
         """Start it, and wait until it has recovered."""
-        listening = f"-p {self.port} -k {self.folder} -h 127.0.0.1"
-        options = " ".join((listening, _DURABLE, *self.options))
-        log = self.folder / "log"
+        log, first = self.folder / "log", not self.port
         deadline = time.monotonic() + _GONE
         while True:
+            if first:
+                self.port = free_port()
+            listening = f"-p {self.port} -k {self.folder} -h 127.0.0.1"
+            options = " ".join((listening, _DURABLE, *self.options))
             where = ("-D", self.data, "-w", "-t", "60", "-l", log, "-o", options)
             code, printed = self.programs.attempt("pg_ctl", *where, "start")
             if not code:

@@ -80,7 +80,7 @@ class Scene:
             )
         )
 
-    def wait_rated(self, seconds: float = 60.0) -> float:
+    def wait_rated(self, seconds: float = 180.0) -> float:
         """Wait for the raters, after the voters have gone."""
         return wait_until(self.rated_all, seconds, "every vote on a board")
 

@@ -181,7 +181,7 @@ class Interrupted:
 async def stopped(work: Any, reached: asyncio.Event) -> None:
     """Run until a moment is reached, then no further."""
     task = asyncio.create_task(work)
-    await asyncio.wait_for(reached.wait(), 10)
+    await asyncio.wait_for(reached.wait(), 60)
     task.cancel()
     with contextlib.suppress(asyncio.CancelledError):
         await task
@@ -211,7 +211,7 @@ _numbers = iter(range(10**9))
 
 async def until(condition: Callable[[], object]) -> None:
     """Until something is so; not for ever."""
-    end = time.monotonic() + 10
+    end = time.monotonic() + 60
     while not condition():
         assert time.monotonic() < end
         await asyncio.sleep(0.001)

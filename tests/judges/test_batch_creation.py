@@ -73,7 +73,7 @@ def test_it_is_found_though_lists_fail_and_sizes_are_not_counted_yet(kind: str, 
 def test_it_is_found_though_it_is_listed_late_and_its_results_come_later(
     kind: str, file: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(module, "_UNSEEN", 5.0)
+    monkeypatch.setattr(module, "_UNSEEN", 60.0)
 
     async def ask() -> None:
         async with (

@@ -111,14 +111,14 @@ async def stop_and_go_on(schedule: Schedule, seconds: float) -> None:
         requests = judge.requests(schedule.questions, about="word " * schedule.words, batch=schedule.batch)
         cap = int(sum(request.worst for request in requests) * schedule.budget)
         await judge.books.run(Ledger.open_run, RUN, "plan", cap)
-        for patience in (seconds, seconds, 30):
+        for patience in (seconds, seconds, 120):
             asking = judge.batches() if schedule.batch else judge.live()
             caller = judge.caller(
                 batch=schedule.batch, concurrency=schedule.concurrency, retries=schedule.retries
             )
             task = asyncio.create_task(asking.ask(requests, caller))
             await asyncio.wait([task], timeout=patience)
-            assert patience < 30 or task.done()
+            assert patience < 120 or task.done()
             task.cancel()
             await asyncio.gather(task, return_exceptions=True)
             await judge.books.drained()

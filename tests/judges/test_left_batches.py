@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator
 
 import pytest
-from billed_judges import KINDS, RUN, Asker, Billed, asker, billed
+from billed_judges import KINDS, RUN, Asker, Billed, asker, billed, until
 
 from tiltyard.errors import ProviderFault
 from tiltyard.judges.ledger import Ledger
@@ -31,7 +31,7 @@ async def left_batch(judge: Asker, requests: list[Request], money: int) -> None:
 
 async def ended(judge: Asker, requests: list[Request], batch: bool) -> dict[str, int]:
     asking = judge.batches("1") if batch else judge.live()
-    return await asyncio.wait_for(asking.ask(requests, judge.caller(batch=batch)), 10)
+    return await asyncio.wait_for(asking.ask(requests, judge.caller(batch=batch)), 60)
 
 
 @both
@@ -61,15 +61,23 @@ def test_another_shard_ends_as_unasked_where_the_batch_holds_what_it_needs(
 
 def test_a_shard_that_waits_already_is_told_when_the_other_fails(file: str) -> None:
     async def go() -> None:
-        async with billed(batch_seconds=0.2) as server, asker(server, "openai", file) as judge:
+        waited = asyncio.Event()
+
+        async def unreadable_later(batch_id: str) -> AsyncIterator[BatchEntry]:
+            await waited.wait()
+            async for entry in unreadable(batch_id):
+                yield entry
+
+        async with billed() as server, asker(server, "openai", file) as judge:
             requests = judge.requests(4, batch=True)
             await judge.books.run(Ledger.open_run, RUN, "plan", 3 * requests[0].worst)
-            judge.provider.results = unreadable
+            judge.provider.results = unreadable_later
             first = asyncio.create_task(judge.batches("0").ask(requests[:3], judge.caller(batch=True)))
-            await asyncio.sleep(0.1)
+            await until(lambda: server.app.desk.batches)
             waiting = asyncio.create_task(ended(judge, requests[2:], batch=True))
             await asyncio.sleep(0.05)
             assert not waiting.done()
+            waited.set()
             with pytest.raises(ProviderFault):
                 await first
             assert await waiting == {"unasked": 2}
@@ -99,7 +107,7 @@ def test_warming_does_not_wait_for_money_that_a_batch_holds(file: str) -> None:
             await left_batch(judge, requests[:2], 2 * requests[0].worst)
             (row,) = await judge.books.run(Ledger.open_batches, RUN, "0")
             await judge.books.run(Ledger.watch_batch, row.batch)
-            assert not await asyncio.wait_for(judge.live().prewarm(requests[2], judge.caller()), 5)
+            assert not await asyncio.wait_for(judge.live().prewarm(requests[2], judge.caller()), 60)
             assert server.app.till.prewarms == 0
 
     asyncio.run(go())

@@ -148,7 +148,7 @@ def driven(
 
 async def _watched(client, world, settings, votes, seed, voters) -> tuple[Drive, list[int]]:
     """The votes, and beside them looks at the board."""
-    cast, lags = 0, []
+    cast, lags, seen = 0, [], asyncio.Event()
 
     def on_vote(done: int) -> None:
         nonlocal cast
@@ -160,6 +160,7 @@ async def _watched(client, world, settings, votes, seed, voters) -> tuple[Drive,
             with suppress(TiltyardError):
                 board = await asyncio.to_thread(client.board, ARENA)
                 lags.append(max(before - board["votes"], 0))
+                seen.set()
             await asyncio.sleep(0.25)
 
     looking = asyncio.create_task(look())
@@ -168,6 +169,8 @@ async def _watched(client, world, settings, votes, seed, voters) -> tuple[Drive,
             str(client._base_url), ARENA, world, votes=votes, seed=seed, voters=voters,
             prompts=settings.prompts, on_vote=on_vote,
         )  # fmt: skip
+        # So few votes may be over before there is a board.
+        await asyncio.wait_for(seen.wait(), 60)
     finally:
         looking.cancel()
         with suppress(asyncio.CancelledError):
@@ -177,7 +180,7 @@ async def _watched(client, world, settings, votes, seed, voters) -> tuple[Drive,
 
 def _wait_rated(url: str, client: Client, votes: int) -> None:
     """Until the rater has folded everything, and voters see it."""
-    end = time.monotonic() + 60
+    end = time.monotonic() + 180
     with connect(url) as connection:
         while time.monotonic() < end:
             place, head = rated(connection, 1), log_head(connection, 1)

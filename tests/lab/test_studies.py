@@ -159,14 +159,14 @@ def test_a_run_that_is_stopped_keeps_what_is_finished_and_leaves_no_worker(tmp_p
             int(path.name) for path in (tmp_path / "pids").iterdir()
         ]
         run.send_signal(how)
-        run.wait(20)
+        run.wait(60)
     assert wait_for(lambda: not any(alive(pid) for pid in workers))
     (kept,) = (tmp_path / "lab").iterdir()
     assert len(kept.read_text().splitlines()) == 2
 
 
 def wait_for(state):
-    for _ in range(200):
+    for _ in range(1200):
         if state():
             return True
         time.sleep(0.05)

@@ -56,10 +56,11 @@ class PaidLLM:
         """What was paid, counted by the server."""
         return self._ask("/tally")
 
-    def settled_tally(self, seconds: float = 10.0) -> dict[str, Any]:
+    def settled_tally(self, seconds: float = 60.0) -> dict[str, Any]:
         """The tally once nothing is in flight any more."""
         end = time.monotonic() + seconds
-        while (tally := self.tally())["in_flight"] and time.monotonic() < end:
+        while (tally := self.tally())["in_flight"]:
+            assert time.monotonic() < end, f"{tally['in_flight']} calls are still in flight"
             time.sleep(0.01)
         return tally
 

@@ -222,18 +222,30 @@ def test_a_sweep_spares_what_was_just_put_and_takes_what_was_left_behind(databas
 
 
 class SlowFolder(Folder):
-    """It counts what it removes, and takes its time."""
+    """It counts what it removes: the first file, and those after some, only when they may go."""
 
     def __init__(self, path):
         super().__init__(path)
         self.removed = 0
-        self.began = asyncio.Event()
+        self.began, self.some, self.rest = (asyncio.Event() for _ in range(3))
 
     async def remove(self, name):
         self.removed += 1
         self.began.set()
-        await asyncio.sleep(0.01)
+        await self.some.wait()
+        if self.removed > 20:
+            await self.rest.wait()
         await super().remove(name)
+
+
+async def until_someone_waits(url):
+    """For a lock."""
+    with connect(url) as connection:
+        for _ in range(6000):
+            if connection.execute("SELECT FROM pg_locks WHERE NOT granted").fetchone() is not None:
+                return
+            await asyncio.sleep(0.01)
+    raise AssertionError("nobody waits for a lock")
 
 
 def test_whoever_puts_bytes_waits_for_a_small_part_of_a_sweep(database, tmp_path):
@@ -246,8 +258,13 @@ def test_whoever_puts_bytes_waits_for_a_small_part_of_a_sweep(database, tmp_path
                 connection.execute("UPDATE contents SET added_at = now() - interval '2 days'")
             sweep = asyncio.create_task(contents.sweep())
             await folder.began.wait()
-            await contents.put(b"new")
+            put = asyncio.create_task(contents.put(b"new"))
+            await until_someone_waits(database)
+            folder.some.set()
+            async with asyncio.timeout(60):
+                await put
             assert folder.removed < 60
+            folder.rest.set()
             assert await sweep == 60
 
     asyncio.run(scene())

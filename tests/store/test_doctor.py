@@ -212,7 +212,7 @@ def bouncer(url, mode):
         [program, folder / "ini"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, **other
     )
     try:
-        end = time.monotonic() + 10
+        end = time.monotonic() + 60
         while True:
             with closing(socket.socket()) as probe:
                 if probe.connect_ex(("127.0.0.1", port)) == 0:

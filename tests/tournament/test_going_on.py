@@ -102,16 +102,17 @@ def test_skipping_the_judges_does_not_end_a_run_that_is_under_way(tmp_path, bill
 
 @pytest.mark.parametrize("batch", [False, True], ids=["live", "batch"])
 def test_an_interrupt_ends_with_one_line_and_can_be_gone_on_with(tmp_path, batch):
-    with paid_llm(latency=0.2, batch_seconds=2.5) as server:
+    with paid_llm(latency=2.0, batch_seconds=5.0) as server:
         judge = {"provider": "openai", "base_url": server.openai, "concurrency": 4, "batch": batch}
         arranged = arrange(tmp_path, prompts=10, dimensions=1, judge=judge, shard_size=20)
         process = arranged.piped("run", arranged.config)
-        end = time.monotonic() + 60
+        end = time.monotonic() + 120
         while not server.tally()["batches" if batch else "paid_calls"]:
             assert time.monotonic() < end
             time.sleep(0.05)
         os.killpg(process.pid, signal.SIGINT)
-        out, err = process.communicate(timeout=30)
+        out, err = process.communicate(timeout=120)
+        server.change(latency=0.0)
         assert process.returncode == 130, err
         begun, stopped = err.splitlines()
         assert begun.startswith("Writing to runs/pilot_")

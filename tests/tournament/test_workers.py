@@ -21,7 +21,7 @@ def database(request):
         yield {} if request.param == "sqlite" else {"DATABASE_URL": stack.enter_context(postgres())}
 
 
-def wait_for(condition, seconds=60.0):
+def wait_for(condition, seconds=120.0):
     end = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < end, "it did not come to pass"
@@ -39,15 +39,19 @@ def wait_for(condition, seconds=60.0):
     indirect=["database"],
 )
 def test_two_workers_share_one_tournament(tmp_path, database, batch):
-    with paid_llm(latency=0.1, batch_seconds=1.5) as server:
+    # So slow that the leader alone would need two minutes: until its helper has calls in flight too.
+    with paid_llm(latency=2.0, batch_seconds=1.5) as server:
         judge = {"provider": "openai", "base_url": server.openai, "concurrency": 4, "batch": batch}
         arranged = arrange(tmp_path, prompts=40, dimensions=1, judge=judge, shard_size=20)
         arranged.environment = database
         leader = arranged.start("run", arranged.config, "--output-dir", "out")
         wait_for((tmp_path / "out" / "config.yaml").is_file)
         helper = arranged.start("work", "out")
-        assert helper.wait(120) == 0
-        assert leader.wait(120) == 0
+        if not batch:
+            wait_for(lambda: server.tally()["in_flight"] > 4)
+            server.change(latency=0.0)
+        assert helper.wait(300) == 0
+        assert leader.wait(300) == 0
         assert server.settled_tally()["paid_again"] == 0
         assert server.tally()["paid_calls"] == 240
     attempts = read_columns(tmp_path / "out" / "attempts.parquet")
@@ -72,7 +76,7 @@ def test_a_worker_goes_on_when_its_leader_is_killed(tmp_path, database):
         wait_for(lambda: server.tally()["paid_calls"] > 60)
         os.killpg(leader.pid, signal.SIGKILL)
         leader.wait()
-        assert helper.wait(120) == 0
+        assert helper.wait(300) == 0
         before = server.settled_tally()["paid_calls"]
         assert 240 <= before <= 240 + 4
         arranged.run("run", arranged.config, "--output-dir", "out")

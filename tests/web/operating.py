@@ -94,6 +94,6 @@ def announced(running, length, headers):
     """What somebody hears who announces so many bytes, and sends none yet."""
     host, port = running.url.removeprefix("http://").split(":")
     lines = ("POST /operator/arenas/arena/uploads HTTP/1.1", "Host: 127.0.0.1", f"Content-Length: {length}")
-    with socket.create_connection((host, int(port)), timeout=10) as raw:
+    with socket.create_connection((host, int(port)), timeout=60) as raw:
         raw.sendall("\r\n".join((*lines, headers)).encode() + b"\r\n\r\n")
         return raw.recv(100).split()[1]

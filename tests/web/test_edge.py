@@ -253,7 +253,7 @@ def test_a_large_body_is_refused_before_it_comes_unless_it_may_be_answers(
 ):
     host, port = shared.url.removeprefix("http://").split(":")
     lines = (f"{request_line} HTTP/1.1", "Host: 127.0.0.1", f"Content-Length: {length}", headers)
-    with socket.create_connection((host, int(port)), timeout=10) as raw:
+    with socket.create_connection((host, int(port)), timeout=60) as raw:
         raw.sendall("\r\n".join([line for line in lines if line]).encode() + b"\r\n\r\n")
         assert raw.recv(100).split()[1] == str(status).encode()
 
@@ -268,7 +268,7 @@ def test_a_large_body_is_refused_before_it_comes_unless_it_may_be_answers(
     ],
 )
 def test_a_browser_is_told_by_a_page_that_a_body_is_too_large(shared, path, accept, page):
-    with closing(HTTPConnection(shared.url.removeprefix("http://"), timeout=10)) as line:
+    with closing(HTTPConnection(shared.url.removeprefix("http://"), timeout=60)) as line:
         line.putrequest("POST", path)
         for name, value in (
             ("Accept", accept),

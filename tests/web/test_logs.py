@@ -15,6 +15,8 @@ from tiltyard.store.connecting import connect
 from tiltyard.web.logs import log_event, log_failure, set_up_logs, sieved
 
 ASK = "/api/v1/arenas/arena/matchups"
+#: No hexadecimal number has this in it by chance.
+OPERATOR = "Hypatia"
 
 
 @pytest.fixture
@@ -37,9 +39,9 @@ def lines():
 
 def test_a_log_of_everything_tells_nothing_about_anybody(database, lines, monkeypatch):
     made_arena(database)
-    make_operator(database)
+    make_operator(database, OPERATOR)
     token, judge = make_token(database, "admin"), make_token(database, "judge")
-    secrets = {SECRET, PASSWORD, token, judge, "127.0.0.1", "10.9.8.7", "hunter2", "query-string", "Ada"}
+    secrets = {SECRET, PASSWORD, token, judge, "127.0.0.1", "10.9.8.7", "hunter2", "query-string", OPERATOR}
     secrets |= {"What about", "of somebody", "model-", "prompt-", "x-told-us", database}
     with served(database, settings=ServingSettings(log_requests=True)) as house:
         client, program = house.client(), house.client(judge)
@@ -59,7 +61,7 @@ def test_a_log_of_everything_tells_nothing_about_anybody(database, lines, monkey
                 ):
                     who.post(f"/api/v1/matchups/{matchup}/{what}", json=body)
         secrets.add(client.cookies["tiltyard_session"])
-        client.post("/api/v1/operator/sign-in", json={"name": "Ada", "password": PASSWORD})
+        client.post("/api/v1/operator/sign-in", json={"name": OPERATOR, "password": PASSWORD})
         secrets.add(client.cookies["tiltyard_operator"])
         secrets.add(
             client.post("/api/v1/tokens", json={"name": "x-told-us", "scopes": ["read"]}).json()["token"]
@@ -85,10 +87,10 @@ def test_a_log_of_everything_tells_nothing_about_anybody(database, lines, monkey
 
 def break_everything(house, client, monkeypatch):
     async def broken(*_):
-        raise RuntimeError("hunter2 at postgresql://ada:hunter2@10.9.8.7/x?query-string=1")
+        raise RuntimeError("hunter2 at postgresql://hypatia:hunter2@10.9.8.7/x?query-string=1")
 
     async def gone(*_):
-        raise StoreFault("cannot reach postgresql://ada:hunter2@10.9.8.7/x") from RuntimeError("hunter2")
+        raise StoreFault("cannot reach postgresql://hypatia:hunter2@10.9.8.7/x") from RuntimeError("hunter2")
 
     with monkeypatch.context() as patched:
         patched.setattr(house.house, "desk", broken)
@@ -99,7 +101,7 @@ def break_everything(house, client, monkeypatch):
     with connect(house.database) as connection:
         connection.execute("ALTER TABLE operators RENAME TO x")
     assert (
-        client.post("/api/v1/operator/sign-in", json={"name": "Ada", "password": "hunter2"}).status_code
+        client.post("/api/v1/operator/sign-in", json={"name": OPERATOR, "password": "hunter2"}).status_code
         == 503
     )
     with connect(house.database) as connection:

@@ -158,6 +158,28 @@ def test_a_command_finds_the_embedded_database_with_its_tables(used):
     assert postmaster(used) is None
 
 
+@pytest.mark.parametrize("long", [False, True], ids=["own socket", "temporary socket"])
+def test_one_that_died_is_started_again_at_the_same_address(used, long):
+    """Also where its path is too long for a socket, which then lies elsewhere."""
+    if long:
+        used = (used / ("x" * 90)).resolve()
+        shutil.copytree(used.parent / "postgres", used / "postgres", copy_function=shutil.move)
+        if account() is not None:
+            for path in [used, *used.rglob("*")]:
+                os.chown(path, account().pw_uid, account().pw_gid)
+    with embedded(used) as server:
+        url, running = server.url, postmaster(used)
+        assert not server.revive()
+        with connect(url) as connection:
+            connection.execute("INSERT INTO kept VALUES (2)")
+        os.kill(running.pid, signal.SIGKILL)
+        wait_until(lambda: not running.alive())
+        assert server.revive()
+        assert not server.revive()
+        assert (postmaster(used).socket, numbers(url)) == (running.socket, [1, 2])
+    assert postmaster(used) is None
+
+
 def test_two_processes_share_a_server_and_the_last_one_stops_it(used):
     with user_process(used) as (process, url):
         running = postmaster(used)

@@ -12,6 +12,7 @@ from live_arenas import made_arena
 from served import PASSWORD, make_operator, make_token, served
 from tiltyard.arena import deciding
 from tiltyard.errors import Busy, NotAllowed
+from tiltyard.settings.arena import ArenaSettings
 from tiltyard.settings.serving import ServingSettings
 from tiltyard.store.arenas import find_arena
 from tiltyard.store.connecting import connect
@@ -136,7 +137,7 @@ def test_an_address_of_ipv6_stands_for_its_network(one, other, same):
 
 
 @given(st.integers(1, 50), st.lists(st.floats(0, 30), max_size=300))
-def test_no_minute_brings_more_than_twice_the_limit_and_the_patient_are_never_refused(limit, pauses):
+def test_no_span_brings_more_than_twice_its_limit_and_the_patient_are_never_refused(limit, pauses):
     now, times, waits = 0.0, [], []
     arrivals = Arrivals(limit, clock=lambda: now)
     patient = Arrivals(limit, clock=lambda: now)
@@ -148,12 +149,27 @@ def test_no_minute_brings_more_than_twice_the_limit_and_the_patient_are_never_re
             times.append(now)
         except Busy as refusal:
             waits.append(refusal.retry_after)
-        if now - asked > 60 / limit + 1e-6:
+        if now - asked > 720 / limit + 1e-6:
             patient.admit("a")
             asked = now
-    assert all(0 < wait <= 60 / limit for wait in waits)
+    assert all(0 < wait <= 720 / limit for wait in waits)
     for first in times:
         assert sum(first <= one < first + 60 for one in times) <= 2 * limit
+        assert sum(first <= one < first + 3600 for one in times) <= 10 * limit
+
+
+def test_an_address_alone_cannot_fill_an_arena_with_open_matchups():
+    """As many as it likes for as long as a matchup stays open, at the limits that stand unless others are set."""
+    now, admitted, open_for = 0.0, 0, ArenaSettings().expiry_seconds
+    arrivals = Arrivals(ServingSettings().new_sessions_per_minute, clock=lambda: now)
+    while now < open_for:
+        try:
+            arrivals.admit("a")
+            admitted += 1
+        except Busy as refusal:
+            now += refusal.retry_after + 1e-6
+    web_processes = 10
+    assert admitted * deciding.HELD * web_processes < deciding.MOST_OPEN
 
 
 def test_whoever_waits_as_told_is_let_in_and_nobody_else_had_to():

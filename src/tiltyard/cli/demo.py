@@ -117,7 +117,7 @@ def _serve(
     import asyncio
     from contextlib import ExitStack
 
-    from tiltyard.store.address import opened_database
+    from tiltyard.store.address import kept_database
     from tiltyard.web.logs import set_up_logs
     from tiltyard.web.preparing import prepare
     from tiltyard.web.supervising import Supervisor, listening_socket
@@ -128,13 +128,14 @@ def _serve(
         settings = replace(settings, port=listening.getsockname()[1])
         known = (environment.home / "postgres").exists()
         typer.echo("Opening the arena …" if known else "Making an arena of invented models …")
-        url = stack.enter_context(opened_database(environment, as_user=as_user))
-        prepared = asyncio.run(prepare(url, environment, settings))
+        database = stack.enter_context(kept_database(environment, as_user=as_user))
+        prepared = asyncio.run(prepare(database.url, environment, settings))
         with _counting(votes) as on_vote:
-            cast = asyncio.run(_filled(url, environment, settings, votes, seed, on_vote))
+            cast = asyncio.run(_filled(database.url, environment, settings, votes, seed, on_vote))
 
         async def supervised() -> None:
-            await Supervisor(url, settings, listening).run(lambda: _greet(settings.address(), prepared, cast))
+            supervisor = Supervisor(database, settings, listening)
+            await supervisor.run(lambda: _greet(settings.address(), prepared, cast))
 
         asyncio.run(supervised())
 

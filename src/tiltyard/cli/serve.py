@@ -106,7 +106,7 @@ def _serve(
     import asyncio
     from contextlib import ExitStack
 
-    from tiltyard.store.address import opened_database
+    from tiltyard.store.address import kept_database
     from tiltyard.web.logs import set_up_logs
     from tiltyard.web.preparing import prepare
     from tiltyard.web.supervising import Supervisor, listening_socket
@@ -116,14 +116,14 @@ def _serve(
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     with ExitStack() as stack:
         listening = None if settings.role == "rater" else stack.enter_context(listening_socket(settings))
-        url = stack.enter_context(
-            opened_database(environment, as_user=as_user, on_wait=_waiting("starting PostgreSQL"))
+        database = stack.enter_context(
+            kept_database(environment, as_user=as_user, on_wait=_waiting("starting PostgreSQL"))
         )
-        prepared = asyncio.run(prepare(url, environment, settings, answers=answers, arena=arena))
+        prepared = asyncio.run(prepare(database.url, environment, settings, answers=answers, arena=arena))
         port = None if listening is None else listening.getsockname()[1]
 
         async def supervised() -> None:
-            await Supervisor(url, settings, listening).run(lambda: _greet(settings, prepared, port))
+            await Supervisor(database, settings, listening).run(lambda: _greet(settings, prepared, port))
 
         asyncio.run(supervised())
     typer.echo("Stopped.")

@@ -40,7 +40,8 @@ class ServingSettings:
     metrics_host: str = "127.0.0.1"
     #: Whether every request is logged, not only those that fail.
     log_requests: bool = False
-    #: New voters that one address may bring in a minute, to one web process; 0: any number.
+    #: New voters that one address may bring in a minute, to one web process, and five times as many in an hour;
+    #: 0: any number.
     new_sessions_per_minute: int = 600
 
     def __post_init__(self) -> None:

@@ -88,6 +88,15 @@ class EmbeddedServer:
                 raise
         return self.url
 
+    def revive(self) -> bool:
+        """Start it again, at the same address, if it has died; whether it had."""
+        with self.locked():
+            found = Postmaster.read(self.data)
+            if found is not None and found.alive():
+                return False
+            self._launch(self._socket())
+        return True
+
     def stop(self) -> bool:
         """Let go of it; whether that stopped it, since nobody else uses it."""
         if self._using is None:
@@ -220,7 +229,7 @@ class EmbeddedServer:
             self.make_data(fresh)
             fresh.rename(self.data)
         if not self._answers(_PATIENCE):
-            self._launch()
+            self._launch(self.make_socket())
 
     def _answers(self, patience: float) -> bool:
         """Whether a server of this folder runs. One that is starting or recovering is waited for."""
@@ -246,8 +255,9 @@ class EmbeddedServer:
             time.sleep(0.1)
         return False
 
-    def _launch(self) -> None:
-        old, new = self._socket(), self.make_socket()
+    def _launch(self, new: str) -> None:
+        """A new server, with its socket in this folder."""
+        old = self._socket()
         claimed = self._claim(self.data / "postmaster.pid", Path(new) / f".s.PGSQL.{_PORT}.lock")
         self.write(self.data / "tiltyard.conf", SETTINGS.format(port=_PORT, socket=new))
         began = time.monotonic()

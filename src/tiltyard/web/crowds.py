@@ -18,6 +18,9 @@ __all__ = ["Arrivals", "Turnstile", "address_of"]
 
 #: Addresses that are remembered; the one that has not come for longest is forgotten first.
 _REMEMBERED = 50_000
+#: Seconds, and how many times as many sessions as in a minute they may bring. The hour bounds the open matchups
+#: that one address can leave behind: an arena has room for only so many, which are everybody's.
+_SPANS = ((60, 1), (3600, 5))
 #: Whoever has an IPv6 address has a network of this size full of them.
 _NETWORK = 64
 
@@ -84,26 +87,35 @@ class Turnstile:
 
 
 class Arrivals:
-    """New sessions of each address: so many a minute, the first of them as fast as they come. 0: no limit."""
+    """New sessions of each address: so many a minute and five times as many an hour, 0: no limit.
+
+    The first of a span come as fast as they like.
+    """
 
     def __init__(self, per_minute: int, clock: Callable[[], float] = time.monotonic) -> None:
-        self._most = per_minute
+        self._most = [float(per_minute * times) for _, times in _SPANS]
+        #: Sessions a second.
+        self._rates = [most / seconds for most, (seconds, _) in zip(self._most, _SPANS, strict=True)]
         self._clock = clock
-        #: How many each may still have, and when that was so; the one that came last last.
-        self._left: dict[str, tuple[float, float]] = {}
+        #: How many each may still have in each span, and when that was so; the one that came last last.
+        self._left: dict[str, tuple[list[float], float]] = {}
 
     def admit(self, address: str) -> None:
         """Count one more, or raise `Busy`."""
-        if not self._most:
+        if not self._most[0]:
             return
         now = self._clock()
-        left, since = self._left.pop(address, (float(self._most), now))
-        left = min(float(self._most), left + (now - since) * self._most / 60)
-        self._left[address] = (left - 1 if left >= 1 else left, now)
+        left, since = self._left.pop(address, (self._most, now))
+        left = [
+            min(most, one + (now - since) * rate)
+            for one, most, rate in zip(left, self._most, self._rates, strict=True)
+        ]
+        wait = max((1 - one) / rate for one, rate in zip(left, self._rates, strict=True))
+        self._left[address] = (left if wait > 0 else [one - 1 for one in left], now)
         if len(self._left) > _REMEMBERED:
             del self._left[next(iter(self._left))]
-        if left < 1:
+        if wait > 0:
             raise Busy(
                 "too many new voters come from this address; keep the session's cookie, or ask again in a while",
-                retry_after=(1 - left) * 60 / self._most,
+                retry_after=wait,
             )

@@ -233,3 +233,4 @@ class ReadyOut(BaseModel):
 
     status: Literal["ok"]
     arenas: int = Field(description="Arenas that this process has loaded.")
+    loading: int = Field(description="Arenas that it has opened and not loaded, or lost to a fault.")

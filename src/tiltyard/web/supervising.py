@@ -15,9 +15,10 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from tiltyard.errors import BadOption, TiltyardError
+from tiltyard.errors import BadOption, StoreFault, TiltyardError
 from tiltyard.settings.serving import ServingSettings
-from tiltyard.web.logs import log_event
+from tiltyard.store.address import OpenedDatabase
+from tiltyard.web.logs import log_event, log_failure
 from tiltyard.web.running import FAILED, READY, Orders
 
 __all__ = ["Supervisor", "listening_socket"]
@@ -30,6 +31,8 @@ _HEALTHY = 60.0
 _TRIES = 3
 #: Seconds that children have to stop by themselves.
 _GRACE = 20.0
+#: Seconds between two looks at the database's own server.
+_LOOK = 1.0
 _QUEUE = 2048
 
 
@@ -55,10 +58,12 @@ def listening_socket(settings: ServingSettings) -> Iterator[socket.socket]:
 
 
 class Supervisor:
-    """Keeps the children of one machine alive until it is told to stop."""
+    """Keeps the children of one machine alive, and the database if it is ours, until it is told to stop."""
 
-    def __init__(self, url: str, settings: ServingSettings, listening: socket.socket | None) -> None:
-        self._url = url
+    def __init__(
+        self, database: OpenedDatabase, settings: ServingSettings, listening: socket.socket | None
+    ) -> None:
+        self._database = database
         self._settings = settings
         self._listening = listening
         self._stopping = asyncio.Event()
@@ -70,12 +75,13 @@ class Supervisor:
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self._stop)
-        with _figures_folder(), _metrics_port(self._url, self._settings):
+        with _figures_folder(), _metrics_port(self._database.url, self._settings):
             ready = [asyncio.Event() for _ in self._parts()]
             tasks = [
                 asyncio.create_task(self._tend(part, event))
                 for part, event in zip(self._parts(), ready, strict=True)
             ]
+            tasks.append(asyncio.create_task(self._keep_database()))
             said = asyncio.create_task(_say_ready(ready, on_ready))
             try:
                 await asyncio.gather(*tasks)
@@ -99,6 +105,23 @@ class Supervisor:
             with contextlib.suppress(ProcessLookupError):
                 child.send_signal(number)
 
+    async def _keep_database(self) -> None:
+        """Start its server again whenever that has died, and try on if it does not start."""
+        delay = _LOOK
+        while self._database.revive is not None and not await self._stops_within(delay):
+            try:
+                if await asyncio.to_thread(self._database.revive):
+                    log_event("database started again")
+                delay = _LOOK
+            except StoreFault as fault:
+                delay = min(delay * 2, _LONGEST_DELAY)
+                log_failure("database does not start", fault)
+
+    async def _stops_within(self, seconds: float) -> bool:
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self._stopping.wait(), seconds)
+        return self._stopping.is_set()
+
     async def _tend(self, part: str, ready: asyncio.Event) -> None:
         """One child, and its successors."""
         delay, failures = _FIRST_DELAY, 0
@@ -116,8 +139,7 @@ class Supervisor:
                 raise TiltyardError(told.removeprefix(FAILED) or problem)
             delay = _FIRST_DELAY if time.monotonic() - born > _HEALTHY else delay
             log_event("child ended", part=part, code=code, again_in=delay)
-            with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._stopping.wait(), delay)
+            await self._stops_within(delay)
             delay = min(delay * 2, _LONGEST_DELAY)
 
     async def _spawn(self, part: str) -> asyncio.subprocess.Process:
@@ -133,7 +155,7 @@ class Supervisor:
             start_new_session=True,
         )
         self._children.add(child)
-        orders = Orders(part, self._url, self._settings, descriptors[0] if descriptors else None)
+        orders = Orders(part, self._database.url, self._settings, descriptors[0] if descriptors else None)
         assert child.stdin is not None
         child.stdin.write(orders.to_line())
         with contextlib.suppress(ConnectionError):

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from fastapi import APIRouter, Depends, Request
 from fastapi.responses import Response
 
+from tiltyard.arena.desk import Desk
 from tiltyard.errors import StoreFault
 from tiltyard.store.lags import Lag, check_reachable
 from tiltyard.web.access import house_of, needs
@@ -17,7 +18,7 @@ from tiltyard.web.metrics import METRICS_TYPE, Figures, metrics_page
 from tiltyard.web.problems import problems
 from tiltyard.web.schemas import ReadyOut, StatusOut
 
-__all__ = ["Readiness", "router"]
+__all__ = ["Readiness", "loaded", "router"]
 
 router = APIRouter(tags=["health"])
 
@@ -55,6 +56,14 @@ class Readiness:
             looking.exception()
 
 
+def loaded(desks: Sequence[Desk]) -> ReadyOut:
+    """One arena that cannot be loaded takes no other out of service: its own voters are told by its own answers."""
+    ready = sum(desk.ready for desk in desks)
+    if desks and not ready:
+        raise StoreFault("no arena is loaded yet")
+    return ReadyOut(status="ok", arenas=ready, loading=len(desks) - ready)
+
+
 @router.get("/healthz", summary="Alive")
 async def healthz() -> StatusOut:
     """The process answers. Nothing else is asked."""
@@ -63,13 +72,10 @@ async def healthz() -> StatusOut:
 
 @router.get("/readyz", summary="Ready", responses=problems(503))
 async def readyz(request: Request) -> ReadyOut:
-    """The database answers, its tables are those of this version, and what was opened is loaded."""
+    """The database answers, its tables are those of this version, and an arena is loaded, if any was opened."""
     readiness: Readiness = request.app.state.readiness
     await readiness.check()
-    desks = house_of(request).desks
-    if not all(desk.ready for desk in desks):
-        raise StoreFault("an arena is being loaded")
-    return ReadyOut(status="ok", arenas=len(desks))
+    return loaded(house_of(request).desks)
 
 
 @router.get(

@@ -20,7 +20,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from playwright.sync_api import BrowserContext, Page, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
 
 from small_png import small_png
 
@@ -188,20 +188,32 @@ def served_to(context: BrowserContext, url: str, words: str, kind: str) -> str:
     raise SystemExit(f"no matchup came with {words!r} and {kind}")
 
 
-def voter(context: BrowserContext, camera: Camera) -> None:
-    """Every kind of matchup, then one vote to its end, then a few more for a board of one's own."""
-    page = context.new_page()
+def visitor(browser: Browser) -> BrowserContext:
+    """Somebody who has not been here."""
+    context = browser.new_context(color_scheme="light", locale="en-GB", timezone_id="UTC")
+    context.set_default_timeout(30_000)
+    return context
+
+
+def stages(browser: Browser, camera: Camera) -> None:
+    """Every kind of matchup, each before a voter who has skipped all others, and one vote to its end."""
     for name, (words, kind) in STAGES.items():
-        better = served_to(context, camera.url, words, kind)
-        camera.shoot(page, Shot(name, f"{ARENA}/vote", dark=name == "vote-maths"))
-        if name == "vote-code":
-            page.locator(f"[data-act=vote][value={better}]:visible").click()
-            page.locator(".after:visible").first.wait_for()
-            camera.take(page, "vote-after", sizes={"": SIZES[""]})
-            page.locator("[data-act=reveal]:visible").click()
-            page.locator(".named-model:visible").first.wait_for()
-            camera.take(page, "vote-names")
-    headers = {"origin": camera.url}
+        with visitor(browser) as context:
+            better = served_to(context, camera.url, words, kind)
+            page = context.new_page()
+            camera.shoot(page, Shot(name, f"{ARENA}/vote", dark=name == "vote-maths"))
+            if name == "vote-code":
+                page.locator(f"[data-act=vote][value={better}]:visible").click()
+                page.locator(".after:visible").first.wait_for()
+                camera.take(page, "vote-after")
+                page.locator("[data-act=reveal]:visible").click()
+                page.locator(".named-model:visible").first.wait_for()
+                camera.take(page, "vote-names")
+
+
+def voter(context: BrowserContext, camera: Camera) -> None:
+    """A few votes for a board of one's own."""
+    page, headers = context.new_page(), {"origin": camera.url}
     for _ in range(32):
         matchup = context.request.post(f"{camera.url}/api/v1{ARENA}/matchups", headers=headers).json()
         a, b = (
@@ -265,13 +277,13 @@ def main() -> None:
     with demo(given.rest) as (url, link), sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
         camera = Camera(url, given.out, browser.new_page())
-        context = browser.new_context(color_scheme="light", locale="en-GB", timezone_id="UTC")
-        context.set_default_timeout(30_000)
+        context = visitor(browser)
         if given.only in ("", "reader"):
             page = context.new_page()
             for shot in READER:
                 camera.shoot(page, shot)
         if given.only in ("", "voter"):
+            stages(browser, camera)
             voter(context, camera)
         if given.only in ("", "operator"):
             operator(context, camera, link)

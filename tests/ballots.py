@@ -1,18 +1,24 @@
 """How tests vote in a browser, and what the tables say of it afterwards."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import pytest
 from playwright.sync_api import Locator, Page, expect
 
 from browsing import Visit
+from live_arenas import made_arena
+from postgres import fresh_database
+from served import Served, served
 from tiltyard.arena.matchup_ids import parse_matchup
+from tiltyard.settings.arena import ArenaSettings
 from tiltyard.store.connecting import connect
 from tiltyard.web.assets import load_assets
 
 __all__ = [
     "OUTCOMES",
+    "PATIENT",
     "SCRIPTS",
     "VOTE",
     "bar",
@@ -22,6 +28,7 @@ __all__ = [
     "matchup_of",
     "named",
     "needs_bundle",
+    "patient_site",
     "ready",
     "settled",
     "stage",
@@ -38,6 +45,17 @@ SCRIPTS = [pytest.param(True, id="script", marks=needs_bundle), pytest.param(Fal
 VOTE = "/arenas/arena/vote"
 #: Outcomes as the tables count them.
 OUTCOMES = {"model_a": 0, "model_b": 1, "tie": 2, "both_bad": 3}
+#: Time enough to vote, look around and take it back, on a machine that stalls.
+PATIENT = ArenaSettings(undo_seconds=60.0)
+
+
+@contextmanager
+def patient_site(server: str, template: str) -> Iterator[Served]:
+    """A served arena in which nothing becomes final by itself while a test looks."""
+    with fresh_database(server, template) as database:
+        made_arena(database, settings=PATIENT)
+        with served(database) as running:
+            yield running
 
 
 def start(page: Page) -> None:

@@ -1,11 +1,26 @@
-"""Every route that a page has."""
+"""Every route that a page has, and the operator's pages as somebody asks for them."""
 
 from collections.abc import Iterator
 
 from tiltyard.web import assets
 from tiltyard.web.pages import page_routers
 
-__all__ = ["page_routes"]
+__all__ = ["ASKED", "LINKED", "page_routes"]
+
+#: The operator's pages of an arena that its menu leads to.
+LINKED = (
+    "", "/models", "/answers", "/prompts", "/policy", "/phase", "/settings", "/voters", "/exclusions", "/complaints",
+    "/remarks", "/audit", "/exports",
+)  # fmt: skip
+#: Those that only a form leads to.
+ASKED = (
+    "/models/retire?model=model-1",
+    "/prompts/withdraw?prompt=prompt-1",
+    "/policy/review?contenders=5",
+    "/phase/confirm?phase=2",
+    "/settings/review?undo_seconds=5",
+    "/voters/1/exclude?reason=a+bot",
+)
 
 
 def page_routes() -> Iterator[tuple[str, str]]:

@@ -8,6 +8,7 @@ from playwright.sync_api import expect
 from browsing import DESKTOP, PHONE, SIZES, follow
 from served import make_token
 from shown_boards import NAMES, served_board
+from tiltyard.report.looks import COLOURS
 from tiltyard.web.assets import load_assets
 from voted_arenas import rate
 
@@ -41,7 +42,7 @@ def names(page):
 def settle(opened, *, js):
     """Wait until the island is there."""
     if js:
-        opened.page.wait_for_load_state("networkidle")
+        expect(opened.page.locator("[data-island=board]")).to_have_attribute("data-live", "")
 
 
 def sorted_names(site, **query):
@@ -85,11 +86,30 @@ def test_sorting_in_place_asks_the_server_nothing_and_files_keep_step(visit):
     opened.page.get_by_label("Search models").fill("r")
     expect(opened.page).to_have_url(re.compile(r"\?sort=coverage&q=r$"))
     assert [url for url in opened.requests[before:] if "/favicon" not in url] == []
-    assert (
-        opened.page.get_by_role("link", name="CSV")
-        .get_attribute("href")
-        .endswith("board.csv?sort=coverage&q=r")
-    )
+    for link, path in (
+        ("CSV", "/board.csv?"),
+        ("Over time", "?chart=history&"),
+        ("excluded votes", "?excluded=counted&"),
+    ):
+        address = opened.page.get_by_role("link", name=link).get_attribute("href")
+        assert f"/arenas/arena{path}sort=coverage&q=r" in address
+    expect(opened.page.locator("form.theme [name=next]")).to_have_value("/arenas/arena?sort=coverage&q=r")
+    opened.check()
+
+
+@needs_bundle
+def test_a_search_in_place_that_finds_nothing_says_so(visit):
+    opened = visit("/arenas/arena")
+    settle(opened, js=True)
+    search, told = opened.page.get_by_label("Search models"), opened.page.locator("[data-count]")
+    search.fill("wren-3b")
+    expect(told).to_have_text("Models shown: 1")
+    search.fill("nobody")
+    expect(opened.page.get_by_text("No model's name holds that.")).to_be_visible()
+    assert told.bounding_box()["height"] > 20, "it can be heard but not seen"
+    expect(opened.page.locator("#board")).to_be_hidden()
+    search.fill("")
+    expect(opened.page.locator("#board tbody:visible")).to_have_count(len(NAMES))
     opened.check()
 
 
@@ -174,25 +194,66 @@ def test_a_chart_answers_the_pointer_once_it_is_asked_to(visit):
 
 
 @needs_bundle
-def test_a_newer_board_is_told_of_and_shown(visit, site):
+def test_a_chart_of_a_dark_page_is_dark(visit):
+    colour = "one => getComputedStyle(one).fill"
+    marks = {}
+    for theme in ("light", "dark"):
+        page = visit("/arenas/arena", theme=theme).page
+        page.get_by_role("button", name="Interactive chart").click()
+        mark = page.locator(".charts svg.marks .mark-symbol path").first
+        mark.wait_for()
+        marks[theme] = mark.evaluate(colour)
+    assert marks == {theme: rgb(COLOURS[theme].accent) for theme in marks}
+
+
+def rgb(colour):
+    red, green, blue = bytes.fromhex(colour[1:])
+    return f"rgb({red}, {green}, {blue})"
+
+
+@pytest.fixture
+def retiring(site):
+    """Retire a model and publish that; it is enabled again afterwards."""
+    admin = site.client(make_token(site.database, "admin", name="newer"))
+
+    def changed(act):
+        assert admin.post(f"/api/v1/arenas/arena/models/quartz-mini/{act}").status_code == 200
+        rate(site.database)
+        site.run(site.house.boards._look())
+
+    yield lambda: changed("retire")
+    changed("enable")
+
+
+@needs_bundle
+@pytest.mark.parametrize("query", ["?sort=votes", "?source=both"])
+def test_a_newer_board_is_told_of_and_shown(visit, site, retiring, query):
     opened = visit("/")
     page = opened.page
     page.clock.install()
-    page.goto(f"{site.url}/arenas/arena?sort=votes")
+    page.goto(f"{site.url}/arenas/arena{query}")
     settle(opened, js=True)
     news = page.locator("[data-news]")
-    page.clock.fast_forward(20_000)
+    for _ in range(2):  # Had the first look brought news, there would be no second.
+        with page.expect_response(re.compile(r"/api/v1/arenas/arena/board\?source=human")) as answer:
+            page.clock.fast_forward(20_000)
+        assert answer.value.status == 304
     expect(news).to_be_empty()
-    admin = site.client(make_token(site.database, "admin", name="newer"))
-    assert admin.post("/api/v1/arenas/arena/models/quartz-mini/retire").status_code == 200
-    rate(site.database)
-    site.run(site.house.boards._look())
+    retiring()
     page.clock.fast_forward(20_000)
     expect(news).to_contain_text("A newer board is there.")
-    news.get_by_role("link").click()
-    expect(page.locator("#board tbody", has_text="quartz-mini")).to_contain_text("retired")
-    assert page.url.endswith("?sort=votes")
+    follow(news.get_by_role("link"))
+    expect(page.locator("#board tr", has_text="quartz-mini")).to_contain_text("retired")
+    assert page.url.endswith(query)
     opened.check()
+
+
+def test_a_heading_ends_where_its_figures_end(visit):
+    page = visit("/arenas/arena?sort=votes", js=False).page
+    ends = "all => all.map(one => { const r = document.createRange(); r.selectNodeContents(one); return r.getBoundingClientRect().right; })"
+    headings = page.locator("#board thead th.n a").evaluate_all(ends)
+    figures = page.locator("#board tbody").first.locator("tr:first-child td.n").evaluate_all(ends)
+    assert headings == pytest.approx(figures, abs=2)
 
 
 @pytest.mark.parametrize("size", [DESKTOP, PHONE])

@@ -167,10 +167,11 @@ def test_a_tooltip_tells_names_as_text(chart):
     opened.page.get_by_role("button", name="Interactive").click()
     points = opened.page.locator("svg.marks .mark-symbol path")
     points.first.wait_for()
-    seen = set()
+    tip, seen = opened.page.locator(".chart-tooltip"), set()
     for number in range(points.count()):
+        opened.page.mouse.move(2, 2)
+        tip.wait_for(state="hidden")
         points.nth(number).hover()
-        tip = opened.page.locator(".chart-tooltip")
         tip.wait_for()
         seen.add(tip.locator("dd").first.text_content())
         assert tip.locator("dt").all_text_contents() == ["model", "rating", "low", "high", "battles"]

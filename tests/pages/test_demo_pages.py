@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from browsing import DESKTOP, PHONE, sign_in
+from page_routes import LINKED
 from postgres import fresh_database
 from served import make_operator, served
 from tiltyard.arena.demonstrating import demonstrate
@@ -73,10 +74,6 @@ READERS = [
     f"{ARENA}/mine",
     f"{ARENA}/vote",
 ]
-OPERATORS = [
-    "", "models", "prompts", "answers", "policy", "phase", "settings", "voters", "exclusions", "complaints", "remarks",
-    "audit", "exports",
-]  # fmt: skip
 
 
 @pytest.mark.parametrize("size", [DESKTOP, PHONE], ids=["desktop", "phone"])
@@ -93,12 +90,20 @@ def test_every_page_of_the_operator_opens_and_fits(visit):
     opened = visit("/operator/sign-in", size=PHONE)
     sign_in(opened)
     opened.page.get_by_role("button", name="Sign out").wait_for()
-    for name in OPERATORS:
-        path = f"/operator/arenas/demo/{name}".rstrip("/")
+    for name in LINKED:
+        path = f"/operator/arenas/demo{name}"
         answer = opened.page.goto(opened.site + path)
         assert answer.status == 200, path
         assert opened.page.get_by_role("heading", level=1).count() == 1, path
         assert opened.page.evaluate("document.documentElement.scrollWidth") <= PHONE[0], path
+    opened.check()
+
+
+def test_the_list_of_voters_fits_a_desk(visit):
+    opened = visit("/operator/sign-in", size=DESKTOP)
+    sign_in(opened, "/operator/arenas/demo/voters")
+    region = opened.page.get_by_role("region", name="Voters")
+    assert region.evaluate("one => one.scrollWidth - one.clientWidth") == 0
     opened.check()
 
 

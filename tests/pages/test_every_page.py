@@ -35,6 +35,13 @@ PUBLIC = (
 )
 
 
+#: Buttons of a row that lie on what stands before them.
+COVERED = """() => [...document.querySelectorAll('.operator-acts')].filter(
+  one => one.getBoundingClientRect().left < one.previousElementSibling.getBoundingClientRect().right - 1
+    && one.previousElementSibling.offsetWidth
+).map(one => one.innerText)"""
+
+
 @pytest.fixture(scope="module")
 def site(server, template, tmp_path_factory):
     with fresh_database(server, template) as database:
@@ -123,6 +130,7 @@ def test_the_operator_can_read_everything(tours, site, operators, size, theme):
         opened.page.goto(site.url + path)
         assert axe(opened.page) == [], path
         assert opened.page.evaluate("document.documentElement.scrollWidth <= window.innerWidth"), path
+        assert size != PHONE or opened.page.evaluate(COVERED) == [], path
 
 
 def test_no_page_is_forgotten(operators):

@@ -6,6 +6,7 @@ from uuid import UUID
 
 import pytest
 
+from ballots import PATIENT
 from browsing import SIZES
 from live_arenas import made_arena
 from postgres import fresh_database
@@ -22,7 +23,7 @@ NAMES = [f"model-{k}" for k in range(6)]
 def site(server, template, tmp_path_factory):
     """An arena with a board, in which visitors may vote."""
     with fresh_database(server, template) as url:
-        made_arena(url, 6, 10)
+        made_arena(url, 6, 10, settings=PATIENT)
         lay_votes(url, 1, 300, 6, 10, sessions=20)
         rate(url)
         with served(url, folder=tmp_path_factory.mktemp("responses")) as running:
@@ -120,7 +121,7 @@ def test_a_vote_that_nobody_revealed_is_named_once_no_remark_can_come(site, monk
     assert named(mine(client)) == set()
     close_window(site.database)
     assert named(mine(client)) == set()
-    monkeypatch.setattr(asking, "AFTERTHOUGHT", -10.0)
+    monkeypatch.setattr(asking, "AFTERTHOUGHT", -PATIENT.undo_seconds)
     text = mine(client)
     assert named(text) == set().union(*(sides(site, matchup)[0] for matchup in matchups))
     assert all(matchup in text for matchup in matchups)

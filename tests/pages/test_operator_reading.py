@@ -9,6 +9,7 @@ import pytest
 
 from browsing import DESKTOP, PHONE, SIZES, Visit, follow, sign_in
 from hostile_text import PAYLOADS
+from page_routes import ASKED
 from postgres import fresh_database
 from served import make_operator, served
 from tiltyard.arena.changes import exclude
@@ -19,20 +20,19 @@ from voted_arenas import rate, voted
 
 AXE = Path(__file__).parents[2] / "frontend/node_modules/axe-core/axe.min.js"
 BASE = "/operator/arenas/arena"
-ASKED = (
-    f"{BASE}/models/retire?model=model-1",
-    f"{BASE}/prompts/withdraw?prompt=prompt-1",
-    f"{BASE}/prompts/withdraw?prompt=prompt-1&model=model-1",
-    f"{BASE}/policy/review?contenders=5&fairness=scoped",
-    f"{BASE}/policy/review?contenders=none",
-    f"{BASE}/settings/review?title=Other&undo_seconds=3",
-    f"{BASE}/settings/review",
-    f"{BASE}/phase/confirm?phase=2",
-    f"{BASE}/voters/1",
-    f"{BASE}/voters/1/exclude?reason=a+bot",
-    f"{BASE}/exclusions/1/restore",
-    f"{BASE}/models?said=retired",
+SHOWN = (
+    *ASKED,
+    "/prompts/withdraw?prompt=prompt-1&model=model-1",
+    "/policy/review?contenders=none",
+    "/policy/review?contenders=5&fairness=scoped",
+    "/settings/review",
+    "/settings/review?title=Other",
+    "/voters/1",
+    "/exclusions/1/restore",
+    "/models?said=retired",
 )
+#: What runs from right to left, on two lines.
+ARABIC = "اكتب رسالة قصيرة\nإلى صديق"
 #: Each payload as every field of a row, good or bad.
 UPLOAD = b"".join(
     json.dumps(dict.fromkeys(("prompt_id", "prompt", "model", "response", "category", "kind"), one.text)).encode()
@@ -91,8 +91,8 @@ def readable(page):
 
 
 def test_everybody_can_read_what_a_form_leads_to(tour):
-    for path in ASKED:
-        answer = tour.page.goto(tour.site + path)
+    for path in SHOWN:
+        answer = tour.page.goto(f"{tour.site}{BASE}{path}")
         assert answer.status in (200, 422), path
         readable(tour.page)
 
@@ -100,11 +100,17 @@ def test_everybody_can_read_what_a_form_leads_to(tour):
 def test_everybody_can_read_a_preview_and_a_new_token(tour):
     page = tour.page
     page.goto(f"{tour.site}{BASE}/answers")
+    arabic = {"prompt_id": "friend", "prompt": ARABIC, "model": "oak", "response": ARABIC}
     page.get_by_label("File").set_input_files(
-        {"name": "a", "mimeType": "text/plain", "buffer": UPLOAD[:5000]}
+        {"name": "a", "mimeType": "text/plain", "buffer": json.dumps(arabic).encode() + b"\n" + UPLOAD[:5000]}
     )
     follow(page.get_by_role("button", name="Look it over"))
     readable(page)
+    clips = (
+        page.get_by_role("region", name="The first rows").locator("tbody tr").first.locator(".operator-clip")
+    )
+    assert clips.all_inner_texts() == [ARABIC, ARABIC]
+    assert clips.evaluate_all("all => all.map(one => getComputedStyle(one).direction)") == ["rtl", "rtl"]
     page.goto(f"{tour.site}/operator/tokens")
     page.get_by_label("Name").fill("ci")
     page.get_by_label("import", exact=True).check()

@@ -112,6 +112,19 @@ def test_a_wide_screen_has_a_chart_and_its_table_side_by_side(visit, section):
     assert fits(page)
 
 
+@pytest.mark.parametrize(("chart", "table"), [("history", "beside"), ("win-rates", "beneath")])
+def test_a_wide_screen_folds_no_table_of_the_boards_charts(visit, chart, table):
+    page = visit(f"{BOARD}?chart={chart}", js=False).page
+    picture, numbers = box(page, ".charts figure"), box(page, ".charts details .table-region")
+    expect(page.locator(".charts summary")).to_be_hidden()
+    if table == "beside":
+        assert picture["x"] + picture["width"] <= numbers["x"]
+    else:
+        assert picture["y"] + picture["height"] <= numbers["y"]
+    assert numbers["height"] <= DESKTOP[1]
+    assert fits(page)
+
+
 def test_the_table_of_a_chart_is_folded_where_there_is_no_room(visit):
     page = visit(f"{BOARD}/models/{NAMES[1]}", js=False, size=PHONE).page
     folded = page.locator("section[aria-labelledby=confidence] details")

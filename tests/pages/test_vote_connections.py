@@ -12,6 +12,7 @@ from ballots import (
     gone_on,
     matchup_of,
     needs_bundle,
+    patient_site,
     ready,
     settled,
     stage,
@@ -22,6 +23,12 @@ from ballots import (
 from browsing import SIZES
 
 pytestmark = needs_bundle
+
+
+@pytest.fixture(scope="module")
+def site(server, template):
+    with patient_site(server, template) as running:
+        yield running
 
 
 def test_many_clicks_are_one_vote(site, visit):
@@ -62,6 +69,14 @@ def test_a_double_click_presses_nothing_that_came_in_its_place(site, visit, size
         clickable(page)
         assert matchup_of(page) == following
         assert endings(site.database, following) == []
+
+
+def test_a_double_click_is_caught_where_motion_is_unwanted_too(visit):
+    """Without a script an animation guards the bar; it moves nothing."""
+    page = visit(VOTE, js=False, reduced_motion="reduce").page
+    start(page)
+    expect(stage(page).locator(".ballot")).to_have_css("animation-name", "settle")
+    expect(bar(page, "Tie")).to_have_css("transition-property", "none")
 
 
 def test_two_tabs_have_one_vote(site, visit):

@@ -1,5 +1,6 @@
 """The vote page's keys: what they do, where they mean nothing, and where the focus goes."""
 
+import pytest
 from playwright.sync_api import expect
 
 from ballots import (
@@ -11,6 +12,7 @@ from ballots import (
     matchup_of,
     named,
     needs_bundle,
+    patient_site,
     ready,
     settled,
     stage,
@@ -30,6 +32,12 @@ KEYS = {
     "x": "both_bad",
 }
 WORDS = {"model_a": "A is better", "model_b": "B is better", "tie": "Tie", "both_bad": "Both bad"}
+
+
+@pytest.fixture(scope="module")
+def site(server, template):
+    with patient_site(server, template) as running:
+        yield running
 
 
 def test_every_key_votes_and_goes_on(site, visit):
@@ -99,6 +107,18 @@ def test_keys_can_be_turned_off_and_stay_off(site, visit):
     page.locator("main").focus()
     page.keyboard.press("1")
     voted(page, "A is better")
+
+
+def test_keys_can_be_turned_off_in_a_narrow_window(site, visit):
+    """One that is wide, at 200 %."""
+    page = ready(visit, size=(640, 400)).page
+    matchup = matchup_of(page)
+    page.get_by_label("Keyboard shortcuts").uncheck()
+    page.locator("main").focus()
+    page.keyboard.press("1")
+    expect(page.locator("[aria-keyshortcuts]")).to_have_count(0)
+    expect(bar(page, "A is better")).to_be_visible()
+    assert endings(site.database, matchup) == []
 
 
 def test_a_tag_that_was_ticked_does_not_swallow_the_keys(site, visit):

@@ -7,7 +7,7 @@ import pytest
 from markupsafe import Markup
 from playwright.sync_api import expect
 
-from ballots import SCRIPTS, bar, matchup_of, needs_bundle, stage, start, voted
+from ballots import SCRIPTS, bar, matchup_of, needs_bundle, settled, stage, start, voted
 from browsing import SIZES
 from postgres import fresh_database
 from served import served
@@ -76,6 +76,10 @@ def test_texts_run_from_right_to_left_where_their_language_does(visit, size, are
         " return Math.max(...[...range.getClientRects()].map(part => part.right)); }"
     )
     assert abs(end - (box["x"] + box["width"])) < 4, "the line begins at the right edge"
+    prompt, rest = stage(page).locator(".prompt"), stage(page).locator(".sides").bounding_box()
+    around = prompt.bounding_box()
+    assert around["x"] + around["width"] == pytest.approx(rest["x"] + rest["width"], abs=1)
+    assert prompt.evaluate("one => parseFloat(getComputedStyle(one).borderRightWidth)") > 0
     opened.check()
 
 
@@ -104,8 +108,10 @@ def test_the_next_images_are_loaded_before_they_are_wanted(visit):
     opened = visit("/arenas/image/vote")
     page = opened.page
     start(page)
-    expect(page.locator(".stage-ahead")).to_have_count(1)
-    page.wait_for_load_state("networkidle")
+    settled(page)
+    page.wait_for_function(
+        "() => [...document.querySelectorAll('.stage-ahead img')].every(one => one.complete && one.naturalWidth)"
+    )
     page.keyboard.press("1")
     voted(page, "A is better")
     page.context.set_offline(True)
@@ -168,7 +174,9 @@ def test_an_app_that_is_shown_next_starts_only_once(visit):
     ahead = page.locator(".stage-ahead")
     expect(ahead).to_have_count(1)
     following = ahead.get_attribute("data-matchup")
-    page.wait_for_load_state("networkidle")
+    for letter in "ab":
+        app = page.frame_locator(f"iframe[name='app-{letter}-{following}']")
+        expect(app.locator("#out")).to_contain_text("ran")
     asked = []
     page.on("request", lambda request: asked.append(request.url))
     page.keyboard.press("3")
@@ -176,7 +184,7 @@ def test_an_app_that_is_shown_next_starts_only_once(visit):
     page.keyboard.press("n")
     expect(bar(page, "Tie")).to_be_visible()
     assert matchup_of(page) == following
-    expect(page.frame_locator(f"iframe[name='app-a-{following}']").locator("#out")).to_contain_text("ran")
+    expect(app.locator("#out")).to_contain_text("ran")
     assert not [url for url in asked if f"/m/{following}" in url]
 
 

@@ -1,9 +1,13 @@
 """A round with the script: vote, undo against the clock, names by themselves, the next matchup at once."""
 
+import re
+
 import pytest
 from playwright.sync_api import expect
 
 from ballots import (
+    PATIENT,
+    VOTE,
     bar,
     endings,
     gone_on,
@@ -13,6 +17,7 @@ from ballots import (
     ready,
     settled,
     stage,
+    start,
     status,
     voted,
 )
@@ -24,17 +29,27 @@ from tiltyard.settings.arena import ArenaSettings
 from tiltyard.store.connecting import connect
 
 pytestmark = needs_bundle
+#: Milliseconds after which no vote can be taken back.
+OVER = 1000 * int(PATIENT.undo_seconds) + 1000
 
 
 @pytest.fixture(scope="module")
 def site(server, template):
-    """An arena; a second one in which a vote is final after a moment, and a third where it is at once."""
+    """An arena, and a second one in which a vote is final at once."""
     with fresh_database(server, template) as database:
-        made_arena(database)
-        made_arena(database, name="quick", settings=ArenaSettings(undo_seconds=1.5))
+        made_arena(database, settings=PATIENT)
         made_arena(database, name="final", settings=ArenaSettings(undo_seconds=0.0))
         with served(database) as running:
             yield running
+
+
+def ready_by_the_clock(visit, **options):
+    """A voter before a first matchup, on whose page time can be made to pass."""
+    opened = visit(VOTE, **options)
+    opened.page.clock.install()
+    start(opened.page)
+    settled(opened.page)
+    return opened
 
 
 @pytest.mark.parametrize("size", SIZES)
@@ -43,7 +58,7 @@ def test_undo_before_the_names(site, visit, size):
     matchup = matchup_of(page)
     bar(page, "A is better").click()
     voted(page, "A is better")
-    assert int(stage(page).locator("[data-slot=left]").inner_text()) in range(1, 11)
+    expect(stage(page).locator("[data-slot=left]")).to_have_text(re.compile(r"[1-9]\d?"))
     bar(page, "Undo").click()
     expect(stage(page).locator(".result")).to_have_text("Taken back. This matchup is closed.")
     assert endings(site.database, matchup) == [(1, 0, True, False)]
@@ -54,11 +69,12 @@ def test_undo_before_the_names(site, visit, size):
 
 @pytest.mark.parametrize("size", SIZES)
 def test_names_come_by_themselves_when_the_time_is_over(site, visit, size):
-    page = ready(visit, "/arenas/quick/vote", size=size).page
+    page = ready_by_the_clock(visit, size=size).page
     matchup = matchup_of(page)
     page.keyboard.press("2")
     voted(page, "B is better")
-    assert page.locator(".named-model").count() == 0
+    expect(page.locator(".named-model")).to_have_count(0)
+    page.clock.fast_forward(OVER)
     names = named(page)
     assert len(set(names)) == 2
     expect(bar(page, "Undo")).to_be_hidden()
@@ -69,14 +85,17 @@ def test_names_come_by_themselves_when_the_time_is_over(site, visit, size):
 
 
 def test_names_wait_for_a_comment_that_is_being_written(site, visit):
-    page = ready(visit, "/arenas/quick/vote").page
+    opened = ready_by_the_clock(visit)
+    page = opened.page
     bar(page, "A is better").click()
     voted(page, "A is better")
     stage(page).get_by_text("well written").click()
     stage(page).get_by_text("Add a comment").click()
-    stage(page).get_by_label("Comment", exact=True).press_sequentially("it is the clearer one", delay=120)
-    assert page.locator(".named-model").count() == 0
+    stage(page).get_by_label("Comment", exact=True).press_sequentially("it is the clearer one")
+    page.clock.fast_forward(OVER)
     expect(bar(page, "Undo")).to_be_hidden()
+    page.clock.run_for(1000)
+    assert not [url for url in opened.requests if url.endswith("/reveal")]
     bar(page, "Show the names").click()
     named(page)
     with connect(site.database) as connection:
@@ -97,52 +116,56 @@ def test_a_vote_is_final_at_once_where_nothing_can_be_taken_back(site, visit):
 def test_names_that_nobody_waited_for_are_told_beside_the_next_matchup(visit, size):
     """Quietly: nothing moves, nothing is announced, and no later matchup is called the last one."""
     opened = ready(visit, size=size)
-    page, last = opened.page, opened.page.locator("[data-slot=last]")
-    top = stage(page).bounding_box()["y"]
+    page, last, held = opened.page, opened.page.locator("[data-slot=last]"), []
+
+    def hold(route):
+        held.append(route)
+
+    page.route("**/reveal", hold)
     for key, word in (("1", "A is better"), ("2", "B is better")):
         matchup = matchup_of(page)
         page.keyboard.press(key)
         voted(page, word)
         expect(last).to_be_hidden()
-        page.keyboard.press("n")
+        with page.expect_request("**/reveal"):
+            page.keyboard.press("n")
         gone_on(page, matchup)
+        expect(last).to_be_empty()
+        top = stage(page).bounding_box()["y"]
+        held.pop().continue_()
         settled(page)
         expect(last.get_by_role("link")).to_have_count(2)
         links = [one.get_attribute("href") for one in last.get_by_role("link").all()]
         answer = page.request.get(f"{opened.site}/matchups/{matchup}").text()
         assert all(f'class="named-model" href="{href}"' in answer for href in links)
-        assert last.inner_text().startswith(f"You voted for {word[0]}: model-")
+        expect(last).to_have_text(
+            re.compile(rf"^You voted for {word[0]}: model-\d against model-\d\s+· \d+ of 12 decisive votes")
+        )
+        expect(last.get_by_text("of 12 decisive votes")).to_be_in_viewport()
         assert stage(page).bounding_box()["y"] == pytest.approx(top, abs=0.5)
     assert last.get_attribute("aria-live") == "off"
     expect(status(page)).to_have_text("The next matchup is here.")
 
 
-def test_the_next_matchup_shows_before_any_request(site, visit):
-    """Not even a connection is needed: it is there with everything in it."""
-    opened = ready(visit)
+def test_the_next_matchup_shows_before_any_request(visit):
+    """Not even a connection is needed: it is there with everything in it, and time to paint it comes first."""
+    opened = ready_by_the_clock(visit)
     page = opened.page
     for _ in range(2):
         matchup = matchup_of(page)
         page.keyboard.press("1")
         voted(page, "A is better")
+        page.clock.pause_at(page.evaluate("Date.now()") / 1000 + 1)
         page.context.set_offline(True)
-        shown = page.evaluate(
-            """async () => {
-                const told = [];
-                const fetched = window.fetch;
-                window.fetch = (...given) => { told.push(String(given[0])); return fetched(...given); };
-                document.dispatchEvent(new KeyboardEvent("keydown", { key: "n", bubbles: true }));
-                const found = document.querySelector(".stage:not(.stage-ahead)");
-                const asked = [...told];
-                await new Promise((done) => requestAnimationFrame(done));
-                asked.push(...told);
-                return { matchup: found.dataset.matchup, text: found.innerText, asked };
-            }"""
-        )
-        assert shown["matchup"] != matchup
-        assert shown["text"].count("Answer") == 2
-        assert shown["asked"] == [], "something was asked for first"
+        before = len(opened.requests)
+        page.keyboard.press("n")
+        gone_on(page, matchup)
+        expect(stage(page).locator(".response-text", has_text="Answer")).to_have_count(2)
+        page.clock.run_for(1)
+        asked = [url for url in opened.requests[before:] if "/favicon-" not in url]
+        assert asked == [], "something was asked for first"
         page.context.set_offline(False)
+        page.clock.resume()
         settled(page)
     opened.check()
 
@@ -156,7 +179,7 @@ def test_a_page_that_is_loaded_again_after_the_vote_shows_what_became_of_it(site
     voted(page, "A is better")
     settled(page)
     assert matchup_of(page) == matchup
-    assert int(stage(page).locator("[data-slot=left]").inner_text()) in range(1, 11)
+    expect(stage(page).locator("[data-slot=left]")).to_have_text(re.compile(r"[1-9]\d?"))
     page.keyboard.press("u")
     expect(stage(page).locator(".result")).to_contain_text("Taken back")
     assert endings(site.database, matchup) == [(1, 0, True, False)]

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import expect
 
-from ballots import SCRIPTS, bar, matchup_of, named, needs_bundle, stage, start, voted
-from browsing import SIZES
+from ballots import PATIENT, SCRIPTS, bar, matchup_of, named, needs_bundle, ready, stage, start, voted
+from browsing import DESKTOP, SIZES
 from postgres import fresh_database
 from served import served
 from shown_kinds import APP, fill_arena, png, sound
@@ -31,7 +31,7 @@ def site(server, template, tmp_path_factory):
         ]
 
     with fresh_database(server, template) as database:
-        fill_arena(database, store, "arena", rows("text", TEXT))
+        fill_arena(database, store, "arena", rows("text", TEXT), settings=PATIENT)
         fill_arena(
             database,
             store,
@@ -45,6 +45,7 @@ def site(server, template, tmp_path_factory):
                 }
                 for k in range(3)
             ],
+            settings=PATIENT,
             title=HOSTILE[:60],
         )
         files = {f"{k}.png": png(70 * k, 90, 90) for k in range(3)}
@@ -104,6 +105,24 @@ def test_every_state_can_be_read(visit, size, theme):
     page.reload()
     expect(page.get_by_role("heading", name="Taken back")).to_be_visible()
     check(page)
+
+
+@needs_bundle
+@pytest.mark.parametrize("size", SIZES)
+def test_no_room_is_wasted_and_nothing_stands_askew(visit, size):
+    """No empty row above the prompt, no tall empty headers, nothing half hidden beneath the bar."""
+    page = ready(visit, size=size).page
+    switch = page.get_by_label("Keyboard shortcuts")
+    heading = page.locator("h1").bounding_box()
+    prompt = stage(page).locator(".prompt").bounding_box()
+    assert prompt["y"] - heading["y"] - heading["height"] < 16
+    expect(switch).not_to_be_in_viewport()
+    if size == DESKTOP:
+        assert stage(page).locator(".side-head").first.bounding_box()["height"] < 48
+    page.keyboard.press("1")
+    voted(page, "A is better")
+    expect(switch).not_to_be_in_viewport()
+    assert stage(page).locator(".result").bounding_box()["x"] == heading["x"]
 
 
 @needs_axe

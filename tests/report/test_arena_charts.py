@@ -6,7 +6,7 @@ import re
 import pytest
 
 from tiltyard.errors import BadOption
-from tiltyard.report.arena_charts import CHARTS, Dot, arena_chart, page_spec
+from tiltyard.report.arena_charts import CHARTS, FEW, Dot, arena_chart, page_spec
 from tiltyard.report.looks import COLOURS, narrowed, picture
 
 NAMES = (
@@ -152,6 +152,30 @@ def test_a_phone_gets_a_narrow_picture_with_short_labels_and_heatmaps_as_they_ar
     assert width < 358
     heatmap = arena_chart("win-rates", documents()["win-rates"])
     assert narrowed(heatmap) == heatmap
+
+
+def test_on_a_phone_the_title_of_an_axis_is_broken_and_its_ticks_are_few():
+    dots = [Dot(f"m{k}", 1100.0 + 100 * k, 1000.0, 1700.0, 10) for k in range(6)]
+    said = "rating, and 2 RD to either side: the left end is the conservative score"
+    wide = arena_chart("ratings", {"dots": dots, "axis": said})
+    svg, small = picture(wide).decode(), picture(narrowed(wide)).decode()
+    assert said in svg
+    assert said not in small
+    assert all(word in small for word in ("rating, and 2 RD", "conservative score"))
+    ticks = re.compile(r">1,\d{3}</text>")
+    assert len(ticks.findall(small)) < len(ticks.findall(svg)) <= 8
+
+
+@pytest.mark.parametrize("look", ["light", "dark"])
+def test_a_score_of_few_battles_is_pale(look):
+    pairs = [
+        {"model_a": "a", "model_b": "b", "battles": FEW - 1, "both_bad": 0, "score": 1.0},
+        {"model_a": "a", "model_b": "c", "battles": FEW, "both_bad": 0, "score": 1.0},
+    ]
+    document = {"models": ["a", "b", "c"], "pairs": pairs}
+    pale = re.compile(r'<path[^>]*opacity="0\.35"')
+    assert len(pale.findall(picture(arena_chart("win-rates", document, look)).decode())) == 2
+    assert pale.search(picture(arena_chart("battle-counts", document, look)).decode()) is None
 
 
 def limits(part):

@@ -1,6 +1,7 @@
 """The log: dense positions in the order of commits, all or nothing, read alike by rows and by columns."""
 
 import asyncio
+from dataclasses import fields
 from datetime import UTC, datetime, timedelta
 from uuid import uuid4
 
@@ -10,6 +11,7 @@ import pytest
 from live_arenas import make_arena
 from tiltyard.errors import StoreFault
 from tiltyard.standing.events import Event
+from tiltyard.store import columns as columns_module
 from tiltyard.store import log, partitions
 from tiltyard.store.columns import read_columns
 from tiltyard.store.connecting import connect, connect_async
@@ -209,6 +211,19 @@ def test_events_of_a_source_are_its_own_and_those_of_all_with_dropped_votes_skip
     assert events.kind.tolist()[7] == 1
     assert events.kind.dtype == np.uint8
     assert [Event(code) for code in columns.events(0).event.tolist()][-1] is Event.VOTE
+
+
+@pytest.mark.parametrize("piece", [1, 4, 7, 8, 9])
+def test_a_log_that_is_read_in_pieces_is_the_same(database, monkeypatch, piece):
+    arena = run(make_arena(database, 2, 2)).arena
+    with connect(database) as connection:
+        whole = read_columns(connection, arena, 0)
+        assert len(whole) == 8
+        monkeypatch.setattr(columns_module, "_PIECE", piece)
+        pieced = read_columns(connection, arena, 0)
+        assert read_columns(connection, arena, 2, 7).position.tolist() == [3, 4, 5, 6, 7]
+    for name in (field.name for field in fields(whole)):
+        assert np.array_equal(getattr(pieced, name), getattr(whole, name)), name
 
 
 def test_an_empty_stretch_has_no_rows(database):

@@ -15,6 +15,7 @@ from tiltyard.store.snapshots import (
     Snapshot,
     add_snapshot,
     announce,
+    citable_snapshot,
     find_snapshot,
     latest_place,
     latest_snapshot,
@@ -135,6 +136,17 @@ def test_boards_without_an_evaluation_go_after_a_month_but_never_the_newest(data
     assert thin_snapshots(connection, now + timedelta(days=60)) == 1
     assert [one.position for one in ask(database, list_snapshots, 1, 0)] == [4, 2]
     assert len(ask(database, list_snapshots, 1, 1)) == 1
+
+
+def test_what_can_be_cited_is_the_last_evaluation(database, connection):
+    assert ask(database, citable_snapshot, snapshot(1)) is None
+    for position, generation, evaluated in ((1, 0, True), (3, 0, False), (5, 0, True), (4, 1, False)):
+        add_snapshot(connection, snapshot(position, generation=generation, evaluated=evaluated))
+    cited = [
+        ask(database, citable_snapshot, snapshot(position, generation=generation))
+        for position, generation in ((1, 0), (3, 0), (9, 0), (4, 1))
+    ]
+    assert [one.position for one in cited] == [1, 1, 5, 5]
 
 
 def test_a_board_is_announced_when_its_transaction_commits(database, connection):

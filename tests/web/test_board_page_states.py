@@ -3,7 +3,9 @@
 import csv
 import hashlib
 import io
+import json
 
+import pyarrow.parquet as pq
 import pytest
 
 from live_arenas import made_arena
@@ -12,6 +14,7 @@ from served import make_token, served
 from shown_boards import NAMES, PAGE, Rows, board, shown_board, table_of
 from tiltyard.settings.arena import ArenaSettings
 from tiltyard.store.connecting import connect
+from tiltyard.web.pages import paths
 from voted_arenas import rate
 
 HEADINGS = [
@@ -49,6 +52,23 @@ def test_a_permalink_stays_as_it_is_and_names_the_document_it_shows(server, temp
             assert "never changes" in again.text
             assert f"snapshots/{sha256} | sha256sum" in again.text
             assert reader.get(f"/arenas/arena/boards/{'0' * 64}", headers=PAGE).status_code == 404
+            _files_hold_what_the_permalink_shows(reader, sha256)
+
+
+def _files_hold_what_the_permalink_shows(reader, sha256):
+    query = {"sort": "model", "q": "r", "retired": "hide"}
+    html = reader.get(f"/arenas/arena/boards/{sha256}", params=query, headers=PAGE).text
+    shown = [row[1][0] for row in table_of(html)[1]]
+    assert "wren-3b" in shown
+    files = {one.partition("?")[0].rpartition(".")[2]: one for one in Rows(html).links if "/board." in one}
+    assert set(files) == {"csv", "json", "parquet"}
+    said = reader.get(files["json"]).json()
+    assert said["snapshots"] == [sha256]
+    assert [row["model"] for row in said["rows"]] == shown
+    written = csv.DictReader(io.StringIO(reader.get(files["csv"]).text, newline=""))
+    assert [row["model"] for row in written] == shown
+    assert pq.read_table(io.BytesIO(reader.get(files["parquet"]).content))["model"].to_pylist() == shown
+    assert reader.get(files["csv"].replace(sha256, "0" * 64)).status_code == 404
 
 
 @pytest.mark.parametrize("phase", [1, 2, 3, 4])
@@ -165,6 +185,30 @@ def test_a_closed_arena_has_no_page_for_strangers(server, template, tmp_path):
                 assert answer.status_code == 200
                 assert answer.headers["cache-control"].startswith("private")
                 assert "Cookie" in answer.headers["vary"]
+
+
+def test_a_title_that_would_turn_round_is_spelled_out(server, template, tmp_path):
+    with fresh_database(server, template) as database:
+        made_arena(database, 3, 3)
+        with connect(database) as connection:
+            connection.execute("UPDATE arenas SET title = %s", ("\u202e<b>dnert",))
+        with served(database, folder=tmp_path) as running:
+            assert page_title(board(running.client()).text).startswith("[U+202E]&lt;b&gt;dnert · ")
+            admin, name = running.client(make_token(database, "admin")), "an\u3164other"
+            answer = {"prompt_id": "p", "prompt": "What?", "model": name, "response": "yes"}
+            assert admin.post("/api/v1/arenas/arena/responses", content=json.dumps(answer)).status_code == 200
+            rate(database)
+            running.run(running.house.boards._look())
+            title = page_title(admin.get(paths.model("arena", name), headers=PAGE).text)
+            assert title.startswith("an[U+3164]other · [U+202E]&lt;b&gt;dnert · ")
+            for query in ({}, {"source": "both"}):
+                assert page_title(board(running.client(), **query).text).startswith(
+                    "[U+202E]&lt;b&gt;dnert · "
+                )
+
+
+def page_title(html):
+    return html.partition("<title>")[2].partition("</title>")[0]
 
 
 def table_caption(html):

@@ -15,6 +15,7 @@ from postgres import fresh_database
 from served import served
 from shown_boards import NAMES, PAGE, Rows, board, shown_board, table_of
 from tiltyard.arena.placing import places_on
+from tiltyard.report.arena_charts import FEW, drawing
 from tiltyard.store.connecting import connect
 from tiltyard.web.pages.board_query import BoardQuery
 from tiltyard.web.pages.board_view import floored, lines_of, seen_digits, whole_view
@@ -205,7 +206,7 @@ def _done_first(futures, count):
 def test_a_chart_is_one_definition_in_two_forms(reader, name):
     html = board(reader, chart=name).text
     sha256 = reader.get("/api/v1/arenas/arena/board").headers["etag"].strip('"')
-    address = f"/arenas/arena/charts/{name}.svg?theme=light&snapshot={sha256}"
+    address = f"/arenas/arena/charts/{name}.svg?theme=light&snapshot={sha256}&drawn={drawing()}"
     assert f'<img src="{address.replace("&", "&amp;")}"' in html
     light = reader.get(address)
     assert light.headers["content-type"] == "image/svg+xml"
@@ -217,6 +218,81 @@ def test_a_chart_is_one_definition_in_two_forms(reader, name):
     drawn = [one for one in NAMES[:-1] if one in light.text]
     assert len(drawn) >= 10
     assert "wren-3b" not in light.text
+
+
+@pytest.mark.parametrize("drawn", ["", "&drawn=otherwise"])
+def test_a_picture_drawn_by_other_code_is_kept_by_nobody_for_ever(reader, drawn):
+    sha256 = reader.get("/api/v1/arenas/arena/board").headers["etag"].strip('"')
+    answer = reader.get(f"/arenas/arena/charts/ratings.svg?snapshot={sha256}{drawn}")
+    assert answer.status_code == 200
+    assert "immutable" not in answer.headers["cache-control"]
+
+
+@pytest.mark.parametrize(
+    ("theme", "specs"), [(None, ["light", "dark"]), ("light", ["light"]), ("dark", ["dark"])]
+)
+def test_a_page_names_the_specs_of_the_themes_that_it_may_have(reader, theme, specs):
+    html = reader.get("/arenas/arena", headers={**PAGE, "cookie": f"tiltyard_theme={theme}"}).text
+    named = re.findall(r'data-spec(?:-dark)?="[^"]*theme=(\w+)', html)
+    assert named == specs
+
+
+def test_a_score_of_few_battles_is_pale_in_the_table_and_it_is_said(reader):
+    spec = reader.get("/arenas/arena/charts/win-rates.json").json()
+    (data,) = spec.get("datasets", {"": spec.get("data", {}).get("values")}).values()
+    few = sum(cell["battles"] < FEW for cell in data)
+    html = board(reader, chart="win-rates").text
+    assert 0 < few < len(data)
+    assert len(re.findall(r'<td class="n score-\d few">', html)) == few
+    assert html.count(f"(pale: fewer than {FEW} battles)") == 2
+    assert " few" not in board(reader, chart="battle-counts").text
+
+
+def test_a_wide_heatmap_stands_above_its_table(reader):
+    assert 'class="beside beside-beneath"' in board(reader, chart="win-rates").text
+    assert 'class="beside"' in board(reader, chart="history").text
+    assert 'class="beside' not in board(reader).text
+
+
+def test_retired_models_are_counted_apart_on_the_board_and_at_the_front_door(reader):
+    told = f"{len(NAMES) - 1} models, 1 retired"
+    assert told in board(reader).text
+    assert told in board(reader, q="nobody has such a name").text
+    assert told in reader.get("/", headers=PAGE).text
+    hidden = board(reader, retired="hide").text
+    assert f"{len(NAMES) - 1} models ·" in hidden
+    assert "1 retired" not in hidden
+
+
+def test_a_filtered_board_claims_no_permalink_of_its_own(reader):
+    assert "Permalink to this board" in board(reader).text
+    filtered = board(reader, category="maths").text
+    assert "Permalink to this board" not in filtered
+    assert "Permalink to the whole board behind this one" in filtered
+
+
+def test_a_board_says_how_long_it_is_kept_and_leads_to_one_that_can_be_cited(reader):
+    listed = reader.get("/api/v1/arenas/arena/snapshots").json()["snapshots"]
+    newest, cited = listed[0], next(one for one in listed if one["evaluated"])
+    assert not newest["evaluated"]
+    html = board(reader).text
+    assert re.search(r"kept until [^<;)]* UTC at least; to cite:", html)
+    assert (
+        f'/arenas/arena/boards/{cited["snapshot"]}">the last evaluation, at {cited["votes"]} votes</a>'
+        in html
+    )
+    permanent = reader.get(f"/arenas/arena/boards/{cited['snapshot']}", headers=PAGE).text
+    assert "(kept for ever)" in permanent
+    assert "to cite:" not in permanent
+
+
+def test_a_page_of_two_boards_looks_for_news_of_both(reader):
+    html = board(reader, source="both").text
+    shown = re.search(r'data-snapshot="([^"]*)" data-newest="([^"]*)"', html)
+    hashes, addresses = (one.split(" ") for one in shown.groups())
+    assert len(addresses) == 2
+    for sha256, address in zip(hashes, addresses, strict=True):
+        assert reader.get(address, headers={"if-none-match": f'"{sha256}"'}).status_code == 304
 
 
 def test_a_stampede_for_pictures_is_told_to_come_back_and_one_picture_is_drawn_once(place, monkeypatch):

@@ -368,10 +368,10 @@ def test_the_audit_is_paged_and_filtered(running):
     page = client.get("/operator/arenas/arena/audit").text
     (older,) = re.findall(r'href="(/operator/arenas/arena/audit\?before=\d+)"', page)
     rest = client.get(older).text
-    assert page.count('<td class="operator-tight">') == 50
-    assert rest.count('<td class="operator-tight">') == 12
+    assert page.count('<td class="operator-entry">') == 50
+    assert rest.count('<td class="operator-entry">') == 12
     only = client.get("/operator/arenas/arena/audit", params={"action": "retire model"}).text
-    assert only.count('<td class="operator-tight">') == 30
+    assert only.count('<td class="operator-entry">') == 30
     assert "Nothing." in client.get("/operator/arenas/arena/audit", params={"action": HOSTILE}).text
     assert "sign in" in client.get("/operator/audit").text
 

@@ -8,6 +8,7 @@ from dataclasses import fields
 import pytest
 from operating import HOSTILE, audited, complain, copied, lines, row, sent, signed, voted_database
 
+from page_routes import ASKED, LINKED
 from served import PASSWORD, make_token
 from shown_kinds import png
 from signed_in import clients
@@ -25,27 +26,7 @@ PAGES = (
     "/tokens",
     "/tokens/1/revoke",
     "/audit",
-    "/arenas/arena",
-    "/arenas/arena/models",
-    "/arenas/arena/models/retire?model=model-1",
-    "/arenas/arena/answers",
-    "/arenas/arena/prompts",
-    "/arenas/arena/prompts/withdraw?prompt=prompt-1",
-    "/arenas/arena/policy",
-    "/arenas/arena/policy/review?contenders=5",
-    "/arenas/arena/phase",
-    "/arenas/arena/phase/confirm?phase=2",
-    "/arenas/arena/settings",
-    "/arenas/arena/settings/review?undo_seconds=5",
-    "/arenas/arena/voters",
-    "/arenas/arena/voters/1",
-    "/arenas/arena/voters/1/exclude?reason=r",
-    "/arenas/arena/exclusions",
-    "/arenas/arena/complaints",
-    "/arenas/arena/complaints/1",
-    "/arenas/arena/remarks",
-    "/arenas/arena/audit",
-    "/arenas/arena/exports",
+    *(f"/arenas/arena{one}" for one in (*LINKED, *ASKED, "/voters/1", "/complaints/1")),
 )
 FORMS = {
     "/arenas": {"name": "new"},

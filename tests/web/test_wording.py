@@ -108,13 +108,6 @@ def test_numbers_are_written_as_the_language_does(language, value, digits, said)
     assert made(language).number(value, digits) == said
 
 
-@pytest.mark.parametrize(
-    ("value", "said"), [(3, "3"), (1500.0, "1,500"), (0.0, "0"), (0.25, "0.25"), (0.001, "0.00"), (None, "–")]
-)
-def test_a_count_has_no_decimals(value, said):
-    assert made("en").figure(value) == said
-
-
 def test_signs_percentages_and_moments():
     english = made("en")
     assert english.number(3.21, 1, sign=True) == "+3.2"

@@ -9,6 +9,7 @@ interface Words {
   newer: string;
   show: string;
   found: string;
+  none: string;
 }
 
 /** Milliseconds between looks for a newer board. */
@@ -18,12 +19,13 @@ const RISING = new Set(["rank", "model", "spread"]);
 
 export function mount(section: HTMLElement): void {
   const words = JSON.parse(section.dataset["words"] ?? "{}") as Words;
-  const table = section.querySelector<HTMLTableElement>("table");
+  const table = section.querySelector<HTMLTableElement>("table:not(.board-both)");
   if (table !== null) {
     sortInPlace(table);
     searchInPlace(section, table, words);
   }
   lookForNews(section, words);
+  section.dataset["live"] = "";
 }
 
 function sortInPlace(table: HTMLTableElement): void {
@@ -92,6 +94,7 @@ function searchInPlace(section: HTMLElement, table: HTMLTableElement, words: Wor
     return; // The server has left rows out, so only it can bring them back.
   }
   const count = section.querySelector("[data-count]");
+  const region = table.closest(".table-region");
   input.addEventListener("input", () => {
     const sought = input.value.trim().toLowerCase();
     let found = 0;
@@ -99,18 +102,23 @@ function searchInPlace(section: HTMLElement, table: HTMLTableElement, words: Wor
       body.hidden = !nameOf(body).includes(sought);
       found += Number(!body.hidden);
     }
+    region?.toggleAttribute("hidden", found === 0);
     if (count !== null) {
-      count.textContent = words.found.replace("%s", String(found));
+      count.textContent = found === 0 ? words.none : words.found.replace("#1", String(found));
+      count.className = found === 0 ? "nothing" : "visually-hidden";
     }
     keepStep({ q: input.value.trim() || null });
   });
 }
 
-/** The page's address, and the links that follow it, with some choices changed. */
+/** The page's address, and the links and forms that follow it, with some choices changed. */
 function keepStep(change: Change): void {
   history.replaceState(history.state, "", changed(location.href, change));
-  for (const link of document.querySelectorAll<HTMLAnchorElement>(".files a, .chart-tabs a")) {
+  for (const link of document.querySelectorAll<HTMLAnchorElement>(".files a, .chart-tabs a, .excluded-link a")) {
     link.href = changed(link.href, change);
+  }
+  for (const field of document.querySelectorAll<HTMLInputElement>('form.theme input[name="next"]')) {
+    field.value = location.pathname + location.search;
   }
   const form = document.querySelector<HTMLFormElement>("form.filters");
   for (const name of ["sort", "order"]) {
@@ -140,15 +148,16 @@ function changed(address: string, change: Change): string {
 }
 
 function lookForNews(section: HTMLElement, words: Words): void {
-  const address = section.dataset["newest"];
+  const addresses = section.dataset["newest"]?.split(" ");
   const line = section.querySelector("[data-news]");
-  if (address === undefined || line === null) {
+  if (addresses === undefined || line === null) {
     return;
   }
+  const shown = section.dataset["snapshot"]?.split(" ") ?? [];
   const timer = setInterval(() => {
     if (document.visibilityState === "visible") {
-      void isNewer(address, section.dataset["snapshot"] ?? "").then((newer) => {
-        if (newer) {
+      void Promise.all(addresses.map((address, one) => isNewer(address, shown[one] ?? ""))).then((newer) => {
+        if (newer.includes(true)) {
           clearInterval(timer);
           const link = document.createElement("a");
           link.href = location.href;

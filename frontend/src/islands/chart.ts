@@ -1,9 +1,10 @@
 /**
  * A chart that answers the mouse, in place of its picture.
  *
- * The server renders `<figure data-island="chart" data-spec="…json">` with a picture (`img`, `picture` or `svg`), a
- * hidden `<button type="button" data-chart-start hidden>` and words for the failure in `data-words`. The library that
- * draws is large, so it is fetched when somebody asks for it: by the button, or by pointing at the picture.
+ * The server renders `<figure data-island="chart" data-spec="…json">`, and `data-spec-dark` where the browser chooses
+ * between light and dark, with a picture (`img`, `picture` or `svg`), a hidden
+ * `<button type="button" data-chart-start hidden>` and words for the failure in `data-words`. The library that draws
+ * is large, so it is fetched when somebody asks for it: by the button, or by pointing at the picture.
  */
 
 const words = { failed: "The interactive chart could not be loaded. The picture stays as it is." };
@@ -11,13 +12,13 @@ const words = { failed: "The interactive chart could not be loaded. The picture 
 export function mount(figure: HTMLElement): void {
   const picture = figure.querySelector<HTMLElement>("picture, img, svg");
   const button = figure.querySelector<HTMLButtonElement>("[data-chart-start]");
-  const address = figure.dataset["spec"];
-  if (picture === null || address === undefined) {
+  if (picture === null || figure.dataset["spec"] === undefined) {
     throw new Error("a chart needs a picture and data-spec");
   }
   const status = statusLine(figure);
   const said = { ...words, ...(JSON.parse(figure.dataset["words"] ?? "{}") as Partial<typeof words>) };
   const start = once(async () => {
+    const address = specOf(figure);
     figure.setAttribute("aria-busy", "true");
     button?.setAttribute("disabled", "");
     status.textContent = "";
@@ -35,6 +36,12 @@ export function mount(figure: HTMLElement): void {
   button?.removeAttribute("hidden");
   button?.addEventListener("click", start);
   picture.addEventListener("pointerenter", (event) => event.pointerType === "mouse" && start(), { once: true });
+}
+
+/** Where the spec is: that of a dark page, if there is one and the page is dark. */
+function specOf(figure: HTMLElement): string {
+  const { spec, specDark } = figure.dataset;
+  return (specDark !== undefined && matchMedia("(prefers-color-scheme: dark)").matches ? specDark : spec) ?? "";
 }
 
 /** One attempt at a time; after a failure the button may try again. */

@@ -202,6 +202,9 @@ class Booth {
     const old = this.stage;
     const remarks = this.remarks;
     let next = this.ready;
+    if (after === "finalise") {
+      this.frame.slot("last")?.replaceChildren();
+    }
     if (next === null || next.expired) {
       this.frame.say("loading");
       await this.finish(old, remarks, after);
@@ -218,6 +221,7 @@ class Booth {
     next.enter();
     old.element.remove();
     this.take(next);
+    this.frame.makeRoom(after === "finalise");
     history.replaceState(null, "", this.path);
     scrollTo(0, 0);
     next.focus("[data-focus]");
@@ -234,7 +238,6 @@ class Booth {
       }
       if (after === "finalise") {
         this.latest = old.matchup;
-        this.frame.slot("last")?.replaceChildren();
         await remarks.flush();
         const named = await askNames(old.matchup);
         if (this.latest === old.matchup) {

@@ -32,6 +32,14 @@ export class Frame {
     }
   }
 
+  /** Room for the line about the vote before, from the start where one is to come: it moves nothing when it comes. */
+  makeRoom(coming: boolean): void {
+    const line = this.own("last");
+    if (line !== null) {
+      line.hidden = !coming && !line.hasChildNodes();
+    }
+  }
+
   /** The heading that fits a state. What is told of an ended matchup brings its own. */
   head(state: State): void {
     const heading = this.own("heading");

@@ -14,14 +14,14 @@ import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from datetime import UTC, datetime, timedelta
+from datetime import datetime
 from pathlib import Path
 from typing import Any
-from zoneinfo import ZoneInfo
 
 import numpy as np
 import numpy.typing as npt
 
+from tiltyard.arena.jobs import HOURS, REPORTED, week_before
 from tiltyard.arena.judge_panel import open_panel
 from tiltyard.arena.judging import judge_arena
 from tiltyard.client import AsyncClient
@@ -52,10 +52,7 @@ __all__ = ["ROUNDS_VARIABLE", "report_weeks", "scheduled_work", "week_before"]
 
 #: Names the file of judges' rounds.
 ROUNDS_VARIABLE = "TILTYARD_JUDGE_ROUNDS"
-#: From this phase of the policy on there are weekly reports.
-_REPORTED = 4
 _VERSION = 1
-_WEEK = timedelta(days=7)
 
 
 @contextmanager
@@ -63,10 +60,9 @@ def scheduled_work(url: str, environment: Environment) -> Iterator[None]:
     """Everything that the house does by the clock, until the block is left."""
     apart = _Apart(url)
     schedules = [
-        # Every hour: a week ends at another moment in each timezone, and what failed is tried again.
-        Schedule("weekly-reports", "7 * * * *", lambda moment: apart.run("reports", moment)),
-        Schedule("thin-snapshots", "23 3 * * *", lambda moment: apart.run("thinning", moment)),
-        Schedule("sweep-bytes", "41 3 * * *", lambda moment: apart.run("sweeping", moment)),
+        Schedule("weekly-reports", HOURS["weekly-reports"], lambda moment: apart.run("reports", moment)),
+        Schedule("thin-snapshots", HOURS["thin-snapshots"], lambda moment: apart.run("thinning", moment)),
+        Schedule("sweep-bytes", HOURS["sweep-bytes"], lambda moment: apart.run("sweeping", moment)),
     ]
     rounds = environment.variables.get(ROUNDS_VARIABLE)
     if rounds:
@@ -95,22 +91,13 @@ def report_weeks(url: str, moment: datetime) -> int:
     return made
 
 
-def week_before(moment: datetime, timezone: str) -> tuple[datetime, datetime]:
-    """The last whole week, Monday to Monday on the clock of a timezone, that had ended at a moment."""
-    zone = ZoneInfo(timezone)
-    today = moment.astimezone(zone).date()
-    monday = today - timedelta(days=today.weekday())
-    first, last = (datetime(day.year, day.month, day.day, tzinfo=zone) for day in (monday - _WEEK, monday))
-    return first.astimezone(UTC), last.astimezone(UTC)
-
-
 def _report(connection: Connection, arena: Reportable, since: datetime, until: datetime) -> bool:
     """Report one span of one arena, if the policy has come so far and the span is final."""
     said = read_method(connection, arena.arena, until)
     if said is None or not is_final_until(connection, arena, until):
         return False
     policy, rater = method_from_dict(said)
-    if policy.phase < _REPORTED:
+    if policy.phase < REPORTED:
         return False
     columns = read_columns(connection, arena.arena, 0, arena.horizon)
     end = int(np.searchsorted(columns.at, int(until.timestamp()) * 1_000_000))

@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from functools import cache
+from hashlib import sha256
+from pathlib import Path
 from typing import Any
 
 from tiltyard.errors import BadOption
@@ -13,8 +16,10 @@ from tiltyard.report.looks import COLOURS, Look, Say, dressed, labelled, tip
 
 __all__ = [
     "CHARTS",
+    "FEW",
     "Dot",
     "arena_chart",
+    "drawing",
     "history_chart",
     "page_spec",
     "pairs_chart",
@@ -22,8 +27,11 @@ __all__ = [
 ]
 
 CHARTS = ("ratings", "win-rates", "battle-counts", "history")
+#: A score of fewer battles than this has a pale colour: a strong one would claim what they do not show.
+FEW = 10
 
 _WIDTH = 620
+_PALE = 0.35
 #: Cells of a heatmap have their number written in them up to so many models.
 _WRITTEN = 16
 #: How moments are written that are less than so far apart.
@@ -62,6 +70,14 @@ def arena_chart(name: str, document: Mapping[str, Any], look: Look = "light", sa
     if name == "history":
         return history_chart(document["models"], document["points"], document["axis"], look, say)
     raise BadOption(f"there is no chart called {name!r}; expected {', '.join(CHARTS)}")
+
+
+@cache
+def drawing() -> str:
+    """A name for how these charts are drawn, which changes with the code: a hash of it."""
+    here = Path(__file__)
+    code = (here.with_name(f"{name}.py").read_bytes() for name in ("arena_charts", "charts", "looks"))
+    return sha256(b"\0".join(code)).hexdigest()[:12]
 
 
 def page_spec(spec: Spec) -> Spec:
@@ -148,6 +164,8 @@ def pairs_chart(
         ],
     )
     chart: Any = base.mark_rect().encode(color=colour)
+    if not counts:
+        chart = chart.encode(opacity=alt.condition(f"datum.battles < {FEW}", alt.value(_PALE), alt.value(1)))
     if len(models) <= _WRITTEN:
         chart = chart + base.mark_text(fontSize=11, color=colours.ink).encode(text=text)
     step = 46 if len(models) <= _WRITTEN else 20
@@ -181,7 +199,7 @@ def history_chart(
         sort=order,
         title=None,
         scale=alt.Scale(scheme="tableau10", domain=order),
-        legend=alt.Legend(labelLimit=220, symbolLimit=len(order) or 1),
+        legend=alt.Legend(orient="bottom", columns=3, labelLimit=160, symbolLimit=len(order) or 1),
     )
     chart = (
         alt.Chart(chart_data(values))

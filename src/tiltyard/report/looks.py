@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import count
+from textwrap import wrap
 from typing import Any, Literal
 
 from tiltyard.report.charts import Spec, spec_of
@@ -32,6 +33,9 @@ Say = Callable[[str], str]
 _LONGEST = 40
 #: On a phone: points that a plot is wide, that a label may be, and that its letters may be wider than measured.
 _NARROW, _SHORT, _ROOM = 190, 108, 22
+#: There, too: characters on a line of the title beneath a plot, ticks along an axis, names beside each other in the
+#: legend, points between labels.
+_LINE, _TICKS, _COLUMNS, _APART = 38, 3, 2, 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +104,7 @@ def dressed(chart: Any, look: Look, labels: Sequence[str] = ()) -> Spec:
         "mark": {"color": colours.accent},
         "rule": {"color": colours.accent},
         "view": {"stroke": None},
-        "axis": {**written, **ruled, "labelFontSize": 11, "titleFontSize": 11},
+        "axis": {**written, **ruled, "labelFontSize": 11, "titleFontSize": 11, "titlePadding": 8},
         "legend": written,
     }
     padding = {"left": left, "top": 8, "right": 40, "bottom": 8}
@@ -120,27 +124,37 @@ def localised(spec: Spec, locale: Mapping[str, Any] | None) -> Spec:
 
 
 def narrowed(spec: Spec) -> Spec:
-    """The same for a phone: a narrow plot, short labels, the legend beneath it. Heatmaps stay as they are."""
+    """The same for a phone: a narrow plot, few ticks, short labels, broken titles, the legend beneath it.
+
+    Heatmaps stay as they are.
+    """
     if not isinstance(spec.get("width"), int | float):
         return spec
     config = spec.get("config", {})
-    legend = {**config.get("legend", {}), "orient": "bottom", "columns": 2, "labelLimit": _SHORT}
+    legend = {**config.get("legend", {}), "orient": "bottom", "columns": _COLUMNS, "labelLimit": _SHORT}
+    axis = {**config.get("axis", {}), "labelSeparation": _APART}
     small: Spec = _capped(spec)
     return small | {
         "width": _NARROW,
         "padding": {"left": min(spec["padding"]["left"], _ROOM), "top": 8, "right": 16, "bottom": 8},
-        "config": config | {"legend": legend},
+        "config": config | {"legend": legend, "axis": axis},
     }
 
 
 def _capped(part: Any) -> Any:
-    """A piece of a spec in which no label is long."""
-    if isinstance(part, dict):
-        return {
-            name: min(value, _SHORT) if name == "labelLimit" else _capped(value)
-            for name, value in part.items()
-        }
-    return [_capped(one) for one in part] if isinstance(part, list) else part
+    """A piece of a spec in which no label is long, ticks are few and titles along the plot are broken into lines."""
+    if isinstance(part, list):
+        return [_capped(one) for one in part]
+    if not isinstance(part, dict):
+        return part
+    capped = {name: value if name in {"data", "datasets"} else _capped(value) for name, value in part.items()}
+    for name, most in (("labelLimit", _SHORT), ("tickCount", _TICKS), ("columns", _COLUMNS)):
+        if isinstance(capped.get(name), int):
+            capped[name] = min(capped[name], most)
+    along = capped.get("x")
+    if isinstance(along, dict) and isinstance(along.get("title"), str):
+        capped["x"] = along | {"title": wrap(along["title"], _LINE)}
+    return capped
 
 
 def picture(spec: Spec) -> bytes:

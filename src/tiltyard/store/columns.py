@@ -40,6 +40,8 @@ _ROW = np.dtype(
 )
 _HEADER, _TRAILER = 19, 2
 _SECOND = 1_000_000
+#: Rows that are in memory as they came, 104 bytes each, beside the 96 that they take as columns.
+_PIECE = 200_000
 _EVERYTHING = 2**63 - 1
 
 
@@ -103,13 +105,29 @@ class LogColumns:
 
 
 def read_columns(connection: Connection, arena: int, after: int, upto: int | None = None) -> LogColumns:
-    """Every event after a position, up to another one."""
-    values = {"arena": arena, "after": after, "upto": _EVERYTHING if upto is None else upto}
+    """Every event after a position, up to another one. Positions are dense: a piece that is not full is the last."""
+    end, last, full = _EVERYTHING if upto is None else upto, after, True
+    pieces: dict[str, list[Ints]] = {name: [] for name in _WIDTHS}
     with translated("read an arena's log"):
-        with connection.cursor() as cursor, cursor.copy(statement("log_columns"), values) as copy:
-            data = b"".join(copy)
-        rows = np.frombuffer(data[_HEADER : len(data) - _TRAILER], dtype=_ROW)
-        last = int(rows["position"][-1]) if len(rows) else after
-        details = connection.execute(statement("log_details"), values | {"upto": last}).fetchall()
-    columns: dict[str, Any] = {name: rows[name].astype(np.int64) for name in _WIDTHS}
+        while full:
+            rows = _read_piece(connection, arena, last, min(end, last + _PIECE))
+            for name, column in pieces.items():
+                column.append(rows[name].astype(np.int64))
+            last = int(rows["position"][-1]) if len(rows) else last
+            full = len(rows) == _PIECE
+        values = {"arena": arena, "after": after, "upto": last}
+        details = connection.execute(statement("log_details"), values).fetchall()
+    columns: dict[str, Any] = {name: _joined(pieces.pop(name)) for name in _WIDTHS}
     return LogColumns(**columns, details={int(position): detail for position, detail in details})
+
+
+def _read_piece(connection: Connection, arena: int, after: int, upto: int) -> npt.NDArray[np.void]:
+    values = {"arena": arena, "after": after, "upto": upto}
+    with connection.cursor() as cursor, cursor.copy(statement("log_columns"), values) as copy:
+        data = b"".join(copy)
+    count = (len(data) - _HEADER - _TRAILER) // _ROW.itemsize
+    return np.frombuffer(data, dtype=_ROW, count=count, offset=_HEADER)
+
+
+def _joined(pieces: list[Ints]) -> Ints:
+    return pieces[0] if len(pieces) == 1 else np.concatenate(pieces)

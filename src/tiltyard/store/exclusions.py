@@ -17,9 +17,11 @@ __all__ = [
     "Draft",
     "Exclusion",
     "Selection",
+    "Whose",
     "draft_exclusion",
     "list_exclusions",
     "read_sessions",
+    "read_whose",
     "restore_exclusion",
     "settle_exclusion",
 ]
@@ -27,6 +29,8 @@ __all__ = [
 #: A draft follows the log until it is so few positions behind, or has tried so often.
 _CLOSE = 200
 _ROUNDS = 5
+#: So many sessions of an exclusion are named.
+_NAMED = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +81,18 @@ class Exclusion:
     votes: int
 
 
+@dataclass(frozen=True, slots=True)
+class Whose:
+    """Whose votes an exclusion has, and who made it and took it back, as the audit says."""
+
+    #: Those with most of its votes, a few of them, and how many there are in all.
+    sessions: tuple[int, ...]
+    among: int
+    made_by: str | None
+    restored_by: str | None
+    restored_at: datetime | None
+
+
 async def draft_exclusion(connection: Connection, arena: int, selection: Selection, reason: str) -> Draft:
     """Choose what fits in the log so far, while voting goes on.
 
@@ -111,6 +127,13 @@ async def list_exclusions(connection: Connection, arena: int) -> list[Exclusion]
     with translated("list the exclusions"):
         found = await connection.execute(statement("exclusions_list"), {"arena": arena})
         return [Exclusion(*row) for row in await found.fetchall()]
+
+
+async def read_whose(connection: Connection, arena: int) -> dict[int, Whose]:
+    """Of every exclusion, by number."""
+    with translated("read whose votes are excluded"):
+        found = await connection.execute(statement("exclusions_whose"), {"arena": arena, "most": _NAMED})
+        return {row[0]: Whose(tuple(row[1]), *row[2:]) for row in await found.fetchall()}
 
 
 async def restore_exclusion(connection: Connection, arena: int, exclusion: int, position: int) -> None:

@@ -28,6 +28,7 @@ __all__ = [
     "is_reported",
     "list_reports",
     "read_method",
+    "read_method_then",
     "read_report",
     "read_reportable",
     "read_served",
@@ -110,6 +111,16 @@ def read_method(connection: Connection, arena: int, until: datetime) -> dict[str
     with translated("read an arena's policy"):
         values = {"arena": arena, "until": until}
         row = connection.execute(statement("reports_policy"), values).fetchone()
+    return None if row is None else dict(row[0])
+
+
+async def read_method_then(
+    connection: AsyncConnection[Any], arena: int, until: datetime
+) -> dict[str, Any] | None:
+    """The same, for who does not wait."""
+    with translated("read an arena's policy"):
+        found = await connection.execute(statement("reports_policy"), {"arena": arena, "until": until})
+        row = await found.fetchone()
     return None if row is None else dict(row[0])
 
 

@@ -24,6 +24,7 @@ __all__ = [
     "Snapshot",
     "add_snapshot",
     "announce",
+    "citable_snapshot",
     "find_snapshot",
     "latest_place",
     "latest_snapshot",
@@ -165,6 +166,13 @@ async def read_scores(
     with translated("read the history of a board"):
         rows = await (await connection.execute(statement("snapshots_scores"), values)).fetchall()
     return [Score(*row) for row in rows]
+
+
+async def citable_snapshot(connection: AsyncConnection, snapshot: Snapshot) -> Listed | None:
+    """The last board up to this one that stays for ever; ``None`` before the first evaluation."""
+    with translated("read the history of a board"):
+        row = await (await connection.execute(statement("snapshots_citable"), _place(snapshot))).fetchone()
+    return None if row is None else _listed(*row)
 
 
 async def read_held(connection: AsyncConnection, snapshot: Snapshot, *, limit: int) -> list[tuple[int, bool]]:

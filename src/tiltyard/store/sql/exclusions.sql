@@ -58,6 +58,25 @@ SELECT x.exclusion, x.reason, x.excluded, x.restored, x.made_at,
        (SELECT count(*) FROM excluded_votes v WHERE v.exclusion = x.exclusion)
 FROM exclusions x WHERE x.arena = %(arena)s ORDER BY x.exclusion DESC;
 
+-- name: exclusions_whose
+-- Of every exclusion of an arena the sessions with most of its votes, how many there are, who made it, who took it back.
+SELECT x.exclusion, w.sessions, w.among, made.actor, back.actor, back.at
+FROM exclusions x
+CROSS JOIN LATERAL (
+    SELECT coalesce(array_agg(s.session ORDER BY s.place) FILTER (WHERE s.place <= %(most)s), '{}') AS sessions,
+           count(*) AS among
+    FROM (
+        SELECT m.session, row_number() OVER (ORDER BY count(*) DESC, m.session) AS place
+        FROM excluded_votes v JOIN matchups m USING (arena, source, serial)
+        WHERE v.exclusion = x.exclusion GROUP BY m.session
+    ) s
+) w
+LEFT JOIN audit made ON made.arena = x.arena AND made.action = 'exclude votes'
+    AND made.detail ->> 'exclusion' = x.exclusion::text
+LEFT JOIN audit back ON back.arena = x.arena AND back.action = 'restore votes'
+    AND back.detail ->> 'exclusion' = x.exclusion::text
+WHERE x.arena = %(arena)s;
+
 -- name: exclusions_find
 -- One exclusion of an arena.
 SELECT restored FROM exclusions WHERE arena = %(arena)s AND exclusion = %(exclusion)s;

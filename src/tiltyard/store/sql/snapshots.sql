@@ -64,6 +64,14 @@ WHERE s.arena = %(arena)s AND s.source = %(source)s AND s.evaluated
     AND s.generation = %(generation)s AND s.position <= %(position)s
 ORDER BY s.position DESC LIMIT %(limit)s;
 
+-- name: snapshots_citable
+-- The last board up to a place on which an evaluation fell: such boards stay.
+SELECT source, generation, position, sha256, votes, evaluated, made_at
+FROM snapshots
+WHERE arena = %(arena)s AND source = %(source)s AND evaluated
+    AND (generation, position) <= (%(generation)s, %(position)s)
+ORDER BY generation DESC, position DESC LIMIT 1;
+
 -- name: snapshots_thin
 -- Boards on which no evaluation fell go after a while; the newest of each source stays.
 DELETE FROM snapshots s

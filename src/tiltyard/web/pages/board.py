@@ -18,7 +18,7 @@ from tiltyard.web.pages.board_material import Counted, Material, board_pages_of,
 from tiltyard.web.pages.board_query import Asked
 from tiltyard.web.pages.board_view import View, asked_view, beside, floored, seen_digits
 from tiltyard.web.pages.charts import ChartView, chart_view
-from tiltyard.web.pages.downloads import rows_of
+from tiltyard.web.pages.downloads import files_of, rows_of
 from tiltyard.web.pages.shell import page, pages_of, sent_page, theme_of, wording_of
 from tiltyard.web.reading import Readable, boards_of
 from tiltyard.web.routes.boards import Hash
@@ -78,6 +78,7 @@ def _rendered(request: Request, material: Material, chart: ChartView) -> str:
         "chart": chart,
         "document": first.document,
         "facts": material.facts,
+        "files": files_of(material),
         "here": query.address(path),
         "findings": [
             (board.document["source"], one)

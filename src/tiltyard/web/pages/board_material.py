@@ -7,6 +7,7 @@ import json
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass
+from datetime import datetime
 from hashlib import sha256 as hashed
 from threading import Lock
 from typing import Any, Generic, TypeVar
@@ -17,7 +18,7 @@ from markupsafe import Markup
 
 from tiltyard.store.arenas import Arena, connected, read_filters
 from tiltyard.store.log import SOURCES
-from tiltyard.store.snapshots import Snapshot
+from tiltyard.store.snapshots import KEPT, Listed, Snapshot, citable_snapshot
 from tiltyard.web.access import house_of
 from tiltyard.web.assets import takes_gzip
 from tiltyard.web.pages.board_query import BoardQuery
@@ -52,6 +53,14 @@ class Counted:
     filtered: dict[str, Any] | None
     #: The hash of what is shown.
     sha256: str
+    #: The last evaluation up to the snapshot, whose board stays for ever; nothing before the first.
+    citable: Listed | None
+
+    @property
+    def kept_until(self) -> datetime | None:
+        """How long the snapshot stays at least; nothing if that is for ever."""
+        made = self.snapshot.made_at
+        return None if self.snapshot.evaluated or made is None else made + KEPT
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -111,6 +120,7 @@ class BoardPages:
     def __init__(self) -> None:
         self.documents: Kept[dict[str, Any]] = Kept(24)
         self.facts: Kept[Facts] = Kept(200)
+        self.citable: Kept[tuple[Listed | None]] = Kept(200)
         self.views: Kept[View] = Kept(24)
         #: What charts are drawn from.
         self.charts: Kept[Mapping[str, Any]] = Kept(48)
@@ -198,16 +208,25 @@ async def _counted(
     boards, kept = boards_of(request), board_pages_of(request)
     if snapshot is None:
         snapshot = await boards.latest(arena.arena, source)
-    document = kept.parsed(snapshot.sha256, snapshot.document)
     part = query.part(source)
     if part.whole:
-        return Counted(snapshot, document, None, snapshot.sha256)
+        document = kept.parsed(snapshot.sha256, snapshot.document)
+        return Counted(snapshot, document, None, snapshot.sha256, await _citable(request, snapshot))
     found = await boards.filtered(arena, source, part.category, part.language, counted=part.counted)
     filtered = kept.parsed(found.sha256, found.data)
     if filtered["snapshot"] != snapshot.sha256:
         snapshot = await boards.published(arena.arena, filtered["snapshot"])
-        document = kept.parsed(snapshot.sha256, snapshot.document)
-    return Counted(snapshot, document, filtered, found.sha256)
+    document = kept.parsed(snapshot.sha256, snapshot.document)
+    return Counted(snapshot, document, filtered, found.sha256, await _citable(request, snapshot))
+
+
+async def _citable(request: Request, snapshot: Snapshot) -> Listed | None:
+    kept = board_pages_of(request).citable
+    found = kept.get(snapshot.sha256)
+    if found is None:
+        async with connected(house_of(request).pool) as connection:
+            found = kept.put(snapshot.sha256, (await citable_snapshot(connection, snapshot),))
+    return found[0]
 
 
 async def _facts(request: Request, arena: Arena, board: Counted) -> Facts:

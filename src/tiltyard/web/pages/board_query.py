@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from typing import Annotated, Literal
 
-from fastapi import Depends
+from fastapi import Depends, Query
 
 from tiltyard.arena.filtering import Part
 from tiltyard.report.arena_charts import CHARTS
@@ -14,7 +14,10 @@ from tiltyard.store.log import SOURCES
 from tiltyard.web.pages.paths import asked
 from tiltyard.web.reading import Plain
 
-__all__ = ["SORTS", "Asked", "BoardQuery"]
+__all__ = ["SORTS", "Asked", "BoardQuery", "Snap"]
+
+#: A board that was published, by its hash; without it, the newest.
+Snap = Annotated[str | None, Query(pattern=r"^[0-9a-f]{64}$")]
 
 Source = Literal["human", "llm-judge", "both"]
 Sort = Literal[

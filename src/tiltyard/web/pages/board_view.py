@@ -108,6 +108,8 @@ class View:
     lines: tuple[Line, ...]
     #: How many there are when nobody searches.
     total: int
+    #: How many of these are retired.
+    retired: int
     scale: Scale
 
     def places(self, line: Line) -> tuple[str, str, str]:
@@ -158,13 +160,14 @@ def whole_view(document: Row, filtered: Row | None = None) -> View:
     """Every row of a published board, or of one that was counted from its votes, in its own order."""
     kind: Kind = document["order"] if filtered is None else "bradley-terry"
     lines = lines_of(document) if filtered is None else _counted(document, filtered)
-    return View(kind, tuple(lines), len(lines), scale_of(lines))
+    return View(kind, tuple(lines), len(lines), sum(line.retired for line in lines), scale_of(lines))
 
 
 def asked_view(whole: View, query: BoardQuery) -> View:
     """The rows that are asked for, as they are asked for."""
-    total = sum(query.retired == "show" or not line.retired for line in whole.lines)
-    return replace(whole, lines=tuple(chosen(whole.lines, query)), total=total)
+    retired = whole.retired if query.retired == "show" else 0
+    total = whole.total - whole.retired + retired
+    return replace(whole, lines=tuple(chosen(whole.lines, query)), total=total, retired=retired)
 
 
 def beside(human: Sequence[Line], judge: Sequence[Line], query: BoardQuery) -> list[Beside]:

@@ -12,13 +12,13 @@ from fastapi import APIRouter, Query, Request
 from fastapi.responses import Response
 
 from tiltyard.errors import MissingExtra, NotFound
-from tiltyard.report.arena_charts import Dot, arena_chart, page_spec
+from tiltyard.report.arena_charts import FEW, Dot, arena_chart, drawing, page_spec
 from tiltyard.report.charts import HEATMAP_MODELS, charts_available
 from tiltyard.report.looks import localised, narrowed, picture
 from tiltyard.store.arenas import Arena
 from tiltyard.web.logs import log_failure
 from tiltyard.web.pages.board_material import Counted, Material, board_pages_of, gathered, sent_file
-from tiltyard.web.pages.board_query import Asked, BoardQuery, Chart
+from tiltyard.web.pages.board_query import Asked, BoardQuery, Chart, Snap
 from tiltyard.web.pages.board_view import Kind, Line, View, asked_view
 from tiltyard.web.pages.paths import asked, board
 from tiltyard.web.pages.shell import wording_of
@@ -31,9 +31,10 @@ router = APIRouter(include_in_schema=False)
 
 Look = Literal["light", "dark"]
 Theme = Annotated[Look, Query()]
-Snap = Annotated[str | None, Query(pattern=r"^[0-9a-f]{64}$")]
 #: Lines of the history that can be told apart.
 _LINES = 10
+#: A heatmap of more models leaves no room beside it.
+_BESIDE = 10
 
 
 def _(text: str) -> str:
@@ -65,6 +66,24 @@ class ChartView:
     spec: Mapping[str, str]
     #: Whether there is anything to draw, and something to draw it with.
     drawn: bool
+    #: Of a heatmap: cells with fewer battles than this are pale.
+    few: int = FEW
+
+    @property
+    def wide(self) -> bool:
+        """Whether its table has to stand beneath it."""
+        return bool(self.document.get("pairs")) and len(self.document["models"]) > _BESIDE
+
+    def scant(self) -> frozenset[tuple[str, str]]:
+        """Of the heatmap of win rates: rows and columns that have met too seldom for a strong colour."""
+        if self.name != "win-rates":
+            return frozenset()
+        seldom = [
+            (pair["model_a"], pair["model_b"])
+            for pair in self.document["pairs"]
+            if pair["battles"] < self.few
+        ]
+        return frozenset(seldom) | {(b, a) for a, b in seldom}
 
     def cells(self) -> dict[tuple[str, str], float | None]:
         """Of a heatmap: its number by row and column."""
@@ -114,9 +133,13 @@ async def chart(
     query: Asked,
     theme: Theme = "light",
     snapshot: Snap = None,
+    drawn: Annotated[str, Query(description="By which code.")] = "",
     narrow: Annotated[bool, Query(description="For a phone.")] = False,
 ) -> Response:
-    """A chart of the votes that a query asks for, as a picture or as its Vega-Lite spec."""
+    """A chart of the votes that a query asks for, as a picture or as its Vega-Lite spec.
+
+    Of a snapshot, and drawn by the code that is asked for, it stays as it is for ever.
+    """
     if not charts_available():
         raise NotFound("charts are not drawn here; the page has their numbers in tables")
     once = None if snapshot is None else await boards_of(request).published(arena.arena, snapshot)
@@ -124,7 +147,8 @@ async def chart(
     document = await _document(request, arena, material.query, name, material.first, exact=once is not None)
     made = await _drawn(request, name, document, theme, form, narrow=narrow)
     media_type = "image/svg+xml" if form == "svg" else "application/json"
-    return sent_file(request, arena, made, media_type, for_ever=once is not None, spoken=True)
+    for_ever = once is not None and drawn == drawing()
+    return sent_file(request, arena, made, media_type, for_ever=for_ever, spoken=True)
 
 
 async def _drawn(
@@ -208,6 +232,7 @@ def _address(material: Material, name: str, form: str, theme: str, document: Map
     path = f"{board(material.arena.name)}/charts/{name}.{form}"
     query, first = material.query, material.first
     if first.filtered is None:
-        return asked(path, {"theme": theme, "snapshot": document.get("snapshot", first.snapshot.sha256)})
+        snapshot = document.get("snapshot", first.snapshot.sha256)
+        return asked(path, {"theme": theme, "snapshot": snapshot, "drawn": drawing()})
     source = {"source": "llm-judge"} if first.snapshot.source else {}
     return asked(path, {**query.only("category", "language", "excluded"), **source, "theme": theme})

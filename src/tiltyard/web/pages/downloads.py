@@ -17,11 +17,12 @@ from fastapi.responses import Response
 
 from tiltyard.formats.row_parquet import write_row_table
 from tiltyard.web.pages.board_material import Material, board_pages_of, gathered, sent_file
-from tiltyard.web.pages.board_query import Asked, BoardQuery
+from tiltyard.web.pages.board_query import Asked, BoardQuery, Snap
 from tiltyard.web.pages.board_view import Line, View, beside, chosen
-from tiltyard.web.reading import Readable
+from tiltyard.web.pages.paths import asked, board
+from tiltyard.web.reading import Readable, boards_of
 
-__all__ = ["BESIDE_COLUMNS", "COLUMNS", "router", "rows_of"]
+__all__ = ["BESIDE_COLUMNS", "COLUMNS", "files_of", "router", "rows_of"]
 
 router = APIRouter(include_in_schema=False)
 
@@ -69,9 +70,12 @@ BESIDE_COLUMNS: Mapping[str, type] = {
 
 
 @router.get("/arenas/{arena}/board.{format}")
-async def board_file(arena: Readable, format: Format, request: Request, query: Asked) -> Response:
-    """What the page of the same query shows, for programs."""
-    material, kept = await gathered(request, arena, query), board_pages_of(request)
+async def board_file(
+    arena: Readable, format: Format, request: Request, query: Asked, snapshot: Snap = None
+) -> Response:
+    """What the page of the same query shows, for programs; that of a published board with its hash."""
+    once = None if snapshot is None else await boards_of(request).published(arena.arena, snapshot)
+    material, kept = await gathered(request, arena, query, once), board_pages_of(request)
     key = ("file", format, material.key())
     found = kept.made.get(key)
     if found is None:
@@ -79,6 +83,13 @@ async def board_file(arena: Readable, format: Format, request: Request, query: A
         data = await asyncio.to_thread(_written, material, views, format)
         found = kept.made.put(key, (data, sha256(data).hexdigest()), len(data))
     return sent_file(request, arena, found, _TYPES[format], name=f"{arena.name}-board.{format}")
+
+
+def files_of(material: Material) -> dict[str, str]:
+    """Where the files of a page are, by their format."""
+    once = {"snapshot": material.first.snapshot.sha256} if material.permanent else {}
+    path, query = board(material.arena.name), material.query.values() | once
+    return {form: asked(f"{path}/board.{form}", query) for form in _TYPES}
 
 
 def rows_of(views: Sequence[View], query: BoardQuery) -> tuple[Mapping[str, type], list[dict[str, Any]]]:

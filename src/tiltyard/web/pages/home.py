@@ -33,7 +33,9 @@ class Card:
     title: str
     status: str | None
     votes: int
+    #: Those that are enabled, and those that were.
     models: int
+    retired: int
     #: The first three, with the score that orders them.
     best: tuple[dict[str, Any], ...]
 
@@ -62,7 +64,7 @@ async def _card(request: Request, arena: Arena) -> Card:
     try:
         newest = await boards_of(request).latest(arena.arena, 0)
     except NotFound:
-        return Card(arena.name, arena.title, None, 0, 0, ())
+        return Card(arena.name, arena.title, None, 0, 0, 0, ())
     kept, key = board_pages_of(request).cards, (newest.sha256, arena.name, arena.title)
     found: Card | None = kept.get(key)
     if found is None:
@@ -77,4 +79,7 @@ def _read(arena: Arena, written: str) -> Card:
     rows = [row for row in document["rows"] if row["enabled"]]
     ranked = [row for row in rows if row["rank"] is not None and row["votes"]]
     best = [{"model": row["model"], "score": row[score]} for row in ranked[:3]]
-    return Card(arena.name, arena.title, document["status"], document["votes"], len(rows), tuple(best))
+    retired = len(document["rows"]) - len(rows)
+    return Card(
+        arena.name, arena.title, document["status"], document["votes"], len(rows), retired, tuple(best)
+    )

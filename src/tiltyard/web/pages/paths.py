@@ -14,7 +14,7 @@ def board(arena: str, **query: str | None) -> str:
 
 
 def snapshot(arena: str, sha256: str) -> str:
-    """A board as it was published, for ever."""
+    """A board as it was published."""
     return f"/arenas/{_quoted(arena)}/boards/{sha256}"
 
 

@@ -21,7 +21,7 @@ from tiltyard.web.pages import paths
 from tiltyard.web.pages.sentences import told
 from tiltyard.web.pages.wording import Wording, wording_for
 from tiltyard.web.reading import sent
-from tiltyard.web.texts import plain_text, render_text, shown_name
+from tiltyard.web.texts import plain_text, render_text, shown_name, spelled
 
 __all__ = [
     "PAGE_POLICY",
@@ -75,7 +75,6 @@ class Pages:
         environment.globals |= {
             "assets": self.assets,
             "direction": wording.direction,
-            "figure": wording.figure,
             "language": wording.language,
             "moment": wording.moment,
             "number": wording.number,
@@ -84,6 +83,7 @@ class Pages:
             "plain_text": plain_text,
             "render_text": partial(render_text, say=wording.texts.gettext),
             "shown": shown_name,
+            "spelled": spelled,
             "themes": THEMES,
             "told": partial(told, wording),
             "version": __version__,

@@ -51,10 +51,6 @@ class Wording:
             plain = plain.lstrip("-+")
         return plain.translate({44: self.group, 46: self.point, 45: "−"})
 
-    def figure(self, value: float | None) -> str:
-        """A number that may be a count: two digits after the point, none if it is whole."""
-        return self.number(value, 0 if value is None or float(value).is_integer() else 2)
-
     def percent(self, value: float | None, digits: int = 0) -> str:
         """A share as a percentage."""
         return NONE if value is None else f"{self.number(100.0 * value, digits)}\u202f%"

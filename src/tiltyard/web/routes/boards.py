@@ -113,7 +113,7 @@ async def snapshots(
     responses=problems(401, 404, 422, 503) | _CACHED,
 )
 async def snapshot(arena: Readable, snapshot: Hash, request: Request) -> Response:
-    """A board as it was published, for ever: its bytes have this hash."""
+    """A board as it was published: its bytes have this hash. It is kept for ever if it was evaluated, else 30 days."""
     async with connected(house_of(request).pool) as connection:
         found = await find_snapshot(connection, arena.arena, snapshot)
     if found is None:

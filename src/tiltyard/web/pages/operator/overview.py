@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Any
 
 from fastapi import Request
 from fastapi.responses import HTMLResponse
 
 from tiltyard.arena.changes import current_policy
+from tiltyard.arena.jobs import REPORTED, jobs_of, report_is_late
+from tiltyard.durable.ticks import read_ticks
 from tiltyard.errors import NotFound
 from tiltyard.store.arenas import Arena, connected
 from tiltyard.store.overviews import read_days, read_open, read_rated, read_waiting
 from tiltyard.store.reports import list_reports
+from tiltyard.web.pages.board_view import seen_digits
 from tiltyard.web.pages.operator.gate import arena_of, arena_page, operator_router, pool_of
-from tiltyard.web.pages.operator.words import LANES, PHASES
+from tiltyard.web.pages.operator.words import JOBS, LANES, PHASES
 from tiltyard.web.reading import boards_of
 
 __all__ = ["LaneRow", "lane_rows", "router"]
@@ -37,7 +41,8 @@ class LaneRow:
 
 @router.get("", response_class=HTMLResponse)
 async def overview(arena: str, request: Request) -> HTMLResponse:
-    """Phase, status, votes by day, lanes, fairness, lag."""
+    """Phase, status, votes by day, lanes, fairness, lag, scheduled work."""
+    now = datetime.now(UTC)
     found = await arena_of(request, arena)
     async with connected(pool_of(request)) as connection:
         days = await read_days(connection, found.arena, found.settings.timezone)
@@ -45,6 +50,8 @@ async def overview(arena: str, request: Request) -> HTMLResponse:
         lag = (await read_rated(connection))[found.name]
         waiting = (await read_waiting(connection))[found.name]
         reports = await list_reports(connection, found.arena)
+        late = await report_is_late(connection, found, reports, now)
+        jobs = jobs_of(found.name, await read_ticks(connection), now)
     policy = await current_policy(pool_of(request), arena)
     board = await _board(request, found)
     serving = None if board is None else board["serving"]
@@ -63,6 +70,11 @@ async def overview(arena: str, request: Request) -> HTMLResponse:
         lag=lag,
         waiting=waiting,
         reported_at=reports[0].made_at if reports else None,
+        reports_from=REPORTED,
+        late=late,
+        jobs=jobs,
+        called=JOBS,
+        seen_digits=seen_digits,
     )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 from fastapi import Form, Path, Query, Request
 from fastapi.responses import HTMLResponse, Response
@@ -12,7 +12,7 @@ from tiltyard.arena.previewing import preview_exclusion
 from tiltyard.arena.voters import flagged, page_of_voters, voter_record
 from tiltyard.errors import Conflict, InputError, NotFound
 from tiltyard.store.arenas import Arena, connected
-from tiltyard.store.exclusions import Exclusion, Selection, list_exclusions
+from tiltyard.store.exclusions import Selection, list_exclusions, read_whose
 from tiltyard.store.log import SOURCES
 from tiltyard.store.overviews import read_judges
 from tiltyard.web.pages.operator.gate import actor_of, arena_of, arena_page, done, operator_router, pool_of
@@ -92,19 +92,18 @@ async def exclude_form(
 async def exclusions_page(arena: str, request: Request) -> HTMLResponse:
     """Votes that were left out, and whether they were let in again."""
     found = await arena_of(request, arena)
-    return arena_page(
-        request, found, "exclusions.html", "exclusions", exclusions=await _exclusions(request, found)
-    )
+    return arena_page(request, found, "exclusions.html", "exclusions", **await _exclusions(request, found))
 
 
 @router.get("/exclusions/{exclusion}/restore", response_class=HTMLResponse)
 async def restore_page(arena: str, exclusion: Session, request: Request) -> HTMLResponse:
     """What letting votes in again means, before it is done."""
     found = await arena_of(request, arena)
-    one = next((each for each in await _exclusions(request, found) if each.exclusion == exclusion), None)
+    known = await _exclusions(request, found)
+    one = next((each for each in known["exclusions"] if each.exclusion == exclusion), None)
     if one is None:
         raise NotFound(f"there is no exclusion {exclusion} in this arena; look at the list of exclusions")
-    return arena_page(request, found, "restore.html", "exclusions", exclusion=one)
+    return arena_page(request, found, "restore.html", "exclusions", exclusion=one, **known)
 
 
 @router.post("/exclusions/{exclusion}/restore")
@@ -117,9 +116,13 @@ async def restore_form(arena: str, exclusion: Session, request: Request) -> Resp
     return done("restored", "arenas", arena, "exclusions")
 
 
-async def _exclusions(request: Request, arena: Arena) -> list[Exclusion]:
+async def _exclusions(request: Request, arena: Arena) -> dict[str, Any]:
+    """All exclusions, whose votes they have, and which of these voters are judges."""
     async with connected(pool_of(request)) as connection:
-        return await list_exclusions(connection, arena.arena)
+        exclusions = await list_exclusions(connection, arena.arena)
+        whose = await read_whose(connection, arena.arena)
+        judges = await read_judges(connection, {each for one in whose.values() for each in one.sessions})
+    return {"exclusions": exclusions, "whose": whose, "judges": judges}
 
 
 async def _record(

@@ -11,6 +11,7 @@ __all__ = [
     "EXPECTED",
     "FIXED",
     "GROUPS",
+    "JOBS",
     "LABELS",
     "LANES",
     "MEANINGS",
@@ -81,6 +82,14 @@ LANES: Mapping[str, str] = {
     "contender": _("Contender"),
     "uncertainty": _("Uncertainty"),
     "exploration": _("Exploration"),
+}
+
+#: Scheduled work, by the names of its schedules.
+JOBS: Mapping[str, str] = {
+    "weekly-reports": _("Weekly reports of all arenas"),
+    "thin-snapshots": _("Thinning of old boards"),
+    "sweep-bytes": _("Sweeping of withdrawn bytes"),
+    "judges": _("The round of this arena's judges"),
 }
 
 #: Number, name, what it changes.

@@ -1,0 +1,90 @@
+"""What the operator is told of an arena at a glance, by HTTP: rules, scheduled work, whose votes are left out."""
+
+import asyncio
+import html
+import json
+import re
+
+import pytest
+from operating import HOSTILE, copied, signed, voted_database
+
+from served import make_token
+from tiltyard.arena.changes import exclude, restore
+from tiltyard.store.connecting import connect, open_pool
+from tiltyard.store.exclusions import Selection
+
+BASE = "/operator/arenas/arena"
+
+
+def nearly(database):
+    """The newest board misses one rule by a little."""
+    with connect(database) as connection:
+        where = "WHERE source = 0 AND position = (SELECT max(position) FROM snapshots WHERE source = 0)"
+        (told,) = connection.execute(f"SELECT document FROM snapshots {where}").fetchone()
+        document = json.loads(told)
+        rule = next(one for one in document["rules"] if one["name"] == "top-coverage")
+        rule |= {"value": 0.8996, "bar": 0.9, "holds": False}
+        connection.execute(f"UPDATE snapshots SET document = %s {where}", (json.dumps(document),))
+
+
+@pytest.fixture(scope="module")
+def prepared(server, template):
+    with voted_database(server, template, nearly) as name:
+        yield name
+
+
+@pytest.fixture(scope="module")
+def running(server, prepared):
+    with copied(server, prepared) as found:
+        yield found
+
+
+def rows_of(page, region):
+    """The cells of each row of a table, as texts."""
+    table = page.partition(f'aria-label="{region}"')[2].partition("</table>")[0].partition("<tbody>")[2]
+    rows = re.findall(r"<tr>(.*?)</tr>", table, re.DOTALL)
+    return [
+        [text_of(cell) for cell in re.findall(r"<t[hd][^>]*>(.*?)</t[hd]>", row, re.DOTALL)] for row in rows
+    ]
+
+
+def text_of(cell):
+    return " ".join(html.unescape(re.sub(r"<[^>]+>", " ", cell)).split())
+
+
+def test_a_rule_that_misses_its_bar_by_a_little_is_seen_to(running):
+    rows = rows_of(signed(running).get(BASE).text, "Publication rules")
+    (row,) = [row for row in rows if "coverage" in row[0]]
+    assert row[1:4] == ["89.96 %", "≥ 90.0 %", "not yet"]
+
+
+def test_work_that_nobody_does_is_late(running):
+    page = signed(running).get(BASE).text
+    rows = rows_of(page, "Scheduled work")
+    assert [(row[0], row[2]) for row in rows] == [
+        ("Weekly reports of all arenas", "late"),
+        ("Thinning of old boards", "late"),
+        ("Sweeping of withdrawn bytes", "late"),
+    ]
+    assert "Whoever runs a rater does scheduled work too." in page
+
+
+def test_exclusions_tell_whose_votes_they_have_and_who_made_them(running):
+    make_token(running.database, "judge", name=f"Portia {HOSTILE}")
+
+    async def made():
+        async with open_pool(running.database, most=1) as pool:
+            for selection in (Selection(sessions=[2]), Selection(source=0)):
+                await exclude(pool, "arena", selection, "a test", actor="token:cli <b>")
+            await restore(pool, "arena", 1, actor="operator:Ada")
+
+    asyncio.run(made())
+    client = signed(running)
+    everybody, one = rows_of(client.get(f"{BASE}/exclusions").text, "Exclusions")
+    assert re.fullmatch(r".* UTC by token:cli <b>", one[1])
+    assert one[2:4] == ["2", "6"]
+    assert re.fullmatch(r"restored .* UTC by operator:Ada", one[5])
+    assert everybody[2:4] == ["1 , 2 , 3 , 4 , 5", "30"]
+    page = client.get(f"{BASE}/exclusions/1/restore").text
+    assert f'href="{BASE}/voters/2">2</a>' in page
+    assert "by <bdi>token:cli &lt;b&gt;</bdi>" in page

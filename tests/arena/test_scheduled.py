@@ -24,7 +24,8 @@ from live_arenas import desk_of, make_arena
 from served import served
 from servers.paid_llm import paid_llm
 from tiltyard.arena.asking import Voter
-from tiltyard.arena.scheduled import _Apart, report_weeks, scheduled_work, week_before
+from tiltyard.arena.jobs import week_before
+from tiltyard.arena.scheduled import _Apart, report_weeks, scheduled_work
 from tiltyard.battles import Kind
 from tiltyard.errors import BadConfig, NotFound, TiltyardError
 from tiltyard.settings.arena import ArenaSettings

@@ -48,7 +48,7 @@ from tiltyard.store.snapshots import thin_snapshots
 from tiltyard.validity.method import method_from_dict
 from tiltyard.validity.report import validity_report
 
-__all__ = ["ROUNDS_VARIABLE", "report_weeks", "scheduled_work", "week_before"]
+__all__ = ["ROUNDS_VARIABLE", "report_weeks", "scheduled_work"]
 
 #: Names the file of judges' rounds.
 ROUNDS_VARIABLE = "TILTYARD_JUDGE_ROUNDS"

@@ -4,6 +4,7 @@ The wheel's own Python is never imported: it widens permissions, shares a lock a
 behind. Its binaries run where they are, under any unprivileged user.
 """
 
+import asyncio
 import os
 import pwd
 import shutil
@@ -16,7 +17,17 @@ from importlib.util import find_spec
 from pathlib import Path
 from uuid import uuid4
 
-__all__ = ["DEBIAN", "account", "fresh_database", "migrated_template", "new_home", "postgres"]
+import psycopg
+
+__all__ = [
+    "DEBIAN",
+    "account",
+    "fresh_database",
+    "migrated_template",
+    "new_home",
+    "postgres",
+    "until_someone_waits",
+]
 
 #: Where Debian keeps the binaries of PostgreSQL 15, the oldest that is supported.
 DEBIAN = Path("/usr/lib/postgresql/15/bin")
@@ -147,3 +158,13 @@ def _free_port() -> int:
     with closing(socket.socket()) as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])
+
+
+async def until_someone_waits(database: str) -> None:
+    """For a lock, on a table or an advisory one."""
+    with psycopg.connect(database, autocommit=True) as connection:
+        for _ in range(6000):
+            if connection.execute("SELECT FROM pg_locks WHERE NOT granted").fetchone() is not None:
+                return
+            await asyncio.sleep(0.01)
+    raise AssertionError("nobody waits for a lock")

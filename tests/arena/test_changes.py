@@ -8,6 +8,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from live_arenas import answers_file, desk_of, make_arena
+from postgres import until_someone_waits
 from tiltyard.arena.asking import Voter
 from tiltyard.arena.changes import (
     change_settings,
@@ -274,16 +275,6 @@ def test_what_comes_between_the_choice_and_the_lock_is_followed(database, tmp_pa
             assert [(one.votes, one.excluded) for one in listed] == [(8, head(database))]
 
     asyncio.run(scene())
-
-
-async def until_someone_waits(url):
-    """For a lock on a table or an advisory one."""
-    with connect(url) as connection:
-        for _ in range(6000):
-            if connection.execute("SELECT FROM pg_locks WHERE NOT granted").fetchone() is not None:
-                return
-            await asyncio.sleep(0.01)
-    raise AssertionError("nobody waits for a lock")
 
 
 def test_voting_goes_on_while_an_import_waits_for_a_sweep(database, tmp_path):

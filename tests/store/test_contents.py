@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from moto.server import ThreadedMotoServer
 
+from postgres import until_someone_waits
 from tiltyard.arena.changes import withdraw
 from tiltyard.arena.importing import create_arena, import_answers
 from tiltyard.errors import BadOption, Conflict, NotFound, StoreFault
@@ -236,16 +237,6 @@ class SlowFolder(Folder):
         if self.removed > 20:
             await self.rest.wait()
         await super().remove(name)
-
-
-async def until_someone_waits(url):
-    """For a lock."""
-    with connect(url) as connection:
-        for _ in range(6000):
-            if connection.execute("SELECT FROM pg_locks WHERE NOT granted").fetchone() is not None:
-                return
-            await asyncio.sleep(0.01)
-    raise AssertionError("nobody waits for a lock")
 
 
 def test_whoever_puts_bytes_waits_for_a_small_part_of_a_sweep(database, tmp_path):

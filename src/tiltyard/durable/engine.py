@@ -26,7 +26,7 @@ from tiltyard.errors import BadOption, MissingExtra, TiltyardError
 if TYPE_CHECKING:
     from dbos import WorkflowStatus
 
-__all__ = ["Engine", "open_engine"]
+__all__ = ["Engine", "open_engine", "queue_of"]
 
 _WATCH = 1.0
 _RESUME = 1.0
@@ -221,7 +221,7 @@ def open_engine(
     """
     if find_spec("dbos") is None:
         raise MissingExtra("judges", "The durable engine")
-    queue = "tiltyard" if run is None else f"tiltyard:{run}"
+    queue = queue_of(run)
     with contextlib.closing(_open_locks(database, folder)) as locks:
         lock = lowest_free(locks, run) if worker is None else _named(locks, worker)
         try:
@@ -285,6 +285,11 @@ def _open_locks(database: str, folder: Path | None) -> Locks:
     locks = FileLocks(folder or path.parent)
     path.parent.mkdir(parents=True, exist_ok=True)
     return locks
+
+
+def queue_of(run: str | None) -> str:
+    """The queue of a run's shards; without one, that of every run submitted without."""
+    return "tiltyard" if run is None else f"tiltyard:{run}"
 
 
 def _named(locks: Locks, worker: str) -> Lock:

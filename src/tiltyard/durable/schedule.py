@@ -23,9 +23,10 @@ from tiltyard.durable.engine import Engine, open_engine
 from tiltyard.durable.shard import Shard
 from tiltyard.errors import BadOption, MissingExtra, TiltyardError
 
-__all__ = ["Schedule", "scheduled"]
+__all__ = ["RUN", "Schedule", "scheduled"]
 
-_RUN = "schedule"
+#: The run that all ticks belong to.
+RUN = "schedule"
 #: Seconds between two looks at the clock.
 _LOOK = 0.25
 #: Seconds between two looks for dead workers.
@@ -120,7 +121,7 @@ class _Ticking:
         while not self._closing.is_set():
             try:
                 with open_engine(
-                    self._database, None, self._work, run=_RUN, parallel=len(self._schedules) + 1
+                    self._database, None, self._work, run=RUN, parallel=len(self._schedules) + 1
                 ) as engine:
                     self._has_begun()
                     self._failures = 0
@@ -175,7 +176,7 @@ class _Ticking:
 
 
 def _shard(name: str, moment: datetime) -> Shard:
-    return Shard(f"{_RUN}/{name}", int(moment.timestamp()), 0, 0, 1)
+    return Shard(f"{RUN}/{name}", int(moment.timestamp()), 0, 0, 1)
 
 
 def _said(error: Exception) -> str:

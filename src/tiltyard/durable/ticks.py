@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
+from tiltyard.durable.engine import queue_of
+from tiltyard.durable.schedule import RUN
 from tiltyard.store.arenas import Connection
 from tiltyard.store.connecting import translated
 
@@ -16,10 +18,10 @@ _KNOWN = "SELECT to_regclass('dbos.workflow_status') IS NOT NULL"
 _LATEST = """
 SELECT DISTINCT ON (name) name, moment, status
 FROM (
-    SELECT substr(split_part(workflow_uuid, ':', 1), length('schedule/') + 1) AS name,
+    SELECT substr(split_part(workflow_uuid, ':', 1), length(%(prefix)s) + 1) AS name,
            split_part(workflow_uuid, ':', 2)::bigint AS moment, status
     FROM dbos.workflow_status
-    WHERE queue_name = 'tiltyard:schedule' AND workflow_uuid LIKE 'schedule/%'
+    WHERE queue_name = %(queue)s AND starts_with(workflow_uuid, %(prefix)s)
         AND created_at > 1000 * extract(epoch FROM now() - interval '40 days')
 ) ticks
 ORDER BY name, moment DESC
@@ -42,7 +44,8 @@ async def read_ticks(connection: Connection) -> dict[str, Tick]:
         row = await (await connection.execute(_KNOWN)).fetchone()
         if row is None or not row[0]:
             return {}
-        rows = await (await connection.execute(_LATEST)).fetchall()
+        values = {"queue": queue_of(RUN), "prefix": f"{RUN}/"}
+        rows = await (await connection.execute(_LATEST, values)).fetchall()
     return {
         name: Tick(name, datetime.fromtimestamp(moment, UTC), _STATES.get(status, "failed"))
         for name, moment, status in rows

@@ -233,8 +233,7 @@ def test_places_are_those_of_the_newest_board(database):
     places, newest = run(look())
     rows = json.loads(newest.document)["rows"]
     assert places == {
-        row["model"]: Place(row["rank"], row["conservative"], row["delta"], row["badge"], row["votes"])
-        for row in rows
+        row["model"]: Place(row["rank"], row["conservative"], row["badge"], row["votes"]) for row in rows
     }
     assert sorted(place.rank for place in places.values()) == [1, 2, 3, 4]
     for order, name in (("bradley-terry", "bradley_terry"), ("legacy-elo", "legacy_elo")):

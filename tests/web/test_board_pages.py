@@ -14,7 +14,6 @@ import pytest
 from postgres import fresh_database
 from served import served
 from shown_boards import NAMES, PAGE, Rows, board, shown_board, table_of
-from tiltyard.arena.placing import places_on
 from tiltyard.report.arena_charts import FEW, drawing
 from tiltyard.store.connecting import connect
 from tiltyard.web.pages.board_query import BoardQuery
@@ -393,12 +392,23 @@ def test_folded_filters_say_which_are_chosen(reader, query, told):
     assert " ".join(re.sub(r"<[^>]*>", "", found[1]).split()) == told
 
 
-@pytest.mark.parametrize("order", ["conservative", "legacy-elo"])
-def test_a_change_is_told_only_of_the_score_that_it_is_a_change_of(reader, order):
-    document = published(reader, order)
-    changes = {row["model"]: row["delta"] if order == "conservative" else None for row in document["rows"]}
-    assert any(row["delta"] is not None for row in document["rows"])
-    assert {model: place.change for model, place in places_on(json.dumps(document)).items()} == changes
+def test_a_revealed_name_has_rank_score_and_votes_and_no_change(place):
+    voter = place.client()
+    document = voter.get("/api/v1/arenas/arena/board").json()
+    assert any(row["delta"] for row in document["rows"])
+    matchup = voter.post("/api/v1/arenas/arena/matchups", json={}).json()["matchup"]
+    voter.post(
+        f"/api/v1/matchups/{matchup}/vote", json={"winner": "model_a", "reveal": True}
+    ).raise_for_status()
+    page = voter.get(f"/matchups/{matchup}", headers={"accept": "text/html"}).text
+    places = re.findall(r'<p class="named-place[^"]*">(.*?)</p>', page, re.DOTALL)
+    rows = {
+        f"rank {NUMBER(row['rank'])} · score {NUMBER(row['conservative'])} · {NUMBER(row['votes'])} votes"
+        for row in document["rows"]
+        if row["rank"] is not None
+    }
+    assert len(places) == 2
+    assert {" ".join(place.split()) for place in places} <= rows
 
 
 def test_a_rating_without_an_interval_borrows_none(reader):

@@ -21,10 +21,8 @@ class Place:
     """One model's place. What the votes do not support is ``None``."""
 
     rank: int | None
-    #: What the board is ordered by, and how it changed over the last evaluation's length: that is known of
-    #: conservative scores only.
+    #: What the board is ordered by.
     score: float | None
-    change: float | None
     badge: str | None
     votes: int
 
@@ -33,13 +31,8 @@ class Place:
 def places_on(document: str) -> Mapping[str, Place]:
     """Every model's place on a board, from the document of its snapshot."""
     board = json.loads(document)
-    score, changes = SCORES[board["order"]], board["order"] == "conservative"
-    return {
-        row["model"]: Place(
-            row["rank"], row[score], row["delta"] if changes else None, row["badge"], row["votes"]
-        )
-        for row in board["rows"]
-    }
+    score = SCORES[board["order"]]
+    return {row["model"]: Place(row["rank"], row[score], row["badge"], row["votes"]) for row in board["rows"]}
 
 
 async def newest_places(boards: Boards, arena: int, source: int) -> Mapping[str, Place] | None:

@@ -9,7 +9,8 @@ import pytest
 
 from browsing import DESKTOP, PHONE, SIZES, Visit, axe, sign_in
 from live_arenas import made_arena
-from page_routes import page_routes
+from page_layout import WIDE, check_layout, resize
+from page_routes import ASKED, page_routes
 from postgres import fresh_database
 from served import make_operator, served
 from tiltyard.settings.arena import ArenaSettings
@@ -131,6 +132,19 @@ def test_the_operator_can_read_everything(tours, site, operators, size, theme):
         assert axe(opened.page) == [], path
         assert opened.page.evaluate("document.documentElement.scrollWidth <= window.innerWidth"), path
         assert size != PHONE or opened.page.evaluate(COVERED) == [], path
+
+
+def test_wide_screens_are_filled_and_cut_nothing_off(tours, site, operators):
+    page = tours[DESKTOP, "light"].page
+    first = [next((one for one in operators if leads(route, one)), None) for route in getting()]
+    asked = [f"/operator/arenas/arena{path}" for path in ASKED]
+    for path in (*PUBLIC, *filter(None, first), *asked):
+        resize(page, WIDE[0])
+        page.goto(site.url + path.format(snapshot=snapshot_of(site)))
+        for size in WIDE:
+            resize(page, size)
+            check_layout(page, path)
+    resize(page, DESKTOP)
 
 
 def test_no_page_is_forgotten(operators):

@@ -7,6 +7,7 @@ import re
 from pathlib import Path
 
 from postgres import fresh_database, postgres
+from tiltyard.store.dump_archive import without_private_options
 from tiltyard.store.migrating import migrate
 from tiltyard.store.programs import Programs, shipped, without_password
 
@@ -23,6 +24,8 @@ def schema_of(url: str) -> str:
     shown, add = without_password(url)
     options = ("--schema-only", "--no-owner", "--no-privileges", "--no-tablespaces", "--no-comments")
     text = Programs(shipped()).run("pg_dump", *options, "-d", shown, add=add)
+    # A statement that set nothing but a server's own options is a line of spaces now.
+    text = re.sub(r"^ +\n", "", without_private_options(text.encode()).decode(), flags=re.MULTILINE)
     kept = [line for line in text.splitlines() if not re.match(r"--|SET |SELECT pg_catalog|\\", line)]
     return _HEAD + re.sub(r"\n{2,}", "\n\n", "\n".join(kept)).strip() + "\n"
 

@@ -14,8 +14,10 @@ from tiltyard.cli.database import Patience
 from tiltyard.cli.doctor import doctor
 from tiltyard.cli.migrate import migrate, upgrade_database
 from tiltyard.errors import BadOption, StoreFault
+from tiltyard.store import upgrading
 from tiltyard.store.connecting import connect
 from tiltyard.store.postmaster import Postmaster
+from tiltyard.store.upgrading import Upgraded
 
 AS_USER = [] if account() is None else ["--as-user", account().pw_name]
 
@@ -69,11 +71,23 @@ def test_the_embedded_database_from_the_first_tables_to_a_restored_backup(home, 
     monkeypatch.setenv("TILTYARD_HOME", str(other))
     assert run("restore", home / "one.tar", *AS_USER).stdout.startswith("Restored what was there at 2")
     checks = {check["name"]: check for check in json.loads(run("doctor", "--json", *AS_USER).stdout)}
+    releases = checks.pop("security releases")
+    assert releases["state"] == "ok" or "use your own PostgreSQL" in releases["advice"]
     assert {name: check["state"] for name, check in checks.items() if check["state"] != "ok"} == {
         "backup": "look"
     }
     assert Postmaster.read(other / "postgres" / "data") is None, "nothing is left running"
     assert Postmaster.read(home / "postgres" / "data") is None
+
+
+def test_an_upgrade_says_when_the_backup_was_restored_instead(home, monkeypatch):
+    done = Upgraded(15, 18, home / "kept", home / "one.tar", 'ERROR:  unrecognized parameter "x"')
+    monkeypatch.setattr(upgrading, "upgrade_database", lambda *_, **__: done)
+    printed = run("upgrade-database").stdout
+    assert printed.startswith(
+        'pg_upgrade failed: ERROR:  unrecognized parameter "x". The backup was restored '
+    )
+    assert "Upgraded from PostgreSQL 15 to 18." in printed
 
 
 def test_a_server_of_ones_own(home, database, server, monkeypatch):

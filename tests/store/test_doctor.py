@@ -21,9 +21,13 @@ from tiltyard.store.connecting import connect
 from tiltyard.store.doctor import examine_database, examine_home
 from tiltyard.store.migrating import Migration, migrate, migrations
 from tiltyard.store.restoring import restore
+from tiltyard.store.security_releases import KNOWN_ON, SECURITY_RELEASES, missing_releases
 
-#: The test server saves nothing to its disk, which the doctor rightly calls bad.
-KNOWN = {"durability"}
+ROOT = Path(__file__).parents[2]
+
+#: The test server saves nothing to its disk, which the doctor rightly calls bad; and which security
+#: releases a server lacks depends on the machine that tests run on.
+KNOWN = {"durability", "security releases"}
 
 
 def by_name(checks):
@@ -102,6 +106,54 @@ def test_later_tables_are_fine(database):
     check = by_name(examine_database(database))["schema"]
     assert check.state == "ok"
     assert "1 later steps" in check.value
+
+
+@pytest.mark.parametrize(
+    ("version", "lacked"),
+    [
+        (150_017, ["2026-05-14", "2026-08-13", "2026-11-13"]),
+        (150_018, ["2026-08-13", "2026-11-13"]),
+        (150_019, ["2026-11-13"]),
+        (150_020, []),
+        (160_015, ["2026-11-13"]),
+        (180_004, ["2026-08-13", "2026-11-13"]),
+        (180_005, ["2026-08-13", "2026-11-13"]),
+        (180_006, ["2026-11-13"]),
+        (180_007, []),
+        (140_024, None),
+        (190_000, None),
+    ],
+)
+def test_security_releases_that_a_server_lacks_are_known(version, lacked):
+    """The minor versions of 2026-11-13 are known of 15 alone: of others, whatever came before lacks it."""
+    missing = missing_releases(version)
+    assert (None if missing is None else [str(release.day) for release in missing]) == lacked
+
+
+def test_an_embedded_server_without_the_newest_security_release_is_told(database, monkeypatch):
+    def told(release, **more):
+        monkeypatch.setattr(doctor, "missing_releases", lambda _: release)
+        return by_name(examine_database(database, **more))["security releases"]
+
+    missing = [SECURITY_RELEASES[-1]]
+    check = told(missing, embedded=True)
+    assert (check.state, check.value) == ("look", f"lacks 2026-11-13 (known on {KNOWN_ON})")
+    assert "where others can reach the arena, use your own PostgreSQL" in check.advice
+    assert told(missing).advice == "update the server to its newest minor version"
+    assert told([SECURITY_RELEASES[1]]).advice == "update the server to 18.6 or later"
+    assert told([]).state == "ok"
+    assert "were not known on" in told(None).value
+
+
+def test_the_documentation_shows_the_security_releases_that_the_doctor_knows():
+    page = (ROOT / "docs" / "how-to" / "use-your-own-postgresql.md").read_text(encoding="utf-8")
+    assert f"As of {KNOWN_ON}" in page
+    for release in SECURITY_RELEASES:
+        minors = " | ".join(
+            f"{major}.{release.minors[major]}" if major in release.minors else "not known here"
+            for major in (15, 16, 17, 18)
+        )
+        assert f"| [{release.day}]({release.source}) | {minors} |" in page
 
 
 def test_settings_that_lose_votes_are_bad(database):

@@ -7,11 +7,12 @@ from test_backup import append, make_arena
 
 from postgres import DEBIAN, account, new_home
 from tiltyard.errors import BadOption, StoreFault
+from tiltyard.store import upgrading
 from tiltyard.store.backup import read_backup
 from tiltyard.store.bulky import Folder
 from tiltyard.store.connecting import connect
 from tiltyard.store.migrating import migrate
-from tiltyard.store.programs import shipped
+from tiltyard.store.programs import Programs, shipped
 from tiltyard.store.server import EmbeddedServer
 from tiltyard.store.upgrading import upgrade_database
 
@@ -55,6 +56,52 @@ def test_debians_15_becomes_18(home, debian):
     fill(home, DEBIAN)
     with pytest.raises(StoreFault, match="made by PostgreSQL 15"):
         EmbeddedServer(home, user=USER).start()
+    check_upgraded(home, upgrade(home, old_binaries=DEBIAN), 15)
+
+
+def without_pg_upgrade(monkeypatch):
+    """Programs among which pg_upgrade fails, as it does where the old server keeps what ours does not know."""
+    attempt = Programs.attempt
+
+    def refusing(self, program, *arguments, **more):
+        if program == "pg_upgrade":
+            logs = more["cwd"] / "data.new" / "pg_upgrade_output.d" / "20261116" / "log"
+            logs.mkdir(parents=True)
+            (logs / "pg_upgrade_dump_5.log").write_text(
+                "command: pg_restore\nERROR:  unrecognized parameter\n"
+            )
+            return 1, "Restoring database schemas\n*failure*"
+        return attempt(self, program, *arguments, **more)
+
+    monkeypatch.setattr(Programs, "attempt", refusing)
+
+
+def test_where_pg_upgrade_fails_the_backup_is_restored_instead(home, debian, monkeypatch):
+    fill(home, DEBIAN)
+    without_pg_upgrade(monkeypatch)
+    done = upgrade(home, old_binaries=DEBIAN)
+    assert done.problem == "ERROR:  unrecognized parameter"
+    check_upgraded(home, done, 15)
+    assert sorted(path.name for path in (home / "postgres").glob("data*")) == ["data", "data-15"]
+    with EmbeddedServer(home, user=USER) as server, connect(server.url) as connection:
+        assert connection.execute("SELECT action FROM audit").fetchall() == [("backup",)]
+
+
+def test_where_that_fails_too_the_old_data_stay(home, debian, monkeypatch):
+    fill(home, DEBIAN)
+    without_pg_upgrade(monkeypatch)
+
+    def failing(*_):
+        raise StoreFault("pg_restore failed: no room")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(upgrading, "restore_database", failing)
+        with pytest.raises(
+            StoreFault, match=r"pg_upgrade failed: .*; so did dump and restore: .*no room; the old"
+        ):
+            upgrade(home, old_binaries=DEBIAN)
+    assert sorted(path.name for path in (home / "postgres").glob("data*")) == ["data"]
+    # The backup of the failed attempt has another name.
     check_upgraded(home, upgrade(home, old_binaries=DEBIAN), 15)
 
 

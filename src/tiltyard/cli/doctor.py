@@ -47,6 +47,6 @@ def _database(environment: Environment, as_user: str | None) -> list[Check]:
         return [Check("database", "look", f"none in {environment.home} yet", "tiltyard serve makes one")]
     try:
         with database(environment, as_user, migrating=False) as url:
-            return examine_database(url)
+            return examine_database(url, embedded=environment.database_url is None)
     except StoreFault as error:
         return [Check("database", "bad", "does not start", str(error))]

@@ -62,6 +62,11 @@ def upgrade_database(
     if done is None:
         typer.echo("The database is of this version already.")
         return
+    if done.problem:
+        typer.echo(
+            printable(f"pg_upgrade failed: {done.problem}.")
+            + " The backup was restored into a new database instead."
+        )
     typer.echo(
         f"Upgraded from PostgreSQL {done.old} to {done.new}. Backup: {printable(str(done.backup))}. The old data"
         f" are in {printable(str(done.kept))}; remove them when you are content."

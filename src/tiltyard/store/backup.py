@@ -15,10 +15,11 @@ import re
 import tarfile
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
@@ -26,13 +27,14 @@ from tiltyard._version import __version__
 from tiltyard.errors import InputError, StoreFault, UnreadableFile
 from tiltyard.store.bulky import Bulky
 from tiltyard.store.connecting import connect, translated
-from tiltyard.store.programs import Programs, shipped, without_password
+from tiltyard.store.dump_archive import remove_private_options
+from tiltyard.store.programs import Programs, dumping_programs, without_password
 from tiltyard.store.statements import statement
 
 if TYPE_CHECKING:
     import psycopg
 
-__all__ = ["BackedUp", "Manifest", "back_up", "read_backup"]
+__all__ = ["BackedUp", "Manifest", "back_up", "read_backup", "record_backup"]
 
 _MANIFEST, DATABASE, KEY = "manifest.json", "database.dump", "secret.key"
 RESPONSES = "responses/"
@@ -66,26 +68,38 @@ class BackedUp:
     manifest: Manifest = field(repr=False)
 
 
-def back_up(url: str, home: Path, bulky: Bulky, path: Path | None = None) -> BackedUp:
-    """Write a backup to ``path``, by default one with the time as its name in the home's ``backups``."""
+def back_up(
+    url: str, home: Path, bulky: Bulky, path: Path | None = None, *, binaries: Path | None = None
+) -> BackedUp:
+    """Write a backup to ``path``, by default one with the time as its name in the home's ``backups``.
+
+    ``binaries``: the folder with the pg_dump to use, where that is known.
+    """
     began = time.monotonic()
     now = datetime.now(UTC)
     path = path or home / "backups" / f"tiltyard-{now:%Y%m%dT%H%M%S.%fZ}.tar"
     if path.exists():
         raise StoreFault(f"{path} is there already; name another file")
     with connect(url, name="tiltyard backup") as connection, _draft(path) as draft:
+        programs = Programs(binaries or dumping_programs(connection.info.server_version))
+        dump_to = partial(_dump, programs, url)
         with tarfile.open(fileobj=draft, mode="w", format=tarfile.PAX_FORMAT) as tar:
-            manifest = _fill(tar, connection, url, home, bulky, now, path.parent)
+            manifest = _fill(tar, connection, dump_to, home, bulky, now, path.parent)
             document = json.dumps(asdict(manifest), indent=1, sort_keys=True).encode()
             _add(tar, _MANIFEST, io.BytesIO(document), len(document))
         size = draft.tell()
         draft.flush()
         os.fsync(draft.fileno())
     made = BackedUp(path, size, time.monotonic() - began, manifest)
-    detail = {"file": str(path.absolute()), "size": size, "arenas": manifest.arenas}
+    record_backup(url, made)
+    return made
+
+
+def record_backup(url: str, made: BackedUp) -> None:
+    """Note in the audit that this backup was made."""
+    detail = {"file": str(made.path.absolute()), "size": made.size, "arenas": made.manifest.arenas}
     with connect(url, name="tiltyard backup") as connection, translated("record the backup"):
         connection.execute(statement("backup_recorded"), {"action": "backup", "detail": json.dumps(detail)})
-    return made
 
 
 def read_backup(path: Path) -> Manifest:
@@ -111,7 +125,7 @@ def member(tar: tarfile.TarFile, name: str) -> IO[bytes]:
 def _fill(
     tar: tarfile.TarFile,
     connection: psycopg.Connection,
-    url: str,
+    dump_to: Callable[[Path, str], None],
     home: Path,
     bulky: Bulky,
     now: datetime,
@@ -120,7 +134,7 @@ def _fill(
     members: dict[str, dict[str, Any]] = {}
     with _snapshot(connection) as (snapshot, arenas, hashes), tempfile.TemporaryDirectory(dir=folder) as room:
         dump = Path(room) / DATABASE
-        _dump(url, snapshot, dump)
+        dump_to(dump, snapshot)
         with dump.open("rb") as file:
             members[DATABASE] = _add(tar, DATABASE, file, dump.stat().st_size)
     with suppress(FileNotFoundError), (home / KEY).open("rb") as file:
@@ -146,12 +160,11 @@ def _snapshot(connection: psycopg.Connection) -> Iterator[tuple[str, dict[str, i
         yield row[0], heads, hashes
 
 
-def _dump(url: str, snapshot: str, path: Path) -> None:
+def _dump(programs: Programs, url: str, path: Path, snapshot: str) -> None:
     shown, add = without_password(url)
-    found = shipped()
-    assert found is not None
     options = ("-Fc", "-Z", "3", "--no-owner", "--no-privileges", f"--snapshot={snapshot}")
-    Programs(found).run("pg_dump", *options, "-f", path.absolute(), "-d", shown, add=add)
+    programs.run("pg_dump", *options, "-f", path.absolute(), "-d", shown, add=add)
+    remove_private_options(path)
 
 
 def _bytes(connection: psycopg.Connection, bulky: Bulky, digest: bytes) -> bytes | None:

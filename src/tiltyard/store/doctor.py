@@ -17,6 +17,7 @@ from tiltyard.errors import TiltyardError
 from tiltyard.store.connecting import connect, translated
 from tiltyard.store.lags import Lag, read_lags
 from tiltyard.store.migrating import applied, migrations
+from tiltyard.store.security_releases import KNOWN_ON, SECURITY_RELEASES, missing_releases
 from tiltyard.store.statements import statement
 
 if TYPE_CHECKING:
@@ -51,8 +52,11 @@ def examine_home(home: Path, variables: Mapping[str, str]) -> list[Check]:
     return [_disk("disk of the home", home), _key(home, variables)]
 
 
-def examine_database(url: str) -> list[Check]:
-    """What the database tells. Each check that fails itself is a bad one, and the others go on."""
+def examine_database(url: str, *, embedded: bool = False) -> list[Check]:
+    """What the database tells. Each check that fails itself is a bad one, and the others go on.
+
+    ``embedded``: it is the one that comes with Tiltyard, which its operator cannot update.
+    """
     began = time.monotonic()
     try:
         connection = connect(url, name="tiltyard doctor")
@@ -60,7 +64,10 @@ def examine_database(url: str) -> list[Check]:
         return [Check("database", "bad", "cannot be reached", str(error))]
     with connection:
         took = (time.monotonic() - began) * 1000
-        found = [Check("database", "ok", f"answers, connected in {took:.0f} ms")]
+        found = [
+            Check("database", "ok", f"answers, connected in {took:.0f} ms"),
+            _security_releases(connection.info.server_version, embedded),
+        ]
         looks: list[Callable[[psycopg.Connection], Check | list[Check]]] = [
             _version,
             _schema,
@@ -92,6 +99,23 @@ def _version(connection: psycopg.Connection) -> Check:
     if major > _VERSIONS[-1]:
         return Check("version", "look", f"PostgreSQL {text}", f"tested up to {_VERSIONS[-1]} only; back up")
     return Check("version", "bad", f"PostgreSQL {text}", f"upgrade the server to {_VERSIONS[0]} or later")
+
+
+def _security_releases(server_version: int, embedded: bool) -> Check:
+    name, major = "security releases", server_version // 10_000
+    missing = missing_releases(server_version)
+    if missing is None:
+        advice = "compare its version with https://www.postgresql.org/support/security/"
+        return Check(name, "look", f"those of PostgreSQL {major} were not known on {KNOWN_ON}", advice)
+    if not missing:
+        return Check(name, "ok", f"has that of {SECURITY_RELEASES[-1].day}, the newest known on {KNOWN_ON}")
+    lacked = f"lacks {', '.join(str(release.day) for release in missing)} (known on {KNOWN_ON})"
+    if embedded:
+        advice = "embedded builds follow late: where others can reach the arena, use your own PostgreSQL"
+        return Check(name, "look", lacked, advice)
+    minor = missing[-1].minors.get(major)
+    target = "its newest minor version" if minor is None else f"{major}.{minor} or later"
+    return Check(name, "look", lacked, f"update the server to {target}")
 
 
 def _schema(connection: psycopg.Connection) -> Check:

@@ -5,10 +5,11 @@ from __future__ import annotations
 import os
 import pwd
 import re
+import shutil
 import subprocess
 import tempfile
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from importlib.util import find_spec
 from pathlib import Path
@@ -17,11 +18,28 @@ from urllib.parse import parse_qsl, quote, unquote, urlencode, urlsplit, urlunsp
 
 from tiltyard.errors import BadOption, MissingExtra, StoreFault
 
-__all__ = ["MAJOR", "OnWait", "Programs", "account_of", "one_line", "shipped", "without_password"]
+__all__ = [
+    "MAJOR",
+    "OnWait",
+    "Programs",
+    "account_of",
+    "dumping_programs",
+    "installed_folders",
+    "one_line",
+    "shipped",
+    "without_password",
+]
 
 #: The major version of the programs that come with the extra ``arena``.
 MAJOR = 18
 _FOLDERS = {MAJOR: "pginstall18", 16: "pginstall"}
+#: Where packages keep the programs of one major version: Debian, the RPMs of PostgreSQL, Homebrew.
+_INSTALLED = (
+    "/usr/lib/postgresql/{major}/bin",
+    "/usr/pgsql-{major}/bin",
+    "/opt/homebrew/opt/postgresql@{major}/bin",
+    "/usr/local/opt/postgresql@{major}/bin",
+)
 _TICK = 0.25
 
 #: Called about four times a second while a program runs, with the seconds so far.
@@ -73,10 +91,14 @@ class Programs:
 
     def major(self) -> int:
         """The major version of these programs."""
-        found = re.search(r"\) (\d+)", self.run("postgres", "--version"))
+        return self.version()[0]
+
+    def version(self, program: str = "postgres") -> tuple[int, int]:
+        """The major and minor version of a program; the minor of one that is not released yet is 0."""
+        found = re.search(r"\) (\d+)(?:\.(\d+))?", self.run(program, "--version"))
         if found is None:
-            raise StoreFault(f"{self.folder}/postgres does not tell its version")
-        return int(found[1])
+            raise StoreFault(f"{self.folder}/{program} does not tell its version")
+        return int(found[1]), int(found[2] or 0)
 
     def reach(self, folder: Path) -> None:
         """Raise unless whoever runs the programs can enter ``folder`` and start them."""
@@ -115,6 +137,42 @@ def shipped(major: int = MAJOR) -> Path | None:
     # Its Python is never imported: it trusts every local user and leaves servers behind.
     name = _FOLDERS.get(major)
     return None if name is None else Path(found.submodule_search_locations[0]) / name / "bin"
+
+
+def installed_folders(major: int) -> Iterator[Path]:
+    """Folders that may hold programs of this version: ours, those of packages, those that PATH leads to."""
+    ours = shipped(major)
+    if ours is not None:
+        yield ours
+    yield from (Path(folder.format(major=major)) for folder in _INSTALLED)
+    for program in ("pg_dump", "pg_config"):
+        there = shutil.which(program)
+        if there is not None:
+            yield Path(there).resolve().parent
+
+
+def dumping_programs(server_version: int) -> Path:
+    """The folder of the pg_dump that fits a server best, by its number as libpq tells it.
+
+    Of the same minor version where there is one; else the newest of its major version, which knows what
+    that server keeps; else ours, which is newer.
+    """
+    major, minor = divmod(server_version, 10_000)
+    fitting = []
+    for folder in installed_folders(major):
+        if not (folder / "pg_dump").is_file():
+            continue
+        try:
+            version = Programs(folder).version("pg_dump")
+        except StoreFault:
+            continue  # of another machine, or broken
+        if version[0] == major:
+            fitting.append((version[1] == minor, version[1], folder))
+    if fitting:
+        return max(fitting, key=lambda found: found[:2])[2]
+    ours = shipped()
+    assert ours is not None
+    return ours
 
 
 def account_of(user: str | None, folder: Path) -> pwd.struct_passwd | None:

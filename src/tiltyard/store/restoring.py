@@ -16,13 +16,14 @@ from tiltyard.errors import StoreFault
 from tiltyard.store.backup import DATABASE, KEY, RESPONSES, Manifest, member, read_backup
 from tiltyard.store.bulky import Bulky
 from tiltyard.store.connecting import connect, translated
+from tiltyard.store.dump_archive import remove_private_options
 from tiltyard.store.programs import Programs, shipped, without_password
 from tiltyard.store.statements import statement
 
 if TYPE_CHECKING:
     import psycopg
 
-__all__ = ["check_logs", "restore"]
+__all__ = ["check_logs", "restore", "restore_database"]
 
 #: The first version that has a transaction_timeout.
 _TIMEOUT_KNOWN = 170_000
@@ -41,10 +42,7 @@ def restore(path: Path, url: str, home: Path, bulky: Bulky) -> Manifest:
             if name.startswith(RESPONSES):
                 with member(tar, name) as file:
                     asyncio.run(bulky.put(name.removeprefix(RESPONSES), file.read()))
-        dump = Path(room) / DATABASE
-        with member(tar, DATABASE) as file, dump.open("wb") as written:
-            shutil.copyfileobj(file, written)
-        _load(url, dump)
+        _load(url, tar, Path(room))
         if KEY in manifest.members:
             with member(tar, KEY) as file:
                 _write_key(home / KEY, file.read())
@@ -53,6 +51,12 @@ def restore(path: Path, url: str, home: Path, bulky: Bulky) -> Manifest:
         detail = {"file": str(path.absolute()), "made_at": manifest.made_at}
         connection.execute(statement("backup_recorded"), {"action": "restore", "detail": json.dumps(detail)})
     return manifest
+
+
+def restore_database(path: Path, url: str, room: Path) -> None:
+    """Bring back a backup's database alone, into an empty one. ``room``: a folder for temporary files."""
+    with tarfile.open(path, mode="r:") as tar:
+        _load(url, tar, room)
 
 
 def check_logs(connection: psycopg.Connection, heads: dict[str, int] | None = None) -> dict[str, int]:
@@ -88,8 +92,13 @@ def _check_empty(url: str, home: Path, manifest: Manifest) -> None:
         )
 
 
-def _load(url: str, dump: Path) -> None:
-    """All of a dump in one transaction."""
+def _load(url: str, tar: tarfile.TarFile, room: Path) -> None:
+    """All of a backup's dump in one transaction."""
+    dump = room / DATABASE
+    with member(tar, DATABASE) as file, dump.open("wb") as written:
+        shutil.copyfileobj(file, written)
+    # Backups that were made before Tiltyard left them out of dumps.
+    remove_private_options(dump)
     shown, add = without_password(url)
     found = shipped()
     assert found is not None

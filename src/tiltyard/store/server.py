@@ -52,10 +52,11 @@ class EmbeddedServer:
         *,
         user: str | None = None,
         binaries: Path | None = None,
+        data: str = "data",
         on_wait: OnWait | None = None,
     ) -> None:
         self.folder = home.absolute() / "postgres"
-        self.data = self.folder / "data"
+        self.data = self.folder / data
         self.logs = self.folder / "logs"
         account = account_of(user, self.folder)
         found = binaries or shipped()
@@ -78,10 +79,7 @@ class EmbeddedServer:
             self._using = self._opened(self.folder / "users.lock")
             fcntl.flock(self._using, fcntl.LOCK_SH)
             try:
-                self.check()
-                self._started()
-                self._url = self._address(_NAME)
-                self._make_database()
+                self._open()
             except BaseException:
                 self._using.close()
                 self._using = None
@@ -135,6 +133,17 @@ class EmbeddedServer:
                     f"the database in {self.folder} is in use; stop tiltyard serve and whatever else uses it"
                 ) from None
             yield
+
+    @contextmanager
+    def started_alone(self) -> Iterator[str]:
+        """Run it within `unused`, for the caller alone; its address."""
+        self.prepare()
+        self._open()
+        try:
+            yield self.url
+        finally:
+            self._url = None
+            self.shut_down()
 
     def prepare(self) -> None:
         """Make the folder, with the owner who is to run the server, and the password."""
@@ -222,6 +231,13 @@ class EmbeddedServer:
             self._own(file.fileno())
         part.replace(path)
 
+    def _open(self) -> None:
+        """Start it or adopt it, with its database, under a lock that the caller holds."""
+        self.check()
+        self._started()
+        self._url = self._address(_NAME)
+        self._make_database()
+
     def _started(self) -> None:
         """A server of this folder that answers: the one that runs, or a new one."""
         if not self.data.exists():
@@ -264,7 +280,7 @@ class EmbeddedServer:
         while True:
             self.write(self.logs / "start.log", "")
             sizes = self._log_sizes()
-            command = ("start", "-D", "data", "-w", "-t", _PATIENCE, "-l", "logs/start.log")
+            command = ("start", "-D", self.data.name, "-w", "-t", _PATIENCE, "-l", "logs/start.log")
             code, printed = self.programs.attempt("pg_ctl", *command, cwd=self.folder)
             if not code:
                 self.remove_socket(old, new)

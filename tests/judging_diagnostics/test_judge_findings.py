@@ -6,7 +6,7 @@ from judged_worlds import Shown, match, observed, shown
 
 from tiltyard.judging.diagnostics import findings
 from tiltyard.judging.question import Purpose
-from tiltyard.judging.verdict import State
+from tiltyard.judging.verdict import Form, State
 
 PROMPTS = 40
 
@@ -104,6 +104,15 @@ def test_verdicts_that_are_missing(state, name):
     lost = [shown(None, prompt=f"q{k}", state=state) for k in range(4)]
     assert named(on_prompts(fair_match) + lost) == ({name} if name else set())
     assert named(on_prompts(fair_match, 200) + lost) == set()
+
+
+@pytest.mark.parametrize("form", list(Form))
+def test_no_form_is_recommended_to_those_who_use_it(form):
+    lost = [shown(None, prompt=f"q{k}", state=State.UNPARSEABLE) for k in range(4)]
+    [finding] = findings(observed(on_prompts(fair_match) + lost), {"j": form})
+    recommended = finding.advice.partition(":")[0]
+    assert form.value not in recommended
+    assert all(other.value in recommended for other in Form if other is not form)
 
 
 def test_what_is_said_of_a_judge_is_not_said_again_by_dimension():

@@ -7,6 +7,8 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
+from servers.manners import mannered
+
 STEPS = ("A>>B", "A>B", "A=B", "B>A", "B>>A")
 
 
@@ -97,6 +99,8 @@ def say(body: dict[str, Any], *, refuse: float = 0, garble: float = 0) -> Said:
         text, data = f"By hash {digest.hex()[:8]}.\n\nVERDICT: {step}{bad}", None
     else:
         text, data = f"An answer of its own: {digest.hex()}.", None
+    if form != "tool":
+        text = mannered(body["model"], text)
     limit = body.get("max_tokens") or body.get("max_completion_tokens") or 0
     if tokens(text) > limit:
         return Said(text[: 4 * limit], None, "length", limit)

@@ -17,6 +17,7 @@ from tiltyard.judging.diagnostics.agreement import MatchKey
 from tiltyard.judging.judged import Judged
 from tiltyard.judging.matches import Match
 from tiltyard.judging.question import Purpose
+from tiltyard.judging.verdict import Form
 from tiltyard.ratings import Finding
 
 __all__ = ["Gathering", "HumanVotes", "anchored"]
@@ -63,6 +64,8 @@ class Gathering:
         self._responses = responses
         self._human = human
         self._observer = Observer()
+        #: How each judge was asked.
+        self._forms: dict[str, Form] = {}
         #: Results on matches that people voted on too, by dimension and judge.
         self._compared: dict[tuple[str, str], dict[MatchKey, Outcome]] = {}
         self.tally = Tally()
@@ -83,6 +86,7 @@ class Gathering:
         for one in judged:
             traits = self._responses.traits(one.question) if one.question.purpose is Purpose.MATCH else None
             self._observer.add(one.question, one.state, one.verdict, traits)
+            self._forms[one.question.judge] = one.form
             self.asked.add(one)
             yield one
 
@@ -113,7 +117,7 @@ class Gathering:
             "missing_responses": dict(manifest.missing),
             "judges": [one.to_dict() for one in diagnosed],
             "agreement": agreements,
-            "findings": [_plain(finding) for finding in findings(diagnosed)],
+            "findings": [_plain(finding) for finding in findings(diagnosed, self._forms)],
         }
 
 

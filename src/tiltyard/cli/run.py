@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -12,7 +13,9 @@ from tiltyard.errors import BadOption
 from tiltyard.report.printable import printable
 
 if TYPE_CHECKING:
+    from tiltyard.judging.judged import Judged
     from tiltyard.judging.matches import MatchList
+    from tiltyard.judging.verdict import Reply
     from tiltyard.tournament.running import Finished
 
 __all__ = [
@@ -26,6 +29,9 @@ __all__ = [
     "run",
     "work",
 ]
+
+#: Characters shown of the beginning, and of the end, of a reply that could not be read.
+_SHOWN_CHARACTERS = 200
 
 Config = Annotated[Path | None, typer.Argument(metavar="CONFIG", help="The tournament's YAML file.")]
 ConfigOption = Annotated[Path | None, typer.Option("--config", help="The same, as an option.")]
@@ -115,6 +121,8 @@ def show(finished: Finished) -> None:
     Terminal().print(tournament_summary(finished.groups, *read_run_documents(finished.out)))
     typer.echo(f"\nWritten to {printable(str(finished.out))}: tiltyard verify {_word(finished.out)}")
     failed = _tell_failures(finished)
+    if finished.first_unreadable is not None:
+        _tell_unreadable(finished.first_unreadable, finished.states["unparseable"])
     unasked = finished.states["unasked"]
     if unasked and finished.sat is None:
         typer.echo(
@@ -146,6 +154,23 @@ def _tell_failures(finished: Finished) -> bool:
     for problem in list(causes)[:3]:
         typer.echo(f"  {printable(problem)}", err=True)
     return True
+
+
+def _tell_unreadable(first: Judged, count: int) -> None:
+    """Show the first reply that could not be read, and why."""
+    question = first.question
+    asked = f"{question.judge} on prompt {question.prompt_id}, {question.dimension}, form {first.form}"
+    typer.echo(f"{count:,} replies could not be read. The first, of {printable(asked)}:", err=True)
+    typer.echo(f"  why: {printable(first.problem or '')}", err=True)
+    typer.echo(f"  reply: {_excerpt(first.reply)}", err=True)
+
+
+def _excerpt(reply: Reply | None) -> str:
+    """A reply on one line; of a long one, the beginning and the end, where verdicts stand."""
+    whole = (reply.text or (reply.data and json.dumps(dict(reply.data))) if reply else None) or "(empty)"
+    if len(whole) > 2 * _SHOWN_CHARACTERS:
+        whole = f"{whole[:_SHOWN_CHARACTERS]} … {whole[-_SHOWN_CHARACTERS:]}"
+    return printable(whole)
 
 
 def _word(path: Path) -> str:

@@ -9,10 +9,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
+from tiltyard.judging.reply_text import outer_objects, verdict_lines, without_thoughts
+
 __all__ = ["PARSER", "Form", "Reading", "Reply", "State", "Step", "Verdict", "read_reply"]
 
 #: Version of this parser: replies are kept raw, so a new version reads them again for nothing.
-PARSER = 1
+PARSER = 2
 
 
 class Form(enum.StrEnum):
@@ -77,14 +79,19 @@ class Reading:
 
 
 class _Unparseable(Exception):
-    """Why a reply holds no verdict; never leaves this module."""
+    """Why a reply holds no verdict, and the state that follows; never leaves this module."""
+
+    def __init__(self, problem: str, state: State = State.UNPARSEABLE) -> None:
+        super().__init__(problem)
+        self.state = state
 
 
 def read_reply(reply: Reply, form: Form) -> Reading:
     """Read a reply of one form; anything but a whole, well-formed verdict is its own state.
 
-    A reply that was cut off is never read, even where a verdict can be seen in it: what was cut
-    may have taken it back.
+    Fences, sentences beside the verdict and leading thoughts do not matter. Doubt does: a reply
+    that gives two different verdicts has none. A reply that was cut off is never read, even where
+    a verdict can be seen in it: what was cut may have taken it back.
     """
     if reply.stop == "refusal":
         return Reading(State.REFUSED, problem="the judge refused to answer")
@@ -93,20 +100,26 @@ def read_reply(reply: Reply, form: Form) -> Reading:
     try:
         return Reading(State.OK, _READERS[form](reply))
     except _Unparseable as error:
-        return Reading(State.UNPARSEABLE, problem=str(error))
+        return Reading(error.state, problem=str(error))
 
 
 def _from_schema(reply: Reply) -> Verdict:
-    text = _text(reply)
-    fenced = _FENCE.fullmatch(text)
+    stated = [verdict for part in outer_objects(_text(reply)) if (verdict := _stated(part)) is not None]
+    if not stated:
+        raise _Unparseable("the reply holds no JSON object with a verdict")
+    if len({(verdict.step, verdict.both_bad) for verdict in stated}) > 1:
+        raise _Unparseable("the reply holds JSON objects with different verdicts")
+    return stated[-1]
+
+
+def _stated(part: str) -> Verdict | None:
+    """The verdict of one part of a reply that looks like a JSON object; ``None`` where it names none."""
+    if '"verdict"' not in part:
+        return None
     try:
-        document = json.loads(
-            fenced[1] if fenced else text, object_pairs_hook=_distinct, parse_constant=_no_constant
-        )
+        document = json.loads(part, object_pairs_hook=_distinct, parse_constant=_no_constant)
     except (ValueError, RecursionError):
-        raise _Unparseable("the reply is not one JSON document") from None
-    if not isinstance(document, dict):
-        raise _Unparseable("the reply is JSON, but not an object")
+        raise _Unparseable("the reply holds a verdict in something that is not valid JSON") from None
     return _from_object(document)
 
 
@@ -118,36 +131,47 @@ def _from_tool(reply: Reply) -> Verdict:
 
 def _from_text(reply: Reply) -> Verdict:
     """The last line decides, and no line before it may say otherwise."""
-    lines = _text(reply).splitlines()
-    last = _VERDICT_LINE.fullmatch(lines[-1])
-    if last is None:
+    lines, last = verdict_lines(_text(reply))
+    verdict = _line_verdict(last)
+    if verdict is None:
         raise _Unparseable("the last line is not 'VERDICT: ' and one of the five steps")
-    for line in lines[:-1]:
-        if _VERDICT_START.match(line):
-            other = _VERDICT_LINE.fullmatch(line)
-            if other is None or other.groups() != last.groups():
-                raise _Unparseable("an earlier line of the reply gives another verdict than the last")
-    reasoning = "\n".join(lines[:-1]).strip()
-    return Verdict(Step(last["step"]), last["both_bad"] is not None, reasoning)
+    for line in lines:
+        if _VERDICT_START.match(line) and _line_verdict(line) != verdict:
+            raise _Unparseable("an earlier line of the reply gives another verdict than the last")
+    return Verdict(*verdict, "\n".join(lines).strip())
+
+
+def _line_verdict(line: str) -> tuple[Step, bool] | None:
+    """Step and both_bad of a line that is a verdict and nothing else."""
+    found = _VERDICT_LINE.fullmatch(line)
+    return None if found is None else (_SPELLINGS[found["step"]], found["both_bad"] is not None)
 
 
 _READERS = {Form.SCHEMA: _from_schema, Form.TOOL: _from_tool, Form.TEXT: _from_text}
 
-_FENCE = re.compile(r"```json[^\S\n]*\n(.*)```", re.DOTALL | re.IGNORECASE)
-_STEPS = "|".join(re.escape(step) for step in Step)
-#: Possessive throughout: a megabyte of spaces is read once.
-_BOLD = r"\s*+(?:\*\*)?+\s*+"
-_OPENING = rf"{_BOLD}VERDICT{_BOLD}:"
+#: A bare letter names the winner; it is not taken for "much better".
+_SPELLINGS = {**{step.value: step for step in Step}, "A": Step.FIRST, "B": Step.SECOND}
+_STEPS = "|".join(map(re.escape, _SPELLINGS))
+#: Possessive throughout: a megabyte of spaces is read once. The second colon is full-width.
+_EMPHASIS = r"[\s*_`]*+"
+_OPENING = rf"\s*+#*+{_EMPHASIS}VERDICT{_EMPHASIS}[:：]"
 _VERDICT_START = re.compile(_OPENING, re.IGNORECASE | re.ASCII)
 _VERDICT_LINE = re.compile(
-    rf"(?i:{_OPENING}){_BOLD}(?P<step>{_STEPS})(?:\s++(?P<both_bad>BOTH_BAD))?{_BOLD}", re.ASCII
+    rf"(?i:{_OPENING}){_EMPHASIS}(?P<step>{_STEPS})(?:[*_`]*+\s++[*_`]*+(?P<both_bad>BOTH_BAD))?{_EMPHASIS}",
+    re.ASCII,
 )
 
 
 def _text(reply: Reply) -> str:
-    text = (reply.text or "").strip()
-    if not text:
+    """What a judge answered, without its thoughts."""
+    whole = (reply.text or "").strip()
+    if not whole:
         raise _Unparseable("the reply is empty")
+    text = without_thoughts(whole)
+    if text is None:
+        raise _Unparseable("the reply ends inside the judge's thoughts; raise max_tokens", State.TRUNCATED)
+    if not text:
+        raise _Unparseable("the reply holds the judge's thoughts and nothing else")
     return text
 
 

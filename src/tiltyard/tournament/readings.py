@@ -32,6 +32,8 @@ class Readings:
         self._states: dict[str, Counter[str]] = {}
         #: What was wrong with the first question of each state, as far as they have been read.
         self.problems: dict[str, str] = {}
+        #: The first question whose reply could not be read.
+        self.first_unreadable: Judged | None = None
 
     @property
     def states(self) -> Counter[str]:
@@ -45,6 +47,8 @@ class Readings:
             states[judged.state] += 1
             if judged.problem is not None:
                 self.problems.setdefault(judged.state, judged.problem)
+            if judged.state is State.UNPARSEABLE and self.first_unreadable is None:
+                self.first_unreadable = judged
             yield judged
 
     def _dimension(self, name: str) -> Iterator[Judged]:

@@ -21,6 +21,7 @@ from tiltyard.formats import open_battles
 from tiltyard.judges.ledger import Ledger
 from tiltyard.judges.seats import Seat, open_seats
 from tiltyard.judges.sitting import Databases, Heard, Sat, sit
+from tiltyard.judging.judged import Judged
 from tiltyard.settings.config import Mode, TournamentConfig, load_config, resolved
 from tiltyard.settings.environment import Environment, read_environment
 from tiltyard.settings.prices import dollars, open_prices, picodollars
@@ -80,6 +81,8 @@ class Finished:
     #: Questions by state, and what was wrong with the first of each.
     states: Counter[str]
     problems: Mapping[str, str]
+    #: The first question whose reply could not be read.
+    first_unreadable: Judged | None
     #: Whether there was a budget.
     capped: bool
 
@@ -180,7 +183,15 @@ def run_tournament(
         finished = replace(run, finished_at=_now())
         watch.rating()
         groups = write_judged_run(out, finished)
-    return Finished(out, groups, sat, readings.states, readings.problems, capped=prepared.cap is not None)
+    return Finished(
+        out,
+        groups,
+        sat,
+        readings.states,
+        readings.problems,
+        readings.first_unreadable,
+        capped=prepared.cap is not None,
+    )
 
 
 def help_run(folder: Path, watch: Watch) -> Sat:

@@ -7,11 +7,12 @@ many judges and dimensions, a few preferences are named by chance.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from types import MappingProxyType
 
 from tiltyard.judging.diagnostics.shares import JudgeDiagnostics
 from tiltyard.judging.proportions import Share
-from tiltyard.judging.verdict import State
+from tiltyard.judging.verdict import Form, State
 from tiltyard.ratings.findings import Finding
 
 __all__ = ["CANARIES", "FLIPS", "LOST", "REPEATS", "TRIFLE", "findings"]
@@ -37,17 +38,28 @@ _LOST = {
     State.UNPARSEABLE: (
         "unparseable",
         "gave no readable verdict in",
-        "Ask for the verdict by schema or tool.",
+        "Read some of its replies in verdicts/.",
     ),
+}
+#: What else to try where replies of a form cannot be read.
+_OTHER_FORM = {
+    Form.SCHEMA: "Ask for the verdict by tool or text: this server may not hold its replies to a schema.",
+    Form.TOOL: "Ask for the verdict by schema or text: this server may not force its tools.",
+    Form.TEXT: "Ask for the verdict by schema or tool.",
 }
 
 
-def findings(diagnostics: Iterable[JudgeDiagnostics]) -> tuple[Finding, ...]:
-    """What to know of these judges. What is said of a judge in general is not said again by dimension."""
+def findings(
+    diagnostics: Iterable[JudgeDiagnostics], forms: Mapping[str, Form] = MappingProxyType({})
+) -> tuple[Finding, ...]:
+    """What to know of these judges. What is said of a judge in general is not said again by dimension.
+
+    ``forms`` says how each judge was asked, so that nobody is advised to do what they do already.
+    """
     found: list[Finding] = []
     said: set[tuple[str, str]] = set()
     for one in sorted(diagnostics, key=lambda one: (one.judge, one.dimension or "")):
-        for finding in _concerns(one):
+        for finding in _concerns(one, forms.get(one.judge)):
             if (one.judge, finding.name) not in said:
                 found.append(finding)
             if one.dimension is None:
@@ -55,7 +67,7 @@ def findings(diagnostics: Iterable[JudgeDiagnostics]) -> tuple[Finding, ...]:
     return tuple(found)
 
 
-def _concerns(one: JudgeDiagnostics) -> Iterator[Finding]:
+def _concerns(one: JudgeDiagnostics, form: Form | None) -> Iterator[Finding]:
     who = one.judge if one.dimension is None else f"{one.judge} ({one.dimension})"
     yield from _slots(who, one)
     yield from _texts(who, one)
@@ -64,7 +76,9 @@ def _concerns(one: JudgeDiagnostics) -> Iterator[Finding]:
     for state, (name, did, advice) in _LOST.items():
         share = one.states.get(state, 0) / max(one.questions, 1)
         if share > LOST:
-            yield Finding(name, f"{who} {did} {_percent(share)} of {one.questions} questions.", advice)
+            other = _OTHER_FORM.get(form) if form is not None and state is State.UNPARSEABLE else None
+            text = f"{who} {did} {_percent(share)} of {one.questions} questions."
+            yield Finding(name, text, other or advice)
 
 
 def _slots(who: str, one: JudgeDiagnostics) -> Iterator[Finding]:

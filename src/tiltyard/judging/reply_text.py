@@ -1,0 +1,76 @@
+"""Reply text: the part of a reply in which a judge gives its verdict.
+
+Models put things around what they were asked for: their thoughts before it, a fence around it, a
+sentence beside it. Everything here takes time proportional to the length of the reply.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+__all__ = ["outer_objects", "verdict_lines", "without_thoughts"]
+
+#: Tags in which models write down what they think before they answer.
+_THOUGHT_TAGS = ("think", "thinking", "thought", "reasoning")
+_ANY_TAG = "|".join(_THOUGHT_TAGS)
+_OPENED = re.compile(rf"\s*+<({_ANY_TAG})>", re.IGNORECASE)
+_CLOSED = {tag: re.compile(f"</{tag}>", re.IGNORECASE) for tag in _THOUGHT_TAGS}
+#: Chat templates may open the block in the request: the reply then holds only its end, on a line of its own.
+_CLOSED_ONLY = re.compile(rf"^[ \t]*+</(?:{_ANY_TAG})>[ \t\r]*+$", re.IGNORECASE | re.MULTILINE)
+
+_OBJECT_START = re.compile(r'\{\s*+"')
+_STRING_OR_BRACE = re.compile(r'[{}]|"(?:[^"\\]++|\\.)*+"?', re.DOTALL)
+#: A verdict has no object inside; whatever is nested deeper than this is not followed further.
+_MOST_DEPTH = 64
+
+_FENCE_LINE = re.compile(r"\s*+(?:`{3,}+|~{3,}+)\w*+\s*+")
+
+
+def without_thoughts(text: str) -> str | None:
+    """``text`` without the blocks of thoughts it begins with; ``None`` where such a block is not closed."""
+    position = 0
+    while opened := _OPENED.match(text, position):
+        closed = _CLOSED[opened[1].lower()].search(text, opened.end())
+        if closed is None:
+            return None
+        position = closed.end()
+    if position == 0 and (closed := _CLOSED_ONLY.search(text)):
+        position = closed.end()
+    return text[position:].strip()
+
+
+def outer_objects(text: str) -> Iterator[str]:
+    """Every part of ``text`` that looks like a JSON object and stands in no other, whatever is around it.
+
+    Braces inside strings count for nothing. A part that is never closed reaches to the end.
+    """
+    position = 0
+    while start := _OBJECT_START.search(text, position):
+        position = _end_of_object(text, start.start())
+        yield text[start.start() : position]
+
+
+def _end_of_object(text: str, start: int) -> int:
+    depth = 0
+    for token in _STRING_OR_BRACE.finditer(text, start):
+        depth += {"{": 1, "}": -1}.get(token[0], 0)
+        if depth == 0:
+            return token.end()
+        if depth > _MOST_DEPTH:
+            break
+    return len(text)
+
+
+def verdict_lines(text: str) -> tuple[list[str], str]:
+    """The lines before the last one, and the last one; fences around it are left out."""
+    lines = text.splitlines()
+    _drop_fences(lines)
+    last = lines.pop() if lines else ""
+    _drop_fences(lines)
+    return lines, last
+
+
+def _drop_fences(lines: list[str]) -> None:
+    while lines and (not lines[-1].strip() or _FENCE_LINE.fullmatch(lines[-1])):
+        lines.pop()

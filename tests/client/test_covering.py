@@ -18,7 +18,7 @@ from tiltyard.client.wire import Call
 from tiltyard.web.app import make_app
 
 NOW = datetime(2026, 1, 5, tzinfo=UTC)
-SNAPSHOT = SnapshotInfo("0" * 64, 1, 2, 3, evaluated=True, made_at=NOW)
+SNAPSHOT = SnapshotInfo("0" * 64, 1, 2, 3, evaluated=True, citable=True, made_at=NOW)
 
 CLIENT = Client("http://127.0.0.1:1")
 

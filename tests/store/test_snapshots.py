@@ -138,15 +138,27 @@ def test_boards_without_an_evaluation_go_after_a_month_but_never_the_newest(data
     assert len(ask(database, list_snapshots, 1, 1)) == 1
 
 
-def test_what_can_be_cited_is_the_last_evaluation(database, connection):
+def test_what_can_be_cited_is_the_last_evaluation_of_the_same_generation(database, connection):
     assert ask(database, citable_snapshot, snapshot(1)) is None
-    for position, generation, evaluated in ((1, 0, True), (3, 0, False), (5, 0, True), (4, 1, False)):
+    for position, generation, evaluated in (
+        (1, 0, True), (3, 0, False), (5, 0, True), (6, 1, False), (7, 1, False), (9, 1, True), (10, 1, False),
+    ):  # fmt: skip
         add_snapshot(connection, snapshot(position, generation=generation, evaluated=evaluated))
     cited = [
         ask(database, citable_snapshot, snapshot(position, generation=generation))
-        for position, generation in ((1, 0), (3, 0), (9, 0), (4, 1))
+        for position, generation in ((1, 0), (3, 0), (5, 0), (6, 1), (7, 1), (9, 1), (10, 1))
     ]
-    assert [one.position for one in cited] == [1, 1, 5, 5]
+    assert [one.position for one in cited] == [1, 1, 5, 6, 6, 9, 9]
+    listed = ask(database, list_snapshots, 1, 0)
+    assert [one.position for one in listed if one.citable] == [9, 6]
+
+
+def test_the_first_board_after_an_exclusion_is_kept(database, connection):
+    for position, generation in ((1, 0), (2, 0), (3, 1), (4, 1), (5, 2), (6, 2)):
+        add_snapshot(connection, snapshot(position, generation=generation))
+    thin_snapshots(connection, datetime.now(UTC) + timedelta(days=60))
+    assert [one.position for one in ask(database, list_snapshots, 1, 0)] == [6, 5, 3]
+    assert ask(database, citable_snapshot, snapshot(4, generation=1)).position == 3
 
 
 def test_a_board_is_announced_when_its_transaction_commits(database, connection):

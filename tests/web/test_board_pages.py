@@ -270,21 +270,6 @@ def test_a_filtered_board_claims_no_permalink_of_its_own(reader):
     assert "Permalink to the whole board behind this one" in filtered
 
 
-def test_a_board_says_how_long_it_is_kept_and_leads_to_one_that_can_be_cited(reader):
-    listed = reader.get("/api/v1/arenas/arena/snapshots").json()["snapshots"]
-    newest, cited = listed[0], next(one for one in listed if one["evaluated"])
-    assert not newest["evaluated"]
-    html = board(reader).text
-    assert re.search(r"kept until [^<;)]* UTC at least; to cite:", html)
-    assert (
-        f'/arenas/arena/boards/{cited["snapshot"]}">the last evaluation, at {cited["votes"]} votes</a>'
-        in html
-    )
-    permanent = reader.get(f"/arenas/arena/boards/{cited['snapshot']}", headers=PAGE).text
-    assert "(kept for ever)" in permanent
-    assert "to cite:" not in permanent
-
-
 def test_a_page_of_two_boards_looks_for_news_of_both(reader):
     html = board(reader, source="both").text
     shown = re.search(r'data-snapshot="([^"]*)" data-newest="([^"]*)"', html)

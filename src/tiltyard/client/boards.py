@@ -71,6 +71,8 @@ class SnapshotInfo:
     votes: int
     #: Whether an evaluation of the rules fell on it; such boards are kept for ever.
     evaluated: bool
+    #: Whether to cite it: it is kept for ever, and no vote was excluded or restored since.
+    citable: bool
     made_at: datetime
 
 

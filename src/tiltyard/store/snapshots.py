@@ -19,6 +19,7 @@ from tiltyard.store.statements import statement
 __all__ = [
     "CHANNEL",
     "KEPT",
+    "Amended",
     "Listed",
     "Score",
     "Snapshot",
@@ -29,6 +30,7 @@ __all__ = [
     "latest_place",
     "latest_snapshot",
     "list_snapshots",
+    "read_amended",
     "read_held",
     "read_scores",
     "thin_snapshots",
@@ -36,7 +38,7 @@ __all__ = [
 
 #: Where new snapshots are announced: ``arena source position generation``.
 CHANNEL = "tiltyard_snapshot"
-#: How long a board stays on which no evaluation fell.
+#: How long a board stays that is not kept for ever.
 KEPT = timedelta(days=30)
 
 
@@ -71,6 +73,16 @@ class Listed:
     votes: int
     evaluated: bool
     made_at: datetime
+    #: Whether it is kept for ever, and no vote was excluded or restored since.
+    citable: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Amended:
+    """How votes that a board knew have changed since: excluded ones that it counts, restored ones that it leaves out."""
+
+    excluded: int
+    restored: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,10 +181,23 @@ async def read_scores(
 
 
 async def citable_snapshot(connection: AsyncConnection, snapshot: Snapshot) -> Listed | None:
-    """The last board up to this one that stays for ever; ``None`` before the first evaluation."""
+    """The last board of the same generation, up to this one, that is kept for ever.
+
+    It is the last evaluation, or the first board after votes were excluded or restored; ``None`` before the first
+    evaluation of an arena without exclusions.
+    """
     with translated("read the history of a board"):
         row = await (await connection.execute(statement("snapshots_citable"), _place(snapshot))).fetchone()
     return None if row is None else _listed(*row)
+
+
+async def read_amended(connection: AsyncConnection, snapshot: Snapshot, newest: Snapshot) -> Amended:
+    """What exclusions and restorations up to the newest board changed of the votes that an earlier one knew."""
+    values = _place(snapshot) | {"upto": newest.position}
+    with translated("read what was excluded since a board"):
+        row = await (await connection.execute(statement("snapshots_amended"), values)).fetchone()
+    assert row is not None
+    return Amended(int(row[0]), int(row[1]))
 
 
 async def read_held(connection: AsyncConnection, snapshot: Snapshot, *, limit: int) -> list[tuple[int, bool]]:
@@ -184,7 +209,7 @@ async def read_held(connection: AsyncConnection, snapshot: Snapshot, *, limit: i
 
 
 def thin_snapshots(connection: Connection, moment: datetime) -> int:
-    """Remove boards without an evaluation that are older than a month at this moment; how many."""
+    """Remove boards that are not kept for ever and are older than a month at this moment; how many."""
     with translated("remove old snapshots"):
         return connection.execute(statement("snapshots_thin"), {"before": moment - KEPT}).rowcount
 
@@ -200,8 +225,7 @@ async def _find(connection: AsyncConnection, name: str, values: dict[str, Any]) 
 
 
 def _listed(source: int, generation: int, position: int, sha256: bytes, *rest: Any) -> Listed:
-    votes, evaluated, made_at = rest
-    return Listed(source, generation, position, bytes(sha256).hex(), votes, evaluated, made_at)
+    return Listed(source, generation, position, bytes(sha256).hex(), *rest)
 
 
 def _snapshot(row: Sequence[Any]) -> Snapshot:

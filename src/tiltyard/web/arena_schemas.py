@@ -308,6 +308,9 @@ class SnapshotOut(BaseModel):
     evaluated: bool = Field(
         description="Whether an evaluation of the rules fell on it; such boards are kept."
     )
+    citable: bool = Field(
+        description="Whether to cite it: it is kept for ever, and no vote was excluded or restored since."
+    )
     made_at: datetime
 
 

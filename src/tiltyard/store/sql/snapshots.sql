@@ -25,12 +25,21 @@ FROM snapshots WHERE sha256 = %(sha256)s AND arena = %(arena)s
 ORDER BY generation DESC, position DESC LIMIT 1;
 
 -- name: snapshots_list
--- Boards of a source, newest first, before a given one.
-SELECT source, generation, position, sha256, votes, evaluated, made_at
-FROM snapshots
-WHERE arena = %(arena)s AND source = %(source)s
-    AND (%(generation)s::bigint IS NULL OR (generation, position) < (%(generation)s, %(position)s))
-ORDER BY generation DESC, position DESC LIMIT %(limit)s;
+-- Boards of a source, newest first, before a given one. Those of the newest generation that are kept for ever
+-- can be cited.
+SELECT s.source, s.generation, s.position, s.sha256, s.votes, s.evaluated, s.made_at,
+       s.generation = newest.generation AND (s.evaluated OR s.generation > 0 AND NOT EXISTS (
+           SELECT FROM snapshots earlier
+           WHERE earlier.arena = s.arena AND earlier.source = s.source
+               AND earlier.generation = s.generation AND earlier.position < s.position
+       ))
+FROM snapshots s
+CROSS JOIN (
+    SELECT max(generation) AS generation FROM snapshots WHERE arena = %(arena)s AND source = %(source)s
+) newest
+WHERE s.arena = %(arena)s AND s.source = %(source)s
+    AND (%(generation)s::bigint IS NULL OR (s.generation, s.position) < (%(generation)s, %(position)s))
+ORDER BY s.generation DESC, s.position DESC LIMIT %(limit)s;
 
 -- name: snapshots_scores
 -- What boards said of these models: the one at a place and those before it on which an evaluation fell, every
@@ -65,19 +74,45 @@ WHERE s.arena = %(arena)s AND s.source = %(source)s AND s.evaluated
 ORDER BY s.position DESC LIMIT %(limit)s;
 
 -- name: snapshots_citable
--- The last board up to a place on which an evaluation fell: such boards stay.
-SELECT source, generation, position, sha256, votes, evaluated, made_at
-FROM snapshots
-WHERE arena = %(arena)s AND source = %(source)s AND evaluated
-    AND (generation, position) <= (%(generation)s, %(position)s)
-ORDER BY generation DESC, position DESC LIMIT 1;
+-- The last board of a generation, up to a place, that is kept for ever: an evaluation fell on it, or it is the first
+-- after votes were excluded or restored.
+SELECT s.source, s.generation, s.position, s.sha256, s.votes, s.evaluated, s.made_at, true
+FROM snapshots s
+WHERE s.arena = %(arena)s AND s.source = %(source)s
+    AND s.generation = %(generation)s AND s.position <= %(position)s
+    AND (s.evaluated OR s.generation > 0 AND NOT EXISTS (
+        SELECT FROM snapshots earlier
+        WHERE earlier.arena = s.arena AND earlier.source = s.source
+            AND earlier.generation = s.generation AND earlier.position < s.position
+    ))
+ORDER BY s.position DESC LIMIT 1;
+
+-- name: snapshots_amended
+-- Of the votes up to a board's position: how many it counts that are excluded as of a later position, and how many it
+-- leaves out that count as of then.
+SELECT count(*) FILTER (WHERE later AND NOT at_board), count(*) FILTER (WHERE at_board AND NOT later)
+FROM (
+    SELECT bool_or(x.excluded <= %(position)s AND (x.restored IS NULL OR x.restored > %(position)s)) AS at_board,
+           bool_or(x.excluded <= %(upto)s AND (x.restored IS NULL OR x.restored > %(upto)s)) AS later
+    FROM exclusions x
+    JOIN excluded_votes v USING (exclusion)
+    JOIN endings d ON d.arena = v.arena AND d.source = v.source AND d.serial = v.serial
+    WHERE x.arena = %(arena)s AND v.source = %(source)s AND d.position <= %(position)s AND d.undone IS NULL
+    GROUP BY v.serial
+) votes;
 
 -- name: snapshots_thin
--- Boards on which no evaluation fell go after a while; the newest of each source stays.
+-- Boards go after a while; the newest of each source stays, and so do those on which an evaluation fell and the first
+-- after votes were excluded or restored.
 DELETE FROM snapshots s
 WHERE NOT s.evaluated AND s.made_at < %(before)s
     AND EXISTS (
         SELECT FROM snapshots newer
         WHERE newer.arena = s.arena AND newer.source = s.source
             AND (newer.generation, newer.position) > (s.generation, s.position)
-    );
+    )
+    AND (s.generation = 0 OR EXISTS (
+        SELECT FROM snapshots earlier
+        WHERE earlier.arena = s.arena AND earlier.source = s.source
+            AND earlier.generation = s.generation AND earlier.position < s.position
+    ));

@@ -18,7 +18,7 @@ from markupsafe import Markup
 
 from tiltyard.store.arenas import Arena, connected, read_filters
 from tiltyard.store.log import SOURCES
-from tiltyard.store.snapshots import KEPT, Listed, Snapshot, citable_snapshot
+from tiltyard.store.snapshots import KEPT, Amended, Listed, Snapshot, citable_snapshot, read_amended
 from tiltyard.web.access import house_of
 from tiltyard.web.assets import takes_gzip
 from tiltyard.web.pages.board_query import BoardQuery
@@ -44,6 +44,16 @@ class Facts:
     languages: tuple[str, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class Citation:
+    """Whether a snapshot can be cited, and what instead."""
+
+    #: The last board of the snapshot's generation, up to it, that is kept for ever.
+    last_kept: Listed | None
+    #: What exclusions and restorations changed since; nothing if there were none.
+    amended: Amended | None
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Counted:
     """A snapshot with its document, and the board that was counted from its votes, if one is asked for."""
@@ -53,14 +63,19 @@ class Counted:
     filtered: dict[str, Any] | None
     #: The hash of what is shown.
     sha256: str
-    #: The last evaluation up to the snapshot, whose board stays for ever; nothing before the first.
-    citable: Listed | None
+    citation: Citation
+
+    @property
+    def citable(self) -> Listed | None:
+        """The board to cite; nothing if votes were excluded or restored since, or if there is none yet."""
+        return None if self.citation.amended is not None else self.citation.last_kept
 
     @property
     def kept_until(self) -> datetime | None:
         """How long the snapshot stays at least; nothing if that is for ever."""
-        made = self.snapshot.made_at
-        return None if self.snapshot.evaluated or made is None else made + KEPT
+        made, kept = self.snapshot.made_at, self.citation.last_kept
+        for_ever = kept is not None and kept.sha256 == self.snapshot.sha256
+        return None if for_ever or made is None else made + KEPT
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -81,7 +96,7 @@ class Material:
 
     def key(self) -> Hashable:
         """No two pages of the same key differ, but for language and theme."""
-        shown = tuple(board.sha256 for board in self.boards)
+        shown = tuple((board.sha256, board.citation) for board in self.boards)
         return (self.arena.arena, self.arena.title, self.query, self.facts, self.permanent, shown)
 
 
@@ -120,7 +135,8 @@ class BoardPages:
     def __init__(self) -> None:
         self.documents: Kept[dict[str, Any]] = Kept(24)
         self.facts: Kept[Facts] = Kept(200)
-        self.citable: Kept[tuple[Listed | None]] = Kept(200)
+        self.last_kept: Kept[tuple[Listed | None]] = Kept(200)
+        self.amended: Kept[Amended] = Kept(200)
         self.views: Kept[View] = Kept(24)
         #: What charts are drawn from.
         self.charts: Kept[Mapping[str, Any]] = Kept(48)
@@ -211,22 +227,30 @@ async def _counted(
     part = query.part(source)
     if part.whole:
         document = kept.parsed(snapshot.sha256, snapshot.document)
-        return Counted(snapshot, document, None, snapshot.sha256, await _citable(request, snapshot))
+        return Counted(snapshot, document, None, snapshot.sha256, await _citation(request, snapshot))
     found = await boards.filtered(arena, source, part.category, part.language, counted=part.counted)
     filtered = kept.parsed(found.sha256, found.data)
     if filtered["snapshot"] != snapshot.sha256:
         snapshot = await boards.published(arena.arena, filtered["snapshot"])
     document = kept.parsed(snapshot.sha256, snapshot.document)
-    return Counted(snapshot, document, filtered, found.sha256, await _citable(request, snapshot))
+    return Counted(snapshot, document, filtered, found.sha256, await _citation(request, snapshot))
 
 
-async def _citable(request: Request, snapshot: Snapshot) -> Listed | None:
-    kept = board_pages_of(request).citable
-    found = kept.get(snapshot.sha256)
+async def _citation(request: Request, snapshot: Snapshot) -> Citation:
+    kept = board_pages_of(request)
+    found = kept.last_kept.get(snapshot.sha256)
     if found is None:
         async with connected(house_of(request).pool) as connection:
-            found = kept.put(snapshot.sha256, (await citable_snapshot(connection, snapshot),))
-    return found[0]
+            found = kept.last_kept.put(snapshot.sha256, (await citable_snapshot(connection, snapshot),))
+    newest = await boards_of(request).latest(snapshot.arena, snapshot.source)
+    if snapshot.generation >= newest.generation:
+        return Citation(found[0], None)
+    key = (snapshot.sha256, newest.generation)
+    amended = kept.amended.get(key)
+    if amended is None:
+        async with connected(house_of(request).pool) as connection:
+            amended = kept.amended.put(key, await read_amended(connection, snapshot, newest))
+    return Citation(found[0], amended)
 
 
 async def _facts(request: Request, arena: Arena, board: Counted) -> Facts:

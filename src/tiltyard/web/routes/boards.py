@@ -99,6 +99,7 @@ async def snapshots(
                 position=one.position,
                 votes=one.votes,
                 evaluated=one.evaluated,
+                citable=one.citable,
                 made_at=one.made_at,
             )
             for one in found

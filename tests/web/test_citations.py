@@ -1,0 +1,169 @@
+"""Which board may be cited: one that is kept, and that rests on no vote which was excluded since."""
+
+import asyncio
+import re
+
+import pytest
+
+from live_arenas import desk_of, make_arena
+from postgres import fresh_database
+from served import make_token, served
+from shown_boards import PAGE, board
+from tiltyard.arena.matchup_ids import shown_matchup
+from tiltyard.client import Client
+from tiltyard.standing.policy import Policy
+from tiltyard.store.connecting import connect
+from voted_arenas import cast, close_window, lay_votes, rate
+
+ARENA = "/api/v1/arenas/arena"
+#: The laid votes are those of 20 sessions; this is one of them.
+SESSION = 3
+
+
+class Place:
+    """A served arena of 600 votes, whose operator excludes votes and lets them in again."""
+
+    def __init__(self, running):
+        self.running = running
+        self.reader = running.client()
+        self.operator = running.client(make_token(running.database, "admin"))
+
+    def rate(self):
+        rate(self.running.database)
+        self.running.run(self.running.house.boards._look())
+
+    def exclude(self, **which):
+        answer = self.operator.post(f"{ARENA}/exclusions", json={"reason": "a bot", **which})
+        assert answer.status_code == 201, answer.text
+        self.rate()
+        return answer.json()
+
+    def snapshots(self):
+        return self.reader.get(f"{ARENA}/snapshots").json()["snapshots"]
+
+    def page(self, sha256):
+        answer = self.reader.get(f"/arenas/arena/boards/{sha256}", headers=PAGE)
+        assert answer.status_code == 200
+        return " ".join(answer.text.split())
+
+
+@pytest.fixture
+def place(server, template, tmp_path):
+    with fresh_database(server, template) as database:
+        arena = asyncio.run(make_arena(database, 4, 6, policy=Policy(phase=4)))
+        lay_votes(database, arena.arena, 610, 4, 6, sessions=20)
+        rate(database)
+        with served(database, folder=tmp_path) as running:
+            made = Place(running)
+            made.arena = arena
+            yield made
+
+
+def cited_of(html):
+    """The boards that a page offers as "to cite", with the words of the link."""
+    return re.findall(r'to cite: <a href="/arenas/arena/boards/([0-9a-f]{64})">([^<]*)</a>', html)
+
+
+def test_a_board_says_how_long_it_is_kept_and_leads_to_one_that_can_be_cited(place):
+    newest, *older = place.snapshots()
+    assert not newest["evaluated"]
+    assert not newest["citable"]
+    evaluated = [one for one in older if one["evaluated"]]
+    assert [one["citable"] for one in evaluated] == [True, True]
+    html = board(place.reader).text
+    assert re.search(r"kept until [^<;)]* UTC at least; to cite:", html)
+    assert cited_of(html) == [(evaluated[0]["snapshot"], "the last evaluation, at 500 votes")]
+    permanent = place.page(evaluated[0]["snapshot"])
+    assert "(kept for ever)" in permanent
+    assert "to cite:" not in permanent
+    assert "excluded since" not in permanent
+
+
+def test_nothing_that_counts_excluded_votes_is_offered_to_cite(place):
+    before = place.snapshots()
+    place.exclude(sessions=[SESSION])
+    newest = place.snapshots()[0]
+    assert newest["generation"] == 1
+    assert not newest["evaluated"]
+    html = board(place.reader).text
+    assert not any(old["snapshot"] in html for old in before)
+    assert "(kept for ever)" in html
+    assert [one["snapshot"] for one in place.snapshots() if one["citable"]] == [newest["snapshot"]]
+    asyncio.run(_more_votes(place, 3))
+    html = board(place.reader).text
+    assert cited_of(html) == [
+        (
+            newest["snapshot"],
+            f"the first board after votes were excluded or restored, at {newest['votes']} votes",
+        )
+    ]
+    assert cited_of(board(place.reader, category="").text) == cited_of(html)
+    said = place.reader.get("/arenas/arena/board.json").json()
+    assert said["citable"] == [newest["snapshot"]]
+    with Client(place.running.url) as client:
+        assert [one.snapshot for one in client.snapshots("arena") if one.citable] == [newest["snapshot"]]
+
+
+def test_the_next_evaluation_can_be_cited_again(place):
+    place.exclude(sessions=[SESSION])
+    asyncio.run(_more_votes(place, 200))
+    evaluated = next(one for one in place.snapshots() if one["evaluated"])
+    assert (evaluated["generation"], evaluated["citable"]) == (1, True)
+    assert [sha256 for sha256, _ in cited_of(board(place.reader).text)] == [evaluated["snapshot"]]
+
+
+def test_an_old_permalink_opens_and_says_what_was_excluded_since(place):
+    old = next(one for one in place.snapshots() if one["evaluated"])
+    first = place.exclude(sessions=[SESSION])
+    counted = len(_votes_until(place, old["position"], SESSION))
+    assert 0 < counted < first["votes"], "some of them came after that board"
+    html = place.page(old["snapshot"])
+    assert f"{counted} of the votes that it counts have been excluded since." in html
+    assert "Do not cite it" in html
+    assert "(kept for ever)" in html
+    assert "to cite:" not in html
+    said = place.reader.get("/arenas/arena/board.json", params={"snapshot": old["snapshot"]}).json()
+    assert (said["snapshots"], said["citable"]) == ([old["snapshot"]], [None])
+    document = place.reader.get(f"{ARENA}/snapshots/{old['snapshot']}")
+    assert document.status_code == 200, "what was published stays as it was"
+    assert document.json()["generation"] == 0
+
+
+def test_votes_that_came_back_are_told_of_too(place):
+    old = next(one for one in place.snapshots() if one["evaluated"])
+    made = place.exclude(sessions=[SESSION])
+    without = place.snapshots()[0]
+    path = f"{ARENA}/exclusions/{made['exclusion']}/restore"
+    assert place.operator.post(path).status_code == 200
+    place.rate()
+    assert place.snapshots()[0]["generation"] == 2
+    assert f"{made['votes']} votes that it leaves out count again." in place.page(without["snapshot"])
+    html = place.page(old["snapshot"])
+    assert "excluded since" not in html
+    assert "count again" not in html
+    assert [one["generation"] for one in place.snapshots() if one["citable"]] == [2]
+
+
+def test_an_exclusion_of_later_votes_says_nothing_of_a_board_before_them(place):
+    old = next(one for one in place.snapshots() if one["evaluated"])
+    later = _votes_until(place, 10**9, SESSION)[-1]
+    assert later not in _votes_until(place, old["position"], SESSION)
+    place.exclude(matchups=[later])
+    assert "excluded since" not in place.page(old["snapshot"])
+
+
+async def _more_votes(place, votes):
+    async with desk_of(place.running.database, place.arena) as desk:
+        await cast(desk, votes)
+    close_window(place.running.database)
+    await asyncio.to_thread(place.rate)
+
+
+def _votes_until(place, position, session):
+    with connect(place.running.database) as connection:
+        rows = connection.execute(
+            "SELECT m.matchup FROM endings e JOIN matchups m USING (arena, source, serial) "
+            "WHERE e.kind = 1 AND e.position <= %s AND m.session = %s ORDER BY e.position",
+            (position, session),
+        ).fetchall()
+    return [shown_matchup(matchup) for (matchup,) in rows]

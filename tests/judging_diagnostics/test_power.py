@@ -41,8 +41,7 @@ def realised(table):
     """Mean half-width of a rating and of a difference, from the real intervals."""
     ratings = BradleyTerry()(table)
     i, j = np.triu_indices(len(ratings.models), 1)
-    v = ratings.covariance
-    between = quantile(0.95, ratings.dof) * np.sqrt(v[i, i] + v[j, j] - 2.0 * v[i, j])
+    between = quantile(0.95, ratings.uncertainty.dof) * np.sqrt(ratings.uncertainty.differences()[i, j])
     return np.mean(ratings.interval.high - ratings.interval.low) / 2.0, np.mean(between)
 
 
@@ -79,8 +78,8 @@ def test_the_detectable_difference_is_detected_as_often_as_promised():
         keys = text_keys([str(k) for k in range(prompts)])[p]
         codes = Codes(i.astype(np.uint16), j.astype(np.uint16), kind, prompt=keys)
         ratings = BradleyTerry()(Table.from_codes(tuple("abcd"), codes))
-        v = ratings.covariance
-        half = quantile(0.95, ratings.dof) * math.sqrt(v[0, 0] + v[1, 1] - 2.0 * v[0, 1])
+        error = math.sqrt(ratings.uncertainty.differences()[0, 1])
+        half = quantile(0.95, ratings.uncertainty.dof) * error
         found += ratings.rating[0] - ratings.rating[1] > half
     assert 0.72 <= found / 200 <= 0.88
 

@@ -23,7 +23,7 @@ def world(models=4, prompts=30, seed=3, **options):
 def test_endless_battles_would_give_the_truth(prompts, these_prompts, clusters):
     some = world(prompts=prompts, effect_sd=1.0)
     ratings = BradleyTerry(clusters=clusters)(some.table(200_000, np.random.default_rng(5)))
-    error = np.sqrt(np.diag(ratings.covariance))
+    error = np.sqrt(np.diag(ratings.uncertainty.covariances[0]))
     assert error.max() < 2.5
     found = ratings.rating - ratings.rating.mean()
     assert (np.abs(found - some.truth(these_prompts=these_prompts)) < 4 * error).all()

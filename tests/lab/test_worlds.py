@@ -152,7 +152,7 @@ def test_clones_are_equal_over_the_population_and_if_asked_on_each_prompt(same_e
 def test_endless_votes_give_the_truth_with_lazy_voters_and_dead_prompts():
     world = drawn(models=5, prompts=20, lazy=0.3, dead=0.2, effect_sd=1.0)
     ratings = BradleyTerry(clusters="battle")(world.table(200_000, np.random.default_rng(5)))
-    error = np.sqrt(np.diag(ratings.covariance))
+    error = np.sqrt(np.diag(ratings.uncertainty.covariances[0]))
     found = ratings.rating - ratings.rating.mean()
     assert error.max() < 2.5
     assert (np.abs(found - world.truth(these_prompts=True)) < 4 * error).all()

@@ -18,7 +18,10 @@ def test_the_difference_and_its_interval_come_from_the_ratings():
     found = compare_models(world, "ab", "ad", BradleyTerry(level=0.9))
     result = BradleyTerry()(world)
     contrast = np.array([0.0, 1.0, 0.0, -1.0])
-    difference, error = contrast @ result.rating, math.sqrt(contrast @ result.covariance @ contrast)
+    difference, error = (
+        contrast @ result.rating,
+        math.sqrt(contrast @ result.uncertainty.covariances[0] @ contrast),
+    )
     half = t.ppf(0.95, 39) * error
     assert found.difference == pytest.approx(difference)
     assert (found.low, found.high) == pytest.approx((difference - half, difference + half))
@@ -39,7 +42,7 @@ def test_turning_it_round_turns_the_signs():
 def test_without_prompts_the_tails_are_normal():
     world = told("a>b*30 b>a*20")
     found = compare_models(world, "a", "b")
-    v = BradleyTerry()(world).covariance
+    v = BradleyTerry()(world).uncertainty.covariances[0]
     error = math.sqrt(v[0, 0] + v[1, 1] - 2.0 * v[0, 1])
     assert found.probability == pytest.approx(norm.cdf(found.difference / error))
     assert found.scope == "these prompts only"

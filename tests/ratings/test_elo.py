@@ -89,14 +89,14 @@ def test_one_order_has_no_noise_to_show_but_an_interval():
     result = Elo(**SHORT | {"n_permutations": 1})(table(drawn()))
     assert np.isnan(result.extras["order_noise"]).all()
     assert np.isfinite(result.interval.low).all()
-    assert np.isfinite(result.covariance).all()
+    assert np.isfinite(result.uncertainty.covariances[0]).all()
 
 
 def test_log_order_is_the_naive_one():
     codes = drawn(6, 200, 4, judged=True, weighted=True)
     result = Elo(n_permutations=0, k=24.0, spread=300.0, start=1000.0)(table(codes))
     np.testing.assert_allclose(result.rating, play(codes, range(200), 24.0, 1000.0, 300.0), rtol=0, atol=1e-9)
-    assert (result.interval, result.covariance) == (None, None)
+    assert (result.interval, result.uncertainty) == (None, None)
 
 
 def test_evalica_agrees_in_log_order():
@@ -149,7 +149,9 @@ def test_the_compiled_kernel_gives_the_same_numbers(world, n_permutations):
     assert (plain.extras["kernel"], fast.extras["kernel"]) == ("plain", "compiled")
     np.testing.assert_allclose(fast.rating, plain.rating, rtol=0, atol=1e-9)
     if n_permutations:
-        np.testing.assert_allclose(fast.covariance, plain.covariance, rtol=0, atol=1e-7)
+        np.testing.assert_allclose(
+            fast.uncertainty.covariances[0], plain.uncertainty.covariances[0], rtol=0, atol=1e-7
+        )
 
 
 def test_a_run_starts_from_the_ratings_it_is_given():
@@ -194,10 +196,10 @@ def test_the_covariance_comes_from_clusters_drawn_again(prompts):
     means, within = naive_replicates(codes, method, cluster)
     expected = np.cov(means, rowvar=False) - within / 3
     np.fill_diagonal(expected, np.clip(np.diag(expected), 0.0, None))
-    np.testing.assert_allclose(result.covariance, expected + within / 10, rtol=0, atol=1e-7)
+    np.testing.assert_allclose(result.uncertainty.covariances[0], expected + within / 10, rtol=0, atol=1e-7)
     assert result.interval.clusters == ("prompt" if prompts else "battle")
     assert result.interval.n_clusters == (cluster.max() + 1)
-    assert result.dof == (cluster.max() if prompts else np.inf)
+    assert result.uncertainty.dof == (cluster.max() if prompts else np.inf)
     centre = (result.interval.low + result.interval.high) / 2.0
     np.testing.assert_allclose(centre, result.rating)
 
@@ -207,7 +209,7 @@ def test_the_covariance_comes_from_clusters_drawn_again(prompts):
 def test_tiny_logs_survive_draws_of_nothing(seed):
     result = Elo(**SHORT, seed=seed)(told("a>b", question_id=["q"]))
     assert result.rating.tolist() == [1508.0, 1492.0]
-    assert np.isfinite(result.covariance).all()
+    assert np.isfinite(result.uncertainty.covariances[0]).all()
 
 
 def test_no_battles_no_interval():

@@ -181,7 +181,7 @@ def test_the_table_is_folded_as_its_log():
     state = PLAIN.fold(PLAIN.initial(world.models), world.log())
     np.testing.assert_array_equal(result.rating, state.rating)
     np.testing.assert_array_equal(result.extras["state"].rd, state.rd)
-    assert (result.interval, result.covariance) == (None, None)
+    assert (result.interval, result.uncertainty) == (None, None)
 
 
 def test_votes_that_rate_nothing_are_passed_over():

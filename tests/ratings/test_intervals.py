@@ -1,5 +1,6 @@
 import math
 from dataclasses import replace
+from itertools import combinations
 
 import numpy as np
 import pytest
@@ -11,14 +12,15 @@ from tiltyard.battles.keys import MISSING
 from tiltyard.errors import CannotRate
 from tiltyard.ratings import BradleyTerry, clusters
 from tiltyard.ratings.bootstrap import _Poisson, appearances, cluster_numbers, uniforms
-from tiltyard.ratings.clusters import distinct_keys, positive, two_way_keys
+from tiltyard.ratings.clusters import distinct_keys, two_way_keys
+from tiltyard.ratings.comparison import compare_models
 from tiltyard.ratings.fitting import fit_groups
 from tiltyard.ratings.groups import comparable_groups
 from tiltyard.ratings.pairs import pairs_of
 from tiltyard.ratings.ranks import rank_models
 from tiltyard.ratings.scoring import Scoring
 from tiltyard.ratings.variance import Spread, quantile
-from worlds import batch, counted, drawn, rows, table, told
+from worlds import batch, counted, drawn, names, rows, table, told
 
 UNIT = 400.0 / math.log(10.0)
 M = 5
@@ -95,25 +97,46 @@ def test_the_sandwich_is_the_one_that_loops_make(method, world, prompts):
     vectors, cluster = vectors[used], [c for c, use in zip(cluster, used, strict=True) if use]
     expected = sandwiched(fit, naive_meat(vectors, cluster))
     result = method(table(codes))
-    np.testing.assert_allclose(result.covariance, expected, rtol=0, atol=1e-8)
+    np.testing.assert_allclose(result.uncertainty.covariances[0], expected, rtol=0, atol=1e-8)
     assert result.interval.n_clusters == len(set(cluster))
+
+
+def one_way_and_two_way(codes):
+    """Covariances by prompt, by voter, and by both with their overlap taken off."""
+    fit = fitted(table(codes))
+    vectors = row_scores(codes, fit, Scoring())
+    prompts, voters = codes.prompt.tolist(), codes.voter.tolist()
+    overlap = naive_meat(vectors, list(zip(prompts, voters, strict=True)))
+    by_prompt, by_voter = naive_meat(vectors, prompts), naive_meat(vectors, voters)
+    return [sandwiched(fit, meat) for meat in (by_prompt, by_voter, by_prompt + by_voter - overlap)]
 
 
 def test_two_ways_of_clustering_add_and_their_overlap_comes_off():
     codes = drawn(M, 200, 2, prompts=25, voters=12)
-    fit = fitted(table(codes))
-    vectors = row_scores(codes, fit, Scoring())
-    both = list(zip(codes.prompt.tolist(), codes.voter.tolist(), strict=True))
-    meat = (
-        naive_meat(vectors, codes.prompt.tolist())
-        + naive_meat(vectors, codes.voter.tolist())
-        - naive_meat(vectors, both)
-    )
-    expected = positive(sandwiched(fit, meat))
+    by_prompt, by_voter, both = one_way_and_two_way(codes)
     result = BradleyTerry()(table(codes))
-    np.testing.assert_allclose(result.covariance, expected, rtol=0, atol=1e-7)
+    for found, expected in zip(result.uncertainty.covariances, (both, by_prompt, by_voter), strict=True):
+        np.testing.assert_allclose(found, expected, rtol=0, atol=1e-7)
     assert result.interval.clusters == "prompt × voter"
-    assert result.dof == 11
+    assert result.uncertainty.dof == 11
+
+
+def test_two_way_variances_never_fall_below_a_one_way_variance():
+    codes = drawn(M, 200, 2, prompts=25, voters=12)
+    covariances = one_way_and_two_way(codes)
+    result = BradleyTerry()(table(codes))
+    differences = np.array([np.eye(M)[i] - np.eye(M)[j] for i, j in combinations(range(M), 2)])
+    contrasts = [np.eye(M) - 1.0 / M, differences]
+    one, other, both = (
+        np.concatenate([np.einsum("ki,ij,kj->k", c, v, c) for c in contrasts]) for v in covariances
+    )
+    assert (both < np.maximum(one, other)).any()
+    largest = np.maximum(both, np.maximum(one, other))
+    half = t.ppf(0.975, 11) * np.sqrt(largest)
+    np.testing.assert_allclose(result.interval.high - result.rating, half[:M], atol=1e-6)
+    for (i, j), expected in zip(combinations(range(M), 2), half[M:], strict=True):
+        found = compare_models(table(codes), names(M)[i], names(M)[j])
+        assert found.high - found.difference == pytest.approx(expected)
 
 
 def test_two_way_keys_tell_pairs_of_prompt_and_voter_apart():
@@ -126,17 +149,14 @@ def test_two_way_keys_tell_pairs_of_prompt_and_voter_apart():
     assert two_way_keys(drawn(M, 3)) is None
 
 
-def test_negative_variances_are_cut_off():
-    assert np.linalg.eigvalsh(positive(np.array([[1.0, 2.0], [2.0, 1.0]]))).min() >= -1e-12
-    np.testing.assert_allclose(positive(np.eye(3)), np.eye(3))
-
-
 def test_sums_by_cluster_may_be_sparse(monkeypatch):
     codes = drawn(M, 200, 4, prompts=30)
     dense = BradleyTerry(ties="davidson")(table(codes))
     monkeypatch.setattr(clusters, "_DENSE_SUMS", 0)
     sparse = BradleyTerry(ties="davidson")(table(codes))
-    np.testing.assert_allclose(sparse.covariance, dense.covariance, rtol=1e-12)
+    np.testing.assert_allclose(
+        sparse.uncertainty.covariances[0], dense.uncertainty.covariances[0], rtol=1e-12
+    )
 
 
 def test_clusters_may_cross_batches():
@@ -146,7 +166,7 @@ def test_clusters_may_cross_batches():
         builder.add(batch(rows(codes, np.arange(first, min(first + 20, 90))), M))
     cut = BradleyTerry()(builder.table())
     whole = BradleyTerry()(table(codes))
-    np.testing.assert_allclose(cut.covariance, whole.covariance, rtol=1e-10)
+    np.testing.assert_allclose(cut.uncertainty.covariances[0], whole.uncertainty.covariances[0], rtol=1e-10)
     assert cut.interval.n_clusters == whole.interval.n_clusters == 8
 
 
@@ -186,7 +206,7 @@ def test_statsmodels_agrees_battle_by_battle():
     codes = drawn(M, 400, 6)
     oracle = contrasts(regression(codes, cov_type="HC0").cov_params())
     result = BradleyTerry(clusters="battle")(table(codes))
-    np.testing.assert_allclose(result.covariance, oracle * 400 / 399, rtol=1e-9)
+    np.testing.assert_allclose(result.uncertainty.covariances[0], oracle * 400 / 399, rtol=1e-9)
 
 
 def test_statsmodels_agrees_by_prompt():
@@ -195,7 +215,7 @@ def test_statsmodels_agrees_by_prompt():
     kwds = {"groups": groups, "use_correction": False}
     oracle = contrasts(regression(codes, cov_type="cluster", cov_kwds=kwds).cov_params())
     result = BradleyTerry()(table(codes))
-    np.testing.assert_allclose(result.covariance, oracle * 30 / 29, rtol=1e-9)
+    np.testing.assert_allclose(result.uncertainty.covariances[0], oracle * 30 / 29, rtol=1e-9)
 
 
 # What the interval says of itself
@@ -203,7 +223,7 @@ def test_statsmodels_agrees_by_prompt():
 
 def test_a_battle_level_interval_is_normal_and_speaks_of_these_prompts():
     result = BradleyTerry(level=0.9)(table(drawn(M)))
-    half = norm.ppf(0.95) * np.sqrt(np.diag(result.covariance))
+    half = norm.ppf(0.95) * np.sqrt(np.diag(result.uncertainty.covariances[0]))
     np.testing.assert_allclose(result.interval.high - result.rating, half)
     np.testing.assert_allclose(result.rating - result.interval.low, half)
     assert (result.interval.scope, result.interval.clusters) == ("these prompts only", "battle")
@@ -212,7 +232,7 @@ def test_a_battle_level_interval_is_normal_and_speaks_of_these_prompts():
 
 def test_an_interval_by_prompt_has_students_tails_and_speaks_of_prompts_like_these():
     result = BradleyTerry()(table(drawn(M, prompts=25)))
-    half = t.ppf(0.975, 24) * np.sqrt(np.diag(result.covariance))
+    half = t.ppf(0.975, 24) * np.sqrt(np.diag(result.uncertainty.covariances[0]))
     np.testing.assert_allclose(result.interval.high - result.rating, half)
     assert (result.interval.scope, result.interval.clusters) == ("prompts like these", "prompt")
 
@@ -236,7 +256,9 @@ def test_one_prompt_cannot_speak_of_prompts_like_it():
     world = told("a>b*30 b>a*20", question_id=["q"] * 50)
     result = BradleyTerry()(world)
     assert result.interval.scope == "these prompts only"
-    np.testing.assert_array_equal(result.covariance, BradleyTerry(clusters="battle")(world).covariance)
+    np.testing.assert_array_equal(
+        result.uncertainty.covariances[0], BradleyTerry(clusters="battle")(world).uncertainty.covariances[0]
+    )
     with pytest.raises(CannotRate, match="more than one prompt"):
         BradleyTerry(clusters="prompt")(world)
 
@@ -258,7 +280,7 @@ def test_batches_without_battles_name_no_prompt():
 
 def test_no_interval_where_none_is_asked_for():
     result = BradleyTerry(interval="none")(table(drawn(M)))
-    assert (result.interval, result.covariance, result.dof) == (None, None, np.inf)
+    assert (result.interval, result.uncertainty) == (None, None)
 
 
 def test_models_without_a_rating_have_no_interval():
@@ -268,7 +290,7 @@ def test_models_without_a_rating_have_no_interval():
 
 def test_variances_that_are_nought_are_not_less():
     result = BradleyTerry()(told("a=b a=c c>b c<b"))
-    assert (np.diag(result.covariance) >= 0.0).all()
+    assert (np.diag(result.uncertainty.covariances[0]) >= 0.0).all()
     assert np.isnan(result.interval.low).tolist() == [True, False, False]
     assert "no-spread" in {finding.name for finding in result.findings}
 
@@ -367,13 +389,13 @@ def test_the_interval_holds_the_percentiles_of_the_replicates():
     np.testing.assert_allclose(result.interval.high, high)
     assert result.interval.made_by == "bootstrap"
     expected = np.cov(result.extras["replicates"], rowvar=False)
-    np.testing.assert_allclose(result.covariance, expected, rtol=0, atol=1e-9)
+    np.testing.assert_allclose(result.uncertainty.covariances[0], expected, rtol=0, atol=1e-9)
 
 
 def test_bootstrap_and_sandwich_say_about_the_same():
     world = table(drawn(4, 2000, 11, prompts=200))
     sandwich, bootstrap = (
-        np.sqrt(np.diag(BradleyTerry(interval=kind, n_bootstraps=300)(world).covariance))
+        np.sqrt(np.diag(BradleyTerry(interval=kind, n_bootstraps=300)(world).uncertainty.covariances[0]))
         for kind in ("sandwich", "bootstrap")
     )
     np.testing.assert_allclose(bootstrap, sandwich, rtol=0.2)
@@ -383,10 +405,12 @@ def test_replicates_that_failed_do_not_make_the_covariance_smaller():
     nan = np.nan
     replicates = np.array([[1.0, 3.0, nan], [nan, nan, nan], [3.0, 1.0, nan], [5.0, 2.0, nan]])
     spread = Spread.of_replicates(replicates, "prompt", 8)
-    np.testing.assert_allclose(spread.covariance[:2, :2], np.cov(replicates[[0, 2, 3], :2], rowvar=False))
-    assert not spread.covariance[2].any()
-    assert spread.dof == 7.0
-    assert Spread.of_replicates(replicates, "battle", 8).dof == np.inf
+    np.testing.assert_allclose(
+        spread.uncertainty.covariances[0][:2, :2], np.cov(replicates[[0, 2, 3], :2], rowvar=False)
+    )
+    assert not spread.uncertainty.covariances[0][2].any()
+    assert spread.uncertainty.dof == 7.0
+    assert Spread.of_replicates(replicates, "battle", 8).uncertainty.dof == np.inf
 
 
 def test_a_model_without_a_rating_has_no_replicates():

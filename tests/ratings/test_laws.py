@@ -48,7 +48,7 @@ def numbers(result):
     yield result.rating
     yield result.group
     if result.interval is not None:
-        yield from (result.interval.low, result.interval.high, result.covariance)
+        yield from (result.interval.low, result.interval.high, result.uncertainty.covariances[0])
     yield from (value for value in result.extras.values() if isinstance(value, np.ndarray))
 
 
@@ -178,7 +178,7 @@ def test_an_anchor_shifts_all_by_one_constant_and_leaves_the_widths_alone(method
     np.testing.assert_allclose(held.rating - free.rating, 1200.0 - free.rating[2], atol=1e-8)
     before, after = free.interval, held.interval
     np.testing.assert_allclose(after.high - after.low, before.high - before.low, rtol=0, atol=1e-8)
-    np.testing.assert_allclose(held.covariance, free.covariance, rtol=1e-12)
+    np.testing.assert_allclose(held.uncertainty.covariances[0], free.uncertainty.covariances[0], rtol=1e-12)
 
 
 @bradley_terry
@@ -188,4 +188,6 @@ def test_the_scale_stretches_differences(method, world):
     wide = replace(method, scale=800.0, prior_sd=prior_sd)
     before, after = rate(method, codes), rate(wide, codes)
     np.testing.assert_allclose(after.rating - 1500.0, 2.0 * (before.rating - 1500.0), atol=1e-6)
-    np.testing.assert_allclose(after.covariance, 4.0 * before.covariance, rtol=1e-6)
+    np.testing.assert_allclose(
+        after.uncertainty.covariances[0], 4.0 * before.uncertainty.covariances[0], rtol=1e-6
+    )

@@ -127,7 +127,7 @@ def test_standard_errors_are_those_of_the_published_board_where_the_model_holds(
     ratings = BradleyTerry(prior_sd=350.0, clusters="battle")(table(codes, 8))
     state = after(REFITTED, codes, 8)
     np.testing.assert_allclose(state.rating, ratings.rating, atol=0.01)
-    np.testing.assert_allclose(state.se, np.sqrt(np.diag(ratings.covariance)), rtol=0.04)
+    np.testing.assert_allclose(state.se, np.sqrt(ratings.uncertainty.ratings()), rtol=0.04)
 
 
 @given(

@@ -9,6 +9,7 @@ from scipy.stats import norm, studentized_range, t
 from tiltyard.ratings import BradleyTerry, Elo, Glicko2, Ratings
 from tiltyard.ratings.pairs import Record
 from tiltyard.ratings.ranks import conservative_order, rank_models
+from tiltyard.ratings.uncertainty import Uncertainty
 from worlds import drawn, names, table, told
 
 
@@ -21,8 +22,7 @@ def ratings(rating, covariance, group=None, dof=np.inf):
         rating=np.array(rating, dtype=np.float64),
         group=nobody if group is None else np.array(group),
         record=Record(nobody, nobody, nobody, nobody),
-        covariance=np.array(covariance, dtype=np.float64),
-        dof=dof,
+        uncertainty=Uncertainty((np.array(covariance, dtype=np.float64),), dof),
     )
 
 

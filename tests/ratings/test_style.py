@@ -61,7 +61,7 @@ def test_statsmodels_agrees_on_the_covariance_by_prompt():
     full[:3, :3] = fit.cov_params()[:3, :3]
     centre = np.eye(4) - 0.25
     oracle = centre @ full @ centre * UNIT**2 * 30 / 29
-    np.testing.assert_allclose(STYLE(styled(codes, z)).covariance, oracle, rtol=1e-6)
+    np.testing.assert_allclose(STYLE(styled(codes, z)).uncertainty.covariances[0], oracle, rtol=1e-6)
 
 
 def test_with_weights_and_a_prior_it_maximises_the_penalised_likelihood():
@@ -122,7 +122,7 @@ def test_the_compiled_kernel_gives_the_same_numbers():
     plain, fast = (BradleyTerry(style=True, kernel=kernel)(world) for kernel in ("plain", "compiled"))
     assert (plain.extras["kernel"], fast.extras["kernel"]) == ("plain", "compiled")
     np.testing.assert_allclose(fast.rating, plain.rating, rtol=0, atol=1e-9)
-    np.testing.assert_allclose(fast.covariance, plain.covariance, rtol=1e-9)
+    np.testing.assert_allclose(fast.uncertainty.covariances[0], plain.uncertainty.covariances[0], rtol=1e-9)
 
 
 def test_a_step_that_went_too_far_is_halved():
@@ -143,7 +143,9 @@ def test_a_start_from_part_of_the_log_changes_nothing(monkeypatch):
     monkeypatch.setattr(style, "_FIRST_ROWS", 4)
     started = STYLE(styled(codes, z))
     np.testing.assert_allclose(started.rating, whole.rating, rtol=0, atol=1e-6)
-    np.testing.assert_allclose(started.covariance, whole.covariance, rtol=1e-6)
+    np.testing.assert_allclose(
+        started.uncertainty.covariances[0], whole.uncertainty.covariances[0], rtol=1e-6
+    )
 
 
 def test_without_intervals_the_ratings_are_the_same():

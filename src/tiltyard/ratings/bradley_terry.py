@@ -107,8 +107,7 @@ class BradleyTerry:
             group=fitted.group,
             record=record,
             interval=interval,
-            covariance=None if spread is None else spread.covariance,
-            dof=np.inf if spread is None else spread.dof,
+            uncertainty=None if spread is None else spread.uncertainty,
             findings=tuple(findings),
             extras=fitted.extras() | extras,
         )
@@ -167,7 +166,7 @@ class BradleyTerry:
         if self.interval == "bootstrap":
             return self._bootstrap(table, pairs, fitted, rating, findings)
         spread = sandwich(table, self.scoring(), fitted, self.clusters, self._unit, findings)
-        half = quantile(self.level, spread.dof) * np.sqrt(np.diag(spread.covariance))
+        half = quantile(self.level, spread.uncertainty.dof) * np.sqrt(spread.uncertainty.ratings())
         half[np.isnan(fitted.theta)] = np.nan
         interval = spread.interval(rating - half, rating + half, self.level, "sandwich")
         return (

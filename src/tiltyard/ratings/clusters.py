@@ -20,7 +20,7 @@ from tiltyard.battles import Codes, Table
 from tiltyard.battles.keys import MISSING, Keys
 from tiltyard.ratings.sums import sum_by
 
-__all__ = ["Meat", "RowScores", "clustered_meat", "distinct_keys", "positive", "single_meat", "two_way_keys"]
+__all__ = ["Meat", "RowScores", "clustered_meat", "distinct_keys", "single_meat", "two_way_keys"]
 
 Floats = npt.NDArray[np.float64]
 Indices = npt.NDArray[np.integer[Any]]
@@ -100,12 +100,6 @@ def two_way_keys(codes: Codes) -> Keys | None:
     mixed = codes.prompt * np.uint64(0x9E3779B97F4A7C15) ^ codes.voter
     mixed[(codes.prompt == MISSING) | (codes.voter == MISSING)] = MISSING
     return mixed
-
-
-def positive(covariance: Floats) -> Floats:
-    """The nearest covariance without negative variances, which two-way clustering can produce."""
-    values, vectors = np.linalg.eigh((covariance + covariance.T) / 2.0)
-    return np.asarray((vectors * np.clip(values, 0.0, None)) @ vectors.T)
 
 
 def distinct_keys(table: Table, key: Callable[[Codes], Keys | None] | None) -> Keys:

@@ -77,13 +77,13 @@ def compare_models(table: Table, a: str, b: str, method: BradleyTerry | None = N
     if not together or ratings.interval is None or np.isnan(ratings.interval.low[[i, j]]).any():
         why = [str(finding) for finding in ratings.findings if finding.name in _REASONS]
         raise CannotRate(" ".join([f"{a} and {b} cannot be compared by these battles.", *why]))
-    v = ratings.covariance
-    assert v is not None
+    assert ratings.uncertainty is not None
+    dof = ratings.uncertainty.dof
     difference = float(ratings.rating[i] - ratings.rating[j])
-    error = float(np.sqrt(max(v[i, i] + v[j, j] - 2.0 * v[i, j], 0.0)))
-    half = quantile(method.level, ratings.dof) * error
+    error = float(np.sqrt(ratings.uncertainty.differences()[i, j]))
+    half = quantile(method.level, dof) * error
     t = difference / error if error > 0.0 else 0.0
-    probability = float(ndtr(t) if np.isinf(ratings.dof) else stdtr(ratings.dof, t))
+    probability = float(ndtr(t) if np.isinf(dof) else stdtr(dof, t))
     expected = 1.0 / (1.0 + 10.0 ** (-difference / method.scale))
     ahead, behind = _prompts(table, i, j)
     return Comparison(

@@ -20,6 +20,7 @@ from tiltyard.ratings.kernels.elo import decks_abreast, in_order, pack, shuffled
 from tiltyard.ratings.pairs import pairs_of, record_of
 from tiltyard.ratings.result import Interval, Ratings
 from tiltyard.ratings.scoring import Scoring
+from tiltyard.ratings.uncertainty import Uncertainty
 from tiltyard.ratings.variance import ClusterChoice, Spread, cluster_key, few_prompts, quantile
 
 __all__ = ["Elo"]
@@ -100,8 +101,7 @@ class Elo:
             group=numbered_groups(pairs, played),
             record=record,
             interval=interval,
-            covariance=None if spread is None else spread.covariance,
-            dof=np.inf if spread is None else spread.dof,
+            uncertainty=None if spread is None else spread.uncertainty,
             findings=tuple(findings),
             extras=extras | {"kernel": kernel},
         )
@@ -148,10 +148,9 @@ class Elo:
         covariance = between - within / self.n_orders
         np.fill_diagonal(covariance, np.clip(np.diag(covariance), 0.0, None))
         covariance += within / self.n_permutations
-        own = np.diag(covariance)
         dof = float(max(n_clusters - 1, 1)) if key is not None else np.inf
-        spread = Spread(covariance, dof, kind, n_clusters)
-        half = quantile(self.level, dof) * np.sqrt(own)
+        spread = Spread(Uncertainty((covariance,), dof), kind, n_clusters)
+        half = quantile(self.level, dof) * np.sqrt(spread.uncertainty.ratings())
         return spread, spread.interval(rating - half, rating + half, self.level, "bootstrap")
 
     def _replicates(self, games: _Games, m: int, cluster: Ints, n_clusters: int) -> tuple[Floats, Floats]:

@@ -9,6 +9,7 @@ import numpy.typing as npt
 from scipy.special import ndtr, stdtr
 
 from tiltyard.ratings.result import Ratings
+from tiltyard.ratings.uncertainty import Uncertainty
 from tiltyard.ratings.variance import NO_SPREAD, quantile
 
 __all__ = ["Ranks", "conservative_order", "rank_models", "tiers_of"]
@@ -45,22 +46,22 @@ class Ranks:
 def rank_models(
     ratings: Ratings, *, level: float = 0.95, draws: int | None = None, seed: int = 0
 ) -> Ranks | None:
-    """Rank ranges and tiers, or ``None`` for ratings that carry no covariance.
+    """Rank ranges and tiers, or ``None`` for ratings that carry no uncertainty.
 
     ``draws`` from the fitted distribution make the critical value; fewer for more models, if
     not said.
     """
-    if ratings.covariance is None:
+    uncertainty = ratings.uncertainty
+    if uncertainty is None:
         return None
     m = len(ratings.models)
     same = (ratings.group[:, None] == ratings.group[None, :]) & (ratings.group >= 0)[:, None]
-    variance = np.diag(ratings.covariance)
-    known = variance > NO_SPREAD
+    known = uncertainty.ratings() > NO_SPREAD
     same &= known[:, None] & known[None, :] | np.eye(m, dtype=bool)
-    error = np.sqrt(np.clip(variance[:, None] + variance[None, :] - 2.0 * ratings.covariance, 0.0, None))
+    error = np.sqrt(uncertainty.differences())
     rating = np.nan_to_num(ratings.rating)
     difference = np.where(same, rating[:, None] - rating[None, :], 0.0)
-    critical = _critical(ratings.covariance, error, same, ratings.dof, level, draws, seed)
+    critical = _critical(uncertainty, same & (error > 0.0), level, draws, seed)
     above = same & (error > 0.0) & (difference > critical * error)
     rated = ratings.group >= 0
     peers = (ratings.group[:, None] == ratings.group[None, :]).sum(axis=1)
@@ -68,7 +69,7 @@ def rank_models(
     high = np.where(rated, peers - above.sum(axis=1), 0)
     with np.errstate(divide="ignore", invalid="ignore"):
         t = np.where(error > 0, difference / error, 0.0)
-    outranks = ndtr(t) if np.isinf(ratings.dof) else stdtr(ratings.dof, t)
+    outranks = ndtr(t) if np.isinf(uncertainty.dof) else stdtr(uncertainty.dof, t)
     outranks = np.asarray(np.where(same & ~np.eye(m, dtype=bool), outranks, np.nan), dtype=np.float64)
     return Ranks(
         level,
@@ -84,35 +85,30 @@ def rank_models(
 def conservative_order(ratings: Ratings, errors: float = 2.0) -> Ints:
     """Models by rating minus some standard errors (RD for Glicko-2), best first, unrated last."""
     rd = ratings.extras.get("rd")
-    if rd is None and ratings.covariance is not None:
-        rd = np.sqrt(np.clip(np.diag(ratings.covariance), 0.0, None))
+    if rd is None and ratings.uncertainty is not None:
+        rd = np.sqrt(ratings.uncertainty.ratings())
     score = ratings.rating - errors * (0.0 if rd is None else rd)
     return np.lexsort((np.arange(len(score)), np.where(np.isnan(score), np.inf, -score)))
 
 
-def _critical(
-    covariance: Floats,
-    error: Floats,
-    same: Bools,
-    dof: float,
-    level: float,
-    draws: int | None,
-    seed: int,
-) -> float:
+def _critical(uncertainty: Uncertainty, compared: Bools, level: float, draws: int | None, seed: int) -> float:
     """The ``level`` quantile of the largest standardised difference, by drawing from the fit.
 
     Differences are multivariate t with the fitted covariance (Hothorn, Bretz and Westfall,
-    Biometrical Journal 50, 2008). One pair alone needs no drawing.
+    Biometrical Journal 50, 2008). One pair alone needs no drawing. Where there are several
+    covariances, it is that of the first.
     """
-    pairs = int(np.count_nonzero(np.triu(same & (error > 0.0), 1)))
+    dof = uncertainty.dof
+    pairs = int(np.count_nonzero(np.triu(compared, 1)))
     if pairs <= 1:
         return quantile(level, dof)
     draws = draws or int(np.clip(_WORK / pairs, *_DRAWS))
     rng = np.random.Generator(np.random.PCG64(seed))
-    values, vectors = np.linalg.eigh(covariance)
+    values, vectors = np.linalg.eigh(uncertainty.covariances[0])
     factor = vectors * np.sqrt(np.clip(values, 0.0, None))
+    error = np.sqrt(Uncertainty((factor @ factor.T,), dof).differences())
     z = (rng.standard_normal((draws, len(values))) @ factor.T).T.astype(np.float32)
-    inverse = np.where(same & (error > 0), 1.0 / np.where(error > 0, error, 1.0), 0.0).astype(np.float32)
+    inverse = np.where(compared & (error > 0), 1.0 / np.where(error > 0, error, 1.0), 0.0).astype(np.float32)
     largest = np.zeros(draws, dtype=np.float32)
     buffer = np.empty_like(z)
     for i in range(len(values) - 1):

@@ -12,6 +12,7 @@ import numpy.typing as npt
 from tiltyard.battles import Table
 from tiltyard.ratings.findings import Finding
 from tiltyard.ratings.pairs import Record
+from tiltyard.ratings.uncertainty import Uncertainty
 
 __all__ = ["Interval", "Method", "Ratings"]
 
@@ -59,10 +60,8 @@ class Ratings:
     group: Ints
     record: Record
     interval: Interval | None = None
-    #: Of the ratings as mean-zero contrasts of their group, in rating points squared.
-    covariance: Floats | None = None
-    #: Degrees of freedom behind the covariance; infinite when it is battle-level.
-    dof: float = np.inf
+    #: Variances of the ratings and of their differences; ``None`` if the method makes none.
+    uncertainty: Uncertainty | None = None
     findings: tuple[Finding, ...] = ()
     #: What only this method has: tie parameter, style coefficients, RD, order noise, …
     extras: Mapping[str, Any] = field(default_factory=dict)

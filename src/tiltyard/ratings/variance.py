@@ -13,12 +13,13 @@ from scipy.special import ndtri, stdtrit
 from tiltyard.battles import Codes, Counts, Table
 from tiltyard.battles.keys import MISSING, Keys
 from tiltyard.errors import BadOption, CannotRate
-from tiltyard.ratings.clusters import Meat, clustered_meat, distinct_keys, positive, single_meat, two_way_keys
+from tiltyard.ratings.clusters import Meat, clustered_meat, distinct_keys, single_meat, two_way_keys
 from tiltyard.ratings.findings import MIN_PROMPTS, MIN_VOTERS, Finding
 from tiltyard.ratings.fitting import Fitted
 from tiltyard.ratings.pairs import tied
 from tiltyard.ratings.result import Interval
 from tiltyard.ratings.scoring import Scoring
+from tiltyard.ratings.uncertainty import Uncertainty
 
 __all__ = [
     "NO_SPREAD",
@@ -46,10 +47,9 @@ THESE_ONLY = "these prompts only"
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Spread:
-    """A covariance of ratings and where it comes from."""
+    """The uncertainty of ratings and where it comes from."""
 
-    covariance: Floats
-    dof: float
+    uncertainty: Uncertainty
     clusters: ClusterKind
     n_clusters: int
     #: Standard errors of the extra parameters, in their own units.
@@ -63,12 +63,13 @@ class Spread:
         deviations = np.nan_to_num(replicates - mean)
         together = np.maximum(present.T @ present - 1.0, 1.0)
         dof = np.inf if clusters == "battle" else float(max(n_clusters - 1, 1))
-        return cls(deviations.T @ deviations / together, dof, clusters, n_clusters)
+        uncertainty = Uncertainty((deviations.T @ deviations / together,), dof)
+        return cls(uncertainty, clusters, n_clusters)
 
     @property
     def known(self) -> npt.NDArray[np.bool_]:
         """Which ratings have a spread at all. Without one there is nothing to build an interval on."""
-        return np.diag(self.covariance) > NO_SPREAD
+        return self.uncertainty.ratings() > NO_SPREAD
 
     def interval(self, low: Floats, high: Floats, level: float, made_by: str) -> Interval:
         scope = THESE_ONLY if self.clusters == "battle" else LIKE_THESE
@@ -90,25 +91,23 @@ def sandwich(
     unit: float,
     findings: list[Finding],
 ) -> Spread:
-    """Sandwich covariance of the ratings, in points; findings about the clusters are added."""
+    """Sandwich variances of the ratings, in points; findings about the clusters are added."""
     kind, key = cluster_key(table, choice, findings)
     if key is None and fitted.beta is None:
         meat, dof = _cells(table.counts, scoring, fitted), np.inf
     else:
         meat = clustered_meat(table, fitted.row_scores(scoring), fitted.n_extra, key)
         dof = np.inf if key is None else float(max(meat.clusters - 1, 1))
-    middle = meat.corrected()
+    meats: tuple[Floats, ...] = (meat.corrected(),)
     if kind == "prompt × voter":
-        middle, dof = _two_way(table, scoring, fitted, meat)
-    covariance = fitted.bread @ middle @ fitted.bread
-    if kind == "prompt × voter":
-        covariance = positive(covariance)
-    np.fill_diagonal(covariance, np.clip(np.diag(covariance), 0.0, None))
+        meats, dof = _two_way(table, scoring, fitted, meat)
     if key is not None and meat.clusters < MIN_PROMPTS:
         findings.append(few_prompts(meat.clusters))
+    covariances = [fitted.bread @ middle @ fitted.bread for middle in meats]
     m = len(fitted.theta)
-    extra_se = np.sqrt(np.diag(covariance)[m:])
-    return Spread(covariance[:m, :m] * unit**2, dof, kind, meat.clusters, extra_se)
+    extra_se = np.sqrt(Uncertainty(tuple(covariances), dof).ratings()[m:])
+    points = tuple(covariance[:m, :m] * unit**2 for covariance in covariances)
+    return Spread(Uncertainty(points, dof), kind, meat.clusters, extra_se)
 
 
 def cluster_key(
@@ -196,13 +195,20 @@ def _cells(counts: Counts, scoring: Scoring, fitted: Fitted) -> Meat:
     return Meat(meat, int(counts.n[used].sum()))
 
 
-def _two_way(table: Table, scoring: Scoring, fitted: Fitted, by_prompt: Meat) -> tuple[Floats, float]:
-    """Prompt and voter clusters added, their overlap taken off once."""
+def _two_way(
+    table: Table, scoring: Scoring, fitted: Fitted, by_prompt: Meat
+) -> tuple[tuple[Floats, ...], float]:
+    """Prompt and voter clusters added, their overlap taken off once; and each of them alone.
+
+    The sum of three can fall below either one-way variance, which no dependence between battles
+    explains: it is noise, so the largest of the three counts, contrast by contrast.
+    """
     scores = fitted.row_scores(scoring)
     by_voter = clustered_meat(table, scores, fitted.n_extra, lambda run: run.voter)
     by_both = clustered_meat(table, scores, fitted.n_extra, two_way_keys)
-    matrix = by_prompt.corrected() + by_voter.corrected() - by_both.corrected()
-    return matrix, float(max(min(by_prompt.clusters, by_voter.clusters) - 1, 1))
+    one, other = by_prompt.corrected(), by_voter.corrected()
+    dof = float(max(min(by_prompt.clusters, by_voter.clusters) - 1, 1))
+    return (one + other - by_both.corrected(), one, other), dof
 
 
 def few_prompts(prompts: int) -> Finding:

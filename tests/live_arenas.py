@@ -60,9 +60,10 @@ def made_arena(url: str, models: int = 4, prompts: int = 6, **options: object) -
 @asynccontextmanager
 async def desk_of(url: str, arena: Arena) -> AsyncIterator[Desk]:
     """A desk that is open, as in a web process."""
-    desk = Desk(url, arena.arena, arena.name, arena.settings)
-    await desk.open()
-    try:
-        yield desk
-    finally:
-        await desk.close()
+    async with open_pool(url, most=4) as pool:
+        desk = Desk(pool, arena.arena, arena.name, arena.settings)
+        await desk.open()
+        try:
+            yield desk
+        finally:
+            await desk.close()

@@ -10,8 +10,8 @@ import numpy as np
 import psycopg
 import pytest
 
+from live_arenas import desk_of
 from tiltyard.arena.asking import Voter
-from tiltyard.arena.desk import Desk
 from tiltyard.battles import Kind
 from tiltyard.store.columns import read_columns
 from tiltyard.store.connecting import connect
@@ -57,15 +57,11 @@ def test_a_desk_goes_on_from_a_seeded_log(database: str) -> None:
     seeded = arena_seed.seed_log(database, arena, 4, 6, 300)
 
     async def one_more() -> int:
-        desk = Desk(database, arena.arena, arena.name, arena.settings)
-        await desk.open()
-        try:
+        async with desk_of(database, arena) as desk:
             assert desk.live is not None
             assert desk.live.standings[0].votes == 300
             offered = await desk.next_matchup(Voter(1))
             return (await desk.vote(Voter(1), offered.matchup, Kind.WIN_A)).position
-        finally:
-            await desk.close()
 
     assert asyncio.run(one_more()) == seeded.head + 2
 

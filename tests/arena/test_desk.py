@@ -8,12 +8,13 @@ import pytest
 
 from live_arenas import desk_of, make_arena
 from tiltyard.arena.asking import Voter
+from tiltyard.arena.desk import Desk
 from tiltyard.arena.matchup_ids import shown_matchup
 from tiltyard.battles import Kind
-from tiltyard.errors import Closed, Expired, NoMatchup, NotFound, StoreFault
+from tiltyard.errors import Closed, Crowded, Expired, NoMatchup, NotFound, StoreFault
 from tiltyard.settings.arena import ArenaSettings
 from tiltyard.standing.checkpoint import save
-from tiltyard.store.connecting import connect, connect_async
+from tiltyard.store.connecting import connect, connect_async, open_pool
 from tiltyard.store.log import HUMAN, JUDGE, LogKind, appending
 
 ANN, BOB = Voter(1), Voter(2)
@@ -446,29 +447,40 @@ def test_votes_that_are_rated_count_whatever_the_clock_says(database):
     run(scene())
 
 
-def test_a_desk_at_which_nobody_stands_holds_no_connection(database, monkeypatch):
-    monkeypatch.setattr("tiltyard.arena.desk._IDLE", 0.1)
-    monkeypatch.setattr("tiltyard.arena.desk._TICK", 0.1)
+def test_desks_hold_no_connection_and_share_the_few_there_are(database):
+    async def scene():
+        arenas = [await make_arena(database, name=f"arena-{k}") for k in range(8)]
+        async with open_pool(database, most=2) as pool:
+            desks = [Desk(pool, one.arena, one.name, one.settings) for one in arenas]
+            for desk in desks:
+                await desk.open()
+            for _ in range(3):
+                offered = await asyncio.gather(*(desk.next_matchup(ANN) for desk in desks))
+                await asyncio.gather(
+                    *(desk.vote(ANN, one.matchup, Kind.TIE) for desk, one in zip(desks, offered, strict=True))
+                )
+            assert pool.opened <= 2
+            await asyncio.gather(*(desk.close() for desk in desks))
+            assert pool.in_use == 0
 
-    def connections():
-        with connect(database) as connection:
-            return connection.execute(
-                "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() "
-                "AND application_name LIKE 'tiltyard desk%'"
-            ).fetchone()[0]
+    run(scene())
+
+
+def test_a_desk_that_gets_no_connection_refuses_and_keeps_what_it_has_loaded(database, monkeypatch):
+    monkeypatch.setattr("tiltyard.store.connection_pool.WAIT_SECONDS", 0.2)
 
     async def scene():
-        arena = await make_arena(database, settings=ArenaSettings(undo_seconds=0.0))
-        async with desk_of(database, arena) as desk:
-            offered = await desk.next_matchup(ANN)
-            assert connections() > 0
-            await desk.vote(ANN, offered.matchup, Kind.TIE)
-            for _ in range(600):
-                await asyncio.sleep(0.1)
-                if not connections():
-                    break
-            assert connections() == 0
+        arena = await make_arena(database)
+        async with open_pool(database, most=1) as pool:
+            desk = Desk(pool, arena.arena, arena.name, arena.settings)
+            await desk.open()
+            loaded = desk.live
+            async with pool.connection():
+                with pytest.raises(Crowded, match="ask again"):
+                    await desk.next_matchup(ANN)
+            assert desk.live is loaded
             assert (await desk.next_matchup(ANN)).new
+            await desk.close()
 
     run(scene())
 

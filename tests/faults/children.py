@@ -31,6 +31,7 @@ class Child:
     url: str
     home: Path
     listening: socket.socket | None = None
+    settings: ServingSettings = field(default_factory=lambda: ServingSettings(port=0))
     #: What its environment has besides.
     variables: Mapping[str, str] = field(default_factory=dict)
     process: subprocess.Popen[bytes] | None = None
@@ -76,7 +77,7 @@ class Child:
     def _orders(self, descriptor: int | None) -> bytes:
         if self.part == "quick rater":
             return b""
-        return Orders(self.part, self.url, ServingSettings(port=0), descriptor).to_line()
+        return Orders(self.part, self.url, self.settings, descriptor).to_line()
 
     def ready(self) -> None:
         """Wait until it says so."""
@@ -151,14 +152,20 @@ class Service:
 
 @contextmanager
 def service(
-    url: str, home: Path, *, webs: int = 2, raters: Sequence[str] = ("rater", "quick rater")
+    url: str,
+    home: Path,
+    *,
+    webs: int = 2,
+    raters: Sequence[str] = ("rater", "quick rater"),
+    settings: ServingSettings | None = None,
 ) -> Iterator[Service]:
     """A service that answers; nothing of it runs afterwards."""
+    settings = settings or ServingSettings(port=0)
     with ExitStack() as stack:
         made = Service([], [])
         for _ in range(webs):
             listening = stack.enter_context(socket.create_server(("127.0.0.1", 0), backlog=512))
-            made.webs.append(Child("web", url, home, listening))
+            made.webs.append(Child("web", url, home, listening, settings))
         made.raters.extend(Child(part, url, home) for part in raters)
         children = (*made.webs, *made.raters)
         try:

@@ -27,7 +27,7 @@ from tiltyard.lab.worlds import World, WorldSettings, draw_world_of
 from tiltyard.standing.checkpoint import save
 from tiltyard.store.checkpoints import list_checkpoints, read_checkpoint
 from tiltyard.store.columns import LogColumns, read_columns
-from tiltyard.store.connecting import connect, connect_async
+from tiltyard.store.connecting import connect, open_pool
 from tiltyard.store.log import LogKind
 from tiltyard.store.raters import event_time, log_head, rated, rated_arena
 from tiltyard.store.rosters import roster_of
@@ -201,16 +201,17 @@ async def _fresh_standings(url: str) -> tuple[str, ...]:
     """A web process that starts now folds the log row by row, from its beginning or from a checkpoint."""
     with connect(url) as connection:
         arena = rated_arena(connection, 1)
-    desk = Desk(url, 1, ARENA, arena.settings)
-    await desk.open()
-    try:
-        async with await connect_async(url) as connection:
-            for source in (0, 1):
-                newest = await latest_snapshot(connection, 1, source)
-                desk.rank(source, newest.generation, newest.strengths)
-        return tuple(save(standing).digest() for standing in desk.live.standings)
-    finally:
-        await desk.close()
+    async with open_pool(url, most=4) as pool:
+        desk = Desk(pool, 1, ARENA, arena.settings)
+        await desk.open()
+        try:
+            async with pool.connection() as connection:
+                for source in (0, 1):
+                    newest = await latest_snapshot(connection, 1, source)
+                    desk.rank(source, newest.generation, newest.strengths)
+            return tuple(save(standing).digest() for standing in desk.live.standings)
+        finally:
+            await desk.close()
 
 
 def folded(columns: LogColumns, models: list[str], prompts: list[str], source: int) -> Following:

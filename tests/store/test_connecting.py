@@ -8,8 +8,7 @@ import pytest
 from postgres import fresh_database
 from tiltyard.errors import BadOption, StoreFault
 from tiltyard.store import statements as module
-from tiltyard.store.connecting import connect, connect_async, open_pool, translated
-from tiltyard.store.door import Door
+from tiltyard.store.connecting import connect, connect_async, translated
 from tiltyard.store.statements import statement, statements
 
 CLOSED = "postgresql://someone:s3cret@127.0.0.1:1/nothing"
@@ -28,24 +27,6 @@ def test_asynchronous_connections_do_too(server):
             return await (await connection.execute("SHOW application_name")).fetchone()
 
     assert asyncio.run(ask()) == ("tiltyard test",)
-
-
-def test_a_connection_that_is_stuck_in_a_statement_is_replaced(server):
-    """The driver may give up waiting and leave a connection open that refuses every statement."""
-
-    async def scene():
-        door = Door(server, 1)
-        first = await door.connection()
-        async with first.transaction():
-            assert await door.connection() is first
-        first.pgconn.send_query(b"SELECT pg_sleep(60)")
-        assert not first.closed
-        second = await door.connection()
-        assert first.closed
-        assert await (await second.execute("SELECT 1")).fetchone() == (1,)
-        await door.hang_up()
-
-    asyncio.run(scene())
 
 
 @pytest.mark.parametrize("opened", [connect, lambda url: asyncio.run(connect_async(url))])
@@ -114,35 +95,6 @@ def test_rows_that_the_server_quotes_are_left_out(server):
             with pytest.raises(StoreFault, match="cannot write it") as caught, translated("write it"):
                 connection.execute("INSERT INTO texts VALUES (%s)", [text])
             assert "private" not in str(caught.value)
-
-
-def test_a_pool_replaces_connections_that_died(server):
-    async def ask(url):
-        async with open_pool(url, least=1, most=2) as pool:
-            async with pool.connection() as connection:
-                row = await (await connection.execute("SELECT pg_backend_pid()")).fetchone()
-            with connect(server) as other:
-                other.execute("SELECT pg_terminate_backend(%s, 1000)", row)
-            async with pool.connection() as connection:
-                again = await (await connection.execute("SELECT pg_backend_pid()")).fetchone()
-            return row != again
-
-    with fresh_database(server) as url:
-        assert asyncio.run(ask(url))
-
-
-def test_a_pool_is_opened_only_when_asked_and_gives_up_in_our_words():
-    async def ask():
-        pool = open_pool(CLOSED)
-        assert pool.closed
-        with translated("open the pool"):
-            try:
-                await pool.open(wait=True, timeout=0.3)
-            finally:
-                await pool.close()
-
-    with pytest.raises(StoreFault, match="cannot open the pool"):
-        asyncio.run(ask())
 
 
 def test_every_statement_has_its_own_name():

@@ -49,6 +49,8 @@ def test_a_bind_to_this_machine_needs_none(host):
         ("TILTYARD_WORKERS", "0", "1 to 64"),
         ("TILTYARD_NEW_SESSIONS_PER_MINUTE", "-1", "0 .no limit. or more"),
         ("TILTYARD_NEW_SESSIONS_PER_MINUTE", "many", "a whole number"),
+        ("TILTYARD_CONNECTIONS", "3", "4 to 1000"),
+        ("TILTYARD_CONNECTIONS", "few", "a whole number"),
         ("TILTYARD_ROLE", "judge", "all, web, rater"),
         ("TILTYARD_LOG_REQUESTS", "perhaps", "yes or no"),
         ("TILTYARD_TRUSTED_PROXIES", "10.0.0.0/8, proxy", "'proxy'"),
@@ -88,6 +90,7 @@ def test_an_origin_is_what_browsers_send():
         metrics_port=st.none() | st.integers(0, 65535),
         log_requests=st.booleans(),
         new_sessions_per_minute=st.integers(0, 10**9),
+        connections=st.integers(4, 1000),
     )
 )
 def test_settings_survive_the_way_to_another_process(settings):

@@ -37,10 +37,11 @@ from tiltyard.arena.matchup_ids import parse_matchup
 from tiltyard.arena.reviewing import ended_before, names_of, reviewed, settled_pairs, still_open
 from tiltyard.arena.stopping import stopped
 from tiltyard.battles import Kind
-from tiltyard.errors import Closed, StoreFault, TiltyardError
+from tiltyard.errors import Closed, Crowded, StoreFault, TiltyardError
 from tiltyard.settings.arena import ArenaSettings
 from tiltyard.standing.meetings import pair_key
 from tiltyard.standing.strengths import Strengths
+from tiltyard.store.connection_pool import ConnectionPool
 from tiltyard.store.door import Door
 from tiltyard.store.log import TAIL, Appending, Found, LogKind, no_such_matchup
 from tiltyard.store.remarks import Author, Remark, find_remark, keep_remark, read_own_pairs
@@ -52,7 +53,7 @@ _LINE = 256
 #: Seconds between looks at the log while nobody asks, and before trying again after a fault.
 _TICK = 2.0
 _RETRY = 0.25
-#: Seconds without an ask after which connections are given back.
+#: Seconds without an ask after which the log is no longer looked at.
 _IDLE = 60.0
 #: Seconds that a batch may take before those in line are told to ask again. A server that is well cuts
 #: a batch short before that.
@@ -72,7 +73,7 @@ class _Ask:
 class Desk:
     """One arena in one process."""
 
-    def __init__(self, url: str, arena: int, name: str, settings: ArenaSettings) -> None:
+    def __init__(self, pool: ConnectionPool, arena: int, name: str, settings: ArenaSettings) -> None:
         self.arena = arena
         self.name = name
         self.settings = settings
@@ -80,7 +81,7 @@ class Desk:
         self.live: Live | None = None
         #: Batches so far, and asks that were answered in them.
         self.batches = self.answered = 0
-        self._door, self._reading = Door(url, arena), Door(url, arena)
+        self._door, self._reading = Door(pool, arena), Door(pool, arena)
         self._lookup = asyncio.Lock()
         self._line: list[_Ask] = []
         self._bell = asyncio.Event()
@@ -102,8 +103,6 @@ class Desk:
         """Stop; those in line are told to ask again."""
         await stopped(self._task)
         _refuse(self._line, StoreFault("the server is stopping; ask again in a moment"))
-        await self._door.hang_up()
-        await self._reading.hang_up()
 
     @property
     def ready(self) -> bool:
@@ -199,9 +198,9 @@ class Desk:
     async def remark(self, voter: Voter, matchup: str, tags: Sequence[str], comment: str | None) -> None:
         """Say why one voted so, after the vote and before the names; another remark replaces the first."""
         one = parse_matchup(matchup)
-        async with self._lookup:
+        async with self._lookup, self._reading.connected() as connection:
             kept = await keep_remark(
-                await self._reading.connection(),
+                connection,
                 self._author(voter),
                 one,
                 Remark(tuple(tags), comment),
@@ -214,14 +213,14 @@ class Desk:
     async def remarked(self, voter: Voter, matchup: str) -> Remark:
         """What this voter said of a vote of theirs."""
         one = parse_matchup(matchup)
-        async with self._lookup:
-            return await find_remark(await self._reading.connection(), self._author(voter), one)
+        async with self._lookup, self._reading.connected() as connection:
+            return await find_remark(connection, self._author(voter), one)
 
     async def contribution(self, voter: Voter) -> Contribution:
         """What this voter's final votes come to."""
         final = self._now() - timedelta(seconds=self.settings.undo_seconds)
-        async with self._lookup:
-            own = await read_own_pairs(await self._reading.connection(), self._author(voter), final)
+        async with self._lookup, self._reading.connected() as connection:
+            own = await read_own_pairs(connection, self._author(voter), final)
         decided = {pair_key(pair.a, pair.b) for pair in own if pair.decisive}
         settled = 0 if self.live is None else settled_pairs(self.live, voter.source, sorted(decided))
         return Contribution(sum(pair.votes for pair in own), settled)
@@ -260,7 +259,7 @@ class Desk:
         """Batch after batch, for ever; a fault refuses those in line and starts from the log again."""
         while True:
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._bell.wait(), await self._patience())
+                await asyncio.wait_for(self._bell.wait(), self._patience())
             asks: list[_Ask] = []
             self._call(asks)
             self._silent = asyncio.get_running_loop().call_later(_SILENCE, self._give_up, asks)
@@ -270,19 +269,17 @@ class Desk:
                 _refuse(asks, StoreFault("the server is stopping; ask again in a moment"))
                 raise
             except Exception as fault:  # noqa: BLE001 - whatever it is, those in line must hear of it
-                self.live = None
+                if not isinstance(fault, Crowded):
+                    self.live = None
                 _refuse(asks, fault)
                 await asyncio.sleep(_RETRY)
             finally:
                 self._silent.cancel()
 
-    async def _patience(self) -> float | None:
-        """How long to wait for somebody. A desk at which nobody stands, and nothing waits, hangs up."""
+    def _patience(self) -> float | None:
+        """How long to wait for somebody. A desk at which nobody stands, and nothing waits, looks at nothing."""
         if time.monotonic() - self._asked < _IDLE or self.live is None or self.live.open or self.live.fresh:
             return _TICK
-        await self._door.hang_up()
-        async with self._lookup:
-            await self._reading.hang_up()
         return None
 
     def _give_up(self, asks: list[_Ask]) -> None:

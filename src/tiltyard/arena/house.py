@@ -14,10 +14,9 @@ from tiltyard.store.arenas import connected, find_arena, list_arenas, prompt_tex
 from tiltyard.store.log import find_matchup, no_such_matchup
 
 if TYPE_CHECKING:
-    from psycopg_pool import AsyncConnectionPool
-
     from tiltyard.settings.serving import ServingSettings
     from tiltyard.standing.strengths import Strengths
+    from tiltyard.store.connection_pool import ConnectionPool
     from tiltyard.store.contents import Contents
 
 __all__ = ["House"]
@@ -33,9 +32,7 @@ _LOOK = 5.0
 class House:
     """Desks by arena, opened when they are first asked for, and what all of them share."""
 
-    def __init__(
-        self, settings: ServingSettings, url: str, pool: AsyncConnectionPool, contents: Contents
-    ) -> None:
+    def __init__(self, settings: ServingSettings, url: str, pool: ConnectionPool, contents: Contents) -> None:
         self.settings = settings
         self.url = url
         self.pool = pool
@@ -123,7 +120,7 @@ class House:
     async def _open(self, name: str) -> Desk:
         async with connected(self.pool) as connection:
             arena = await find_arena(connection, name)
-        desk = Desk(self.url, arena.arena, arena.name, arena.settings)
+        desk = Desk(self.pool, arena.arena, arena.name, arena.settings)
         for snapshot in self.boards.newest(arena.arena):
             desk.rank(snapshot.source, snapshot.generation, snapshot.strengths)
         await desk.open()

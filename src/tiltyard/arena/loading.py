@@ -23,7 +23,8 @@ _ROSTER = (LogKind.ENABLE, LogKind.RETIRE, LogKind.RESPOND, LogKind.WITHDRAW)
 
 async def load_live(door: Door, settings: ArenaSettings) -> Live:
     """The arena as its log has it now."""
-    saved = await newest_checkpoint(await door.connection(), door.arena)
+    async with door.connected() as connection:
+        saved = await newest_checkpoint(connection, door.arena)
     if saved is None:
         live = await _from_the_start(door, settings)
     else:

@@ -43,6 +43,8 @@ class ServingSettings:
     #: New voters that one address may bring in a minute, to one web process, and five times as many in an hour;
     #: 0: any number.
     new_sessions_per_minute: int = 600
+    #: Connections to the database that one web process may have, besides one that hears of new boards.
+    connections: int = 12
 
     def __post_init__(self) -> None:
         _check_port("port", self.port, least=0)
@@ -54,6 +56,8 @@ class ServingSettings:
             raise BadOption(
                 f"new_sessions_per_minute is {self.new_sessions_per_minute}; expected 0 (no limit) or more"
             )
+        if not 4 <= self.connections <= 1000:
+            raise BadOption(f"connections is {self.connections}; expected 4 to 1000")
         if self.role not in ROLES:
             raise BadOption(f"role is {self.role!r}; expected {', '.join(ROLES)}")
         for proxy in self.trusted_proxies:
@@ -156,6 +160,7 @@ SERVING_VARIABLES: Mapping[str, tuple[str, Callable[[str], Any]]] = {
     "metrics_host": ("TILTYARD_METRICS_HOST", str),
     "log_requests": ("TILTYARD_LOG_REQUESTS", _yes),
     "new_sessions_per_minute": ("TILTYARD_NEW_SESSIONS_PER_MINUTE", _whole),
+    "connections": ("TILTYARD_CONNECTIONS", _whole),
 }
 
 

@@ -24,7 +24,8 @@ from tiltyard.store.statements import statement
 
 if TYPE_CHECKING:
     from argon2 import PasswordHasher
-    from psycopg_pool import AsyncConnectionPool
+
+    from tiltyard.store.connection_pool import ConnectionPool
 
 __all__ = ["LINK_LIFE", "SCOPES", "Accounts", "ApiToken", "Session", "audit", "hashed"]
 
@@ -81,7 +82,7 @@ async def audit(
 class Accounts:
     """The accounts of one database."""
 
-    def __init__(self, pool: AsyncConnectionPool) -> None:
+    def __init__(self, pool: ConnectionPool) -> None:
         self._pool = pool
 
     @asynccontextmanager

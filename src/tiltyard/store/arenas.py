@@ -14,11 +14,11 @@ from typing import Any
 
 from psycopg import AsyncConnection
 from psycopg.types.json import Jsonb
-from psycopg_pool import AsyncConnectionPool
 
 from tiltyard.errors import Conflict, NotFound
 from tiltyard.settings.arena import ArenaSettings
 from tiltyard.store.connecting import translated
+from tiltyard.store.connection_pool import ConnectionPool
 from tiltyard.store.log import LogKind
 from tiltyard.store.partitions import create_arena_room
 from tiltyard.store.statements import statement
@@ -59,7 +59,7 @@ __all__ = [
 ]
 
 Connection = AsyncConnection[Any]
-Pool = AsyncConnectionPool[Any]
+Pool = ConnectionPool
 
 
 @dataclass(frozen=True, slots=True)

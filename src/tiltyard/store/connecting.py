@@ -7,11 +7,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from tiltyard.errors import BadOption, MissingExtra, StoreFault
+from tiltyard.errors import BadOption, StoreFault
 
 if TYPE_CHECKING:
     import psycopg
-    from psycopg_pool import AsyncConnectionPool
+
+    from tiltyard.store.connection_pool import ConnectionPool
 
 __all__ = ["broken", "connect", "connect_async", "open_pool", "translated"]
 
@@ -68,25 +69,11 @@ async def connect_async(url: str, *, name: str = "tiltyard") -> psycopg.AsyncCon
         return await psycopg.AsyncConnection.connect(_checked(url), autocommit=True, **_options(name))
 
 
-def open_pool(url: str, *, least: int = 1, most: int = 8, name: str = "tiltyard") -> AsyncConnectionPool:
-    """A pool that connects only once it is opened: ``async with pool`` or ``await pool.open()``.
+def open_pool(url: str, *, most: int = 8, name: str = "tiltyard") -> ConnectionPool:
+    """A pool that connects only once it is opened: ``async with pool`` or ``await pool.open()``."""
+    from tiltyard.store.connection_pool import ConnectionPool
 
-    A connection that died in the pool is replaced before anyone is given it.
-    """
-    try:
-        from psycopg_pool import AsyncConnectionPool
-    except ImportError:
-        raise MissingExtra("arena", "serving an arena") from None
-    return AsyncConnectionPool(
-        _checked(url),
-        min_size=least,
-        max_size=most,
-        kwargs={"autocommit": True, **_options(name)},
-        check=AsyncConnectionPool.check_connection,
-        timeout=10.0,
-        name=name,
-        open=False,
-    )
+    return ConnectionPool(_checked(url), most=most, name=name)
 
 
 def broken(connection: psycopg.Connection | psycopg.AsyncConnection) -> bool:

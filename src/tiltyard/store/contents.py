@@ -13,11 +13,11 @@ from collections.abc import Collection, Iterable, Sequence
 from typing import NamedTuple
 
 from psycopg import AsyncConnection
-from psycopg_pool import AsyncConnectionPool
 
 from tiltyard.errors import Conflict, NotFound, StoreFault
 from tiltyard.store.bulky import Bulky
 from tiltyard.store.connecting import translated
+from tiltyard.store.connection_pool import ConnectionPool
 from tiltyard.store.statements import statement
 
 __all__ = ["SMALL", "Content", "Contents"]
@@ -42,7 +42,7 @@ class Content(NamedTuple):
 class Contents:
     """Bytes behind one seam. ``bulky`` holds those that are too large for the database."""
 
-    def __init__(self, pool: AsyncConnectionPool, bulky: Bulky, *, cached: int = 64 * 1024 * 1024) -> None:
+    def __init__(self, pool: ConnectionPool, bulky: Bulky, *, cached: int = 64 * 1024 * 1024) -> None:
         self.bulky = bulky
         self._pool = pool
         self._room = cached

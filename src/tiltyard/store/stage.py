@@ -12,7 +12,7 @@ from tiltyard.store.log import find_matchup, no_such_matchup
 from tiltyard.store.statements import statement
 
 if TYPE_CHECKING:
-    from psycopg_pool import AsyncConnectionPool
+    from tiltyard.store.connection_pool import ConnectionPool
 
 __all__ = ["Stage"]
 
@@ -24,7 +24,7 @@ _BLOCK = 2_000
 class Stage:
     """Kinds of responses, which never change and are remembered; and complaints."""
 
-    def __init__(self, pool: AsyncConnectionPool) -> None:
+    def __init__(self, pool: ConnectionPool) -> None:
         self._pool = pool
         self._kinds: OrderedDict[int, str] = OrderedDict()
 

@@ -38,7 +38,6 @@ READY, FAILED = "ready", "failed "
 #: Seconds that requests in flight have when the process is told to stop, and that it has altogether.
 _REQUESTS_END = 5
 _ALL_ENDS = 15.0
-_CONNECTIONS = 8
 
 
 @dataclass(frozen=True)
@@ -87,12 +86,11 @@ async def opened_house(url: str, environment: Environment, settings: ServingSett
     """A house with its connections and its bytes."""
     from tiltyard.arena.house import House
     from tiltyard.store.bulky import bulky_of
-    from tiltyard.store.connecting import open_pool, translated
+    from tiltyard.store.connecting import open_pool
     from tiltyard.store.contents import Contents
 
-    pool = open_pool(url, most=_CONNECTIONS, name="tiltyard web")
-    with translated("connect to the database"):
-        await pool.open(wait=True, timeout=15.0)
+    pool = open_pool(url, most=settings.connections, name="tiltyard web")
+    await pool.open(within=15.0)
     try:
         yield House(settings, url, pool, Contents(pool, bulky_of(environment)))
     finally:

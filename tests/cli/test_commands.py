@@ -65,7 +65,7 @@ class TestRate:
             (["--method", "glicko-2"], "RD"),
             (["--ties", "davidson"], "Bradley–Terry"),
             (["--ties", "drop"], "Bradley–Terry"),
-            (["--intervals", "battles"], "intervals for these prompts only"),
+            (["--intervals", "battles"], "battle-level intervals for these prompts"),
             (["--intervals", "none"], "3 models\n"),
             (["--bootstrap", "--n-bootstraps", "5"], "intervals for prompts"),
             (["--anchor", "b=1000"], " 1000 "),

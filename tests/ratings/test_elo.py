@@ -187,6 +187,15 @@ def naive_replicates(codes, method, cluster):
     return np.array(means), np.mean(within, axis=0)
 
 
+def test_battles_without_a_prompt_add_no_clusters():
+    codes = drawn(4, 60, 8, prompts=12)
+    codes.prompt[30:] = 0
+    result = Elo(n_permutations=5, n_bootstraps=4, n_orders=2)(table(codes, 4))
+    assert result.interval.n_clusters == len(np.unique(codes.prompt[:30]))
+    assert result.uncertainty.dof == result.interval.n_clusters - 1
+    assert "without-prompt" in {finding.name for finding in result.findings}
+
+
 @pytest.mark.parametrize("prompts", [0, 12])
 def test_the_covariance_comes_from_clusters_drawn_again(prompts):
     codes = drawn(4, 60, 8, prompts=prompts)

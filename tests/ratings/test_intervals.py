@@ -52,7 +52,11 @@ def row_scores(codes, fit, scoring):
 
 
 def naive_meat(vectors, cluster):
-    """Scores summed within each cluster, squared, and scaled by P / (P − 1)."""
+    """Scores summed within each cluster, squared, and scaled by P / (P − 1); of no cluster, just squared."""
+    named = [c is not None for c in cluster]
+    if not all(named):
+        alone = vectors[~np.array(named)]
+        return naive_meat(vectors[named], [c for c in cluster if c is not None]) + alone.T @ alone
     meat = np.zeros((vectors.shape[1],) * 2)
     for c in set(cluster):
         total = np.zeros(vectors.shape[1])
@@ -90,15 +94,12 @@ def test_the_sandwich_is_the_one_that_loops_make(method, world, prompts):
     fit = fitted(table(codes), davidson=method.ties == "davidson", scoring=scoring)
     vectors = row_scores(codes, fit, scoring)
     used = ~np.isnan(scoring.of(codes))
-    cluster = [
-        f"row {row}" if not prompts or codes.prompt[row] == MISSING else int(codes.prompt[row])
-        for row in range(150)
-    ]
+    cluster = [row if not prompts else int(codes.prompt[row]) or None for row in range(150)]
     vectors, cluster = vectors[used], [c for c, use in zip(cluster, used, strict=True) if use]
     expected = sandwiched(fit, naive_meat(vectors, cluster))
     result = method(table(codes))
     np.testing.assert_allclose(result.uncertainty.covariances[0], expected, rtol=0, atol=1e-8)
-    assert result.interval.n_clusters == len(set(cluster))
+    assert result.interval.n_clusters == len(set(cluster) - {None})
 
 
 def one_way_and_two_way(codes):
@@ -263,11 +264,46 @@ def test_one_prompt_cannot_speak_of_prompts_like_it():
         BradleyTerry(clusters="prompt")(world)
 
 
-def test_battles_without_a_prompt_are_each_on_their_own():
-    world = told("a>b*3 b>a*2", question_id=["q"] * 4 + [None])
-    assert BradleyTerry()(world).interval.n_clusters == 2
-    parts = told("a>b*3", question_id=["q"] * 3).merge(told("b>a*2"))
-    assert BradleyTerry()(parts).interval.n_clusters == 3
+@pytest.mark.parametrize("method", [BradleyTerry(), BradleyTerry(interval="bootstrap", n_bootstraps=5)])
+def test_battles_without_a_prompt_add_neither_clusters_nor_degrees_of_freedom(method):
+    codes = drawn(M, 180, 4, prompts=6)
+    codes.prompt[30:] = MISSING
+    result = method(table(codes))
+    assert (result.interval.clusters, result.interval.n_clusters) == ("prompt", 6)
+    assert result.uncertainty.dof == 5
+    found = next(finding for finding in result.findings if finding.name == "without-prompt")
+    assert found.text.startswith("150 of 180 battles (83%) name no prompt.")
+    assert "few-prompts" in {finding.name for finding in result.findings}
+
+
+def test_parts_of_the_log_may_name_no_prompt():
+    parts = told("a>b*3 b>a", question_id=["p", "p", "q", "q"]).merge(told("b>a*2"))
+    result = BradleyTerry()(parts)
+    assert (result.interval.n_clusters, result.uncertainty.dof) == (2, 1)
+
+
+@pytest.mark.parametrize("method", [BradleyTerry(), BradleyTerry(interval="bootstrap", n_bootstraps=5)])
+@pytest.mark.parametrize(("named", "finding"), [(0, "no-prompts"), (1, "few-prompts"), (40, "few-prompts")])
+def test_without_two_prompts_intervals_are_battle_level_and_say_so(method, named, finding):
+    codes = drawn(M, 150, 4, prompts=1)
+    codes.prompt[named:] = MISSING
+    result = method(table(codes))
+    assert (result.interval.clusters, result.interval.n_clusters) == ("battle", 150)
+    assert (result.interval.scope, result.uncertainty.dof) == ("these prompts only", np.inf)
+    assert "battle-level" in next(said.text for said in result.findings if said.name == finding)
+    with pytest.raises(CannotRate, match="clustering by prompt needs"):
+        replace(method, clusters="prompt")(table(codes))
+
+
+def test_battles_without_a_voter_add_no_voters():
+    codes = drawn(M, 200, 2, prompts=25, voters=12)
+    codes.voter[::3] = MISSING
+    result = BradleyTerry()(table(codes))
+    fit = fitted(table(codes))
+    voters = [voter or None for voter in codes.voter.tolist()]
+    expected = sandwiched(fit, naive_meat(row_scores(codes, fit, Scoring()), voters))
+    np.testing.assert_allclose(result.uncertainty.covariances[2], expected, rtol=0, atol=1e-7)
+    assert result.uncertainty.dof == 11
 
 
 def test_batches_without_battles_name_no_prompt():
@@ -325,11 +361,11 @@ def test_prompts_are_drawn_again_as_a_whole(method, world):
     method = BradleyTerry(ties=method.ties, soft=method.soft, interval="bootstrap", n_bootstraps=4, seed=9)
     result = method(table(codes))
     used = np.flatnonzero(~np.isnan(Scoring("drop" if method.ties == "drop" else "half").of(codes)))
-    cluster, n = cluster_numbers(codes.prompt, used)
-    assert result.interval.n_clusters == n
+    clusters_of = cluster_numbers(codes.prompt, used)
+    assert result.interval.n_clusters == clusters_of.keyed == 20
     for k, replicate in enumerate(result.extras["replicates"]):
         times = np.zeros(len(codes), dtype=int)
-        times[used] = appearances(9, n)(k)[cluster]
+        times[used] = appearances(9, clusters_of.drawn)(k)[clusters_of.number]
         np.testing.assert_allclose(replicate, replicate_by_hand(codes, method, times), rtol=0, atol=1e-6)
 
 
@@ -435,9 +471,12 @@ def test_davidson_replicates_without_ties_are_set_aside():
     assert f"{failed} of 40" in next(f.text for f in result.findings if f.name == "failed-replicates")
 
 
-@pytest.mark.parametrize(("keys", "clusters_of"), [(None, [0, 1, 2]), ([7, 7, 0, 3, 0], [1, 2, 0])])
-def test_clusters_are_numbered_by_key_and_the_keyless_alone(keys, clusters_of):
+@pytest.mark.parametrize(
+    ("keys", "numbers", "keyed"),
+    [(None, [0, 1, 2], 3), ([7, 7, 0, 3, 0], [1, 2, 0], 2), ([0] * 5, [0, 1, 2], 0)],
+)
+def test_clusters_are_numbered_by_key_and_the_keyless_alone(keys, numbers, keyed):
     keys = None if keys is None else np.array(keys, dtype=np.uint64)
-    numbers, n = cluster_numbers(keys, np.array([1, 2, 3]))
-    assert n == 3
-    assert numbers.tolist() == clusters_of
+    found = cluster_numbers(keys, np.array([1, 2, 3]))
+    assert (found.drawn, found.keyed, found.alone) == (3, keyed, 3 - keyed)
+    assert found.number.tolist() == numbers

@@ -151,7 +151,9 @@ def test_each_group_has_a_heading():
 
 
 def test_the_level_is_written_out():
-    assert "99.5% intervals for these prompts only" in render_page("x", [small(BradleyTerry(level=0.995))])
+    assert "99.5% battle-level intervals for these prompts only" in render_page(
+        "x", [small(BradleyTerry(level=0.995))]
+    )
 
 
 def test_a_board_of_nobody_is_a_page():

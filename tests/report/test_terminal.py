@@ -17,7 +17,8 @@ from tiltyard.report.terminal import Terminal, flip_sentence, interval_bar, meth
 from worlds import told
 
 GOLDEN = """\
-Bradley–Terry · 25 battles · 5 models · intervals for these prompts only
+Bradley–Terry · 25 battles · 5 models · battle-level intervals for these prompts
+only
 
 #  model  rating  interval                          ranks  won/lost/tied   bad
 1  oak      1592  1467 – 1718          ────●────      1–3         11/5/0    6%
@@ -34,9 +35,9 @@ yew (3). Read their ratings as a first impression.
 disconnected: The battles fall into 2 sets of models that never met each other;
 ratings are comparable only within a set. Apart from the largest: fir, yew. Add
 battles between the sets before comparing across them.
-no-prompts: The battles do not say which prompt they were on, so intervals speak
-of these prompts only. Add question_id to learn how far the ranking holds for
-prompts like these.
+no-prompts: No battle names its prompt, so intervals are battle-level: they
+speak of these prompts only. Add question_id to learn how far the ranking holds
+for prompts like these.
 """
 
 METHODS = {

@@ -9,7 +9,7 @@ has a stream of its own, from the seed and k: it does not depend on how many oth
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -23,7 +23,16 @@ from tiltyard.ratings.groups import has_tie_parameter
 from tiltyard.ratings.pairs import Pairs, tied
 from tiltyard.ratings.scoring import Scoring
 
-__all__ = ["Draws", "appearances", "battle_draws", "cluster_draws", "cluster_numbers", "refit", "uniforms"]
+__all__ = [
+    "ClusterNumbers",
+    "Draws",
+    "appearances",
+    "battle_draws",
+    "cluster_draws",
+    "cluster_numbers",
+    "refit",
+    "uniforms",
+]
 
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
@@ -111,10 +120,10 @@ class _Poisson:
 
 def cluster_draws(
     table: Table, scoring: Scoring, pairs: Pairs, key: Callable[[Codes], Keys | None] | None, seed: int
-) -> tuple[Draws, int]:
-    """Replicates that draw whole clusters, and the number of clusters.
+) -> tuple[Draws, ClusterNumbers]:
+    """Replicates that draw whole clusters, and which they are.
 
-    A battle without a key is a cluster of its own.
+    A battle without a key is drawn on its own.
     """
     log = table.log()
     y = scoring.of(log)
@@ -124,29 +133,45 @@ def cluster_draws(
     pair = pairs.places(a, b)
     score = weight * np.where(a > b, 1.0 - y, y)
     tie = weight * tied(y)
-    cluster, n_clusters = cluster_numbers(key(log) if key is not None else None, rows)
-    shape = (n_clusters, len(pairs.i))
-    sums = [csr_array((column, (cluster, pair)), shape=shape) for column in (weight, score, tie)]
-    times = appearances(seed, n_clusters)
+    clusters = cluster_numbers(key(log) if key is not None else None, rows)
+    shape = (clusters.drawn, len(pairs.i))
+    sums = [csr_array((column, (clusters.number, pair)), shape=shape) for column in (weight, score, tie)]
+    times = appearances(seed, clusters.drawn)
 
     def draw(replicate: int) -> Pairs:
         appeared = times(replicate).astype(np.float64)
         weight, score, tie = (np.asarray(appeared @ column) for column in sums)
         return replace(pairs, weight=weight, score=score, tie=tie)
 
-    return draw, n_clusters
+    return draw, clusters
 
 
-def cluster_numbers(keys: Keys | None, rows: Ints) -> tuple[Ints, int]:
-    """The cluster of each of some rows of the log, as dense numbers, and how many there are."""
+@dataclass(frozen=True, slots=True, eq=False)
+class ClusterNumbers:
+    """The cluster of each battle as a dense number: first those that have a key, then single battles."""
+
+    number: Ints
+    #: Clusters that are drawn, and those of them that have a key (all, where each battle is a cluster).
+    drawn: int
+    keyed: int
+
+    @property
+    def alone(self) -> int:
+        """Battles without a key."""
+        return self.drawn - self.keyed
+
+
+def cluster_numbers(keys: Keys | None, rows: Ints) -> ClusterNumbers:
+    """The clusters of some rows of the log; without ``keys`` each row is one."""
     if keys is None:
-        return np.arange(len(rows)), len(rows)
+        return ClusterNumbers(np.arange(len(rows)), len(rows), len(rows))
     keys = keys[rows]
-    known, cluster = np.unique(keys, return_inverse=True)
-    alone = np.flatnonzero(keys == MISSING)
-    cluster[alone] = len(known) + np.arange(len(alone))
-    _, cluster = np.unique(cluster, return_inverse=True)
-    return cluster, int(cluster.max(initial=-1)) + 1
+    keyed = keys != MISSING
+    known, of_known = np.unique(keys[keyed], return_inverse=True)
+    alone = len(rows) - len(of_known)
+    number = np.empty(len(rows), dtype=np.int64)
+    number[keyed], number[~keyed] = of_known, len(known) + np.arange(alone)
+    return ClusterNumbers(number, len(known) + alone, len(known))
 
 
 def refit(

@@ -13,7 +13,7 @@ from tiltyard.battles import Table
 from tiltyard.compiling import KernelChoice
 from tiltyard.errors import BadOption, CannotRate
 from tiltyard.ratings.bootstrap import battle_draws, cluster_draws, refit
-from tiltyard.ratings.findings import MIN_PROMPTS, Finding
+from tiltyard.ratings.findings import Finding
 from tiltyard.ratings.fitting import Fitted, fit_groups, fit_with_style
 from tiltyard.ratings.groups import comparable_groups, data_findings, group_findings
 from tiltyard.ratings.pairs import Pairs, pairs_of, record_of
@@ -23,8 +23,8 @@ from tiltyard.ratings.variance import (
     ClusterChoice,
     Spread,
     cluster_key,
-    few_prompts,
     no_spread,
+    prompt_findings,
     quantile,
     sandwich,
 )
@@ -186,9 +186,10 @@ class BradleyTerry:
             draw = battle_draws(table.counts, scoring, pairs, self.seed)
             n_clusters = int(pairs.weight.sum())
         else:
-            draw, n_clusters = cluster_draws(table, scoring, pairs, key, self.seed)
-        if key is not None and n_clusters < MIN_PROMPTS:
-            findings.append(few_prompts(n_clusters))
+            draw, clusters = cluster_draws(table, scoring, pairs, key, self.seed)
+            n_clusters = clusters.keyed
+            if key is not None:
+                findings += prompt_findings(clusters.keyed, clusters.alone, len(clusters.number))
         theta = refit(
             draw,
             self.n_bootstraps,

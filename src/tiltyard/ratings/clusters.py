@@ -35,20 +35,32 @@ _DENSE_SUMS = 1 << 25
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Meat:
-    """The summed squares of cluster scores, and how many clusters there were."""
+    """The summed squares of cluster scores, and how many clusters there were.
+
+    Battles that name no cluster vary on their own: they add ``alone`` to the meat, but show
+    nothing of how clusters differ, so they are not counted among them.
+    """
 
     matrix: Floats
     clusters: int
+    alone: Floats | float = 0.0
+    #: Battles that count, and those of them that name no cluster.
+    battles: int = 0
+    battles_alone: int = 0
+
+    @property
+    def dof(self) -> float:
+        return float(max(self.clusters - 1, 1))
 
     def corrected(self) -> Floats:
         """With the small-sample factor P / (P − 1)."""
-        return self.matrix * (self.clusters / max(self.clusters - 1, 1))
+        return np.asarray(self.matrix * (self.clusters / self.dof) + self.alone)
 
 
 def clustered_meat(
     table: Table, scores: RowScores, extra: int, key: Callable[[Codes], Keys | None] | None
 ) -> Meat:
-    """Scores summed by cluster, then squared. A battle without a key is its own cluster.
+    """Scores summed by cluster, then squared. Without ``key`` each battle is a cluster.
 
     Clusters are those with a battle that counts.
 
@@ -61,10 +73,11 @@ def clustered_meat(
     sums = _DenseSums(len(keys), m + extra) if dense else _SparseSums(len(keys), m + extra)
     meat = np.zeros((m + extra, m + extra))
     touched = np.zeros(len(keys), dtype=bool)
-    alone = 0
+    alone, counted = 0, 0
     for run in table.scan():
         r, x = scores(run)
         used = ~np.isnan(r)
+        counted += int(used.sum())
         run_keys = key(run) if key is not None else None
         single = used if run_keys is None else used & (run_keys == MISSING)
         if single.any():
@@ -79,7 +92,9 @@ def clustered_meat(
             for k in range(extra):
                 assert x is not None
                 sums.add(cluster, np.full(len(cluster), m + k), x[rows, k])
-    return Meat(meat + sums.squared(), int(touched.sum()) + alone)
+    if key is None:
+        return Meat(meat, alone)
+    return Meat(sums.squared(), int(touched.sum()), meat, counted, alone)
 
 
 def single_meat(a: Indices, b: Indices, r: Floats, x: Floats | None, m: int) -> Floats:

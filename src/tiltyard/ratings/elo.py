@@ -13,15 +13,15 @@ import numpy.typing as npt
 from tiltyard.battles import KINDS, Table
 from tiltyard.compiling import Kernel, KernelChoice, chosen_kernel, compiled
 from tiltyard.errors import BadOption
-from tiltyard.ratings.bootstrap import appearances, cluster_numbers
-from tiltyard.ratings.findings import MIN_PROMPTS, Finding
+from tiltyard.ratings.bootstrap import ClusterNumbers, appearances, cluster_numbers
+from tiltyard.ratings.findings import Finding
 from tiltyard.ratings.groups import data_findings, disconnected_finding, numbered_groups
 from tiltyard.ratings.kernels.elo import decks_abreast, in_order, pack, shuffled_loop, shuffled_vectors
 from tiltyard.ratings.pairs import pairs_of, record_of
 from tiltyard.ratings.result import Interval, Ratings
 from tiltyard.ratings.scoring import Scoring
 from tiltyard.ratings.uncertainty import Uncertainty
-from tiltyard.ratings.variance import ClusterChoice, Spread, cluster_key, few_prompts, quantile
+from tiltyard.ratings.variance import ClusterChoice, Spread, cluster_key, prompt_findings, quantile
 
 __all__ = ["Elo"]
 
@@ -138,28 +138,28 @@ class Elo:
         if self.interval == "none" or not self.n_permutations or not len(games):
             return None, None
         kind, key = cluster_key(table, self.clusters, findings, voters=False)
-        cluster, n_clusters = cluster_numbers(None if key is None else key(table.log()), games.rows)
-        if key is not None and n_clusters < MIN_PROMPTS:
-            findings.append(few_prompts(n_clusters))
-        means, within = self._replicates(games, len(rating), cluster, n_clusters)
+        clusters = cluster_numbers(None if key is None else key(table.log()), games.rows)
+        if key is not None:
+            findings += prompt_findings(clusters.keyed, clusters.alone, len(clusters.number))
+        means, within = self._replicates(games, len(rating), clusters)
         between = np.atleast_2d(np.cov(means, rowvar=False))
         # A replicate's mean still carries the noise of its few orders: take its part off, and
         # put that of the rating's own orders in its place.
         covariance = between - within / self.n_orders
         np.fill_diagonal(covariance, np.clip(np.diag(covariance), 0.0, None))
         covariance += within / self.n_permutations
-        dof = float(max(n_clusters - 1, 1)) if key is not None else np.inf
-        spread = Spread(Uncertainty((covariance,), dof), kind, n_clusters)
+        dof = float(max(clusters.keyed - 1, 1)) if key is not None else np.inf
+        spread = Spread(Uncertainty((covariance,), dof), kind, clusters.keyed)
         half = quantile(self.level, dof) * np.sqrt(spread.uncertainty.ratings())
         return spread, spread.interval(rating - half, rating + half, self.level, "bootstrap")
 
-    def _replicates(self, games: _Games, m: int, cluster: Ints, n_clusters: int) -> tuple[Floats, Floats]:
+    def _replicates(self, games: _Games, m: int, clusters: ClusterNumbers) -> tuple[Floats, Floats]:
         """Each replicate's mean over its orders, and the covariance between orders."""
-        order = np.argsort(cluster, kind="stable")
-        starts = np.searchsorted(cluster[order], np.arange(n_clusters + 1))
+        order = np.argsort(clusters.number, kind="stable")
+        starts = np.searchsorted(clusters.number[order], np.arange(clusters.drawn + 1))
         kernel = self._kernel(len(games) * self.n_orders * self.n_bootstraps)
         means, within = np.empty((self.n_bootstraps, m)), np.zeros((m, m))
-        times = appearances(self.seed, n_clusters)
+        times = appearances(self.seed, clusters.drawn)
         together = _TOGETHER if kernel == "plain" else 1
         for first in range(0, self.n_bootstraps, together):
             drawn = [

@@ -26,8 +26,8 @@ __all__ = [
     "ClusterChoice",
     "Spread",
     "cluster_key",
-    "few_prompts",
     "no_spread",
+    "prompt_findings",
     "quantile",
     "sandwich",
 ]
@@ -97,12 +97,12 @@ def sandwich(
         meat, dof = _cells(table.counts, scoring, fitted), np.inf
     else:
         meat = clustered_meat(table, fitted.row_scores(scoring), fitted.n_extra, key)
-        dof = np.inf if key is None else float(max(meat.clusters - 1, 1))
+        dof = np.inf if key is None else meat.dof
     meats: tuple[Floats, ...] = (meat.corrected(),)
     if kind == "prompt × voter":
         meats, dof = _two_way(table, scoring, fitted, meat)
-    if key is not None and meat.clusters < MIN_PROMPTS:
-        findings.append(few_prompts(meat.clusters))
+    if key is not None:
+        findings += prompt_findings(meat.clusters, meat.battles_alone, meat.battles)
     covariances = [fitted.bread @ middle @ fitted.bread for middle in meats]
     m = len(fitted.theta)
     extra_se = np.sqrt(Uncertainty(tuple(covariances), dof).ratings()[m:])
@@ -121,24 +121,25 @@ def cluster_key(
         raise BadOption(f"clusters is {choice!r}; expected auto, prompt or battle")
     if choice == "battle":
         return "battle", None
-    if not table.has_log or "prompt" not in table.keyed:
+    prompts = _named_prompts(table)
+    if prompts == 0:
         if choice == "prompt":
             raise CannotRate("clustering by prompt needs a question_id in the battles")
         findings.append(
             Finding(
                 "no-prompts",
-                "The battles do not say which prompt they were on, so intervals speak of these prompts only.",
+                "No battle names its prompt, so intervals are battle-level: they speak of these prompts only.",
                 "Add question_id to learn how far the ranking holds for prompts like these.",
             )
         )
         return "battle", None
-    if _one_prompt(table):
+    if prompts == 1:
         if choice == "prompt":
             raise CannotRate("clustering by prompt needs more than one prompt")
         findings.append(
             Finding(
                 "few-prompts",
-                "Every battle is on the same prompt, so intervals speak of this prompt only.",
+                "The battles name one prompt only, so intervals are battle-level: they speak of these prompts only.",
                 f"Use at least {MIN_PROMPTS} prompts to learn how far the ranking holds for prompts like these.",
             )
         )
@@ -166,17 +167,21 @@ def no_spread() -> Finding:
     )
 
 
-def _one_prompt(table: Table) -> bool:
-    """Whether all battles are on the same prompt: as one cluster they would seem not to vary at all."""
+def _named_prompts(table: Table) -> int:
+    """How many prompts the battles name: none, one, or two for any more.
+
+    One cluster alone would seem not to vary at all.
+    """
     first = MISSING
+    if not table.has_log or "prompt" not in table.keyed:
+        return 0
     for run in table.scan():
-        if run.prompt is None or (run.prompt == MISSING).any():
-            return False
-        if first == MISSING and len(run):
-            first = run.prompt[0]
-        if (run.prompt != first).any():
-            return False
-    return bool(first != MISSING)
+        named = np.empty(0, dtype=np.uint64) if run.prompt is None else run.prompt[run.prompt != MISSING]
+        if first == MISSING and len(named):
+            first = named[0]
+        if (named != first).any():
+            return 2
+    return int(first != MISSING)
 
 
 def _cells(counts: Counts, scoring: Scoring, fitted: Fitted) -> Meat:
@@ -207,13 +212,27 @@ def _two_way(
     by_voter = clustered_meat(table, scores, fitted.n_extra, lambda run: run.voter)
     by_both = clustered_meat(table, scores, fitted.n_extra, two_way_keys)
     one, other = by_prompt.corrected(), by_voter.corrected()
-    dof = float(max(min(by_prompt.clusters, by_voter.clusters) - 1, 1))
-    return (one + other - by_both.corrected(), one, other), dof
+    return (one + other - by_both.corrected(), one, other), min(by_prompt.dof, by_voter.dof)
 
 
-def few_prompts(prompts: int) -> Finding:
-    return Finding(
-        "few-prompts",
-        f"Only {prompts} prompts: intervals for prompts like these rest on little.",
-        f"Use at least {MIN_PROMPTS} prompts before trusting small differences.",
-    )
+def prompt_findings(prompts: int, without: int, battles: int) -> list[Finding]:
+    """What to know of intervals that rest on so many prompts, where some of the battles name none."""
+    findings: list[Finding] = []
+    if prompts < MIN_PROMPTS:
+        findings.append(
+            Finding(
+                "few-prompts",
+                f"Only {prompts} prompts: intervals for prompts like these rest on little.",
+                f"Use at least {MIN_PROMPTS} prompts before trusting small differences.",
+            )
+        )
+    if without:
+        findings.append(
+            Finding(
+                "without-prompt",
+                f"{without:,} of {battles:,} battles ({without / battles:.0%}) name no prompt. They count in ratings "
+                "and intervals, but show nothing of how prompts differ.",
+                "Add question_id to every battle.",
+            )
+        )
+    return findings

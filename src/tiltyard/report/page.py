@@ -47,8 +47,10 @@ def _lede(board: Board) -> str:
     rated = sum(row.rank is not None for row in board.rows)
     parts = [method_title(board.method.name), f"{board.n_battles:,} battles", f"{rated} models"]
     if board.level is not None:
-        unit = "battles" if board.clusters == "battle" else "prompts"
-        parts.append(f"{100 * board.level:g}% intervals for {board.scope} ({board.n_clusters:,} {unit})")
+        level, unit = ("battle-level ", "battles") if board.clusters == "battle" else ("", "prompts")
+        parts.append(
+            f"{100 * board.level:g}% {level}intervals for {board.scope} ({board.n_clusters:,} {unit})"
+        )
     return f'<p class="lede">{text_html(" · ".join(parts))}</p>\n'
 
 

@@ -122,7 +122,8 @@ def _title(board: Board, name: str | None) -> str:
     if board.clusters is not None and board.clusters != "battle":
         parts.append(f"{board.n_clusters:,} prompt{'' if board.n_clusters == 1 else 's'}")
     if board.scope is not None:
-        parts.append(f"intervals for {board.scope}")
+        level = "battle-level " if board.clusters == "battle" else ""
+        parts.append(f"{level}intervals for {board.scope}")
     title = " · ".join(parts)
     return title if name is None else f"{printable(name)}: {title}"
 

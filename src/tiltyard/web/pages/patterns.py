@@ -139,7 +139,9 @@ _RATINGS: Mapping[str, tuple[str, ...]] = {
         _("Read their ratings as a first impression."),
     ),
     "few-prompts": (
-        _("Every battle is on the same prompt, so intervals speak of this prompt only."),
+        _(
+            "The battles name one prompt only, so intervals are battle-level: they speak of these prompts only."
+        ),
         _("Use at least %(least)s prompts to learn how far the ranking holds for prompts like these."),
         _("Only %(prompts)s prompts: intervals for prompts like these rest on little."),
         _("Use at least %(least)s prompts before trusting small differences."),
@@ -157,7 +159,7 @@ _RATINGS: Mapping[str, tuple[str, ...]] = {
         _("Rate them apart with --by source."),
     ),
     "no-prompts": (
-        _("The battles do not say which prompt they were on, so intervals speak of these prompts only."),
+        _("No battle names its prompt, so intervals are battle-level: they speak of these prompts only."),
         _("Add question_id to learn how far the ranking holds for prompts like these."),
     ),
     "no-spread": (
@@ -198,6 +200,13 @@ _RATINGS: Mapping[str, tuple[str, ...]] = {
     "weights-ignored": (
         _("Some battles carry a weight; Glicko-2 has no place for it, and every vote counts one."),
         _("Use Bradley–Terry or Elo for weighted battles."),
+    ),
+    "without-prompt": (
+        _(
+            "%(without)s of %(all)s battles (%(share)s) name no prompt. They count in ratings and intervals, but show "
+            "nothing of how prompts differ."
+        ),
+        _("Add question_id to every battle."),
     ),
 }
 

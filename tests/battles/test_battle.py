@@ -48,6 +48,7 @@ def any_battle(draw):
         model_b=draw(NAMES),
         winner=winner,
         label=label,
+        both_bad=draw(st.sampled_from([None, False, True])),
         pref=pref,
         time=draw(st.none() | st.datetimes(datetime(1970, 1, 2), timezones=st.just(UTC))),
         position=draw(st.none() | st.integers(0)),
@@ -69,6 +70,25 @@ def test_only_the_names_and_the_winner_are_needed():
     battle = Battle.from_dict(row())
     assert battle == Battle(model_a="oak", model_b="elm", winner=Outcome.MODEL_A)
     assert battle.to_dict() == row(source=None, question_id=None, judge_model=None)
+
+
+@pytest.mark.parametrize(
+    ("given", "flag"),
+    [
+        *((None, None), ("", None), (True, True), (False, False)),
+        *(("true", True), ("False", False), ("1", True), ("0", False), (1, True), (0, False)),
+    ],
+)
+def test_a_judges_flag_may_be_spelled_as_csv_does(given, flag):
+    battle = Battle.from_dict(row(both_bad=given))
+    assert battle.both_bad is flag
+    assert battle.kind.flagged is bool(flag)
+    assert battle.kind.plain is Battle.from_dict(row()).kind
+
+
+@pytest.mark.parametrize("given", ["yes", 2, 0.0, 1.0, [True]])
+def test_a_flag_that_is_neither_true_nor_false_is_refused(given):
+    assert problem(row(both_bad=given)) == f"both_bad is {given!r}; expected true or false"
 
 
 def test_unknown_fields_are_kept_and_written_back():

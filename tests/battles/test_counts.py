@@ -20,7 +20,7 @@ def logs(draw):
     n = draw(st.integers(0, 30))
     model = st.integers(0, MODELS - 1)
     a, b = (draw(hnp.arrays(np.uint16, n, elements=model)) for _ in range(2))
-    kind = draw(hnp.arrays(np.uint8, n, elements=st.integers(0, 6)))
+    kind = draw(hnp.arrays(np.uint8, n, elements=st.integers(0, 12)))
     weight = draw(st.none() | hnp.arrays(np.float64, n, elements=EIGHTHS))
     pref = draw(st.none() | hnp.arrays(np.float64, n, elements=st.just(np.nan) | EIGHTHS))
     return a, b, kind, weight, pref

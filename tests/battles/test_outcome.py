@@ -77,13 +77,20 @@ def test_a_label_agrees_with_its_outcome_or_is_refused(outcome, label):
             kind_of(outcome, label)
 
 
+@pytest.mark.parametrize(("outcome", "label"), KIND_OF)
+def test_a_judges_flag_makes_another_kind_of_the_same_outcome(outcome, label):
+    plain, flagged = KIND_OF[outcome, label], kind_of(outcome, label, both_bad=True)
+    assert (flagged.plain, plain.plain, plain.flagged) == (plain, plain, False)
+    assert flagged.flagged == (outcome is not Outcome.BOTH_BAD)
+    assert SPELLED[flagged] == SPELLED[plain]
+
+
 def test_every_kind_is_reached():
-    assert set(KIND_OF.values()) == set(Kind)
+    assert {kind for plain in KIND_OF.values() for kind in (plain, plain.with_flag)} == set(Kind)
     assert sorted(Kind) == list(range(KINDS))
     assert {Outcome.MODEL_A, Outcome.MODEL_B} == DECISIVE
 
 
 def test_every_kind_is_spelled_and_read_back():
-    assert {kind: kind_of(outcome, label) for kind, (outcome, label) in SPELLED.items()} == {
-        kind: kind for kind in Kind
-    }
+    spelled = {kind: kind_of(*SPELLED[kind], both_bad=kind.flagged) for kind in Kind}
+    assert spelled == {kind: kind for kind in Kind}

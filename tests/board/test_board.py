@@ -56,7 +56,7 @@ def test_each_group_has_its_own_ranks():
 def test_what_the_battles_do_not_support_is_none():
     board = board_of(told("a>b*3 b>a*2 a!z"))
     unrated = board.rows[-1]
-    assert unrated == Row(None, "z", *[None] * 7, wins=0, losses=0, ties=0, both_bad=1, battles=0)
+    assert unrated == Row(None, "z", *[None] * 7, wins=0, losses=0, ties=0, both_bad=1, battles=0, unrated=1)
 
 
 def test_a_method_without_intervals_gives_none():
@@ -100,11 +100,25 @@ def test_findings_of_the_method_come_before_those_of_other_checks():
 
 
 @pytest.mark.parametrize(
-    ("battles", "both_bad", "rate"), [(0, 0, None), (3, 1, 0.25), (0, 2, 1.0), (5, 0, 0.0)]
+    ("battles", "unrated", "both_bad", "rate"),
+    [(0, 0, 0, None), (3, 1, 1, 0.25), (0, 2, 2, 1.0), (5, 0, 0, 0.0), (4, 0, 3, 0.75), (3, 1, 2, 0.5)],
 )
-def test_both_bad_rate_is_a_share_of_all_battles(battles, both_bad, rate):
+def test_both_bad_rate_is_a_share_of_all_battles(battles, unrated, both_bad, rate):
     row = board_of(told("a>b b>a"), BARE).rows[0]
-    assert replace(row, battles=battles, both_bad=both_bad).both_bad_rate == rate
+    assert replace(row, battles=battles, unrated=unrated, both_bad=both_bad).both_bad_rate == rate
+
+
+def test_a_judges_flag_counts_as_both_bad_and_changes_no_rating():
+    rows = [
+        {"model_a": "a", "model_b": "b", "winner": winner, "question_id": str(k), "judge_model": "j"}
+        for k, winner in enumerate(["model_a"] * 6 + ["model_b"] * 2 + ["tie"] * 2)
+    ]
+    plain = board_of(Table.from_battles([Battle.from_dict(row) for row in rows]))
+    flagged = board_of(Table.from_battles([Battle.from_dict(row | {"both_bad": True}) for row in rows]))
+    for one, other in zip(plain.rows, flagged.rows, strict=True):
+        assert other == replace(one, both_bad=10)
+        assert (one.both_bad_rate, other.both_bad_rate) == (0.0, 1.0)
+    assert (plain.n_battles, flagged.n_battles) == (10, 10)
 
 
 def naive_pairs(some: list[Battle]) -> list[PairRow]:
@@ -118,8 +132,9 @@ def naive_pairs(some: list[Battle]) -> list[PairRow]:
             Kind.TIE: "ties",
             Kind.INCONSISTENT: "inconsistent",
             Kind.BOTH_BAD: "both_bad",
-        }[battle.kind]
+        }[battle.kind.plain]
         cells[a, b, column] += 1
+        cells[a, b, "both_bad"] += column != "both_bad" and bool(battle.both_bad)
     columns = ("a_wins", "b_wins", "ties", "inconsistent", "both_bad")
     pairs = sorted({(a, b) for a, b, _ in cells})
     return [PairRow(a, b, *(cells[a, b, column] for column in columns)) for a, b in pairs]
@@ -135,10 +150,13 @@ KINDS = [
     ("both_bad", None),
 ]
 rows = st.builds(
-    lambda a, b, kind: Battle.from_dict({"model_a": a, "model_b": b, "winner": kind[0], "label": kind[1]}),
+    lambda a, b, kind, flag: Battle.from_dict(
+        {"model_a": a, "model_b": b, "winner": kind[0], "label": kind[1], "both_bad": flag}
+    ),
     st.sampled_from(names(4)),
     st.sampled_from(names(4)),
     st.sampled_from(KINDS),
+    st.sampled_from([None, False, True]),
 )
 
 

@@ -54,6 +54,7 @@ def battles(draw: st.DrawFn) -> Battle:
         model_b=draw(names),
         winner=winner,
         label=label,
+        both_bad=draw(st.sampled_from([None, False, True])),
         pref=pref,
         time=draw(st.none() | st.datetimes(timezones=st.just(UTC))),
         position=draw(st.none() | st.integers(0, 2**63 - 1)),

@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from counting_sources import InHand, assert_same, coded, parquet
 from hypothesis import given, settings
@@ -12,8 +13,8 @@ from hypothesis import strategies as st
 
 from tiltyard.battles import Battle, Kind, Table
 from tiltyard.battles.keys import MISSING, text_keys
-from tiltyard.errors import BadBattle, BadOption, CannotRate
-from tiltyard.formats import counting, open_battles, write_battles
+from tiltyard.errors import BadBattle, BadOption, CannotRate, InputError
+from tiltyard.formats import counting, open_battles, read_battles, write_battles
 from tiltyard.formats.counting import GROUPINGS, count_by_group, count_table, models_by_group
 from tiltyard.lab.demo import demo_battles
 from tiltyard.ratings import BradleyTerry, Elo, Glicko2
@@ -61,6 +62,7 @@ good_rows = st.fixed_dictionaries(
         "model_b": good_names,
         "winner": st.sampled_from(["model_a", "B", "tie (bothbad)", "tie"]),
         "label": st.sampled_from([None, ""]),
+        "both_bad": st.sampled_from([None, False, True]),
         "pref": st.sampled_from([None, 0.5]),
         "weight": st.sampled_from([None, 0.0, 2.5]),
     }
@@ -71,6 +73,7 @@ any_rows = st.fixed_dictionaries(
         "model_b": names,
         "winner": st.sampled_from(["model_a", "model_b", "tie", "both_bad", "draw", "", None]),
         "label": st.sampled_from([None, "", "win", "lean", "tie", "both_bad", "inconsistent", "sure"]),
+        "both_bad": st.sampled_from([None, False, True]),
         "pref": st.none() | st.sampled_from([-0.1, 0.0, 0.2, 0.25, 0.5, 0.75, 0.8, 1.0, 1.5, np.nan]),
         "weight": st.none() | st.sampled_from([-1.0, 0.0, 0.3, 1e13, np.inf, np.nan]),
     }
@@ -96,6 +99,33 @@ def test_columns_are_judged_as_their_rows_are(tmp_path_factory, rows):
             count_table([source])
         number = int(re.search(r"row (\d+)", str(raised.value))[1])
         assert not is_battle(rows[number - 1])
+
+
+@pytest.mark.parametrize(
+    "column",
+    [pa.array([True, False, None]), pa.array(["TRUE", "0", None]), pa.array([1, 0, None], pa.int8())],
+)
+def test_a_judges_flag_is_read_from_any_column_that_says_true_or_false(tmp_path, column):
+    rows = {"model_a": ["oak"] * 3, "model_b": ["elm"] * 3, "winner": ["model_a", "model_b", "tie"]}
+    pq.write_table(pa.table(rows | {"both_bad": column}), tmp_path / "rows.parquet")
+    assert [one.both_bad for one in read_battles(tmp_path / "rows.parquet")] == [True, False, None]
+    log = count_table([open_battles(tmp_path / "rows.parquet")]).log()
+    assert log.kind.tolist() == [Kind.WIN_A_FLAGGED, Kind.WIN_B, Kind.TIE]
+
+
+@pytest.mark.parametrize(
+    ("column", "problem"),
+    [
+        (pa.array(["true", "maybe"]), r"row 2: both_bad is maybe; expected bool"),
+        (pa.array([0, 2]), r"row 2: both_bad is 2; expected bool"),
+        (pa.array([0.5, 1.0]), "column both_bad has type double; expected bool"),
+    ],
+)
+def test_a_flag_that_is_neither_true_nor_false_is_refused(tmp_path, column, problem):
+    rows = {"model_a": ["oak"] * 2, "model_b": ["elm"] * 2, "winner": ["model_a"] * 2, "both_bad": column}
+    pq.write_table(pa.table(rows), tmp_path / "rows.parquet")
+    with pytest.raises(InputError, match=problem):
+        count_table([open_battles(tmp_path / "rows.parquet")])
 
 
 WRONG = {

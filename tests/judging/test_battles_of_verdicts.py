@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from judged_rows import failed, judged_from, questions_of, said
 
 from tiltyard.battles import Battle, Label, Outcome
+from tiltyard.battles.outcome import JUDGE_LABELS
 from tiltyard.errors import UnreadableFile
 from tiltyard.judging import (
     Judged,
@@ -83,6 +84,7 @@ def test_each_match_is_settled_by_both_orders_of_enough_judges(n_judges, quorum,
 def check_battle(settled, expected, judges) -> None:
     battle = settled.battle
     assert (battle.winner, battle.label, battle.pref) == (expected.outcome, expected.label, expected.pref)
+    assert battle.both_bad is expected.both_bad
     assert (battle.model_a, battle.model_b) == (settled.match.model_a, settled.match.model_b)
     assert (battle.source, battle.question_id) == ("llm-judge", settled.match.prompt_id)
     assert (battle.dimension, battle.judge_model) == (settled.match.dimension, panel_name(judges))
@@ -102,7 +104,8 @@ def check_tally(tally, found) -> None:
             "settled": len(there),
             "incomplete": len(battles) - len(there),
             "decisive": len(decisive),
-            "labels": {label.value: sum(battle.label is label for battle in there) for label in Label},
+            "both_bad": sum(battle.both_bad for battle in there),
+            "labels": {label.value: sum(battle.label is label for battle in there) for label in JUDGE_LABELS},
         }
 
 

@@ -12,15 +12,15 @@ from hypothesis import strategies as st
 from tiltyard.battles import Battle, Label, Outcome
 from tiltyard.judging import Result, Step, Verdict, panel_result, reconcile, reconcile_outcomes
 
-A, B, TIE, BAD = Outcome.MODEL_A, Outcome.MODEL_B, Outcome.TIE, Outcome.BOTH_BAD
+A, B, TIE = Outcome.MODEL_A, Outcome.MODEL_B, Outcome.TIE
 MIRROR_STEP = dict(zip(Step, reversed(Step), strict=True))
-MIRROR = {A: B, B: A, TIE: TIE, BAD: BAD}
+MIRROR = {A: B, B: A, TIE: TIE}
 SAID = [Verdict(step, both_bad, "") for step in Step for both_bad in (False, True)]
 PAIRS = list(itertools.product(SAID, SAID))
 
 
 def mirrored(result: Result) -> Result:
-    return Result(MIRROR[result.outcome], result.label, 1 - result.pref)
+    return Result(MIRROR[result.outcome], result.label, 1 - result.pref, result.both_bad)
 
 
 def is_a_battle(result: Result) -> None:
@@ -30,8 +30,6 @@ def is_a_battle(result: Result) -> None:
 
 def in_words(a_first: Verdict, b_first: Verdict) -> tuple[str, str]:
     """The rules as the issue tells them, by the spelling of the steps."""
-    if a_first.both_bad and b_first.both_bad:
-        return "both_bad", "both_bad"
     winners = {
         {"A>": "model_a", "A=": "tie", "B>": "model_b"}[a_first.step[:2]],
         {"A>": "model_b", "A=": "tie", "B>": "model_a"}[b_first.step[:2]],
@@ -49,6 +47,7 @@ def in_words(a_first: Verdict, b_first: Verdict) -> tuple[str, str]:
 def test_all_hundred_pairs_of_verdicts_reconcile_by_the_written_rules(a_first, b_first):
     result = reconcile(a_first, b_first)
     assert (result.outcome.value, result.label.value) == in_words(a_first, b_first)
+    assert result.both_bad == (a_first.both_bad and b_first.both_bad)
     steps = list(Step)
     for_a = 4 - steps.index(a_first.step) + steps.index(b_first.step)
     assert result.pref == for_a / 8
@@ -65,13 +64,9 @@ def test_outcomes_of_two_orders():
         (A, A): (A, Label.WIN),
         (A, B): (TIE, Label.INCONSISTENT),
         (A, TIE): (A, Label.LEAN),
-        (A, BAD): (A, Label.LEAN),
         (B, B): (B, Label.WIN),
         (B, TIE): (B, Label.LEAN),
-        (B, BAD): (B, Label.LEAN),
         (TIE, TIE): (TIE, Label.TIE),
-        (TIE, BAD): (TIE, Label.TIE),
-        (BAD, BAD): (BAD, Label.BOTH_BAD),
     }
     for (first, second), expected in table.items():
         assert reconcile_outcomes(first, second) == reconcile_outcomes(second, first) == expected
@@ -88,9 +83,9 @@ def panel_in_words(results: list[Result]) -> tuple[str, str]:
         if len(side) > n / 2:
             firm = [r for r in side if r.label is Label.WIN]
             return name, "win" if len(firm) > n / 2 else "lean"
-    for outcome, label in (("tie", "tie"), ("both_bad", "both_bad"), ("tie", "inconsistent")):
+    for label in ("tie", "inconsistent"):
         if len([r for r in results if r.label == label]) > n / 2:
-            return outcome, label
+            return "tie", label
     if len(for_a) != len(for_b):
         return ("model_a" if len(for_a) > len(for_b) else "model_b"), "lean"
     return "tie", "inconsistent"
@@ -107,6 +102,7 @@ def test_every_panel_of_three_follows_the_written_rules_and_is_a_battle():
 def test_panels_of_any_size_follow_the_rules_in_any_order_and_mirrored(results, random):
     found = panel_result(results, 1)
     assert (found.outcome.value, found.label.value) == panel_in_words(results)
+    assert found.both_bad == (sum(result.both_bad for result in results) > len(results) / 2)
     assert panel_result(random.sample(results, len(results)), 1) == found
     assert panel_result([mirrored(result) for result in results], 1) == mirrored(found)
     is_a_battle(found)
@@ -129,7 +125,7 @@ def test_one_judge_alone_is_its_own_panel():
 def test_a_preference_that_would_contradict_the_panel_is_held_at_one_half():
     against = [
         Result(A, Label.LEAN, 0.625),
-        Result(BAD, Label.BOTH_BAD, 0.0),
+        Result(TIE, Label.TIE, 0.25),
         Result(TIE, Label.INCONSISTENT, 0.125),
     ]
     assert panel_result(against, 2) == Result(A, Label.LEAN, 0.5)

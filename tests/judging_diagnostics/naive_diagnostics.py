@@ -56,7 +56,7 @@ def naive(world, judge, dimension, families):
     for (_, prompt, *_), (result, one, two, traits) in matches.items():
         opposite = result.label is Label.INCONSISTENT
         inconsistent.append((prompt, opposite))
-        if one.step in DECISIVE and two.step in DECISIVE and result.label is not Label.BOTH_BAD:
+        if one.step in DECISIVE and two.step in DECISIVE:
             flips.append((prompt, opposite))
         if result.outcome in WON:
             won = WON[result.outcome]

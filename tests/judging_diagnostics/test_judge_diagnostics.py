@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from judged_worlds import match, observed, shown, worlds
 from naive_diagnostics import naive
 
-from tiltyard.battles.outcome import Label
+from tiltyard.battles.outcome import JUDGE_LABELS, Label
 from tiltyard.errors import BadOption
 from tiltyard.judging.diagnostics import Observer, findings
 from tiltyard.judging.question import Purpose, Question
@@ -22,7 +22,7 @@ def test_every_share_equals_that_of_the_naive_twin(world, families):
     for one in observed(world, **families):
         expected, labels = naive(world, one.judge, one.dimension, families)
         assert dict(one.shares()) == expected
-        assert one.labels == {label: labels[label] for label in Label}
+        assert one.labels == {label: labels[label] for label in JUDGE_LABELS}
 
 
 @given(worlds(), FAMILIES, st.randoms(use_true_random=False))
@@ -99,21 +99,21 @@ def test_failed_questions_are_counted_by_state_and_nothing_else_is_said():
     assert all(share is None for _, share in one.shares())
 
 
-def test_both_bad_in_both_orders_is_neither_a_flip_nor_a_win():
+def test_opposite_winners_are_a_flip_though_both_orders_call_both_bad():
     world = [shown("A>B", both_bad=True), shown("A>B", first="c", second="a", both_bad=True)]
     one = observed(world, j="acme")[0]
-    assert one.labels[Label.BOTH_BAD] == 1
-    assert one.flips is None
+    assert (one.labels[Label.INCONSISTENT], one.both_bad) == (1, 1)
+    assert one.flips.value == one.inconsistent.value == 1.0
     assert one.own_family is None
-    assert one.inconsistent.value == 0.0
     assert one.first_slot.value == 1.0
 
 
-def test_both_bad_twice_has_no_winner_though_both_orders_chose_the_same():
+def test_both_bad_twice_has_the_winner_that_both_orders_chose():
     world = [shown("A>B", both_bad=True), shown("B>A", first="c", second="a", both_bad=True)]
     one = observed(world, j="acme")[0]
-    assert one.labels[Label.BOTH_BAD] == 1
-    assert (one.longer_wins, one.own_family) == (None, None)
+    assert (one.labels[Label.WIN], one.both_bad) == (1, 1)
+    assert one.own_family.value == 1.0
+    assert one.to_dict()["both_bad"] == 1
 
 
 def test_the_excess_is_taken_on_matches_that_others_decided_too():

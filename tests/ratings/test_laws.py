@@ -113,6 +113,18 @@ def test_both_bad_moves_no_rating(method, world, seed):
 @every_method
 @few
 @seeds
+def test_a_judges_flag_moves_no_rating(method, world, seed):
+    codes = drawn(M, seed=seed, **world)
+    flags = np.array([kind.with_flag for kind in Kind], dtype=np.uint8)
+    before, after = rate(method, codes), rate(method, replace(codes, kind=flags[codes.kind]))
+    np.testing.assert_array_equal(after.rating, before.rating)
+    np.testing.assert_array_equal(after.record.battles, before.record.battles)
+    np.testing.assert_array_equal(after.record.both_bad, before.record.battles + before.record.unrated)
+
+
+@every_method
+@few
+@seeds
 def test_a_battle_of_a_model_with_itself_moves_nothing(method, world, seed):
     codes = drawn(M, seed=seed, **world)
     before, after = rate(method, codes), rate(method, with_rows(codes, 2, 2, Kind.WIN_A, 7))

@@ -12,8 +12,8 @@ from tiltyard.standing.cells import FEWER_FIRST
 from tiltyard.standing.events import NO_SESSION, Event
 from tiltyard.standing.policy import Lane
 
-WON_BY_A = (Kind.WIN_A, Kind.LEAN_A)
-WON_BY_B = (Kind.WIN_B, Kind.LEAN_B)
+WON_BY_A = (Kind.WIN_A, Kind.LEAN_A, Kind.WIN_A_FLAGGED, Kind.LEAN_A_FLAGGED)
+WON_BY_B = (Kind.WIN_B, Kind.LEAN_B, Kind.WIN_B_FLAGGED, Kind.LEAN_B_FLAGGED)
 
 
 class NaiveStanding:
@@ -62,6 +62,10 @@ class NaiveStanding:
         if row["kind"] in WON_BY_B:
             return 1 if row["a"] == model else 0
         return 3 if row["kind"] == Kind.BOTH_BAD else 2
+
+    def remembered(self, row: dict, model: int) -> int:
+        """The same with 4 added where a judge called both bad."""
+        return self.result(row, model) + (4 if row["kind"] > Kind.INCONSISTENT else 0)
 
     def of_model(self, model: int, prompt: int | None = None) -> list[int]:
         rows = [row for row in self.votes if model in (row["a"], row["b"])]

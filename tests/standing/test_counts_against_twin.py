@@ -108,15 +108,19 @@ def test_records_recents_and_totals(log):
     for i in range(naive.m):
         results = naive.of_model(i)
         assert standing.record[i].tolist() == [results.count(k) for k in range(4)]
+        results = [naive.remembered(row, i) for row in naive.votes if i in (row["a"], row["b"])]
         assert standing.model_votes.last(i).tolist() == results[-kept:]
         assert standing.model_votes.last(i, 2).tolist() == results[-min(2, kept) :]
+        assert standing.model_votes.flagged[i] == sum(result > 3 for result in results)
         left = sum(row["a"] == i for row in naive.served)
         assert standing.shown[i].tolist() == [left + sum(row["b"] == i for row in naive.served), left]
     for q in range(naive.p):
-        results = [naive.result(row, row["a"]) for row in naive.votes if row["prompt"] == q][-kept:]
+        results = [naive.remembered(row, row["a"]) for row in naive.votes if row["prompt"] == q]
+        assert standing.prompt_votes.flagged[q] == sum(result > 3 for result in results)
+        results = results[-kept:]
         assert standing.prompt_votes.last(q).tolist() == results
-        share = standing.prompt_votes.share(3)[q]
-        assert share == results.count(3) / len(results) if results else np.isnan(share)
+        share = standing.prompt_votes.both_bad_share()[q]
+        assert share == sum(result >= 3 for result in results) / len(results) if results else np.isnan(share)
     lanes = [(row["nominal"], row["lane"]) for row in naive.served]
     assert standing.lanes.tolist() == [[lanes.count((n, k)) for k in Lane] for n in Lane]
     counted = [row["event"] for row in log.rows]

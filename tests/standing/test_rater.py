@@ -61,8 +61,8 @@ def test_glicko_2_is_the_methods_own_fold(rows):
 def test_elo_is_the_textbook_with_k_16(rows):
     elo = [1500.0] * MODELS
     for a, b, kind in rows:
-        score = {Kind.WIN_A: 1.0, Kind.WIN_B: 0.0, Kind.BOTH_BAD: None}.get(kind, 0.5)
-        score = {Kind.LEAN_A: 0.75, Kind.LEAN_B: 0.25}.get(kind, score)
+        score = {Kind.WIN_A: 1.0, Kind.WIN_B: 0.0, Kind.BOTH_BAD: None}.get(kind.plain, 0.5)
+        score = {Kind.LEAN_A: 0.75, Kind.LEAN_B: 0.25}.get(kind.plain, score)
         if score is not None:
             change = 16.0 * (score - 1.0 / (1.0 + 10.0 ** ((elo[b] - elo[a]) / 400.0)))
             elo[a], elo[b] = elo[a] + change, elo[b] - change

@@ -180,15 +180,28 @@ def test_recent_results_are_the_last_ones():
     assert recent.last(0, 2).tolist() == [3, 4]
     assert recent.last(0, 9).tolist() == [2, 3, 4]
     assert recent.last(1).tolist() == []
-    assert recent.share(4)[0] == pytest.approx(1 / 3)
-    assert np.isnan(recent.share(0)[1])
+    assert recent.both_bad_share()[0] == pytest.approx(2 / 3)
+    assert np.isnan(recent.both_bad_share()[1])
+    assert recent.flagged.tolist() == [1, 0]
+
+
+def test_a_vote_that_a_judge_flagged_fills_floors_and_counts_as_both_bad():
+    standing, plain = arena(), arena()
+    for _ in range(3):
+        standing.vote(0, 1, 0, Kind.WIN_A_FLAGGED)
+        plain.vote(0, 1, 0, Kind.WIN_A)
+    assert np.array_equal(standing.cells.tally, plain.cells.tally)
+    assert np.array_equal(standing.record, plain.record)
+    assert np.array_equal(standing.meetings.decisive, plain.meetings.decisive)
+    assert standing.model_votes.both_bad_share()[:2].tolist() == [1.0, 1.0]
+    assert plain.model_votes.both_bad_share()[:2].tolist() == [0.0, 0.0]
 
 
 def test_an_unknown_kind_of_vote_is_refused_and_never_a_tie():
-    for kind in (-1, 7):
+    for kind in (-1, 13):
         with pytest.raises(KeyError):
             arena().vote(0, 1, 0, kind)
-    votes = Events.of([{"event": Event.VOTE, "b": 1, "kind": 7}] * state._BULK)
+    votes = Events.of([{"event": Event.VOTE, "b": 1, "kind": 13}] * state._BULK)
     with pytest.raises(IndexError):
         arena().fold(votes)
 

@@ -18,10 +18,12 @@ from judged_runs import (
 )
 
 from tiltyard.artifacts.verifying import verify_run
-from tiltyard.battles import Table
+from tiltyard.battles import Label, Table
 from tiltyard.formats import open_battles, read_battles
-from tiltyard.judging.judged import Judged
+from tiltyard.judging.judged import Judged, match_id_of, reread
+from tiltyard.judging.question import Question
 from tiltyard.judging.reconcile import reconcile
+from tiltyard.judging.verdict import Form, Reply, State
 from tiltyard.ratings import BradleyTerry, Elo
 
 
@@ -110,7 +112,8 @@ def test_overall_weighs_each_dimension_as_stated(original):
     expected = dict(zip(ratings.models, ratings.rating, strict=True))
     found = document(original, "elo_ratings.json")["groups"]["overall"]
     assert {row["model"]: row["rating"] for row in found["ratings"]} == pytest.approx(expected)
-    assert found["n_battles"] + found["n_both_bad"] == len(battles)
+    assert found["n_battles"] == len(battles)
+    assert found["n_both_bad"] == sum(bool(one.both_bad) for one in battles)
     assert found["interval"]["n_clusters"] < len({(one.question_id, one.dimension) for one in battles})
 
 
@@ -212,8 +215,30 @@ def test_pairs_keep_ties_and_inconsistent_results_apart(original):
         )
         assert (int(row["a_wins"]), int(row["b_wins"])) == (winners[a], winners[b])
         assert (int(row["ties"]), int(row["inconsistent"])) == (labels["tie"], labels["inconsistent"])
-        assert int(row["both_bad"]) == labels["both_bad"]
+        assert int(row["both_bad"]) == sum(bool(one.both_bad) for one in mine)
         assert int(row["a_leans"]) + int(row["b_leans"]) == labels["lean"]
+
+
+def test_a_judge_that_is_consistent_on_hard_prompts_rates_the_models(tmp_path):
+    """Every verdict calls both responses bad, and says which of the two is the better one."""
+
+    def hard(question: Question) -> Judged:
+        ahead = STRENGTH[question.first] > STRENGTH[question.second]
+        said = {"reasoning": "Both fail.", "verdict": "A>B" if ahead else "B>A", "both_bad": True}
+        form, key = Form.SCHEMA, "0" * 64
+        reply = Reply(json.dumps(said))
+        return reread(Judged(question, match_id_of(question), State.OK, None, None, reply, form, key, 1))
+
+    run = written(tmp_path, made_run(prompts=6, dimensions=("factuality",), checks=0, fate=hard))
+    battles = list(read_battles(run / "battles.jsonl"))
+    assert {(one.label, one.both_bad) for one in battles} == {(Label.WIN, True)}
+    matches = document(run, "diagnostics.json")["matches"]["factuality"]
+    assert matches["settled"] == matches["decisive"] == matches["both_bad"] == len(battles)
+    found = document(run, "elo_ratings.json")["groups"]["factuality"]
+    assert (found["n_battles"], found["n_both_bad"]) == (len(battles), len(battles))
+    elo = document(run, "elo_results.json")["primary"]["factuality"]
+    order = sorted(STRENGTH, key=lambda name: elo[name]["mean"])
+    assert order == sorted(STRENGTH, key=STRENGTH.__getitem__)
 
 
 def test_pairs_count_anchors_from_the_side_of_the_first_by_name(original):

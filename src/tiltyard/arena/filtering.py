@@ -38,9 +38,10 @@ _RESULTS = {
     Kind.INCONSISTENT: ("ties", "ties"),
     Kind.BOTH_BAD: ("both_bad", "both_bad"),
 }
-_NOTHING = {"wins": 0, "losses": 0, "ties": 0, "both_bad": 0}
+_NOTHING = {"wins": 0, "losses": 0, "ties": 0, "both_bad": 0, "votes": 0}
 #: A left model's wins, losses, ties and both-bad votes by kind.
-_OUTCOME = np.array([("wins", "losses", "ties", "both_bad").index(_RESULTS[kind][0]) for kind in Kind])
+_OUTCOME = np.array([("wins", "losses", "ties", "both_bad").index(_RESULTS[kind.plain][0]) for kind in Kind])
+_FLAGGED = np.array([kind.flagged for kind in Kind])
 _COUNTED = Finding(
     "excluded-counted",
     "This board counts votes that the operator has excluded. Its order is that of batch Bradley–Terry; it has no "
@@ -131,21 +132,21 @@ def pair_results(tally: Tally, models: Sequence[str], shown: Sequence[int]) -> l
     a, b = place[tally.a], place[tally.b]
     outcome, swap = _OUTCOME[tally.kind], a > b
     outcome = np.where(swap & (outcome < 2), 1 - outcome, outcome)
-    cells = np.zeros((len(shown), len(shown), 4), dtype=np.int64)
+    cells = np.zeros((len(shown), len(shown), 5), dtype=np.int64)
     inside = (a >= 0) & (b >= 0)
-    np.add.at(
-        cells, (np.minimum(a, b)[inside], np.maximum(a, b)[inside], outcome[inside]), tally.count[inside]
-    )
+    low, high, count = np.minimum(a, b)[inside], np.maximum(a, b)[inside], tally.count[inside]
+    np.add.at(cells, (low, high, outcome[inside]), count)
+    np.add.at(cells, (low, high, 4), count * _FLAGGED[tally.kind[inside]])
     pairs: list[dict[str, Any]] = []
     for first, second in np.argwhere(cells.sum(axis=2)).tolist():
-        wins, losses, ties, both_bad = cells[first, second].tolist()
+        wins, losses, ties, unrated, flagged = cells[first, second].tolist()
         battles = wins + losses + ties
         pairs.append(
             {
                 "model_a": models[shown[first]],
                 "model_b": models[shown[second]],
                 "battles": battles,
-                "both_bad": both_bad,
+                "both_bad": unrated + flagged,
                 "score": (wins + 0.5 * ties) / battles if battles else None,
             }
         )
@@ -192,12 +193,13 @@ def _results(tally: Tally, model: int, told: Any) -> list[dict[str, Any]]:
         if model not in (a, b):
             continue
         group = told(prompt, b if a == model else a)
-        result = _RESULTS[Kind(kind)][0 if a == model else 1]
+        ended = Kind(kind)
         row = found.setdefault(tuple(group.values()), group | _NOTHING)
-        row[result] += count
+        row[_RESULTS[ended.plain][0 if a == model else 1]] += count
+        row["both_bad"] += count * ended.flagged
+        row["votes"] += count
     for row in found.values():
         rated = row["wins"] + row["losses"] + row["ties"]
-        row["votes"] = rated + row["both_bad"]
         row["score"] = (row["wins"] + 0.5 * row["ties"]) / rated if rated else None
     return sorted(found.values(), key=lambda row: (-row["votes"], *map(str, row.values())))
 

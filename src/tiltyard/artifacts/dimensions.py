@@ -13,6 +13,7 @@ from tiltyard.artifacts.rating import RateSettings, rate_table
 from tiltyard.artifacts.tournament_manifest import TournamentManifest
 from tiltyard.battles import Kind, Table
 from tiltyard.battles.keys import MISSING
+from tiltyard.battles.outcome import DECISIVE, SPELLED
 from tiltyard.board import Rated, make_board
 from tiltyard.formats import BattleSource
 from tiltyard.formats.counting import count_by_group
@@ -23,7 +24,7 @@ __all__ = ["Choice", "EloRatings", "choices", "decisive", "elo_ratings", "rate_d
 #: Battles up to which the sweep of K has intervals too: they take a hundred times the work.
 SWEEP_INTERVALS = 20_000
 
-_DECISIVE = (Kind.WIN_A, Kind.WIN_B, Kind.LEAN_A, Kind.LEAN_B)
+_DECISIVE = tuple(kind for kind in Kind if SPELLED[kind][0] in DECISIVE)
 
 
 def rate_dimensions(battles: BattleSource, manifest: TournamentManifest) -> list[Rated]:

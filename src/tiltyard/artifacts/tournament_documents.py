@@ -121,6 +121,8 @@ def _pairs(table: Table) -> dict[tuple[str, str], dict[str, int]]:
             continue
         pair = (table.models[min(a, b)], table.models[max(a, b)])
         cell = found.setdefault(pair, dict.fromkeys(PAIR_COLUMNS[3:], 0))
-        for name in _ADDS[Kind(kind)]:
+        for name in _ADDS[Kind(kind).plain]:
             cell[name if a < b else _EXCHANGED.get(name, name)] += n
+        if Kind(kind).flagged:
+            cell["both_bad"] += n
     return found

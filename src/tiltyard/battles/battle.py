@@ -31,6 +31,8 @@ class Battle:
     model_b: str
     winner: Outcome
     label: Label | None = None
+    #: Of a judge's battle: whether it called both responses bad in both orders. It is rated all the same.
+    both_bad: bool | None = None
     source: str | None = None
     question_id: str | None = None
     judge_model: str | None = None
@@ -50,7 +52,7 @@ class Battle:
 
     @property
     def kind(self) -> Kind:
-        return kind_of(self.winner, self.label)
+        return kind_of(self.winner, self.label, both_bad=bool(self.both_bad))
 
     @classmethod
     def from_dict(cls, row: Mapping[str, Any]) -> Battle:
@@ -66,6 +68,7 @@ class Battle:
             model_b=_name(row, "model_b"),
             winner=winner,
             label=label,
+            both_bad=_flag(row.get("both_bad")),
             pref=pref,
             time=_time(row.get("time")),
             position=_position(row.get("position")),
@@ -145,6 +148,25 @@ def _number(row: Mapping[str, Any], key: str, *, low: float, high: float) -> flo
     if isinstance(value, bool) or not isinstance(value, int | float) or not low <= value <= high:
         raise BadBattle(f"{key} is {value!r}; expected a number from {low:g} to {high:g}")
     return float(value)
+
+
+def _flag(value: object) -> bool | None:
+    """True or false, also as CSV spells them; an absent flag is ``None``."""
+    if value is None or isinstance(value, bool):
+        return value
+    spelled = str(value).strip().lower() if isinstance(value, str | int) else None
+    if spelled in _FLAGS:
+        return _FLAGS[spelled]
+    raise BadBattle(f"both_bad is {value!r}; expected true or false")
+
+
+_FLAGS: Mapping[str | None, bool | None] = {
+    "true": True,
+    "false": False,
+    "1": True,
+    "0": False,
+    "": None,
+}
 
 
 def _position(value: object) -> int | None:

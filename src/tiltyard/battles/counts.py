@@ -20,11 +20,11 @@ _Run = tuple[Ints, Ints, Floats | None]
 
 #: What a weighted cell sums over its battles: w, w², w·pref, w²·pref, w²·pref².
 SUMS = 5
-#: A cell's plane: its kind, plus 8 for battles that state a preference. Planes lie one behind
-#: the other, so that kinds which do not occur cost no cache.
-_PLANES = 16
-_SOFT = 8
-#: Up to this many models cells sit in one dense array (50 MB of counts); beyond it, in sorted runs.
+#: A cell's plane: its kind, plus 16 for battles that state a preference. Planes lie one behind
+#: the other, so that kinds which do not occur cost no cache and no memory.
+_PLANES = 32
+_SOFT = 16
+#: Up to this many models cells sit in one dense array (up to 84 MB of counts); beyond it, in sorted runs.
 _DENSE_MODELS = 512
 #: Rows are counted in 32 bits, and carried over into 64 before those could overflow.
 _CARRY = 1 << 30

@@ -9,6 +9,7 @@ from tiltyard.errors import BadBattle
 
 __all__ = [
     "DECISIVE",
+    "JUDGE_LABELS",
     "KINDS",
     "SPELLED",
     "Kind",
@@ -30,7 +31,7 @@ class Outcome(enum.StrEnum):
 
 
 class Label(enum.StrEnum):
-    """How firmly it was decided, where a judge was asked in both orders."""
+    """How firmly it was decided, where a judge was asked in both orders; ``both_bad`` stands in older files."""
 
     WIN = "win"
     LEAN = "lean"
@@ -40,7 +41,7 @@ class Label(enum.StrEnum):
 
 
 class Kind(enum.IntEnum):
-    """An outcome and its label as one integer: what a table stores and counts."""
+    """An outcome, its label and a judge's both-bad flag as one integer: what a table stores and counts."""
 
     WIN_A = 0
     WIN_B = 1
@@ -49,10 +50,36 @@ class Kind(enum.IntEnum):
     LEAN_A = 4
     LEAN_B = 5
     INCONSISTENT = 6
+    #: The same with the flag: the judge called both responses bad, and still said which is better.
+    WIN_A_FLAGGED = 7
+    WIN_B_FLAGGED = 8
+    TIE_FLAGGED = 9
+    LEAN_A_FLAGGED = 10
+    LEAN_B_FLAGGED = 11
+    INCONSISTENT_FLAGGED = 12
+
+    @property
+    def flagged(self) -> bool:
+        """Whether a judge called both responses bad."""
+        return self >= Kind.WIN_A_FLAGGED
+
+    @property
+    def plain(self) -> Kind:
+        """The same kind without the flag: what is rated."""
+        return _PLAIN.get(self, self)
+
+    @property
+    def with_flag(self) -> Kind:
+        """The same kind with the flag; an outcome ``both_bad`` needs none."""
+        return _FLAGGED.get(self, self)
 
 
 KINDS = len(Kind)
 DECISIVE = frozenset({Outcome.MODEL_A, Outcome.MODEL_B})
+#: Labels that two orders, or a panel, can end in.
+JUDGE_LABELS = (Label.WIN, Label.LEAN, Label.TIE, Label.INCONSISTENT)
+_PLAIN = {kind: Kind[kind.name.removesuffix("_FLAGGED")] for kind in Kind if kind.flagged}
+_FLAGGED = {plain: flagged for flagged, plain in _PLAIN.items()}
 
 _SPELLINGS = {
     "modela": Outcome.MODEL_A,
@@ -78,8 +105,9 @@ _KINDS = {
     (Outcome.BOTH_BAD, Label.BOTH_BAD): Kind.BOTH_BAD,
 }
 
+_LABELLED = {kind: (outcome, label) for (outcome, label), kind in _KINDS.items() if label is not None}
 #: Outcome and label of each kind: `kind_of`, the other way round.
-SPELLED = {kind: (outcome, label) for (outcome, label), kind in _KINDS.items() if label is not None}
+SPELLED = {kind: _LABELLED[kind.plain] for kind in Kind}
 
 
 def parse_outcome(text: object) -> Outcome:
@@ -106,9 +134,10 @@ def parse_label(text: object) -> Label | None:
         raise BadBattle(f"label is {text!r}; expected one of {expected}") from None
 
 
-def kind_of(outcome: Outcome, label: Label | None = None) -> Kind:
-    """Outcome and label as one integer; a label that contradicts the outcome is an error."""
+def kind_of(outcome: Outcome, label: Label | None = None, *, both_bad: bool = False) -> Kind:
+    """Outcome, label and flag as one integer; a label that contradicts the outcome is an error."""
     try:
-        return _KINDS[outcome, label]
+        kind = _KINDS[outcome, label]
     except KeyError:
         raise BadBattle(f"label {label} contradicts winner {outcome}") from None
+    return kind.with_flag if both_bad else kind

@@ -70,7 +70,7 @@ def own_board(cast: Sequence[Cast]) -> Board | None:
 
 def agrees(cast: Cast, rank: Mapping[str, int]) -> bool | None:
     """Whether a vote went to the model that is ranked higher; ``None`` if it decides nothing between two ranked."""
-    winner = _WINNER.get(cast.kind)
+    winner = _WINNER.get(cast.kind.plain)
     if winner is None or cast.model_a not in rank or cast.model_b not in rank:
         return None
     return (rank[cast.model_a] < rank[cast.model_b]) == (winner < 0)

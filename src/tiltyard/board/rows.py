@@ -30,16 +30,19 @@ class Row:
     wins: int
     losses: int
     ties: int
+    #: Battles whose responses were both called bad: as the outcome, or by a judge's flag beside it.
     both_bad: int
-    #: Battles that rate skill: both_bad left out.
+    #: Battles that rate skill, those that a judge flagged among them.
     battles: int
+    #: Battles that rate nobody: their outcome is ``both_bad``.
+    unrated: int
     #: Glicko-2's own bookkeeping of uncertainty; not an interval.
     rd: float | None = None
 
     @property
     def both_bad_rate(self) -> float | None:
         """Share of all the model's battles in which both answers were called bad."""
-        total = self.battles + self.both_bad
+        total = self.battles + self.unrated
         return self.both_bad / total if total else None
 
 
@@ -91,13 +94,14 @@ def make_board(ratings: Ratings, ranks: Ranks | None, *, findings: tuple[Finding
                 ties=int(ratings.record.ties[k]),
                 both_bad=int(ratings.record.both_bad[k]),
                 battles=int(ratings.record.battles[k]),
+                unrated=int(ratings.record.unrated[k]),
                 rd=_number(ratings.extras["rd"][k]) if "rd" in ratings.extras and rated else None,
             )
         )
     return Board(
         rows=tuple(rows),
         method=ratings.method,
-        n_battles=int(ratings.record.battles.sum() + ratings.record.both_bad.sum()) // 2,
+        n_battles=int(ratings.record.battles.sum() + ratings.record.unrated.sum()) // 2,
         level=None if interval is None else interval.level,
         scope=None if interval is None else interval.scope,
         clusters=None if interval is None else interval.clusters,

@@ -21,11 +21,12 @@ class PairRow:
     b_wins: int
     ties: int
     inconsistent: int
+    #: Both responses were called bad: as the outcome, or by a judge's flag beside one of the above.
     both_bad: int
 
     @property
     def battles(self) -> int:
-        """Battles that rate skill: both_bad left out."""
+        """Battles that rate skill."""
         return self.a_wins + self.b_wins + self.ties + self.inconsistent
 
     @property
@@ -52,13 +53,16 @@ def pair_rows(table: Table) -> list[PairRow]:
     counts, m = table.counts, len(table.models)
     met = counts.a != counts.b
     a, b, n = counts.a[met], counts.b[met], counts.n[met]
-    column = np.array([_COLUMN[kind] for kind in Kind])[counts.kind[met]]
+    kind = counts.kind[met]
+    column = np.array([_COLUMN[kind.plain] for kind in Kind])[kind]
+    flagged = np.array([kind.flagged for kind in Kind])[kind]
     swap = a > b
     column = np.where(swap & (column < 2), 1 - column, column)
     keys = np.where(swap, b * m + a, a * m + b)
     pairs, place = np.unique(keys, return_inverse=True)
     cells = np.zeros((len(pairs), 5), dtype=np.int64)
     np.add.at(cells, (place, column), n)
+    np.add.at(cells, (place[flagged], _COLUMN[Kind.BOTH_BAD]), n[flagged])
     return [
         PairRow(table.models[key // m], table.models[key % m], *row)
         for key, row in zip(pairs.tolist(), cells.tolist(), strict=True)

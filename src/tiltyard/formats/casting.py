@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import UTC, datetime
 
 import pyarrow as pa
@@ -43,7 +44,7 @@ class _WrongType(Exception):
 def _cast(file: str, name: str, array: pa.Array, kind: pa.DataType, first_row: int) -> pa.Array:
     if pt.is_dictionary(array.type):
         array = array.dictionary_decode()
-    convert = _times if kind == TIME else _numbers
+    convert = _converter(kind)
     if pt.is_null(array.type) or array.type == kind != TIME:
         return array.cast(kind)
     try:
@@ -67,6 +68,21 @@ def _text(file: str, name: str, array: pa.Array) -> pa.Array:
         return plain.cast(pa.string())
     except pa.ArrowNotImplementedError:  # pragma: no cover - Arrow 17 cannot cast string views
         return pa.array(plain.to_pylist(), pa.string())
+
+
+def _converter(kind: pa.DataType) -> Callable[[pa.Array, pa.DataType], pa.Array]:
+    if kind == TIME:
+        return _times
+    return _flags if pt.is_boolean(kind) else _numbers
+
+
+def _flags(array: pa.Array, kind: pa.DataType) -> pa.Array:
+    """True and false, also as text or as 1 and 0."""
+    if pt.is_integer(array.type):
+        array = array.cast(pa.string())
+    if not (pt.is_string(array.type) or pt.is_large_string(array.type)):
+        raise _WrongType
+    return array.cast(kind)
 
 
 def _numbers(array: pa.Array, kind: pa.DataType) -> pa.Array:
@@ -102,7 +118,7 @@ def _moment(text: str) -> datetime:
 
 
 def _first_bad(file: str, name: str, array: pa.Array, kind: pa.DataType, first_row: int) -> BadBattle:
-    convert = _times if kind == TIME else _numbers
+    convert = _converter(kind)
     for number in range(len(array)):
         try:
             convert(array.slice(number, 1), kind)

@@ -24,6 +24,7 @@ TYPES: dict[str, pa.DataType] = {
     "model_b": pa.string(),
     "winner": pa.string(),
     "label": pa.string(),
+    "both_bad": pa.bool_(),
     "source": pa.string(),
     "question_id": pa.string(),
     "judge_model": pa.string(),

@@ -134,7 +134,7 @@ class _Reader:
         return tuple(self.style)
 
     def batches(self, progress: Progress | None) -> Iterator[tuple[Batch, Names | None]]:
-        wanted = ["model_a", "model_b", "winner", "label", "pref", "weight"]
+        wanted = ["model_a", "model_b", "winner", "label", "both_bad", "pref", "weight"]
         wanted += TAGS
         wanted += ["question_id", "voter"] if self.clusters else []
         wanted += [] if self.group is None else [self.group]
@@ -153,7 +153,7 @@ class _Reader:
             progress(0)
 
     def _batch(self, columns: Mapping[str, pa.Array], n: int, where: _Place, keyed: _Keyed) -> Batch:
-        kind = _kinds(columns["winner"], columns.get("label"), where)
+        kind = _flagged(_kinds(columns["winner"], columns.get("label"), where), columns.get("both_bad"))
         covariates = [_covariate(trait, [columns[c] for c in cs], n) for trait, cs in self.style.items()]
         return Batch(
             model_a=_names(columns["model_a"], "model_a", where),
@@ -223,6 +223,18 @@ def _kinds(winner: pa.Array, label: pa.Array | None, where: _Place) -> npt.NDArr
     return _kind_lookup(outcomes, names, codes, labels, where)[codes, labels]
 
 
+_PLAIN = np.array([kind.plain for kind in Kind], dtype=np.uint8)
+_WITH_FLAG = np.array([kind.with_flag for kind in Kind], dtype=np.uint8)
+
+
+def _flagged(kind: npt.NDArray[np.uint8], both_bad: pa.Array | None) -> npt.NDArray[np.uint8]:
+    """Kinds with the flag where the column is true."""
+    if both_bad is None or not both_bad.true_count:
+        return kind
+    flag = both_bad.fill_null(False).to_numpy(zero_copy_only=False)
+    return np.where(flag, _WITH_FLAG[kind], kind)
+
+
 def _kind_lookup(
     outcomes: list[Any],
     labels: list[Any],
@@ -266,6 +278,7 @@ def _prefs(column: pa.Array | None, kind: npt.NDArray[np.uint8], where: _Place) 
     stated = column.is_valid().to_numpy(zero_copy_only=False)
     pref = column.to_numpy(zero_copy_only=False)
     wrong = stated & ~((pref >= 0.0) & (pref <= 1.0))
+    kind = _PLAIN[kind]
     wrong |= np.isin(kind, (Kind.WIN_A, Kind.LEAN_A)) & (pref < 0.5)
     wrong |= np.isin(kind, (Kind.WIN_B, Kind.LEAN_B)) & (pref > 0.5)
     wrong |= (kind == Kind.TIE) & (np.abs(pref - 0.5) > TIE_PREF)

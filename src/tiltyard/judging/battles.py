@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tiltyard.battles import Battle, Label
-from tiltyard.battles.outcome import DECISIVE
+from tiltyard.battles.outcome import DECISIVE, JUDGE_LABELS
 from tiltyard.errors import UnreadableFile
 from tiltyard.judging.judged import Judged
 from tiltyard.judging.matches import Match, Prompt
@@ -93,6 +93,7 @@ def _battle(match: Match, result: Result, judge: str, prompt: Prompt | None) -> 
         model_b=match.model_b,
         winner=result.outcome,
         label=result.label,
+        both_bad=result.both_bad,
         source="llm-judge",
         question_id=match.prompt_id,
         judge_model=judge,
@@ -105,11 +106,12 @@ def _battle(match: Match, result: Result, judge: str, prompt: Prompt | None) -> 
 
 @dataclass
 class DimensionTally:
-    """How the matches of one dimension ended. ``labels`` has all five, zeros too."""
+    """How the matches of one dimension ended. ``labels`` has every label of a judge, zeros too."""
 
     matches: int = 0
     settled: int = 0
     decisive: int = 0
+    both_bad: int = 0
     labels: Counter[Label] = field(default_factory=Counter)
 
     @property
@@ -122,7 +124,8 @@ class DimensionTally:
             "settled": self.settled,
             "incomplete": self.incomplete,
             "decisive": self.decisive,
-            "labels": {label.value: self.labels[label] for label in Label},
+            "both_bad": self.both_bad,
+            "labels": {label.value: self.labels[label] for label in JUDGE_LABELS},
         }
 
 
@@ -139,6 +142,7 @@ class Tally:
         if battle is not None and battle.label is not None:
             counts.settled += 1
             counts.decisive += battle.winner in DECISIVE
+            counts.both_bad += bool(battle.both_bad)
             counts.labels[battle.label] += 1
 
     def to_dict(self) -> dict[str, Any]:

@@ -21,6 +21,8 @@ class Result:
     outcome: Outcome
     label: Label
     pref: float
+    #: Whether both responses were called bad. It stands beside the outcome and changes nothing in it.
+    both_bad: bool = False
 
 
 #: How far each step prefers the response in slot A.
@@ -36,11 +38,8 @@ _SLOT_PREF = {
 def reconcile_outcomes(first: Outcome, second: Outcome) -> tuple[Outcome, Label]:
     """The same winner twice is a win, a tie twice a tie, a win and a tie a lean, opposite wins inconsistent.
 
-    Both outcomes are of the same ``model_a``. ``both_bad`` counts only where both orders say so:
-    said once it names no winner, and is taken for a tie.
+    Both outcomes are of the same ``model_a``: a win of one of them, or a tie.
     """
-    if first is second is Outcome.BOTH_BAD:
-        return Outcome.BOTH_BAD, Label.BOTH_BAD
     winners = [outcome for outcome in (first, second) if outcome in DECISIVE]
     if not winners:
         return Outcome.TIE, Label.TIE
@@ -50,13 +49,13 @@ def reconcile_outcomes(first: Outcome, second: Outcome) -> tuple[Outcome, Label]
 
 
 def reconcile(a_first: Verdict, b_first: Verdict) -> Result:
-    """One result from the verdict with model_a in slot A and the verdict with model_b in slot A."""
+    """One result from the verdict with model_a in slot A and the verdict with model_b in slot A.
+
+    The steps decide, also between two bad responses; ``both_bad`` is set where both orders say so.
+    """
     prefs = _SLOT_PREF[a_first.step], 1.0 - _SLOT_PREF[b_first.step]
-    if a_first.both_bad and b_first.both_bad:
-        outcome, label = Outcome.BOTH_BAD, Label.BOTH_BAD
-    else:
-        outcome, label = reconcile_outcomes(*(_preferred(pref) for pref in prefs))
-    return Result(outcome, label, sum(prefs) / 2)
+    outcome, label = reconcile_outcomes(*(_preferred(pref) for pref in prefs))
+    return Result(outcome, label, sum(prefs) / 2, a_first.both_bad and b_first.both_bad)
 
 
 def panel_result(results: Sequence[Result], quorum: int) -> Result | None:
@@ -66,7 +65,7 @@ def panel_result(results: Sequence[Result], quorum: int) -> Result | None:
 
     - for one model: it wins. The label is ``win`` only where more than half of the judges found
       it a win; a majority that includes leans is no firmer than a lean.
-    - a tie, both_bad, inconsistent: that. Most judges being inconsistent is a property of the
+    - a tie, inconsistent: that. Most judges being inconsistent is a property of the
       match, which a lone consistent judge does not cure.
 
     Without such a majority, more judges for one model than for the other make a lean: there is
@@ -75,14 +74,15 @@ def panel_result(results: Sequence[Result], quorum: int) -> Result | None:
 
     ``pref`` is the median of the judges' (the mean of the middle two), which one extreme judge
     cannot move far; it is held on the winner's side of one half, and near it for a tie, because a
-    battle must not contradict itself.
+    battle must not contradict itself. ``both_bad`` is set where more than half of the judges set it.
     """
     if len(results) < max(quorum, 1):
         return None
     outcome, label = _agreed(results)
     low, high = _bounds(outcome, label)
     pref = statistics.median(result.pref for result in results)
-    return Result(outcome, label, min(max(pref, low), high))
+    flags = sum(result.both_bad for result in results)
+    return Result(outcome, label, min(max(pref, low), high), 2 * flags > len(results))
 
 
 def _preferred(pref: float) -> Outcome:
@@ -96,7 +96,7 @@ def _agreed(results: Sequence[Result]) -> tuple[Outcome, Label]:
     vote, n = votes.most_common(1)[0]
     if 2 * n > len(results):
         if isinstance(vote, Label):
-            return (Outcome.BOTH_BAD if vote is Label.BOTH_BAD else Outcome.TIE), vote
+            return Outcome.TIE, vote
         wins = sum(result.outcome is vote and result.label is Label.WIN for result in results)
         return vote, Label.WIN if 2 * wins > len(results) else Label.LEAN
     ahead = votes[Outcome.MODEL_A] - votes[Outcome.MODEL_B]

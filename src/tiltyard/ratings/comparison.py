@@ -93,11 +93,11 @@ def compare_models(table: Table, a: str, b: str, method: BradleyTerry | None = N
 
 
 def _direct(table: Table, i: int, j: int) -> tuple[int, int, int, int]:
-    """A's wins, losses, ties and both_bad in the direct battles."""
+    """A's wins, losses and ties in the direct battles, and those whose outcome is both_bad."""
     counts = table.counts
     theirs = ((counts.a == i) & (counts.b == j)) | ((counts.a == j) & (counts.b == i))
     record = record_of(replace(counts, n=np.where(theirs, counts.n, 0)), len(table.models))
-    return int(record.wins[i]), int(record.losses[i]), int(record.ties[i]), int(record.both_bad[i])
+    return int(record.wins[i]), int(record.losses[i]), int(record.ties[i]), int(record.unrated[i])
 
 
 def _prompts(table: Table, i: int, j: int) -> tuple[int | None, int | None]:

@@ -9,7 +9,7 @@ import numpy.typing as npt
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
-from tiltyard.battles import KINDS, Counts, Kind
+from tiltyard.battles import Counts, Kind
 from tiltyard.ratings.scoring import Scoring
 from tiltyard.ratings.sums import sum_by
 
@@ -92,13 +92,14 @@ def pairs_of(counts: Counts, n_models: int, scoring: Scoring) -> Pairs:
 
 def _by_planes(counts: Counts, m: int, scoring: Scoring) -> Floats:
     """Weight, score and tie of every ordered pair: battles that count one, laid out by kind and added."""
-    planes = np.zeros(KINDS * m * m)
+    kinds = int(counts.kind.max(initial=-1)) + 1
+    planes = np.zeros(kinds * m * m)
     planes[(counts.kind * m + counts.a) * m + counts.b] = counts.n
-    y = scoring.by_kind()
+    y = scoring.by_kind()[:kinds]
     used = ~np.isnan(y)
     y = np.where(used, y, 0.0)
     factors = np.stack([used, y, used * tied(y)])
-    return np.asarray((factors @ planes.reshape(KINDS, m * m)).reshape(3, m, m))
+    return np.asarray((factors @ planes.reshape(kinds, m * m)).reshape(3, m, m))
 
 
 def _folded(sums: Floats, m: int) -> Pairs:
@@ -136,15 +137,19 @@ def tied(score: Floats) -> Floats:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Record:
-    """Each model's battles by how they ended for it, unweighted. ``battles`` leaves both_bad out."""
+    """Each model's battles by how they ended for it, unweighted."""
 
     wins: Ints
     losses: Ints
     ties: Ints
+    #: Battles that rate nobody: their outcome is ``both_bad``.
+    unrated: Ints
+    #: Battles whose responses were both called bad: the unrated ones, and those that a judge flagged.
     both_bad: Ints
 
     @property
     def battles(self) -> Ints:
+        """Battles that rate skill."""
         return self.wins + self.losses + self.ties
 
 
@@ -161,10 +166,13 @@ _FOR_A = {
 
 
 def record_of(counts: Counts, n_models: int) -> Record:
-    """Wins, losses, ties and both_bad of every model; a battle with itself counts for nothing."""
-    for_a = np.array([_FOR_A[kind] for kind in Kind])
+    """How every model's battles ended for it; a battle with itself counts for nothing."""
+    for_a = np.array([_FOR_A[kind.plain] for kind in Kind])
     for_b = np.array([1, 0, 2, 3])[for_a]
     n = np.where(counts.a == counts.b, 0, counts.n).astype(np.float64)  # exact below 2^53 battles
     total = sum_by(counts.a * 4 + for_a[counts.kind], n, n_models * 4)
     total += sum_by(counts.b * 4 + for_b[counts.kind], n, n_models * 4)
-    return Record(*total.reshape(n_models, 4).astype(np.int64).T)
+    wins, losses, ties, unrated = total.reshape(n_models, 4).astype(np.int64).T
+    flagged = np.where(np.array([kind.flagged for kind in Kind])[counts.kind], n, 0.0)
+    flags = sum_by(counts.a, flagged, n_models) + sum_by(counts.b, flagged, n_models)
+    return Record(wins, losses, ties, unrated, unrated + flags.astype(np.int64))

@@ -18,7 +18,10 @@ Floats = npt.NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True)
 class Scoring:
-    """How outcomes become scores: a win is 1, both_bad counts nothing, the rest is a choice."""
+    """How outcomes become scores: a win is 1, the rest is a choice.
+
+    An outcome ``both_bad`` counts nothing. A judge's flag beside the outcome changes no score.
+    """
 
     #: ``half``: a tie is half a win for each; ``drop``: ties and inconsistent results are left out.
     ties: Literal["half", "drop"] = "half"
@@ -44,7 +47,7 @@ class Scoring:
             scores[Kind.TIE] = 0.5
             if self.inconsistent is not None:
                 scores[Kind.INCONSISTENT] = self.inconsistent
-        return scores
+        return scores[[kind.plain for kind in Kind]]
 
     def of(self, codes: Codes) -> Floats:
         """A's score in every battle of a log; NaN where it is left out."""

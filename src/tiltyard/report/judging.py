@@ -155,7 +155,7 @@ def _states(judges: Sequence[Mapping[str, Any]]) -> str:
 
 
 def _matches(matches: Mapping[str, Mapping[str, Any]]) -> str:
-    names = ("matches", "settled", "incomplete", "decisive")
+    names = ("matches", "settled", "incomplete", "decisive", "both_bad")
     rows = [
         [dimension, *(f"{one[name]:,}" for name in names), *(f"{n:,}" for n in one["labels"].values())]
         for dimension, one in matches.items()
@@ -163,7 +163,7 @@ def _matches(matches: Mapping[str, Mapping[str, Any]]) -> str:
     labels = next((list(one["labels"]) for one in matches.values()), [])
     heads = (
         "Dimension",
-        *(name.capitalize() for name in names),
+        *(name.replace("_", " ").capitalize() for name in names),
         *(name.replace("_", " ") for name in labels),
     )
     return f"<h3>Matches</h3>\n{table_html(heads, rows)}"

@@ -12,14 +12,16 @@ import numpy.typing as npt
 from tiltyard.battles import Kind
 from tiltyard.standing.policy import Policy
 
-__all__ = ["BOTH_BAD", "LEFT_RESULTS", "LOSS", "TIE", "WIN", "Cells"]
+__all__ = ["BOTH_BAD", "FLAG", "FLAGS", "LEFT_RESULTS", "LOSS", "TIE", "WIN", "Cells"]
 
 Ints = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
 
 #: How a vote went for one model: the last axis of a tally.
 WIN, LOSS, TIE, BOTH_BAD = range(4)
-#: How a vote of each `Kind` went for the model on the left; for the other, wins and losses change places.
+#: Added to a result in the memory of recent votes where a judge called both responses bad beside it.
+FLAG = 4
+#: How a vote of each `Kind` without its flag went for the model on the left; for the other, wins and losses change places.
 _LEFT = {
     Kind.WIN_A: WIN,
     Kind.WIN_B: LOSS,
@@ -29,7 +31,9 @@ _LEFT = {
     Kind.LEAN_B: LOSS,
     Kind.INCONSISTENT: TIE,
 }
-LEFT_RESULTS = np.array([_LEFT[kind] for kind in Kind])
+LEFT_RESULTS = np.array([_LEFT[kind.plain] for kind in Kind])
+#: Whether a vote of each `Kind` carries a judge's flag.
+FLAGS = np.array([kind.flagged for kind in Kind])
 
 #: What having few attempts adds to a cell in deficit: enough to choose among equals, and next to
 #: nothing beside the other terms. Without it the contender band, whose floor is higher, fills its empty cells last.

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tiltyard.errors import BadOption
-from tiltyard.standing.cells import BOTH_BAD, LEFT_RESULTS, LOSS, TIE, WIN, Cells
+from tiltyard.standing.cells import BOTH_BAD, FLAG, FLAGS, LEFT_RESULTS, LOSS, TIE, WIN, Cells
 from tiltyard.standing.events import NO_SESSION, Event, Events
 from tiltyard.standing.meetings import Meetings
 from tiltyard.standing.policy import KEPT_SHAPES, Lane, Policy
@@ -23,7 +23,11 @@ Ints = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
 
 _MIRROR = np.array([LOSS, WIN, TIE, BOTH_BAD])
-_SIDES = {kind: (left, int(_MIRROR[left])) for kind, left in enumerate(LEFT_RESULTS.tolist())}
+#: How a vote of each kind went for either side, and what is added to both in the memory of recent votes.
+_SIDES = {
+    kind: (left, int(_MIRROR[left]), FLAG * flagged)
+    for kind, (left, flagged) in enumerate(zip(LEFT_RESULTS.tolist(), FLAGS.tolist(), strict=True))
+}
 #: Fewer events than this are folded one by one; so are fewer than the cells, and cells of pairs, that
 #: would have to be made afresh after a bulk, at so many in the time of an event.
 _BULK = 64
@@ -101,7 +105,7 @@ class Standing:
 
     def vote(self, a: int, b: int, prompt: int, kind: int) -> None:
         """A matchup with ``a`` on the left ended in this vote."""
-        left, right = _SIDES[kind]
+        left, right, flag = _SIDES[kind]
         self.meetings.vote(a, b, prompt, left)
         met = left <= LOSS and self.meetings.decisive[a, b] == self.policy.pair_floor
         if met and self.enabled[a] and self.enabled[b]:
@@ -110,8 +114,8 @@ class Standing:
         for model, result in ((a, left), (b, right)):
             self.cells.vote(model, prompt, result)
             self.record[model, result] += 1
-            self.model_votes.add(model, result)
-        self.prompt_votes.add(prompt, left)
+            self.model_votes.add(model, result + flag)
+        self.prompt_votes.add(prompt, left + flag)
         self.votes += 1
 
     def skip(self) -> None:
@@ -300,6 +304,7 @@ class Standing:
             counts = np.bincount(model * 4 + result, minlength=self.record.size)
             self.record += counts.reshape(self.record.shape)
         both = np.stack([a, b], axis=1).reshape(-1)
-        self.model_votes.add_many(both, np.stack([left, right], axis=1).reshape(-1))
-        self.prompt_votes.add_many(prompt, left)
+        flag = FLAG * FLAGS[events.kind[rows]]
+        self.model_votes.add_many(both, np.stack([left + flag, right + flag], axis=1).reshape(-1))
+        self.prompt_votes.add_many(prompt, left + flag)
         self.votes += len(rows)

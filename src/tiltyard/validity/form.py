@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from tiltyard.standing.cells import BOTH_BAD, LOSS, TIE, WIN
+from tiltyard.standing.cells import BOTH_BAD, FLAG, LOSS, TIE, WIN
 from tiltyard.standing.state import Standing
 from tiltyard.validity.pace import FULL_RD
 
@@ -78,7 +78,7 @@ def record_of(standing: Standing, model: int) -> WinLoss:
 
 def recent_form(standing: Standing, model: int) -> Form:
     """Its last ``policy.form_votes`` votes."""
-    last = standing.model_votes.last(model, standing.policy.form_votes)
+    last = standing.model_votes.last(model, standing.policy.form_votes) % FLAG
     record = WinLoss(*(int((last == result).sum()) for result in (WIN, LOSS, TIE, BOTH_BAD)))
     score = (record.wins + record.ties / 2.0) / record.rated if record.rated else None
     return Form("".join(_LETTERS[result] for result in last.tolist()), record, score)

@@ -1,7 +1,8 @@
 """The quality floor: how often voters call both responses bad.
 
-``both_bad`` moves no rating, because it tells nothing of who is better. It tells that a model, or
-a prompt, is not good enough to be compared, and that somebody should look.
+A person's ``both_bad`` is an outcome that moves no rating, because it tells nothing of who is better.
+A judge's is a flag beside an outcome that is rated. Either tells that a model, or a prompt, is not good
+enough to be compared, and that somebody should look.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import numpy.typing as npt
 
 from tiltyard.ratings.findings import Finding, listed
 from tiltyard.standing.cells import BOTH_BAD
-from tiltyard.standing.recent import Recent
+from tiltyard.standing.recent import Recent, called_bad
 from tiltyard.standing.state import Standing
 from tiltyard.validity.coverage import live_prompts
 
@@ -56,13 +57,16 @@ class Quality:
 def model_quality(standing: Standing, model: int) -> Quality:
     """How often this model's matchups were called both bad."""
     record = standing.record[model]
-    return _quality(int(record.sum()), int(record[BOTH_BAD]), standing.model_votes.last(model))
+    recent = standing.model_votes
+    both_bad = int(record[BOTH_BAD] + recent.flagged[model])
+    return _quality(int(record.sum()), both_bad, recent.last(model))
 
 
 def prompt_quality(standing: Standing, prompt: int) -> Quality:
     """How often matchups on this prompt were called both bad."""
-    both_bad = int(standing.cells.tally[:, prompt, BOTH_BAD].sum()) // 2
-    return _quality(int(standing.prompt_votes.total[prompt]), both_bad, standing.prompt_votes.last(prompt))
+    recent = standing.prompt_votes
+    both_bad = int(standing.cells.tally[:, prompt, BOTH_BAD].sum()) // 2 + int(recent.flagged[prompt])
+    return _quality(int(recent.total[prompt]), both_bad, recent.last(prompt))
 
 
 def flagged_models(standing: Standing) -> Ints:
@@ -93,7 +97,7 @@ def quality_findings(standing: Standing) -> tuple[Finding, ...]:
 
 
 def _quality(votes: int, both_bad: int, recent: npt.NDArray[np.uint8]) -> Quality:
-    bad = recent == BOTH_BAD
+    bad = called_bad(recent)
     rate = both_bad / votes if votes else None
     first = len(bad) % _STEP if len(bad) > _STEP else 0
     steps = [bad[k : k + _STEP] for k in range(first, len(bad), _STEP)]
@@ -109,12 +113,12 @@ def _quality(votes: int, both_bad: int, recent: npt.NDArray[np.uint8]) -> Qualit
 
 
 def _flagged(standing: Standing, votes: Recent, among: npt.NDArray[np.bool_]) -> Ints:
-    share = np.nan_to_num(votes.share(BOTH_BAD))
+    share = np.nan_to_num(votes.both_bad_share())
     known = np.minimum(votes.total, votes.ring.shape[1]) >= FEWEST_VOTES
     codes = np.flatnonzero(among & known & (share > standing.policy.both_bad_bar))
     return codes[np.argsort(-share[codes], kind="stable")]
 
 
 def _told(codes: Ints, names: tuple[str, ...], votes: Recent) -> list[str]:
-    share, kept = votes.share(BOTH_BAD), np.minimum(votes.total, votes.ring.shape[1])
+    share, kept = votes.both_bad_share(), np.minimum(votes.total, votes.ring.shape[1])
     return [f"{names[k]} ({share[k]:.0%} of {kept[k]})" for k in codes.tolist()]

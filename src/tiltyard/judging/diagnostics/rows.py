@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tiltyard.battles.outcome import Label
+from tiltyard.battles.outcome import JUDGE_LABELS, Label
 from tiltyard.errors import BadOption
 from tiltyard.judging.question import Purpose
 from tiltyard.judging.verdict import Step
@@ -19,7 +19,7 @@ __all__ = ["LABELS", "PURPOSES", "SIGNS", "Pairs", "Rows", "pairs_of", "row_valu
 Ints = npt.NDArray[np.integer[Any]]
 
 PURPOSES = tuple(Purpose)
-LABELS = tuple(Label)
+LABELS = JUDGE_LABELS
 #: Which slot a step chooses: 1 the first, −1 the second, 0 neither.
 SIGNS = {Step.FIRST_MUCH: 1, Step.FIRST: 1, Step.EVEN: 0, Step.SECOND: -1, Step.SECOND_MUCH: -1}
 
@@ -99,7 +99,9 @@ class Pairs:
     winner: Ints
     #: Place among `LABELS`.
     label: Ints
-    #: Whether both orders chose somebody, and not both_bad.
+    #: Whether both orders called both responses bad.
+    both_bad: npt.NDArray[np.bool_]
+    #: Whether both orders chose somebody.
     decided_twice: npt.NDArray[np.bool_]
     longer: Ints
     lists: Ints
@@ -117,7 +119,7 @@ class Pairs:
 def pairs_of(rows: Rows) -> Pairs:
     """The two orders of each match side by side; a match with one verdict only is left out.
 
-    both_bad holds only where both orders say so; otherwise each order counts for whom it chose.
+    Each order counts for whom it chose, whatever it says of both_bad.
     """
     asked = rows.purposed(Purpose.MATCH)
     low, high = np.minimum(asked.first, asked.second), np.maximum(asked.first, asked.second)
@@ -133,11 +135,10 @@ def pairs_of(rows: Rows) -> Pairs:
 
 def _settled(key: Ints, straight: Rows, reverse: Rows) -> Pairs:
     one, two = straight.chosen, -reverse.chosen
-    bad = (straight.both_bad & reverse.both_bad).astype(bool)
-    winner = np.where(bad, 0, np.sign(one + two))
+    winner = np.sign(one + two)
     label = np.select(
-        [bad, one * two < 0, one * two > 0, winner != 0],
-        [LABELS.index(name) for name in (Label.BOTH_BAD, Label.INCONSISTENT, Label.WIN, Label.LEAN)],
+        [one * two < 0, one * two > 0, winner != 0],
+        [LABELS.index(name) for name in (Label.INCONSISTENT, Label.WIN, Label.LEAN)],
         LABELS.index(Label.TIE),
     )
     return Pairs(
@@ -145,7 +146,8 @@ def _settled(key: Ints, straight: Rows, reverse: Rows) -> Pairs:
         key=key,
         winner=winner,
         label=label,
-        decided_twice=(one * two != 0) & ~bad,
+        both_bad=(straight.both_bad & reverse.both_bad).astype(bool),
+        decided_twice=one * two != 0,
         longer=straight.longer,
         lists=straight.lists,
         family=straight.first_family,

@@ -37,7 +37,9 @@ class JudgeDiagnostics:
     states: Mapping[State, int]
     #: Matches with a verdict in both orders, by what they were reconciled to.
     labels: Mapping[Label, int]
-    #: Opposite winners, among matches decisive in both orders (and not both_bad).
+    #: Matches that both orders called both bad; they are among the labels too.
+    both_bad: int
+    #: Opposite winners, among matches decisive in both orders.
     flips: Share | None
     #: Opposite winners, among all matches with both orders.
     inconsistent: Share | None
@@ -66,7 +68,7 @@ class JudgeDiagnostics:
 
     def shares(self) -> Iterator[tuple[str, Share | None]]:
         """Every share by its name."""
-        for field in fields(self)[4:]:
+        for field in fields(self)[5:]:
             yield field.name, getattr(self, field.name)
 
     def to_dict(self) -> dict[str, Any]:
@@ -75,7 +77,8 @@ class JudgeDiagnostics:
             "dimension": self.dimension,
             "questions": self.questions,
             "states": {state.value: self.states.get(state, 0) for state in State},
-            "labels": {label.value: self.labels.get(label, 0) for label in Label},
+            "labels": {label.value: self.labels.get(label, 0) for label in LABELS},
+            "both_bad": self.both_bad,
             **{name: None if found is None else found.to_dict() for name, found in self.shares()},
         }
 
@@ -138,6 +141,7 @@ def _one(
         dimension=dimension,
         states=states,
         labels=dict(zip(LABELS, labels.tolist(), strict=True)),
+        both_bad=sum(int(part.pairs.both_bad.sum()) for part in parts),
         own_family_excess=None if ours is None or others is None else difference(ours, others),
         **shares,
     )

@@ -25,7 +25,7 @@ __all__ = [
 ]
 
 #: How kernels of this version begin: a checkpoint of another cannot be read here.
-STATE_VERSION = "state-1 "
+STATE_VERSION = "state-2 "
 #: The newest stay whatever they are; of older ones, one in so many events.
 _NEWEST = 2
 _APART = 1_000_000

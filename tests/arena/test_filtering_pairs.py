@@ -98,6 +98,7 @@ def test_turning_every_battle_round_changes_no_pair(rows):
     turned = {
         Kind.WIN_A: Kind.WIN_B, Kind.WIN_B: Kind.WIN_A, Kind.LEAN_A: Kind.LEAN_B, Kind.LEAN_B: Kind.LEAN_A,
     }  # fmt: skip
+    turned |= {kind.with_flag: other.with_flag for kind, other in turned.items()}
     other = [(b, a, turned.get(kind, kind), count) for a, b, kind, count in rows]
     assert pair_results(tally(rows), "wxyz", [2, 0, 1]) == pair_results(tally(other), "wxyz", [2, 0, 1])
     found = pair_results(tally(rows), "wxyz", [2, 0, 1])

@@ -30,6 +30,7 @@ from tiltyard.ratings import BradleyTerry, Elo, Glicko2, OnlineBradleyTerry
 from tiltyard.report.costs import cache_warning
 from tiltyard.settings import schema
 from tiltyard.settings.config import TournamentConfig, load_config
+from tiltyard.settings.model_families import load_families
 from tiltyard.settings.placement import PlacementConfig, load_placement
 from tiltyard.settings.prices import PriceEntry, open_prices
 from tiltyard.settings.rubric_files import SHIPPED
@@ -284,6 +285,13 @@ def test_every_shipped_price_is_documented():
     for name, entry in book.shipped.items():
         numbers = (f"{value:g}" for key, value in entry.model_dump().items() if key != "provider")
         assert f"| `{name}` | {entry.provider} | {' | '.join(numbers)} |" in text, name
+
+
+def test_every_family_of_models_is_documented():
+    table, text = load_families(), page("model-families.md")
+    assert table.as_of in text
+    for key, family in table.families.items():
+        assert f"| `{key}` | {', '.join(family.names)} | {', '.join(family.words)} |" in text, key
 
 
 def test_every_table_of_the_ledger_is_documented():

@@ -71,6 +71,14 @@ def test_a_preview_tells_of_names_of_models_that_are_there_and_that_come(databas
         {"prompt_id": "new", "prompt": "Why?", "model": "oak", "response": "As Model-0 says"},
         {"prompt_id": "new", "prompt": "Why?", "model": "elm", "response": "I, Elm, know. Oak does not."},
         {"prompt_id": "new", "prompt": "Why?", "model": "ash", "response": "No idea"},
+        {
+            "prompt_id": "new",
+            "prompt": "Why?",
+            "model": "yew",
+            "response": "Orchard says so",
+            "maker": "Orchard",
+        },
+        {"prompt_id": "new", "prompt": "Why?", "model": "fir", "response": "I am ChatGPT."},
     ]
 
     async def play():
@@ -81,13 +89,14 @@ def test_a_preview_tells_of_names_of_models_that_are_there_and_that_come(databas
             return await preview_upload(pool, arena, upload, actor="a")
 
     preview = asyncio.run(play())
-    assert (preview.good, preview.mentioned) == (3, 2)
-    assert [(one.where, one.name, one.own) for one in preview.mentions] == [
-        ("line 1", "model-0", False), ("line 2", "elm", True),
+    assert (preview.good, preview.mentioned) == (5, 4)
+    assert [(one.where, one.name, one.about) for one in preview.mentions] == [
+        ("line 1", "model-0", "other"), ("line 2", "elm", "own"), ("line 4", "Orchard", "family"),
+        ("line 5", "ChatGPT", "claim"),
     ]  # fmt: skip
 
 
 def test_models_of_a_file_are_known_before_its_answers_are_read(tmp_path: Path):
     path = tmp_path / "answers.jsonl"
     path.write_text('{"model": "a"}\n{"model": "b", "response": "x"}\n{"model": 3}\n')
-    assert models_of(path) == models_of(path, body=True) == {"a", "b"}
+    assert models_of(path) == models_of(path, body=True) == {"a": set(), "b": set()}

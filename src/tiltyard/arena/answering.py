@@ -56,6 +56,8 @@ class Incoming:
     kind: str
     media_type: str
     data: bytes
+    #: What the file says of the model's family and maker.
+    stated: frozenset[str] = frozenset()
 
 
 def incoming(path: Path, *, body: bool = False) -> Iterator[Incoming]:
@@ -71,10 +73,17 @@ def incoming(path: Path, *, body: bool = False) -> Iterator[Incoming]:
         yield _checked(Answer.from_dict(record, where), where, folder)
 
 
-def models_of(path: Path, *, body: bool = False) -> set[str]:
-    """The models that a file or a ``body`` names; whatever else is in it is not looked at."""
-    named = (record.get("model") for _, record in _records(path, body))
-    return {name for name in named if isinstance(name, str)}
+def models_of(path: Path, *, body: bool = False) -> dict[str, set[str]]:
+    """The models that a file or a ``body`` names, each with what it says of the model's family and maker."""
+    found: dict[str, set[str]] = {}
+    for _, record in _records(path, body):
+        model = record.get("model")
+        if isinstance(model, str):
+            stated = (record.get(field) for field in ("family", "maker"))
+            found.setdefault(model, set()).update(
+                str(name) for name in stated if isinstance(name, (str, int))
+            )
+    return found
 
 
 def every_row(path: Path, *, most: int) -> Iterator[Incoming | BadRow]:
@@ -115,7 +124,7 @@ def _records(path: Path, body: bool) -> Iterator[tuple[str, dict[str, Any]]]:
 
 def _checked(answer: Answer, where: str, folder: Path | None) -> Incoming:
     try:
-        for what in ("category", "language"):
+        for what in ("category", "language", "family", "maker"):
             if getattr(answer, what) is not None:
                 checked_name(what, getattr(answer, what))
         text = _prompt_text(answer.prompt)
@@ -135,6 +144,7 @@ def _checked(answer: Answer, where: str, folder: Path | None) -> Incoming:
             kind=answer.kind,
             media_type=media,
             data=data,
+            stated=frozenset(filter(None, (answer.family, answer.maker))),
         )
     except InputError as error:
         raise InputError(f"{where}: {error}") from None

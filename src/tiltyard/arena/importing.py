@@ -60,7 +60,7 @@ class Imported:
     #: Answers that were there already.
     unchanged: int = 0
     position: int = 0
-    #: Answers whose responses say a model's name, and the first of them.
+    #: Answers whose responses say the name of a model, family or maker, and the first of them.
     mentioned: int = 0
     mentions: tuple[Mention, ...] = ()
 
@@ -123,7 +123,8 @@ async def import_answers(
     async with connected(pool) as connection:
         found = await find_arena(connection, arena)
         known = [model.name for model in await list_models(connection, found.arena)]
-    lookout = Lookout([*known, *await asyncio.to_thread(models_of, path, body=body)])
+    stated = await asyncio.to_thread(models_of, path, body=body)
+    lookout = Lookout([*known, *stated], stated)
     answers = lookout.watching(incoming(path, body=body))
     brought = await import_incoming(pool, contents, arena, answers, enable=enable, actor=actor)
     return replace(brought, mentioned=lookout.count, mentions=tuple(lookout.first))

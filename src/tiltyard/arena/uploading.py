@@ -62,7 +62,7 @@ class UploadPreview:
     errors: tuple[BadRow, ...]
     #: Whether reading stopped before the end.
     cut_short: bool
-    #: Good rows whose responses name a model; the first of them are told.
+    #: Good rows whose responses name a model, a family or a maker; the first of them are told.
     mentioned: int
     mentions: tuple[Mention, ...]
 
@@ -155,8 +155,11 @@ def _read(data: bytes) -> Sequence[Incoming | BadRow]:
 
 
 def _looked_for(known: Sequence[str], rows: Sequence[Incoming]) -> Lookout:
-    """Names of the models that are there, and of those that would come, in these responses."""
-    lookout = Lookout([*known, *(row.model for row in rows)])
+    """Names of the models that are there and of those that would come, their families and makers, in these responses."""
+    stated: dict[str, set[str]] = {}
+    for row in rows:
+        stated.setdefault(row.model, set()).update(row.stated)
+    lookout = Lookout([*known, *stated], stated)
     for row in rows:
         lookout.look(row)
     return lookout

@@ -48,7 +48,8 @@ __all__ = [
 class Imported:
     """What an import brought; ``unchanged`` answers were there already.
 
-    ``mentioned`` answers say a model's name, so that their voters are not blind; the first are in ``mentions``.
+    ``mentioned`` answers name a model, their family or maker, or claim another, so that their voters are not blind;
+    the first are in ``mentions``.
     """
 
     models: int

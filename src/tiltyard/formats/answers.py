@@ -35,6 +35,9 @@ class Answer:
     gold: str | None = None
     expected_behavior: str | None = None
     source: str | None = None
+    #: Names under which the model's family and its maker are known.
+    family: str | None = None
+    maker: str | None = None
     extra: Mapping[str, Any] = field(default_factory=lambda: _NOTHING)
 
     @classmethod

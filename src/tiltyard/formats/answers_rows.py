@@ -26,6 +26,8 @@ _FIELDS = frozenset({"prompt_id", "prompt", "model", "response", "kind", "catego
     "gold",
     "expected_behavior",
     "source",
+    "family",
+    "maker",
 }
 
 

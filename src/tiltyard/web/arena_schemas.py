@@ -96,8 +96,12 @@ class ImportedOut(BaseModel):
     responses: int
     unchanged: int = Field(description="Answers that were there already.")
     position: int = Field(description="The log's last position.")
-    mentioned: int = Field(description="Answers whose responses say a model's name: voters will read it.")
-    mentions: list[str] = Field(description="The first of them: where it is, and which name it says.")
+    mentioned: int = Field(
+        description="Answers whose responses name a model, their family or maker, or claim another: voters will read it."
+    )
+    mentions: list[str] = Field(
+        description="The first of them: where it is, which name it says, and whose that is."
+    )
 
 
 class ModelOut(BaseModel):

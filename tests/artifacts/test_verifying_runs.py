@@ -11,6 +11,7 @@ import pytest
 from run_folders import copied, edit_json, failed, mixed, rehash, written
 
 from sizes import sized
+from special_files import SPECIAL, put_special, within_seconds
 from tiltyard.artifacts import verifying
 from tiltyard.artifacts.folder import evaluated_models, page_of
 from tiltyard.artifacts.manifest import Platform, hash_line, read_manifest
@@ -45,6 +46,29 @@ def original(tmp_path_factory):
 @pytest.fixture
 def run(original, tmp_path):
     return copied(original, tmp_path)
+
+
+@pytest.mark.parametrize("kind", SPECIAL)
+@pytest.mark.parametrize("name", NAMES)
+def test_what_is_no_regular_file_is_refused_at_once(run, name, kind):
+    """A pipe in a folder from a stranger must not hold `verify` up, nor a device fill the memory."""
+    put_special(kind, run / name)
+    with within_seconds(20):
+        if name == "manifest.json":
+            with pytest.raises(BrokenArtifact, match=r"manifest\.json: (not a regular file|Is a directory)"):
+                verify_run(run)
+            return
+        result = verify_run(run)
+    assert not result.passed
+    if name != "manifest.sha256":
+        details = {check.name: check.detail for check in reversed(result.checks)}
+        assert details[name] == "not a regular file"
+
+
+def test_a_link_to_a_regular_file_is_read(run):
+    (run / "battles.parquet").rename(run.parent / "elsewhere")
+    (run / "battles.parquet").symlink_to(run.parent / "elsewhere")
+    assert verify_run(run).exact
 
 
 def changed(data: bytes, place: int, by: int) -> bytes:

@@ -15,13 +15,15 @@ from datetime import UTC, datetime
 import pytest
 
 from postgres import fresh_database
-from tiltyard.errors import InputError, StoreFault, UnreadableFile
+from tiltyard.errors import InputError, NotAllowed, StoreFault, UnreadableFile
 from tiltyard.store import backup
+from tiltyard.store.accounts import Accounts
 from tiltyard.store.backup import Manifest, back_up, read_backup
 from tiltyard.store.bulky import Folder
-from tiltyard.store.connecting import connect, connect_async
+from tiltyard.store.connecting import connect, connect_async, open_pool
 from tiltyard.store.migrating import check_schema, migrate
 from tiltyard.store.partitions import create_arena_room
+from tiltyard.store.restored_access import RestoredAccess, RestoredResponses, read_access
 from tiltyard.store.restoring import check_logs, restore
 
 BULKY = [b"<svg>\xff\x00large</svg>" * 5_000, os.urandom(100_000)]
@@ -110,7 +112,7 @@ def test_a_backup_restores_into_an_empty_place(filled, home, bulky, empty, tmp_p
     assert made.manifest.arenas == {"empty": 0, "first": 500}
     there = tmp_path / "there"
     restored = restore(made.path, empty, there, Folder(there / "responses"))
-    assert restored == made.manifest == read_backup(made.path)
+    assert restored.manifest == made.manifest == read_backup(made.path)
     assert everything(empty) == everything(filled)
     assert (there / "secret.key").read_text() == (home / "secret.key").read_text()
     assert stat.S_IMODE((there / "secret.key").stat().st_mode) == 0o600
@@ -134,6 +136,78 @@ def test_a_backup_of_one_version_restores_into_another(source, target, request, 
         made = back_up(one, home, bulky)
         restore(made.path, other, tmp_path / "there", Folder(tmp_path / "there"))
         assert everything(other) == everything(one)
+
+
+def with_accounts(url, work):
+    async def worked():
+        async with open_pool(url, most=2) as pool:
+            return await work(Accounts(pool))
+
+    return asyncio.run(worked())
+
+
+def test_access_that_was_ended_after_the_backup_is_told_and_can_be_revoked(
+    filled, home, bulky, server, tmp_path
+):
+    """A token, a password and a response that were gone when somebody restored an older backup."""
+
+    async def before(accounts):
+        await accounts.claim(await accounts.make_operator_link(), "Ada", "the first password")
+        session = await accounts.sign_in("Ada", "the first password")
+        first, _ = await accounts.make_token("cli", "nightly", ["import", "read"], arena="first")
+        _, revoked = await accounts.make_token("cli", "old", ["admin"])
+        await accounts.revoke_token("cli", revoked.api_token)
+        return session, first
+
+    session, token = with_accounts(filled, before)
+    with connect(filled) as connection:
+        connection.execute("INSERT INTO models (arena, model, name) VALUES (1, 0, 'm'), (1, 1, 'n')")
+        connection.execute(
+            "INSERT INTO prompts (arena, prompt, name, text, sha256) VALUES (1, 0, 'p', '', '')"
+        )
+        connection.execute(
+            "INSERT INTO responses (arena, model, prompt, kind, media_type, sha256, size, withdrawn_at)"
+            " SELECT 1, m, 0, 'text', 'text/plain', sha256, size, CASE m WHEN 1 THEN now() END"
+            " FROM contents, generate_series(0, 1) m WHERE bytes IS NOT NULL"
+        )
+    made = back_up(filled, home, bulky)
+    for revoke_all in (False, True):
+        there = tmp_path / str(revoke_all)
+        with fresh_database(server) as empty:
+            restored = restore(made.path, empty, there, Folder(there), revoke_all=revoke_all)
+            assert restored.access == RestoredAccess(
+                {1: "nightly (import, read; arena first)"},
+                ("Ada",),
+                1,
+                0,
+                (RestoredResponses("first", 1, 1),),
+            )
+            assert restored.revoked == revoke_all
+
+            async def now(accounts):
+                found = [await accounts.find_token(token) is not None]
+                found.append(await accounts.signed_in(session) is not None)
+                try:
+                    await accounts.sign_in("Ada", "the first password")
+                except NotAllowed:
+                    return [*found, False]
+                return [*found, True]
+
+            assert with_accounts(empty, now) == [not revoke_all] * 3
+            with connect(empty) as connection:
+                ((detail,),) = connection.execute(
+                    "SELECT detail FROM audit WHERE action = 'restore'"
+                ).fetchall()
+                assert detail["revoked_all"] == revoke_all
+                left = read_access(connection)
+            if revoke_all:
+                assert (left.tokens, left.operators, left.operator_sessions) == ({}, (), 0)
+
+                async def again(accounts):
+                    await accounts.claim(await accounts.make_operator_link(), "Ada", "another password")
+                    return await accounts.sign_in("Ada", "another password")
+
+                assert with_accounts(empty, again)
 
 
 def test_it_is_recorded(filled, home, bulky, tmp_path):

@@ -80,6 +80,56 @@ def test_the_embedded_database_from_the_first_tables_to_a_restored_backup(home, 
     assert Postmaster.read(home / "postgres" / "data") is None
 
 
+def test_a_home_can_be_named(home, monkeypatch):
+    """Instead of TILTYARD_HOME, as for `tiltyard serve`."""
+    monkeypatch.setenv("TILTYARD_HOME", str(home / "elsewhere"))
+    one, other = home / "one", home / "other"
+    assert "applied: 0001_first\n" in run("migrate", "--home", one, *AS_USER).stdout
+    assert run("backup", "--home", one, *AS_USER).stdout.startswith(f"Written to {one / 'backups'}/tiltyard-")
+    (made,) = (one / "backups").iterdir()
+    assert run("restore", made, "--home", other, *AS_USER).exit_code == 0
+    assert (other / "postgres" / "data").is_dir()
+    assert f"look database: none in {home / 'new'} yet" in run("doctor", "--home", home / "new").stdout
+    assert "ok   schema: " in run("doctor", "--home", other, *AS_USER).stdout
+    assert "of this version already" in run("upgrade-database", "--home", other, *AS_USER).stdout
+    assert not (home / "elsewhere").exists()
+
+
+@pytest.mark.parametrize("options", [[], ["--revoke-all"]])
+def test_a_restoration_says_what_is_valid_again(options, home, database, server, monkeypatch):
+    arena = make_arena(database, "first")
+    monkeypatch.setenv("DATABASE_URL", database)
+    with connect(database) as connection:
+        connection.execute(
+            "INSERT INTO api_tokens (name, token_sha256, scopes) VALUES ('nightly\u202e', 'x', '{admin}')"
+        )
+        connection.execute("INSERT INTO operators (name, password_argon2) VALUES ('Ada', 'x')")
+        connection.execute("INSERT INTO models (arena, model, name) VALUES (%s, 0, 'm')", [arena])
+        connection.execute(
+            "INSERT INTO prompts (arena, prompt, name, text, sha256) VALUES (%s, 0, 'p', '', '')", [arena]
+        )
+        connection.execute(
+            "INSERT INTO contents VALUES ('x', 1, 'x');"
+            " INSERT INTO responses (arena, model, prompt, kind, media_type, sha256, size)"
+            " SELECT arena, 0, 0, 'text', 'text/plain', 'x', 1 FROM arenas"
+        )
+    run("backup", home / "one.tar")
+    with fresh_database(server) as empty:
+        monkeypatch.setenv("DATABASE_URL", empty)
+        printed = run("restore", home / "one.tar", *options).stdout
+    lines = printed.splitlines()[1:]
+    assert lines[1] == "  token 1: nightly\\u202e (admin; every arena)"
+    assert lines[2] == "  the password of operator Ada"
+    if options:
+        assert lines[0] == "Revoked all that it brought back:"
+        assert lines[3] == "Make new ones: tiltyard token create, tiltyard token operator."
+    else:
+        assert lines[0].startswith("Valid again, even if revoked or changed after 2")
+        assert "tiltyard token revoke NUMBER" in lines[3]
+    assert lines[4].startswith("Shown again, even if withdrawn after 2")
+    assert lines[5] == "  arena first: 1 responses; 0 withdrawn before stay withdrawn"
+
+
 def test_an_upgrade_says_when_the_backup_was_restored_instead(home, monkeypatch):
     done = Upgraded(15, 18, home / "kept", home / "one.tar", 'ERROR:  unrecognized parameter "x"')
     monkeypatch.setattr(upgrading, "upgrade_database", lambda *_, **__: done)

@@ -79,7 +79,7 @@ def test_no_superuser_is_needed(kind, request, tmp_path):
         bulky = Folder(tmp_path / "responses")
         made = back_up(one, tmp_path, bulky)
         assert {name for name, state in states(one).items() if state != "ok"} == set()
-        assert restore(made.path, other, tmp_path / "there", bulky).arenas == {"first": 10}
+        assert restore(made.path, other, tmp_path / "there", bulky).manifest.arenas == {"first": 10}
         for url in (first, second):
             with connect(url) as there:
                 there.execute("REASSIGN OWNED BY plain TO tiltyard")

@@ -13,6 +13,7 @@ from judged_runs import JUDGE, copied, failed, made_run, rehash, written
 from tournament_forgeries import FORGERIES, UNUSABLE, edit, trace
 
 from sizes import sized
+from special_files import put_special, within_seconds
 from tiltyard.artifacts import verifying_tournament
 from tiltyard.artifacts.asking import Texts
 from tiltyard.artifacts.manifest import MANIFEST, MANIFEST_HASH, Platform, hash_line, manifest_kind
@@ -50,6 +51,13 @@ def test_one_changed_byte_is_noticed(name, run):
     for _ in range(sized(12, 50)):
         place, by = rng.randrange(len(data)), rng.randrange(1, 256)
         (run / name).write_bytes(data[:place] + bytes([(data[place] + by) % 256]) + data[place + 1 :])
+        assert is_refused(run)
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_a_pipe_is_refused_at_once(name, run):
+    put_special("pipe", run / name)
+    with within_seconds(60):
         assert is_refused(run)
 
 

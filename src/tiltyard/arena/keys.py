@@ -17,6 +17,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from tiltyard.errors import BadOption, UnreadableFile
+from tiltyard.settings.regular_files import open_regular
 
 __all__ = ["KEY_FILE", "KEY_VARIABLE", "Keys", "open_keys"]
 
@@ -114,10 +115,10 @@ def _make(path: Path) -> None:
 
 
 def _read(path: Path) -> str:
-    with path.open(encoding="utf-8") as file:
+    with open_regular(path) as file:
         mode = os.fstat(file.fileno()).st_mode
         if mode & (stat.S_IRWXG | stat.S_IRWXO):
             raise BadOption(
                 f"{path} can be read by others (mode {stat.S_IMODE(mode):o}); run: chmod 600 {path}"
             )
-        return file.read()
+        return file.read().decode()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,6 +14,7 @@ from tiltyard.artifacts.lines import parse_document
 from tiltyard.artifacts.manifest import MANIFEST, MANIFEST_HASH, Platform, file_hash, hash_line
 from tiltyard.errors import TiltyardError
 from tiltyard.formats.plain_parquet import read_columns
+from tiltyard.settings.regular_files import read_regular
 
 __all__ = [
     "TOLERANCE",
@@ -85,7 +87,8 @@ def hash_check(folder: Path, name: str, stated: str | None) -> Check:
     """Whether a file is there, listed, and as it was written."""
     path = folder / name
     if not path.is_file():
-        return Check(name, passed=False, detail="missing")
+        missing = not os.path.lexists(path)
+        return Check(name, passed=False, detail="missing" if missing else "not a regular file")
     if stated is None:
         return Check(name, passed=False, detail="the manifest does not list it")
     same = file_hash(path) == stated
@@ -156,9 +159,9 @@ def _equal(written: Any, computed: Any, *, exact: bool) -> bool:
 
 
 def read_bytes(path: Path) -> bytes:
-    """A file's bytes; those of a missing one are none, and the hashes have said so."""
+    """A file's bytes; those of a missing or special one are none, and the hashes have said so."""
     try:
-        return path.read_bytes()
+        return read_regular(path)
     except OSError:
         return b""
 

@@ -15,6 +15,7 @@ from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
 from tiltyard.artifacts.rating import RateSettings, method_of
 from tiltyard.board.rows import parameters_of
 from tiltyard.errors import BrokenArtifact, InputError
+from tiltyard.settings.regular_files import open_regular, read_regular
 
 __all__ = [
     "MANIFEST",
@@ -149,7 +150,7 @@ def read_manifest(folder: Path) -> Manifest:
 def manifest_kind(folder: Path) -> str | None:
     """What the manifest says it is of; ``None`` where it says nothing, or cannot be read."""
     try:
-        document = json.loads((folder / MANIFEST).read_bytes())
+        document = json.loads(read_regular(folder / MANIFEST))
     except (OSError, ValueError, RecursionError):
         return None
     kind = document.get("kind") if isinstance(document, dict) else None
@@ -160,7 +161,7 @@ def read_manifest_as(model: type[_Model], folder: Path) -> _Model:
     """The manifest as one kind of it, with settings that can be used."""
     path = folder / MANIFEST
     try:
-        manifest = model.model_validate_json(path.read_bytes())
+        manifest = model.model_validate_json(read_regular(path))
         manifest.settings()
     except FileNotFoundError:
         raise BrokenArtifact(
@@ -179,7 +180,7 @@ def read_manifest_as(model: type[_Model], folder: Path) -> _Model:
 
 def file_hash(path: Path) -> str:
     """SHA-256 of a file's bytes."""
-    with path.open("rb") as file:
+    with open_regular(path) as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 

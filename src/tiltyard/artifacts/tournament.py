@@ -45,6 +45,7 @@ from tiltyard.formats.row_parquet import read_rows, write_row_table
 from tiltyard.formats.writing import replacing
 from tiltyard.judging.judged import Judged
 from tiltyard.judging.matches import Match, MatchList
+from tiltyard.settings.regular_files import read_regular
 from tiltyard.settings.yaml_file import write_yaml
 
 __all__ = [
@@ -85,7 +86,7 @@ def read_draft(folder: Path) -> Mapping[str, Any] | None:
     ``limit_pairs`` and ``model`` may be ``None``.
     """
     try:
-        found = parse_document(MANIFEST, (folder / MANIFEST).read_bytes())
+        found = parse_document(MANIFEST, read_regular(folder / MANIFEST))
     except (OSError, UnreadableFile):
         return None
     if not isinstance(found, dict) or found.get("kind") != "tournament" or not found.keys() >= set(_DRAFT):

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from tiltyard.cli.database import AsUser, database
+from tiltyard.cli.serve import Home, serving_environment
 from tiltyard.report.printable import printable
+
+if TYPE_CHECKING:
+    from tiltyard.store.restoring import Restored
 
 __all__ = ["backup", "restore"]
 
@@ -17,14 +22,14 @@ def backup(
     file: Annotated[
         Path | None, typer.Argument(help="Where to write it; in the folder backups of the home unless given.")
     ] = None,
+    home: Home = None,
     as_user: AsUser = None,
 ) -> None:
     """Write the database, the bytes of responses and the keys into one file, while the arenas go on."""
-    from tiltyard.settings.environment import read_environment
     from tiltyard.store.backup import back_up
     from tiltyard.store.bulky import bulky_of
 
-    environment = read_environment()
+    environment = serving_environment(home)
     with database(environment, as_user, migrating=False) as url:
         made = back_up(url, environment.home, bulky_of(environment), file)
     typer.echo(
@@ -35,19 +40,51 @@ def backup(
 
 def restore(
     file: Annotated[Path, typer.Argument(help="A file that `tiltyard backup` wrote.")],
+    revoke_all: Annotated[
+        bool,
+        typer.Option("--revoke-all", help="Revoke the tokens and operators' passwords that it brings back."),
+    ] = False,
+    home: Home = None,
     as_user: AsUser = None,
 ) -> None:
     """Bring a backup back, into an empty home or an empty database only, and check every log."""
-    from tiltyard.settings.environment import read_environment
     from tiltyard.store.backup import read_backup
     from tiltyard.store.bulky import bulky_of
-    from tiltyard.store.restoring import restore as restored
+    from tiltyard.store.restoring import restore as restore_backup
 
-    environment = read_environment()
+    environment = serving_environment(home)
     read_backup(file)
     with database(environment, as_user, migrating=False) as url:
-        manifest = restored(file, url, environment.home, bulky_of(environment))
+        restored = restore_backup(file, url, environment.home, bulky_of(environment), revoke_all=revoke_all)
+    manifest = restored.manifest
     typer.echo(f"Restored what was there at {manifest.made_at}: {_arenas(manifest.arenas)}.")
+    for line in _access_lines(restored):
+        typer.echo(printable(line))
+
+
+def _access_lines(restored: Restored) -> Iterator[str]:
+    """What was revoked, changed or withdrawn after the backup may be valid again: it does not say."""
+    access, since = restored.access, restored.manifest.made_at
+    credentials = [f"token {number}: {told}" for number, told in access.tokens.items()]
+    credentials += [f"the password of operator {name}" for name in access.operators]
+    for count, what in (
+        (access.operator_sessions, "operator sessions"),
+        (access.operator_links, "operator links"),
+    ):
+        credentials += [f"{count:,} {what}"] if count else []
+    if restored.revoked:
+        yield "Revoked all that it brought back:" if credentials else "It brought back nothing to revoke."
+    elif credentials:
+        yield f"Valid again, even if revoked or changed after {since}:"
+    yield from (f"  {line}" for line in credentials)
+    if restored.revoked and credentials:
+        yield "Make new ones: tiltyard token create, tiltyard token operator."
+    elif credentials:
+        yield "Revoke what should not be: tiltyard token revoke NUMBER; tiltyard token operator sets another password."
+    if access.responses:
+        yield f"Shown again, even if withdrawn after {since}; withdraw such responses and prompts again:"
+    for found in access.responses:
+        yield f"  arena {found.arena}: {found.shown:,} responses; {found.withdrawn:,} withdrawn before stay withdrawn"
 
 
 def _arenas(heads: dict[str, int]) -> str:

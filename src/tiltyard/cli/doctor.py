@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tiltyard.cli.database import AsUser, database
+from tiltyard.cli.serve import Home, serving_environment
 from tiltyard.report.printable import printable
 
 if TYPE_CHECKING:
@@ -20,13 +21,13 @@ __all__ = ["doctor"]
 
 def doctor(
     as_json: Annotated[bool, typer.Option("--json", help="Print the checks as JSON.")] = False,
+    home: Home = None,
     as_user: AsUser = None,
 ) -> None:
     """Look at the database, its disk, its clock, the raters, the last backup and the keys."""
-    from tiltyard.settings.environment import read_environment
     from tiltyard.store.doctor import examine_home
 
-    environment = read_environment()
+    environment = serving_environment(home)
     checks = [*_database(environment, as_user), *examine_home(environment.home, environment.variables)]
     if as_json:
         typer.echo(json.dumps([asdict(check) for check in checks], indent=1))

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from tiltyard.cli.database import AsUser, Patience, database
+from tiltyard.cli.serve import Home, serving_environment
 from tiltyard.errors import BadOption
 from tiltyard.report.printable import printable
 
@@ -15,17 +16,17 @@ __all__ = ["migrate", "upgrade_database"]
 
 
 def migrate(
+    home: Home = None,
     as_user: AsUser = None,
     check: Annotated[
         bool, typer.Option("--check", help="Change nothing; exit code 1 if anything is to be done.")
     ] = False,
 ) -> None:
     """Bring the tables up to date with this version. The arenas may go on meanwhile."""
-    from tiltyard.settings.environment import read_environment
     from tiltyard.store.migrating import migrate as migrated
     from tiltyard.store.migrating import pending
 
-    with database(read_environment(), as_user, migrating=False) as url:
+    with database(serving_environment(home), as_user, migrating=False) as url:
         names = pending(url) if check else migrated(url)
     for name in names:
         typer.echo(f"{'to be applied' if check else 'applied'}: {name}")
@@ -40,14 +41,14 @@ def upgrade_database(
         Path | None,
         typer.Option(metavar="FOLDER", help="Where the programs of the PostgreSQL are that made the data."),
     ] = None,
+    home: Home = None,
     as_user: AsUser = None,
 ) -> None:
     """Upgrade the embedded database to the PostgreSQL that comes with this version, after a backup."""
-    from tiltyard.settings.environment import read_environment
     from tiltyard.store.bulky import bulky_of
     from tiltyard.store.upgrading import upgrade_database as upgraded
 
-    environment = read_environment()
+    environment = serving_environment(home)
     if environment.database_url is not None:
         raise BadOption(
             "DATABASE_URL is set: whoever runs that server upgrades it; unset it for the embedded one"

@@ -20,6 +20,7 @@ from typing import BinaryIO, cast
 import pyarrow as pa
 
 from tiltyard.errors import UnreadableFile
+from tiltyard.settings.regular_files import SpecialFile, check_no_device
 
 __all__ = ["InputFile", "open_input", "translated"]
 
@@ -86,8 +87,9 @@ def open_input(path: str | os.PathLike[str]) -> InputFile:
             return _spooled(STDIN, sys.stdin.buffer)
     with translated(text):
         place = Path(text)
-        if place.is_file() or not place.exists():
+        if place.is_file():
             return InputFile(text, place, _compression(place))
+        check_no_device(place)
         with place.open("rb") as stream:
             return _spooled(text, stream)
 
@@ -101,6 +103,8 @@ def translated(where: str) -> Iterator[None]:
         raise UnreadableFile(f"{where}: no such file; check the path") from None
     except PermissionError:
         raise UnreadableFile(f"{where}: permission denied; make the file readable") from None
+    except SpecialFile as error:
+        raise UnreadableFile(f"{where}: {error.strerror}; name a regular file") from None
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
         raise UnreadableFile(f"{where}: broken gzip data ({error}); the file may be cut short") from None
     except csv.Error as error:

@@ -10,6 +10,7 @@ import pyarrow.parquet as pq
 
 from tiltyard.formats.opening import translated
 from tiltyard.formats.writing import replacing
+from tiltyard.settings.regular_files import open_regular
 
 __all__ = ["read_columns", "write_columns"]
 
@@ -22,6 +23,6 @@ def write_columns(path: Path, columns: dict[str, list[Any]]) -> None:
 
 def read_columns(path: Path) -> dict[str, list[Any]]:
     """The columns of a file, as plain values; anything wrong with it is an `UnreadableFile`."""
-    with translated(str(path)):
-        table: pa.Table = pq.read_table(path)
+    with translated(str(path)), open_regular(path) as file:
+        table: pa.Table = pq.read_table(file)
         return {name: table.column(name).to_pylist() for name in table.column_names}

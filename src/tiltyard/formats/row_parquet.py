@@ -13,6 +13,7 @@ import pyarrow.parquet as pq
 from tiltyard.errors import BadOption, UnreadableFile
 from tiltyard.formats.opening import translated
 from tiltyard.formats.writing import replacing
+from tiltyard.settings.regular_files import open_regular
 
 __all__ = ["read_rows", "write_row_table"]
 
@@ -57,7 +58,7 @@ def _batch(path: Path, schema: pa.Schema, rows: list[Mapping[str, Any]], before:
 
 def read_rows(path: Path, columns: Mapping[str, type]) -> Iterator[dict[str, Any]]:
     """The rows of a file that has exactly these columns; anything else is an `UnreadableFile`."""
-    with translated(str(path)), pq.ParquetFile(path) as file:
+    with translated(str(path)), open_regular(path) as opened, pq.ParquetFile(opened) as file:
         expected = pa.schema([(name, _TYPES[kind]) for name, kind in columns.items()])
         if not file.schema_arrow.equals(expected):
             raise UnreadableFile(f"{path}: its columns are not {', '.join(columns)} in their types")

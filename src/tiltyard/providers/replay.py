@@ -15,6 +15,7 @@ from tiltyard.judging.verdict import Reply
 from tiltyard.providers.jsons import load, tokens, whole_text
 from tiltyard.providers.options import checked_options
 from tiltyard.providers.provider import BatchEntry, BatchItem, BatchStatus, Body, Capabilities, Usage
+from tiltyard.settings.regular_files import read_regular
 
 __all__ = ["Replay"]
 
@@ -102,7 +103,7 @@ class Replay:
 
 def _recorded(path: str) -> tuple[dict[str, Body], str]:
     try:
-        content = Path(path).read_bytes()
+        content = read_regular(Path(path))
     except OSError as error:
         raise UnreadableFile(f"{path}: cannot read the recorded replies: {error.strerror or error}") from None
     replies: dict[str, Body] = {}

@@ -11,6 +11,7 @@ from pydantic import BeforeValidator, Field, PrivateAttr, model_validator
 from tiltyard.errors import BadConfig, UnreadableFile
 from tiltyard.judging.rubric import Rubric, parse_rubric
 from tiltyard.settings.config import JudgeSettings
+from tiltyard.settings.regular_files import read_regular_text
 from tiltyard.settings.rubric_files import SHIPPED, shipped_rubric
 from tiltyard.settings.schema import KEY_VARIABLES, Budget, ModeJudge, Prices, address_problem
 from tiltyard.settings.sections import (
@@ -84,7 +85,7 @@ class ArenaJudges(Section):
             return shipped_rubric(self.rubric)
         place = self.folder / Path(self.rubric).expanduser()
         try:
-            text = place.read_text(encoding="utf-8-sig")
+            text = read_regular_text(place)
         except (OSError, UnicodeDecodeError) as error:
             problem = error.strerror if isinstance(error, OSError) else "not UTF-8 text"
             raise UnreadableFile(

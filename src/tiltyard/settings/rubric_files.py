@@ -7,6 +7,7 @@ from importlib.resources import files
 from tiltyard.errors import BadConfig, UnreadableFile
 from tiltyard.judging.rubric import Rubric, parse_rubric
 from tiltyard.settings.config import TournamentConfig
+from tiltyard.settings.regular_files import read_regular_text
 
 __all__ = ["SHIPPED", "load_rubric", "shipped_rubric"]
 
@@ -38,7 +39,7 @@ def _of_name(config: TournamentConfig, dimension: str) -> Rubric:
 def _read(config: TournamentConfig, dimension: str, path: str) -> Rubric:
     place = config.at(path)
     try:
-        text = place.read_text(encoding="utf-8-sig")
+        text = read_regular_text(place)
     except FileNotFoundError:
         where = config.where("rubrics", dimension, "path")
         raise BadConfig(f"{where}: there is no file {place}; check the path") from None

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from tiltyard.errors import BadConfig
+from tiltyard.settings.regular_files import check_no_device
 
 __all__ = ["Place", "YamlFile", "parse_yaml", "read_yaml", "write_yaml"]
 
@@ -57,6 +58,7 @@ def read_yaml(path: Path) -> YamlFile:
     """Read a file whose top level is a mapping; whatever is wrong with it is one `BadConfig`."""
     name = str(path)
     try:
+        check_no_device(path)
         with path.open("rb") as file:
             raw = file.read(_LARGEST + 1)
     except FileNotFoundError:

@@ -16,7 +16,7 @@ import tarfile
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from functools import partial
@@ -25,6 +25,7 @@ from typing import IO, TYPE_CHECKING, Any
 
 from tiltyard._version import __version__
 from tiltyard.errors import InputError, StoreFault, UnreadableFile
+from tiltyard.settings.regular_files import open_regular, read_regular
 from tiltyard.store.bulky import Bulky
 from tiltyard.store.connecting import connect, translated
 from tiltyard.store.dump_archive import remove_private_options
@@ -105,7 +106,7 @@ def record_backup(url: str, made: BackedUp) -> None:
 def read_backup(path: Path) -> Manifest:
     """The manifest of a backup, every byte of which was checked against it."""
     try:
-        with tarfile.open(path, mode="r:") as tar:
+        with open_regular(path) as file, tarfile.open(path, fileobj=file, mode="r:") as tar:
             return _checked(tar, path)
     except (OSError, tarfile.TarError) as error:
         raise UnreadableFile(f"{path}: cannot be read as a backup: {error}") from None
@@ -137,8 +138,9 @@ def _fill(
         dump_to(dump, snapshot)
         with dump.open("rb") as file:
             members[DATABASE] = _add(tar, DATABASE, file, dump.stat().st_size)
-    with suppress(FileNotFoundError), (home / KEY).open("rb") as file:
-        members[KEY] = _add(tar, KEY, file, os.fstat(file.fileno()).st_size)
+    key = _key(home / KEY)
+    if key is not None:
+        members[KEY] = _add(tar, KEY, io.BytesIO(key), len(key))
     for digest in hashes:
         data = _bytes(connection, bulky, digest)
         if data is not None:
@@ -165,6 +167,17 @@ def _dump(programs: Programs, url: str, path: Path, snapshot: str) -> None:
     options = ("-Fc", "-Z", "3", "--no-owner", "--no-privileges", f"--snapshot={snapshot}")
     programs.run("pg_dump", *options, "-f", path.absolute(), "-d", shown, add=add)
     remove_private_options(path)
+
+
+def _key(path: Path) -> bytes | None:
+    try:
+        return read_regular(path)
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise StoreFault(
+            f"cannot back up {path}: {error.strerror}; make it readable, or move it away"
+        ) from None
 
 
 def _bytes(connection: psycopg.Connection, bulky: Bulky, digest: bytes) -> bytes | None:

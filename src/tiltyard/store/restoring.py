@@ -9,6 +9,7 @@ import os
 import shutil
 import tarfile
 import tempfile
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,21 +19,32 @@ from tiltyard.store.bulky import Bulky
 from tiltyard.store.connecting import connect, translated
 from tiltyard.store.dump_archive import remove_private_options
 from tiltyard.store.programs import Programs, shipped, without_password
+from tiltyard.store.restored_access import RestoredAccess, read_access, revoke_access
 from tiltyard.store.statements import statement
 
 if TYPE_CHECKING:
     import psycopg
 
-__all__ = ["check_logs", "restore", "restore_database"]
+__all__ = ["Restored", "check_logs", "restore", "restore_database"]
 
 #: The first version that has a transaction_timeout.
 _TIMEOUT_KNOWN = 170_000
 
 
-def restore(path: Path, url: str, home: Path, bulky: Bulky) -> Manifest:
+@dataclass(frozen=True)
+class Restored:
+    """What was restored, and which access is valid again; ``revoked`` if that was revoked at once."""
+
+    manifest: Manifest
+    access: RestoredAccess
+    revoked: bool
+
+
+def restore(path: Path, url: str, home: Path, bulky: Bulky, *, revoke_all: bool = False) -> Restored:
     """Bring back what a backup holds. Nothing is replaced: where anything is, this refuses.
 
-    The database is restored in one transaction; keys appear last.
+    The database is restored in one transaction; keys appear last. ``revoke_all``: tokens, passwords and
+    sessions of operators that the backup holds are revoked.
     """
     manifest = read_backup(path)
     _check_empty(url, home, manifest)
@@ -43,14 +55,18 @@ def restore(path: Path, url: str, home: Path, bulky: Bulky) -> Manifest:
                 with member(tar, name) as file:
                     asyncio.run(bulky.put(name.removeprefix(RESPONSES), file.read()))
         _load(url, tar, Path(room))
+        with connect(url, name="tiltyard restore") as connection:
+            access = read_access(connection)
+            if revoke_all:
+                revoke_access(connection)
         if KEY in manifest.members:
             with member(tar, KEY) as file:
                 _write_key(home / KEY, file.read())
     _check_restored(url, bulky, manifest)
     with connect(url, name="tiltyard restore") as connection, translated("record the restoration"):
-        detail = {"file": str(path.absolute()), "made_at": manifest.made_at}
+        detail = {"file": str(path.absolute()), "made_at": manifest.made_at, "revoked_all": revoke_all}
         connection.execute(statement("backup_recorded"), {"action": "restore", "detail": json.dumps(detail)})
-    return manifest
+    return Restored(manifest, access, revoke_all)
 
 
 def restore_database(path: Path, url: str, room: Path) -> None:
@@ -82,13 +98,13 @@ def _check_empty(url: str, home: Path, manifest: Manifest) -> None:
         there = [name for (name,) in connection.execute(statement("backup_relations"))]
     if there:
         raise StoreFault(
-            f"the database is not empty: it has {', '.join(there)}; restore into an empty one, or set"
-            " TILTYARD_HOME to an empty folder"
+            f"the database is not empty: it has {', '.join(there)}; restore into an empty one, or name"
+            " an empty folder with --home"
         )
     if KEY in manifest.members and (home / KEY).exists():
         raise StoreFault(
-            f"{home / KEY} is there already, and the backup has another; move it away, or set TILTYARD_HOME to"
-            " an empty folder"
+            f"{home / KEY} is there already, and the backup has another; move it away, or name"
+            " an empty folder with --home"
         )
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 from tiltyard.errors import BrokenArtifact
 from tiltyard.judging.power import Expectation, detectable, from_pilot
+from tiltyard.settings.regular_files import read_regular
 
 __all__ = ["pilot_expectation"]
 
@@ -49,7 +50,7 @@ def _carried(width: float, then: int, now: int) -> dict[str, float]:
 
 def _groups(path: Path) -> dict[str, Any]:
     try:
-        groups: dict[str, Any] = json.loads(path.read_bytes())["groups"]
+        groups: dict[str, Any] = json.loads(read_regular(path))["groups"]
     except FileNotFoundError:
         raise BrokenArtifact(f"{path.parent} has no {path.name}: name the folder of a finished run") from None
     except OSError as error:

@@ -39,3 +39,41 @@ INSERT INTO audit (actor, action, detail) VALUES ('cli', %(action)s, %(detail)s:
 -- How many seconds ago the last backup was made, and where it was written.
 SELECT extract(epoch FROM now() - at)::double precision, detail ->> 'file'
 FROM audit WHERE action = 'backup' ORDER BY at DESC LIMIT 1;
+
+-- name: restored_tokens
+-- Tokens that can be used.
+SELECT t.api_token, t.name, t.scopes, a.name
+FROM api_tokens t LEFT JOIN arenas a USING (arena)
+WHERE t.revoked_at IS NULL AND (t.expires_at IS NULL OR t.expires_at > now())
+ORDER BY t.api_token;
+
+-- name: restored_operators
+-- Operators with a password.
+SELECT name FROM operators WHERE password_argon2 <> '' ORDER BY name;
+
+-- name: restored_operator_sessions
+-- How many operator sessions, and links that set the operator's password, can be used.
+SELECT
+    (SELECT count(*) FROM operator_sessions WHERE revoked_at IS NULL AND expires_at > now()),
+    (SELECT count(*) FROM operator_links WHERE used_at IS NULL AND expires_at > now());
+
+-- name: restored_responses
+-- How many responses of each arena are shown, and how many were withdrawn.
+SELECT a.name, count(*) FILTER (WHERE r.withdrawn_at IS NULL), count(*) FILTER (WHERE r.withdrawn_at IS NOT NULL)
+FROM arenas a JOIN responses r USING (arena) GROUP BY a.name ORDER BY a.name;
+
+-- name: revoke_restored_tokens
+-- Revoke every token.
+UPDATE api_tokens SET revoked_at = now() WHERE revoked_at IS NULL;
+
+-- name: revoke_restored_operator_sessions
+-- Sign operators out.
+UPDATE operator_sessions SET revoked_at = now() WHERE revoked_at IS NULL;
+
+-- name: revoke_restored_operator_links
+-- Close links that set the operator's password.
+UPDATE operator_links SET used_at = now() WHERE used_at IS NULL;
+
+-- name: revoke_restored_passwords
+-- A hash that no password matches.
+UPDATE operators SET password_argon2 = '';

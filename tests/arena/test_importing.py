@@ -271,6 +271,23 @@ def test_any_bytes_have_a_known_media_type_or_are_refused(kind, data):
     assert told.split("/")[0] == {"image": "image", "audio": "audio", "app": "text"}[kind]
 
 
+@pytest.mark.parametrize(
+    "start", [b"", b"\xef\xbb\xbf", b" \n\t", b"<!-- a -- b -->", b"<!---->\n<!--\n-->" * 100, b"\n" * 4000]
+)
+def test_a_page_may_begin_with_comments(start):
+    for tag in (b"<!DOCTYPE  html>", b"<html lang=en>"):
+        assert media_type("app", start + tag) == "text/html; charset=utf-8"
+
+
+@pytest.mark.parametrize("unit", [b"<!---->", b"<!--", b" ", b"<!-- -->\n", b"<!doctype "])
+def test_bytes_that_are_no_page_are_refused_at_once(unit):
+    start = time.thread_time()
+    for count in (24, 500, 100_000):
+        with pytest.raises(InputError, match="not an HTML page"):
+            media_type("app", unit * count + b"x")
+    assert time.thread_time() - start < 1.0
+
+
 def test_a_picture_that_can_hold_scripts_is_no_picture():
     for data in (b"<svg xmlns='http://www.w3.org/2000/svg'>", b"<?xml version='1.0'?><svg>", PAGE, b""):
         with pytest.raises(InputError):

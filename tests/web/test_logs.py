@@ -124,6 +124,8 @@ def test_libraries_messages_pass_a_sieve():
     said = {
         'connection to server at "10.0.0.7", port 5432 failed: no password supplied': ["10.0.0.7"],
         "postgresql://ada:hunter2@db.example/x refused": ["hunter2", "db.example"],
+        "at 1+x://hunter2/x, ://hunter2": ["hunter2"],
+        "said « one « two » three » and « four": ["one", "two", "four"],
         "GET /m/qUOzXkV3T0m4gJm1s1yR0g/a?x=1 HTTP/1.1": ["qUOzXk", "x=1"],
         "password=hunter2 token: abc cookie=def": ["hunter2", "abc", "def"],
         "from 2001:db8::1 and fe80::1:2 and ::1": ["2001", "fe80", "::1"],

@@ -11,9 +11,10 @@ from hypothesis import strategies as st
 from hostile_text import PAYLOADS, Payload
 from tiltyard.web.texts import plain_text, render_text, shown_name
 from tiltyard.web.texts.cleaning import ATTRIBUTES, CLASSES, LINK_REL, TAGS, VALUES
-from tiltyard.web.texts.code import CODE_CLASSES, LONGEST_CODE
+from tiltyard.web.texts.code import CODE_CLASSES, LONGEST_CODE, Brush
 from tiltyard.web.texts.links import target_of
 from tiltyard.web.texts.rendering import LONGEST_MARKDOWN, LONGEST_SHOWN, MOST_BRACKETS, MOST_LINES
+from tiltyard.web.texts.syntax import LANGUAGES
 
 _VOID = {"br", "hr"}
 _HIDDEN = re.compile(
@@ -273,15 +274,9 @@ def test_much_code_is_shown_whole_but_plain():
     assert long in read.text
 
 
-def test_long_lines_of_code_are_plain():
-    assert rendered(f"```python\nx = '{'y' * 1_000}'\n```").of("span") == []
-
-
 def test_every_language_shows_its_code_whole():
-    from tiltyard.web.texts.code import _LANGUAGES, Brush
-
     code = "# a\n\n\n<b>&\n\tclass X { f(\"x\\n\", 'y', 1.5e3) /* z */ }\n--[[ q ]] `$x` @d #{e} <?php ?> \ufeff\u202e\n"
-    for language in sorted(_LANGUAGES):
+    for language in sorted(LANGUAGES):
         assert Read(Brush().coloured(code, language)).text == code.replace("\ufeff\u202e", "U+FEFF U+202E")
     assert {"code-keyword", "code-string"} <= CODE_CLASSES
 
@@ -499,26 +494,100 @@ def test_a_megabyte_is_quick(unit: str):
     assert len(html) < 10_000_000
 
 
-@pytest.mark.parametrize(
-    ("language", "unit"),
-    [
-        ("c#", "a\n"),
-        ("java", "\n"),
-        ("c", "\n"),
-        ("make", "_"),
-        ("nix", "é"),
-        ("js", '"\\'),
-        ("ini", "="),
-        ("ocaml", "0"),
-    ],
-    ids=repr,
-)
-def test_code_that_makes_a_lexer_crawl_is_given_up(language: str, unit: str):
-    code = unit * min(MOST_LINES - 9, (LONGEST_CODE - 1) // len(unit)) + "\n"
+def _nested(opening: str, closing: str, depth: int) -> str:
+    return opening * depth + "words" + closing * depth
+
+
+_PATHOLOGICAL = {
+    "images in images": _nested("![", "](b)", 2_400),
+    "links in links": _nested("[", "](b)", 2_400),
+    "brackets in brackets": _nested("[", "]", 2_400),
+    "brackets behind !": "words!" + "[" * 5_000,
+    "emphasis in emphasis": _nested("*a **b ", " c** d*", 2_400),
+    "quotations in quotations": ">" * 30_000 + "words",
+    "quoted lists": ("> - " * 7 + "words\n") * 2_000,
+    "numbered quotations": ("1. > " * 8 + "words\n") * 1_400,
+    "lists in lists": "".join("  " * depth + "- words\n" for depth in range(240)),
+    "runs of backticks": " ".join("`" * length for length in range(340)) + "words",
+    "a long table": "|a|b|\n|-|-|\n" + "|words|b|\n" * 4_900,
+    "a wide table": "|a" * 9_000 + "\n" + "|-" * 9_000 + "\nwords",
+    "heads of tables": "|words\n|-\n" * 2_400,
+    "references": "".join(f"[{n}]: x\n" for n in range(2_400))
+    + "words"
+    + "".join(f"[{n}]" for n in range(2_400)),
+    "titles of references": "[a]: b 'words\n" * 4_000,
+    "titles of links": '[a](b "words' * 4_000,
+    "formulae": "- \\[\n  words\n" * 2_400,
+    "mixed marks": "words" + "*a_b" * 14_000,
+    "fences in quotations": "> ```\n> words\n" * 2_400,
+}
+
+
+@pytest.mark.parametrize("seconds", [None, 0.02])
+@pytest.mark.parametrize("name", _PATHOLOGICAL)
+def test_a_pathological_text_is_shown_in_time(name: str, seconds: float | None, monkeypatch):
+    """Also if there is hardly any time to read it: then it is shown as it was written."""
+    if seconds is not None:
+        monkeypatch.setattr("tiltyard.web.texts.rendering.LONGEST_READING_SECONDS", seconds)
     start = time.thread_time()
-    read = rendered(f"```{language}\n{code}```")
-    assert time.thread_time() - start < BOUND
-    assert code.replace("\n", "") in read.text.replace("\n", "")
+    html = render_text(_PATHOLOGICAL[name])
+    assert time.thread_time() - start < (BOUND if seconds is None else BOUND / 5)
+    assert "words" in html
+
+
+def test_reading_stops_at_its_deadline(monkeypatch):
+    monkeypatch.setattr("tiltyard.web.texts.rendering.LONGEST_READING_SECONDS", 0.0)
+    for text in ("# words *and* more", "> - `words`", "|a|\n|-|\n|words|", "words"):
+        read = rendered(text)
+        told = "From here on the text is shown as it was written: it is too long or too intricate."
+        assert read.text.strip() == told + text
+        assert read.of("pre") == [{"class": "as-written", "dir": "auto", "tabindex": "0"}]
+
+
+@pytest.mark.parametrize(
+    ("language", "code"),
+    [
+        ("bash", "$'" + "\\\\" * 40),
+        ("scala", '"' + "\\\\" * 40),
+        ("perl", "s!" + "\\\\" * 40),
+        ("php", "<?php $a = <<<" + "é" * 40),
+        ("c", "a " + "//\\\n\n  " * 200),
+        ("ini", "=" * 9_000),
+        ("html", "<!--" * 4_000),
+        ("css", "-1" * 9_000),
+        ("python", '"""' + '\\"""' * 3_000),
+        ("js", "`" + "\\`\n" * 4_000),
+    ],
+)
+def test_code_cannot_freeze_a_process(language: str, code: str):
+    """Most of these take a highlighter that backtracks minutes or years."""
+    start = time.thread_time()
+    read = rendered(f"```{language}\n{code}\n```")
+    assert time.thread_time() - start < 2.0
+    assert code in read.text
+
+
+def test_a_string_that_is_never_closed_has_no_colour():
+    assert rendered("```yaml\n- don't do\n- 'x'\n```").of("span") == [{"class": "code-string"}]
+
+
+@pytest.mark.parametrize(
+    ("language", "code", "kinds"),
+    [
+        ("rust", "fn f<'a>(x: &'a str) { 'c' }", ["keyword", "type", "string"]),
+        ("sql", "SELECT count(*) -- x", ["keyword", "name", "comment"]),
+        ("html", '<a href="x">don\'t</a>', ["keyword", "name", "string", "keyword", "keyword", "keyword"]),
+        ("yaml", "a: true # no", ["name", "keyword", "comment"]),
+        ("json", '{"a": ["b", 1.5e3]}', ["name", "string", "number"]),
+        ("diff", "@@ 1\n-a\n+b", ["keyword", "removed", "added"]),
+        ("css", "a { color: #fff } /* x */", ["name", "keyword", "comment"]),
+        ("python", '"""a "b" c""" \'d\'', ["string", "string"]),
+        ("tex", "\\frac{1} % x", ["keyword", "number", "comment"]),
+    ],
+)
+def test_languages_are_coloured_by_their_own_rules(language: str, code: str, kinds: list[str]):
+    spans = rendered(f"```{language}\n{code}\n```").of("span")
+    assert [told["class"] for told in spans] == [f"code-{kind}" for kind in kinds]
 
 
 @pytest.mark.slow

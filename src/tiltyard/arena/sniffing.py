@@ -8,8 +8,9 @@ from tiltyard.errors import InputError
 
 __all__ = ["media_type"]
 
+#: What precedes the tag is read once and never again: comments could otherwise be divided in 2ⁿ ways.
 _PAGE = re.compile(
-    rb"\A(?:\xef\xbb\xbf)?(?:\s|<!--.*?-->)*<(?:!doctype\s+html|html)\b", re.IGNORECASE | re.DOTALL
+    rb"\A(?:\xef\xbb\xbf)?(?:\s++|<!--(?>.*?-->))*+<(?:!doctype\s++html|html)\b", re.IGNORECASE | re.DOTALL
 )
 #: Formats by kind: pattern of the first bytes, and the media type.
 _KNOWN: dict[str, tuple[tuple[re.Pattern[bytes], str], ...]] = {

@@ -50,7 +50,8 @@ _REFUSED = {
     "starting up": "57",
     "shutting down": "57",
 }
-_SECRET = re.compile(r"(://[^:/@\s]*):[^@\s]*@|(password\s*=\s*)('[^']*'|\S+)", re.IGNORECASE)
+#: A password in an address, which stands before an @; one that is named.
+_SECRET = re.compile(r"(://[^:/@\s]*+):[^@\s]*+(@?)|(password\s*=\s*)('[^']*'|\S+)", re.IGNORECASE)
 
 
 def connect(url: str, *, name: str = "tiltyard") -> psycopg.Connection:
@@ -114,7 +115,13 @@ def _told(error: psycopg.Error) -> str:
     said = error.diag.message_primary or str(error)
     lines = [line.strip() for line in said.splitlines() if line.strip()]
     text = "; ".join(lines) or type(error).__name__
-    return _SECRET.sub(lambda found: f"{found[1]}:…@" if found[1] is not None else f"{found[2]}…", text)
+    return _SECRET.sub(_without_secret, text)
+
+
+def _without_secret(found: re.Match[str]) -> str:
+    if found[1] is None:
+        return f"{found[3]}…"
+    return f"{found[1]}:…@" if found[2] else found[0]
 
 
 def _remedy(error: psycopg.Error) -> str:

@@ -21,13 +21,13 @@ _FACTS = "facts"
 
 #: What a library's message may carry and a log must not, with what stands for it.
 _SIEVE = (
-    (re.compile(r"\b[a-z][a-z0-9+.-]*://\S+", re.IGNORECASE), "<url>"),
+    (re.compile(r"(?<![a-z0-9+.-])[a-z0-9+.-]*+://\S+", re.IGNORECASE), "<url>"),
     (
         re.compile(r"(?i)\b(password|passwd|secret|token|authorization|cookie|key)\b\s*[=:]\s*\S+"),
         r"\1=<hidden>",
     ),
     (re.compile(r"\?\S+"), "?<query>"),
-    (re.compile(r"\"[^\"]*\"|'[^']*'|«[^»]*»|`[^`]*`|\([^()]*\)=\([^()]*\)"), "<quoted>"),
+    (re.compile(r"\"[^\"]*\"|'[^']*'|«[^»]*+(?:»|\Z)|`[^`]*`|\([^()]*\)=\([^()]*\)"), "<quoted>"),
     (re.compile(r"\b\d{1,3}(?:\.\d{1,3}){3}\b(?::\d+)?"), "<address>"),
     (re.compile(r"(?<![\w:.])(?:[0-9a-f]{0,4}:){2,7}[0-9a-f]{0,4}(?![\w:.])", re.IGNORECASE), "<address>"),
     (re.compile(r"/m/\S+|/matchups/\S+"), "/<matchup>"),

@@ -103,10 +103,12 @@ def _patterns(texts: tuple[str, ...]) -> tuple[_Pattern, ...]:
 
 
 def _compiled(text: str) -> re.Pattern[str]:
-    """What matches every sentence that a pattern can make."""
+    """What matches every sentence that a pattern can make.
+
+    The end is looked for first: it would otherwise be sought once for every place where a gap may end.
+    """
     parts = re.split(r"%\((\w+)\)s", text.replace("%%", "%"))
     gaps = (f"(?P<{gap}>{'.+' if gap in _WORDS else _NUMBER})" for gap in parts[1::2])
-    literal = map(re.escape, parts[::2])
-    return re.compile(
-        "".join(piece for pair in zip(literal, [*gaps, ""], strict=True) for piece in pair), re.DOTALL
-    )
+    literal = [re.escape(part) for part in parts[::2]]
+    pieces = (piece for pair in zip(literal, [*gaps, ""], strict=True) for piece in pair)
+    return re.compile(rf"(?=.*{literal[-1]}\Z)" + "".join(pieces), re.DOTALL)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from functools import cache
 from typing import TYPE_CHECKING
@@ -17,16 +18,21 @@ from tiltyard.web.texts.maths import LONGEST_MATHS, bracket_maths
 
 if TYPE_CHECKING:
     from markdown_it.rules_block import StateBlock
+    from markdown_it.rules_inline import StateInline
     from markdown_it.token import Token
     from markdown_it.utils import EnvType, OptionsDict
 
-__all__ = ["reader"]
+__all__ = ["OutOfTime", "reader"]
 
 #: Quotations and lists nested more deeply than this are shown as they were written.
 _DEEPEST = 16
 #: A table that might have more cells than this is shown as it was written.
 _MOST_CELLS = 20_000
 _MATHS = ("math_block", "math_inline", "math_inline_double")
+
+
+class OutOfTime(Exception):
+    """Reading a text took longer than it may."""
 
 
 class Writer(RendererHTML):
@@ -85,6 +91,17 @@ def _block_of_code(html: str) -> str:
     return f'<pre dir="ltr" tabindex="0"><code dir="ltr">{html}</code></pre>\n'
 
 
+def _block_in_time(state: StateBlock, _first: int, _last: int, _silent: bool) -> bool:
+    """A rule that reads nothing, and stops a reading that takes too long: rules are asked at every step of it."""
+    return _inline_in_time(state, silent=True)
+
+
+def _inline_in_time(state: StateBlock | StateInline, silent: bool) -> bool:  # noqa: ARG001 - what a rule is given
+    if time.thread_time() > state.env["deadline"]:
+        raise OutOfTime
+    return False
+
+
 def _too_deep(state: StateBlock, first: int, last: int, silent: bool) -> bool:
     """Take what is nested too deeply as it was written: the parser itself would leave it out."""
     if state.level < _DEEPEST or silent:
@@ -121,6 +138,10 @@ def reader() -> MarkdownIt:
     bracket_maths(md)
     md.block.ruler.at("table", _bounded_table, {"alt": ["paragraph", "reference"]})
     md.block.ruler.before("table", "too_deep", _too_deep)
+    md.block.ruler.before(
+        "too_deep", "in_time", _block_in_time, {"alt": ["paragraph", "reference", "blockquote", "list"]}
+    )
+    md.inline.ruler.before("text", "in_time", _inline_in_time)
     md.core.ruler.push("arrange_blocks", arrange_blocks)
     md.core.ruler.push("arrange_links", arrange_links)
     for kind in _MATHS:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 
 from markupsafe import Markup, escape
@@ -9,7 +10,7 @@ from markupsafe import Markup, escape
 from tiltyard.web.texts.cleaning import clean
 from tiltyard.web.texts.code import Brush
 from tiltyard.web.texts.controls import storable, visible
-from tiltyard.web.texts.markdown import reader
+from tiltyard.web.texts.markdown import OutOfTime, reader
 
 __all__ = ["LONGEST_MARKDOWN", "LONGEST_SHOWN", "render_text"]
 
@@ -20,6 +21,8 @@ LONGEST_SHOWN = 200_000
 #: As many lines, and as many opening brackets, as are read as Markdown: both cost more than other characters.
 MOST_LINES = 5_000
 MOST_BRACKETS = 5_000
+#: CPU time for reading Markdown; the most expensive texts known need a third of it.
+LONGEST_READING_SECONDS = 2.0
 
 
 def render_text(text: str, *, language: str | None = None, say: Callable[[str], str] = str) -> Markup:
@@ -29,7 +32,13 @@ def render_text(text: str, *, language: str | None = None, say: Callable[[str], 
     to left. `say` translates the few words that are ours.
     """
     head, rest = _parted(storable(text[:LONGEST_SHOWN]))
-    html = reader().render(head, {"language": language, "say": say, "brush": Brush()})
+    deadline = time.thread_time() + LONGEST_READING_SECONDS
+    try:
+        html = reader().render(
+            head, {"language": language, "say": say, "brush": Brush(), "deadline": deadline}
+        )
+    except OutOfTime:
+        html, rest = "", head + rest
     if rest:
         told = say("From here on the text is shown as it was written: it is too long or too intricate.")
         html += f'<p class="text-cut">{escape(told)}</p>'

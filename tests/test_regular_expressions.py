@@ -107,7 +107,6 @@ def _yaml_scalars() -> list[re.Pattern]:
 
 #: Places that build their patterns when they are called, each with what it builds.
 BUILT: dict[str, Callable[[], list[re.Pattern]]] = {
-    "arena.mentions.Lookout._said": lambda: [re.compile(r"(?<!\w)a\-a\-a\-b(?!\w)")],
     "judging.reply_text._CLOSED": lambda: list(reply_text._CLOSED.values()),
     "settings.yaml_file._add_plain": _yaml_scalars,
     "web.pages.sentences._compiled[2]": _translated,

@@ -125,7 +125,7 @@ def named(page: Page) -> list[str]:
 
 
 def endings(database: str, *matchups: str) -> list[tuple[int, int | None, bool, bool]]:
-    """How each of these ended: kind, outcome, taken back, names shown; nothing for one that is open."""
+    """How each of these ended: kind, outcome, undone, names shown; nothing for one without an ending."""
     with connect(database) as connection:
         return [
             row

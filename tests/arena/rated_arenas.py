@@ -1,6 +1,7 @@
 """Arenas in a real database whose log is written by hand, and a naive reader of such logs."""
 
 import asyncio
+from collections import Counter
 from dataclasses import replace
 from datetime import timedelta
 from itertools import count
@@ -44,6 +45,8 @@ class Yard:
         self.models, self.prompts = [], []
         self.served = [[], []]
         self.open, self.voted, self.revealed = [], [], set()
+        #: How often each vote was undone.
+        self.ballots = Counter()
         self.exclusions = []
         self.head = self.aged = 0
         self._plain = connect(url, name="tiltyard test")
@@ -146,7 +149,10 @@ class Yard:
             self.open.remove(matchup)
             self.voted.append(matchup)
             a, b, prompt = self.served[source][serial]
-            return log.end(LogKind.VOTE, source, serial, session=1, a=a, b=b, prompt=prompt, outcome=outcome)
+            return log.end(
+                LogKind.VOTE, source, serial, session=1, a=a, b=b, prompt=prompt, outcome=outcome,
+                ballot=self.ballots[matchup],
+            )  # fmt: skip
 
         return add
 
@@ -168,12 +174,12 @@ class Yard:
         def add(log):
             self.open.remove(matchup)
             a, b, prompt = self.served[matchup[0]][matchup[1]]
-            return log.end(kind, *matchup, session=1, a=a, b=b, prompt=prompt)
+            return log.end(kind, *matchup, session=1, a=a, b=b, prompt=prompt, ballot=self.ballots[matchup])
 
         return self.append(add)[0]
 
     def undo(self, matchup):
-        """Take a vote back; whether it was still possible."""
+        """Undo a vote, so that its matchup is open again; whether it was still possible."""
         ((position,),) = self.sql(
             "SELECT position FROM endings WHERE arena = %s AND source = %s AND serial = %s",
             (self.arena, *matchup),
@@ -181,8 +187,13 @@ class Yard:
 
         def add(log):
             if position > self.horizon:
-                log.undo(*matchup, 1)
+                self.ballots[matchup] += 1
+                log.undo(
+                    *matchup, 1, vote=position, ballot=self.ballots[matchup],
+                    expires_at=log.now + timedelta(hours=2),
+                )  # fmt: skip
                 self.voted.remove(matchup)
+                self.open.append(matchup)
             return position > self.horizon
 
         return self.append(add)[0]
@@ -335,11 +346,11 @@ def naive(url, arena, upto, generation):
     for row in changes:
         (active.add if row[2] == LogKind.EXCLUDE else active.discard)(row[12]["exclusion"])
     dropped = {(source, serial) for exclusion, source, serial in votes if exclusion in active}
-    dropped |= {(row[3], row[4]) for row in rows if row[2] == LogKind.UNDO}
+    undone = {row[12]["vote"] for row in rows if row[2] == LogKind.UNDO}
     found = []
     for source in (HUMAN, JUDGE):
         following = None
-        for row in rows[:upto]:
+        for row in [row for row in rows[:upto] if row[0] not in undone]:
             following = _naive_step(following, row, source, dropped, names)
         found.append(following)
     return found

@@ -240,12 +240,15 @@ def test_voting_goes_on_while_votes_are_chosen_and_what_comes_meanwhile_counts(d
                     briefly = await desk.next_matchup(BOB)
                     await desk.vote(BOB, briefly.matchup, Kind.TIE)
                     await desk.undo(BOB, briefly.matchup)
+                    recast = await desk.next_matchup(ANN)
+                    assert recast.matchup == taken_back.matchup
+                    await desk.vote(ANN, recast.matchup, Kind.WIN_A, ballot=1)
                 assert not choosing.done()
                 blocker.execute("ROLLBACK")
                 made = await choosing
-            assert (made.votes, made.position) == (17, head(database))
+            assert (made.votes, made.position) == (18, head(database))
             async with pool.connection() as connection:
-                assert [one.votes for one in await list_exclusions(connection, 1)] == [17]
+                assert [one.votes for one in await list_exclusions(connection, 1)] == [18]
 
     asyncio.run(scene())
     with connect(database) as connection:
@@ -268,6 +271,9 @@ def test_what_comes_between_the_choice_and_the_lock_is_followed(database, tmp_pa
                 assert counted(database, "exclusions") == 0
                 await cast(desk, 4, voters=4, seed=1)
                 await desk.undo(ANN, taken_back.matchup)
+                undone = await desk.next_matchup(BOB)
+                await desk.vote(BOB, undone.matchup, Kind.TIE)
+                await desk.undo(BOB, undone.matchup)
                 async with appending(connection, 1) as batch:
                     assert await settle_exclusion(connection, draft, batch.head + 1, batch.now) == 8
                     batch.add(LogKind.EXCLUDE, detail={"exclusion": draft.exclusion})
@@ -275,6 +281,30 @@ def test_what_comes_between_the_choice_and_the_lock_is_followed(database, tmp_pa
             assert [(one.votes, one.excluded) for one in listed] == [(8, head(database))]
 
     asyncio.run(scene())
+
+
+def test_a_vote_recast_while_votes_are_chosen_is_chosen_once(database, tmp_path):
+    """It was chosen, is undone, and is there again: in the stretch that is followed stand both events."""
+
+    async def scene():
+        async with a_house(database, tmp_path) as (pool, _, desk):
+            await cast(desk, 4, voters=2)
+            chosen, young = await desk.next_matchup(ANN), await desk.next_matchup(BOB)
+            await desk.vote(ANN, chosen.matchup, Kind.TIE)
+            async with pool.connection() as connection:
+                draft = await draft_exclusion(connection, 1, Selection(sessions=[1, 2]), "a test")
+                assert draft.votes == 5
+                await desk.undo(ANN, chosen.matchup)
+                await desk.vote(ANN, chosen.matchup, Kind.WIN_A, ballot=1)
+                await desk.vote(BOB, young.matchup, Kind.TIE)
+                await desk.undo(BOB, young.matchup)
+                await desk.vote(BOB, young.matchup, Kind.WIN_B, ballot=1)
+                async with appending(connection, 1) as batch:
+                    assert await settle_exclusion(connection, draft, batch.head + 1, batch.now) == 6
+                    batch.add(LogKind.EXCLUDE, detail={"exclusion": draft.exclusion})
+
+    asyncio.run(scene())
+    assert counted(database, "excluded_votes") == 6
 
 
 def test_voting_goes_on_while_an_import_waits_for_a_sweep(database, tmp_path):

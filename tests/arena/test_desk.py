@@ -159,27 +159,6 @@ def test_a_matchup_of_another_arena_is_not_known_here(database):
     run(scene())
 
 
-def test_a_vote_is_taken_back_once_and_its_matchup_stays_closed(database):
-    async def scene():
-        arena = await make_arena(database)
-        async with desk_of(database, arena) as desk:
-            matchup = (await desk.next_matchup(ANN)).matchup
-            with pytest.raises(Closed):
-                await desk.undo(ANN, matchup)
-            await desk.vote(ANN, matchup, Kind.WIN_A)
-            undone = await desk.undo(ANN, matchup)
-            assert (undone.kind, undone.outcome) == (LogKind.UNDO, Kind.WIN_A)
-            assert (await desk.undo(ANN, matchup)).position == undone.position
-            with pytest.raises(Closed, match="taken back"):
-                await desk.vote(ANN, matchup, Kind.WIN_A)
-            with pytest.raises(Closed):
-                await desk.reveal(ANN, matchup)
-            assert (await desk.next_matchup(ANN)).new
-
-    run(scene())
-    assert kinds_of(database).count(LogKind.UNDO) == 1
-
-
 def test_names_are_shown_only_after_a_vote_and_make_it_final(database):
     async def scene():
         arena = await make_arena(database)
@@ -424,6 +403,8 @@ def test_undo_and_reveal_at_once_are_one_or_the_other(database):
                     desk.undo(ANN, matchup), other.reveal(ANN, matchup), return_exceptions=True
                 )
                 assert sum(isinstance(one, Closed) for one in told) == 1
+                if not isinstance(told[0], Closed):
+                    await desk.skip(ANN, matchup)
 
     run(scene())
     kinds = kinds_of(database)

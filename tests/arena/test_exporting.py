@@ -102,15 +102,21 @@ def test_votes_that_can_be_taken_back_or_were_are_not_in_it(database, tmp_path):
             offered = await desk.next_matchup(Voter(9))
             await desk.vote(Voter(9), offered.matchup, Kind.WIN_A)
             await desk.undo(Voter(9), offered.matchup)
+            recast = await desk.next_matchup(Voter(10))
+            await desk.vote(Voter(10), recast.matchup, Kind.WIN_A)
+            await desk.undo(Voter(10), recast.matchup)
+            await desk.vote(Voter(10), recast.matchup, Kind.WIN_B, ballot=1)
             close_window(database)
             await cast(desk, 3, reveal=False)
 
     asyncio.run(scene())
-    assert len(exported(database, tmp_path)) == 4
+    rows = exported(database, tmp_path)
+    assert len(rows) == 5
+    assert rows[-1].winner == "model_b"
     with pytest.raises(BadOption, match="final up to position"):
         exported(database, tmp_path, upto=10_000)
     close_window(database)
-    assert len(exported(database, tmp_path)) == 7
+    assert len(exported(database, tmp_path)) == 8
     with pytest.raises(NotFound):
         open_export(database, 99)
 

@@ -74,7 +74,11 @@ def test_a_matchup_is_looked_at_in_every_state(database):
         assert 0 < voted_on.left <= 60
         await desk.undo(ANN, one)
         undone = await desk.review(ANN, one)
-        assert (undone.state, undone.responses, undone.undo_until) == ("undone", None, None)
+        assert (undone.state, undone.responses, undone.undo_until) == ("open", opened.responses, None)
+        assert (undone.outcome, undone.ballot) == (None, 1)
+        await desk.vote(ANN, one, Kind.TIE, ballot=1)
+        recast = await desk.review(ANN, one)
+        assert (recast.state, recast.outcome, recast.ballot) == ("voted", Kind.TIE, 1)
         two = (await desk.next_matchup(ANN)).matchup
         await desk.skip(ANN, two)
         assert ((skipped := await desk.review(ANN, two)).state, skipped.responses) == ("skipped", None)
@@ -118,6 +122,13 @@ def test_only_a_vote_that_stands_lets_its_responses_be_seen_again(database):
             with pytest.raises(NotFound):
                 await desk.review(stranger, one.matchup)
         await desk.undo(ANN, one.matchup)
+        reopened = await desk.find(ANN, one.matchup)
+        assert (reopened.response_a, reopened.response_b, reopened.ballot) == (
+            one.response_a,
+            one.response_b,
+            1,
+        )
+        await desk.skip(ANN, one.matchup)
         with pytest.raises(Closed, match="ended"):
             await desk.find(ANN, one.matchup, voted=True)
         two = (await desk.next_matchup(ANN)).matchup
@@ -142,6 +153,36 @@ def test_a_remark_is_kept_and_another_replaces_it(database):
     assert kept(database) == [(1, ["concise"], None)]
 
 
+def test_a_remark_on_a_vote_that_was_undone_is_not_one_on_the_next(database):
+    async def play(desk):
+        matchup = (await desk.next_matchup(ANN)).matchup
+        await desk.vote(ANN, matchup, Kind.WIN_A)
+        await desk.remark(ANN, matchup, ["accurate"], "A is right")
+        await desk.undo(ANN, matchup)
+        assert await desk.remarked(ANN, matchup) == Remark()
+        await desk.vote(ANN, matchup, Kind.WIN_B, ballot=1)
+        assert await desk.remarked(ANN, matchup) == Remark()
+        await desk.remark(ANN, matchup, ["clear"], None)
+
+    scene(database, play)
+    assert kept(database) == [(1, ["clear"], None)]
+
+
+def test_a_remark_and_an_undo_at_once_leave_none_on_an_open_matchup(database):
+    async def play(desk):
+        for _ in range(15):
+            matchup = (await desk.next_matchup(ANN)).matchup
+            await desk.vote(ANN, matchup, Kind.WIN_A)
+            await asyncio.gather(
+                desk.remark(ANN, matchup, ["clear"], None), desk.undo(ANN, matchup), return_exceptions=True
+            )
+            assert await desk.remarked(ANN, matchup) == Remark()
+            await desk.skip(ANN, matchup)
+
+    scene(database, play)
+    assert kept(database) == []
+
+
 def test_a_remark_goes_with_a_vote_of_ones_own_before_the_names(database):
     async def play(desk):
         matchup = (await desk.next_matchup(ANN)).matchup
@@ -161,6 +202,7 @@ def test_a_remark_goes_with_a_vote_of_ones_own_before_the_names(database):
         await desk.undo(ANN, other)
         with pytest.raises(Closed, match="vote"):
             await desk.remark(ANN, other, ["wrong"], None)
+        await desk.skip(ANN, other)
         skipped = (await desk.next_matchup(ANN)).matchup
         await desk.skip(ANN, skipped)
         with pytest.raises(Closed, match="vote"):

@@ -63,7 +63,7 @@ def test_weeks_follow_each_other_without_a_gap(moment: datetime, zone: str):
 def vote_in(
     database: str, *, phase: int = 4, timezone: str = "UTC", name: str = "arena", at: datetime = VOTED
 ) -> int:
-    """An arena made at a moment, with votes of both sources, one of them taken back; its number."""
+    """An arena made at a moment, with votes of both sources, one undone and one undone and recast; its number."""
 
     async def scene() -> int:
         settings = ArenaSettings(timezone=timezone)
@@ -74,8 +74,10 @@ def vote_in(
                 voter = Voter(1 + number % 3, source=int(number % 5 == 0))
                 offered = await desk.next_matchup(voter)
                 await desk.vote(voter, offered.matchup, Kind(number % 4))
-                if number == VOTES - 1:
+                if number in {3, VOTES - 1}:
                     await desk.undo(voter, offered.matchup)
+                if number == 3:
+                    await desk.vote(voter, offered.matchup, Kind.TIE, ballot=1)
         return arena.arena
 
     arena = asyncio.run(scene())
@@ -116,11 +118,12 @@ def naive_events(database: str, arena: int, excluded: frozenset[int] = frozenset
     """The human events of a log, row by row."""
     with connect(database) as connection:
         rows = connection.execute(
-            "SELECT kind, source, serial, session, a, b, prompt, outcome, nominal, lane, at FROM events "
-            "WHERE arena = %s ORDER BY position",
+            "SELECT kind, source, serial, session, a, b, prompt, outcome, nominal, lane, at FROM events e "
+            "WHERE arena = %s AND position NOT IN ("
+            "SELECT (detail ->> 'vote')::bigint FROM events u WHERE u.arena = e.arena AND u.kind = 8) "
+            "ORDER BY position",
             (arena,),
         ).fetchall()
-    undone = {row[2] for row in rows if row[0] == 8 and row[1] == 0}
     events = []
     for kind, source, serial, session, a, b, prompt, outcome, nominal, lane, at in rows:
         if kind > 7 or source == 1:
@@ -129,7 +132,7 @@ def naive_events(database: str, arena: int, excluded: frozenset[int] = frozenset
         told |= {"kind": outcome if kind == 1 else 0, "time": int(at.timestamp())}
         if kind == 0:
             told |= {"lane": lane, "nominal": nominal, "session": session}
-        if kind == 1 and serial in undone | excluded:
+        if kind == 1 and serial in excluded:
             told |= {"event": Event.SKIP, "kind": 0}
         events.append({name: value for name, value in told.items() if value is not None})
     return Events.of(events)

@@ -17,6 +17,7 @@ MATCHUP = {
     "responses": {"a": {"url": "/m/q/a", "kind": "text"}, "b": {"url": "/m/q/b", "kind": "text"}},
     "served_at": "2026-01-01T00:00:00+00:00",
     "expires_at": "2026-01-01T02:00:00+00:00",
+    "ballot": 0,
 }
 ENDED = {
     "matchup": "qUOzXkV3T0m4gJm1s1yR0g",
@@ -27,6 +28,7 @@ ENDED = {
     "at": "2026-01-01T00:00:00+00:00",
     "undo_until": None,
     "revealed": False,
+    "ballot": 0,
 }
 
 

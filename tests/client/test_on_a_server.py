@@ -99,7 +99,14 @@ def test_a_voter_goes_the_whole_way(voter: Client, arena: str):
     assert voter.skip(second.matchup).kind == "skip"
     third = voter.next_matchup(arena)
     voter.vote(third.matchup, "both_bad")
-    assert voter.undo(third.matchup).kind == "undo"
+    undone = voter.undo(third.matchup)
+    assert (undone.kind, undone.ballot) == ("undo", 1)
+    assert voter.open_matchups(arena)[0].ballot == 1
+    with pytest.raises(Closed, match="ballot 1"):
+        voter.vote(third.matchup, "tie")
+    recast = voter.vote(third.matchup, "tie", ballot=undone.ballot)
+    assert (recast.winner, recast.ballot) == ("tie", 1)
+    assert voter.undo(third.matchup, ballot=1).ballot == 2
     voter.report(third.matchup, "broken", "nothing can be read")
 
 
@@ -269,7 +276,8 @@ def test_the_asynchronous_client_votes_too(house: Served, arena: str):
             assert (await voter.open_matchups(arena))[0] == matchup
             assert (await voter.response(matchup.matchup, "b")).startswith(b"Answer")
             await voter.vote(matchup.matchup, "model_b")
-            await voter.undo(matchup.matchup)
+            undone = await voter.undo(matchup.matchup)
+            await voter.vote(matchup.matchup, "model_a", ballot=undone.ballot)
             other = await voter.call(next_matchup(arena))
             await voter.call(vote(other.matchup, "tie", reveal=True))
             assert (await voter.reveal(other.matchup)).winner == "tie"

@@ -5,6 +5,7 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import datetime, timedelta
 from hashlib import sha256
 from typing import Any
 
@@ -15,6 +16,7 @@ from tiltyard.arena.matchup_ids import parse_matchup
 from tiltyard.arena.publishing import make_snapshot, open_then
 from tiltyard.arena.replaying import replay_from_zero
 from tiltyard.battles import Kind
+from tiltyard.settings.arena import ArenaSettings
 from tiltyard.store.checkpoints import list_checkpoints, read_checkpoint
 from tiltyard.store.connecting import connect
 from tiltyard.store.log import LogKind
@@ -64,18 +66,18 @@ def audit_log(url: str, *crowds: Crowd, arena: int = 1) -> Audited:
         battles = _rows(connection, "SELECT * FROM battles WHERE arena = %s ORDER BY position", arena)
         settings = rated_arena(connection, arena).settings
     _check_order(events)
-    _check_times(events, matchups, settings.undo_seconds)
+    _check_times(events, matchups, settings)
     _check_matchups(events, matchups)
-    _check_endings(events, endings, battles)
+    _check_endings(events, matchups, endings, battles)
     _check_open(events, matchups)
     known = {row["matchup"]: (row["source"], row["serial"]) for row in matchups}
     ended = {(row["source"], row["serial"]): row for row in endings}
     by_position = {row["position"]: row for row in events}
     for one in heard:
         _check_told(one, known, ended, by_position)
-        _check_refused(one, known, ended)
-    votes = [row for row in endings if row["kind"] == LogKind.VOTE]
-    undone = sum(row["undone"] is not None for row in votes)
+        _check_refused(one, known, events)
+    votes = [row for row in events if row["kind"] == LogKind.VOTE]
+    undone = sum(row["kind"] == LogKind.UNDO for row in events)
     told, refused = sum(len(one.told) for one in heard), sum(len(one.refused) for one in heard)
     return Audited(len(events), len(votes), undone, told, refused)
 
@@ -155,19 +157,37 @@ def _check_order(events: list[dict[str, Any]]) -> None:
     assert times == sorted(times), "time runs backward in the log"
 
 
-def _check_times(events: list[dict[str, Any]], matchups: list[dict[str, Any]], undo_seconds: float) -> None:
+def _check_times(
+    events: list[dict[str, Any]], matchups: list[dict[str, Any]], settings: ArenaSettings
+) -> None:
     """What depends on time was decided by the log's own."""
-    expires = {(row["source"], row["serial"]): row["expires_at"] for row in matchups}
+    served = {(row["source"], row["serial"]): row["served_at"] for row in matchups}
+    expires = {key: at + timedelta(seconds=settings.expiry_seconds) for key, at in served.items()}
     voted: dict[tuple[int, int], Any] = {}
-    for row in events:
+    for row, after in zip(events, [*events[1:], None], strict=True):
         key = (row["source"], row["serial"])
         if row["kind"] == LogKind.VOTE:
-            voted[key] = row["at"]
+            voted[key] = row
         if row["kind"] in _ENDS:
             late = row["at"] >= expires[key]
-            assert late == (row["kind"] == LogKind.EXPIRE), f"ended at the wrong time: {row}"
+            ended = row["kind"] == LogKind.EXPIRE
+            assert late == ended or _is_released(row, after), f"ended at the wrong time: {row}"
         if row["kind"] == LogKind.UNDO:
-            assert (row["at"] - voted[key]).total_seconds() < undo_seconds, f"taken back too late: {row}"
+            vote = voted.pop(key)
+            assert row["detail"]["vote"] == vote["position"], f"undoes another vote: {row}"
+            age = (row["at"] - vote["at"]).total_seconds()
+            assert age < settings.undo_seconds, f"undone too late: {row}"
+            until = datetime.fromisoformat(row["detail"]["expires_at"])
+            assert until >= expires[key], f"reopened for less time: {row}"
+            expires[key] = until
+    assert {(row["source"], row["serial"]): row["expires_at"] for row in matchups} == expires
+
+
+def _is_released(row: dict[str, Any], after: dict[str, Any] | None) -> bool:
+    """Whether a matchup that was served ahead ended because the next event undoes its voter's vote."""
+    if row["kind"] != LogKind.EXPIRE or after is None or after["kind"] != LogKind.UNDO:
+        return False
+    return (row["at"], row["source"], row["session"]) == (after["at"], after["source"], after["session"])
 
 
 def _check_matchups(events: list[dict[str, Any]], matchups: list[dict[str, Any]]) -> None:
@@ -183,24 +203,38 @@ def _check_matchups(events: list[dict[str, Any]], matchups: list[dict[str, Any]]
 
 
 def _check_endings(
-    events: list[dict[str, Any]], endings: list[dict[str, Any]], battles: list[dict[str, Any]]
+    events: list[dict[str, Any]],
+    matchups: list[dict[str, Any]],
+    endings: list[dict[str, Any]],
+    battles: list[dict[str, Any]],
 ) -> None:
-    same = ("position", "at", "kind", "source", "serial", "outcome")
-    ends = [row for row in events if row["kind"] in _ENDS]
-    assert [[row[name] for name in same] for row in ends] == [
-        [row[name] for name in same] for row in endings
-    ], "endings and events differ"
-    undone = {row["position"]: row["undone"] for row in endings if row["undone"] is not None}
-    found = {row["position"]: (row["source"], row["serial"]) for row in events if row["kind"] == LogKind.UNDO}
-    taken_back = {
-        row["undone"]: (row["source"], row["serial"]) for row in endings if row["position"] in undone
-    }
-    assert found == taken_back, "undos and endings differ"
-    revealed = {(row["source"], row["serial"]) for row in events if row["kind"] == LogKind.REVEAL}
+    """The last ending of each matchup is the one in the table; every one before it was a vote that was undone."""
+    last: dict[tuple[int, int], dict[str, Any]] = {}
+    ballots: Counter[tuple[int, int]] = Counter()
+    revealed: set[tuple[int, int]] = set()
+    for row in events:
+        key = (row["source"], row["serial"])
+        if row["kind"] in _ENDS:
+            assert last.get(key, {"undone": 0})["undone"] is not None, f"ended twice: {row}"
+            same = ("position", "at", "kind", "source", "serial", "outcome")
+            last[key] = {name: row[name] for name in same} | {"undone": None}
+        elif row["kind"] == LogKind.UNDO:
+            assert last[key]["kind"] == LogKind.VOTE, f"undoes no vote: {row}"
+            assert last[key]["undone"] is None, f"undone twice: {row}"
+            assert key not in revealed, f"undone though its names were shown: {row}"
+            ballots[key] += 1
+            assert row["detail"]["ballot"] == ballots[key]
+            last[key]["undone"] = row["position"]
+        elif row["kind"] == LogKind.REVEAL:
+            assert (last[key]["kind"], last[key]["undone"]) == (LogKind.VOTE, None), f"no vote: {row}"
+            revealed.add(key)
+    told = sorted(last.values(), key=lambda row: row["position"])
+    kept = [{name: row[name] for name in told[0]} for row in endings] if told else []
+    assert kept == told, "endings and events differ"
     shown = {(row["source"], row["serial"]) for row in endings if row["revealed_at"] is not None}
     assert revealed == shown, "reveals and endings differ"
-    assert not revealed & set(taken_back.values()), "a vote was taken back though its names were shown"
-    final = [row["position"] for row in endings if row["kind"] == LogKind.VOTE and row["undone"] is None]
+    assert {(row["source"], row["serial"]): row["ballot"] for row in matchups if row["ballot"]} == ballots
+    final = [row["position"] for row in told if row["kind"] == LogKind.VOTE and row["undone"] is None]
     assert [row["position"] for row in battles] == final, "battles are not the votes that stand"
 
 
@@ -209,9 +243,9 @@ def _check_open(events: list[dict[str, Any]], matchups: list[dict[str, Any]]) ->
     sessions = {(row["source"], row["serial"]): row["session"] for row in matchups}
     held: Counter[tuple[int, int]] = Counter()
     for row in events:
-        if row["kind"] in _ENDS or row["kind"] == LogKind.SERVED:
+        if row["kind"] in _ENDS | {LogKind.SERVED, LogKind.UNDO}:
             voter = (row["source"], sessions[row["source"], row["serial"]])
-            held[voter] += 1 if row["kind"] == LogKind.SERVED else -1
+            held[voter] += -1 if row["kind"] in _ENDS else 1
             assert 0 <= held[voter] <= 2, "a voter had more than two open matchups"
 
 
@@ -232,22 +266,27 @@ def _check_told(
         assert row["kind"] == expected, f"another kind of event: {one}, {row}"
         if one.act == "vote":
             assert row["outcome"] == _OUTCOMES[one.winner], f"another outcome: {one}, {row}"
-            assert ended[key]["position"] == one.position
-        if one.act == "undo":
-            assert ended[key]["undone"] == one.position
         if one.act == "reveal":
             assert ended[key]["revealed_at"] is not None
 
 
-def _check_refused(
-    crowd: Heard, known: dict[Any, tuple[int, int]], ended: dict[tuple[int, int], dict[str, Any]]
-) -> None:
+def _check_refused(crowd: Heard, known: dict[Any, tuple[int, int]], events: list[dict[str, Any]]) -> None:
+    """What was refused is not in the log: no vote, on the ballot it was for, has the outcome that was refused."""
     odd = [one for one in crowd.refused if one.status not in {409, 410}]
     assert not odd, f"refused for no reason: {odd[:3]}"
+    expired = {(row["source"], row["serial"]) for row in events if row["kind"] == LogKind.EXPIRE}
+    taken: dict[tuple[int, int], list[dict[str, Any]]] = {}
+    undone = {row["detail"]["vote"] for row in events if row["kind"] == LogKind.UNDO}
+    for row in events:
+        if row["kind"] == LogKind.VOTE:
+            taken.setdefault((row["source"], row["serial"]), []).append(row)
     for one in crowd.refused:
-        row = ended[known[parse_matchup(one.matchup)]]
+        key = known[parse_matchup(one.matchup)]
         if one.status == 410:
-            assert row["kind"] == LogKind.EXPIRE, f"not expired: {one}, {row}"
+            assert key in expired, f"not expired: {one}"
         elif one.act == "vote":
-            taken = row["kind"] == LogKind.VOTE and row["outcome"] == _OUTCOMES[one.winner]
-            assert not taken or row["undone"] is not None, f"refused and yet taken: {one}, {row}"
+            votes = taken.get(key, [])
+            same = votes[one.ballot : one.ballot + 1]
+            stands = [row for row in same if row["position"] not in undone]
+            wanted = _OUTCOMES[one.winner]
+            assert not [row for row in stands if row["outcome"] == wanted], f"refused and yet taken: {one}"

@@ -28,6 +28,7 @@ class Told:
     winner: str | None
     position: int
     moment: float
+    ballot: int = 0
 
 
 @dataclass(frozen=True)
@@ -39,6 +40,7 @@ class Refused:
     winner: str | None
     status: int
     detail: str
+    ballot: int = 0
 
 
 @dataclass(frozen=True)
@@ -60,7 +62,7 @@ class Crowd:
     seed: int = 0
     #: Seconds that each voter waits between its acts.
     pause: float = 0.0
-    #: Whether votes are repeated, contradicted, taken back, and answers lost.
+    #: Whether votes are repeated, contradicted, undone and recast, and answers lost.
     unruly: bool = True
     offered: set[str] = field(default_factory=set)
     told: list[Told] = field(default_factory=list)
@@ -129,7 +131,8 @@ class _Voter:
 
     async def act(self) -> None:
         """One matchup, and what becomes of it."""
-        status, answer = await self._insist(f"/api/v1/arenas/{self.crowd.arena}/matchups", {"ahead": False})
+        ahead = self.crowd.unruly and self.rng.random() < 0.1
+        status, answer = await self._insist(f"/api/v1/arenas/{self.crowd.arena}/matchups", {"ahead": ahead})
         if status not in {200, 201}:
             await asyncio.sleep(0.05)
             return
@@ -142,31 +145,57 @@ class _Voter:
         elif unruly and drawn < 0.10:
             await self._end(matchup, "skip")
         else:
-            await self._vote(matchup)
+            await self._vote(matchup, answer["ballot"])
 
-    async def _vote(self, matchup: str) -> None:
+    async def _vote(self, matchup: str, ballot: int) -> None:
         winner = self.rng.choice(WINNERS)
         final = self.rng.random() < 0.5
         copies = self.rng.choices((1, 2, 3), (0.7, 0.2, 0.1))[0] if self.crowd.unruly else 1
         other = self.rng.choice(WINNERS) if self.rng.random() < 0.1 else winner
         said = [winner] * (copies - 1) + [other if copies > 1 else winner]
         self.rng.shuffle(said)
-        await asyncio.gather(*(self._end(matchup, "vote", one, final, delay=copies > 1) for one in said))
+        await asyncio.gather(
+            *(self._end(matchup, "vote", one, final, ballot=ballot, delay=copies > 1) for one in said)
+        )
         if self.crowd.unruly and not final and self.rng.random() < 0.2:
-            await self._end(matchup, self.rng.choice(("undo", "reveal")))
+            await self._regret(matchup, ballot)
+
+    async def _regret(self, matchup: str, ballot: int) -> None:
+        """Look at the names, or undo the vote: then the same matchup is asked for next, if nothing older is sent."""
+        if self.rng.random() < 0.5:
+            await self._end(matchup, "reveal")
+            return
+        copies = self.rng.choice((1, 1, 2))
+        await asyncio.gather(
+            *(self._end(matchup, "undo", ballot=ballot, delay=copies > 1) for _ in range(copies))
+        )
+        if self.rng.random() < 0.5:
+            await self._end(matchup, "vote", self.rng.choice(WINNERS), ballot=ballot)
+        if self.rng.random() < 0.5:
+            await self._end(matchup, "undo", ballot=ballot)
 
     async def _end(
-        self, matchup: str, act: str, winner: str | None = None, final: bool = False, delay: bool = False
+        self,
+        matchup: str,
+        act: str,
+        winner: str | None = None,
+        final: bool = False,
+        *,
+        ballot: int = 0,
+        delay: bool = False,
     ) -> None:
         if delay:
             await asyncio.sleep(self.rng.uniform(0, 0.03))
-        body = None if winner is None else {"winner": winner, "reveal": final}
+        body: dict[str, Any] | None = {"ballot": ballot} if act in {"vote", "undo"} else None
+        if body is not None and winner is not None:
+            body |= {"winner": winner, "reveal": final}
         status, answer = await self._insist(f"/api/v1/matchups/{matchup}/{act}", body)
         if status == 200:
-            self.crowd.told.append(Told(matchup, act, winner, answer["position"], time.monotonic()))
+            told = Told(matchup, act, winner, answer["position"], time.monotonic(), answer.get("ballot", 0))
+            self.crowd.told.append(told)
         elif status:
             detail = str(answer.get("detail"))
-            self.crowd.refused.append(Refused(matchup, act, winner, status, detail))
+            self.crowd.refused.append(Refused(matchup, act, winner, status, detail, ballot))
 
     async def _insist(self, path: str, body: dict[str, Any] | None) -> tuple[int, dict[str, Any]]:
         """Ask until there is an answer, now here, now there; 0 when the voters are sent home."""

@@ -173,7 +173,10 @@ def test_a_cookie_of_another_house_and_one_under_another_name_are_nothing(house,
 
 
 def test_votes_sent_again_by_whoever_overheard_them_change_nothing(house):
-    """Replay: the same request with the same cookie gives the same answer; with another cookie, none."""
+    """Replay: the same request with the same cookie gives the same answer; with another cookie, none.
+
+    Once the vote was undone, its request is one for a ballot of the past, though the matchup is open.
+    """
     client = house.client()
     matchup = ask(client)
     sent = {"url": f"/api/v1/matchups/{matchup}/vote", "json": {"winner": "model_a"}}

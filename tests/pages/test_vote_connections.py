@@ -94,12 +94,19 @@ def test_two_tabs_have_one_vote(site, visit):
     expect(status(other)).to_contain_text("answered already")
     assert endings(site.database, matchup) == [(1, 0, False, False)]
     bar(page, "Undo").click()
-    expect(stage(page).locator(".result")).to_contain_text("Taken back")
+    expect(status(page)).to_have_text("Undone. Vote again.")
     bar(other, "Show the names").click()
-    expect(other.get_by_role("heading", name="Taken back")).to_be_visible()
-    other.keyboard.press("n")
-    gone_on(other, matchup)
+    expect(bar(other, "Tie")).to_be_visible()
+    assert matchup_of(other) == matchup
     assert endings(site.database, matchup) == [(1, 0, True, False)]
+    settled(other)
+    other.keyboard.press("3")
+    voted(other, "Tie")
+    page.keyboard.press("1")
+    voted(page, "Tie")
+    assert endings(site.database, matchup) == [(1, 2, False, False)]
+    page.keyboard.press("n")
+    gone_on(page, matchup)
 
 
 def test_a_vote_without_a_connection_is_told_and_saved_later(site, visit):

@@ -104,6 +104,14 @@ def test_undo_is_asked_for_only_while_the_names_are_unknown(walked):
             assert move["from"]["name"] == "voted"
 
 
+def test_an_undone_vote_leads_back_to_the_ballot(walked):
+    led = {move["from"]["name"] for move in walked["moves"] if {"do": "reopen"} in move["effects"]}
+    assert led == {"undoing"}
+    for move in walked["moves"]:
+        if move["from"]["name"] == "undoing" and move["event"]["is"] == "undone":
+            assert (move["to"], move["effects"]) == ({"name": "showing"}, [{"do": "reopen"}])
+
+
 def test_going_on_ends_a_saved_vote_and_nothing_else(walked):
     for move in walked["moves"]:
         for effect in move["effects"]:

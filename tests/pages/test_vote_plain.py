@@ -200,16 +200,57 @@ def test_a_phone_shows_one_response_at_a_time_and_a_desk_both(visit, size):
     assert width <= size[0], "the page is wider than the phone"
 
 
-def test_a_vote_is_taken_back(site, visit):
+def test_a_vote_is_undone_and_cast_again(site, visit):
     page = visit(VOTE, js=False).page
     start(page)
-    matchup = matchup_of(page)
+    matchup, before = matchup_of(page), page.url
+    texts = stage(page).locator(".response").all_inner_texts()
     bar(page, "Both bad").click()
     bar(page, "Undo").click()
-    expect(page.get_by_role("heading", name="Taken back")).to_be_visible()
+    expect(page.get_by_text("Your vote is undone. Vote again.")).to_be_visible()
     assert endings(site.database, matchup) == [(1, 3, True, False)]
-    page.get_by_role("button", name="Next matchup").click()
+    assert matchup_of(page) == matchup
+    assert stage(page).locator(".response").all_inner_texts() == texts
+    page.goto(before)
+    assert matchup_of(page) == matchup
+    bar(page, "A is better").click()
+    expect(page.get_by_text("You voted: A is better")).to_be_visible()
+    assert endings(site.database, matchup) == [(1, 0, False, False)]
+    bar(page, "Undo").click()
+    bar(page, "Skip").click()
     assert matchup_of(page) != matchup
+    assert endings(site.database, matchup) == [(2, None, False, False)]
+
+
+def test_a_form_from_before_an_undo_counts_for_nothing(site, visit):
+    opened = visit(VOTE, js=False)
+    page = opened.page
+    start(page)
+    matchup = matchup_of(page)
+    old = page.context.new_page()
+    old.goto(page.url)
+    bar(page, "A is better").click()
+    bar(page, "Undo").click()
+    expect(page.get_by_text("Your vote is undone")).to_be_visible()
+    bar(old, "B is better").click()
+    expect(old.get_by_text("Nothing was counted")).to_be_visible()
+    assert endings(site.database, matchup) == [(1, 0, True, False)]
+    bar(old, "B is better").click()
+    expect(old.get_by_text("You voted: B is better")).to_be_visible()
+    assert endings(site.database, matchup) == [(1, 1, False, False)]
+
+
+@pytest.mark.parametrize("ballot", ["x", "-1", "2147483648", "1.5"])
+def test_a_ballot_that_no_page_sends_is_refused(site, ballot):
+    client = site.client()
+    matchup = client.post("/api/v1/arenas/arena/matchups").json()["matchup"]
+    for act, form in (("vote", {"winner": "tie"}), ("undo", {})):
+        refused = client.post(
+            f"/matchups/{matchup}/{act}", data={**form, "ballot": ballot}, headers={"accept": "text/html"}
+        )
+        assert refused.status_code == 422
+        assert "text/html" in refused.headers["content-type"]
+    assert endings(site.database, matchup) == []
 
 
 def test_a_matchup_is_skipped(site, visit):

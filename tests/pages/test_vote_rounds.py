@@ -9,6 +9,7 @@ from ballots import (
     PATIENT,
     VOTE,
     bar,
+    clickable,
     endings,
     gone_on,
     matchup_of,
@@ -59,12 +60,101 @@ def test_undo_before_the_names(site, visit, size):
     bar(page, "A is better").click()
     voted(page, "A is better")
     expect(stage(page).locator("[data-slot=left]")).to_have_text(re.compile(r"[1-9]\d?"))
+    ahead = page.locator(".stage-ahead").get_attribute("data-matchup")
     bar(page, "Undo").click()
-    expect(stage(page).locator(".result")).to_have_text("Taken back. This matchup is closed.")
+    expect(status(page)).to_have_text("Undone. Vote again.")
     assert endings(site.database, matchup) == [(1, 0, True, False)]
     assert page.get_by_text("model-").count() == 0
+    assert matchup_of(page) == matchup
+    expect(page.get_by_role("heading", name="Which response is better?")).to_be_visible()
+    expect(bar(page, "Undo")).to_be_hidden()
+    expect(stage(page).locator("[data-won]")).to_have_count(0)
+    expect(page.locator(f".stage[data-matchup='{ahead}']")).to_have_count(0)
+    assert endings(site.database, ahead) == [(3, None, False, False)]
+    settled(page)
+    clickable(page)
+    bar(page, "B is better").click()
+    voted(page, "B is better")
+    assert endings(site.database, matchup) == [(1, 1, False, False)]
     bar(page, "Next").click()
+    other = gone_on(page, matchup)
+    bar(page, "Tie").click()
+    voted(page, "Tie")
+    expect(stage(page)).to_have_attribute("data-now", "voted")
+    assert endings(site.database, matchup, other) == [(1, 1, False, True), (1, 2, False, False)]
+
+
+def test_a_vote_is_undone_and_recast_by_keys_again_and_again(site, visit):
+    page = ready(visit).page
+    matchup = matchup_of(page)
+    for key, word in (("1", "A is better"), ("2", "B is better"), ("4", "Both bad")):
+        page.keyboard.press(key)
+        voted(page, word)
+        stage(page).locator(".chip:visible").first.click()
+        page.keyboard.press("u")
+        expect(bar(page, "Tie")).to_be_visible()
+        expect(page.locator(":focus")).to_have_text("Prompt")
+        expect(stage(page).locator("input[name=tags]:checked")).to_have_count(0)
+    settled(page)
+    page.keyboard.press("3")
+    voted(page, "Tie")
+    page.keyboard.press("r")
+    named(page)
+    assert endings(site.database, matchup) == [(1, 2, False, True)]
+    page.keyboard.press("n")
     gone_on(page, matchup)
+    with connect(site.database) as connection:
+        assert connection.execute("SELECT count(*) FROM remarks").fetchone() == (0,)
+
+
+def test_a_page_that_is_loaded_after_an_undo_has_the_ballot_that_is_open(site, visit):
+    page = ready(visit).page
+    matchup = matchup_of(page)
+    page.keyboard.press("1")
+    voted(page, "A is better")
+    page.keyboard.press("u")
+    expect(bar(page, "Tie")).to_be_visible()
+    page.reload()
+    settled(page)
+    assert matchup_of(page) == matchup
+    page.goto(page.url.partition("/matchups")[0] + VOTE)
+    settled(page)
+    assert matchup_of(page) == matchup
+    page.keyboard.press("2")
+    voted(page, "B is better")
+    assert endings(site.database, matchup) == [(1, 1, False, False)]
+
+
+def test_what_is_fetched_ahead_and_comes_after_an_undo_is_not_shown(site, visit):
+    """The server released it meanwhile."""
+    page = visit(VOTE).page
+    late = []
+
+    def hold(route):
+        late.append((route.fetch(), route)) if not late else route.continue_()
+
+    page.route(f"**{VOTE}/ahead", hold)
+    start(page)
+    for _ in range(100):
+        if late:
+            break
+        page.wait_for_timeout(50)
+    matchup = matchup_of(page)
+    page.keyboard.press("1")
+    voted(page, "A is better")
+    page.keyboard.press("u")
+    settled(page)
+    ((answer, route),) = late
+    route.fulfill(response=answer)
+    page.wait_for_timeout(300)
+    expect(page.locator(".stage-ahead")).to_have_count(1)
+    page.keyboard.press("2")
+    voted(page, "B is better")
+    page.keyboard.press("n")
+    following = gone_on(page, matchup)
+    page.keyboard.press("3")
+    voted(page, "Tie")
+    assert endings(site.database, following) == [(1, 2, False, False)]
 
 
 @pytest.mark.parametrize("size", SIZES)

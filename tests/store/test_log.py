@@ -16,6 +16,7 @@ from tiltyard.store import log, partitions
 from tiltyard.store.columns import read_columns
 from tiltyard.store.connecting import connect, connect_async
 from tiltyard.store.log import LogKind, Serving, appending, find_matchup, read_tail
+from tiltyard.store.raters import undone_between
 
 SOON = datetime(2100, 1, 1, tzinfo=UTC)
 
@@ -130,12 +131,52 @@ def test_an_undo_of_a_vote_that_is_not_there_undoes_the_batch(database):
         arena = (await make_arena(database, 2, 2)).arena
         before = positions(database, arena)
         async with await connect_async(database) as connection:
-            with pytest.raises(StoreFault, match="not there"):
+            with pytest.raises(StoreFault, match="cannot undo"):
                 async with appending(connection, arena) as batch:
-                    batch.undo(0, 77, 1)
+                    batch.undo(0, 77, 1, vote=1, ballot=1, expires_at=batch.now)
         assert positions(database, arena) == before
 
     run(scene())
+
+
+def test_only_an_ending_that_was_undone_is_replaced(database):
+    """The database refuses a second vote that stands, whatever the program believes."""
+
+    def voted(batch, ballot, outcome):
+        return batch.end(LogKind.VOTE, 0, 0, a=0, b=1, prompt=2, outcome=outcome, ballot=ballot)
+
+    async def scene():
+        arena = (await make_arena(database, 2, 2)).arena
+        async with await connect_async(database) as connection:
+            async with appending(connection, arena) as batch:
+                batch.serve(serving(0))
+                first = voted(batch, 0, 1)
+                with pytest.raises(StoreFault, match="ended already"):
+                    voted(batch, 1, 2)
+            for ballot, message in ((0, "duplicate key"), (1, "cannot replace ending")):
+                with pytest.raises(StoreFault, match=message):
+                    async with appending(connection, arena) as batch:
+                        voted(batch, ballot, 2)
+            with pytest.raises(StoreFault, match="cannot undo"):
+                async with appending(connection, arena) as batch:
+                    batch.undo(0, 0, 1, vote=first - 1, ballot=1, expires_at=batch.now)
+            async with appending(connection, arena) as batch:
+                batch.undo(0, 0, 1, vote=first, ballot=1, expires_at=batch.now)
+                assert not await batch.stands(0, 0, first)
+                second = voted(batch, 1, 2)
+                assert await batch.stands(0, 0, second)
+                assert not await batch.stands(0, 0, first)
+            async with appending(connection, arena) as batch:
+                assert await batch.stands(0, 0, second)
+                batch.reveal(0, 0, 1)
+            with pytest.raises(StoreFault, match="cannot undo"):
+                async with appending(connection, arena) as batch:
+                    batch.undo(0, 0, 1, vote=second, ballot=2, expires_at=batch.now)
+
+    run(scene())
+    with connect(database) as connection:
+        assert connection.execute("SELECT outcome, undone FROM endings").fetchall() == [(2, None)]
+        assert connection.execute("SELECT ballot FROM matchups").fetchall() == [(1,)]
 
 
 def test_columns_are_the_rows(database):
@@ -160,14 +201,17 @@ def test_columns_are_the_rows(database):
                             outcome=serial % 7,
                         )
                     if serial % 8 == 3:
-                        batch.undo(0, serial, 1)
+                        undone.append(batch.head)
+                        batch.undo(0, serial, 1, vote=batch.head, ballot=1, expires_at=batch.now)
             async with appending(connection, arena) as batch:
                 batch.add(LogKind.POLICY, detail={"policy": {"phase": 3}})
             return arena, await read_tail(connection, arena, 0)
 
+    undone = []
     arena, rows = run(scene())
     with connect(database) as connection:
         columns = read_columns(connection, arena, 0)
+        assert undone_between(connection, arena, 0, rows[-1].position) == set(undone)
         middle = read_columns(connection, arena, 10, 15)
     for name in (
         "position",
@@ -187,7 +231,11 @@ def test_columns_are_the_rows(database):
     assert columns.at.tolist() == [(row.at - epoch) // timedelta(microseconds=1) for row in rows]
     assert columns.details[rows[-1].position] == {"policy": {"phase": 3}}
     assert middle.position.tolist() == [11, 12, 13, 14, 15]
-    assert columns.undone(0) == {3, 11, 19}
+    assert len(undone) == 3
+    without = columns.without(undone)
+    assert without.position[without.kind != columns.kind].tolist() == undone
+    assert set(without.kind[without.kind != columns.kind].tolist()) == {LogKind.UNDO}
+    assert columns.without(()) is columns
     assert len(columns[2:5]) == 3
 
 

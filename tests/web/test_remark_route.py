@@ -117,6 +117,8 @@ def test_responses_stay_in_view_for_the_voter_who_voted(shared):
         act(client, matchup, "reveal")
     undone = voted_on(client)
     act(client, undone, "undo")
+    assert client.get(f"/m/{undone}/a").status_code == 200
+    act(client, undone, "skip")
     assert problem_of(client.get(f"/m/{undone}/a")) == "closed"
 
 

@@ -62,7 +62,7 @@ def test_asking_again_gives_the_same_matchup_and_ahead_one_more(shared):
 
 def test_a_matchup_says_what_a_voter_needs_and_nothing_else(shared):
     shown = ask(shared.client())
-    assert set(shown) == {"matchup", "arena", "prompt", "responses", "served_at", "expires_at"}
+    assert set(shown) == {"matchup", "arena", "prompt", "responses", "served_at", "expires_at", "ballot"}
     assert set(shown["prompt"]) == {"text"}
     assert set(shown["responses"]) == {"a", "b"}
     for side in "ab":
@@ -120,9 +120,19 @@ def test_a_vote_can_be_undone_until_names_are_shown(shared):
     assert problem_of(act(client, matchup, "reveal")) == "closed"
     vote(client, matchup)
     undone = act(client, matchup, "undo")
-    assert (undone.status_code, undone.json()["kind"]) == (200, "undo")
+    assert (undone.status_code, undone.json()["kind"], undone.json()["ballot"]) == (200, "undo", 1)
+    assert act(client, matchup, "undo").json()["position"] == undone.json()["position"]
     assert problem_of(vote(client, matchup)) == "closed"
     assert problem_of(act(client, matchup, "reveal")) == "closed"
+    assert (ask(client)["matchup"], ask(client)["ballot"]) == (matchup, 1)
+    for wrong in (-1, 2**31, 1.5, "1", True):
+        assert problem_of(vote(client, matchup, ballot=wrong)) == "invalid"
+        assert problem_of(act(client, matchup, "undo", json={"ballot": wrong})) == "invalid"
+    recast = vote(client, matchup, "model_b", ballot=1).json()
+    assert (recast["winner"], recast["ballot"]) == ("model_b", 1)
+    assert problem_of(act(client, matchup, "undo")) == "closed"
+    assert act(client, matchup, "undo", json={"ballot": 1}).json()["ballot"] == 2
+    assert act(client, matchup, "skip").status_code == 200
     other = ask(client)["matchup"]
     vote(client, other)
     names = act(client, other, "reveal").json()

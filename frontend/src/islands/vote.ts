@@ -18,6 +18,8 @@ class Booth {
   private remarks: Remarks;
   private ahead: Promise<Stage | null> = Promise.resolve(null);
   private ready: Stage | null = null;
+  /** Counts what is fetched ahead: what was fetched before an undo is no longer open. */
+  private turn = 0;
   /** The matchup whose names were asked for last: an answer about an older one comes too late. */
   private latest = "";
   private readonly keys: KeySwitch;
@@ -72,6 +74,9 @@ class Booth {
       case "undo":
         void this.undo();
         break;
+      case "reopen":
+        this.reopen();
+        break;
       case "reveal":
         void this.reveal();
         break;
@@ -105,7 +110,7 @@ class Booth {
     try {
       const path = `/api/v1/matchups/${stage.matchup}/vote`;
       const retrying = (): void => this.frame.say("unsaved");
-      const answer = await persist(path, json("POST", { winner }), PATIENT, retrying, () => (sent = performance.now()));
+      const answer = await persist(path, json("POST", { winner, ballot: stage.ballot }), PATIENT, retrying, () => (sent = performance.now()));
       const left = timeLeft((await answer.json()) as { at: string; undo_until: string | null });
       history.replaceState(null, "", `/matchups/${stage.matchup}`);
       stage.result(this.frame.word("voted"), this.frame.word(winner));
@@ -129,11 +134,11 @@ class Booth {
   private async undo(): Promise<void> {
     const stage = this.stage;
     try {
-      await persist(`/api/v1/matchups/${stage.matchup}/undo`, { method: "POST" }, BRIEF);
-      stage.result(this.frame.word("undone"));
+      this.remarks.cancel();
+      const path = `/api/v1/matchups/${stage.matchup}/undo`;
+      const answer = await persist(path, json("POST", { ballot: stage.ballot }), BRIEF);
+      stage.reopen(((await answer.json()) as { ballot: number }).ballot);
       this.tell({ is: "undone" });
-      stage.focus(".result");
-      this.frame.say("undone", "calm");
     } catch (error) {
       if (error instanceof Refused && error.status === 409) {
         this.frame.say("late");
@@ -143,6 +148,14 @@ class Booth {
         this.tell({ is: error instanceof Lost ? "stuck" : "refused" });
       }
     }
+  }
+
+  /** The same matchup once more, with another ballot. */
+  private reopen(): void {
+    this.remarks = this.remarksOf(this.stage);
+    this.stage.focus("[data-focus]", true);
+    this.frame.say("undone", "good");
+    this.lookAgain();
   }
 
   private async reveal(): Promise<void> {
@@ -180,6 +193,7 @@ class Booth {
       if (element !== null && stage === this.stage) {
         stage.element.replaceWith(element);
         this.take(new Stage(element));
+        this.lookAgain();
       }
     } catch {
       stage.result(this.frame.word("failed"));
@@ -253,10 +267,22 @@ class Booth {
 
   /** Fetch the matchup after this one, so that it is there when it is wanted. */
   private look(): void {
+    const turn = (this.turn += 1);
     this.ahead = this.fetchAhead().then((found) => {
+      if (turn !== this.turn) {
+        found?.element.remove();
+        return null;
+      }
       this.ready = found;
       return found;
     });
+  }
+
+  /** What was fetched ahead may have been released by the server, as it is when a vote is undone. */
+  private lookAgain(): void {
+    this.ready?.element.remove();
+    this.ready = null;
+    this.look();
   }
 
   private async fetchAhead(): Promise<Stage | null> {

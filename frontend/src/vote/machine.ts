@@ -9,7 +9,7 @@ export type State =
   | { readonly name: "sending"; readonly winner: Winner; readonly next: boolean }
   /** The vote did not arrive, however often it was sent. */
   | { readonly name: "unsaved"; readonly winner: Winner }
-  /** The vote is saved, and can be taken back until `until` (a time of `performance.now()`). */
+  /** The vote is saved, and can be undone until `until` (a time of `performance.now()`). */
   | { readonly name: "voted"; readonly until: number }
   | { readonly name: "undoing"; readonly until: number }
   /** The names are asked for: from here on the vote is final. */
@@ -29,7 +29,7 @@ export type Event =
 
 export type Effect =
   | { readonly do: "send"; readonly winner: Winner }
-  | { readonly do: "undo" | "reveal" | "recover" }
+  | { readonly do: "undo" | "reopen" | "reveal" | "recover" }
   /** Show the next matchup; what is left to do for this one comes after that. */
   | { readonly do: "leave"; readonly after: "finalise" | "skip" | "nothing" };
 
@@ -108,7 +108,7 @@ function sending(state: State & { name: "sending" }, event: Event): Step {
 function undoing(state: State & { name: "undoing" }, event: Event): Step {
   switch (event.is) {
     case "undone":
-      return to({ name: "closed" });
+      return to({ name: "showing" }, { do: "reopen" });
     case "late":
       return to({ name: "revealing" }, { do: "reveal" });
     case "refused":

@@ -23,6 +23,11 @@ export class Remarks {
     this.timer = setTimeout(() => void this.flush(), MOMENT);
   }
 
+  /** Leave what has not been sent: the vote that it is about is undone. */
+  cancel(): void {
+    clearTimeout(this.timer);
+  }
+
   /** Send what has not been sent; done once it has arrived, or cannot. */
   flush(): Promise<unknown> {
     clearTimeout(this.timer);

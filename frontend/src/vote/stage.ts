@@ -38,6 +38,11 @@ export class Stage {
     return performance.now() - this.arrived > 1000 * Number(this.element.dataset["expires"] ?? 0) - 5000;
   }
 
+  /** How often a vote on it was undone: a vote, and an undo, names this number. */
+  get ballot(): number {
+    return Number(this.element.dataset["ballot"] ?? 0);
+  }
+
   slot(name: string): HTMLElement | null {
     return this.element.querySelector<HTMLElement>(`[data-slot="${name}"]`);
   }
@@ -49,8 +54,8 @@ export class Stage {
     this.settle();
   }
 
-  focus(where: ".result" | "[data-focus]"): void {
-    this.element.querySelector<HTMLElement>(where)?.focus({ preventScroll: where === ".result" });
+  focus(where: ".result" | "[data-focus]", preventScroll = where === ".result"): void {
+    this.element.querySelector<HTMLElement>(where)?.focus({ preventScroll });
   }
 
   /** The bar has changed under the pointer: a double click must not press what is there now. */
@@ -69,6 +74,34 @@ export class Stage {
     for (const side of this.element.querySelectorAll<HTMLElement>("[data-side]")) {
       side.toggleAttribute("data-won", winner === `model_${side.dataset["side"] ?? ""}`);
     }
+  }
+
+  /** From what comes after a vote back to the ballot, which is another one than before. */
+  reopen(ballot: number): void {
+    this.settle();
+    this.element.dataset["ballot"] = String(ballot);
+    for (const field of this.element.querySelectorAll<HTMLInputElement>('input[name="ballot"]')) {
+      field.value = String(ballot);
+    }
+    this.show(".ballot", true);
+    this.show(".after", false);
+    this.result("");
+    this.forget();
+    for (const side of this.element.querySelectorAll<HTMLElement>("[data-side]")) {
+      side.removeAttribute("data-won");
+    }
+  }
+
+  /** What was said of a vote that was undone goes with it. */
+  private forget(): void {
+    for (const tag of this.element.querySelectorAll<HTMLInputElement>('input[name="tags"]')) {
+      tag.checked = false;
+    }
+    const comment = this.element.querySelector<HTMLTextAreaElement>('textarea[name="comment"]');
+    if (comment !== null) {
+      comment.value = "";
+    }
+    this.element.querySelector("details.comment")?.removeAttribute("open");
   }
 
   /** Ask why: what is wrong with both only where both are bad. */

@@ -49,7 +49,7 @@ COMMENT = 1000
 #: only after them is a vote told with its names to whoever never asked for these.
 AFTERTHOUGHT = 60.0
 
-State = Literal["open", "voted", "undone", "skipped", "expired"]
+State = Literal["open", "voted", "skipped", "expired"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,13 +71,15 @@ class Offered:
     response_b: int
     served_at: datetime
     expires_at: datetime
+    #: How often the voter has undone a vote on it: a vote names this number.
+    ballot: int = 0
     #: Whether it was served just now.
     new: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """How a matchup ended, or that its vote was taken back."""
+    """How a matchup ended, or that its vote was undone."""
 
     matchup: str
     kind: LogKind
@@ -87,6 +89,8 @@ class Ended:
     #: Until when the vote can be taken back; ``None`` if it cannot.
     undo_until: datetime | None = None
     revealed: bool = False
+    #: Which ballot this concerns; of an undo, the one that is open now.
+    ballot: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,6 +127,7 @@ class Reviewed:
     #: Seconds until then.
     left: float = 0.0
     revealed: bool = False
+    ballot: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -252,7 +252,7 @@ async def _take_down(
     numbers = [response for response, _ in responses]
     shown = await open_matchups_with(connection, batch.arena, numbers, seen, batch.now)
     for one in shown:
-        batch.end(LogKind.EXPIRE, one.source, one.serial, session=one.session)
+        batch.end(LogKind.EXPIRE, one.source, one.serial, session=one.session, ballot=one.ballot)
     for _, by in responses:
         batch.add(LogKind.WITHDRAW, a=by, prompt=prompt)
     return numbers, len(shown)

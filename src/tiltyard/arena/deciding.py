@@ -15,7 +15,7 @@ from uuid import UUID
 import numpy as np
 
 from tiltyard.arena.asking import Ended, Offered, Voter
-from tiltyard.arena.live import Live
+from tiltyard.arena.live import FreshVote, Live
 from tiltyard.arena.matchup_ids import new_matchup, shown_matchup
 from tiltyard.battles import Kind
 from tiltyard.errors import Busy, Closed, Expired
@@ -27,6 +27,7 @@ __all__ = [
     "HELD",
     "LOOK",
     "MOST_OPEN",
+    "REOPENED_SECONDS",
     "Look",
     "expire_due",
     "offer",
@@ -37,15 +38,18 @@ __all__ = [
     "undo",
     "undoable_until",
     "vote",
+    "wrong_ballot",
 ]
 
 #: Open matchups that a voter may have.
 HELD = 2
 #: Open matchups of an arena from which on people get no new one: each takes memory in every process.
 MOST_OPEN = 200_000
+#: How long a reopened matchup waits at least, or as long as any does where an arena's matchups wait for less.
+REOPENED_SECONDS = 300.0
 _GIVEN_UP = {"exposure": 1, "session": 2}
 #: What a matchup has in memory and in its row alike.
-_SHARED = tuple(one.name for one in fields(OpenMatchup) if one.name != "served_at")
+_SHARED = tuple(one.name for one in fields(OpenMatchup) if one.name not in {"served_at", "ballot"})
 
 
 class _Looked(enum.Enum):
@@ -62,7 +66,9 @@ def offer(
     """The matchup that the voter has before it, or a new one; ahead, a second one."""
     opened = live.opened_by(voter.source, voter.session, batch.now)
     if opened and (not ahead or len(opened) >= HELD):
-        return offered(opened[-1] if ahead else opened[0], arena)
+        one = opened[-1] if ahead else opened[0]
+        _note_shown(live, one, ahead=ahead)
+        return offered(one, arena)
     if voter.source == HUMAN and len(live.open) >= MOST_OPEN:
         raise Busy("this arena waits for as many votes as it can; ask again in a while", retry_after=30)
     standing = live.standings[voter.source]
@@ -70,6 +76,7 @@ def offer(
     one = _staged(live, batch, voter, choice)
     standing.serve(one.a, one.b, one.prompt, lane=choice.lane, nominal=choice.nominal, session=voter.session)
     live.hold(one)
+    _note_shown(live, one, ahead=ahead)
     live.position = batch.serve(
         Serving(
             **{name: getattr(one, name) for name in _SHARED},
@@ -108,13 +115,20 @@ def vote(
     matchup: UUID,
     kind: Kind,
     *,
+    ballot: int = 0,
     names: bool = False,
     detail: dict[str, Any] | None = None,
 ) -> Ended | Look:
-    """Settle an open matchup; with ``names`` they are shown at once, and the vote is final."""
+    """Settle an open matchup; with ``names`` they are shown at once, and the vote is final.
+
+    ``ballot`` says how often the voter had undone a vote on it: a vote that was sent before an undo and
+    arrives after it is refused.
+    """
     one = _mine(live, batch, voter, matchup)
     if one is None:
         return LOOK
+    if one.ballot != ballot:
+        raise wrong_ballot(ballot, one.ballot)
     position = batch.end(
         LogKind.VOTE,
         one.source,
@@ -125,6 +139,7 @@ def vote(
         prompt=one.prompt,
         outcome=int(kind),
         detail=detail,
+        ballot=ballot,
     )
     row = _row(batch, position, LogKind.VOTE, one)
     live.fold(replace(row, outcome=int(kind)))
@@ -138,6 +153,7 @@ def vote(
         at=batch.now,
         undo_until=None if names else undoable_until(live, batch.now),
         revealed=names,
+        ballot=ballot,
     )
 
 
@@ -146,25 +162,29 @@ def skip(live: Live, batch: Appending, voter: Voter, matchup: UUID) -> Ended | L
     one = _mine(live, batch, voter, matchup)
     if one is None:
         return LOOK
-    position = batch.end(LogKind.SKIP, one.source, one.serial, session=one.session)
+    position = batch.end(LogKind.SKIP, one.source, one.serial, session=one.session, ballot=one.ballot)
     live.fold(_row(batch, position, LogKind.SKIP, one))
-    return Ended(shown_matchup(matchup), LogKind.SKIP, None, position, batch.now)
+    return Ended(shown_matchup(matchup), LogKind.SKIP, None, position, batch.now, ballot=one.ballot)
 
 
-def undo(live: Live, batch: Appending, voter: Voter, matchup: UUID) -> Ended | Look:
-    """Take a vote back, if it is fresh: neither shown, nor old, nor rated."""
+def undo(live: Live, batch: Appending, voter: Voter, matchup: UUID, *, ballot: int = 0) -> Ended | Look:
+    """Undo the vote on a ballot, if it is fresh: neither shown, nor old, nor rated. The next ballot is open then."""
     fresh = live.voted.get(matchup)
     if fresh is None or _stranger(fresh.opened, voter):
         return LOOK
+    one = fresh.opened
+    if one.ballot != ballot:
+        raise wrong_ballot(ballot, one.ballot)
     if fresh.revealed:
         raise Closed("this vote is final: the names were shown")
     until = undoable_until(live, fresh.at)
     if until is None or batch.now >= until or fresh.position <= batch.horizon:
         raise Closed("this vote is final: the time to take it back has passed")
-    one = fresh.opened
-    position = batch.undo(one.source, one.serial, one.session)
-    live.fold(_row(batch, position, LogKind.UNDO, one))
-    return Ended(shown_matchup(matchup), LogKind.UNDO, Kind(fresh.kind), position, batch.now)
+    _release(live, batch, fresh)
+    position = _reopen(live, batch, fresh)
+    return Ended(
+        shown_matchup(matchup), LogKind.UNDO, Kind(fresh.kind), position, batch.now, ballot=ballot + 1
+    )
 
 
 def reveal(live: Live, batch: Appending, voter: Voter, found: Found) -> None:
@@ -189,6 +209,7 @@ def offered(one: OpenMatchup, arena: str, *, new: bool = False) -> Offered:
         response_b=one.response_b,
         served_at=one.served_at,
         expires_at=one.expires_at,
+        ballot=one.ballot,
         new=new,
     )
 
@@ -196,6 +217,13 @@ def offered(one: OpenMatchup, arena: str, *, new: bool = False) -> Offered:
 def run_out() -> Expired:
     """What is told of a matchup whose time has passed."""
     return Expired("this matchup was not answered in time; ask for another one")
+
+
+def wrong_ballot(ballot: int, now: int) -> Closed:
+    """What is told of a vote or an undo that was sent before an undo, or names no ballot after one."""
+    return Closed(
+        f"ballot {ballot} of this matchup is not open: its vote was undone; ballot {now} is the one that counts now"
+    )
 
 
 def undoable_until(live: Live, at: datetime) -> datetime | None:
@@ -216,8 +244,46 @@ def _mine(live: Live, batch: Appending, voter: Voter, matchup: UUID) -> OpenMatc
 
 
 def _expire(live: Live, batch: Appending, one: OpenMatchup) -> None:
-    position = batch.end(LogKind.EXPIRE, one.source, one.serial, session=one.session)
+    position = batch.end(LogKind.EXPIRE, one.source, one.serial, session=one.session, ballot=one.ballot)
     live.fold(_row(batch, position, LogKind.EXPIRE, one))
+
+
+def _reopen(live: Live, batch: Appending, fresh: FreshVote) -> int:
+    """Append the undo and return its position. The matchup is open again; if a response in it was withdrawn
+    meanwhile, it ends at once.
+    """
+    one = fresh.opened
+    least = timedelta(seconds=min(REOPENED_SECONDS, live.settings.expiry_seconds))
+    expires_at = max(one.expires_at, batch.now + least)
+    ballot = one.ballot + 1
+    position = batch.undo(
+        one.source, one.serial, one.session, vote=fresh.position, ballot=ballot, expires_at=expires_at
+    )
+    detail = {"ballot": ballot, "expires_at": expires_at.isoformat()}
+    live.fold(replace(_row(batch, position, LogKind.UNDO, one), detail=detail))
+    live.note_shown(one.matchup)
+    cells = live.responses[[one.a, one.b], one.prompt]
+    if cells.tolist() != [one.response_a, one.response_b]:
+        _expire(live, batch, live.open[one.matchup])
+    return position
+
+
+def _release(live: Live, batch: Appending, fresh: FreshVote) -> None:
+    """End what the voter was served ahead and has not seen, and what would be one too many with the reopened one.
+
+    What was served after the vote counts as seen, and so does what this process knows to be shown.
+    """
+    one = fresh.opened
+    others = live.opened_by(one.source, one.session, batch.now)
+    unseen = [other for other in others if other.served_at <= fresh.at and other.matchup not in live.shown]
+    seen = [other for other in others if other not in unseen]
+    for other in (*unseen, *seen[HELD - 1 :]):
+        _expire(live, batch, other)
+
+
+def _note_shown(live: Live, one: OpenMatchup, *, ahead: bool) -> None:
+    if not ahead:
+        live.note_shown(one.matchup)
 
 
 def _stranger(one: OpenMatchup, voter: Voter) -> bool:

@@ -171,10 +171,11 @@ class _Play:
             return False
         said = self._programme.remarks
         undoes, remarks = mood > 1.0 - _UNDOES, said and mood < _SKIPS + _REMARKS
-        await self._desk.vote(voter, matchup, kind, reveal=not (undoes or remarks))
+        ballot = 0
         if undoes:
-            await self._desk.undo(voter, matchup)
-            return False
+            await self._desk.vote(voter, matchup, Kind.WIN_B if kind is Kind.WIN_A else Kind.WIN_A)
+            ballot = (await self._desk.undo(voter, matchup)).ballot
+        await self._desk.vote(voter, matchup, kind, ballot=ballot, reveal=not remarks)
         if remarks:
             tags, comment = said[int(rng.integers(len(said)))]
             await self._desk.remark(voter, matchup, tags, comment)

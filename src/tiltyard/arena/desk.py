@@ -34,7 +34,14 @@ from tiltyard.arena.deciding import (
 from tiltyard.arena.live import Live
 from tiltyard.arena.loading import catch_up, fold_rows, load_live
 from tiltyard.arena.matchup_ids import parse_matchup
-from tiltyard.arena.reviewing import ended_before, names_of, reviewed, settled_pairs, still_open
+from tiltyard.arena.reviewing import (
+    ended_before,
+    names_of,
+    reviewed,
+    settled_pairs,
+    still_open,
+    undone_before,
+)
 from tiltyard.arena.stopping import stopped
 from tiltyard.battles import Kind
 from tiltyard.errors import Closed, Crowded, StoreFault, TiltyardError
@@ -134,17 +141,21 @@ class Desk:
         matchup: str,
         kind: Kind,
         *,
+        ballot: int = 0,
         reveal: bool = False,
         detail: dict[str, Any] | None = None,
     ) -> Ended:
-        """Settle a matchup. The same vote again has the same answer; another one is refused."""
+        """Settle a matchup. The same vote on the same ballot has the same answer; another one is refused."""
         one = parse_matchup(matchup)
         ended = await self._ask(
-            lambda live, batch: vote(live, batch, voter, one, kind, names=reveal, detail=detail)
+            lambda live, batch: vote(
+                live, batch, voter, one, kind, ballot=ballot, names=reveal, detail=detail
+            )
         )
         if ended is not LOOK:
             return ended  # type: ignore[no-any-return]
-        return ended_before(one, await self._found(voter, one), self.live, self._now(), LogKind.VOTE, kind)
+        found = await self._found(voter, one)
+        return ended_before(one, found, self.live, self._now(), LogKind.VOTE, kind, ballot)
 
     async def skip(self, voter: Voter, matchup: str) -> Ended:
         """Pass a matchup over; it will not come back."""
@@ -154,18 +165,13 @@ class Desk:
             return ended  # type: ignore[no-any-return]
         return ended_before(one, await self._found(voter, one), self.live, self._now(), LogKind.SKIP, None)
 
-    async def undo(self, voter: Voter, matchup: str) -> Ended:
-        """Take a vote back, soon after it and before the names were shown. The matchup stays closed."""
+    async def undo(self, voter: Voter, matchup: str, *, ballot: int = 0) -> Ended:
+        """Undo the vote on a ballot, soon after it and before the names were shown: the next ballot is open."""
         one = parse_matchup(matchup)
-        ended = await self._ask(lambda live, batch: undo(live, batch, voter, one))
+        ended = await self._ask(lambda live, batch: undo(live, batch, voter, one, ballot=ballot))
         if ended is not LOOK:
             return ended  # type: ignore[no-any-return]
-        found = await self._found(voter, one)
-        if found.kind != LogKind.VOTE or found.outcome is None or found.at is None:
-            raise Closed("there is no vote to take back on this matchup")
-        if found.undone is None:
-            raise Closed("this vote is final: the time to take it back has passed, or the names were shown")
-        return Ended(matchup, LogKind.UNDO, Kind(found.outcome), found.undone, found.at)
+        return undone_before(matchup, await self._found(voter, one), ballot)
 
     async def reveal(self, voter: Voter, matchup: str) -> Revealed:
         """Show the names of a matchup that was voted on; from now on the vote is final."""
@@ -173,7 +179,7 @@ class Desk:
         found = await self._voted(voter, one)
 
         async def look(batch: Appending) -> None:
-            if not await batch.stands(found.source, found.serial):
+            if found.position is None or not await batch.stands(found.source, found.serial, found.position):
                 raise _no_vote()
 
         if found.revealed_at is None:
@@ -191,7 +197,7 @@ class Desk:
         return still_open(matchup, self.name, await self._found(voter, one), self._now(), voted=voted)
 
     async def review(self, voter: Voter, matchup: str) -> Reviewed:
-        """A matchup of this voter in any state: open, voted on, taken back, skipped or run out."""
+        """A matchup of this voter in any state: open, voted on, skipped or run out."""
         found = await self._found(voter, parse_matchup(matchup))
         return reviewed(matchup, self.name, found, self._now(), self.settings.undo_seconds)
 
@@ -224,6 +230,11 @@ class Desk:
         decided = {pair_key(pair.a, pair.b) for pair in own if pair.decisive}
         settled = 0 if self.live is None else settled_pairs(self.live, voter.source, sorted(decided))
         return Contribution(sum(pair.votes for pair in own), settled)
+
+    def note_shown(self, matchup: str) -> None:
+        """This open matchup is before its voter's eyes: an undo of the vote before it leaves it open."""
+        if self.live is not None:
+            self.live.note_shown(parse_matchup(matchup))
 
     def holds(self, matchup: UUID) -> bool:
         """Whether this is an open matchup here, or one that was voted on just now."""
@@ -366,7 +377,7 @@ class Desk:
 
     async def _voted(self, voter: Voter, matchup: UUID) -> Found:
         found = await self._found(voter, matchup)
-        if found.kind != LogKind.VOTE or found.undone is not None:
+        if found.kind != LogKind.VOTE or found.is_open:
             raise _no_vote()
         return found
 

@@ -205,6 +205,7 @@ class _Round:
                 await client.vote(
                     matchup.matchup,
                     result.outcome.value,
+                    ballot=matchup.ballot,
                     label=result.label.value,
                     pref=result.pref,
                     judge_model=self._panel.name,

@@ -1,15 +1,15 @@
 """What one process knows of an arena: counts of both sources, open matchups, votes that may be undone.
 
 It is folded from the log, row by row, and can be thrown away at any time. Served matchups count at
-once; a vote counts when it can no longer be taken back.
+once; a vote counts when it can no longer be undone. An undo opens its matchup again.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from itertools import islice, takewhile
+from itertools import chain, islice, takewhile
 from uuid import UUID
 
 import numpy as np
@@ -27,13 +27,12 @@ __all__ = ["FreshVote", "Live"]
 
 Ints = npt.NDArray[np.int64]
 
-_REMEMBERED = 20_000
 _RESPONSES = (LogKind.RESPOND, LogKind.WITHDRAW)
 
 
 @dataclass(slots=True)
 class FreshVote:
-    """A vote that can still be taken back, unless its names were shown."""
+    """A vote that can still be undone, unless its names were shown."""
 
     opened: OpenMatchup
     position: int
@@ -52,15 +51,16 @@ class Live:
         self.position = position
         #: Which response each cell of model and prompt has; 0 for none.
         self.responses: Ints = np.zeros((self.n_models, self.n_prompts), dtype=np.int64)
-        #: Open matchups, the one served first first; and those of each voter.
+        #: Open matchups, the one served first first, but reopened ones last; and those of each voter.
         self.open: dict[UUID, OpenMatchup] = {}
         self.held: dict[tuple[int, int], list[UUID]] = {}
+        self._reopened: set[UUID] = set()
+        #: Open matchups that this process knows to be before their voters' eyes.
+        self.shown: set[UUID] = set()
         self._by_serial: dict[tuple[int, int], UUID] = {}
         #: Votes that are not counted yet, oldest first, by source and serial; and their matchups.
         self.fresh: dict[tuple[int, int], FreshVote] = {}
         self.voted: dict[UUID, FreshVote] = {}
-        #: Votes that were counted here, the last thousands: an undo of one of these comes too late for us.
-        self._counted: dict[tuple[int, int], None] = {}
         #: Excluded votes that come after the point from which this was folded.
         self.dropped: tuple[set[int], ...] = tuple(set() for _ in SOURCES)
         #: Whether something happened that only a new start from the log can take in.
@@ -104,7 +104,7 @@ class Live:
         self.position = rows[-1].position
 
     def settle(self, now: datetime, horizon: int) -> None:
-        """Count the votes that nobody can take back any more: by their age, or because they are rated."""
+        """Count the votes that nobody can undo any more: by their age, or because they are rated."""
         grace = timedelta(seconds=self.settings.undo_seconds)
         while self.fresh:
             key = next(iter(self.fresh))
@@ -119,14 +119,28 @@ class Live:
         return [one for one in found if one.expires_at > now]
 
     def due(self, now: datetime, most: int = 2000) -> list[OpenMatchup]:
-        """Open matchups that have run out, oldest first, as far as they stand in front."""
-        return list(islice(takewhile(lambda one: one.expires_at <= now, self.open.values()), most))
+        """Open matchups that have run out: those that stand in front, oldest first, and reopened ones."""
+        front = takewhile(lambda one: one.ballot or one.expires_at <= now, self.open.values())
+        reopened = (self.open[matchup] for matchup in self._reopened)
+        due = (
+            one for one in chain((one for one in front if not one.ballot), reopened) if one.expires_at <= now
+        )
+        return list(islice(due, most))
 
     def hold(self, one: OpenMatchup) -> None:
-        """A matchup was staged for its voter; counts have it already."""
+        """A matchup waits for its voter; counts have it already."""
         self.open[one.matchup] = one
-        self.held.setdefault((one.source, one.session), []).append(one.matchup)
         self._by_serial[one.source, one.serial] = one.matchup
+        held = self.held.setdefault((one.source, one.session), [])
+        held.append(one.matchup)
+        if one.ballot:
+            self._reopened.add(one.matchup)
+            held.sort(key=lambda matchup: self.open[matchup].serial)
+
+    def note_shown(self, matchup: UUID) -> None:
+        """This open matchup is before its voter's eyes."""
+        if matchup in self.open:
+            self.shown.add(matchup)
 
     def _served(self, row: LogRow) -> None:
         assert row.matchup is not None
@@ -158,6 +172,8 @@ class Live:
             self.stale = True
             return None
         one = self.open.pop(matchup)
+        self._reopened.discard(matchup)
+        self.shown.discard(matchup)
         held = self.held[one.source, one.session]
         held.remove(matchup)
         if not held:
@@ -168,9 +184,6 @@ class Live:
         one = self._close(row)
         if one is None:
             return
-        if one.serial in self.dropped[one.source]:
-            self.standings[one.source].skip()
-            return
         vote = FreshVote(one, row.position, row.at, row.outcome)
         self.fresh[one.source, one.serial] = vote
         self.voted[one.matchup] = vote
@@ -179,21 +192,26 @@ class Live:
         del self.fresh[key]
         del self.voted[vote.opened.matchup]
         one = vote.opened
-        self.standings[one.source].vote(one.a, one.b, one.prompt, vote.kind)
-        self._counted[key] = None
-        if len(self._counted) > _REMEMBERED:
-            del self._counted[next(iter(self._counted))]
+        if one.serial in self.dropped[one.source]:
+            self.standings[one.source].skip()
+        else:
+            self.standings[one.source].vote(one.a, one.b, one.prompt, vote.kind)
 
     def _undo(self, row: LogRow) -> None:
         key = (row.source, row.serial)
         vote = self.fresh.pop(key, None)
-        if vote is None:
-            # Counted here, though it could be taken back: somebody's clock went backward. Otherwise what
-            # we started from knew of the undo.
-            self.stale |= key in self._counted
+        if vote is not None:
+            one = vote.opened
+            del self.voted[one.matchup]
+        elif key in self._by_serial:
+            # What we started from knew of the undo.
+            one = self.open[self._by_serial[key]]
+            self._close(row)
+        else:
+            # Counted here, though it could be undone: somebody's clock went backward.
+            self.stale = True
             return
-        del self.voted[vote.opened.matchup]
-        self.standings[row.source].skip()
+        self.hold(_reopened(one, row))
 
     def _reveal(self, row: LogRow) -> None:
         vote = self.fresh.get((row.source, row.serial))
@@ -217,6 +235,13 @@ class Live:
 
     def _later(self, row: LogRow) -> None:
         """Exclusions: the rater recomputes, and its next checkpoint is what this starts from anew."""
+
+
+def _reopened(one: OpenMatchup, row: LogRow) -> OpenMatchup:
+    """A matchup as the undo of its vote left it."""
+    assert row.detail is not None
+    expires_at = datetime.fromisoformat(row.detail["expires_at"])
+    return replace(one, ballot=row.detail["ballot"], expires_at=expires_at)
 
 
 _FOLDS: dict[int, Callable[[Live, LogRow], None]] = {

@@ -93,7 +93,8 @@ class ArenaRater:
         self._published_at = -np.inf
         self._checked_at = clock()
         self._progress, self._checkpointed, self._known = Progress(), 0, 0
-        self._undone: tuple[set[int], ...] = ()
+        #: Positions of votes that were undone and are not passed yet.
+        self._undone: set[int] = set()
         self._begin(self._restored(self._generation, self._target))
         if self.position == self._target:
             self._caught_up()
@@ -127,7 +128,7 @@ class ArenaRater:
     # What is final
 
     def _claim(self) -> None:
-        """Move the horizon as far as votes are final, and learn which of them were taken back."""
+        """Move the horizon as far as votes are final, and learn which of them were undone."""
         head = log_head(self._connection, self.arena.arena)
         final = self._rated.horizon
         if head > final:
@@ -150,12 +151,10 @@ class ArenaRater:
         return position if moment <= old else 0
 
     def _learn_undone(self) -> None:
-        """Votes that were taken back by events we had not seen. The horizon is claimed before."""
+        """Votes that were undone by events we had not seen. The horizon is claimed before."""
         head = log_head(self._connection, self.arena.arena)
         if head > self._known:
-            found = undone_between(self._connection, self.arena.arena, self._known, head)
-            for known, more in zip(self._undone, found, strict=True):
-                known.update(more)
+            self._undone |= undone_between(self._connection, self.arena.arena, self._known, head)
             self._known = head
 
     # Folding
@@ -195,15 +194,12 @@ class ArenaRater:
 
     def _fold(self, columns: LogColumns, *, show: bool = True) -> list[Snapshot]:
         """Fold events; the boards of the evaluations among them, as many as there is time for."""
-        dropped = [undone | excluded for undone, excluded in zip(self._undone, self._excluded, strict=True)]
         boards: list[Snapshot] = []
-        for look in self._progress.fold(columns, dropped, self._roster):
+        for look in self._progress.fold(columns.without(self._undone), self._excluded, self._roster):
             if show and self._allowance.allows(self._clock()):
                 at = _EPOCH + timedelta(microseconds=look.at)
                 boards.append(self._snapshot(look.source, look.position, at, evaluated=True))
-        votes = columns.kind == LogKind.VOTE
-        for source, undone in enumerate(self._undone):
-            undone.difference_update(columns.serial[votes & (columns.source == source)].tolist())
+        self._undone = {position for position in self._undone if position > self.position}
         return boards
 
     def _roster(self) -> Roster:
@@ -259,7 +255,7 @@ class ArenaRater:
         """Go on from here."""
         self._progress = progress
         self._checkpointed = self._known = progress.position
-        self._undone = tuple(set() for _ in SOURCES)
+        self._undone = set()
         self._learn_undone()
 
     # Writing

@@ -24,9 +24,10 @@ def replay_from_zero(connection: Connection, arena: int, upto: int, generation: 
     active = active_exclusions(exclusion_changes(connection, arena), generation)
     excluded = excluded_votes(connection, arena, active)
     undone = undone_between(connection, arena, 0, log_head(connection, arena))
-    dropped = [one | other for one, other in zip(undone, excluded, strict=True)]
     progress = Progress()
     while progress.position < upto:
         columns = read_columns(connection, arena, progress.position, min(upto, progress.position + _ROWS))
-        deque(progress.fold(columns, dropped, lambda: roster_of(connection, arena)), maxlen=0)
+        deque(
+            progress.fold(columns.without(undone), excluded, lambda: roster_of(connection, arena)), maxlen=0
+        )
     return dict(enumerate(progress.followings))

@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 from uuid import UUID
 
 from tiltyard.arena.asking import Ended, Offered, Revealed, Reviewed, State
-from tiltyard.arena.deciding import run_out, undoable_until
+from tiltyard.arena.deciding import run_out, undoable_until, wrong_ballot
 from tiltyard.arena.live import Live
 from tiltyard.arena.matchup_ids import shown_matchup
 from tiltyard.battles import Kind
@@ -16,7 +16,15 @@ from tiltyard.standing.meetings import models_of, pair_key
 from tiltyard.standing.policy import Lane
 from tiltyard.store.log import Found, LogKind
 
-__all__ = ["ended_before", "names_of", "pair_progress", "reviewed", "settled_pairs", "still_open"]
+__all__ = [
+    "ended_before",
+    "names_of",
+    "pair_progress",
+    "reviewed",
+    "settled_pairs",
+    "still_open",
+    "undone_before",
+]
 
 _STATES: dict[int, State] = {LogKind.VOTE: "voted", LogKind.SKIP: "skipped", LogKind.EXPIRE: "expired"}
 
@@ -24,9 +32,9 @@ _STATES: dict[int, State] = {LogKind.VOTE: "voted", LogKind.SKIP: "skipped", Log
 def still_open(matchup: str, arena: str, found: Found, now: datetime, *, voted: bool) -> Offered:
     """A matchup that has not ended; or, with ``voted``, has ended by a vote that stands."""
     looked_at = voted and _stands(found)
-    if found.kind == LogKind.EXPIRE or ((found.kind is None or looked_at) and found.expires_at <= now):
+    if found.kind == LogKind.EXPIRE or ((found.is_open or looked_at) and found.expires_at <= now):
         raise run_out()
-    if found.kind is not None and not looked_at:
+    if not found.is_open and not looked_at:
         raise Closed("this matchup has ended; ask for another one")
     return Offered(
         matchup=matchup,
@@ -36,6 +44,7 @@ def still_open(matchup: str, arena: str, found: Found, now: datetime, *, voted: 
         response_b=found.response_b,
         served_at=found.served_at,
         expires_at=found.expires_at,
+        ballot=found.ballot,
     )
 
 
@@ -55,23 +64,30 @@ def reviewed(matchup: str, arena: str, found: Found, now: datetime, undo_seconds
         prompt=found.prompt,
         responses=(found.response_a, found.response_b) if visible else None,
         expires_at=found.expires_at,
-        outcome=None if found.outcome is None else Kind(found.outcome),
+        outcome=None if found.outcome is None or found.is_open else Kind(found.outcome),
         undo_until=until if left else None,
         left=left,
         revealed=found.revealed_at is not None,
+        ballot=found.ballot,
     )
 
 
 def ended_before(
-    matchup: UUID, found: Found, live: Live | None, now: datetime, kind: LogKind, outcome: Kind | None
+    matchup: UUID,
+    found: Found,
+    live: Live | None,
+    now: datetime,
+    kind: LogKind,
+    outcome: Kind | None,
+    ballot: int | None = None,
 ) -> Ended:
-    """A matchup that has ended already: the same once more, or a refusal."""
-    if found.kind == LogKind.EXPIRE or (found.kind is None and found.expires_at <= now):
+    """A matchup that has ended already: the same once more, or a refusal. A vote names its ballot."""
+    if found.kind == LogKind.EXPIRE or (found.is_open and found.expires_at <= now):
         raise run_out()
-    if found.kind is None or found.position is None or found.at is None:
+    if ballot is not None and ballot != found.ballot:
+        raise wrong_ballot(ballot, found.ballot)
+    if found.is_open or found.position is None or found.at is None:
         raise StoreFault("this matchup is not known here yet; ask again in a moment")
-    if found.undone is not None:
-        raise Closed("the vote on this matchup was taken back; it takes no other")
     if found.kind != kind or found.outcome != (None if outcome is None else int(outcome)):
         how = "skipped" if found.kind == LogKind.SKIP else "voted on otherwise"
         raise Closed(f"this matchup was {how}; it takes no other vote")
@@ -85,7 +101,21 @@ def ended_before(
         at=found.at,
         undo_until=until if kind == LogKind.VOTE else None,
         revealed=revealed,
+        ballot=found.ballot,
     )
+
+
+def undone_before(matchup: str, found: Found, ballot: int) -> Ended:
+    """A vote that was undone already: the same once more; or why the vote on this ballot cannot be undone."""
+    if found.ballot == ballot + 1 and found.undone is not None:
+        assert found.outcome is not None
+        assert found.at is not None
+        return Ended(matchup, LogKind.UNDO, Kind(found.outcome), found.undone, found.at, ballot=found.ballot)
+    if found.ballot != ballot:
+        raise wrong_ballot(ballot, found.ballot)
+    if not _stands(found):
+        raise Closed("there is no vote to take back on this matchup")
+    raise Closed("this vote is final: the time to take it back has passed, or the names were shown")
 
 
 def names_of(matchup: str, found: Found, live: Live | None) -> Revealed:
@@ -109,7 +139,7 @@ def names_of(matchup: str, found: Found, live: Live | None) -> Revealed:
 
 
 def pair_progress(live: Live, source: int, one: int, other: int) -> tuple[int, int]:
-    """Decisive votes of two models that can no longer be taken back, and how many they need."""
+    """Decisive votes of two models that can no longer be undone, and how many they need."""
     standing = live.standings[source]
     counted = int(standing.meetings.decisive[one, other])
     return counted + _shown_fresh(live, source).get(pair_key(one, other), 0), standing.policy.adjacent_votes
@@ -126,8 +156,10 @@ def _shown_fresh(live: Live, source: int) -> dict[int, int]:
     """Decisive votes by pair that are final, because their names were shown, and not counted yet."""
     found: dict[int, int] = {}
     for vote in live.fresh.values():
-        if vote.revealed and vote.opened.source == source and SPELLED[Kind(vote.kind)][0] in DECISIVE:
-            pair = pair_key(vote.opened.a, vote.opened.b)
+        one = vote.opened
+        counts = vote.revealed and one.source == source and one.serial not in live.dropped[source]
+        if counts and SPELLED[Kind(vote.kind)][0] in DECISIVE:
+            pair = pair_key(one.a, one.b)
             found[pair] = found.get(pair, 0) + 1
     return found
 
@@ -137,8 +169,6 @@ def _stands(found: Found) -> bool:
 
 
 def _state(found: Found, now: datetime) -> State:
-    if found.kind is None:
+    if found.kind is None or found.is_open:
         return "open" if found.expires_at > now else "expired"
-    if found.undone is not None:
-        return "undone"
     return _STATES[found.kind]

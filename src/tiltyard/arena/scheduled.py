@@ -34,6 +34,7 @@ from tiltyard.store.columns import LogColumns, read_columns
 from tiltyard.store.connecting import connect, open_pool
 from tiltyard.store.contents import Contents
 from tiltyard.store.log import HUMAN, SOURCES, LogKind
+from tiltyard.store.raters import log_head, undone_between
 from tiltyard.store.reports import (
     Connection,
     Reportable,
@@ -103,8 +104,10 @@ def _report(connection: Connection, arena: Reportable, since: datetime, until: d
     end = int(np.searchsorted(columns.at, int(until.timestamp()) * 1_000_000))
     models, prompts = (_last(columns[:end], LogKind.WIDEN, column) for column in (columns.a, columns.prompt))
     served = read_served(connection, arena.arena, HUMAN)
+    # An undo may come after the horizon, of a vote before it.
+    undone = undone_between(connection, arena.arena, 0, log_head(connection, arena.arena))
     report = validity_report(
-        columns[:end].events(HUMAN, columns.undone(HUMAN) | served.excluded),
+        columns[:end].without(undone).events(HUMAN, served.excluded),
         served.models[:models],
         served.prompts[:prompts],
         policy,

@@ -38,17 +38,20 @@ class AsyncClient(AsyncTransport):
         matchup: str,
         winner: str,
         *,
+        ballot: int = 0,
         reveal: bool = False,
         label: str | None = None,
         pref: float | None = None,
         judge_model: str | None = None,
     ) -> Ended:
         return await self.call(
-            voting.vote(matchup, winner, reveal=reveal, label=label, pref=pref, judge_model=judge_model)
+            voting.vote(
+                matchup, winner, ballot=ballot, reveal=reveal, label=label, pref=pref, judge_model=judge_model
+            )
         )
 
-    async def undo(self, matchup: str) -> Ended:
-        return await self.call(voting.undo(matchup))
+    async def undo(self, matchup: str, *, ballot: int = 0) -> Ended:
+        return await self.call(voting.undo(matchup, ballot=ballot))
 
     async def skip(self, matchup: str) -> Ended:
         return await self.call(voting.skip(matchup))

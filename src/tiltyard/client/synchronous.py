@@ -66,19 +66,25 @@ class Client(Transport):
         matchup: str,
         winner: str,
         *,
+        ballot: int = 0,
         reveal: bool = False,
         label: str | None = None,
         pref: float | None = None,
         judge_model: str | None = None,
     ) -> Ended:
-        """Settle a matchup: ``model_a``, ``model_b``, ``tie`` or ``both_bad``. The last three are for judges."""
+        """Settle a matchup: ``model_a``, ``model_b``, ``tie`` or ``both_bad``. The last three are for judges.
+
+        After an undo ``ballot`` is the one that `undo` returned.
+        """
         return self.call(
-            voting.vote(matchup, winner, reveal=reveal, label=label, pref=pref, judge_model=judge_model)
+            voting.vote(
+                matchup, winner, ballot=ballot, reveal=reveal, label=label, pref=pref, judge_model=judge_model
+            )
         )
 
-    def undo(self, matchup: str) -> Ended:
-        """Take a vote back, soon after it and before the names were shown."""
-        return self.call(voting.undo(matchup))
+    def undo(self, matchup: str, *, ballot: int = 0) -> Ended:
+        """Undo the vote on a ballot, soon after it and before the names were shown: the matchup is open again."""
+        return self.call(voting.undo(matchup, ballot=ballot))
 
     def skip(self, matchup: str) -> Ended:
         """Pass a matchup over."""

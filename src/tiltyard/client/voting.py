@@ -67,6 +67,8 @@ class Matchup:
     responses: Sides
     served_at: datetime
     expires_at: datetime
+    #: How often its vote was undone; the next vote names this number.
+    ballot: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,9 +82,11 @@ class Ended:
     #: Where it stands in the arena's log.
     position: int
     at: datetime
-    #: Until when the vote can be taken back; ``None`` if it cannot.
+    #: Until when the vote can be undone; ``None`` if it cannot.
     undo_until: datetime | None
     revealed: bool
+    #: Which ballot it concerns; of an undo, the one that is open now.
+    ballot: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,19 +151,20 @@ def vote(
     matchup: str,
     winner: str,
     *,
+    ballot: int = 0,
     reveal: bool = False,
     label: str | None = None,
     pref: float | None = None,
     judge_model: str | None = None,
 ) -> Call[Ended]:
     judged = {"label": label, "pref": pref, "judge_model": judge_model}
-    body: dict[str, Any] = {"winner": winner, "reveal": reveal}
+    body: dict[str, Any] = {"winner": winner, "reveal": reveal, **_on(ballot)}
     body |= {name: value for name, value in judged.items() if value is not None}
     return Call("POST", path_of("matchups", matchup, "vote"), value_of(Ended), body=body)
 
 
-def undo(matchup: str) -> Call[Ended]:
-    return Call("POST", path_of("matchups", matchup, "undo"), value_of(Ended))
+def undo(matchup: str, *, ballot: int = 0) -> Call[Ended]:
+    return Call("POST", path_of("matchups", matchup, "undo"), value_of(Ended), body=_on(ballot))
 
 
 def skip(matchup: str) -> Call[Ended]:
@@ -179,3 +184,8 @@ def report(matchup: str, reason: str, note: str | None = None) -> Call[None]:
     body = {"reason": reason, "note": note}
     # Told twice, it is written down twice.
     return Call("POST", path_of("matchups", matchup, "report"), nothing, body=body, repeatable=False)
+
+
+def _on(ballot: int) -> dict[str, Any]:
+    """Which ballot; a server that knows of no others is not told of the first."""
+    return {"ballot": ballot} if ballot else {}

@@ -20,7 +20,7 @@ NO_SESSION = -1
 
 
 class Event(enum.IntEnum):
-    """What happened. Undone votes never reach a fold: an undone matchup is a skipped one."""
+    """What happened. A vote that was undone never reaches a fold: its matchup has not ended by it."""
 
     SERVED = 0
     VOTE = 1

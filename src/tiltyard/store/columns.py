@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -71,10 +71,12 @@ class LogColumns:
         """A stretch of the stretch."""
         return LogColumns(**{name: getattr(self, name)[rows] for name in _WIDTHS}, details=self.details)
 
-    def undone(self, source: int) -> set[int]:
-        """Serials of the votes that are taken back in this stretch."""
-        rows = (self.kind == LogKind.UNDO) & (self.source == source)
-        return set(self.serial[rows].tolist())
+    def without(self, undone: Collection[int]) -> LogColumns:
+        """The same stretch in which the votes at these positions are not folded."""
+        if not undone:
+            return self
+        gone = np.isin(self.position, np.fromiter(undone, dtype=np.int64))
+        return replace(self, kind=np.where(gone, LogKind.UNDO, self.kind))
 
     def concerning(self, source: int) -> Ints:
         """Rows of the events that one source folds: its own, and those of all."""

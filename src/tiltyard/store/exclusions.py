@@ -155,12 +155,12 @@ async def read_sessions(connection: Connection, arena: int) -> list[int]:
 
 
 async def _follow(connection: Connection, draft: Draft, upto: int) -> int:
-    """Choose on, and drop what was taken back since; how many positions that were."""
+    """Drop what was undone since, and choose on; how many positions that were."""
     behind = upto - draft.upto
     if behind:
         values = draft.chosen() | {"after": draft.upto, "upto": upto}
-        draft.votes += await _count(connection, "exclusions_choose_since", values)
         draft.votes -= await _count(connection, "exclusions_drop_undone", values)
+        draft.votes += await _count(connection, "exclusions_choose_since", values)
         draft.upto = upto
     return behind
 

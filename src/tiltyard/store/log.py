@@ -21,6 +21,7 @@ from psycopg.pq import TransactionStatus
 from tiltyard.errors import NotFound, StoreFault
 from tiltyard.store.arrays import literal
 from tiltyard.store.connecting import translated
+from tiltyard.store.endings import EndingBuffer
 from tiltyard.store.partitions import AHEAD, SPAN, make_room
 from tiltyard.store.statements import statement
 
@@ -106,6 +107,8 @@ class OpenMatchup:
     response_b: int
     served_at: datetime
     expires_at: datetime
+    #: How often its vote was undone.
+    ballot: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,7 +155,14 @@ class Found:
     position: int | None
     at: datetime | None
     revealed_at: datetime | None
+    #: Position of the undo by which the matchup is open again; then kind, outcome and position are the undone vote's.
     undone: int | None
+    ballot: int = 0
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it has no ending, or one that was undone."""
+        return self.kind is None or self.undone is not None
 
 
 class _Place(NamedTuple):
@@ -181,9 +191,7 @@ class Appending:
         self._first = place.head
         self._events: list[tuple[Any, ...]] = []
         self._matchups: list[tuple[Any, ...]] = []
-        self._endings: list[tuple[Any, ...]] = []
-        self._changes: list[tuple[str, dict[str, Any]]] = []
-        self._undone: set[tuple[int, int]] = set()
+        self._endings = EndingBuffer()
 
     def add(
         self,
@@ -238,8 +246,12 @@ class Appending:
         prompt: int | None = None,
         outcome: int | None = None,
         detail: dict[str, Any] | None = None,
+        ballot: int = 0,
     ) -> int:
-        """A matchup ended by a vote, a skip or an expiry: its event, and its ending."""
+        """A matchup ended by a vote, a skip or an expiry: its event, and its ending.
+
+        ``ballot`` above 0: its vote was undone, and the row of that ending is replaced.
+        """
         position = self.add(
             kind,
             source=source,
@@ -251,30 +263,31 @@ class Appending:
             outcome=outcome,
             detail=detail,
         )
-        self._endings.append((source, serial, position, int(kind), outcome))
+        self._endings.end((source, serial), position, int(kind), outcome, reopened=ballot > 0)
         return position
 
-    def undo(self, source: int, serial: int, session: int) -> int:
-        """A vote is taken back."""
-        position = self.add(LogKind.UNDO, source=source, serial=serial, session=session)
-        self._changes.append(("log_undo", {"source": source, "serial": serial, "position": position}))
-        self._undone.add((source, serial))
+    def undo(
+        self, source: int, serial: int, session: int, *, vote: int, ballot: int, expires_at: datetime
+    ) -> int:
+        """The vote at a position is undone: its matchup is open again, for this ballot and until then."""
+        detail = {"vote": vote, "ballot": ballot, "expires_at": expires_at.isoformat()}
+        position = self.add(LogKind.UNDO, source=source, serial=serial, session=session, detail=detail)
+        self._endings.undo((source, serial), position, vote, ballot, expires_at)
         return position
 
     def reveal(self, source: int, serial: int, session: int) -> int:
         """The names of a matchup that was voted on are shown."""
-        position = self.add(LogKind.REVEAL, source=source, serial=serial, session=session)
-        self._changes.append(("log_reveal", {"source": source, "serial": serial, "at": self.now}))
-        return position
+        self._endings.reveal((source, serial))
+        return self.add(LogKind.REVEAL, source=source, serial=serial, session=session)
 
-    async def stands(self, source: int, serial: int) -> bool:
-        """Whether this matchup was voted on and the vote was not taken back, in this batch neither."""
-        if (source, serial) in self._undone:
-            return False
+    async def stands(self, source: int, serial: int, position: int) -> bool:
+        """Whether the vote at this position stands: it was not undone, in this batch neither."""
+        known = self._endings.stands((source, serial), position)
+        if known is not None:
+            return known
         values = {"arena": self.arena, "source": source, "serial": serial}
         found = await self.connection.execute(statement("log_ending"), values)
-        row = await found.fetchone()
-        return row is not None and row[0] == LogKind.VOTE and row[1] is None
+        return await found.fetchone() == (LogKind.VOTE, position, None)
 
     async def _write(self) -> list[tuple[str, Any]]:
         """Send everything; what comes back is looked at once it has arrived."""
@@ -286,11 +299,13 @@ class Appending:
         for rows, name, columns in (
             (self._events, "log_add_events", _EVENTS),
             (self._matchups, "log_add_matchups", _MATCHUPS),
-            (self._endings, "log_add_endings", _ENDINGS),
+            (self._endings.rows, "log_add_endings", self._endings.columns),
         ):
             if rows:
                 await execute(statement(name), same | dict(zip(columns, _columns(rows), strict=True)))
-        return [(name, await execute(statement(name), same | values)) for name, values in self._changes]
+        return [
+            (name, await execute(statement(name), same | values)) for name, values in self._endings.changes
+        ]
 
     async def _make_room(self) -> None:
         """A range that will be full soon gets its successor."""
@@ -309,7 +324,6 @@ _MATCHUPS = (
     "source", "serial", "matchup", "position", "session", "a", "b", "prompt", "response_a", "response_b",
     "nominal", "lane", "reason", "propensity", "given_up", "expires_at",
 )  # fmt: skip
-_ENDINGS = ("source", "serial", "position", "kind", "outcome")
 
 
 @asynccontextmanager
@@ -386,7 +400,8 @@ def _crosses(first: int, last: int) -> bool:
 def _check(changed: list[tuple[str, Any]]) -> None:
     for name, cursor in changed:
         if cursor.rowcount != 1:
-            raise StoreFault(f"cannot {name.removeprefix('log_')} a vote that is not there; ask again")
+            doing = name.removeprefix("log_").replace("_", " ")
+            raise StoreFault(f"cannot {doing}: the matchup is not in the state that was expected; ask again")
 
 
 async def _rolled_back(connection: AsyncConnection) -> None:

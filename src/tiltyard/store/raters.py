@@ -139,11 +139,11 @@ def claim_horizon(connection: Connection, arena: int, term: int, horizon: int) -
             raise _deposed(arena, term)
 
 
-def undone_between(connection: Connection, arena: int, after: int, upto: int) -> Serials:
-    """Votes that were taken back by the events of a stretch."""
+def undone_between(connection: Connection, arena: int, after: int, upto: int) -> set[int]:
+    """Positions of the votes that were undone by the events of a stretch."""
     values = {"arena": arena, "after": after, "upto": upto}
     with translated("read an arena's log"):
-        return _by_source(connection.execute(statement("raters_undone"), values).fetchall())
+        return {position for (position,) in connection.execute(statement("raters_undone"), values).fetchall()}
 
 
 def commit_rated(

@@ -107,7 +107,8 @@ CREATE TABLE public.matchups (
     propensity double precision NOT NULL,
     given_up smallint NOT NULL,
     served_at timestamp with time zone NOT NULL,
-    expires_at timestamp with time zone NOT NULL
+    expires_at timestamp with time zone NOT NULL,
+    ballot integer DEFAULT 0 NOT NULL
 )
 PARTITION BY LIST (arena);
 

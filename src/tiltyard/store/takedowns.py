@@ -30,6 +30,7 @@ class Shown:
     a: int
     b: int
     prompt: int
+    ballot: int
 
 
 @dataclass(frozen=True, slots=True)

@@ -32,12 +32,21 @@ __all__ = [
     "TokenIn",
     "TokenOut",
     "TokensOut",
+    "UndoIn",
     "VoteIn",
 ]
 
 Scope = Literal["read", "judge", "import", "admin", "metrics"]
 Winner = Literal["model_a", "model_b", "tie", "both_bad"]
 Label = Literal["win", "lean", "tie", "both_bad", "inconsistent"]
+Ballot = Annotated[
+    int,
+    Field(
+        ge=0,
+        lt=2**31,
+        description="Which ballot of the matchup: 0, and one more each time that its vote was undone.",
+    ),
+]
 #: PostgreSQL keeps no text with NUL in it.
 Text = Annotated[str, StringConstraints(pattern=r"^[^\x00]*$")]
 
@@ -58,10 +67,17 @@ class VoteIn(_In):
     """A vote. The last three are for judges."""
 
     winner: Winner
+    ballot: Ballot = 0
     reveal: bool = Field(False, description="Show the names at once; the vote is final then.")
     label: Label | None = Field(None, description="How firmly a judge decided.")
     pref: float | None = Field(None, ge=0, le=1, description="A judge's probability that A is better.")
     judge_model: Annotated[Text, StringConstraints(min_length=1, max_length=200)] | None = None
+
+
+class UndoIn(_In):
+    """Which vote is undone."""
+
+    ballot: Ballot = 0
 
 
 class ReportIn(_In):
@@ -107,6 +123,7 @@ class MatchupOut(BaseModel):
     responses: ResponsesOut
     served_at: datetime
     expires_at: datetime
+    ballot: int = Field(description="How often its vote was undone; the next vote names this number.")
 
 
 class MatchupsOut(BaseModel):
@@ -116,7 +133,7 @@ class MatchupsOut(BaseModel):
 
 
 class EndedOut(BaseModel):
-    """How a matchup ended."""
+    """How a matchup ended, or that its vote was undone."""
 
     matchup: str
     kind: Literal["vote", "skip", "expire", "undo"]
@@ -124,8 +141,9 @@ class EndedOut(BaseModel):
     label: Label | None
     position: int = Field(description="Where it stands in the arena's log.")
     at: datetime
-    undo_until: datetime | None = Field(description="Until when the vote can be taken back.")
+    undo_until: datetime | None = Field(description="Until when the vote can be undone.")
     revealed: bool
+    ballot: int = Field(description="Which ballot it concerns; of an undo, the one that is open now.")
 
 
 class PlaceOut(BaseModel):

@@ -11,7 +11,8 @@ FROM events e
 JOIN matchups m USING (arena, source, serial)
 JOIN endings d USING (arena, source, serial)
 WHERE e.arena = %(arena)s AND e.position > %(after)s AND e.position <= %(upto)s AND e.kind = 1
-    AND (%(source)s::smallint IS NULL OR e.source = %(source)s) AND d.undone IS NULL
+    AND (%(source)s::smallint IS NULL OR e.source = %(source)s)
+    AND d.position = e.position AND d.undone IS NULL
     AND NOT EXISTS (
         SELECT FROM excluded_votes v JOIN exclusions x USING (exclusion)
         WHERE v.arena = e.arena AND v.source = e.source AND v.serial = e.serial

@@ -28,7 +28,7 @@ WITH hit AS (
     JOIN matchups m USING (arena, source, serial)
     JOIN endings d USING (arena, source, serial)
     WHERE e.arena = %(arena)s AND e.position > %(after)s AND e.position <= %(upto)s AND e.kind = 1
-        AND d.undone IS NULL
+        AND d.position = e.position AND d.undone IS NULL
         AND (%(source)s::smallint IS NULL OR e.source = %(source)s)
         AND (%(sessions)s::bigint[] IS NULL OR m.session = ANY(%(sessions)s))
         AND (%(matchups)s::uuid[] IS NULL OR m.matchup = ANY(%(matchups)s))
@@ -39,7 +39,7 @@ WITH hit AS (
 SELECT count(*) FROM hit;
 
 -- name: exclusions_drop_undone
--- Votes that were chosen, and taken back in a stretch of the log.
+-- Votes that were chosen, and undone in a stretch of the log.
 WITH hit AS (
     DELETE FROM excluded_votes v USING events e
     WHERE e.arena = %(arena)s AND e.position > %(after)s AND e.position <= %(upto)s AND e.kind = 8

@@ -54,17 +54,30 @@ FROM unnest(%(source)s::smallint[], %(serial)s::bigint[], %(matchup)s::uuid[], %
             %(given_up)s::smallint[], %(expires_at)s::timestamptz[]);
 
 -- name: log_add_endings
--- One row for each matchup that ended in a batch; a second ending of a matchup fails.
-INSERT INTO endings (arena, at, source, serial, position, kind, outcome)
+-- One row for each matchup that ended in a batch for the first time; a second ending of a matchup fails.
+INSERT INTO endings (arena, at, source, serial, position, kind, outcome, undone)
 SELECT %(arena)s, %(at)s, *
 FROM unnest(%(source)s::smallint[], %(serial)s::bigint[], %(position)s::bigint[], %(kind)s::smallint[],
-            %(outcome)s::smallint[]);
+            %(outcome)s::smallint[], %(undone)s::bigint[]);
+
+-- name: log_replace_ending
+-- A reopened matchup ended again. Only an ending that was undone is replaced.
+UPDATE endings SET position = %(position)s, at = %(at)s, kind = %(kind)s, outcome = %(outcome)s, undone = %(undone)s
+WHERE arena = %(arena)s AND source = %(source)s AND serial = %(serial)s AND undone IS NOT NULL;
 
 -- name: log_undo
--- A vote was taken back.
+-- A vote was undone. One whose names were shown is final.
 UPDATE endings SET undone = %(position)s
-WHERE arena = %(arena)s AND source = %(source)s AND serial = %(serial)s AND kind = 1 AND undone IS NULL
-    AND revealed_at IS NULL;
+WHERE arena = %(arena)s AND source = %(source)s AND serial = %(serial)s AND kind = 1
+    AND position = %(vote)s AND undone IS NULL AND revealed_at IS NULL;
+
+-- name: log_reopen
+-- A matchup is open again. What its voter said of the vote that was undone goes with that vote.
+WITH forgotten AS (
+    DELETE FROM remarks WHERE arena = %(arena)s AND source = %(source)s AND serial = %(serial)s
+)
+UPDATE matchups SET ballot = %(ballot)s, expires_at = %(expires_at)s
+WHERE arena = %(arena)s AND source = %(source)s AND serial = %(serial)s;
 
 -- name: log_reveal
 -- The names were shown: the vote is final.
@@ -77,7 +90,7 @@ SELECT clock_timestamp(), coalesce((SELECT horizon FROM raters WHERE arena = %(a
 
 -- name: log_ending
 -- How a matchup ended: read under the lock, it stays so.
-SELECT kind, undone, revealed_at FROM endings
+SELECT kind, position, undone FROM endings
 WHERE arena = %(arena)s AND source = %(source)s AND serial = %(serial)s;
 
 -- name: log_columns
@@ -100,21 +113,23 @@ ORDER BY position;
 -- name: log_find_matchup
 -- One matchup by its id, with how it ended.
 SELECT m.arena, m.source, m.serial, m.session, m.a, m.b, m.prompt, m.response_a, m.response_b, m.nominal,
-       m.lane, m.reason, m.served_at, m.expires_at, e.kind, e.outcome, e.position, e.at, e.revealed_at, e.undone
+       m.lane, m.reason, m.served_at, m.expires_at, e.kind, e.outcome, e.position, e.at, e.revealed_at, e.undone,
+       m.ballot
 FROM matchups m LEFT JOIN endings e USING (arena, source, serial)
 WHERE m.matchup = %(matchup)s;
 
 -- name: log_find_matchup_here
 -- The same within one arena: only its own partitions are looked at.
 SELECT m.arena, m.source, m.serial, m.session, m.a, m.b, m.prompt, m.response_a, m.response_b, m.nominal,
-       m.lane, m.reason, m.served_at, m.expires_at, e.kind, e.outcome, e.position, e.at, e.revealed_at, e.undone
+       m.lane, m.reason, m.served_at, m.expires_at, e.kind, e.outcome, e.position, e.at, e.revealed_at, e.undone,
+       m.ballot
 FROM matchups m LEFT JOIN endings e USING (arena, source, serial)
 WHERE m.arena = %(arena)s AND m.matchup = %(matchup)s;
 
 -- name: log_open_matchups
--- Matchups that have not ended, oldest first.
+-- Matchups that had not ended at a position, oldest first. One whose vote was undone is open from its serving on.
 SELECT m.matchup, m.source, m.serial, m.session, m.a, m.b, m.prompt, m.response_a, m.response_b, m.served_at,
-       m.expires_at
+       m.expires_at, m.ballot
 FROM matchups m
 WHERE m.arena = %(arena)s AND m.position <= %(upto)s
     AND m.expires_at > (
@@ -124,5 +139,6 @@ WHERE m.arena = %(arena)s AND m.position <= %(upto)s
     AND NOT EXISTS (
         SELECT FROM endings e
         WHERE e.arena = m.arena AND e.source = m.source AND e.serial = m.serial AND e.position <= %(upto)s
+            AND e.undone IS NULL
     )
 ORDER BY m.position;

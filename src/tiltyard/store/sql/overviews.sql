@@ -22,6 +22,7 @@ SELECT count(*) FROM matchups m
 WHERE m.arena = %(arena)s AND m.expires_at > now()
     AND NOT EXISTS (
         SELECT FROM endings d WHERE d.arena = m.arena AND d.source = m.source AND d.serial = m.serial
+            AND d.undone IS NULL
     );
 
 -- name: overviews_size

@@ -19,13 +19,13 @@ SELECT coalesce(max(position), 0) FROM events WHERE arena = %(arena)s;
 SELECT at FROM events WHERE arena = %(arena)s AND position = %(position)s;
 
 -- name: raters_first_undoable
--- The first vote after a position that may still be taken back. A subquery, so that endings are looked up
--- one by one and only as far as needed.
+-- The first vote after a position that may still be undone. A subquery, so that endings are looked up
+-- one by one and only as far as needed. An ending at another position has replaced that of an undone vote.
 SELECT e.position FROM events e
 WHERE e.arena = %(arena)s AND e.position > %(after)s AND e.kind = 1
     AND e.at > clock_timestamp() - make_interval(secs => %(undo_seconds)s)
     AND coalesce((
-        SELECT n.revealed_at IS NULL AND n.undone IS NULL FROM endings n
+        SELECT n.position = e.position AND n.revealed_at IS NULL AND n.undone IS NULL FROM endings n
         WHERE n.arena = e.arena AND n.source = e.source AND n.serial = e.serial
     ), true)
 ORDER BY e.position LIMIT 1;
@@ -35,8 +35,8 @@ ORDER BY e.position LIMIT 1;
 UPDATE raters SET horizon = greatest(horizon, %(horizon)s) WHERE arena = %(arena)s AND term = %(term)s;
 
 -- name: raters_undone
--- Votes that were taken back by events of a stretch.
-SELECT source, serial FROM events
+-- Positions of the votes that were undone by events of a stretch.
+SELECT (detail ->> 'vote')::bigint FROM events
 WHERE arena = %(arena)s AND position > %(after)s AND position <= %(upto)s AND kind = 8;
 
 -- name: raters_advance
@@ -62,7 +62,7 @@ SELECT min(e.position) FROM excluded_votes v JOIN endings e USING (arena, source
 WHERE v.arena = %(arena)s AND v.exclusion = ANY(%(exclusions)s) AND e.kind = 1;
 
 -- name: raters_open
--- Of a stretch of matchups, those that had not ended at a position.
+-- Of a stretch of matchups, those that had not ended at a position. A vote that was undone is no ending.
 SELECT m.serial, m.nominal, m.lane FROM matchups m LEFT JOIN endings e USING (arena, source, serial)
 WHERE m.arena = %(arena)s AND m.source = %(source)s AND m.serial >= %(first)s AND m.serial < %(stop)s
-    AND (e.position IS NULL OR e.position > %(position)s);
+    AND (e.position IS NULL OR e.undone IS NOT NULL OR e.position > %(position)s);

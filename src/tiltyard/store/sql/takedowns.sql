@@ -16,18 +16,24 @@ RETURNING prompt;
 SELECT m.source, m.serial FROM matchups m
 WHERE m.arena = %(arena)s AND m.prompt = %(prompt)s AND m.expires_at > now() AND m.position <= %(upto)s
     AND (%(model)s::integer IS NULL OR m.a = %(model)s OR m.b = %(model)s)
-    AND NOT EXISTS (SELECT FROM endings e WHERE e.arena = m.arena AND e.source = m.source AND e.serial = m.serial);
+    AND NOT EXISTS (
+        SELECT FROM endings e
+        WHERE e.arena = m.arena AND e.source = m.source AND e.serial = m.serial AND e.undone IS NULL
+    );
 
 -- name: takedowns_shown
--- Which of these matchups, and of those served since a position, are open and show any of these responses.
+-- Which of these matchups, and of those served or reopened since a position, are open and show any of these responses.
 WITH looked_at (source, serial) AS (
     SELECT * FROM unnest(%(sources)s::smallint[], %(serials)s::bigint[])
     UNION
-    SELECT source, serial FROM events WHERE arena = %(arena)s AND position > %(after)s AND kind = 0
+    SELECT source, serial FROM events WHERE arena = %(arena)s AND position > %(after)s AND kind IN (0, 8)
 )
-SELECT m.source, m.serial, m.session, m.a, m.b, m.prompt
+SELECT m.source, m.serial, m.session, m.a, m.b, m.prompt, m.ballot
 FROM looked_at JOIN matchups m USING (source, serial)
 WHERE m.arena = %(arena)s AND m.expires_at > %(now)s
     AND (m.response_a = ANY(%(responses)s) OR m.response_b = ANY(%(responses)s))
-    AND NOT EXISTS (SELECT FROM endings e WHERE e.arena = m.arena AND e.source = m.source AND e.serial = m.serial)
+    AND NOT EXISTS (
+        SELECT FROM endings e
+        WHERE e.arena = m.arena AND e.source = m.source AND e.serial = m.serial AND e.undone IS NULL
+    )
 ORDER BY m.source, m.serial;

@@ -32,9 +32,10 @@ router = APIRouter(include_in_schema=False)
 
 Text = Annotated[str, Form()]
 Tags = Annotated[list[str] | None, Form()]
+Ballot = Annotated[int, Form(ge=0, lt=2**31)]
 
 #: What a page may be asked to say besides, by the ``note`` of its address.
-_NOTES = frozenset({"stands", "reported", "noted", "late"})
+_NOTES = frozenset({"stands", "reported", "noted", "late", "undone"})
 _NAMELESS: dict[str, Any] = {"names": None, "places": None}
 _FIXED = {"praise": PRAISE, "reproach": REPROACH, "complaints": COMPLAINTS}
 
@@ -52,8 +53,10 @@ async def vote_page(request: Request, arena: str, after: Annotated[str, Query()]
         scene = await _scene(request, desk, opened[0])
     except NotFound:
         return page(request, "vote/welcome.html", **values)
+    desk.note_shown(opened[0].matchup)
     before = await _before(desk, voter, after)
-    return page(request, "vote/vote.html", **values, **_stage(scene), **_NAMELESS, before=before)
+    stage = _stage(scene, ballot=opened[0].ballot)
+    return page(request, "vote/vote.html", **values, **stage, **_NAMELESS, before=before)
 
 
 @router.post("/arenas/{arena}/vote")
@@ -80,10 +83,12 @@ async def ahead(request: Request, arena: str, shown: Text = "") -> HTMLResponse:
         raise NotFound("nobody votes here yet; ask for a first matchup")
     opened = await desk.open_matchups(voter)
     waiting = [one for one in opened if one.matchup != shown]
+    if len(waiting) < len(opened):
+        desk.note_shown(shown)
     offered = waiting[0] if waiting else await desk.next_matchup(voter, ahead=bool(opened))
     scene = await _scene(request, desk, offered)
     values = await _frame(request, desk, None)
-    return page(request, "vote/ahead.html", **values, **_stage(scene), **_NAMELESS)
+    return page(request, "vote/ahead.html", **values, **_stage(scene, ballot=offered.ballot), **_NAMELESS)
 
 
 @router.get("/matchups/{matchup}", response_class=HTMLResponse)
@@ -92,6 +97,8 @@ async def matchup_page(request: Request, matchup: str, note: Annotated[str, Quer
     desk, voter = await placed(request, matchup)
     seen = await desk.review(voter, matchup)
     names = await desk.reveal(voter, matchup) if seen.revealed and seen.state == "voted" else None
+    if seen.state == "open":
+        desk.note_shown(matchup)
     remark = await desk.remarked(voter, matchup)
     scene = await _seen(request, desk, seen)
     return page(
@@ -105,13 +112,13 @@ async def matchup_page(request: Request, matchup: str, note: Annotated[str, Quer
 
 
 @router.post("/matchups/{matchup}/vote")
-async def cast(request: Request, matchup: str, winner: Text = "") -> Response:
-    """Vote. Another vote on the same matchup changes nothing: the page says which one stands."""
+async def cast(request: Request, matchup: str, winner: Text = "", ballot: Ballot = 0) -> Response:
+    """Vote. Another vote on the same ballot changes nothing: the page says which one stands."""
     if winner not in set(Outcome):
         raise BadOption("the vote is none of model_a, model_b, tie and both_bad; go back and press a button")
     desk, voter = await placed(request, matchup)
     try:
-        await desk.vote(voter, matchup, kind_of(Outcome(winner)))
+        await desk.vote(voter, matchup, kind_of(Outcome(winner)), ballot=ballot)
     except (Closed, Expired):
         return see_other(paths.matchup(matchup) + "?note=stands")
     return see_other(paths.matchup(matchup))
@@ -130,14 +137,14 @@ async def pass_over(request: Request, matchup: str) -> Response:
 
 
 @router.post("/matchups/{matchup}/undo")
-async def take_back(request: Request, matchup: str) -> Response:
-    """Take a vote back, while that can be."""
+async def take_back(request: Request, matchup: str, ballot: Ballot = 0) -> Response:
+    """Undo a vote, while that can be; the same matchup waits for another."""
     desk, voter = await placed(request, matchup)
     try:
-        await desk.undo(voter, matchup)
+        await desk.undo(voter, matchup, ballot=ballot)
     except Closed:
         return see_other(paths.matchup(matchup) + "?note=late")
-    return see_other(paths.matchup(matchup))
+    return see_other(paths.matchup(matchup) + "?note=undone")
 
 
 @router.post("/matchups/{matchup}/reveal")
@@ -237,7 +244,11 @@ async def _names(request: Request, desk: Desk, voter: Voter, names: Revealed | N
 
 
 def _stage(
-    scene: Scene | None, seen: Reviewed | None = None, remark: Remark | None = None, note: str = ""
+    scene: Scene | None,
+    seen: Reviewed | None = None,
+    remark: Remark | None = None,
+    note: str = "",
+    ballot: int = 0,
 ) -> dict[str, Any]:
     """What the stage's template wants."""
     outcome = None if seen is None or seen.outcome is None else SPELLED[seen.outcome][0]
@@ -246,6 +257,7 @@ def _stage(
         "scene": scene,
         "state": "open" if seen is None else seen.state,
         "seen": seen,
+        "ballot": ballot if seen is None else seen.ballot,
         "outcome": outcome,
         "remark": remark or Remark(),
         "note": note if note in _NOTES else None,

@@ -31,6 +31,7 @@ from tiltyard.web.schemas import (
     RemarkIn,
     ReportIn,
     RevealedOut,
+    UndoIn,
     VoteIn,
 )
 
@@ -108,7 +109,8 @@ async def vote(matchup: Matchup, body: VoteIn, request: Request) -> Response:
     """Settle a matchup. The same vote again gives the same answer; another one is refused."""
     desk, voter = await placed(request, matchup)
     kind, detail = _decided(body, voter)
-    return _told(await desk.vote(voter, matchup, kind, reveal=body.reveal, detail=detail))
+    ended = await desk.vote(voter, matchup, kind, ballot=body.ballot, reveal=body.reveal, detail=detail)
+    return _told(ended)
 
 
 @router.post("/api/v1/matchups/{matchup}/skip", response_model=EndedOut, summary="Skip", responses=_ENDING)
@@ -118,11 +120,16 @@ async def skip(matchup: Matchup, request: Request) -> Response:
     return _told(await desk.skip(voter, matchup))
 
 
-@router.post("/api/v1/matchups/{matchup}/undo", response_model=EndedOut, summary="Undo", responses=_ENDING)
-async def undo(matchup: Matchup, request: Request) -> Response:
-    """Take a vote back, soon after it and before the names were shown. The matchup stays closed."""
+@router.post(
+    "/api/v1/matchups/{matchup}/undo",
+    response_model=EndedOut,
+    summary="Undo",
+    responses=_ENDING | problems(415),
+)
+async def undo(matchup: Matchup, body: UndoIn, request: Request) -> Response:
+    """Undo a vote, soon after it and before the names were shown. The matchup is open again."""
     desk, voter = await placed(request, matchup)
-    return _told(await desk.undo(voter, matchup))
+    return _told(await desk.undo(voter, matchup, ballot=body.ballot))
 
 
 @router.post(
@@ -261,6 +268,7 @@ async def _shown(request: Request, desk: Desk, offered: Offered) -> dict[str, An
         "responses": {"a": {"url": f"{base}/a", "kind": kind_a}, "b": {"url": f"{base}/b", "kind": kind_b}},
         "served_at": _moment(offered.served_at),
         "expires_at": _moment(offered.expires_at),
+        "ballot": offered.ballot,
     }
 
 
@@ -289,6 +297,7 @@ def _told(ended: Ended) -> Response:
             "at": _moment(ended.at),
             "undo_until": None if ended.undo_until is None else _moment(ended.undo_until),
             "revealed": ended.revealed,
+            "ballot": ended.ballot,
         }
     )
 

@@ -1,0 +1,78 @@
+"""The endings of one batch, before they are written: at most one for each matchup is in force."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+
+from tiltyard.errors import StoreFault
+
+__all__ = ["EndingBuffer"]
+
+#: Source and serial.
+Key = tuple[int, int]
+
+_COLUMNS = ("source", "serial", "position", "kind", "outcome", "undone")
+_VOTE = 1
+
+
+class EndingBuffer:
+    """What a batch changes of matchups that were served.
+
+    A matchup's first ending is inserted, and the primary key refuses a second one. An undo marks the row, and
+    only a marked row is replaced, when the reopened matchup ends again. A matchup may end, be reopened and end
+    again within one batch: its row is written once, as it is in the end.
+    """
+
+    def __init__(self) -> None:
+        #: Statements to be run after the rows are inserted, by name; each concerns one row.
+        self.changes: list[tuple[str, dict[str, Any]]] = []
+        self._inserted: list[dict[str, Any]] = []
+        self._of_batch: dict[Key, dict[str, Any]] = {}
+        self._undone: set[Key] = set()
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Of what `rows` are made."""
+        return _COLUMNS
+
+    @property
+    def rows(self) -> list[tuple[Any, ...]]:
+        """Endings to insert."""
+        return [tuple(ending[name] for name in _COLUMNS) for ending in self._inserted]
+
+    def end(self, key: Key, position: int, kind: int, outcome: int | None, *, reopened: bool) -> None:
+        """A matchup ended."""
+        values = (*key, position, kind, outcome, None)
+        ending = dict(zip(_COLUMNS, values, strict=True))
+        known = self._of_batch.setdefault(key, ending)
+        if known is not ending:
+            if known["undone"] is None:
+                raise StoreFault(f"matchup {key[1]} has ended already in this batch; ask again")
+            known.update(ending)
+        elif reopened:
+            self.changes.append(("log_replace_ending", ending))
+        else:
+            self._inserted.append(ending)
+
+    def undo(self, key: Key, position: int, vote: int, ballot: int, expires_at: datetime) -> None:
+        """The vote at a position was undone: its matchup is open again."""
+        matchup = {"source": key[0], "serial": key[1]}
+        known = self._of_batch.get(key)
+        if known is not None:
+            known["undone"] = position
+        else:
+            self._undone.add(key)
+            self.changes.append(("log_undo", matchup | {"vote": vote, "position": position}))
+        self.changes.append(("log_reopen", matchup | {"ballot": ballot, "expires_at": expires_at}))
+
+    def reveal(self, key: Key) -> None:
+        """The names were shown."""
+        self.changes.append(("log_reveal", {"source": key[0], "serial": key[1]}))
+
+    def stands(self, key: Key, position: int) -> bool | None:
+        """Whether the vote at a position stands, as far as this batch says something of its matchup."""
+        known = self._of_batch.get(key)
+        if known is not None:
+            return (known["kind"], known["position"], known["undone"]) == (_VOTE, position, None)
+        return False if key in self._undone else None

@@ -83,9 +83,10 @@ class JudgedArena:
             return connection.execute(statement, {"arena": self.arena}).fetchall()
 
     def votes(self) -> list[tuple[Any, ...]]:
-        """Serial, outcome and detail of every vote of a judge."""
+        """Serial, kind and detail of every vote of a judge."""
         return self.rows(
-            "SELECT serial, outcome, detail FROM events WHERE arena = %(arena)s AND kind = 1 AND source = 1"
+            "SELECT serial, vote_kind(outcome, both_bad), detail FROM events "
+            "WHERE arena = %(arena)s AND kind = 1 AND source = 1"
         )
 
     def count(self, kind: int) -> int:

@@ -325,7 +325,7 @@ def naive(url, arena, upto, generation):
     """Each source by its own plain fold, one event at a time: what a rater must have come to."""
     with connect(url) as connection:
         rows = connection.execute(
-            "SELECT position, at, kind, source, serial, session, a, b, prompt, outcome, nominal, lane, detail "
+            "SELECT position, at, kind, source, serial, session, a, b, prompt, vote_kind(outcome, both_bad), nominal, lane, detail "
             "FROM events WHERE arena = %s ORDER BY position",
             (arena,),
         ).fetchall()

@@ -140,6 +140,9 @@ def test_excluded_votes_are_out_as_of_their_exclusion_until_they_are_restored(da
     assert exported(database, tmp_path, release="r") == before
 
 
+KINDS_OF_JUDGES = (Kind.LEAN_A, Kind.INCONSISTENT, Kind.TIE, Kind.LEAN_B_FLAGGED)
+
+
 def test_judges_have_their_own_battles(database, tmp_path):
     detail = {"judge_model": "judge-1", "pref": 0.5}
 
@@ -147,7 +150,7 @@ def test_judges_have_their_own_battles(database, tmp_path):
         arena = await make_arena(database)
         async with desk_of(database, arena) as desk:
             await cast(desk, 5)
-            for kind in (Kind.LEAN_A, Kind.INCONSISTENT, Kind.TIE):
+            for kind in KINDS_OF_JUDGES:
                 offered = await desk.next_matchup(Voter(7, 1))
                 await desk.vote(Voter(7, 1), offered.matchup, kind, reveal=True, detail=detail)
         close_window(database)
@@ -155,10 +158,12 @@ def test_judges_have_their_own_battles(database, tmp_path):
     asyncio.run(scene())
     judged = exported(database, tmp_path, source=1)
     assert [(b.kind, b.source, b.judge_model, b.pref) for b in judged] == [
-        (kind, "llm-judge", "judge-1", 0.5) for kind in (Kind.LEAN_A, Kind.INCONSISTENT, Kind.TIE)
+        (kind, "llm-judge", "judge-1", 0.5) for kind in KINDS_OF_JUDGES
     ]
     assert len(exported(database, tmp_path, source=0)) == 5
-    assert len(exported(database, tmp_path)) == 8
+    assert len(exported(database, tmp_path)) == 9
+    assert [b.both_bad for b in judged] == [False, False, False, True]
+    assert {b.both_bad for b in exported(database, tmp_path, source=0)} == {None}
 
 
 def test_rating_the_file_gives_the_boards_cross_check(database, tmp_path):

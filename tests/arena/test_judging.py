@@ -103,7 +103,7 @@ def test_the_battle_is_what_the_two_verdicts_make(arena: JudgedArena, llm: PaidL
         left, right = bytes(a).decode(), bytes(b).decode()
         result = reconcile(said[left, right], said[right, left])
         assert votes[serial] == (
-            kind_of(result.outcome, result.label),
+            kind_of(result.outcome, result.label, both_bad=result.both_bad),
             {"pref": result.pref, "judge_model": "judge-1"},
         )
     assert len({kind for kind, _ in votes.values()}) > 2

@@ -24,6 +24,7 @@ ENDED = {
     "kind": "vote",
     "winner": "tie",
     "label": "tie",
+    "both_bad": None,
     "position": 7,
     "at": "2026-01-01T00:00:00+00:00",
     "undo_until": None,

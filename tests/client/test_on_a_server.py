@@ -20,7 +20,15 @@ from tiltyard import read_battles
 from tiltyard.arena.rating import rate_arenas
 from tiltyard.client import AsyncClient, Client
 from tiltyard.client.voting import next_matchup, vote
-from tiltyard.errors import Closed, Conflict, InputError, NoMatchup, NotAllowed, NotFound, UnreadableFile
+from tiltyard.errors import (
+    Closed,
+    Conflict,
+    InputError,
+    NoMatchup,
+    NotAllowed,
+    NotFound,
+    UnreadableFile,
+)
 from tiltyard.store.accounts import Accounts
 from tiltyard.store.connecting import connect
 
@@ -236,8 +244,11 @@ def test_tokens_are_made_used_and_revoked(admin: Client, house: Served, arena: s
     with Client(house.url, token=made.token) as judge:
         assert judge.me().scopes == ("judge",)
         matchup = judge.next_matchup(arena).matchup
-        ended = judge.vote(matchup, "tie", label="inconsistent", pref=0.5, judge_model="judge-1")
-        assert ended.label == "inconsistent"
+        with pytest.raises(InputError, match="which of two bad responses is better"):
+            judge.vote(matchup, "both_bad")
+        judged = {"label": "inconsistent", "both_bad": True, "pref": 0.5, "judge_model": "judge-1"}
+        ended = judge.vote(matchup, "tie", **judged)
+        assert (ended.winner, ended.label, ended.both_bad) == ("tie", "inconsistent", True)
         with pytest.raises(NotAllowed):
             judge.models(arena)
     assert made.api_token in {one.api_token for one in admin.list_tokens()}

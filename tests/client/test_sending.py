@@ -172,8 +172,9 @@ def test_cookies_are_kept_and_tokens_sent():
         voter.vote("m", "tie")
     assert server.requests[1][2]["cookie"] == "tiltyard_session=abc"
     with answering(VOTED) as server, Client(server.url, token="tyd_1") as judge:
-        judge.vote("m", "tie", label="tie", pref=0.5, judge_model="judge-1")
+        judge.vote("m", "tie", label="tie", both_bad=True, pref=0.5, judge_model="judge-1")
     assert server.requests[0][2]["authorization"] == "Bearer tyd_1"
+    assert b'"both_bad":true' in server.requests[0][3]
     assert b'"judge_model":"judge-1"' in server.requests[0][3]
 
 

@@ -198,7 +198,7 @@ def test_columns_are_the_rows(database):
                             a=serial % 3,
                             b=(serial + 1) % 3,
                             prompt=2,
-                            outcome=serial % 7,
+                            outcome=serial % 13,
                         )
                     if serial % 8 == 3:
                         undone.append(batch.head)

@@ -84,7 +84,8 @@ def _battles(votes: Iterator[Vote], names: Names, keys: Keys, release: str) -> I
 
 
 def _battle(vote: Vote, names: Names, voter: str) -> Battle:
-    winner, label = SPELLED[Kind(vote.outcome)]
+    kind = Kind(vote.outcome)
+    winner, label = SPELLED[kind]
     prompt, category, language = names.prompts[vote.prompt]
     judged = vote.source == JUDGE
     detail: dict[str, Any] = vote.detail or {} if judged else {}
@@ -98,6 +99,7 @@ def _battle(vote: Vote, names: Names, voter: str) -> Battle:
         model_b=names.models[vote.b],
         winner=winner,
         label=label if judged else None,
+        both_bad=kind.flagged if judged else None,
         source=SOURCES[vote.source],
         question_id=prompt,
         judge_model=detail.get("judge_model"),

@@ -38,8 +38,10 @@ _NO_MONEY = "the budget is used up; raise it to go on"
 class JudgedVotes:
     """What became of the matchups so far."""
 
-    #: Votes by label: win, lean, tie, both_bad, inconsistent.
+    #: Votes by label: win, lean, tie, inconsistent.
     votes: Counter[str] = field(default_factory=Counter)
+    #: How many of them call both responses bad.
+    both_bad: int = 0
     #: Matchups that were skipped, by what was wrong with a reply or a response.
     skipped: Counter[str] = field(default_factory=Counter)
     #: Matchups that ended otherwise before they were voted on: expired, or withdrawn.
@@ -207,10 +209,12 @@ class _Round:
                     result.outcome.value,
                     ballot=matchup.ballot,
                     label=result.label.value,
+                    both_bad=result.both_bad,
                     pref=result.pref,
                     judge_model=self._panel.name,
                 )
                 self.votes.votes[result.label.value] += 1
+                self.votes.both_bad += result.both_bad
             elif result is State.UNASKED:
                 self.votes.stopped = _NO_MONEY
             else:

@@ -25,7 +25,6 @@ __all__ = ["judge"]
 _LINE, _WATCHED = 10.0, 1.0
 #: Seconds for which a server that is away is waited for: one that restarts is no reason to stop.
 _PATIENCE = 120.0
-_LABELS = ("win", "lean", "tie", "both_bad", "inconsistent")
 
 
 def judge(
@@ -101,14 +100,16 @@ def _show(votes: JudgedVotes) -> None:
     """What became of the matchups, as a table."""
     from rich.table import Table
 
+    from tiltyard.battles.outcome import JUDGE_LABELS
     from tiltyard.report.terminal import Terminal
     from tiltyard.settings.prices import dollars
 
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
     table.add_column("matchups")
     table.add_column(f"{votes.matchups:,}", justify="right")
-    for label in _LABELS:
+    for label in JUDGE_LABELS:
         table.add_row(f"voted: {label}", f"{votes.votes[label]:,}")
+    table.add_row("of these, both bad", f"{votes.both_bad:,}")
     for reason, count in sorted(votes.skipped.items()):
         table.add_row(f"skipped: {printable(reason)}", f"{count:,}")
     if votes.ended:

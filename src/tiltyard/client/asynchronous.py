@@ -41,12 +41,20 @@ class AsyncClient(AsyncTransport):
         ballot: int = 0,
         reveal: bool = False,
         label: str | None = None,
+        both_bad: bool | None = None,
         pref: float | None = None,
         judge_model: str | None = None,
     ) -> Ended:
         return await self.call(
             voting.vote(
-                matchup, winner, ballot=ballot, reveal=reveal, label=label, pref=pref, judge_model=judge_model
+                matchup,
+                winner,
+                ballot=ballot,
+                reveal=reveal,
+                label=label,
+                both_bad=both_bad,
+                pref=pref,
+                judge_model=judge_model,
             )
         )
 

@@ -69,16 +69,24 @@ class Client(Transport):
         ballot: int = 0,
         reveal: bool = False,
         label: str | None = None,
+        both_bad: bool | None = None,
         pref: float | None = None,
         judge_model: str | None = None,
     ) -> Ended:
-        """Settle a matchup: ``model_a``, ``model_b``, ``tie`` or ``both_bad``. The last three are for judges.
+        """Settle a matchup: ``model_a``, ``model_b``, ``tie`` or ``both_bad``. The last four are for judges.
 
         After an undo ``ballot`` is the one that `undo` returned.
         """
         return self.call(
             voting.vote(
-                matchup, winner, ballot=ballot, reveal=reveal, label=label, pref=pref, judge_model=judge_model
+                matchup,
+                winner,
+                ballot=ballot,
+                reveal=reveal,
+                label=label,
+                both_bad=both_bad,
+                pref=pref,
+                judge_model=judge_model,
             )
         )
 

@@ -79,6 +79,8 @@ class Ended:
     kind: str
     winner: str | None
     label: str | None
+    #: Of a judge's vote: whether it calls both responses bad.
+    both_bad: bool | None
     #: Where it stands in the arena's log.
     position: int
     at: datetime
@@ -154,10 +156,11 @@ def vote(
     ballot: int = 0,
     reveal: bool = False,
     label: str | None = None,
+    both_bad: bool | None = None,
     pref: float | None = None,
     judge_model: str | None = None,
 ) -> Call[Ended]:
-    judged = {"label": label, "pref": pref, "judge_model": judge_model}
+    judged = {"label": label, "both_bad": both_bad, "pref": pref, "judge_model": judge_model}
     body: dict[str, Any] = {"winner": winner, "reveal": reveal, **_on(ballot)}
     body |= {name: value for name, value in judged.items() if value is not None}
     return Call("POST", path_of("matchups", matchup, "vote"), value_of(Ended), body=body)

@@ -1,6 +1,14 @@
 -- The tables as they are after all migrations: written by tests/store/schema_listing.py from a real
 -- database, compared with one by a test, and read by nobody but you.
 
+CREATE FUNCTION public.vote_kind(outcome smallint, both_bad boolean) RETURNS smallint
+    LANGUAGE sql IMMUTABLE PARALLEL SAFE
+    AS $$ SELECT CASE WHEN both_bad THEN (outcome + CASE WHEN outcome < 3 THEN 7 ELSE 6 END)::smallint ELSE outcome END $$;
+
+CREATE FUNCTION public.vote_outcome(kind smallint) RETURNS smallint
+    LANGUAGE sql IMMUTABLE PARALLEL SAFE
+    AS $$ SELECT (CASE WHEN kind >= 10 THEN kind - 6 WHEN kind >= 7 THEN kind - 7 ELSE kind END)::smallint $$;
+
 CREATE TABLE public.api_tokens (
     api_token integer NOT NULL,
     name text NOT NULL,
@@ -67,6 +75,7 @@ CREATE TABLE public.endings (
     outcome smallint,
     revealed_at timestamp with time zone,
     undone bigint,
+    both_bad boolean,
     CONSTRAINT endings_check CHECK (((kind = 1) = (outcome IS NOT NULL))),
     CONSTRAINT endings_check1 CHECK (((kind = 1) OR (undone IS NULL))),
     CONSTRAINT endings_kind_check CHECK ((kind = ANY (ARRAY[1, 2, 3])))
@@ -130,7 +139,8 @@ CREATE VIEW public.battles AS
     (EXISTS ( SELECT
            FROM (public.excluded_votes v
              JOIN public.exclusions x USING (exclusion))
-          WHERE ((v.arena = e.arena) AND (v.source = e.source) AND (v.serial = e.serial) AND (x.restored IS NULL)))) AS excluded
+          WHERE ((v.arena = e.arena) AND (v.source = e.source) AND (v.serial = e.serial) AND (x.restored IS NULL)))) AS excluded,
+    e.both_bad
    FROM (public.endings e
      JOIN public.matchups m USING (arena, source, serial))
   WHERE ((e.kind = 1) AND (e.undone IS NULL));
@@ -189,6 +199,7 @@ CREATE TABLE public.events (
     nominal smallint,
     lane smallint,
     detail jsonb,
+    both_bad boolean,
     CONSTRAINT events_kind_check CHECK (((kind >= 0) AND (kind <= 13))),
     CONSTRAINT events_outcome_check CHECK (((outcome >= 0) AND (outcome <= 6)))
 )

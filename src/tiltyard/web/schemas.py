@@ -64,12 +64,16 @@ class AskIn(_In):
 
 
 class VoteIn(_In):
-    """A vote. The last three are for judges."""
+    """A vote. The last four are for judges."""
 
     winner: Winner
     ballot: Ballot = 0
     reveal: bool = Field(False, description="Show the names at once; the vote is final then.")
     label: Label | None = Field(None, description="How firmly a judge decided.")
+    both_bad: bool | None = Field(
+        None,
+        description="Whether a judge calls both responses bad; the vote is rated by its winner all the same.",
+    )
     pref: float | None = Field(None, ge=0, le=1, description="A judge's probability that A is better.")
     judge_model: Annotated[Text, StringConstraints(min_length=1, max_length=200)] | None = None
 
@@ -139,6 +143,7 @@ class EndedOut(BaseModel):
     kind: Literal["vote", "skip", "expire", "undo"]
     winner: Winner | None
     label: Label | None
+    both_bad: bool | None = Field(description="Of a judge's vote: whether it calls both responses bad.")
     position: int = Field(description="Where it stands in the arena's log.")
     at: datetime
     undo_until: datetime | None = Field(description="Until when the vote can be undone.")

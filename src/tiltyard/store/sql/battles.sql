@@ -5,7 +5,7 @@ FROM raters r WHERE r.arena = %(arena)s;
 
 -- name: battles_votes
 -- Votes of a stretch of the log that were neither taken back nor, as of a position, excluded.
-SELECT e.position, e.at, e.source, e.outcome, e.detail, m.a, m.b, m.prompt, m.session, m.nominal, m.lane,
+SELECT e.position, e.at, e.source, vote_kind(e.outcome, e.both_bad), e.detail, m.a, m.b, m.prompt, m.session, m.nominal, m.lane,
        m.propensity
 FROM events e
 JOIN matchups m USING (arena, source, serial)
@@ -23,7 +23,7 @@ ORDER BY e.position;
 -- name: battles_tally
 -- How often each pair ended how, on each of these prompts, in the votes that the other statement names;
 -- where excluded votes are counted, in those as well.
-SELECT m.a, m.b, m.prompt, d.outcome, count(*)
+SELECT m.a, m.b, m.prompt, vote_kind(d.outcome, d.both_bad) AS vote, count(*)
 FROM endings d
 JOIN matchups m USING (arena, source, serial)
 WHERE d.arena = %(arena)s AND d.source = %(source)s AND d.kind = 1 AND d.undone IS NULL
@@ -35,12 +35,12 @@ WHERE d.arena = %(arena)s AND d.source = %(source)s AND d.kind = 1 AND d.undone 
         WHERE NOT %(counted)s AND v.arena = d.arena AND v.source = d.source AND v.serial = d.serial
             AND x.excluded <= %(upto)s AND (x.restored IS NULL OR x.restored > %(upto)s)
     )
-GROUP BY m.a, m.b, m.prompt, d.outcome
-ORDER BY m.a, m.b, m.prompt, d.outcome;
+GROUP BY m.a, m.b, m.prompt, vote
+ORDER BY m.a, m.b, m.prompt, vote;
 
 -- name: battles_pairs
 -- The same between these models only, all prompts of the list together.
-SELECT m.a, m.b, 0, d.outcome, count(*)
+SELECT m.a, m.b, 0, vote_kind(d.outcome, d.both_bad) AS vote, count(*)
 FROM endings d
 JOIN matchups m USING (arena, source, serial)
 WHERE d.arena = %(arena)s AND d.source = %(source)s AND d.kind = 1 AND d.undone IS NULL
@@ -52,8 +52,8 @@ WHERE d.arena = %(arena)s AND d.source = %(source)s AND d.kind = 1 AND d.undone 
         WHERE NOT %(counted)s AND v.arena = d.arena AND v.source = d.source AND v.serial = d.serial
             AND x.excluded <= %(upto)s AND (x.restored IS NULL OR x.restored > %(upto)s)
     )
-GROUP BY m.a, m.b, d.outcome
-ORDER BY m.a, m.b, d.outcome;
+GROUP BY m.a, m.b, vote
+ORDER BY m.a, m.b, vote;
 
 -- name: battles_excluded
 -- How many votes up to a position are left out as of that position.

@@ -24,7 +24,7 @@ FROM (SELECT position, at FROM events WHERE arena = %(arena)s ORDER BY position 
 -- name: log_tail
 -- What came after a position, with the matchups that were served; numbers that are absent are -1.
 SELECT e.position, e.at, e.kind, coalesce(e.source, -1), coalesce(e.serial, -1), coalesce(e.session, -1),
-       coalesce(e.a, -1), coalesce(e.b, -1), coalesce(e.prompt, -1), coalesce(e.outcome, -1),
+       coalesce(e.a, -1), coalesce(e.b, -1), coalesce(e.prompt, -1), coalesce(vote_kind(e.outcome, e.both_bad), -1),
        coalesce(e.nominal, -1), coalesce(e.lane, -1), e.detail, m.matchup, coalesce(m.response_a, -1),
        coalesce(m.response_b, -1), m.expires_at
 FROM events e
@@ -35,11 +35,13 @@ ORDER BY e.position LIMIT %(limit)s;
 -- name: log_add_events
 -- One row for each event of a batch.
 INSERT INTO events
-    (arena, at, position, kind, source, serial, session, a, b, prompt, outcome, nominal, lane, detail)
-SELECT %(arena)s, %(at)s, *
+    (arena, at, position, kind, source, serial, session, a, b, prompt, outcome, both_bad, nominal, lane, detail)
+SELECT %(arena)s, %(at)s, e.position, e.kind, e.source, e.serial, e.session, e.a, e.b, e.prompt,
+       vote_outcome(e.vote), e.vote >= 7, e.nominal, e.lane, e.detail
 FROM unnest(%(position)s::bigint[], %(kind)s::smallint[], %(source)s::smallint[], %(serial)s::bigint[],
             %(session)s::bigint[], %(a)s::integer[], %(b)s::integer[], %(prompt)s::integer[],
-            %(outcome)s::smallint[], %(nominal)s::smallint[], %(lane)s::smallint[], %(detail)s::jsonb[]);
+            %(outcome)s::smallint[], %(nominal)s::smallint[], %(lane)s::smallint[], %(detail)s::jsonb[])
+    AS e (position, kind, source, serial, session, a, b, prompt, vote, nominal, lane, detail);
 
 -- name: log_add_matchups
 -- One row for each matchup served in a batch.
@@ -55,14 +57,15 @@ FROM unnest(%(source)s::smallint[], %(serial)s::bigint[], %(matchup)s::uuid[], %
 
 -- name: log_add_endings
 -- One row for each matchup that ended in a batch for the first time; a second ending of a matchup fails.
-INSERT INTO endings (arena, at, source, serial, position, kind, outcome, undone)
-SELECT %(arena)s, %(at)s, *
+INSERT INTO endings (arena, at, source, serial, position, kind, outcome, both_bad, undone)
+SELECT %(arena)s, %(at)s, e.source, e.serial, e.position, e.kind, vote_outcome(e.vote), e.vote >= 7, e.undone
 FROM unnest(%(source)s::smallint[], %(serial)s::bigint[], %(position)s::bigint[], %(kind)s::smallint[],
-            %(outcome)s::smallint[], %(undone)s::bigint[]);
+            %(outcome)s::smallint[], %(undone)s::bigint[]) AS e (source, serial, position, kind, vote, undone);
 
 -- name: log_replace_ending
 -- A reopened matchup ended again. Only an ending that was undone is replaced.
-UPDATE endings SET position = %(position)s, at = %(at)s, kind = %(kind)s, outcome = %(outcome)s, undone = %(undone)s
+UPDATE endings SET position = %(position)s, at = %(at)s, kind = %(kind)s,
+    outcome = vote_outcome(%(outcome)s::smallint), both_bad = %(outcome)s::smallint >= 7, undone = %(undone)s
 WHERE arena = %(arena)s AND source = %(source)s AND serial = %(serial)s AND undone IS NOT NULL;
 
 -- name: log_undo
@@ -98,7 +101,8 @@ WHERE arena = %(arena)s AND source = %(source)s AND serial = %(serial)s;
 COPY (
     SELECT position, (extract(epoch FROM at) * 1000000)::bigint, kind, coalesce(source, -1)::smallint,
            coalesce(serial, -1)::bigint, coalesce(session, -1)::bigint, coalesce(a, -1)::integer,
-           coalesce(b, -1)::integer, coalesce(prompt, -1)::integer, coalesce(outcome, -1)::smallint,
+           coalesce(b, -1)::integer, coalesce(prompt, -1)::integer,
+           coalesce(vote_kind(outcome, both_bad), -1)::smallint,
            coalesce(nominal, -1)::smallint, coalesce(lane, -1)::smallint
     FROM events WHERE arena = %(arena)s AND position > %(after)s AND position <= %(upto)s
     ORDER BY position
@@ -113,7 +117,7 @@ ORDER BY position;
 -- name: log_find_matchup
 -- One matchup by its id, with how it ended.
 SELECT m.arena, m.source, m.serial, m.session, m.a, m.b, m.prompt, m.response_a, m.response_b, m.nominal,
-       m.lane, m.reason, m.served_at, m.expires_at, e.kind, e.outcome, e.position, e.at, e.revealed_at, e.undone,
+       m.lane, m.reason, m.served_at, m.expires_at, e.kind, vote_kind(e.outcome, e.both_bad), e.position, e.at, e.revealed_at, e.undone,
        m.ballot
 FROM matchups m LEFT JOIN endings e USING (arena, source, serial)
 WHERE m.matchup = %(matchup)s;
@@ -121,7 +125,7 @@ WHERE m.matchup = %(matchup)s;
 -- name: log_find_matchup_here
 -- The same within one arena: only its own partitions are looked at.
 SELECT m.arena, m.source, m.serial, m.session, m.a, m.b, m.prompt, m.response_a, m.response_b, m.nominal,
-       m.lane, m.reason, m.served_at, m.expires_at, e.kind, e.outcome, e.position, e.at, e.revealed_at, e.undone,
+       m.lane, m.reason, m.served_at, m.expires_at, e.kind, vote_kind(e.outcome, e.both_bad), e.position, e.at, e.revealed_at, e.undone,
        m.ballot
 FROM matchups m LEFT JOIN endings e USING (arena, source, serial)
 WHERE m.arena = %(arena)s AND m.matchup = %(matchup)s;

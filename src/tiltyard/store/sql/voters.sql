@@ -2,7 +2,7 @@
 -- Sessions by how many of their votes stand, with what can be counted of each; all, or one of them.
 SELECT session, source, count(*) AS votes,
        count(*) FILTER (WHERE outcome IN (0, 4)), count(*) FILTER (WHERE outcome IN (1, 5)),
-       count(*) FILTER (WHERE outcome IN (2, 6)), count(*) FILTER (WHERE outcome = 3),
+       count(*) FILTER (WHERE outcome IN (2, 6)), count(*) FILTER (WHERE outcome = 3 OR both_bad),
        percentile_cont(0.5) WITHIN GROUP (ORDER BY extract(epoch FROM at - served_at)::double precision),
        min(at), max(at), count(DISTINCT (at AT TIME ZONE %(timezone)s)::date),
        count(*) FILTER (WHERE excluded)
@@ -31,7 +31,7 @@ ORDER BY d.position DESC LIMIT %(limit)s;
 
 -- name: voters_tally
 -- How often each pair ended how in the votes of one session up to a position; with or without excluded ones.
-SELECT m.a, m.b, m.prompt, d.outcome, count(*)
+SELECT m.a, m.b, m.prompt, vote_kind(d.outcome, d.both_bad) AS vote, count(*)
 FROM matchups m
 JOIN endings d USING (arena, source, serial)
 WHERE m.arena = %(arena)s AND m.source = %(source)s AND m.session = %(session)s
@@ -41,8 +41,8 @@ WHERE m.arena = %(arena)s AND m.source = %(source)s AND m.session = %(session)s
         WHERE v.arena = d.arena AND v.source = d.source AND v.serial = d.serial
             AND x.excluded <= %(upto)s AND (x.restored IS NULL OR x.restored > %(upto)s)
     ))
-GROUP BY m.a, m.b, m.prompt, d.outcome
-ORDER BY m.a, m.b, m.prompt, d.outcome;
+GROUP BY m.a, m.b, m.prompt, vote
+ORDER BY m.a, m.b, m.prompt, vote;
 
 -- name: voters_remarks
 -- What voters said of their votes that stand, newest first, a page of it.

@@ -61,6 +61,9 @@ class Line:
     wins: int
     losses: int
     ties: int
+    #: Votes that rate nobody: a person called both bad.
+    unrated: int
+    #: Votes that called both bad, judges' flags included.
     both_bad: int
     #: The row of the published board, and the cross-check's.
     row: Row
@@ -69,7 +72,7 @@ class Line:
     @property
     def votes(self) -> int:
         """Votes of any kind."""
-        return self.wins + self.losses + self.ties + self.both_bad
+        return self.wins + self.losses + self.ties + self.unrated
 
     @property
     def record(self) -> float | None:
@@ -253,7 +256,8 @@ def _published(row: Row, order: Kind, cross: Row | None) -> Line:
         wins=record["wins"],
         losses=record["losses"],
         ties=record["ties"],
-        both_bad=record["both_bad"],
+        unrated=record["both_bad"],
+        both_bad=record["both_bad"] if row["quality"] is None else row["quality"]["both_bad"],
         row=row,
         cross=cross,
     )
@@ -287,6 +291,7 @@ def _counted(document: Row, filtered: Row) -> list[Line]:
             wins=row["wins"],
             losses=row["losses"],
             ties=row["ties"],
+            unrated=row["unrated"],
             both_bad=row["both_bad"],
             row=whole.get(row["model"], {}),
             cross=None,

@@ -19,7 +19,7 @@ from tiltyard.battles import Kind, Label, Outcome
 from tiltyard.battles.outcome import SPELLED, kind_of
 from tiltyard.errors import BadBattle, BadOption, InputError, NotFound
 from tiltyard.store.contents import Content
-from tiltyard.store.log import no_such_matchup
+from tiltyard.store.log import HUMAN, JUDGE, no_such_matchup
 from tiltyard.web.access import access_of, house_of
 from tiltyard.web.direct import DirectRoute, json_response
 from tiltyard.web.problems import problems
@@ -110,14 +110,14 @@ async def vote(matchup: Matchup, body: VoteIn, request: Request) -> Response:
     desk, voter = await placed(request, matchup)
     kind, detail = _decided(body, voter)
     ended = await desk.vote(voter, matchup, kind, ballot=body.ballot, reveal=body.reveal, detail=detail)
-    return _told(ended)
+    return _told(ended, voter)
 
 
 @router.post("/api/v1/matchups/{matchup}/skip", response_model=EndedOut, summary="Skip", responses=_ENDING)
 async def skip(matchup: Matchup, request: Request) -> Response:
     """Pass a matchup over; it does not come back."""
     desk, voter = await placed(request, matchup)
-    return _told(await desk.skip(voter, matchup))
+    return _told(await desk.skip(voter, matchup), voter)
 
 
 @router.post(
@@ -129,7 +129,7 @@ async def skip(matchup: Matchup, request: Request) -> Response:
 async def undo(matchup: Matchup, body: UndoIn, request: Request) -> Response:
     """Undo a vote, soon after it and before the names were shown. The matchup is open again."""
     desk, voter = await placed(request, matchup)
-    return _told(await desk.undo(voter, matchup, ballot=body.ballot))
+    return _told(await desk.undo(voter, matchup, ballot=body.ballot), voter)
 
 
 @router.post(
@@ -285,14 +285,16 @@ def _place(place: Place) -> dict[str, Any]:
     return {"rank": place.rank, "score": place.score, "badge": place.badge}
 
 
-def _told(ended: Ended) -> Response:
+def _told(ended: Ended, voter: Voter) -> Response:
     winner, label = (None, None) if ended.outcome is None else SPELLED[ended.outcome]
+    judged = ended.outcome if voter.source == JUDGE else None
     return json_response(
         {
             "matchup": ended.matchup,
             "kind": ended.kind.name.lower(),
             "winner": winner,
             "label": label,
+            "both_bad": None if judged is None else judged.flagged,
             "position": ended.position,
             "at": _moment(ended.at),
             "undo_until": None if ended.undo_until is None else _moment(ended.undo_until),
@@ -306,12 +308,17 @@ def _decided(body: VoteIn, voter: Voter) -> tuple[Kind, dict[str, Any] | None]:
     """The vote's kind, and what a judge adds to it."""
     stated = {"pref": body.pref, "judge_model": body.judge_model}
     detail = {name: value for name, value in stated.items() if value is not None}
-    if voter.source == 0:
-        if detail or body.label is not None:
-            raise BadOption("label, pref and judge_model are for judges; a person's vote has none")
+    if voter.source == HUMAN:
+        if detail or body.label is not None or body.both_bad is not None:
+            raise BadOption("label, both_bad, pref and judge_model are for judges; a person's vote has none")
         return kind_of(Outcome(body.winner)), None
+    if body.winner == "both_bad":
+        raise BadOption(
+            "a judge says which of two bad responses is better: send winner model_a, model_b or tie, and both_bad true"
+        )
     try:
-        kind = kind_of(Outcome(body.winner), None if body.label is None else Label(body.label))
+        label = None if body.label is None else Label(body.label)
+        kind = kind_of(Outcome(body.winner), label, both_bad=bool(body.both_bad))
     except BadBattle as error:
         raise BadOption(str(error)) from None
     return kind, detail or None

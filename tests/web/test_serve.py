@@ -18,11 +18,12 @@ import httpx2
 import pytest
 from typer.testing import CliRunner
 
-from live_arenas import answers_file
+from live_arenas import answers_file, made_arena
 from served import make_token
 from tiltyard.cli import token
 from tiltyard.cli.serve import serve
 from tiltyard.errors import BadOption, StoreFault
+from tiltyard.settings.arena import ArenaSettings
 from tiltyard.settings.environment import read_environment
 from tiltyard.settings.serving import ServingSettings
 from tiltyard.store.connecting import connect
@@ -102,7 +103,7 @@ def until(condition):
 
 
 @contextmanager
-def running(folder, *arguments, database=None, home=None):
+def running(folder, *arguments, database=None, home=None, variables=None):
     out, err = folder / "out.txt", folder / "err.txt"
     with out.open("w") as said, err.open("w") as logged:
         process = subprocess.Popen(
@@ -110,7 +111,7 @@ def running(folder, *arguments, database=None, home=None):
             stdout=said,
             stderr=logged,
             stdin=subprocess.DEVNULL,
-            env=environment(home or folder / "home", database),
+            env=environment(home or folder / "home", database) | (variables or {}),
             cwd=folder,
         )
         started = Running(process, out, err)
@@ -208,6 +209,46 @@ def test_roles_share_the_work(database, tmp_path):
             serving.wait_for(said)
             assert len(serving.children()) == 1
             assert serving.stop() == 0
+
+
+def kernel_of_one_thread():
+    program = "from tiltyard.arena.kernels import kernel_name; print(kernel_name())"
+    environ = {**os.environ, "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
+    return subprocess.run(
+        [sys.executable, "-c", program], env=environ, check=True, capture_output=True, text=True
+    ).stdout.strip()
+
+
+def test_ratings_are_computed_by_one_thread_whatever_the_environment_says(database, tmp_path):
+    """So a rater resumes from a checkpoint that was made where the environment said something else."""
+    made_arena(database, settings=ArenaSettings(undo_seconds=0.0))
+    kernels = "SELECT position, kernel FROM checkpoints ORDER BY position"
+    ends = []
+    for threads in ("1", "4"):
+        variables = {"OPENBLAS_NUM_THREADS": threads, "OMP_NUM_THREADS": threads}
+        with (
+            running(tmp_path, "--port", 0, database=database, variables=variables) as serving,
+            connect(database) as connection,
+        ):
+            serving.wait_for("Ctrl-C")
+            voted(serving.url, "arena", 4)
+            ends.append(connection.execute("SELECT max(position) FROM events").fetchone()[0])
+            until(lambda: connection.execute("SELECT position FROM raters").fetchone() == (ends[-1],))
+            assert serving.stop() == 0
+    with connect(database) as connection:
+        assert connection.execute(kernels).fetchall() == [(end, kernel_of_one_thread()) for end in ends]
+
+
+def test_the_demo_is_filled_by_one_thread(tmp_path):
+    program = (
+        "import sys; from pathlib import Path; from tiltyard.cli import demo; demo._own_environment(Path(sys.argv[1])); "
+        "from tiltyard.arena.kernels import kernel_name; print(kernel_name())"
+    )
+    environ = {**os.environ, "OPENBLAS_NUM_THREADS": "4", "OMP_NUM_THREADS": "4"}
+    filled = subprocess.run(
+        [sys.executable, "-c", program, tmp_path], env=environ, check=True, capture_output=True, text=True
+    )
+    assert filled.stdout.strip() == kernel_of_one_thread()
 
 
 def test_what_cannot_be_served_is_told_before_anything_starts(server, tmp_path, monkeypatch):

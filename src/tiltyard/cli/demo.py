@@ -175,7 +175,11 @@ def _programme() -> Programme:
 
 def _own_environment(folder: Path) -> Environment:
     """The environment, with nothing in it that leads to somebody's database, bucket or judges."""
+    from tiltyard.settings.environment import ONE_THREAD
+
     os.environ.update(dict.fromkeys(_OTHERS, ""))
+    # NumPy is not loaded yet: a rater fills the arena in this process, as those of the server will go on.
+    os.environ.update(ONE_THREAD)
     return serving_environment(folder)
 
 

@@ -25,6 +25,7 @@ from scipy.special import bdtr, betaincinv, stdtrit
 
 from tiltyard.errors import BadOption, TiltyardError
 from tiltyard.lab.kept import ROOMS, Kept, code_hash, plain, restored, versions
+from tiltyard.settings.environment import ONE_THREAD
 
 __all__ = [
     "Figure",
@@ -45,8 +46,6 @@ ResultT = TypeVar("ResultT")
 #: Hears how many seeds are done, and of how many.
 Progress = Callable[[int, int], None]
 Take = Callable[[int, Any], None]
-
-_THREADS = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS", "VECLIB_MAXIMUM_THREADS")
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,8 +205,8 @@ def _one_thread_each() -> Iterator[None]:
 
     NumPy's libraries read these variables as they are loaded, before any of our code runs.
     """
-    before = {name: os.environ.get(name) for name in _THREADS}
-    os.environ.update(dict.fromkeys(_THREADS, "1"))
+    before = {name: os.environ.get(name) for name in ONE_THREAD}
+    os.environ.update(ONE_THREAD)
     try:
         yield
     finally:

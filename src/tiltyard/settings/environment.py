@@ -12,7 +12,23 @@ from typing import Protocol
 from tiltyard.errors import BadConfig, BadOption, MissingExtra
 from tiltyard.settings.schema import KEY_VARIABLES
 
-__all__ = ["Environment", "Served", "read_environment"]
+__all__ = ["ONE_THREAD", "Environment", "Served", "read_environment"]
+
+#: Variables that keep linear algebra to one thread. Its libraries read them when they are loaded, so they hold in
+#: processes that are started with them. Results of several threads differ in their last bits, and the matrices of an
+#: arena are too small to gain from them.
+ONE_THREAD: Mapping[str, str] = MappingProxyType(
+    dict.fromkeys(
+        (
+            "OPENBLAS_NUM_THREADS",
+            "OMP_NUM_THREADS",
+            "MKL_NUM_THREADS",
+            "BLIS_NUM_THREADS",
+            "VECLIB_MAXIMUM_THREADS",
+        ),
+        "1",
+    )
+)
 
 
 class Served(Protocol):

@@ -16,6 +16,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from tiltyard.errors import BadOption, StoreFault, TiltyardError
+from tiltyard.settings.environment import ONE_THREAD
 from tiltyard.settings.serving import ServingSettings
 from tiltyard.store.address import OpenedDatabase
 from tiltyard.web.logs import log_event, log_failure
@@ -151,6 +152,7 @@ class Supervisor:
             stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.PIPE,
             pass_fds=descriptors,
+            env={**os.environ, **ONE_THREAD},
             # A Ctrl-C in the terminal is for us; children are told by us.
             start_new_session=True,
         )

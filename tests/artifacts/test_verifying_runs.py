@@ -24,7 +24,7 @@ from tiltyard.formats.plain_parquet import read_columns, write_columns
 
 SETTINGS = RateSettings(n_bootstraps=3, arena="Garden")
 NAMES = [
-    *("battles.parquet", "bootstrap_ratings.parquet", "elo_ratings.json", "manifest.json"),
+    *("battles.jsonl", "battles.parquet", "bootstrap_ratings.parquet", "elo_ratings.json", "manifest.json"),
     *("manifest.sha256", "pairwise_winrates.csv", "report.html"),
 ]
 
@@ -68,6 +68,36 @@ def test_what_is_no_regular_file_is_refused_at_once(run, name, kind):
 def test_a_link_to_a_regular_file_is_read(run):
     (run / "battles.parquet").rename(run.parent / "elsewhere")
     (run / "battles.parquet").symlink_to(run.parent / "elsewhere")
+    assert verify_run(run).exact
+
+
+def test_battles_on_lines_are_those_in_columns(run):
+    lines = run / "battles.jsonl"
+    assert list(read_battles(lines)) == list(read_battles(run / "battles.parquet"))
+    rows = lines.read_bytes().splitlines(keepends=True)
+    for forged in (rows[:-1], [*rows, rows[-1]], [rows[1], rows[0], *rows[2:]], [b"[]\n", *rows[1:]], []):
+        lines.write_bytes(b"".join(forged))
+        rehash(run)
+        (check,) = [check for check in verify_run(run).checks if not check.passed]
+        assert check.name == "battles.jsonl"
+        assert check.detail.startswith("line ")
+
+
+def test_the_same_battles_spelled_otherwise_are_the_same(run):
+    """Another version may order or leave out fields that say nothing."""
+    lines = run / "battles.jsonl"
+    rows = [json.loads(line) for line in lines.read_bytes().splitlines()]
+    said = [{key: row[key] for key in sorted(row) if row[key] is not None} for row in rows]
+    lines.write_text("".join(f"{json.dumps(row)}\n" for row in said))
+    rehash(run)
+    assert verify_run(run).passed
+
+
+def test_a_folder_without_battles_on_lines_is_verified_too(run):
+    """Tiltyard 0.1 wrote none, and many battles have none unless asked for."""
+    (run / "battles.jsonl").unlink()
+    assert set(failed(verify_run(run))) == {"battles.jsonl"}
+    rehash(run)
     assert verify_run(run).exact
 
 
@@ -131,7 +161,9 @@ def test_a_missing_file_is_noticed(name, run):
     assert is_refused(run)
 
 
-@pytest.mark.parametrize("name", [name for name in NAMES if not name.startswith("manifest")])
+@pytest.mark.parametrize(
+    "name", [name for name in NAMES if not name.startswith(("manifest", "battles.jsonl"))]
+)
 def test_a_missing_file_that_nobody_lists_is_noticed(name, run):
     (run / name).unlink()
     rehash(run)

@@ -1,9 +1,11 @@
 """Writing a run folder."""
 
 import json
+from datetime import date
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from run_folders import SETTINGS, failed, mixed, written
@@ -69,7 +71,7 @@ def test_what_is_written_is_verified(settings, tmp_path):
         assert [(entry["group"], -entry["rating"]) for entry in rated] == sorted(
             (entry["group"], -entry["rating"]) for entry in rated
         )
-    names = {"battles.parquet", "elo_ratings.json", "pairwise_winrates.csv", "report.html"}
+    names = {"battles.jsonl", "battles.parquet", "elo_ratings.json", "pairwise_winrates.csv", "report.html"}
     names |= {"bootstrap_ratings.parquet"} if settings.n_bootstraps else set()
     assert set(read_manifest(run).files) == names
     assert {path.name for path in run.iterdir()} == names | {"manifest.json", "manifest.sha256"}
@@ -115,6 +117,7 @@ def test_rank_ranges_keep_the_level_asked_for(tmp_path):
 def test_unknown_fields_survive(tmp_path):
     run = written(tmp_path, BARE)
     assert list(read_battles(run / "battles.parquet")) == mixed()
+    assert list(read_battles(run / "battles.jsonl")) == mixed()
 
 
 @pytest.mark.usefixtures("no_plots")
@@ -180,6 +183,48 @@ def test_the_same_run_twice_differs_in_its_date_alone(tmp_path):
     changed = {name for name, hash_ in listing(run).items() if first[name] != hash_}
     assert changed <= {"manifest.json", "manifest.sha256"}
     assert read_manifest(run).model_copy(update={"created_at": manifest.created_at}) == manifest
+
+
+@pytest.mark.usefixtures("no_plots")
+class TestLines:
+    """Battles as lines of JSON, beside those in columns."""
+
+    def written(self, tmp_path, some, **more):
+        write_battles(tmp_path / "some.parquet", some)
+        return write_run(tmp_path / "run", [open_battles(tmp_path / "some.parquet")], BARE, **more)
+
+    def test_many_battles_have_them_on_request_only(self, tmp_path, monkeypatch):
+        monkeypatch.setattr("tiltyard.artifacts.folder.MOST_BATTLE_LINES", 4)
+        lines = tmp_path / "run" / "battles.jsonl"
+        some = battles("a>b*3 b>a*2")
+        told = self.written(tmp_path, some).without_lines
+        assert told == "5 battles are more than 4; --jsonl writes it"
+        assert not lines.exists()
+        assert verify_run(tmp_path / "run").passed
+        assert self.written(tmp_path, some, lines=True).without_lines == ""
+        assert list(read_battles(lines)) == some
+        assert verify_run(tmp_path / "run").exact
+        assert self.written(tmp_path, some[:4]).without_lines == ""
+
+    def test_what_json_cannot_hold_is_left_out_unless_asked_for(self, tmp_path):
+        """Such as the bytes of an image in a column that Tiltyard does not know."""
+        table = pa.Table.from_pylist([battle.to_dict() for battle in battles("a>b*3 b>a*2")])
+        pq.write_table(table.append_column("image", pa.array([b"\x89PNG"] * 5)), tmp_path / "bytes.parquet")
+        source = open_battles(tmp_path / "bytes.parquet")
+        told = write_run(tmp_path / "run", [source], BARE).without_lines
+        assert told.startswith("row 1: cannot be written as JSON: bytes")
+        assert not (tmp_path / "run" / "battles.jsonl").exists()
+        assert verify_run(tmp_path / "run").passed
+        with pytest.raises(BadBattle, match="row 1: cannot be written as JSON"):
+            write_run(tmp_path / "other", [source], BARE, lines=True)
+
+    def test_dates_and_nested_fields_survive(self, tmp_path):
+        rows = [
+            battle.to_dict() | {"seen": date(2026, 1, 2), "tags": {"x": [1, None]}}
+            for battle in battles("a>b*3")
+        ]
+        self.written(tmp_path, [Battle.from_dict(row) for row in rows])
+        assert verify_run(tmp_path / "run").exact
 
 
 @pytest.mark.usefixtures("no_plots")

@@ -154,6 +154,23 @@ class TestCompare:
         assert "Prompts on which" not in out
 
 
+class TestBattleLines:
+    def test_many_battles_are_written_as_lines_on_request(self, small, tmp_path, monkeypatch):
+        monkeypatch.setattr("tiltyard.artifacts.folder.MOST_BATTLE_LINES", 10)
+        ran = run("rate", small, "--out", tmp_path / "run", "--intervals", "none")
+        assert "battles.jsonl was left out: " in ran.err
+        assert "; --jsonl writes it\n" in ran.err
+        ran = run("rate", small, "--out", tmp_path / "run", "--intervals", "none", "--jsonl")
+        assert ran.code == 0
+        assert "left out" not in ran.err
+        assert (tmp_path / "run" / "battles.jsonl").is_file()
+
+    def test_without_a_folder_the_option_does_nothing(self, small):
+        ran = run("rate", small, "--jsonl")
+        assert ran.code == 2
+        assert "--jsonl does nothing without --out" in ran.err
+
+
 class TestVerify:
     @pytest.fixture
     def folder(self, small, tmp_path):
@@ -175,7 +192,7 @@ class TestVerify:
         assert (ran.code, ran.err) == (1, "")
         assert "FAIL elo_ratings.json: changed since it was written" in ran.out
         assert "FAIL elo_ratings.json: recomputed, differs at arena: 'Desert', not 'Garden'" in ran.out
-        assert ran.out.endswith("NOT verified: 2 of 11 checks failed.\n")
+        assert ran.out.endswith("NOT verified: 2 of 13 checks failed.\n")
 
     def test_a_file_of_a_strange_name(self, folder):
         (folder / "\x1b[2J").touch()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -13,8 +14,8 @@ from tiltyard.artifacts.documents import bootstrap_columns, ratings_document, wi
 from tiltyard.artifacts.manifest import MANIFEST, MANIFEST_HASH, InputFile, Manifest, file_hash, hash_line
 from tiltyard.artifacts.rating import RateSettings, rate_files
 from tiltyard.board import Rated
-from tiltyard.errors import BadOption
-from tiltyard.formats import BattleSource
+from tiltyard.errors import BadBattle, BadOption
+from tiltyard.formats import BattleSource, write_battles
 from tiltyard.formats.copying import copy_battles
 from tiltyard.formats.counting import Progress, models_by_group
 from tiltyard.formats.plain_parquet import write_columns
@@ -22,10 +23,13 @@ from tiltyard.report.page import render_page
 
 __all__ = [
     "BATTLES",
+    "BATTLE_LINES",
     "BOOTSTRAP",
+    "MOST_BATTLE_LINES",
     "RATINGS",
     "REPORT",
     "WINRATES",
+    "WrittenRun",
     "evaluated_models",
     "page_of",
     "write_run",
@@ -36,14 +40,31 @@ RATINGS = "elo_ratings.json"
 BOOTSTRAP = "bootstrap_ratings.parquet"
 WINRATES = "pairwise_winrates.csv"
 REPORT = "report.html"
+BATTLE_LINES = "battles.jsonl"
+#: Battles up to which they are written as lines of JSON without being asked for.
+MOST_BATTLE_LINES = 1_000_000
+
+
+@dataclass(frozen=True)
+class WrittenRun:
+    """What was rated, and why there are no battles on lines; nothing if there are."""
+
+    groups: list[Rated]
+    without_lines: str = ""
 
 
 def write_run(
-    out: Path, sources: Sequence[BattleSource], settings: RateSettings, *, progress: Progress | None = None
-) -> list[Rated]:
+    out: Path,
+    sources: Sequence[BattleSource],
+    settings: RateSettings,
+    *,
+    lines: bool = False,
+    progress: Progress | None = None,
+) -> WrittenRun:
     """Copy the battles into a folder, rate them from there, and write everything beside them.
 
-    An earlier run in ``out`` is replaced; a folder that holds anything else is refused.
+    An earlier run in ``out`` is replaced; a folder that holds anything else is refused. The
+    battles are written as lines of JSON too, if they are at most a million or ``lines`` asks for it.
     """
     try:
         _refuse_foreign(out)
@@ -52,22 +73,44 @@ def write_run(
         with TemporaryDirectory(prefix=f".{place.name}.", dir=place.parent) as workshop:
             draft = Path(workshop) / "new"
             draft.mkdir()
-            groups = _write_draft(draft, sources, settings, progress)
+            run = _write_draft(draft, sources, settings, lines, progress)
             _put(draft, place, Path(workshop) / "old")
     except OSError as error:
         raise BadOption(f"cannot write {out}: {error.strerror or error}") from None
-    return groups
+    return run
 
 
 def _write_draft(
-    draft: Path, sources: Sequence[BattleSource], settings: RateSettings, progress: Progress | None
-) -> list[Rated]:
+    draft: Path,
+    sources: Sequence[BattleSource],
+    settings: RateSettings,
+    lines: bool,
+    progress: Progress | None,
+) -> WrittenRun:
     copied = copy_battles(draft / BATTLES, sources, settings.style)
     groups = rate_files([copied], settings, checks=True, progress=progress)
     evaluated = evaluated_models(copied, settings)
     _write_documents(draft, groups, settings, evaluated)
+    without_lines = _write_lines(draft / BATTLE_LINES, copied, lines)
     _write_manifest(draft, settings, [_input(source) for source in sources], evaluated)
-    return groups
+    return WrittenRun(groups, without_lines)
+
+
+def _write_lines(path: Path, copied: BattleSource, wanted: bool) -> str:
+    """Write the battles as lines of JSON; why not, if they were not written.
+
+    A column may hold what JSON cannot, such as bytes: that is an error only for whoever asked for lines.
+    """
+    rows = copied.rows or 0
+    if rows > MOST_BATTLE_LINES and not wanted:
+        return f"{rows:,} battles are more than {MOST_BATTLE_LINES:,}; --jsonl writes it"
+    try:
+        write_battles(path, copied.battles())
+    except BadBattle as error:
+        if wanted:
+            raise
+        return str(error)
+    return ""
 
 
 def _put(draft: Path, place: Path, old: Path) -> None:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator
 from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
 from tiltyard.artifacts.asking import Due, Texts, configured_checks
+from tiltyard.artifacts.battle_lines import first_difference
 from tiltyard.artifacts.checks import Check, read_bytes
 from tiltyard.artifacts.costs import Asked, attempt_problem
 from tiltyard.artifacts.gathering import Gathering
@@ -217,18 +217,10 @@ class _Verdicts:
 
 def same_battles_check(lines: Path, source: BattleSource) -> Check:
     """Whether the battles in columns are those on lines."""
-    rows = (row for _, row in read_lines(lines))
-    battles = source.battles() if source.rows else iter(())
-    for number, (row, battle) in enumerate(zip_longest(rows, battles), start=1):
-        if row is None or battle is None or _fields(row) != _fields(battle.to_dict()):
-            return Check(BATTLES, passed=False, detail=f"row {number} is not line {number} of {lines.name}")
+    number = first_difference(lines, source)
+    if number is not None:
+        return Check(BATTLES, passed=False, detail=f"row {number} is not line {number} of {lines.name}")
     return Check(BATTLES, passed=True, detail=f"the same battles as {lines.name}")
-
-
-def _fields(row: dict[str, Any]) -> str:
-    """A battle's fields that say something, in an order of their own."""
-    said = {key: value for key, value in row.items() if value is not None}
-    return json.dumps(said, sort_keys=True)
 
 
 def attempts_check(path: Path, asked: Asked) -> Check:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
+from tiltyard.artifacts.battle_lines import first_difference
 from tiltyard.artifacts.checks import (
     TOLERANCE,
     Check,
@@ -19,12 +20,21 @@ from tiltyard.artifacts.checks import (
     read_text_lines,
 )
 from tiltyard.artifacts.documents import bootstrap_columns, ratings_document, winrates_csv
-from tiltyard.artifacts.folder import BATTLES, BOOTSTRAP, RATINGS, REPORT, WINRATES, evaluated_models, page_of
+from tiltyard.artifacts.folder import (
+    BATTLE_LINES,
+    BATTLES,
+    BOOTSTRAP,
+    RATINGS,
+    REPORT,
+    WINRATES,
+    evaluated_models,
+    page_of,
+)
 from tiltyard.artifacts.manifest import MANIFEST, MANIFEST_HASH, Manifest, manifest_kind, read_manifest
 from tiltyard.artifacts.rating import rate_files
 from tiltyard.artifacts.verifying_tournament import verify_tournament
-from tiltyard.errors import TiltyardError
-from tiltyard.formats import open_battles
+from tiltyard.errors import TiltyardError, UnreadableFile
+from tiltyard.formats import BattleSource, open_battles
 
 __all__ = ["TOLERANCE", "Check", "Verification", "verify_run"]
 
@@ -47,6 +57,8 @@ def verify_run(folder: Path) -> Verification:
 def _hashes(folder: Path, manifest: Manifest) -> Iterator[Check]:
     yield manifest_check(folder)
     expected = [BATTLES, RATINGS, WINRATES, REPORT, *([BOOTSTRAP] if manifest.n_bootstraps else [])]
+    # Not every run has them; without an entry, a file of that name is none of the run.
+    expected += [BATTLE_LINES] if BATTLE_LINES in manifest.files else []
     for name in expected:
         yield hash_check(folder, name, manifest.files.get(name))
     present = {path.name for path in folder.iterdir()} | set(manifest.files)
@@ -58,6 +70,8 @@ def _recomputed(folder: Path, manifest: Manifest) -> Iterator[Check]:
     settings = manifest.settings()
     source = open_battles(folder / BATTLES)
     groups = rate_files([source], settings, checks=True)
+    if BATTLE_LINES in manifest.files:
+        yield _lines_check(folder / BATTLE_LINES, source)
     evaluated = evaluated_models(source, settings)
     same = sorted(evaluated) == manifest.evaluated
     yield Check("evaluated models", same, "as the battles say" if same else "differ from the battles")
@@ -67,3 +81,14 @@ def _recomputed(folder: Path, manifest: Manifest) -> Iterator[Check]:
     if manifest.n_bootstraps:
         yield compared(BOOTSTRAP, read_parquet(folder / BOOTSTRAP), bootstrap_columns(groups))
     yield page_check(folder / REPORT, manifest.platform, lambda: page_of(groups, settings))
+
+
+def _lines_check(path: Path, source: BattleSource) -> Check:
+    """Whether the battles on lines are those in columns. What is no JSON differs at once."""
+    try:
+        number = first_difference(path, source)
+    except UnreadableFile as error:
+        return Check(path.name, passed=False, detail=str(error))
+    if number is not None:
+        return Check(path.name, passed=False, detail=f"line {number} is not battle {number} of {BATTLES}")
+    return Check(path.name, passed=True, detail=f"the same battles as {BATTLES}")

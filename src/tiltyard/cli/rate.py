@@ -84,6 +84,9 @@ def rate(
         typer.Option(metavar="NAME,…", help="Control for style: length, markdown, position, a column."),
     ] = None,
     out: Annotated[Path | None, typer.Option(help="Write artifacts and a report to this folder.")] = None,
+    jsonl: Annotated[
+        bool, typer.Option("--jsonl", help="With --out: battles.jsonl of more than 1,000,000 battles too.")
+    ] = False,
     ties: Annotated[
         Ties, typer.Option(help="Ties: half a win each, Davidson's parameter, or left out.")
     ] = Ties.HALF,
@@ -121,6 +124,8 @@ def rate(
     from tiltyard.artifacts.rating import RateSettings, method_of, open_all, rate_files
 
     _refuse_unused(context, method)
+    if jsonl and out is None:
+        raise BadOption("--jsonl does nothing without --out; name a folder")
     styles = tuple(comma_list(style))
     options: dict[str, Any] = {"ties": ties.value}
     if method is not MethodName.GLICKO_2:
@@ -152,14 +157,17 @@ def rate(
     sources = open_all(files, format=format, columns=column_map(columns))
     with battles_read([source.rows for source in sources]) as progress:
         if out is None:
-            groups = rate_files(sources, settings, progress=progress)
+            groups, left_out = rate_files(sources, settings, progress=progress), ""
         else:
             from tiltyard.artifacts.folder import write_run
 
-            groups = write_run(out, sources, settings, progress=progress)
+            run = write_run(out, sources, settings, lines=jsonl, progress=progress)
+            groups, left_out = run.groups, run.without_lines
     _show(groups, settings)
     _notes([(source.path, source.notes) for source in sources])
     if out is not None:
+        if left_out:
+            typer.echo(printable(f"\nbattles.jsonl was left out: {left_out}"), err=True)
         typer.echo(f"\nWritten to {out}: tiltyard verify {out}")
 
 

@@ -39,7 +39,7 @@ def battle_pieces(container: Container, battles: Iterable[Battle]) -> Iterator[b
 def json_line(where: str, row: dict[str, Any]) -> bytes:
     """One row as a line of JSON; dates become ISO 8601 text."""
     try:
-        return json.dumps(row, ensure_ascii=False, default=_plain).encode() + b"\n"
+        return _ENCODER.encode(row).encode() + b"\n"
     except (TypeError, ValueError, RecursionError) as error:
         raise BadBattle(f"cannot be written as JSON: {error}", where=where) from None
 
@@ -130,6 +130,9 @@ def _plain(value: object) -> str:
     if isinstance(value, date):
         return value.isoformat()
     raise TypeError(f"{type(value).__name__} {value!r}")
+
+
+_ENCODER = json.JSONEncoder(ensure_ascii=False, default=_plain)
 
 
 def _cell(value: object) -> object:

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import base64
 import hashlib
 import json
 import os
@@ -23,7 +22,6 @@ from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from statistics import median
-from uuid import UUID
 
 import numpy as np
 
@@ -33,6 +31,7 @@ from arena_seed import make_arena, seed_log
 from arena_servers import House, database, serving
 from arena_usage import Usage
 from tiltyard.arena.keys import open_keys
+from tiltyard.arena.matchup_ids import new_matchup, shown_matchup
 from tiltyard.store.arenas import Arena
 from tiltyard.store.connecting import connect, connect_async
 from tiltyard.store.log import Appending, Serving, appending
@@ -183,9 +182,9 @@ async def serve_ahead(
                 serial = await next_serial(batch)
                 for session, _ in voters[start : start + step]:
                     for _ in range(settings.stay):
-                        one = _drawn(rng, serial, session, batch.now + timedelta(hours=2), settings)
+                        one = _drawn(rng, serial, session, batch, settings)
                         batch.serve(one)
-                        shown.append(base64.urlsafe_b64encode(one.matchup.bytes).decode().rstrip("="))
+                        shown.append(shown_matchup(one.matchup))
                         serial += 1
     return shown
 
@@ -199,13 +198,13 @@ async def next_serial(batch: Appending) -> int:
 
 
 def _drawn(
-    rng: np.random.Generator, serial: int, session: int, expires_at: datetime, settings: LoadSettings
+    rng: np.random.Generator, serial: int, session: int, batch: Appending, settings: LoadSettings
 ) -> Serving:
     a, b = rng.choice(settings.models, 2, replace=False).tolist()
     return Serving(
         source=0,
         serial=serial,
-        matchup=UUID(bytes=secrets.token_bytes(16)),
+        matchup=new_matchup(batch.arena),
         session=session,
         a=a,
         b=b,
@@ -217,7 +216,7 @@ def _drawn(
         reason="served ahead",
         propensity=0.01,
         given_up=0,
-        expires_at=expires_at,
+        expires_at=batch.now + timedelta(hours=2),
     )
 
 

@@ -94,12 +94,18 @@ def migrated_template(server: str) -> str:
 def fresh_database(server: str, template: str = "template0") -> Iterator[str]:
     """The address of a new database on this server, a copy of ``template``, which is gone afterwards."""
     from tiltyard.store.connecting import connect
+    from tiltyard.store.migrating import use_custom_plans
 
     name = f"test_{uuid4().hex[:12]}"
     with connect(server) as connection:
         connection.execute(f"CREATE DATABASE {name} TEMPLATE {template}")
+    url = _database_of(server, name)
     try:
-        yield _database_of(server, name)
+        if template != "template0":
+            # As `migrate` does: a copy of a database has none of its settings.
+            with connect(url) as connection:
+                use_custom_plans(connection)
+        yield url
     finally:
         with connect(server) as connection:
             connection.execute(f"DROP DATABASE IF EXISTS {name} WITH (FORCE)")

@@ -316,9 +316,9 @@ def test_a_matchup_is_found_by_its_id_with_its_ending(database):
                 batch.serve(one)
                 batch.serve(two)
                 batch.end(LogKind.VOTE, 0, 1, a=0, b=1, prompt=2, outcome=3)
-            opened, ended = [await find_matchup(connection, each.matchup) for each in (one, two)]
+            opened, ended = [await find_matchup(connection, arena, each.matchup) for each in (one, two)]
             assert opened.kind is None
             assert (ended.kind, ended.outcome) == (LogKind.VOTE, 3)
-            assert await find_matchup(connection, uuid4()) is None
+            assert await find_matchup(connection, arena, uuid4()) is None
 
     run(scene())

@@ -94,7 +94,7 @@ def _staged(live: Live, batch: Appending, voter: Voter, choice: Choice) -> OpenM
     """The chosen matchup with the responses that it shows."""
     cells = live.responses[:, choice.prompt]
     return OpenMatchup(
-        matchup=new_matchup(),
+        matchup=new_matchup(batch.arena),
         source=voter.source,
         serial=live.standings[voter.source].window.served,
         session=voter.session,

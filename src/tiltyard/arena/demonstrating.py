@@ -219,7 +219,7 @@ class _Play:
             matchup, kind = await self._asked(voter, _pushing(told.pushed), rng)
             if k == 0:
                 await Stage(self._house.pool).complain(
-                    parse_matchup(matchup), HUMAN, session.session, *told.complaint
+                    self._desk.arena, parse_matchup(matchup), HUMAN, session.session, *told.complaint
                 )
             if k >= votes:
                 await self._desk.skip(voter, matchup)

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 
 from tiltyard.arena.boards import Boards
 from tiltyard.arena.desk import Desk
+from tiltyard.arena.matchup_arenas import MatchupArenas
 from tiltyard.arena.matchup_ids import parse_matchup
 from tiltyard.arena.stopping import stopped
 from tiltyard.store.arenas import connected, find_arena, list_arenas, prompt_text
-from tiltyard.store.log import find_matchup, no_such_matchup
 
 if TYPE_CHECKING:
     from tiltyard.settings.serving import ServingSettings
@@ -39,12 +39,14 @@ class House:
         self.contents = contents
         self.boards = Boards(url, pool, self.snapshot_came)
         self._desks: dict[str, Desk] = {}
+        self._arenas = MatchupArenas(pool)
         self._opening = asyncio.Lock()
         self._looking: asyncio.Task[None] | None = None
         self._prompts: dict[tuple[int, int], str] = {}
 
     async def start(self) -> None:
         """Begin to follow boards and settings."""
+        await self.settings_changed()
         await self.boards.start()
         self._looking = asyncio.create_task(self._follow(), name="settings")
 
@@ -70,16 +72,7 @@ class House:
 
     async def desk_of(self, matchup: str) -> Desk:
         """The desk of the arena that a matchup belongs to."""
-        one = parse_matchup(matchup)
-        for desk in self._desks.values():
-            if desk.holds(one):
-                return desk
-        async with connected(self.pool) as connection:
-            found = await find_matchup(connection, one)
-            arenas = {} if found is None else {arena.arena: arena for arena in await list_arenas(connection)}
-        if found is None or found.arena not in arenas:
-            raise no_such_matchup()
-        return await self.desk(arenas[found.arena].name)
+        return await self.desk(await self._arenas.find(parse_matchup(matchup), self._desks.values()))
 
     async def prompt_text(self, arena: int, prompt: int) -> str:
         """What a prompt asks."""
@@ -103,6 +96,7 @@ class House:
         """Some arena's settings are not what they were: its desk goes by the new ones."""
         async with connected(self.pool) as connection:
             arenas = await list_arenas(connection)
+        self._arenas.learn(arenas)
         for arena in arenas:
             desk = self._desks.get(arena.name)
             if desk is not None:

@@ -1,4 +1,4 @@
-"""Ids of matchups: 128 random bits, which say nothing and cannot be guessed."""
+"""Ids of matchups: the number of their arena in 32 bits, and 96 random bits that cannot be guessed."""
 
 from __future__ import annotations
 
@@ -9,13 +9,20 @@ from uuid import UUID
 
 from tiltyard.store.log import no_such_matchup
 
-__all__ = ["new_matchup", "parse_matchup", "shown_matchup"]
+__all__ = ["arena_number", "new_matchup", "parse_matchup", "shown_matchup"]
 
 _LENGTH = 22
+_ARENA_BYTES, _RANDOM_BYTES = 4, 12
 
 
-def new_matchup() -> UUID:
-    return UUID(bytes=secrets.token_bytes(16))
+def new_matchup(arena: int) -> UUID:
+    """An id for a matchup of this arena. By its number a process finds the arena without asking all of them."""
+    return UUID(bytes=arena.to_bytes(_ARENA_BYTES) + secrets.token_bytes(_RANDOM_BYTES))
+
+
+def arena_number(matchup: UUID) -> int:
+    """The number of the arena that an id carries; any number, if the id was guessed or made by version 0.1."""
+    return int.from_bytes(matchup.bytes[:_ARENA_BYTES])
 
 
 def shown_matchup(matchup: UUID) -> str:

@@ -40,6 +40,7 @@ __all__ = [
     "connected",
     "describe_prompts",
     "find_arena",
+    "find_arena_by_number",
     "find_model",
     "find_prompt",
     "find_response",
@@ -71,6 +72,8 @@ class Arena:
     title: str
     settings: ArenaSettings
     created_at: datetime
+    #: Whether the ids of its matchups carry its number. Those of arenas that version 0.1 made may not.
+    ids_carry_arena: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,6 +173,12 @@ async def find_arena(connection: Connection, name: str) -> Arena:
     if row is None:
         raise NotFound("there is no such arena; ask for the list of arenas")
     return _arena(row)
+
+
+async def find_arena_by_number(connection: Connection, number: int) -> Arena | None:
+    """The arena of this number, if there is one."""
+    row = await _one(connection, "arenas_find_by_number", arena=number)
+    return None if row is None else _arena(row)
 
 
 async def list_arenas(connection: Connection) -> list[Arena]:
@@ -320,8 +329,8 @@ async def read_head(connection: Connection, arena: int) -> int:
 
 
 def _arena(row: Sequence[Any]) -> Arena:
-    number, name, title, settings, created_at = row
-    return Arena(number, name, title, ArenaSettings.kept(settings), created_at)
+    number, name, title, settings, created_at, ids_carry_arena = row
+    return Arena(number, name, title, ArenaSettings.kept(settings), created_at, ids_carry_arena)
 
 
 def _columns(arena: int, names: Sequence[str], rows: Sequence[object]) -> dict[str, Any]:

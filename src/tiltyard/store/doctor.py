@@ -72,6 +72,7 @@ def examine_database(url: str, *, embedded: bool = False) -> list[Check]:
             _version,
             _schema,
             _durability,
+            _plans,
             _connections,
             lambda one: _pooling(one, url),
             _clock,
@@ -135,6 +136,13 @@ def _durability(connection: psycopg.Connection) -> Check:
         told = ", ".join(off)
         return Check("durability", "bad", f"off: {told}", f"acknowledged votes can be lost; switch on {told}")
     return Check("durability", "ok", "fsync, full_page_writes and synchronous_commit are on")
+
+
+def _plans(connection: psycopg.Connection) -> Check:
+    if connection.execute(statement("plan_mode")).fetchone() == ("force_custom_plan",):
+        return Check("plans", "ok", "statements are planned for the arena that they name")
+    advice = "run tiltyard migrate as the role in DATABASE_URL: statements may lock the tables of every arena"
+    return Check("plans", "look", "plan_cache_mode is not force_custom_plan", advice)
 
 
 def _connections(connection: psycopg.Connection) -> Check:

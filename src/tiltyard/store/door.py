@@ -53,7 +53,7 @@ class Door:
     async def find(self, matchup: UUID) -> Found | None:
         """A matchup of this arena by its id."""
         async with self.connected() as connection:
-            return await find_matchup(connection, matchup, arena=self.arena)
+            return await find_matchup(connection, self.arena, matchup)
 
     async def roster(self) -> Roster:
         async with self.connected() as connection:

@@ -12,7 +12,7 @@ from tiltyard.store.statements import statement
 if TYPE_CHECKING:
     import psycopg
 
-__all__ = ["Lag", "check_reachable", "read_lags"]
+__all__ = ["Lag", "check_reachable", "current_lags", "read_lags"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,14 +34,25 @@ def read_lags(connection: psycopg.Connection) -> list[Lag]:
     """Every arena, by name."""
     with translated("read how far the raters are"):
         rows = connection.execute(statement("lags")).fetchall()
-    return [
-        Lag(name, head, position or 0, horizon or 0, leader, seconds or 0.0)
-        for name, head, position, horizon, leader, seconds in rows
-    ]
+        return [
+            Lag(name, _head(connection, arena), position or 0, horizon or 0, leader, seconds or 0.0)
+            for arena, name, position, horizon, leader, seconds in rows
+        ]
 
 
-def check_reachable(url: str) -> list[Lag]:
+def _head(connection: psycopg.Connection, arena: int) -> int:
+    row = connection.execute(statement("lags_head"), {"arena": arena}).fetchone()
+    assert row is not None
+    return int(row[0])
+
+
+def check_reachable(url: str) -> None:
     """Raise unless the database answers and has the tables of this version."""
     with connect(url, name="tiltyard ready") as connection:
         check_schema(connection)
+
+
+def current_lags(url: str) -> list[Lag]:
+    """Every arena, by name, as it is now."""
+    with connect(url, name="tiltyard metrics") as connection:
         return read_lags(connection)

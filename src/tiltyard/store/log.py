@@ -23,7 +23,7 @@ from tiltyard.store.arrays import literal
 from tiltyard.store.connecting import translated
 from tiltyard.store.endings import EndingBuffer
 from tiltyard.store.partitions import AHEAD, SPAN, make_room
-from tiltyard.store.statements import statement
+from tiltyard.store.statements import arena_statement, statement
 
 __all__ = [
     "HUMAN",
@@ -286,7 +286,7 @@ class Appending:
         if known is not None:
             return known
         values = {"arena": self.arena, "source": source, "serial": serial}
-        found = await self.connection.execute(statement("log_ending"), values)
+        found = await self.connection.execute(arena_statement("log_ending", self.arena), values)
         return await found.fetchone() == (LogKind.VOTE, position, None)
 
     async def _write(self) -> list[tuple[str, Any]]:
@@ -304,7 +304,8 @@ class Appending:
             if rows:
                 await execute(statement(name), same | dict(zip(columns, _columns(rows), strict=True)))
         return [
-            (name, await execute(statement(name), same | values)) for name, values in self._endings.changes
+            (name, await execute(arena_statement(name, self.arena), same | values))
+            for name, values in self._endings.changes
         ]
 
     async def _make_room(self) -> None:
@@ -340,12 +341,17 @@ async def appending(
     with translated("append to an arena's log"):
         try:
             async with connection.pipeline() as pipeline:
-                values = {"arena": arena, "after": after, "limit": TAIL}
+                plans = "force_custom_plan" if after is None else "auto"
+                values = {"arena": arena, "after": after, "limit": TAIL, "plans": plans}
                 if connection.info.transaction_status is TransactionStatus.IDLE:
                     await connection.execute(statement("log_begin"))
                 await connection.execute(statement("log_lock"), values)
-                head = await connection.execute(statement("log_head"), values)
-                tail = None if after is None else await connection.execute(statement("log_tail"), values)
+                if after is None:
+                    # A new arena's partitions are made in this transaction.
+                    head, tail = await connection.execute(statement("log_head"), values), None
+                else:
+                    head = await connection.execute(arena_statement("log_head", arena), values)
+                    tail = await connection.execute(arena_statement("log_tail", arena), values)
                 # Only after a sync does the server count how long it waits for us.
                 await pipeline.sync()
                 place = await head.fetchone()
@@ -366,16 +372,14 @@ async def read_tail(connection: AsyncConnection, arena: int, after: int) -> list
     """Some thousand events after a position; fewer only at the log's end."""
     with translated("read an arena's log"):
         values = {"arena": arena, "after": after, "limit": TAIL}
-        return await _rows(await connection.execute(statement("log_tail"), values))
+        return await _rows(await connection.execute(arena_statement("log_tail", arena), values))
 
 
-async def find_matchup(
-    connection: AsyncConnection, matchup: UUID, *, arena: int | None = None
-) -> Found | None:
-    """A matchup by its id, open or ended; in one arena, if it is known which."""
-    named = "log_find_matchup" if arena is None else "log_find_matchup_here"
+async def find_matchup(connection: AsyncConnection, arena: int, matchup: UUID) -> Found | None:
+    """A matchup of an arena by its id, open or ended."""
     with translated("look up a matchup"):
-        found = await connection.execute(statement(named), {"matchup": matchup, "arena": arena})
+        values = {"arena": arena, "matchup": matchup}
+        found = await connection.execute(statement("log_find_matchup"), values)
         row = await found.fetchone()
         return None if row is None else Found(*row)
 

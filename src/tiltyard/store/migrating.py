@@ -21,7 +21,7 @@ from tiltyard.store.statements import statement
 if TYPE_CHECKING:
     import psycopg
 
-__all__ = ["Migration", "applied", "check_schema", "migrate", "migrations", "pending"]
+__all__ = ["Migration", "applied", "check_schema", "migrate", "migrations", "pending", "use_custom_plans"]
 
 #: Live arenas go on while tables change: a step that waits longer than this for a lock gives up.
 _LOCK_TIMEOUT = "5s"
@@ -57,7 +57,24 @@ def migrate(
     steps = migrations() if steps is None else steps
     with connect(url, name="tiltyard migrate") as connection:
         _check_encoding(connection)
-        return [step.name for step in steps if _apply(connection, step, lock_timeout)]
+        done = [step.name for step in steps if _apply(connection, step, lock_timeout)]
+        use_custom_plans(connection)
+        return done
+
+
+def use_custom_plans(connection: psycopg.Connection) -> None:
+    """Have statements planned for the values that they are executed with, as a default of our role.
+
+    A plan for any arena would lock the partitions of all of them. A default of the role also holds behind a
+    pooler, where a setting of the session would not.
+    """
+    from psycopg import sql
+
+    alter = sql.SQL("ALTER ROLE CURRENT_USER IN DATABASE {} SET plan_cache_mode = force_custom_plan")
+    with translated("set how statements are planned"), connection.transaction():
+        connection.execute(statement("lock_migrating"))
+        if connection.execute(statement("plan_mode")).fetchone() != ("force_custom_plan",):
+            connection.execute(alter.format(sql.Identifier(connection.info.dbname)))
 
 
 def pending(url: str) -> list[str]:

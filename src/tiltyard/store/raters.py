@@ -133,7 +133,7 @@ def claim_horizon(connection: Connection, arena: int, term: int, horizon: int) -
     Under the arena's lock: whoever is taking one back has committed before, or will find this.
     """
     with translated("claim votes as final"), connection.transaction():
-        connection.execute(statement("log_lock"), {"arena": arena})
+        connection.execute(statement("log_lock"), {"arena": arena, "plans": "force_custom_plan"})
         values = {"arena": arena, "term": term, "horizon": horizon}
         if connection.execute(statement("raters_claim"), values).rowcount != 1:
             raise _deposed(arena, term)

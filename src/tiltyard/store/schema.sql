@@ -35,6 +35,7 @@ CREATE TABLE public.arenas (
     title text NOT NULL,
     settings jsonb NOT NULL,
     created_at timestamp with time zone DEFAULT now() NOT NULL,
+    ids_carry_arena boolean DEFAULT false NOT NULL,
     CONSTRAINT arenas_name_check CHECK ((name ~ '^[a-z0-9]([a-z0-9-]{0,62}[a-z0-9])?$'::text))
 );
 

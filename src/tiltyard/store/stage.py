@@ -34,15 +34,17 @@ class Stage:
             await self._read_kinds(responses)
         return [self._kinds[response] for response in responses]
 
-    async def complain(self, matchup: UUID, source: int, session: int, reason: str, note: str | None) -> None:
+    async def complain(
+        self, arena: int, matchup: UUID, source: int, session: int, reason: str, note: str | None
+    ) -> None:
         """Keep what a voter says of a matchup of its own, whether it has ended or not."""
         with translated("keep a report"):
             async with self._pool.connection() as connection:
-                found = await find_matchup(connection, matchup)
+                found = await find_matchup(connection, arena, matchup)
                 if found is None or (found.source, found.session) != (source, session):
                     raise no_such_matchup()
                 values = {
-                    "arena": found.arena,
+                    "arena": arena,
                     "source": source,
                     "serial": found.serial,
                     "session": session,

@@ -4,17 +4,28 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from functools import cache
+from functools import cache, lru_cache
 from importlib.resources import files
 
-__all__ = ["statement", "statements"]
+__all__ = ["arena_statement", "statement", "statements"]
 
 _HEAD = re.compile(r"^-- name: (\w+)\n((?:--.*\n)+)", re.MULTILINE)
+#: Tables that are partitioned by arena.
+_PARTITIONED = re.compile(r"\b(events|matchups|endings)\b")
 
 
 def statement(name: str) -> str:
     """A statement of ``sql/*.sql`` by its name."""
     return statements()[name]
+
+
+@lru_cache(maxsize=10_000)
+def arena_statement(name: str, arena: int) -> str:
+    """A statement that names the partitions of one arena instead of the tables that they are part of.
+
+    Its plan can be kept and used again without a look at the partitions of other arenas.
+    """
+    return _PARTITIONED.sub(lambda table: f"{table[1]}_{arena}", statement(name))
 
 
 @cache

@@ -16,7 +16,7 @@ from prometheus_client.multiprocess import MultiProcessCollector
 from prometheus_client.registry import Collector
 
 from tiltyard.errors import StoreFault
-from tiltyard.store.lags import Lag, check_reachable
+from tiltyard.store.lags import Lag, current_lags
 
 __all__ = ["FOLDER_VARIABLE", "METRICS_TYPE", "Figures", "LagFigures", "metrics_page", "serve_metrics"]
 
@@ -98,7 +98,7 @@ def metrics_page(own: CollectorRegistry | None, read: Callable[[], Iterable[Lag]
 def serve_metrics(host: str, port: int, url: str) -> Callable[[], None]:
     """Answer scrapes on a port of its own, in a thread; how to stop it."""
     registry = CollectorRegistry()
-    registry.register(LagFigures(lambda: check_reachable(url)))
+    registry.register(LagFigures(lambda: current_lags(url)))
     MultiProcessCollector(registry)  # type: ignore[no-untyped-call]
     server, thread = start_http_server(port, host, registry)
 

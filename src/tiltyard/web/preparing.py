@@ -12,7 +12,7 @@ from tiltyard.errors import NotFound
 from tiltyard.settings.environment import Environment
 from tiltyard.settings.serving import ServingSettings
 from tiltyard.store.connecting import connect
-from tiltyard.store.migrating import check_schema
+from tiltyard.store.migrating import check_schema, use_custom_plans
 from tiltyard.web.running import opened_house
 
 if TYPE_CHECKING:
@@ -54,6 +54,7 @@ async def prepare(
 
     with connect(url, name="tiltyard serve") as connection:
         check_schema(connection)
+        use_custom_plans(connection)
     open_keys(environment.home, environment.variables.get(KEY_VARIABLE))
     async with opened_house(url, environment, settings) as house:
         accounts = Accounts(house.pool)

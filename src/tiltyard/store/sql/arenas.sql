@@ -4,10 +4,10 @@ SELECT nextval(pg_get_serial_sequence('arenas', 'arena'));
 
 -- name: arenas_add
 -- A new arena; no row comes back if the name is taken.
-INSERT INTO arenas (arena, name, title, settings) OVERRIDING SYSTEM VALUE
-VALUES (%(arena)s, %(name)s, %(title)s, %(settings)s)
+INSERT INTO arenas (arena, name, title, settings, ids_carry_arena) OVERRIDING SYSTEM VALUE
+VALUES (%(arena)s, %(name)s, %(title)s, %(settings)s, true)
 ON CONFLICT (name) DO NOTHING
-RETURNING arena, name, title, settings, created_at;
+RETURNING arena, name, title, settings, created_at, ids_carry_arena;
 
 -- name: arenas_add_rater
 -- Where its rater starts.
@@ -15,11 +15,15 @@ INSERT INTO raters (arena) VALUES (%(arena)s);
 
 -- name: arenas_find
 -- One arena by name.
-SELECT arena, name, title, settings, created_at FROM arenas WHERE name = %(name)s;
+SELECT arena, name, title, settings, created_at, ids_carry_arena FROM arenas WHERE name = %(name)s;
+
+-- name: arenas_find_by_number
+-- One arena by number.
+SELECT arena, name, title, settings, created_at, ids_carry_arena FROM arenas WHERE arena = %(arena)s;
 
 -- name: arenas_list
 -- Every arena, by name.
-SELECT arena, name, title, settings, created_at FROM arenas ORDER BY name;
+SELECT arena, name, title, settings, created_at, ids_carry_arena FROM arenas ORDER BY name;
 
 -- name: arenas_change
 -- Another title or other settings.
@@ -116,7 +120,7 @@ RETURNING response, model, prompt;
 
 -- name: arenas_model
 -- One model by name, and what was last said of it: 4 enabled, 5 retired.
-SELECT m.model, (SELECT e.kind FROM events e WHERE e.arena = m.arena AND e.kind IN (4, 5) AND e.a = m.model
+SELECT m.model, (SELECT e.kind FROM events e WHERE e.arena = %(arena)s AND e.kind IN (4, 5) AND e.a = m.model
                  ORDER BY e.position DESC LIMIT 1)
 FROM models m WHERE m.arena = %(arena)s AND m.name = %(name)s;
 

@@ -60,7 +60,7 @@ ORDER BY m.a, m.b, vote;
 SELECT count(DISTINCT v.serial)
 FROM exclusions x
 JOIN excluded_votes v USING (exclusion)
-JOIN endings d ON d.arena = v.arena AND d.source = v.source AND d.serial = v.serial
+JOIN endings d ON d.arena = %(arena)s AND d.source = v.source AND d.serial = v.serial
 WHERE x.arena = %(arena)s AND x.excluded <= %(upto)s AND (x.restored IS NULL OR x.restored > %(upto)s)
     AND v.source = %(source)s AND d.position <= %(upto)s AND d.undone IS NULL;
 

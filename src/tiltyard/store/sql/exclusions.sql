@@ -68,7 +68,7 @@ CROSS JOIN LATERAL (
     FROM (
         SELECT m.session, row_number() OVER (ORDER BY count(*) DESC, m.session) AS place
         FROM excluded_votes v JOIN matchups m USING (arena, source, serial)
-        WHERE v.exclusion = x.exclusion GROUP BY m.session
+        WHERE v.exclusion = x.exclusion AND m.arena = %(arena)s GROUP BY m.session
     ) s
 ) w
 LEFT JOIN audit made ON made.arena = x.arena AND made.action = 'exclude votes'

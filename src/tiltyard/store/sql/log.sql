@@ -6,8 +6,10 @@ BEGIN ISOLATION LEVEL READ COMMITTED;
 -- Whoever appends to an arena's log does so alone, until the transaction ends; and nobody for long, should
 -- its process be stopped in the middle. The server's idle timeout runs only while it has answered
 -- everything; servers from 17 on also bound the transaction as a whole. What is acknowledged is on disk,
--- whatever the role's default; a stricter one stays.
+-- whatever the role's default; a stricter one stays. A desk's statements name the partitions of its arena,
+-- so that a plan can be kept; others are planned each time, for the arena that they name.
 SELECT set_config('lock_timeout', '5s', true),
+       set_config('plan_cache_mode', %(plans)s, true),
        CASE WHEN current_setting('synchronous_commit') = 'off'
            THEN set_config('synchronous_commit', 'on', true) END,
        set_config('idle_in_transaction_session_timeout', '10s', true),
@@ -115,18 +117,10 @@ WHERE arena = %(arena)s AND position > %(after)s AND position <= %(upto)s AND ki
 ORDER BY position;
 
 -- name: log_find_matchup
--- One matchup by its id, with how it ended.
+-- One matchup of an arena by its id, with how it ended.
 SELECT m.arena, m.source, m.serial, m.session, m.a, m.b, m.prompt, m.response_a, m.response_b, m.nominal,
-       m.lane, m.reason, m.served_at, m.expires_at, e.kind, vote_kind(e.outcome, e.both_bad), e.position, e.at, e.revealed_at, e.undone,
-       m.ballot
-FROM matchups m LEFT JOIN endings e USING (arena, source, serial)
-WHERE m.matchup = %(matchup)s;
-
--- name: log_find_matchup_here
--- The same within one arena: only its own partitions are looked at.
-SELECT m.arena, m.source, m.serial, m.session, m.a, m.b, m.prompt, m.response_a, m.response_b, m.nominal,
-       m.lane, m.reason, m.served_at, m.expires_at, e.kind, vote_kind(e.outcome, e.both_bad), e.position, e.at, e.revealed_at, e.undone,
-       m.ballot
+       m.lane, m.reason, m.served_at, m.expires_at, e.kind, vote_kind(e.outcome, e.both_bad),
+       e.position, e.at, e.revealed_at, e.undone, m.ballot
 FROM matchups m LEFT JOIN endings e USING (arena, source, serial)
 WHERE m.arena = %(arena)s AND m.matchup = %(matchup)s;
 

@@ -21,3 +21,7 @@ INSERT INTO migrations (name, sha256) VALUES (%(name)s, %(sha256)s);
 -- name: lock_migrating
 -- Only one migrates a database at a time; the lock goes with the transaction.
 SELECT pg_advisory_xact_lock(hashtext('tiltyard'), hashtext('migrating'));
+
+-- name: plan_mode
+-- Whether prepared statements are planned for their values each time.
+SELECT current_setting('plan_cache_mode');

@@ -26,7 +26,7 @@ WHERE e.arena = %(arena)s AND e.position > %(after)s AND e.kind = 1
     AND e.at > clock_timestamp() - make_interval(secs => %(undo_seconds)s)
     AND coalesce((
         SELECT n.position = e.position AND n.revealed_at IS NULL AND n.undone IS NULL FROM endings n
-        WHERE n.arena = e.arena AND n.source = e.source AND n.serial = e.serial
+        WHERE n.arena = %(arena)s AND n.source = e.source AND n.serial = e.serial
     ), true)
 ORDER BY e.position LIMIT 1;
 

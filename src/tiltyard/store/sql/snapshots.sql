@@ -96,7 +96,7 @@ FROM (
            bool_or(x.excluded <= %(upto)s AND (x.restored IS NULL OR x.restored > %(upto)s)) AS later
     FROM exclusions x
     JOIN excluded_votes v USING (exclusion)
-    JOIN endings d ON d.arena = v.arena AND d.source = v.source AND d.serial = v.serial
+    JOIN endings d ON d.arena = %(arena)s AND d.source = v.source AND d.serial = v.serial
     WHERE x.arena = %(arena)s AND v.source = %(source)s AND d.position <= %(position)s AND d.undone IS NULL
     GROUP BY v.serial
 ) votes;

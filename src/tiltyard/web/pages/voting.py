@@ -182,9 +182,10 @@ async def complain(request: Request, matchup: str, reason: Text = "", note: Text
     """Tell the operator what is wrong with a matchup."""
     if reason not in COMPLAINTS:
         raise BadOption(f"the reason is none of {', '.join(COMPLAINTS)}; go back and choose one")
-    _, voter = await placed(request, matchup)
+    desk, voter = await placed(request, matchup)
     said = read_remark((), note).comment
-    await request.app.state.stage.complain(parse_matchup(matchup), voter.source, voter.session, reason, said)
+    stage = request.app.state.stage
+    await stage.complain(desk.arena, parse_matchup(matchup), voter.source, voter.session, reason, said)
     return see_other(paths.matchup(matchup) + "?note=reported")
 
 

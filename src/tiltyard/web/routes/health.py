@@ -12,7 +12,7 @@ from fastapi.responses import Response
 
 from tiltyard.arena.desk import Desk
 from tiltyard.errors import StoreFault
-from tiltyard.store.lags import Lag, check_reachable
+from tiltyard.store.lags import Lag, current_lags
 from tiltyard.web.access import house_of, needs
 from tiltyard.web.metrics import METRICS_TYPE, Figures, metrics_page
 from tiltyard.web.problems import problems
@@ -93,4 +93,4 @@ async def metrics(request: Request) -> Response:
 
 
 def _lags(request: Request) -> list[Lag]:
-    return check_reachable(house_of(request).url)
+    return current_lags(house_of(request).url)

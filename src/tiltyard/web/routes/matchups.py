@@ -180,9 +180,11 @@ async def remark(matchup: Matchup, body: RemarkIn, request: Request) -> Response
 )
 async def report_matchup(matchup: Matchup, body: ReportIn, request: Request) -> Response:
     """Tell the operator what is wrong with a matchup, before the vote or after it."""
-    _, voter = await placed(request, matchup)
+    desk, voter = await placed(request, matchup)
     stage = request.app.state.stage
-    await stage.complain(parse_matchup(matchup), voter.source, voter.session, body.reason, body.note)
+    await stage.complain(
+        desk.arena, parse_matchup(matchup), voter.source, voter.session, body.reason, body.note
+    )
     return Response(status_code=204)
 
 

@@ -43,6 +43,7 @@ def test_a_new_database_only_lacks_a_backup(database):
         "database": "ok",
         "version": "ok",
         "schema": "ok",
+        "plans": "ok",
         "connections": "ok",
         "pooling": "ok",
         "clock": "ok",
@@ -99,6 +100,17 @@ def test_a_database_without_tables_is_bad(server):
     assert "run tiltyard migrate" in checks["schema"].advice
     assert checks["backup"].state == "bad", "a check that cannot be made does not stop the others"
     assert checks["clock"].state == "ok"
+
+
+def test_a_role_whose_statements_may_lock_every_arena_is_told(database):
+    with connect(database) as connection:
+        name = connection.info.dbname
+        connection.execute(f"ALTER ROLE CURRENT_USER IN DATABASE {name} RESET plan_cache_mode")
+    check = by_name(examine_database(database))["plans"]
+    assert check.state == "look"
+    assert "run tiltyard migrate" in check.advice
+    migrate(database)
+    assert by_name(examine_database(database))["plans"].state == "ok"
 
 
 def test_later_tables_are_fine(database):

@@ -18,6 +18,7 @@ from tiltyard.store.backup import DATABASE, KEY, RESPONSES, Manifest, member, re
 from tiltyard.store.bulky import Bulky
 from tiltyard.store.connecting import connect, translated
 from tiltyard.store.dump_archive import remove_private_options
+from tiltyard.store.migrating import use_custom_plans
 from tiltyard.store.programs import Programs, shipped, without_password
 from tiltyard.store.restored_access import RestoredAccess, read_access, revoke_access
 from tiltyard.store.statements import statement
@@ -56,6 +57,7 @@ def restore(path: Path, url: str, home: Path, bulky: Bulky, *, revoke_all: bool 
                     asyncio.run(bulky.put(name.removeprefix(RESPONSES), file.read()))
         _load(url, tar, Path(room))
         with connect(url, name="tiltyard restore") as connection:
+            use_custom_plans(connection)
             access = read_access(connection)
             if revoke_all:
                 revoke_access(connection)
@@ -73,6 +75,8 @@ def restore_database(path: Path, url: str, room: Path) -> None:
     """Bring back a backup's database alone, into an empty one. ``room``: a folder for temporary files."""
     with tarfile.open(path, mode="r:") as tar:
         _load(url, tar, room)
+    with connect(url, name="tiltyard restore") as connection:
+        use_custom_plans(connection)
 
 
 def check_logs(connection: psycopg.Connection, heads: dict[str, int] | None = None) -> dict[str, int]:

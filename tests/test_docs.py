@@ -282,9 +282,13 @@ def test_every_shipped_price_is_documented():
     book, text = open_prices(), page("prices.md")
     assert book.as_of in text
     assert set(PriceEntry.model_fields) - coded(text) == set()
+    traits = {"thinks", "max_output", "context"}
     for name, entry in book.shipped.items():
-        numbers = (f"{value:g}" for key, value in entry.model_dump().items() if key != "provider")
+        money = entry.model_dump(exclude={"provider", *traits})
+        numbers = (f"{value:g}" for value in money.values())
         assert f"| `{name}` | {entry.provider} | {' | '.join(numbers)} |" in text, name
+        limits = ("–" if limit is None else f"{limit:,}" for limit in (entry.max_output, entry.context))
+        assert f"| `{name}` | {'yes' if entry.thinks else 'no'} | {' | '.join(limits)} |" in text, name
 
 
 def test_every_family_of_models_is_documented():

@@ -23,6 +23,7 @@
     │   └── Deposed                another process rates this arena by now
     ├── MissingExtra               an optional dependency is not installed
     ├── ProviderFault              a provider of models refused, failed or could not be reached
+    ├── JudgeUnusable              a judge gave so many replies without a verdict that asking on is a waste
     └── BrokenArtifact             a run folder is incomplete or its manifest is unreadable
 
 Every message says what was wrong, where, and what to do about it. Errors of drivers and
@@ -44,6 +45,7 @@ __all__ = [
     "Deposed",
     "Expired",
     "InputError",
+    "JudgeUnusable",
     "MissingExtra",
     "NoMatchup",
     "NotAllowed",
@@ -159,7 +161,7 @@ class ProviderFault(TiltyardError):
 
     ``retryable``: asking again may help. ``retry_after``: seconds it asked us to wait.
     ``throttled``: it wants fewer calls (429, 529). ``billed``: the call may have been charged,
-    because its answer was lost on the way.
+    because its answer was lost on the way. ``said``: the provider's own words, where it had any.
     """
 
     def __init__(
@@ -171,13 +173,19 @@ class ProviderFault(TiltyardError):
         throttled: bool = False,
         billed: bool = False,
         retry_after: float | None = None,
+        said: str = "",
     ) -> None:
+        self.said = said
         self.status = status
         self.retryable = retryable
         self.throttled = throttled
         self.billed = billed
         self.retry_after = retry_after
         super().__init__(problem)
+
+
+class JudgeUnusable(TiltyardError):
+    """A judge gave so many replies in a row without a verdict that asking it on would waste money."""
 
 
 class BrokenArtifact(TiltyardError):

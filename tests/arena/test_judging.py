@@ -120,8 +120,18 @@ def test_no_name_is_ever_shown_to_a_judge(arena: JudgedArena, llm: PaidLLM):
         assert matchup not in said
 
 
+def test_a_judge_that_gives_no_verdicts_is_stopped(arena: JudgedArena, llm: PaidLLM):
+    arena.judges(llm, "ramble")
+    before = llm.settled_tally()["paid_calls"]
+    votes = arena.judge(matchups=50)
+    assert votes.unusable
+    assert votes.stopped.startswith("judge unusable: the last 1")
+    assert votes.votes.total() == 0
+    assert llm.settled_tally()["paid_calls"] - before <= 10 + 8
+
+
 def test_the_budget_is_never_exceeded_and_raising_it_goes_on(arena: JudgedArena, llm: PaidLLM):
-    arena.judges(llm)
+    arena.judges(llm, each={"max_tokens": 1024})
     before = llm.settled_tally()["picodollars"]
     votes = arena.judge(budget=0.1)
     first = llm.settled_tally()["picodollars"] - before

@@ -111,7 +111,7 @@ class Asker:
         worst = None
         if self.price is not None:
             worst = self.price.worst(most_tokens(size), max_tokens, batch=batch)
-        return Request(key, f"q{user}", "judge", "overall", body, size, worst)
+        return Request(key, f"q{user}", "judge", "overall", body, size, worst, user)
 
     def caller(self, **given: Any) -> Caller:
         gate = given.pop("gate", None) or Gate(given.pop("concurrency", 8))

@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qs
 
-from servers.endpoints import COMPLETIONS, MESSAGES, Refused
+from servers.endpoints import COMPLETIONS, MESSAGES, Refused, error_document
 from servers.http_front import Request
 from servers.replies import stated_usage
 
@@ -147,7 +147,10 @@ class BatchDesk:
             return fault, None
         path = MESSAGES if batch.kind == "anthropic" else COMPLETIONS
         if behaviour.forward is None:
-            return "succeeded", self.app.charged(body, digest, path, batch=True)
+            try:
+                return "succeeded", self.app.charged(body, digest, path, batch=True)
+            except Refused as refused:
+                return "bad_item", error_document(path, refused)
         status, reply = await self.app.forward(path, raw)
         if status != 200:
             return "item_error", None
@@ -296,7 +299,8 @@ def _anthropic_line(name: str, outcome: str, body: dict[str, Any] | None) -> dic
         return {"custom_id": name, "result": {"type": "succeeded", "message": body}}
     if outcome == "expire":
         return {"custom_id": name, "result": {"type": "expired"}}
-    error = {"type": "error", "error": {"type": kinds[outcome], "message": f"made to fail: {outcome}"}}
+    made = {"type": "error", "error": {"type": kinds[outcome], "message": f"made to fail: {outcome}"}}
+    error = body or made
     return {"custom_id": name, "result": {"type": "errored", "error": error}}
 
 

@@ -15,6 +15,7 @@ from servers.batch_desk import BatchDesk
 from servers.behaviour import Behaviour
 from servers.endpoints import COMPLETIONS, MESSAGES, Refused, error_document
 from servers.http_front import Request
+from servers.manners import limit_refusal
 from servers.replies import (
     Counted,
     anthropic_message,
@@ -100,6 +101,10 @@ class BilledApp:
         """The reply, paid for."""
         if body.get("max_tokens") == 0:
             return self._prewarmed(body, digest)
+        refusal = limit_refusal(body, input_tokens(body))
+        if refusal is not None:
+            self.till.faults["limit"] += 1
+            raise Refused(400, refusal)
         said = say(body, refuse=self.behaviour.refuse, garble=self.behaviour.garble)
         counted = replace(self._input(body), output=said.output)
         self.till.pay(digest, self.behaviour.prices.charge(counted, batch=batch), batch=batch)

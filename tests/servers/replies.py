@@ -7,7 +7,7 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
-from servers.manners import mannered
+from servers.manners import mannered, needed
 
 STEPS = ("A>>B", "A>B", "A=B", "B>A", "B>>A")
 
@@ -102,9 +102,12 @@ def say(body: dict[str, Any], *, refuse: float = 0, garble: float = 0) -> Said:
     if form != "tool":
         text = mannered(body["model"], text)
     limit = body.get("max_tokens") or body.get("max_completion_tokens") or 0
+    thought = needed(body["model"])
+    if thought and thought + tokens(text) > limit:
+        return Said("", None, "length", limit)
     if tokens(text) > limit:
         return Said(text[: 4 * limit], None, "length", limit)
-    return Said(text, data if form == "tool" else None, "end", tokens(text))
+    return Said(text, data if form == "tool" else None, "end", thought + tokens(text))
 
 
 def anthropic_message(body: dict[str, Any], said: Said, counted: Counted, name: str) -> dict[str, Any]:

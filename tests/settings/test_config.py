@@ -247,7 +247,7 @@ def test_another_judge_may_be_named_for_one_run(tmp_path):
     alone = config.mode("one", "big").judges[0]
     assert (alone.name, alone.model, alone.max_tokens, alone.family) == ("big", "big", 7, "mine")
     panel = config.mode("panel", "big")
-    assert ([j.max_tokens for j in panel.judges], panel.quorum) == ([1024], 1)
+    assert ([j.max_tokens for j in panel.judges], panel.quorum) == ([16_384], 1)
 
 
 def test_a_quorum_is_a_majority_unless_it_is_stated(tmp_path):
@@ -323,6 +323,7 @@ def test_paths_of_unknown_users_stay_as_they_are(tmp_path):
     config = config_of(
         tmp_path, "prices: prices.yaml\nanchors: ~no-such-user/a.jsonl\njudge: {pilot_model: x}\n"
     )
+    (tmp_path / "prices.yaml").write_text("models: {}\n")
     assert config.at(config.anchors[0]) == tmp_path / "~no-such-user/a.jsonl"
     document = resolved(config, config.mode("pilot"), beside=tmp_path / "runs")
     assert (document["anchors"], document["prices"]) == (["../~no-such-user/a.jsonl"], "../prices.yaml")

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from tournament_texts import config_of
 
 from tiltyard.errors import BadConfig, BadOption
-from tiltyard.settings.prices import FREE, Price, PriceEntry, dollars, open_prices, picodollars
+from tiltyard.settings.prices import FREE, ModelTraits, Price, PriceEntry, dollars, open_prices, picodollars
 
 DOLLAR = 10**12
 
@@ -83,7 +83,8 @@ def test_the_shipped_prices_are_dated_and_known_ones_hold():
 def test_every_shipped_price_is_whole():
     for model, entry in open_prices().shipped.items():
         assert entry.provider in ("anthropic", "openai")
-        stated = entry.model_dump()
+        # Limits that nobody published are not made up.
+        stated = entry.model_dump(exclude={"max_output", "context"})
         assert all(value is not None for value in stated.values()), model
         assert entry.batch == 0.5
         assert (
@@ -209,3 +210,31 @@ def test_a_sum_above_nothing_never_looks_like_nothing(sum_):
 )
 def test_sums_are_shown_with_sensible_digits(sum_, shown):
     assert dollars(sum_) == shown
+
+
+def test_what_is_known_of_a_model_holds_wherever_it_is_served():
+    book = open_prices(
+        {"gpt-4o": PriceEntry(context=1000), "mine": PriceEntry(input=1, output=2, thinks=False)}
+    )
+    assert book.traits("openai", "gpt-4o-2024-08-06") == ModelTraits(
+        False, book.shipped["gpt-4o"].max_output, 1000
+    )
+    assert book.traits("openai", "mine") == ModelTraits(thinks=False)
+    assert book.traits("openai", "nobody-knows") == ModelTraits()
+    assert book.traits("replay", "nobody-knows").thinks is False
+    assert book.traits("anthropic", "claude-opus-5").thinks is True
+
+
+@pytest.mark.parametrize(
+    ("traits", "options", "limit"),
+    [
+        (ModelTraits(), {}, 16_384),
+        (ModelTraits(thinks=True), {"temperature": 0}, 16_384),
+        (ModelTraits(thinks=False), {"temperature": 0}, 4_096),
+        (ModelTraits(thinks=False), {"thinking": {"type": "adaptive"}}, 16_384),
+        (ModelTraits(thinks=False, max_output=2_048), {}, 2_048),
+        (ModelTraits(max_output=200_000), {}, 16_384),
+    ],
+)
+def test_the_default_limit_is_larger_for_models_that_think(traits, options, limit):
+    assert traits.default_limit(options) == limit

@@ -18,8 +18,10 @@ def test_a_provider_that_is_down_is_told_of_and_the_next_run_completes(tmp_path,
     assert ran.code == 3
     assert "48 questions have no reply. Run the command again to go on. Why:" in ran.err
     assert ran.err.count("no connection") == 1
-    # After so many that reached nobody the others are not even tried.
-    assert Counter(row["state"] for row in arranged.verdicts()) == {"provider_error": 32, "unasked": 16}
+    # After so many that reached nobody the others are not even tried; a few are under way by then.
+    states = Counter(row["state"] for row in arranged.verdicts())
+    assert 32 <= states["provider_error"] < 48
+    assert states["provider_error"] + states["unasked"] == 48
     failed = [row for row in arranged.verdicts() if row["state"] == "provider_error"]
     assert all("no connection" in row["problem"] for row in failed)
     arranged.done("verify", "out")

@@ -199,7 +199,9 @@ def test_a_new_model_that_answers_by_itself(yard, billed):
 
 def test_answers_and_verdicts_share_one_budget(yard, billed):
     author = {"provider": "openai", "base_url": billed.server.openai, "model": "author", "max_tokens": 100}
-    (yard.folder / "place.yaml").write_text(yaml.safe_dump(settings(billed.server, generate=author)))
+    sections = settings(billed.server, generate=author)
+    sections["judge"] |= {"max_tokens": 1024}
+    (yard.folder / "place.yaml").write_text(yaml.safe_dump(sections))
     budget = "0.04"
     for _ in range(2):
         ran = place(yard, "--config", "place.yaml", "--budget-usd", budget)

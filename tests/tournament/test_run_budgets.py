@@ -16,7 +16,7 @@ BUDGET = "0.09"
 def test_a_budget_that_is_reached_ends_the_run_normally_and_a_higher_one_completes_it(
     tmp_path, billed, batch
 ):
-    arranged = arrange(tmp_path, judge=billed.judge(batch=batch))
+    arranged = arrange(tmp_path, judge=billed.judge(batch=batch, max_tokens=1024))
     ran = arranged.done("run", arranged.config, "--output-dir", "out", "--budget-usd", BUDGET)
     spent = billed.since("picodollars")
     assert 0 < spent <= picodollars(BUDGET)

@@ -119,12 +119,13 @@ def test_a_judge_that_always_refuses_takes_no_part(tmp_path):
         }
         with paid_llm() as server:
             judge = {"provider": "openai", "base_url": server.openai}
-            arranged = arrange(tmp_path, dimensions=1, judge=judge, modes=modes)
+            # On more prompts than two it would be called unusable.
+            arranged = arrange(tmp_path, dimensions=1, prompts=2, judge=judge, modes=modes)
             ran = arranged.done("run", arranged.config, "--output-dir", "out")
             # A refusal is an answer: it is paid once and not asked for again.
-            assert refusing.settled_tally()["paid_calls"] == 24
+            assert refusing.settled_tally()["paid_calls"] == 12
     states = Counter((row["judge_model"], row["state"]) for row in arranged.verdicts())
-    assert states == {("judge-1", "ok"): 24, ("no", "refused"): 24}
+    assert states == {("judge-1", "ok"): 12, ("no", "refused"): 12}
     assert arranged.document("diagnostics.json")["matches"]["factuality"]["settled"] == 0
     assert "nothing to rate" in ran.out
     arranged.done("verify", "out")

@@ -17,7 +17,7 @@ from tiltyard.durable.workers import FileLocks, Lock, Locks, ServerLocks, lowest
 from tiltyard.errors import BadOption
 from tiltyard.judges.ledger import Ledger
 from tiltyard.judges.requests import Request, request_key
-from tiltyard.judges.seats import Seat, form_of, open_served
+from tiltyard.judges.seats import Seat, open_seat
 from tiltyard.judges.sitting import Databases, Heard, JudgesAtWork
 from tiltyard.judging.battles import panel_name
 from tiltyard.judging.ids import stable_id
@@ -67,7 +67,8 @@ class ArenaPanel:
         # A matchup is its own repetition: the same pair, met again, is asked anew.
         key, size = request_key(seat.provider, body, int(stable_id([matchup]), 16))
         worst = seat.worst(size, batch=False)
-        return Request(key, question, seat.name, self.rubric.dimension, body, size, worst)
+        prompt = stable_id([shown.prompt])
+        return Request(key, question, seat.name, self.rubric.dimension, body, size, worst, prompt)
 
     def result(self, requests: Sequence[Request], verdicts: Mapping[str, Verdict | State]) -> Result | State:
         """What the judges found together; without enough of them, the state that stood in the way."""
@@ -90,10 +91,7 @@ def open_panel(
     config = load_arena_judges(config_path)
     environment = read_environment(beside or config.folder)
     prices = open_prices(config.prices, config.folder)
-    seats: list[Seat] = []
-    for settings in config.complete():
-        provider, price = open_served(settings, environment, prices)
-        seats.append(Seat(settings, provider, form_of(settings, provider), price))
+    seats = [open_seat(settings, environment, prices) for settings in config.complete()]
     stated = config.budget_usd if budget_usd is None else budget_usd
     cap = None if stated is None else picodollars(stated)
     for seat in seats:
@@ -119,7 +117,7 @@ async def asking_of(panel: ArenaPanel, run: str, heard: Heard) -> AsyncIterator[
         stack.callback(locks.close)
         lock = lowest_free(locks, run)
         stack.callback(lock.release)
-        asking = Asking(_Table(panel.seats), run, databases, heard, prewarm=False)
+        asking = Asking(_Table(panel.seats), run, databases, heard)
         with closing(Ledger(databases.ledger)) as ledger:
             ledger.open_run(run, _PLAN, panel.cap)
         asking.dead(lock.name)
@@ -144,6 +142,9 @@ class _Table:
         return iter(())
 
     def warming(self) -> Iterator[Request]:
+        return iter(())
+
+    def trial(self) -> Iterator[Request]:
         return iter(())
 
 

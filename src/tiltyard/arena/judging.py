@@ -16,7 +16,16 @@ from tiltyard.arena.judge_panel import ArenaPanel, Asking, asking_of, settle_dea
 from tiltyard.client import AsyncClient
 from tiltyard.client.voting import Matchup
 from tiltyard.durable.workers import Locks
-from tiltyard.errors import BadOption, Closed, Expired, NoMatchup, NotAllowed, NotFound, TiltyardError
+from tiltyard.errors import (
+    BadOption,
+    Closed,
+    Expired,
+    JudgeUnusable,
+    NoMatchup,
+    NotAllowed,
+    NotFound,
+    TiltyardError,
+)
 from tiltyard.judges.sitting import Heard
 from tiltyard.judging.ids import stable_id
 from tiltyard.judging.question import Shown
@@ -55,6 +64,8 @@ class JudgedVotes:
     #: Why it stopped, and whether it was a provider that failed.
     stopped: str = ""
     failed: bool = False
+    #: Whether it was a judge that gives no verdicts.
+    unusable: bool = False
 
     @property
     def matchups(self) -> int:
@@ -222,6 +233,9 @@ class _Round:
                 self.votes.skipped[str(result)] += 1
         except (Expired, Closed, NotFound):
             self.votes.ended += 1
+        except JudgeUnusable as reason:
+            # The matchup stays open, and comes back when the judge has been changed.
+            self.votes.stopped, self.votes.unusable = str(reason), True
 
     async def _result(self, client: AsyncClient, matchup: Matchup) -> Result | State | str:
         """The panel's result, or why there is none."""

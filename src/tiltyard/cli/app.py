@@ -28,7 +28,8 @@ from tiltyard.cli import (
     token,
     verify,
 )
-from tiltyard.errors import TiltyardError
+from tiltyard.cli.exit_codes import JUDGE_UNUSABLE
+from tiltyard.errors import JudgeUnusable, TiltyardError
 from tiltyard.report.printable import printable
 
 __all__ = ["app", "main"]
@@ -100,7 +101,7 @@ def main() -> None:
         app(prog_name="tiltyard")
     except TiltyardError as error:
         _fail(str(error))
-        sys.exit(2)
+        sys.exit(JUDGE_UNUSABLE if isinstance(error, JudgeUnusable) else 2)
     except Exception as error:
         if os.environ.get("TILTYARD_DEBUG"):
             raise

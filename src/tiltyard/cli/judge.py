@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from tiltyard.cli.exit_codes import INCOMPLETE, JUDGE_UNUSABLE
 from tiltyard.errors import BadOption
 from tiltyard.report.printable import printable
 
@@ -55,8 +56,10 @@ def judge(
     panel = open_panel(config, budget_usd=budget, beside=config.parent)
     votes = asyncio.run(_judged(panel, arena, url.rstrip("/"), tokens, matchups))
     _show(votes)
+    if votes.unusable:
+        raise typer.Exit(JUDGE_UNUSABLE)
     if votes.failed:
-        raise typer.Exit(3)
+        raise typer.Exit(INCOMPLETE)
 
 
 async def _judged(

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from tiltyard.cli.exit_codes import INCOMPLETE, JUDGE_UNUSABLE
 from tiltyard.errors import BadOption
 from tiltyard.report.printable import printable
 
@@ -99,7 +100,7 @@ def work(
     for problem in list(dict.fromkeys(sat.failures.values()))[:3]:
         typer.echo(f"{shown}: {printable(problem)}", err=True)
     if sat.failures:
-        raise typer.Exit(3)
+        raise typer.Exit(INCOMPLETE if sat.unusable is None else JUDGE_UNUSABLE)
     typer.echo(f"Nothing is left to ask in {shown}: {sat.shards['done']} shards done.", err=True)
 
 
@@ -113,7 +114,7 @@ def tell_missing(matches: MatchList) -> None:
 
 
 def show(finished: Finished) -> None:
-    """The closing summary; exit code 3 where providers failed to answer."""
+    """The closing summary; an exit code of its own where something is missing."""
     from tiltyard.artifacts.tournament import read_run_documents
     from tiltyard.report.summary import tournament_summary
     from tiltyard.report.terminal import Terminal
@@ -136,8 +137,10 @@ def show(finished: Finished) -> None:
             f"{_word(finished.out)} to go on.",
             err=True,
         )
+    if finished.sat is not None and finished.sat.unusable is not None:
+        raise typer.Exit(JUDGE_UNUSABLE)
     if failed:
-        raise typer.Exit(3)
+        raise typer.Exit(INCOMPLETE)
 
 
 def _tell_failures(finished: Finished) -> bool:
@@ -150,7 +153,9 @@ def _tell_failures(finished: Finished) -> bool:
     causes = dict.fromkeys(
         [*failures, *(finished.problems[name] for name in failed if name in finished.problems)]
     )
-    typer.echo(f"{without:,} questions have no reply. Run the command again to go on. Why:", err=True)
+    stopped = finished.sat.unusable is not None
+    what_to_do = "The run was stopped." if stopped else "Run the command again to go on."
+    typer.echo(f"{without:,} questions have no reply. {what_to_do} Why:", err=True)
     for problem in list(causes)[:3]:
         typer.echo(f"  {printable(problem)}", err=True)
     return True

@@ -14,13 +14,16 @@ from datetime import UTC, datetime, timedelta
 from tiltyard.errors import ProviderFault, TiltyardError
 from tiltyard.judges.books import Books
 from tiltyard.judges.ledger import WATCHED, BatchRow, Held, Intent, Ledger, Settlement
-from tiltyard.judges.live import Heard, asks_again, failed, intent_of, replied, together, wait_before
+from tiltyard.judges.live import Heard, failed, intent_of, replied, together, wait_before
+from tiltyard.judges.reply_limits import MOST_ADAPTATIONS
 from tiltyard.judges.requests import Caller, Request
 from tiltyard.judging.verdict import State
-from tiltyard.providers.provider import BatchEntry, BatchItem, BatchStatus
+from tiltyard.providers.provider import BatchEntry, BatchItem, BatchStatus, Body
 
 __all__ = ["Batches"]
 
+#: Requests that are asked again first, of a judge that has given no verdict for long.
+_PROBE = 10
 #: Settlements that are written together while results are read.
 _TOGETHER = 200
 #: How far a provider's clock may be off.
@@ -67,47 +70,50 @@ class Batches:
         self._worker = worker
         self._books = books
         self._heard = heard
+        #: The requests of the shard, as they were last sent.
+        self._requests: dict[str, Request] = {}
+        #: By request: how often it was sent, and how often changed to what its endpoint allows.
+        self._tries: Counter[str] = Counter()
+        self._adapted: Counter[str] = Counter()
+        #: Requests that will never be accepted.
+        self._hopeless: set[str] = set()
 
     async def ask(self, requests: Sequence[Request], caller: Caller) -> Counter[str]:
         """Ask what the cache does not hold; how the requests ended."""
         distinct = {request.key: request for request in requests}
-        tries: Counter[str] = Counter()
-        hopeless: set[str] = set()
+        self._requests = dict(distinct)
         unpaid: set[str] = set()
         idle = 0
-        await self._collect(caller, tries, hopeless)
+        await self._collect(caller)
         while True:
-            states = await self._states(distinct, caller)
+            replies = await self._books.replies(distinct)
             waiting = [
-                request
+                sent
                 for key, request in distinct.items()
-                if asks_again(states[key])
-                and key not in hopeless
+                if key not in self._hopeless
                 and key not in unpaid
-                and tries[key] <= caller.retries
+                and self._tries[key] <= caller.retries
+                and (sent := caller.due(request, replies.get(key, []))) is not None
             ]
             if not waiting:
+                states = {key: [caller.read(body) for body in replies.get(key, [])] for key in distinct}
                 return Counter(_ending(key, states[key], unpaid) for key in distinct)
-            held = await self._submit(waiting, states, caller, tries, hopeless)
+            caller.gate.check()
+            if caller.unusable is not None and caller.unusable.doubtful:
+                # A few first: whether asking again helps is not tried out on everything.
+                waiting = waiting[:_PROBE]
+            self._requests.update((request.key, request) for request in waiting)
+            held = await self._submit(waiting, replies, caller)
             if held in (Held.NO, Held.LEFT):
                 unpaid |= {request.key for request in waiting}
             idle = 0 if held is Held.YES else idle + 1
             if idle:
                 # Others hold the money, or are asking the same.
                 await asyncio.sleep(min(_FIRST_LOOK * 1.5 ** min(idle, 20), _ELSEWHERE))
-            await self._collect(caller, tries, hopeless)
-
-    async def _states(self, distinct: Mapping[str, Request], caller: Caller) -> dict[str, list[State]]:
-        known = await self._books.replies(distinct)
-        return {key: [caller.read(body) for body in known.get(key, [])] for key in distinct}
+            await self._collect(caller)
 
     async def _submit(
-        self,
-        waiting: Sequence[Request],
-        states: Mapping[str, Sequence[State]],
-        caller: Caller,
-        tries: Counter[str],
-        hopeless: set[str],
+        self, waiting: Sequence[Request], replies: Mapping[str, Sequence[Body]], caller: Caller
     ) -> Held:
         """Create the batches that these requests need, as far as the budget covers them; why, if there is none."""
         left = list(waiting)
@@ -116,19 +122,21 @@ class Batches:
             piece, left = _cut(left, caller)
             mark = uuid.uuid4().hex
             intents = [
-                intent_of(request, self._run, self._worker, len(states[request.key]), mark, place)
+                intent_of(request, self._run, self._worker, len(replies.get(request.key, ())), mark, place)
                 for place, request in enumerate(piece)
             ]
             covered, held = await self._books.run(Ledger.begin_batch, mark, self._shard, intents)
             if covered:
                 answer = Held.YES
-                tries.update(intent.request_key for intent in covered)
+                self._tries.update(intent.request_key for intent in covered)
                 items = [BatchItem(f"{mark}-{one.place}", piece[one.place or 0].body) for one in covered]
                 fault = await self._create(mark, items, covered, caller)
                 if fault is not None and not (fault.retryable or fault.billed):
-                    hopeless.update(intent.request_key for intent in covered)
+                    self._hopeless.update(intent.request_key for intent in covered)
                 elif fault is not None:
-                    await asyncio.sleep(wait_before(tries[covered[0].request_key] - 1, fault.retry_after))
+                    await asyncio.sleep(
+                        wait_before(self._tries[covered[0].request_key] - 1, fault.retry_after)
+                    )
             elif held in (Held.NO, Held.WAIT):
                 return answer if answer is Held.YES else held
             elif answer is Held.LEFT:
@@ -161,16 +169,16 @@ class Batches:
         await self._books.run(Ledger.close_batch, mark, "void", settlements)
         self._tell(settlements)
 
-    async def _collect(self, caller: Caller, tries: Counter[str], hopeless: set[str]) -> None:
+    async def _collect(self, caller: Caller) -> None:
         """Bring in every batch of this shard that is under way."""
         rows = await self._books.run(Ledger.open_batches, self._run, self._shard)
         mine = [row for row in rows if row.judge == caller.name]
-        await together([self._bring_in(row, caller, tries, hopeless) for row in mine])
+        await together([self._bring_in(row, caller) for row in mine])
 
-    async def _bring_in(self, row: BatchRow, caller: Caller, tries: Counter[str], hopeless: set[str]) -> None:
+    async def _bring_in(self, row: BatchRow, caller: Caller) -> None:
         """Wait for a batch and read its results; if that fails it stays open, and nobody else waits for it."""
         try:
-            await self._brought_in(row, caller, tries, hopeless)
+            await self._brought_in(row, caller)
         except TiltyardError as error:
             await self._books.run(Ledger.watch_batch, row.batch, 0.0)
             if isinstance(error, ProviderFault) and error.status in _GONE and row.provider_id is not None:
@@ -179,9 +187,7 @@ class Batches:
                 ) from None
             raise
 
-    async def _brought_in(
-        self, row: BatchRow, caller: Caller, tries: Counter[str], hopeless: set[str]
-    ) -> None:
+    async def _brought_in(self, row: BatchRow, caller: Caller) -> None:
         if row.provider_id is None:
             found = await self._find(row, caller)
             if found is None:
@@ -195,13 +201,11 @@ class Batches:
         intents = await self._books.run(Ledger.batch_intents, row, self._run)
         status = await self._ended(row.provider_id, row, caller)
         if status.failed is not None:
-            await self._failed(row, list(intents.values()), caller, status.failed, tries)
+            await self._failed(row, list(intents.values()), caller, status.failed)
             return
-        await self._read(row, intents, caller, hopeless)
+        await self._read(row, intents, caller)
 
-    async def _failed(
-        self, row: BatchRow, intents: Sequence[Intent], caller: Caller, why: str, tries: Counter[str]
-    ) -> None:
+    async def _failed(self, row: BatchRow, intents: Sequence[Intent], caller: Caller, why: str) -> None:
         """A batch that failed as a whole: nothing of it was done or charged, so it may be tried again.
 
         A provider that has too much waiting already is waited for, however often that may be.
@@ -209,10 +213,10 @@ class Batches:
         await self._void(row.batch, intents, caller, ProviderFault(f"the whole batch failed: {why}"))
         keys = [intent.request_key for intent in intents]
         if "limit" in why.lower():
-            tries.subtract(keys)
+            self._tries.subtract(keys)
             await asyncio.sleep(_CROWDED)
         elif keys:
-            await asyncio.sleep(wait_before(tries[keys[0]], None))
+            await asyncio.sleep(wait_before(self._tries[keys[0]], None))
 
     async def _ended(self, provider_id: str, row: BatchRow, caller: Caller) -> BatchStatus:
         """A batch's status, once it has ended; looked at ever less often, for the sake of ``row``."""
@@ -232,34 +236,30 @@ class Batches:
             await asyncio.sleep(wait)
             wait = min(wait * 1.5, _LAST_LOOK)
 
-    async def _read(
-        self, row: BatchRow, intents: dict[int, Intent], caller: Caller, hopeless: set[str]
-    ) -> None:
+    async def _read(self, row: BatchRow, intents: dict[int, Intent], caller: Caller) -> None:
         """Stream the results into the ledger; where some are missing they are read again, for the rest.
 
         A stream may break off, or end too early as if it were whole; a provider may say that a
         batch has ended before its results are there.
         """
         left = dict(intents)
-        for tries in range(_READINGS):
+        for readings in range(_READINGS):
             await self._watch(row, 0.0)
             try:
-                await self._stream(row, left, caller, hopeless)
+                await self._stream(row, left, caller)
             except ProviderFault:
-                if tries == _READINGS - 1:
+                if readings == _READINGS - 1:
                     raise
             if not left:
                 break
-            if tries < _READINGS - 1:
-                await asyncio.sleep(_FIRST_LOOK * 2.0**tries)
+            if readings < _READINGS - 1:
+                await asyncio.sleep(_FIRST_LOOK * 2.0**readings)
         fault = ProviderFault("the batch has no result for it", retryable=True, billed=True)
         missing = [failed(intent, caller, fault) for intent in left.values()]
         await self._books.run(Ledger.close_batch, row.batch, "ended", missing)
         self._tell(missing)
 
-    async def _stream(
-        self, row: BatchRow, left: dict[int, Intent], caller: Caller, hopeless: set[str]
-    ) -> None:
+    async def _stream(self, row: BatchRow, left: dict[int, Intent], caller: Caller) -> None:
         assert row.provider_id is not None
         gathered: list[Settlement] = []
         try:
@@ -269,20 +269,38 @@ class Batches:
                     if intent is None:
                         continue
                     if entry.outcome == "errored" and not entry.retryable:
-                        hopeless.add(intent.request_key)
+                        self._refused(entry, intent.request_key, caller)
                     gathered.append(_settlement(entry, intent, caller))
                     if len(gathered) >= _TOGETHER:
-                        await self._write(gathered)
+                        await self._write(gathered, caller)
                         gathered = []
         except ProviderFault:
             # What was read before the stream broke off is not read again.
-            await self._write(gathered)
+            await self._write(gathered, caller)
             raise
-        await self._write(gathered)
+        await self._write(gathered, caller)
 
-    async def _write(self, settlements: Sequence[Settlement]) -> None:
+    def _refused(self, entry: BatchEntry, key: str, caller: Caller) -> None:
+        """A request that was not accepted is given up, unless its endpoint says what it would accept."""
+        request, fault = self._requests.get(key), ProviderFault(entry.error or "", said=entry.said)
+        if (
+            request is None
+            or self._adapted[key] >= MOST_ADAPTATIONS
+            or not caller.learnt.learn(fault, request.body, request.size)
+        ):
+            self._hopeless.add(key)
+            return
+        self._adapted[key] += 1
+        self._tries[key] -= 1
+
+    async def _write(self, settlements: Sequence[Settlement], caller: Caller) -> None:
         await self._books.run(Ledger.settle, settlements)
         self._tell(settlements)
+        for one in settlements:
+            request = self._requests.get(one.request_key)
+            if one.body is not None and request is not None:
+                # A second reply ends its question, whatever the first was.
+                caller.heard(request, [one.body] * (one.ask + 1))
 
     def _tell(self, settlements: Sequence[Settlement]) -> None:
         for one in settlements:

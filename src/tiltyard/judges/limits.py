@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import copy
 import time
 from collections import deque
 from collections.abc import Awaitable, Callable
 
-from tiltyard.errors import ProviderFault
+from tiltyard.errors import JudgeUnusable, ProviderFault
 
 __all__ = ["Gate"]
 
@@ -34,8 +35,8 @@ class Gate:
     they are halved when it does and grow by one each round when it does not. A provider's
     Retry-After stops everybody who uses the same key.
 
-    Where no call can succeed (a wrong key, an empty account, no such model, nobody there), the
-    gate closes: whoever then wants to enter hears why.
+    Where no call can succeed (a wrong key, an empty account, no such model, nobody there), or a
+    judge is unusable, the gate closes: whoever then wants to enter hears why.
     """
 
     def __init__(
@@ -61,7 +62,7 @@ class Gate:
         self._cut_at = 0.0
         self._served = False
         self._in_vain = 0
-        self._closed: ProviderFault | None = None
+        self._closed: ProviderFault | JudgeUnusable | None = None
         self._empty = asyncio.Event()
 
     async def enter(self) -> None:
@@ -88,7 +89,16 @@ class Gate:
             self._free()
             # Raising stops everybody: not before the calls under way have come back.
             await self._empty.wait()
-            raise ProviderFault(str(self._closed), status=self._closed.status)
+            raise copy.copy(self._closed)
+
+    def close(self, reason: JudgeUnusable) -> None:
+        """Let nobody enter any more: whoever wants to hears why."""
+        self._closed = self._closed or reason
+
+    def check(self) -> None:
+        """Say why the gate is closed, where it is."""
+        if self._closed is not None:
+            raise copy.copy(self._closed)
 
     def tell(self, fault: ProviderFault | None) -> None:
         """How a call ended: served, or by a fault. Some in a row that nothing can mend close the gate."""

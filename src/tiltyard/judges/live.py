@@ -14,16 +14,15 @@ from typing import Any, TypeVar
 from tiltyard.errors import ProviderFault
 from tiltyard.judges.books import Books
 from tiltyard.judges.ledger import Held, Intent, Settlement
+from tiltyard.judges.reply_limits import MOST_ADAPTATIONS
 from tiltyard.judges.requests import Caller, Request
 from tiltyard.judging.verdict import State
 from tiltyard.providers.provider import Body
 
 __all__ = [
-    "MOST_ASKS",
     "PREWARM",
     "Heard",
     "Live",
-    "asks_again",
     "failed",
     "intent_of",
     "replied",
@@ -33,8 +32,6 @@ __all__ = [
 
 T = TypeVar("T")
 
-#: A reply that cannot be read is asked for once more, and never again.
-MOST_ASKS = 2
 #: What is told of a call that only filled the prompt cache.
 PREWARMED = "prewarmed"
 #: The number under which a call that only fills the prompt cache is written down.
@@ -46,13 +43,6 @@ _FIRST_LOOK, _LAST_LOOK = 0.05, 2.0
 
 #: Told of every attempt that ended: its state and its cost in picodollars.
 Heard = Callable[[str, int | None], None]
-
-
-def asks_again(states: Sequence[State]) -> bool:
-    """Whether replies that read like this leave something to ask."""
-    if not states:
-        return True
-    return len(states) < MOST_ASKS and all(state in (State.TRUNCATED, State.UNPARSEABLE) for state in states)
 
 
 class Live:
@@ -73,35 +63,43 @@ class Live:
         )
         return Counter(endings)
 
-    async def _ask(self, request: Request, caller: Caller, bodies: Sequence[Body]) -> str:
-        states = [caller.read(body) for body in bodies]
+    async def _ask(self, request: Request, caller: Caller, known: Sequence[Body]) -> str:
+        bodies = list(known)
         looks = 0
-        while asks_again(states):
-            state = await self._reply(request, caller, len(states))
-            if state is None:
+        while caller.due(request, bodies) is not None:
+            reply = await self._reply(request, caller, bodies)
+            if reply is None:
                 await _elsewhere(looks)
                 looks += 1
-                known = await self._books.replies([request.key])
-                states = [caller.read(body) for body in known.get(request.key, [])]
-            elif state in (State.UNASKED, State.PROVIDER_ERROR):
-                return states[-1] if states else state
+                bodies = (await self._books.replies([request.key])).get(request.key, [])
+            elif isinstance(reply, State):
+                return caller.read(bodies[-1]) if bodies else reply
             else:
-                states.append(State(state))
+                bodies.append(reply)
+        states = [caller.read(body) for body in bodies]
         return State.OK if State.OK in states else states[-1]
 
-    async def _reply(self, request: Request, caller: Caller, ask: int) -> str | None:
-        """How the next reply reads, or the state in which there is none; ``None`` if another is asking."""
-        for tries in range(caller.retries + 1):
-            intent = await self._allowed(request, caller, ask)
+    async def _reply(self, request: Request, caller: Caller, bodies: Sequence[Body]) -> Body | State | None:
+        """The next reply, or the state in which there is none; ``None`` if another is asking.
+
+        An endpoint that refuses the limit on output tokens is asked again with what it allows.
+        """
+        tries = adapted = 0
+        while (sent := caller.due(request, bodies)) is not None:
+            intent = await self._allowed(sent, caller, len(bodies))
             if not isinstance(intent, Intent):
                 return None if intent is Held.TAKEN else State.UNASKED
-            ending = await self._attempt(request, caller, intent)
-            if not isinstance(ending, ProviderFault):
-                return ending
-            if not ending.retryable:
+            reply = await self._attempt(sent, caller, intent)
+            if not isinstance(reply, ProviderFault):
+                caller.heard(request, [*bodies, reply])
+                return reply
+            if adapted < MOST_ADAPTATIONS and caller.learnt.learn(reply, sent.body, sent.size):
+                adapted += 1
+            elif reply.retryable and tries < caller.retries:
+                await asyncio.sleep(wait_before(tries, reply.retry_after))
+                tries += 1
+            else:
                 break
-            if tries < caller.retries:
-                await asyncio.sleep(wait_before(tries, ending.retry_after))
         return State.PROVIDER_ERROR
 
     async def _allowed(
@@ -127,12 +125,13 @@ class Live:
             await _elsewhere(looks)
         raise AssertionError
 
-    async def _attempt(self, request: Request, caller: Caller, intent: Intent) -> str | ProviderFault:
+    async def _attempt(self, request: Request, caller: Caller, intent: Intent) -> Body | ProviderFault:
         """Send once; the ledger knows how it ended before anybody else does."""
         served = False
         try:
             settlement = await self._sent(caller.provider.complete, request, caller, intent)
-            served = True
+            # As long as a judge says nothing usable, no more calls are made at once.
+            served = settlement.state == State.OK
             caller.gate.tell(None)
             await self._books.settle(settlement)
         except ProviderFault as fault:
@@ -142,7 +141,8 @@ class Live:
         finally:
             caller.gate.leave(well=served)
         self._heard(settlement.state, settlement.cost)
-        return settlement.state
+        assert settlement.body is not None
+        return settlement.body
 
     async def _sent(
         self, send: Callable[[Body], Awaitable[Body]], request: Request, caller: Caller, intent: Intent

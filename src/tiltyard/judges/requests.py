@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
 
+from tiltyard.errors import JudgeUnusable
 from tiltyard.judges.limits import Gate
+from tiltyard.judges.reply_limits import LearntLimits, ReplyLimits
+from tiltyard.judges.tokens import most_tokens
+from tiltyard.judges.unusable import UnusableReplies
 from tiltyard.judging.verdict import State
 from tiltyard.providers.provider import Body, Provider, Usage
+from tiltyard.providers.token_limits import token_limit, with_token_limit
 from tiltyard.settings.prices import Price
 
 __all__ = ["Caller", "Request", "request_key"]
@@ -27,6 +32,8 @@ class Request:
     #: Bytes of the request as text.
     size: int
     worst: int | None
+    #: The prompt that it is about.
+    prompt_id: str = ""
 
 
 @dataclass(frozen=True)
@@ -42,6 +49,48 @@ class Caller:
     batch: bool = False
     ttl: str | None = None
     retries: int = 5
+    limits: ReplyLimits = field(default_factory=ReplyLimits)
+    learnt: LearntLimits = field(default_factory=LearntLimits)
+    #: Counts replies without a verdict; ``None`` for those that are not asked for verdicts.
+    unusable: UnusableReplies | None = None
+    #: Called once the judge is found to be unusable.
+    stop: Callable[[JudgeUnusable], None] = lambda _reason: None
+
+    def due(self, request: Request, bodies: Sequence[Body]) -> Request | None:
+        """A request as it is to be sent after these replies to it; ``None`` where nothing is left to ask.
+
+        Its key stays that of the plan: the limit that its endpoint allows is no other question.
+        """
+        states = [self.read(body) for body in bodies]
+        planned = token_limit(request.body)
+        limit = self.limits.next_limit(states, planned, request.size)
+        if limit is None:
+            return None
+        limit = self.learnt.bounded(limit, request.size)
+        if states and states[0] is State.TRUNCATED and limit <= self._had(request, bodies[0]):
+            return None
+        field = self.learnt.field
+        if limit == planned and (field is None or field in request.body):
+            return request
+        worst = None
+        if self.price is not None:
+            worst = self.price.worst(most_tokens(request.size), limit, batch=self.batch, ttl=self.ttl)
+        return replace(request, body=with_token_limit(request.body, limit, field), worst=worst)
+
+    def heard(self, request: Request, bodies: Sequence[Body]) -> None:
+        """Take in a new reply, the last of these."""
+        if self.unusable is None:
+            return
+        ended = self.due(request, bodies) is None
+        reason = self.unusable.add(request.prompt_id, self.read(bodies[-1]), ended=ended)
+        if reason is not None:
+            self.stop(reason)
+
+    def _had(self, request: Request, body: Body) -> int:
+        """The tokens of a reply that was cut off: as many as it was allowed, so far as we know."""
+        _, usage = self.provider.read(body)
+        allowed = self.learnt.bounded(token_limit(request.body), request.size)
+        return allowed if usage is None else max(allowed, usage.output)
 
     def cost(self, usage: Usage | None, worst: int | None) -> int | None:
         """What a reply cost; where the provider does not say, the worst case; where no price is known, nothing."""

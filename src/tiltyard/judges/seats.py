@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
 
 from tiltyard.errors import BadConfig
+from tiltyard.judges.reply_limits import ReplyLimits
+from tiltyard.judges.requests import Request
 from tiltyard.judges.tokens import most_tokens
 from tiltyard.judging.verdict import Form, Reading, Reply, State, read_reply
 from tiltyard.providers.opening import open_provider
 from tiltyard.providers.provider import Body, Provider
+from tiltyard.providers.token_limits import token_limit
 from tiltyard.settings.config import JudgeSettings, Mode, TournamentConfig
 from tiltyard.settings.environment import Environment
-from tiltyard.settings.prices import Price, PriceBook, open_prices
+from tiltyard.settings.prices import ModelTraits, Price, PriceBook, open_prices
 
-__all__ = ["Seat", "form_of", "open_seats", "open_served"]
+__all__ = ["Seat", "form_of", "open_seat", "open_seats", "open_served"]
 
 
 @dataclass(frozen=True)
@@ -28,6 +31,9 @@ class Seat:
     form: Form
     #: ``None`` where nobody knows it.
     price: Price | None
+    traits: ModelTraits = field(default_factory=ModelTraits)
+    #: Whether its replies are verdicts: what holds none is asked for again, or ends the run.
+    judges: ClassVar[bool] = True
 
     @property
     def name(self) -> str:
@@ -57,11 +63,22 @@ class Seat:
             dict(self.options),
         ]
 
-    def worst(self, size: int, *, batch: bool) -> int | None:
+    @property
+    def limits(self) -> ReplyLimits:
+        """What bounds its replies."""
+        return ReplyLimits(self.traits.max_output, self.traits.context, raised=self.judges)
+
+    def asks(self, request: Request, bodies: Sequence[Body]) -> bool:
+        """Whether these replies to a request leave something to ask."""
+        states = [self.read(body) for body in bodies]
+        return self.limits.next_limit(states, token_limit(request.body), request.size) is not None
+
+    def worst(self, size: int, *, batch: bool, max_tokens: int | None = None) -> int | None:
         """The most that a request of this many bytes can cost, which is what is set aside for it."""
         if self.price is None:
             return None
-        return self.price.worst(most_tokens(size), self.settings.max_tokens, batch=batch, ttl=self.ttl)
+        limit = max_tokens or self.settings.max_tokens
+        return self.price.worst(most_tokens(size), limit, batch=batch, ttl=self.ttl)
 
     def read(self, body: Body) -> State:
         """How a raw reply reads."""
@@ -81,9 +98,17 @@ def open_seats(
     for settings in mode.judges:
         if settings.provider == "replay" and settings.base_url is not None:
             settings = replace(settings, base_url=str(config.at(settings.base_url).resolve()))  # noqa: PLW2901
-        provider, price = open_served(settings, environment, prices, asking=asking)
-        seats.append(Seat(settings, provider, form_of(settings, provider), price))
+        seats.append(open_seat(settings, environment, prices, asking=asking))
     return seats
+
+
+def open_seat(
+    settings: JudgeSettings, environment: Environment, prices: PriceBook, *, asking: bool = True
+) -> Seat:
+    """A judge with its provider, its price and what is known of its model."""
+    provider, price = open_served(settings, environment, prices, asking=asking)
+    traits = prices.traits(settings.provider, settings.model)
+    return Seat(settings, provider, form_of(settings, provider), price, traits)
 
 
 def open_served(

@@ -13,13 +13,16 @@ from pathlib import Path
 from typing import Protocol
 
 from tiltyard.durable import Engine, Shard, open_engine
+from tiltyard.errors import JudgeUnusable
 from tiltyard.judges.batches import Batches
 from tiltyard.judges.books import Books
 from tiltyard.judges.ledger import Ledger
 from tiltyard.judges.limits import Gate
-from tiltyard.judges.live import Live, asks_again
+from tiltyard.judges.live import Live
+from tiltyard.judges.reply_limits import LearntLimits
 from tiltyard.judges.requests import Caller, Request
 from tiltyard.judges.seats import Seat
+from tiltyard.judges.unusable import UNUSABLE, UnusableReplies
 from tiltyard.settings.environment import Environment
 
 __all__ = ["Agenda", "Databases", "Heard", "JudgesAtWork", "Sat", "sit"]
@@ -86,6 +89,13 @@ class Agenda(Protocol):
         """One request for each prompt cache that is worth filling beforehand."""
         ...
 
+    def trial(self) -> Iterator[Request]:
+        """A few requests of each judge that is asked live, on different prompts.
+
+        They are asked first: an unusable judge is found out before much is spent.
+        """
+        ...
+
 
 @dataclass(frozen=True)
 class Sat:
@@ -93,6 +103,11 @@ class Sat:
 
     shards: Counter[str]
     failures: Mapping[str, str]
+
+    @property
+    def unusable(self) -> str | None:
+        """Why a judge is not to be asked any more, where one of the workers found that."""
+        return next((why for why in self.failures.values() if why.startswith(UNUSABLE)), None)
 
 
 def sit(
@@ -111,7 +126,7 @@ def sit(
     A pass over the plan that was cut short is gone on with; after a whole one, a new pass asks
     again what ended without a reply.
     """
-    judging = JudgesAtWork(agenda, run, databases, heard or Heard(), prewarm=prewarm and lead)
+    judging = JudgesAtWork(agenda, run, databases, heard or Heard(), prewarm=prewarm and lead, trial=lead)
     ledger = Ledger(databases.ledger)
     try:
         with open_engine(
@@ -166,13 +181,24 @@ class JudgesAtWork:
     """The work of one worker, on the engine's event loop."""
 
     def __init__(
-        self, agenda: Agenda, run: str, databases: Databases, heard: Heard, *, prewarm: bool
+        self,
+        agenda: Agenda,
+        run: str,
+        databases: Databases,
+        heard: Heard,
+        *,
+        prewarm: bool = False,
+        trial: bool = False,
     ) -> None:
         self._agenda = agenda
         self._run = run
         self._databases = databases
         self._heard = heard
         self._prewarm = prewarm
+        self._wants_trial = trial
+        #: How the first questions ended, or why they did not, by key; their keys are known beforehand.
+        self._trial: asyncio.Task[dict[str, str | BaseException]] | None = None
+        self._tried: frozenset[str] = frozenset()
         self.worker = ""
 
     def dead(self, worker: str) -> None:
@@ -190,8 +216,16 @@ class JudgesAtWork:
         self._callers = {seat.name: self._caller(seat) for seat in self._agenda.seats}
         if self._prewarm:
             await self._warm()
+        if self._wants_trial:
+            # Not waited for: what another worker has in flight is only given up later.
+            first = list(self._agenda.trial())
+            self._tried = frozenset(request.key for request in first)
+            self._trial = asyncio.get_running_loop().create_task(self._try_judges(first))
 
     async def stop(self) -> None:
+        if self._trial is not None:
+            self._trial.cancel()
+            await asyncio.gather(self._trial, return_exceptions=True)
         await self._books.drained()
         for seat in self._agenda.seats:
             await seat.provider.aclose()
@@ -200,8 +234,12 @@ class JudgesAtWork:
     async def work(self, shard: Shard) -> dict[str, int]:
         """Put the questions of a shard to their judges."""
         by_judge: dict[str, list[Request]] = defaultdict(list)
+        tried: list[str] = []
         for request in self._agenda.requests(shard.first, shard.last):
-            by_judge[request.judge].append(request)
+            if request.key in self._tried:
+                tried.append(request.key)
+            else:
+                by_judge[request.judge].append(request)
         # To the end, whatever becomes of one of them: calls of the others that are under way are paid for.
         ended = await asyncio.gather(
             *(
@@ -216,7 +254,21 @@ class JudgesAtWork:
             if isinstance(one, BaseException):
                 raise one
             total += one
-        return dict(total)
+        return dict(total + await self._trial_endings(tried))
+
+    async def _trial_endings(self, keys: Sequence[str]) -> Counter[str]:
+        """How questions of a shard ended that were asked first; an error there is an error here."""
+        if self._trial is None or not keys:
+            return Counter()
+        # Other shards wait for the same: whoever is stopped does not stop it.
+        endings = await asyncio.shield(self._trial)
+        total: Counter[str] = Counter()
+        for key in keys:
+            ending = endings[key]
+            if isinstance(ending, BaseException):
+                raise ending
+            total[ending] += 1
+        return total
 
     def _asker(self, shard: Shard, caller: Caller) -> Live | Batches:
         if caller.batch:
@@ -240,6 +292,12 @@ class JudgesAtWork:
         gate = Gate(
             settings.concurrency, per_minute=settings.requests_per_minute, permits=permits, pause=pause
         )
+        counted = UnusableReplies(seat.name, seat.form, settings.max_tokens)
+
+        def stop(reason: JudgeUnusable) -> None:
+            for caller in self._callers.values():
+                caller.gate.close(reason)
+
         return Caller(
             name=seat.name,
             provider=seat.provider,
@@ -249,14 +307,27 @@ class JudgesAtWork:
             batch=settings.batch,
             ttl=seat.ttl,
             retries=settings.retries,
+            limits=seat.limits,
+            learnt=LearntLimits(context=seat.traits.context),
+            unusable=counted if seat.judges else None,
+            stop=stop,
         )
+
+    async def _try_judges(self, requests: Sequence[Request]) -> dict[str, str | BaseException]:
+        """Ask each judge a few questions on different prompts, before and beside the shards."""
+        asked = (self._live().ask([request], self._callers[request.judge]) for request in requests)
+        endings = await asyncio.gather(*asked, return_exceptions=True)
+        return {
+            request.key: ending if isinstance(ending, BaseException) else next(iter(ending))
+            for request, ending in zip(requests, endings, strict=True)
+        }
 
     async def _warm(self) -> None:
         """Fill the prompt caches that the questions still to be asked will read from."""
         for request in self._agenda.warming():
             caller = self._callers[request.judge]
             known = await self._books.replies([request.key])
-            if asks_again([caller.read(body) for body in known.get(request.key, [])]):
+            if caller.due(request, known.get(request.key, [])) is not None:
                 await self._live().prewarm(request, replace(caller, batch=False))
 
 

@@ -164,7 +164,8 @@ class Anthropic:
             return BatchEntry(name, outcome)
         failure = result.get("error")
         kind, text = said(failure)
-        return BatchEntry(name, "errored", error=f"{kind}: {text}", retryable=kind in _SERVER_ERRORS)
+        retryable = kind in _SERVER_ERRORS
+        return BatchEntry(name, "errored", error=f"{kind}: {text}", retryable=retryable, said=text)
 
 
 def _system(text: str, cache: str | None) -> Any:

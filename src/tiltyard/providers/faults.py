@@ -116,6 +116,7 @@ def _status_fault(response: httpx2.Response, body: object, where: str, *, billed
         throttled=status in _THROTTLED and not quota,
         billed=billed,
         retry_after=retry_after(response.headers),
+        said=message,
     )
 
 

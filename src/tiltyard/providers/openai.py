@@ -18,12 +18,12 @@ from tiltyard.providers.jsons import encode, load, moment, tokens, whole_text
 from tiltyard.providers.options import VERDICT_TOOL, checked_options
 from tiltyard.providers.pools import client_settings
 from tiltyard.providers.provider import BatchEntry, BatchItem, BatchStatus, Body, Capabilities, Usage
+from tiltyard.providers.token_limits import LIMIT_FIELDS
 from tiltyard.providers.wire import Wire, address
 
 __all__ = ["OpenAI"]
 
-_LIMITS = ("max_tokens", "max_completion_tokens")
-_OURS = ("model", "messages", *_LIMITS, "tools", "tool_choice", "response_format", "stream", "n")
+_OURS = ("model", "messages", *LIMIT_FIELDS, "tools", "tool_choice", "response_format", "stream", "n")
 _ENDPOINT = "/v1/chat/completions"
 _STOPS = {
     "stop": "end",
@@ -75,8 +75,8 @@ class OpenAI:
         """The exact request. The option ``max_tokens_field`` names the field that holds the limit."""
         extra, _ = checked_options(options, _OURS)
         limit = extra.pop("max_tokens_field", self._limit)
-        if limit not in _LIMITS:
-            raise BadOption(f"options: max_tokens_field is {limit!r}; expected {' or '.join(_LIMITS)}")
+        if limit not in LIMIT_FIELDS:
+            raise BadOption(f"options: max_tokens_field is {limit!r}; expected {' or '.join(LIMIT_FIELDS)}")
         system = [{"role": "system", "content": ask.system}] if ask.system else []
         body: Body = {"model": model, limit: ask.max_tokens}
         body["messages"] = [*system, {"role": "user", "content": ask.user}]
@@ -180,7 +180,12 @@ class OpenAI:
         problem = f"{self._wire.where}: an error instead of a reply: {message or kind or error!r}"[:400]
         final = 400 <= status < 500 and not may_help(status)
         return ProviderFault(
-            problem, status=status, retryable=not final, throttled=status == 429, billed=not final
+            problem,
+            status=status,
+            retryable=not final,
+            throttled=status == 429,
+            billed=not final,
+            said=message,
         )
 
     def _status(self, document: object, *, billable: bool = False) -> BatchStatus:
@@ -202,7 +207,7 @@ class OpenAI:
             return BatchEntry(name, _OUTCOMES[kind], error=text)
         retryable = may_help(status) if isinstance(status, int) else kind in {"server_error", "rate_limit"}
         stated = f"status {status}, " if isinstance(status, int) else ""
-        return BatchEntry(name, "errored", error=f"{stated}{kind}: {text}", retryable=retryable)
+        return BatchEntry(name, "errored", error=f"{stated}{kind}: {text}", retryable=retryable, said=text)
 
 
 def _first(items: object) -> Mapping[str, Any]:

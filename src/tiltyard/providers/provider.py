@@ -74,6 +74,8 @@ class BatchEntry:
     error: str | None = None
     #: For ``errored``: whether asking again may help (a server's fault), or not (a bad request).
     retryable: bool = False
+    #: For ``errored``: the provider's own words.
+    said: str = ""
 
 
 class Provider(Protocol):

@@ -11,7 +11,7 @@ from rich.text import Text
 
 from tiltyard.report.costs import dollars as usd
 from tiltyard.report.printable import printable
-from tiltyard.settings.prices import dollars
+from tiltyard.settings.prices import dollars, picodollars
 
 __all__ = ["plan_tables"]
 
@@ -25,6 +25,7 @@ def plan_tables(
     """Everything that `tiltyard plan` prints."""
     parts: list[RenderableType] = [_lines(estimate), Text(), _costs(estimate), Text()]
     parts.append(Text(_tokens(estimate), style="dim"))
+    parts.append(Text(_worst(estimate)))
     if cap is not None:
         parts.append(Text(_budget(estimate, cap)))
     parts += [Text(sentence) for sentence in _expectations(estimate, earlier)]
@@ -64,10 +65,33 @@ def _costs(estimate: Mapping[str, Any]) -> Table:
     return table
 
 
-def _budget(estimate: Mapping[str, Any], cap: int) -> str:
+def _worst(estimate: Mapping[str, Any]) -> str:
+    """What the expected and the worst cost stand for, and how far they are apart."""
+    limits = {line["judge"]: line["max_tokens"] for line in estimate["lines"]}
+    said = ", ".join(f"{printable(judge)} {limit:,}" for judge, limit in limits.items())
     return (
+        f"Expected is what replies usually take. Worst is every reply running to max_tokens ({said}). A reply that "
+        "is cut off is asked for once more, with up to four times as many: if that befell every one of them, "
+        f"{usd(estimate['worst_twice_usd'])}."
+    )
+
+
+def _budget(estimate: Mapping[str, Any], cap: int) -> str:
+    said = (
         f"Budget: {dollars(cap)}, never exceeded; what it does not cover is left unasked. Before a call its worst "
         f"case is set aside, a token for each byte: {usd(estimate['most_reserved_usd'])} for all of them together."
+    )
+    dearest = estimate["dearest_call_usd"]
+    if not estimate["calls"] or dearest is None or not (single := picodollars(dearest)):
+        return said
+    if single > cap:
+        return (
+            f"{said} That of a single call is up to {dollars(single)}: the budget does not cover the dearest. Raise "
+            "it, or lower max_tokens."
+        )
+    return (
+        f"{said} That of a single call is up to {dollars(single)}: about {cap // single:,} calls are under way at "
+        "once at most, and so much may stay unspent at the end."
     )
 
 
@@ -76,7 +100,8 @@ def _tokens(estimate: Mapping[str, Any]) -> str:
         f"{printable(judge)} {ratio:.2f}" for judge, ratio in estimate["bytes_per_token"].items()
     )
     return (
-        f"Tokens by {estimate['tokens_by']} (bytes in a token: {said}); output is what verdicts usually take. "
+        f"Tokens by {estimate['tokens_by']} (bytes in a token: {said}); output is what verdicts usually take: 250 "
+        "tokens, 2,000 where the model thinks or nobody said that it does not. "
         f"Prices are the configuration's own, else those shipped, of {estimate['prices_as_of']}."
     )
 

@@ -10,7 +10,8 @@ from pydantic import BeforeValidator, Field, PrivateAttr, model_validator
 
 from tiltyard.errors import BadConfig, UnreadableFile
 from tiltyard.judging.rubric import Rubric, parse_rubric
-from tiltyard.settings.config import JudgeSettings
+from tiltyard.settings.config import JudgeSettings, completed
+from tiltyard.settings.prices import PriceBook, open_prices
 from tiltyard.settings.regular_files import read_regular_text
 from tiltyard.settings.rubric_files import SHIPPED, shipped_rubric
 from tiltyard.settings.schema import KEY_VARIABLES, Budget, ModeJudge, Prices, address_problem
@@ -72,7 +73,8 @@ class ArenaJudges(Section):
 
     def complete(self) -> tuple[JudgeSettings, ...]:
         """The judges, every default filled in."""
-        return tuple(_complete(judge, self.folder) for judge in self.judges)
+        prices = open_prices(self.prices, self.folder)
+        return tuple(_complete(judge, self.folder, prices) for judge in self.judges)
 
     @property
     def majority(self) -> int:
@@ -152,7 +154,7 @@ def load_judge_rounds(path: Path) -> tuple[JudgeRound, ...]:
     )
 
 
-def _complete(judge: ModeJudge, folder: Path) -> JudgeSettings:
+def _complete(judge: ModeJudge, folder: Path, prices: PriceBook) -> JudgeSettings:
     stated = judge.model_dump()
     stated["name"] = judge.name or judge.model
     if stated["api_key_env"] is None and stated["base_url"] is None:
@@ -161,4 +163,4 @@ def _complete(judge: ModeJudge, folder: Path) -> JudgeSettings:
         if judge.base_url is None:
             raise BadConfig(f"judge {stated['name']}: replay needs base_url: the file of recorded replies")
         stated["base_url"] = str((folder / Path(judge.base_url).expanduser()).resolve())
-    return JudgeSettings(**stated)
+    return completed(stated, prices)

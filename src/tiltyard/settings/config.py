@@ -13,6 +13,7 @@ from typing import Annotated, Any, Self
 from pydantic import BeforeValidator, Field, PrivateAttr, model_validator
 
 from tiltyard.errors import BadConfig
+from tiltyard.settings.prices import PriceBook, open_prices
 from tiltyard.settings.schema import (
     DEFAULT_MODES,
     KEY_VARIABLES,
@@ -47,7 +48,7 @@ from tiltyard.settings.sections import (
 )
 from tiltyard.settings.yaml_file import YamlFile, read_yaml
 
-__all__ = ["JudgeSettings", "Mode", "TournamentConfig", "load_config", "resolved"]
+__all__ = ["JudgeSettings", "Mode", "TournamentConfig", "completed", "load_config", "resolved"]
 
 
 class TournamentConfig(Section):
@@ -119,7 +120,8 @@ class TournamentConfig(Section):
         if not stated:
             seed = f"judge.{name}_model or " if name in DEFAULT_MODES else ""
             raise BadConfig(f"{self.path}: mode {name} has no judge; set {seed}modes.{name}.judges")
-        judges = tuple(self._complete(one) for one in stated)
+        prices = open_prices(self.prices, self.folder)
+        judges = tuple(self._complete(one, prices) for one in stated)
         where = self.where("modes", name, "judges")
         for judge in judges:
             problem = address_problem(judge.provider, judge.base_url)
@@ -130,7 +132,7 @@ class TournamentConfig(Section):
             raise BadConfig(f"{where}: two judges are named {twice!r}; give one of them another name")
         return judges
 
-    def _complete(self, judge: ModeJudge) -> JudgeSettings:
+    def _complete(self, judge: ModeJudge, prices: PriceBook) -> JudgeSettings:
         """A judge's own settings over the defaults. Another provider's address and key are never its own."""
         defaults = self.judge.model_dump(include=set(Judging.model_fields))
         stated = judge.model_dump(exclude_unset=True)
@@ -140,7 +142,7 @@ class TournamentConfig(Section):
         whole = {**defaults, **stated, "name": judge.name or judge.model}
         if whole["api_key_env"] is None and whole["base_url"] is None:
             whole["api_key_env"] = KEY_VARIABLES.get(whole["provider"])
-        return JudgeSettings(**whole)
+        return completed(whole, prices)
 
     @model_validator(mode="after")
     def _coherent(self) -> Self:
@@ -182,6 +184,14 @@ class JudgeSettings:
     def ttl(self) -> str | None:
         """How long the prompt cache is to live; ``None`` where none was asked for."""
         return None if self.prompt_cache == "off" else self.prompt_cache
+
+
+def completed(fields: Mapping[str, Any], prices: PriceBook) -> JudgeSettings:
+    """Settings in which only ``max_tokens`` may be open: it is then the model's default."""
+    limit = fields["max_tokens"]
+    if limit is None:
+        limit = prices.traits(fields["provider"], fields["model"]).default_limit(fields["options"])
+    return JudgeSettings(**{**fields, "max_tokens": limit})
 
 
 @dataclass(frozen=True, slots=True)

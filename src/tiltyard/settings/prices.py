@@ -15,12 +15,13 @@ from typing import Annotated, Protocol
 from pydantic import AfterValidator, Field
 
 from tiltyard.errors import BadConfig, BadOption
-from tiltyard.settings.sections import Many, Name, Section, Share, Text, checked, expecting
+from tiltyard.settings.sections import Count, Many, Name, Section, Share, Text, YesNo, checked, expecting
 from tiltyard.settings.yaml_file import parse_yaml, read_yaml
 
 __all__ = [
     "FREE",
     "OWN_ADDRESSES",
+    "ModelTraits",
     "Price",
     "PriceBook",
     "PriceEntry",
@@ -74,6 +75,11 @@ class PriceEntry(Section):
     cache_read: Dollars | None = None
     #: What a call in a batch costs, as a share of its price.
     batch: Share | None = None
+    #: Whether the model thinks before it answers unless it is told not to; thoughts count as output.
+    thinks: YesNo | None = None
+    #: Tokens: the longest reply, and request and reply together.
+    max_output: Count | None = None
+    context: Count | None = None
 
     def over(self, other: PriceEntry | None) -> PriceEntry:
         """This entry, with what it leaves open taken from another."""
@@ -135,6 +141,27 @@ class Price:
         return -(-whole * share.numerator // share.denominator)
 
 
+#: Output limits, in tokens, for models that think and for those that do not, unless one is stated.
+_THINKING_TOKENS, _PLAIN_TOKENS = 16_384, 4_096
+#: Fields of a request by which a model is told to think.
+_THINKING_OPTIONS = frozenset({"thinking", "reasoning", "reasoning_effort"})
+
+
+@dataclass(frozen=True, slots=True)
+class ModelTraits:
+    """What is known of a model beside its price; ``None`` where nobody said."""
+
+    thinks: bool | None = None
+    max_output: int | None = None
+    context: int | None = None
+
+    def default_limit(self, options: Mapping[str, object]) -> int:
+        """How many tokens a reply may have, where the user states no number. Unknown models count as thinking."""
+        thinks = self.thinks is not False or not _THINKING_OPTIONS.isdisjoint(options)
+        limit = _THINKING_TOKENS if thinks else _PLAIN_TOKENS
+        return limit if self.max_output is None else min(limit, self.max_output)
+
+
 #: What a recorded reply costs.
 FREE = Price(0, 0, 0, 0, 0)
 
@@ -162,6 +189,15 @@ class PriceBook:
             return _price(stated.over(known))
         at_home = base_url is None or base_url.rstrip("/") == OWN_ADDRESSES.get(provider)
         return _price(known) if known is not None and at_home else None
+
+    def traits(self, provider: str, model: str) -> ModelTraits:
+        """What is known of a model, wherever it is served; a recorded reply has no thoughts to wait for."""
+        if provider == "replay":
+            return ModelTraits(thinks=False)
+        known = _entry(self.shipped, provider, model)
+        stated = _entry(self.own, provider, model)
+        entry = known if stated is None else stated.over(known)
+        return ModelTraits() if entry is None else ModelTraits(entry.thinks, entry.max_output, entry.context)
 
 
 def open_prices(

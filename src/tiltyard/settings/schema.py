@@ -64,7 +64,8 @@ class _Serving(Section):
     provider: _Provider = "anthropic"
     base_url: Text | None = None
     api_key_env: Variable | None = None
-    max_tokens: Count = 1024
+    #: By the model unless given: more for those that think.
+    max_tokens: Count | None = None
     batch: YesNo = False
     concurrency: Count = 16
     requests_per_minute: Positive | None = None

@@ -15,20 +15,21 @@ import numpy as np
 from tiltyard.artifacts.money import dollars_text
 from tiltyard.errors import CannotRate, ProviderFault
 from tiltyard.judges.ledger import Ledger
-from tiltyard.judges.live import asks_again
 from tiltyard.judges.requests import Request
 from tiltyard.judges.seats import Seat
 from tiltyard.judges.tokens import EXPECTED_BYTES, LOW_BYTES, expected_tokens, most_tokens
 from tiltyard.judging.power import Expectation, expect
 from tiltyard.judging.question import Question, ask_of
+from tiltyard.judging.verdict import State
 from tiltyard.providers.provider import Usage
 from tiltyard.tournament.plan import Plan, Section
 
 __all__ = ["Cost", "Estimate", "Line", "Planned", "estimate", "measured_bytes", "planned"]
 
 _TOGETHER = 500
-#: Output tokens of a verdict: with hardly any reasoning, and with as much as judges usually write.
-_LOW_OUTPUT, _EXPECTED_OUTPUT = 16, 250
+#: Output tokens of a verdict: with hardly any reasoning, with as much as judges usually write, and
+#: with as much as they usually think before it.
+_LOW_OUTPUT, _EXPECTED_OUTPUT, _EXPECTED_THINKING = 16, 250, 2000
 #: Requests for each judge and dimension whose tokens the provider is asked to count.
 _COUNTED = 8
 
@@ -97,6 +98,8 @@ class Line:
     input_tokens: int
     prefix_tokens: int
     output_tokens: int
+    #: The longest reply.
+    max_tokens: int
     #: ``live`` or ``batch``, then whether the prompt cache misses or hits.
     costs: Mapping[tuple[str, str], Cost]
 
@@ -110,6 +113,7 @@ class Line:
             "input_tokens": self.input_tokens,
             "prefix_tokens": self.prefix_tokens,
             "output_tokens": self.output_tokens,
+            "max_tokens": self.max_tokens,
             "usd": {f"{way}, {cache}": cost.to_dict() for (way, cache), cost in self.costs.items()},
         }
 
@@ -128,6 +132,9 @@ class Estimate:
     prices_as_of: str = ""
     #: Worst case of everything still to be asked, as the run itself would reserve it.
     worst: int | None = 0
+    #: Worst case of the dearest single call, and of everything if each reply is cut off and asked for again.
+    dearest: int | None = 0
+    worst_twice: int | None = 0
     notes: tuple[str, ...] = field(default=())
     #: ``live``, ``batch`` or both: how the configured judges are asked.
     sent_by: tuple[str, ...] = ()
@@ -152,6 +159,8 @@ class Estimate:
             "prices_as_of": self.prices_as_of,
             "sent_by": list(self.sent_by),
             "most_reserved_usd": None if self.worst is None else dollars_text(self.worst),
+            "dearest_call_usd": None if self.dearest is None else dollars_text(self.dearest),
+            "worst_twice_usd": None if self.worst_twice is None else dollars_text(self.worst_twice),
             "usd": {f"{way}, {cache}": self.total(way, cache).to_dict() for way, cache in WAYS},
             "lines": [line.to_dict() for line in self.lines],
             "expectation": None if self.expectation is None else self.expectation.to_dict(),
@@ -166,9 +175,9 @@ def planned(plan: Plan, ledger: Ledger | None) -> Iterator[Planned]:
         requests = [plan.request(question) for _, question in together]
         replies = ledger.replies(request.key for request in requests) if ledger is not None else {}
         for (number, question), request in zip(together, requests, strict=True):
-            states = [plan.seat(question).read(body) for body in replies.get(request.key, [])]
+            asks = plan.seat(question).asks(request, replies.get(request.key, []))
             short = bytes.fromhex(request.key)[:16]
-            standing = "cached" if not asks_again(states) else "same" if short in seen else "call"
+            standing = "cached" if not asks else "same" if short in seen else "call"
             seen.add(short)
             plan.remember(number, request.key)
             yield Planned(question, request, standing)
@@ -182,19 +191,42 @@ class _Sums:
     size: int = 0
 
 
+@dataclass
+class _Worst:
+    """Worst cases of everything still to be asked; ``None`` once a price is unknown."""
+
+    once: int | None = 0
+    dearest: int | None = 0
+    twice: int | None = 0
+
+    def add(self, request: Request, seat: Seat) -> None:
+        self.once = _sum(self.once, request.worst)
+        if self.once is None or request.worst is None:
+            self.dearest = self.twice = None
+            return
+        self.dearest = max(self.dearest or 0, request.worst)
+        self.twice = _sum(self.twice, request.worst + (_again(request, seat) or 0))
+
+
+def _again(request: Request, seat: Seat) -> int | None:
+    """The worst case of asking for a reply once more that was cut off."""
+    limit = seat.limits.next_limit([State.TRUNCATED], seat.settings.max_tokens, request.size)
+    return 0 if limit is None else seat.worst(request.size, batch=seat.settings.batch, max_tokens=limit)
+
+
 def estimate(
     plan: Plan, ledger: Ledger | None, *, bytes_per_token: Mapping[str, float] | None = None, as_of: str = ""
 ) -> Estimate:
     """Count and price everything that would be asked; one pass over the plan."""
     sums = {(judge, section.rubric.dimension): _Sums() for section in plan.sections for judge in plan.judges}
-    worst: int | None = 0
+    worst = _Worst()
     for one in planned(plan, ledger):
         line = sums[one.question.judge, one.question.dimension]
         line.questions += 1
         if one.standing == "call":
             line.calls += 1
             line.size += one.request.size
-            worst = _sum(worst, one.request.worst)
+            worst.add(one.request, plan.seat(one.question))
         else:
             line.cached += 1
     stated = dict(bytes_per_token or {})
@@ -210,7 +242,9 @@ def estimate(
         bytes_per_token=per_token,
         expectation=_expectation(plan),
         prices_as_of=as_of,
-        worst=worst,
+        worst=worst.once,
+        dearest=worst.dearest,
+        worst_twice=worst.twice,
         notes=tuple(_notes(plan, lines)),
         sent_by=tuple(sorted({"batch" if seat.settings.batch else "live" for seat in plan.seats})),
     )
@@ -232,7 +266,8 @@ def _line(plan: Plan, section: Section, seat: Seat, sums: _Sums, per_token: floa
         calls=sums.calls,
         input_tokens=tokens,
         prefix_tokens=prefix_tokens,
-        output_tokens=sums.calls * min(_EXPECTED_OUTPUT, seat.settings.max_tokens),
+        output_tokens=sums.calls * min(_expected_output(seat), seat.settings.max_tokens),
+        max_tokens=seat.settings.max_tokens,
         costs=costs,
     )
 
@@ -243,6 +278,11 @@ def _prefix(plan: Plan, section: Section, seat: Seat) -> str:
         return ""
     question = next(plan.dimension(section.rubric.dimension))
     return ask_of(plan.shown(question), section.rubric, seat.form, seat.settings.max_tokens).system
+
+
+def _expected_output(seat: Seat) -> int:
+    """Models of which nobody said whether they think are taken to."""
+    return _EXPECTED_OUTPUT if seat.traits.thinks is False else _EXPECTED_THINKING
 
 
 def _cost(seat: Seat, sums: _Sums, prefix: int, per_token: float, *, batch: bool, hits: bool) -> Cost:
@@ -263,7 +303,7 @@ def _cost(seat: Seat, sums: _Sums, prefix: int, per_token: float, *, batch: bool
 
     return Cost(
         low=billed(LOW_BYTES / spread, _LOW_OUTPUT),
-        expected=billed(per_token, _EXPECTED_OUTPUT),
+        expected=billed(per_token, _expected_output(seat)),
         worst=price.worst(
             sums.size + sums.calls * most_tokens(0), sums.calls * most, batch=batch, ttl=seat.ttl
         ),

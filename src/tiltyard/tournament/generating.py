@@ -11,13 +11,13 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import islice
 from pathlib import Path
+from typing import ClassVar
 
 from tiltyard.durable import Shard
 from tiltyard.errors import BadConfig, BadOption
 from tiltyard.formats.answers import read_answers
 from tiltyard.formats.detect import open_records
 from tiltyard.judges.ledger import Attempt, Ledger
-from tiltyard.judges.live import asks_again
 from tiltyard.judges.requests import Request, request_key
 from tiltyard.judges.seats import Seat, open_served
 from tiltyard.judges.sitting import Heard, sit
@@ -25,7 +25,7 @@ from tiltyard.judging.matches import Prompt
 from tiltyard.judging.question import Ask
 from tiltyard.judging.verdict import Form, State
 from tiltyard.providers.provider import Body
-from tiltyard.settings.config import JudgeSettings, TournamentConfig
+from tiltyard.settings.config import TournamentConfig, completed
 from tiltyard.settings.environment import Environment, read_environment
 from tiltyard.settings.prices import PriceBook, open_prices
 from tiltyard.settings.schema import Entrant
@@ -56,6 +56,8 @@ class Generated:
 @dataclass(frozen=True)
 class Author(Seat):
     """An entrant who answers. Whatever text it ends with is its answer, a refusal too."""
+
+    judges: ClassVar[bool] = False
 
     def read(self, body: Body) -> State:
         reply, _ = self.provider.read(body)
@@ -99,12 +101,16 @@ class Errands:
         body = seat.provider.body(seat.settings.model, ask, seat.options)
         key, size = request_key(seat.provider, body, 0)
         worst = seat.worst(size, batch=seat.settings.batch)
-        return Request(key, f"{seat.name}/{prompt.prompt_id}", seat.name, _DIMENSION, body, size, worst)
+        name = f"{seat.name}/{prompt.prompt_id}"
+        return Request(key, name, seat.name, _DIMENSION, body, size, worst, prompt.prompt_id)
 
     def shards(self, run: str, generation: int, size: int) -> Iterator[Shard]:
         return stretches(len(self), run, generation, size)
 
     def warming(self) -> Iterator[Request]:
+        return iter(())
+
+    def trial(self) -> Iterator[Request]:
         return iter(())
 
     @cached_property
@@ -182,11 +188,9 @@ def _calls(errands: Errands, ledger: Ledger) -> int:
     calls: set[str] = set()
     still_open = errands.open()
     while together := list(islice(still_open, _TOGETHER)):
-        asked = {errands.request(seat, prompt).key: seat for seat, prompt in together}
+        asked = {(one := errands.request(seat, prompt)).key: (seat, one) for seat, prompt in together}
         known = ledger.replies(asked)
-        calls.update(
-            key for key, seat in asked.items() if asks_again([seat.read(body) for body in known.get(key, [])])
-        )
+        calls.update(key for key, (seat, one) in asked.items() if seat.asks(one, known.get(key, [])))
     return len(calls)
 
 
@@ -261,8 +265,7 @@ def _author(entrant: Entrant, environment: Environment, prices: PriceBook) -> Au
     generate = entrant.generate
     assert generate is not None
     fields = generate.model_dump(exclude={"system"})
-    settings = JudgeSettings(
-        name=entrant.entrant_id, form="text", prompt_cache="off", family=entrant.family, **fields
-    )
+    own = {"name": entrant.entrant_id, "form": "text", "prompt_cache": "off", "family": entrant.family}
+    settings = completed({**fields, **own}, prices)
     provider, price = open_served(settings, environment, prices)
-    return Author(settings, provider, Form.TEXT, price)
+    return Author(settings, provider, Form.TEXT, price, prices.traits(settings.provider, settings.model))

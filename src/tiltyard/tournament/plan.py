@@ -7,7 +7,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from itertools import islice
+from itertools import islice, zip_longest
 from typing import Any
 
 from tiltyard.durable import Shard
@@ -23,6 +23,8 @@ __all__ = ["Plan", "Section", "stretches"]
 
 #: Bytes of a key.
 _KEY = 32
+#: Questions by which each judge is tried before the others are asked.
+_TRIED = 10
 
 
 def stretches(length: int, run: str, generation: int, size: int) -> Iterator[Shard]:
@@ -145,7 +147,7 @@ class Plan:
         body = seat.provider.body(seat.settings.model, ask, seat.options)
         key, size = request_key(seat.provider, body, question.replicate)
         worst = seat.worst(size, batch=seat.settings.batch)
-        return Request(key, question.id, seat.name, question.dimension, body, size, worst)
+        return Request(key, question.id, seat.name, question.dimension, body, size, worst, question.prompt_id)
 
     def requests(self, first: int, last: int) -> Iterator[Request]:
         """The requests of a stretch of questions."""
@@ -161,6 +163,21 @@ class Plan:
                 if seat.ttl and seat.provider.capabilities.prewarm and section.matches:
                     request = self.request(next(orders_of(section.matches[0], [seat.name])))
                     yield replace(request, worst=seat.worst(request.size, batch=False))
+
+    def trial(self) -> Iterator[Request]:
+        """For each judge that is asked live, the first order of a few matches, as many prompts as can be."""
+        section = next((one for one in self.sections if one.matches), None)
+        if section is None:
+            return
+        by_prompt: dict[str, list[Match]] = {}
+        for match in section.matches:
+            by_prompt.setdefault(match.prompt_id, []).append(match)
+        spread = list(by_prompt.values())[:: max(1, len(by_prompt) // _TRIED)]
+        turns = (match for turn in zip_longest(*spread) for match in turn if match is not None)
+        for match in islice(turns, _TRIED):
+            for seat in self.seats:
+                if not seat.settings.batch:
+                    yield self.request(next(orders_of(match, [seat.name])))
 
     def shards(self, run: str, generation: int, size: int) -> Iterator[Shard]:
         """The whole plan in stretches of ``size`` questions."""

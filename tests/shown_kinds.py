@@ -26,6 +26,7 @@ const attempt = (name, act) => { try { told[name] = String(act()); } catch (erro
 attempt("parent", () => parent.document.title);
 attempt("cookie", () => document.cookie);
 attempt("storage", () => localStorage.length);
+attempt("rtc", () => new RTCPeerConnection());
 if (parent !== window) attempt("top", () => { top.location = "/stolen"; return "sent"; });
 const asked = fetch("/api/v1/me").then(() => "reached", () => "refused");
 const image = new Promise((done) => { const one = new Image(); one.onload = () => done("reached");

@@ -21,6 +21,7 @@ from tiltyard.errors import BadBattle, BadOption, InputError, NotFound
 from tiltyard.store.contents import Content
 from tiltyard.store.log import HUMAN, JUDGE, no_such_matchup
 from tiltyard.web.access import access_of, house_of
+from tiltyard.web.app_sandbox import APP, APP_HEADERS, PLAIN, sandboxed_app
 from tiltyard.web.direct import DirectRoute, json_response
 from tiltyard.web.problems import problems
 from tiltyard.web.schemas import (
@@ -49,14 +50,10 @@ Documented = dict[int | str, dict[str, Any]]
 _ENDING = problems(401, 404, 409, 410, 503)
 _AGAIN: Documented = {200: {"model": MatchupOut, "description": "One that was served before."}}
 _BYTES: Documented = {200: {"content": {"*/*": {}}, "description": "Its bytes."}}
-#: The same for both sides and all kinds: apps run walled off, nothing is fetched from elsewhere.
+#: The same for both sides and all kinds.
 _SHOWN = {
+    **APP_HEADERS,
     "Cache-Control": "no-store",
-    "Content-Security-Policy": (
-        "sandbox allow-scripts; default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; "
-        "img-src data: blob:; media-src data: blob:; font-src data:; base-uri 'none'; form-action 'none'; "
-        "frame-ancestors 'self'"
-    ),
     "Content-Disposition": "inline",
     "X-Content-Type-Options": "nosniff",
 }
@@ -219,20 +216,31 @@ async def _side(request: Request, matchup: str, side: int) -> Response:
         both = await asyncio.gather(contents.read(offered.response_a), contents.read(offered.response_b))
     except NotFound:
         raise NotFound("this matchup was withdrawn; ask for another one") from None
-    sent = await _blind(both)
-    return Response(sent[side], headers=_SHOWN, media_type=both[side].media_type)
+    shown = [_as_asked(request, one) for one in both]
+    sent = await _blind(shown)
+    return Response(sent[side], headers=_SHOWN, media_type=shown[side].media_type)
+
+
+def _as_asked(request: Request, content: Content) -> Content:
+    """An app that is opened alone is shown as its source: only a page around it can keep it from leaving."""
+    alone = request.headers.get("sec-fetch-dest") == "document"
+    return content._replace(media_type=PLAIN) if alone and content.media_type == APP else content
 
 
 async def _blind(both: Sequence[Content]) -> list[bytes]:
     """Two responses as voters get them."""
-    if all(media_type.startswith("text/") for media_type, _ in both):
+    if all(media_type == PLAIN for media_type, _ in both):
         return [data for _, data in both]
     try:
-        return await asyncio.to_thread(lambda: [blinded(*one) for one in both])
+        return await asyncio.to_thread(lambda: [_harmless(*one) for one in both])
     except InputError:
         raise NotFound(
             "a file of this matchup is damaged and cannot be shown; report the matchup, and skip it"
         ) from None
+
+
+def _harmless(media_type: str, data: bytes) -> bytes:
+    return sandboxed_app(data) if media_type == APP else blinded(media_type, data)
 
 
 async def _known(request: Request) -> Voter:

@@ -121,6 +121,15 @@ def draw(models: int, prompts: int, battles: int, first: int, last_at: int, seed
     )
 
 
+#: In the order in which rows are packed; other columns keep their defaults.
+_COLUMNS = {
+    "events": "arena, position, at, kind, source, serial, session, a, b, prompt, outcome, nominal, lane, detail",
+    "matchups": "arena, source, serial, matchup, position, session, a, b, prompt, response_a, response_b, nominal, "
+    "lane, reason, propensity, given_up, served_at, expires_at",
+    "endings": "arena, source, serial, position, at, kind, outcome, revealed_at, undone",
+}
+
+
 def seed_log(url: str, arena: Arena, models: int, prompts: int, battles: int, *, seed: int = 5) -> Seeded:
     """Write the battles, and tell the server to look at its tables again."""
     seconds: dict[str, float] = {}
@@ -137,7 +146,7 @@ def seed_log(url: str, arena: Arena, models: int, prompts: int, battles: int, *,
             ("endings", _endings(arena.arena, drawn)),
         ):
             start = time.perf_counter()
-            _copy(connection, f"{table}_{arena.arena}", chunks)
+            _copy(connection, f"{table}_{arena.arena} ({_COLUMNS[table]})", chunks)
             seconds[table] = time.perf_counter() - start
         start = time.perf_counter()
         for table in ("events", "matchups", "endings"):

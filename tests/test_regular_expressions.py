@@ -14,6 +14,7 @@ import pytest
 import tiltyard
 from pumping import cost_is_linear, slow_case
 from tiltyard.judging import reply_text
+from tiltyard.providers import token_limits
 from tiltyard.settings import yaml_file
 from tiltyard.web.pages import patterns, sentences
 from tiltyard.web.texts.syntax import LANGUAGES
@@ -108,6 +109,8 @@ def _yaml_scalars() -> list[re.Pattern]:
 #: Places that build their patterns when they are called, each with what it builds.
 BUILT: dict[str, Callable[[], list[re.Pattern]]] = {
     "judging.reply_text._CLOSED": lambda: list(reply_text._CLOSED.values()),
+    "providers.token_limits._NAMED": lambda: list(token_limits._NAMED.values()),
+    "providers.token_limits._excluding": lambda: [token_limits._excluding(4096)],
     "settings.yaml_file._add_plain": _yaml_scalars,
     "web.pages.sentences._compiled[2]": _translated,
     "web.texts.syntax._syntax": lambda: list({each.pattern for each in LANGUAGES.values()}),

@@ -125,9 +125,9 @@ def test_a_judge_that_gives_no_verdicts_is_stopped(arena: JudgedArena, llm: Paid
     before = llm.settled_tally()["paid_calls"]
     votes = arena.judge(matchups=50)
     assert votes.unusable
-    assert votes.stopped.startswith("judge unusable: the last 1")
+    assert votes.stopped.startswith("judge unusable: the last ")
     assert votes.votes.total() == 0
-    assert llm.settled_tally()["paid_calls"] - before <= 10 + 8
+    assert 10 <= llm.settled_tally()["paid_calls"] - before <= 10 + 2 * 8
 
 
 def test_the_budget_is_never_exceeded_and_raising_it_goes_on(arena: JudgedArena, llm: PaidLLM):
@@ -156,10 +156,11 @@ def test_the_budget_is_never_exceeded_and_raising_it_goes_on(arena: JudgedArena,
 def test_a_verdict_that_cannot_be_read_is_no_tie(arena: JudgedArena, llm: PaidLLM, fault: str, state: str):
     llm.change(**{fault: 1.0, "keep_bodies": True})
     arena.judges(llm)
-    votes = arena.judge(matchups=5)
-    assert votes.skipped == {state: 5}
+    # After more of them the judge would be called unusable.
+    votes = arena.judge(matchups=2)
+    assert votes.skipped == {state: 2}
     assert arena.votes() == []
-    assert arena.count(SKIP) == 5
+    assert arena.count(SKIP) == 2
 
 
 def test_a_provider_that_fails_is_left_alone_after_a_few_matchups(arena: JudgedArena, llm: PaidLLM):

@@ -10,7 +10,7 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from tiltyard.battles.outcome import Label
+from tiltyard.battles.outcome import JUDGE_LABELS
 from tiltyard.cli.init import init
 from tiltyard.errors import BadOption
 from tiltyard.formats.answers import read_answers
@@ -93,12 +93,13 @@ def test_the_opinions_show_every_kind_of_result(folder):
         reading = read_reply(Reply(recorded[nonce_of(shown, rubric)]["text"]), Form.SCHEMA)
         assert reading.verdict is not None
         verdicts[dimension, prompt_id, first, second] = reading.verdict
-    labels = {
-        reconcile(verdict, verdicts[dimension, prompt_id, second, first]).label
+    results = [
+        reconcile(verdict, verdicts[dimension, prompt_id, second, first])
         for (dimension, prompt_id, first, second), verdict in verdicts.items()
         if first < second
-    }
-    assert labels == set(Label)
+    ]
+    assert {result.label for result in results} == set(JUDGE_LABELS)
+    assert {result.both_bad for result in results} == {False, True}
 
 
 def test_opinions_speak_of_slots_and_never_of_models():

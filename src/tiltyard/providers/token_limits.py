@@ -29,6 +29,8 @@ _REFUSED = re.compile(
 )
 #: A number that stands alone: not part of a model's name, a version or an address.
 _NUMBER = re.compile(r"(?<![\w.:/-])\d{1,3}(?:,\d{3})++(?![\w-])|(?<![\w.:/-])\d{1,9}(?![\w-]|[.,]\d)")
+#: Each of the fields as a word of its own.
+_NAMED = {field: re.compile(rf"\b{field}\b") for field in LIMIT_FIELDS}
 #: Nobody gives a verdict in fewer tokens: what leaves less room is not worth asking.
 _LEAST_TOKENS = 64
 
@@ -70,9 +72,14 @@ def allowed_tokens(said: str, asked: int) -> AllowedTokens | None:
     if not _OUTPUT.search(said):
         return None
     most = max((number for number in numbers if number < asked), default=0)
-    if re.search(rf"(?:less|lower|smaller) than \W?{most}\b|\b{most} \(exclusive", said, re.IGNORECASE):
+    if _excluding(most).search(said):
         most -= 1
     return AllowedTokens(most) if most >= _LEAST_TOKENS else None
+
+
+def _excluding(limit: int) -> re.Pattern[str]:
+    """Words by which an endpoint says that a limit is not allowed itself."""
+    return re.compile(rf"(?:less|lower|smaller) than \W?{limit}\b|\b{limit} \(exclusive", re.IGNORECASE)
 
 
 def _by_context(numbers: set[int], asked: int) -> AllowedTokens | None:
@@ -90,7 +97,7 @@ def _by_context(numbers: set[int], asked: int) -> AllowedTokens | None:
 def wanted_field(said: str, body: Body) -> str | None:
     """The other name of the limit's field, where an endpoint refuses the one that was used."""
     used = next((field for field in LIMIT_FIELDS if field in body), None)
-    if used is None or not _REFUSED.search(said) or not re.search(rf"\b{used}\b", said):
+    if used is None or not _REFUSED.search(said) or not _NAMED[used].search(said):
         return None
     other = next(field for field in LIMIT_FIELDS if field != used)
     return other if other in said or used == "max_completion_tokens" else None

@@ -27,7 +27,10 @@ USES: dict[str, tuple[tuple[Any, ...], dict[str, Any]]] = {
     "next_matchup": (("demo",), {"ahead": True}),
     "open_matchups": (("demo",), {}),
     "response": (("m", "a"), {}),
-    "vote": (("m", "tie"), {"ballot": 1, "reveal": True, "label": "tie", "pref": 0.5, "judge_model": "j"}),
+    "vote": (
+        ("m", "tie"),
+        {"ballot": 1, "reveal": True, "label": "tie", "both_bad": True, "pref": 0.5, "judge_model": "j"},
+    ),
     "undo": (("m",), {"ballot": 1}),
     "skip": (("m",), {}),
     "reveal": (("m",), {}),

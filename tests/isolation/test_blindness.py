@@ -255,8 +255,10 @@ def test_a_response_shown_twice_has_nothing_in_common_but_its_bytes(house):
     for answers in seen.values():
         assert len({answer.content for answer in answers}) == 1
     assert len(set(ids)) == len(ids)
-    prefixes = {one[:6] for one in ids} | {one[-6:] for one in ids}
-    assert len(prefixes) == 2 * len(ids), "ids have parts in common"
+    raw = [base64.urlsafe_b64decode(one + "==") for one in ids]
+    assert len({one[:4] for one in raw}) == 1, "the first four bytes are the arena's"
+    parts = {one[4:8] for one in raw} | {one[-4:] for one in raw}
+    assert len(parts) == 2 * len(ids), "ids have parts in common"
 
 
 def test_what_everybody_reads_is_the_same_whichever_matchup_is_open(house):

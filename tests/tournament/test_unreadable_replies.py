@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from tournament.arranged import PRICES, arrange
@@ -39,12 +41,18 @@ def test_the_first_reply_that_cannot_be_read_is_shown_with_why(tmp_path, billed,
     arranged = judged(tmp_path, billed, "ramble", form=form)
     ran = arranged.call("run", arranged.config, "--output-dir", "out")
     why = {"schema": "holds no JSON object with a verdict", "text": "the last line is not 'VERDICT: '"}
-    assert "24 replies could not be read. The first, of ramble on prompt p0000, factuality" in ran.err
+    # After ten of them the judge is called unusable; as many more may be under way by then.
+    assert ran.code == 4
+    said = re.search(
+        r"(\d+) replies could not be read. The first, of ramble on prompt p0000, factuality", ran.err
+    )
+    assert said is not None
+    assert 10 <= int(said[1]) <= 24
     assert f"form {form}" in ran.err
     assert why[form] in ran.err
     assert "reply: Both have merit,\\x1b[31m and it is hard to say. Hm." in ran.err
     assert "Hm. So B?\n" in ran.err
     assert "\x1b" not in ran.err
-    assert len(ran.err) < 2500
+    assert len(ran.err) < 3000
     advice = " ".join(ran.out.split()).partition("Ask for the verdict by ")[2].partition(":")[0]
     assert form not in advice.split(".")[0]

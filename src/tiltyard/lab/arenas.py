@@ -328,6 +328,7 @@ ARENA: Study[ArenaSettings, ArenaResult] = Study(
         "ratings/result.py",
         "ratings/scoring.py",
         "ratings/sums.py",
+        "ratings/uncertainty.py",
         "standing",
         "validity/coverage.py",
         "validity/evaluation.py",

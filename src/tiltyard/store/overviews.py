@@ -50,10 +50,14 @@ async def read_waiting(connection: Connection) -> dict[str, Waiting]:
     return {name: Waiting(complaints, board_at) for name, complaints, board_at in rows}
 
 
-async def read_rated(connection: Connection) -> dict[str, Lag]:
-    """How far the rater of each arena is, by name."""
-    rows = await _rows(connection, "lags", {})
-    return {row[0]: Lag(row[0], row[1], row[2] or 0, row[3] or 0, row[4], row[5] or 0.0) for row in rows}
+async def read_rated(connection: Connection, only: int | None = None) -> dict[str, Lag]:
+    """How far the rater of each arena is, or of one of them, by name."""
+    rows = [row for row in await _rows(connection, "lags", {}) if only in (None, row[0])]
+    heads = [(await _rows(connection, "lags_head", {"arena": row[0]}))[0][0] for row in rows]
+    return {
+        name: Lag(name, head, position or 0, horizon or 0, leader, seconds or 0.0)
+        for (_, name, position, horizon, leader, seconds), head in zip(rows, heads, strict=True)
+    }
 
 
 async def read_days(connection: Connection, arena: int, timezone: str, *, days: int = 14) -> list[Day]:

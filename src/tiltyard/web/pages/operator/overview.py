@@ -47,7 +47,7 @@ async def overview(arena: str, request: Request) -> HTMLResponse:
     async with connected(pool_of(request)) as connection:
         days = await read_days(connection, found.arena, found.settings.timezone)
         opened = await read_open(connection, found.arena)
-        lag = (await read_rated(connection))[found.name]
+        lag = (await read_rated(connection, found.arena))[found.name]
         waiting = (await read_waiting(connection))[found.name]
         reports = await list_reports(connection, found.arena)
         late = await report_is_late(connection, found, reports, now)

@@ -271,7 +271,8 @@ def test_a_page_that_is_loaded_again_after_the_vote_shows_what_became_of_it(site
     assert matchup_of(page) == matchup
     expect(stage(page).locator("[data-slot=left]")).to_have_text(re.compile(r"[1-9]\d?"))
     page.keyboard.press("u")
-    expect(stage(page).locator(".result")).to_contain_text("Taken back")
+    expect(status(page)).to_have_text("Undone. Vote again.")
+    expect(bar(page, "Tie")).to_be_visible()
     assert endings(site.database, matchup) == [(1, 0, True, False)]
 
 

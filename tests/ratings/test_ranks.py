@@ -21,7 +21,7 @@ def ratings(rating, covariance, group=None, dof=np.inf):
         models=names(m),
         rating=np.array(rating, dtype=np.float64),
         group=nobody if group is None else np.array(group),
-        record=Record(nobody, nobody, nobody, nobody),
+        record=Record(nobody, nobody, nobody, nobody, nobody),
         uncertainty=Uncertainty((np.array(covariance, dtype=np.float64),), dof),
     )
 

@@ -96,6 +96,7 @@ class Batches:
                 and (sent := caller.due(request, replies.get(key, []))) is not None
             ]
             if not waiting:
+                caller.gate.check_judge()
                 states = {key: [caller.read(body) for body in replies.get(key, [])] for key in distinct}
                 return Counter(_ending(key, states[key], unpaid) for key in distinct)
             caller.gate.check()

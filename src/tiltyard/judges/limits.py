@@ -100,6 +100,11 @@ class Gate:
         if self._closed is not None:
             raise copy.copy(self._closed)
 
+    def check_judge(self) -> None:
+        """Raise if the judge was found to be unusable."""
+        if isinstance(self._closed, JudgeUnusable):
+            raise copy.copy(self._closed)
+
     def tell(self, fault: ProviderFault | None) -> None:
         """How a call ended: served, or by a fault. Some in a row that nothing can mend close the gate."""
         if fault is None:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import Locator, Page, expect
 
-from browsing import Visit
+from browsing import PHONE, Visit
 from live_arenas import made_arena
 from postgres import fresh_database
 from served import Served, served
@@ -30,6 +30,7 @@ __all__ = [
     "needs_bundle",
     "patient_site",
     "ready",
+    "seen_both",
     "settled",
     "stage",
     "start",
@@ -37,9 +38,8 @@ __all__ = [
     "voted",
 ]
 
-needs_bundle = pytest.mark.skipif(
-    load_assets().script() is None, reason="needs the bundle: python hatch_build.py"
-)
+_BUNDLED = load_assets().script() is not None
+needs_bundle = pytest.mark.skipif(not _BUNDLED, reason="needs the bundle: python hatch_build.py")
 #: With the page's script and without it.
 SCRIPTS = [pytest.param(True, id="script", marks=needs_bundle), pytest.param(False, id="plain")]
 VOTE = "/arenas/arena/vote"
@@ -58,15 +58,26 @@ def patient_site(server: str, template: str) -> Iterator[Served]:
             yield running
 
 
-def start(page: Page) -> None:
-    """From the welcome to the first matchup."""
+def start(page: Page, *, look: bool = True) -> None:
+    """From the welcome to the first matchup, and a look at both of its responses."""
     page.get_by_role("button", name="Start voting").click()
     expect(stage(page)).to_be_visible()
+    if look:
+        seen_both(page)
 
 
 def settled(page: Page) -> None:
     """The script runs, and the next matchup is there."""
     expect(page.locator(".stage-ahead")).to_have_count(1)
+
+
+def seen_both(page: Page) -> None:
+    """Where a script shows one response at a time, look at both."""
+    narrow = (page.viewport_size or {"width": 0})["width"] <= PHONE[0]
+    if narrow and _BUNDLED and page.evaluate("matchMedia('(scripting: enabled)').matches"):
+        expect(page.locator(".vote.with-tabs")).to_have_count(1)
+        for letter in "ba":
+            stage(page).locator(f".tabs label:has(.tab-{letter})").click()
 
 
 def ready(visit: Callable[..., Visit], path: str = VOTE, **options: Any) -> Visit:
@@ -92,6 +103,7 @@ def gone_on(page: Page, before: str) -> str:
     """Another matchup is shown, and its ballot with it."""
     expect(page.locator(f".stage[data-matchup='{before}']")).to_have_count(0)
     expect(bar(page, "Tie")).to_be_visible()
+    seen_both(page)
     return matchup_of(page)
 
 

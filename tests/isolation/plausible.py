@@ -156,6 +156,7 @@ BODIES = {
         optional={
             "reveal": st.booleans(),
             "label": st.sampled_from(["win", "lean", "tie", "both_bad", "inconsistent"]),
+            "shown": st.fixed_dictionaries({"a": _numbers, "b": _numbers}),
             "pref": st.sampled_from([0, 0.5, 1, 2, 1e-320]),
             "judge_model": _text,
         },

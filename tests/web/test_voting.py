@@ -246,6 +246,19 @@ def test_judges_vote_apart_and_say_how_firmly(shared):
     assert vote(judge, other, "model_a", label="lean").json()["label"] == "lean"
 
 
+def test_the_log_keeps_when_a_person_saw_both_responses(shared):
+    person, judge = shared.client(), shared.client(make_token(shared.database, "judge"))
+    matchup, shown = ask(person)["matchup"], {"a": 12.5, "b": 4}
+    told = vote(person, matchup, "model_a", shown=shown).json()
+    with connect(shared.database) as connection:
+        row = connection.execute(
+            "SELECT detail FROM events WHERE arena = 1 AND position = %s", (told["position"],)
+        ).fetchone()
+    assert row == ({"shown": {"a": 12.5, "b": 4.0}},)
+    refused = vote(judge, ask(judge)["matchup"], "model_a", shown=shown)
+    assert (refused.status_code, problem_of(refused)) == (422, "invalid")
+
+
 def test_a_report_reaches_the_operator_once(house):
     client = house.client()
     matchup = ask(client)["matchup"]
@@ -273,6 +286,9 @@ def test_a_vote_that_makes_no_sense_changes_nothing(shared):
         (b"null", 422),
         (b'{"winner": "tie", "pref": NaN}', 422),
         (b'{"winner": "tie", "judge_model": "\\u0000"}', 422),
+        (b'{"winner": "tie", "shown": {"a": 1}}', 422),
+        (b'{"winner": "tie", "shown": {"a": 1, "b": -1}}', 422),
+        (b'{"winner": "tie", "shown": {"a": 1, "b": 1e999}}', 422),
     ):
         answer = client.post(where, content=body, headers={"content-type": "application/json"})
         assert answer.status_code == status, answer.text

@@ -9,6 +9,7 @@ import { Remarks } from "../vote/remarks";
 import { BRIEF, json, Lost, PATIENT, persist, Refused, timeLeft } from "../vote/sending";
 import { isWinner, painted, Stage } from "../vote/stage";
 import { KeySwitch } from "../vote/switch";
+import { Watch } from "../vote/watch";
 
 const TICK = 250;
 
@@ -16,6 +17,7 @@ class Booth {
   private stage: Stage;
   private state: State;
   private remarks: Remarks;
+  private watch: Watch;
   private ahead: Promise<Stage | null> = Promise.resolve(null);
   private ready: Stage | null = null;
   /** Counts what is fetched ahead: what was fetched before an undo is no longer open. */
@@ -32,6 +34,8 @@ class Booth {
     this.stage = new Stage(root.querySelector<HTMLElement>(".stage") ?? root);
     this.state = this.stage.sent;
     this.remarks = this.remarksOf(this.stage);
+    this.watch = new Watch(this.stage.element);
+    this.root.classList.add("with-tabs");
     this.root.addEventListener("submit", (event) => this.submitted(event));
     this.root.addEventListener("input", (event) => this.written(event));
     document.addEventListener("keydown", (event) => this.pressed(event));
@@ -99,6 +103,28 @@ class Booth {
       plain.hidden = true;
     }
     this.count();
+    this.observe();
+  }
+
+  /** A vote is taken once both responses have been on screen. */
+  private observe(): void {
+    if (this.state.name === "showing") {
+      this.watch.look();
+      this.stage.await(this.watch.unseen);
+    }
+  }
+
+  /** Vote, or be brought to the response that has not been on screen. */
+  private cast(winner: Winner): void {
+    this.observe();
+    const [unseen] = this.state.name === "showing" ? this.watch.unseen : [];
+    if (unseen === undefined) {
+      this.tell({ is: "vote", winner });
+      return;
+    }
+    this.stage.bring(unseen);
+    this.observe();
+    this.frame.say(`unseen_${unseen}`);
   }
 
   private async send(winner: Winner): Promise<void> {
@@ -110,7 +136,8 @@ class Booth {
     try {
       const path = `/api/v1/matchups/${stage.matchup}/vote`;
       const retrying = (): void => this.frame.say("unsaved");
-      const answer = await persist(path, json("POST", { winner, ballot: stage.ballot }), PATIENT, retrying, () => (sent = performance.now()));
+      const vote = json("POST", { winner, ballot: stage.ballot, shown: this.watch.seconds() });
+      const answer = await persist(path, vote, PATIENT, retrying, () => (sent = performance.now()));
       const left = timeLeft((await answer.json()) as { at: string; undo_until: string | null });
       history.replaceState(null, "", `/matchups/${stage.matchup}`);
       stage.result(this.frame.word("voted"), this.frame.word(winner));
@@ -205,6 +232,7 @@ class Booth {
     this.stage = stage;
     this.state = stage.sent;
     this.remarks = this.remarksOf(stage);
+    this.watch = new Watch(stage.element);
     mountAll(stage.element);
     this.frame.clear();
     this.keys.show();
@@ -297,6 +325,7 @@ class Booth {
 
   private tick(): void {
     this.count();
+    this.observe();
     if (this.state.name === "voted" && this.state.until > 0 && performance.now() >= this.state.until && !this.typing()) {
       this.tell({ is: "elapsed" });
     }
@@ -335,7 +364,7 @@ class Booth {
     }
     event.preventDefault();
     if (act === "vote" && button instanceof HTMLButtonElement && isWinner(button.value)) {
-      this.tell({ is: "vote", winner: button.value });
+      this.cast(button.value);
     } else if (act === "skip" || act === "undo" || act === "reveal" || act === "next") {
       this.tell({ is: act });
     }
@@ -355,6 +384,7 @@ class Booth {
     if (target instanceof Element && target.closest(".why") !== null) {
       this.remarks.changed();
     }
+    this.observe();
   }
 
   private pressed(event: KeyboardEvent): void {
@@ -363,7 +393,11 @@ class Booth {
       return;
     }
     const before = this.state;
-    this.tell(typeof asked === "string" ? { is: asked } : { is: "vote", winner: asked.vote });
+    if (typeof asked === "string") {
+      this.tell({ is: asked });
+    } else {
+      this.cast(asked.vote);
+    }
     if (before !== this.state) {
       event.preventDefault();
     }

@@ -1,6 +1,7 @@
 /** One matchup on the page: what stands where in it. */
 
 import type { State, Winner } from "./machine";
+import type { Side } from "./watch";
 
 /** A second click within this time was meant for what stood there before. */
 const DOUBLE_CLICK = 600;
@@ -63,6 +64,24 @@ export class Stage {
     const bar = this.element.querySelector(".bar");
     bar?.classList.add("settling");
     setTimeout(() => bar?.classList.remove("settling"), DOUBLE_CLICK);
+  }
+
+  /** Take no vote while these responses have not been on screen. */
+  await(unseen: readonly Side[]): void {
+    this.element.dataset["unseen"] = unseen.join(" ");
+    for (const button of this.element.querySelectorAll('[data-act="vote"]')) {
+      button.setAttribute("aria-disabled", String(unseen.length > 0));
+    }
+  }
+
+  /** Bring a response on screen. */
+  bring(side: Side): void {
+    this.settle();
+    const tab = this.element.querySelector<HTMLInputElement>(`input.tab-${side}`);
+    if (tab !== null) {
+      tab.checked = true;
+    }
+    this.element.querySelector(`[data-side="${side}"]`)?.scrollIntoView({ block: "nearest" });
   }
 
   /** From the ballot to what comes after it. */

@@ -27,6 +27,7 @@ __all__ = [
     "ResponseOut",
     "ResponsesOut",
     "RevealedOut",
+    "ShownIn",
     "SignInIn",
     "StatusOut",
     "TokenIn",
@@ -47,6 +48,8 @@ Ballot = Annotated[
         description="Which ballot of the matchup: 0, and one more each time that its vote was undone.",
     ),
 ]
+#: At most a week, longer than any matchup waits.
+Seconds = Annotated[float, Field(ge=0, le=604_800, allow_inf_nan=False)]
 #: PostgreSQL keeps no text with NUL in it.
 Text = Annotated[str, StringConstraints(pattern=r"^[^\x00]*$")]
 
@@ -63,11 +66,21 @@ class AskIn(_In):
     ahead: bool = Field(False, description="Also a second one, to be shown next.")
 
 
+class ShownIn(_In):
+    """How many seconds before the vote each response was on screen first."""
+
+    a: Seconds
+    b: Seconds
+
+
 class VoteIn(_In):
-    """A vote. The last four are for judges."""
+    """A vote. ``shown`` is for people, the last four are for judges."""
 
     winner: Winner
     ballot: Ballot = 0
+    shown: ShownIn | None = Field(
+        None, description="When both responses were on a person's screen; the log keeps it."
+    )
     reveal: bool = Field(False, description="Show the names at once; the vote is final then.")
     label: Label | None = Field(None, description="How firmly a judge decided.")
     both_bad: bool | None = Field(

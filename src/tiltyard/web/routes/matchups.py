@@ -315,13 +315,16 @@ def _told(ended: Ended, voter: Voter) -> Response:
 
 
 def _decided(body: VoteIn, voter: Voter) -> tuple[Kind, dict[str, Any] | None]:
-    """The vote's kind, and what a judge adds to it."""
+    """The vote's kind, and what the log keeps beside it: of a person, when both responses were on screen."""
     stated = {"pref": body.pref, "judge_model": body.judge_model}
     detail = {name: value for name, value in stated.items() if value is not None}
     if voter.source == HUMAN:
         if detail or body.label is not None or body.both_bad is not None:
             raise BadOption("label, both_bad, pref and judge_model are for judges; a person's vote has none")
-        return kind_of(Outcome(body.winner)), None
+        shown = body.shown
+        return kind_of(Outcome(body.winner)), None if shown is None else {"shown": shown.model_dump()}
+    if body.shown is not None:
+        raise BadOption("shown says what was on a person's screen; a judge's vote has none")
     if body.winner == "both_bad":
         raise BadOption(
             "a judge says which of two bad responses is better: send winner model_a, model_b or tie, and both_bad true"

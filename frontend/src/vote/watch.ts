@@ -1,0 +1,46 @@
+/** Which responses have been on screen, and since when. */
+
+export type Side = "a" | "b";
+
+const SIDES: readonly Side[] = ["a", "b"];
+/** Pixels of a response that must be in view: a line of text. */
+const LINE = 24;
+
+export class Watch {
+  private readonly first = new Map<Side, number>();
+
+  constructor(private readonly element: HTMLElement) {}
+
+  /** Take note of what is on screen now. */
+  look(): void {
+    for (const side of this.unseen) {
+      if (this.visible(side)) {
+        this.first.set(side, performance.now());
+      }
+    }
+  }
+
+  /** The responses that have not been on screen. */
+  get unseen(): Side[] {
+    return SIDES.filter((side) => !this.first.has(side));
+  }
+
+  /** How many seconds ago each response was on screen first. */
+  seconds(): Partial<Record<Side, number>> {
+    const now = performance.now();
+    return Object.fromEntries([...this.first].map(([side, at]) => [side, (now - at) / 1000]));
+  }
+
+  /** Whether a response is on screen, with its images, and not behind the bar. */
+  private visible(side: Side): boolean {
+    const response = this.element.querySelector(`[data-side="${side}"] .response`);
+    if (response === null || document.visibilityState === "hidden") {
+      return false;
+    }
+    const place = response.getBoundingClientRect();
+    const bar = this.element.querySelector(".bar")?.getBoundingClientRect().top ?? innerHeight;
+    const height = Math.min(place.bottom, bar, innerHeight) - Math.max(place.top, 0);
+    const loaded = [...response.querySelectorAll("img")].every((image) => image.complete);
+    return loaded && height > 0 && height >= Math.min(LINE, place.height);
+  }
+}

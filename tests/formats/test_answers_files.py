@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tiltyard.errors import BadOption, UnreadableFile
-from tiltyard.formats.answers import KINDS, Answer, read_answers, write_answers
+from tiltyard.formats.answers import KINDS, Answer, read_answers, without_replaced, write_answers
 from tiltyard.formats.foreign_answers import arena_hard_answers, autoarena_answers, entrant_answers
 from tiltyard.formats.prompt_id import prompt_id
 
@@ -47,6 +47,7 @@ def test_reading() -> None:
             gold=st.none() | text,
             expected_behavior=st.none() | text,
             source=st.none() | text,
+            truncated=st.booleans(),
             extra=st.dictionaries(st.sampled_from(["x", "y"]), st.integers() | text, max_size=2),
         ),
         max_size=4,
@@ -58,6 +59,27 @@ def test_round_trip(tmp_path_factory, answers: list[Answer]) -> None:
     assert list(read_answers(path)) == answers
 
 
+def test_a_mark_of_truncation_may_be_spelled_as_text(tmp_path) -> None:
+    path = tmp_path / "answers.csv"
+    marks = ("true", "False", "1", "0", "")
+    rows = [f"p{k},Why?,oak,So.,{mark}" for k, mark in enumerate(marks)]
+    path.write_text("\n".join(["prompt_id,prompt,model,response,truncated", *rows]) + "\n")
+    assert [one.truncated for one in read_answers(path)] == [True, False, True, False, False]
+
+
+def test_whole_and_later_answers_replace_truncated_ones() -> None:
+    def answer(model: str, response: str, *, truncated: bool) -> Answer:
+        return Answer(prompt_id="p", prompt="Why?", model=model, response=response, truncated=truncated)
+
+    whole_after = [answer("oak", "Be", truncated=True), answer("oak", "Because.", truncated=False)]
+    whole_before = [answer("elm", "Because.", truncated=False), answer("elm", "Be", truncated=True)]
+    never_whole = [answer("ash", "B", truncated=True), answer("ash", "Be", truncated=True)]
+    # Two whole ones that differ are for whoever reads them to refuse.
+    differing = [answer("yew", "Because.", truncated=False), answer("yew", "So.", truncated=False)]
+    kept = list(without_replaced([*whole_after, *whole_before, *never_whole, *differing]))
+    assert kept == [whole_after[1], whole_before[0], never_whole[1], *differing]
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [
@@ -65,6 +87,8 @@ def test_round_trip(tmp_path_factory, answers: list[Answer]) -> None:
         ({"response": None}, "line 1: response is missing; expected text"),
         ({"prompt": ["x"]}, "line 1: prompt is list; expected text"),
         ({"model": True}, "line 1: model is bool; expected text"),
+        ({"truncated": "perhaps"}, "line 1: truncated is 'perhaps'; expected true or false"),
+        ({"truncated": ["x"]}, """line 1: truncated is "['x']"; expected true or false"""),
     ],
 )
 def test_answers_that_are_wrong(change: dict, message: str, tmp_path) -> None:

@@ -147,26 +147,77 @@ def test_a_refusal_is_an_answer(tmp_path, provider):
         assert server.settled_tally()["paid_calls"] == 6
 
 
-def test_an_answer_that_was_cut_off_is_missing_and_not_asked_for_for_ever(tmp_path, billed):
+def test_an_answer_that_was_cut_off_is_kept_and_marked_and_ends_with_code_3(tmp_path, billed):
     arranged = author(generating(tmp_path, billed.server, models=("a",)), max_tokens=3)
-    ran = arranged.done("generate", arranged.config)
-    assert "a: 0 there, 0 written; 6 missing (truncated 6)." in ran.out
-    # The same limit would cut them off again.
-    assert billed.since() == 6
-    arranged.done("generate", arranged.config)
-    assert billed.since() == 6
-    assert not (tmp_path / "responses" / "responses_a.jsonl").exists()
-    # With more room they are other requests.
-    ran = author(arranged, max_tokens=500).done("generate", arranged.config)
-    assert "a: 0 there, 6 written." in ran.out
+    for had, written in ((0, 6), (6, 0)):
+        ran = arranged.call("generate", arranged.config)
+        assert ran.code == 3
+        assert f"a: {had} there, {written} written; 6 truncated." in ran.out
+        assert "6 answers were cut off at max_tokens (3 now)" in ran.err
+        # The same limit would cut them off again.
+        assert billed.since() == 6
+    rows = responses(arranged, "a")
+    assert len(rows) == 6
+    assert all(row["truncated"] is True and row["response_text"] for row in rows)
 
 
-def test_a_run_over_what_was_cut_off_lacks_those_answers_only(tmp_path, billed):
+def test_with_more_room_whole_answers_take_the_place_of_those_that_were_cut_off(tmp_path, billed):
     arranged = author(generating(tmp_path, billed.server), max_tokens=3)
+    arranged.call("generate", arranged.config)
+    ran = author(arranged, max_tokens=500).done("generate", arranged.config)
+    assert "a: 6 there, 6 written." in ran.out
+    rows = responses(arranged, "a")
+    assert [row.get("truncated", False) for row in rows] == [True] * 6 + [False] * 6
+    # The whole ones are judged, and nothing is left to ask.
+    ran = arranged.done("run", arranged.config, "--output-dir", "out")
+    assert "truncated-answers" not in ran.out
+    judged = read_lines(tmp_path / "out" / "answers.jsonl")
+    assert not any("truncated" in row for row in judged)
+    texts = {row["prompt_id"]: row["response_text"] for row in rows[6:]}
+    assert {row["prompt_id"]: row["response"] for row in judged if row["model"] == "a"} == texts
+    before = billed.since()
     arranged.done("generate", arranged.config)
-    ran = arranged.call("run", arranged.config)
-    assert ran.code == 2
-    assert "missing answers: a 6, b 6, silent 6" in ran.err
+    assert billed.since() == before
+    # With less room again, what is whole stays.
+    author(arranged, max_tokens=3).done("generate", arranged.config)
+    assert billed.since() == before
+
+
+def test_a_tournament_that_judges_cut_off_answers_says_how_many(tmp_path, billed):
+    arranged = generating(tmp_path, billed.server)
+    arranged.done("generate", arranged.config)
+    path = tmp_path / "responses" / "responses_a.jsonl"
+    write_lines(path, [{**row, "truncated": k < 2} for k, row in enumerate(responses(arranged, "a"))])
+    planned = arranged.done("plan", arranged.config)
+    assert "2 answers were cut off and are judged as they are: a 2." in planned.err
+    ran = arranged.done("run", arranged.config, "--output-dir", "out")
+    assert "2 answers were cut off" in ran.err
+    [finding] = [
+        one for one in arranged.document("diagnostics.json")["findings"] if one["name"] == "truncated-answers"
+    ]
+    assert "2 of the judged answers were cut off: a 2." in finding["text"]
+    assert "max_tokens" in finding["advice"]
+    assert "truncated-answers" in ran.out
+    assert "truncated-answers" in (tmp_path / "out" / "report.html").read_text()
+    judged = read_lines(tmp_path / "out" / "answers.jsonl")
+    assert [row["prompt_id"] for row in judged if row.get("truncated")] == ["p0000", "p0001"]
+    arranged.done("verify", "out")
+    # A mark that is taken off is noticed.
+    write_lines(
+        tmp_path / "out" / "answers.jsonl",
+        [{name: row[name] for name in row if name != "truncated"} for row in judged],
+    )
+    assert arranged.call("verify", "out").code == 1
+
+
+def test_a_reply_without_text_is_missing_and_ends_with_code_3(tmp_path, billed):
+    arranged = author(generating(tmp_path, billed.server, models=("a",)), model="needs-500", max_tokens=100)
+    ran = arranged.call("generate", arranged.config)
+    assert ran.code == 3
+    assert "a: 0 there, 0 written; 6 missing (truncated 6)." in ran.out
+    assert "6 prompts have no answer, because the reply was cut off before any text" in ran.err
+    assert "raise max_tokens (100 now)" in ran.err
+    assert not (tmp_path / "responses" / "responses_a.jsonl").exists()
 
 
 @pytest.mark.parametrize("batch", [False, True], ids=["live", "batch"])
@@ -174,7 +225,8 @@ def test_the_budget_holds_for_all_of_it_however_often_it_is_run(tmp_path, billed
     arranged = author(generating(tmp_path, billed.server), batch=batch, max_tokens=100)
     budget = "0.0025" if batch else "0.005"
     for _ in range(2):
-        ran = arranged.done("generate", arranged.config, "--budget-usd", budget)
+        ran = arranged.call("generate", arranged.config, "--budget-usd", budget)
+        assert ran.code == 3
         assert "the budget does not cover them" in ran.err
         assert 0 < billed.since("picodollars") <= picodollars(budget)
     written = sum(len(read_lines(path)) for path in (tmp_path / "responses").iterdir() if path.stat().st_size)

@@ -202,7 +202,7 @@ def test_answers_and_verdicts_share_one_budget(yard, billed):
     sections = settings(billed.server, generate=author)
     sections["judge"] |= {"max_tokens": 1024}
     (yard.folder / "place.yaml").write_text(yaml.safe_dump(sections))
-    budget = "0.04"
+    budget = "0.08"
     for _ in range(2):
         ran = place(yard, "--config", "place.yaml", "--budget-usd", budget)
         assert ran.code == 0, ran.err

@@ -41,10 +41,10 @@ def test_a_budget_that_is_reached_ends_the_run_normally_and_a_higher_one_complet
 
 
 def test_without_a_folder_the_run_whose_budget_was_reached_is_gone_on_with(tmp_path, billed):
-    arranged = arrange(tmp_path, judge=billed.judge(), budget_usd=0.05)
+    arranged = arrange(tmp_path, judge=billed.judge(max_tokens=1024), budget_usd=float(BUDGET))
     for _ in range(3):
         arranged.done("run", arranged.config)
-    assert billed.since("picodollars") <= picodollars("0.05")
+    assert 0 < billed.since("picodollars") <= picodollars(BUDGET)
     arranged.done("run", arranged.config, "--budget-usd", "1")
     assert billed.since() == 48
     assert len([*(tmp_path / "runs").iterdir()]) == 1
@@ -55,7 +55,8 @@ def test_without_a_folder_the_run_whose_budget_was_reached_is_gone_on_with(tmp_p
 
 def test_a_budget_of_nothing_asks_nothing(tmp_path, billed):
     arranged = arrange(tmp_path, judge=billed.judge())
-    ran = arranged.done("run", arranged.config, "--output-dir", "out", "--budget-usd", 0)
+    ran = arranged.call("run", arranged.config, "--output-dir", "out", "--budget-usd", 0)
+    assert ran.code == 3
     assert billed.since() == 0
     assert "48 questions were not asked" in ran.err
 
@@ -63,7 +64,7 @@ def test_a_budget_of_nothing_asks_nothing(tmp_path, billed):
 def test_what_asks_nothing_works_with_a_budget_and_an_unknown_price(tmp_path, billed):
     arranged = arrange(tmp_path, judge=billed.judge()).change(prices=None)
     assert "unknown" in arranged.done("plan", arranged.config, "--budget-usd", "5").out
-    arranged.done("run", arranged.config, "--budget-usd", "5", "--skip-judging")
+    assert arranged.call("run", arranged.config, "--budget-usd", "5", "--skip-judging").code == 3
     assert billed.since() == 0
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import Any
@@ -19,6 +20,7 @@ from tiltyard.judging.matches import Match
 from tiltyard.judging.question import Purpose
 from tiltyard.judging.verdict import Form
 from tiltyard.ratings import Finding
+from tiltyard.ratings.findings import listed
 
 __all__ = ["Gathering", "HumanVotes", "anchored"]
 
@@ -68,6 +70,8 @@ class Gathering:
         self._forms: dict[str, Form] = {}
         #: Results on matches that people voted on too, by dimension and judge.
         self._compared: dict[tuple[str, str], dict[MatchKey, Outcome]] = {}
+        #: Judged responses that were cut off, by (model, prompt_id).
+        self._truncated: set[tuple[str, str]] = set()
         self.tally = Tally()
         self.asked = Asked()
 
@@ -79,6 +83,9 @@ class Gathering:
         for settled in battles_of(matches, seen, manifest.judges, manifest.quorum, tags):
             self.tally.add(settled)
             self._compare(settled)
+            match = settled.match
+            shown = {(model, match.prompt_id) for model in (match.model_a, match.model_b)}
+            self._truncated |= shown & self._responses.truncated
             if settled.battle is not None:
                 yield replace(settled.battle, extra=self._responses.style_row(settled.battle))
 
@@ -117,8 +124,24 @@ class Gathering:
             "missing_responses": dict(manifest.missing),
             "judges": [one.to_dict() for one in diagnosed],
             "agreement": agreements,
-            "findings": [_plain(finding) for finding in findings(diagnosed, self._forms)],
+            "findings": [
+                _plain(finding)
+                for finding in (*findings(diagnosed, self._forms), *_truncated_answers(self._truncated))
+            ],
         }
+
+
+def _truncated_answers(truncated: Iterable[tuple[str, str]]) -> Iterator[Finding]:
+    """How many of the judged answers were cut off, and whose."""
+    counts = Counter(model for model, _ in truncated)
+    if counts:
+        yield Finding(
+            "truncated-answers",
+            f"{counts.total():,} of the judged answers were cut off: "
+            f"{listed([f'{model} {counts[model]:,}' for model in sorted(counts)])}.",
+            "The models may be better than these answers. Raise max_tokens under generate:, run tiltyard generate "
+            "again, and judge the whole answers.",
+        )
 
 
 def _plain(finding: Finding) -> dict[str, str]:

@@ -55,6 +55,8 @@ class Responses:
         #: The style of each response, prompt by prompt, model by model; −1 where there is none.
         self._styles = array("q")
         self.prompts: dict[str, Prompt] = {}
+        #: Responses that were cut off, by (model, prompt_id).
+        self.truncated: set[tuple[str, str]] = set()
         self.prompt_set = prompt_set_hash(self._read(answers))
 
     def _read(self, answers: Iterable[Answer]) -> Iterator[Prompt]:
@@ -80,6 +82,8 @@ class Responses:
         for answer in answers:
             k = _KINDS * self._models[answer.model]
             row[k : k + _KINDS] = array("q", astuple(style_of(answer.response)))
+            if answer.truncated:
+                self.truncated.add((answer.model, answer.prompt_id))
         self._styles.extend(row)
 
     def pairs(self) -> Iterator[tuple[str, str]]:

@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 import typer
 
+from tiltyard.cli.exit_codes import INCOMPLETE
 from tiltyard.cli.run import Budget, Config, ConfigOption, config_path
 from tiltyard.report.printable import printable
 
 if TYPE_CHECKING:
     from tiltyard.tournament.generating import Generated
 
-__all__ = ["generate"]
+__all__ = ["generate", "tell_incomplete"]
 
 
 def generate(config: Config = None, config_option: ConfigOption = None, budget_usd: Budget = None) -> None:
-    """Let the entrants answer what they have not answered yet; answers are appended, never changed."""
+    """Let the entrants answer what they have not answered yet; answers are appended, never changed.
+
+    Ends with exit code 3 if answers are missing or cut off, and says what to do.
+    """
     from tiltyard.cli.watching import Watcher
     from tiltyard.settings.config import load_config
     from tiltyard.tournament.generating import generate_answers
@@ -25,24 +31,63 @@ def generate(config: Config = None, config_option: ConfigOption = None, budget_u
     with Watcher() as watcher:
         generated = generate_answers(loaded, watcher)
     _show(generated)
+    tell_incomplete(generated)
+    if not generated.complete:
+        raise typer.Exit(INCOMPLETE)
 
 
 def _show(generated: Generated) -> None:
-    """What there is now, entrant by entrant; exit code 3 where providers failed to answer."""
+    """What there is now, entrant by entrant."""
     from tiltyard.settings.prices import dollars
 
     for name, had in generated.had.items():
         why = ", ".join(f"{state} {n:,}" for state, n in generated.missing[name].items())
-        missing = f"; {sum(generated.missing[name].values()):,} missing ({why})" if why else ""
-        typer.echo(f"{printable(name)}: {had:,} there, {generated.written[name]:,} written{missing}.")
+        cut = generated.truncated[name]
+        left = [f"{cut:,} truncated"] if cut else []
+        left += [f"{generated.missing[name].total():,} missing ({why})"] if why else []
+        lacks = f"; {', '.join(left)}" if left else ""
+        typer.echo(f"{printable(name)}: {had:,} there, {generated.written[name]:,} written{lacks}.")
     typer.echo(f"Paid: {dollars(generated.spent)}.")
+
+
+def tell_incomplete(generated: Generated) -> None:
+    """What is missing or cut off, and what to do about it."""
+    missing = sum(generated.missing.values(), Counter[str]())
     if generated.problems:
         typer.echo("Some prompts have no answer. Run the command again to go on. Why:", err=True)
         for problem in generated.problems[:3]:
             typer.echo(f"  {printable(problem)}", err=True)
-        raise typer.Exit(3)
-    if any(states["unasked"] for states in generated.missing.values()):
+    elif missing["unasked"]:
         typer.echo(
             "Some prompts were not asked: the budget does not cover them. Run again with a higher one.",
             err=True,
         )
+    cut = sum(generated.truncated.values())
+    if cut:
+        typer.echo(
+            f"{cut:,} answers were cut off at max_tokens ({_limits(generated, generated.truncated)} now). They are "
+            "kept, marked as truncated. To replace them, raise max_tokens under generate: and run the command "
+            "again.",
+            err=True,
+        )
+    for state, why in _NO_TEXT.items():
+        if missing[state]:
+            lacking = {name: states[state] for name, states in generated.missing.items()}
+            advice = why.format(limits=_limits(generated, lacking))
+            typer.echo(f"{missing[state]:,} prompts have no answer, because {advice}", err=True)
+
+
+#: Why a reply is no answer, and what to do.
+_NO_TEXT = {
+    "truncated": "the reply was cut off before any text: raise max_tokens ({limits} now) under generate: and run "
+    "the command again.",
+    "unparseable": "the reply held no text: look at the model, or change its options under generate:, and run the "
+    "command again.",
+    "refused": "the model refused without a word: write an answer by hand, or leave the prompts out.",
+}
+
+
+def _limits(generated: Generated, counts: Mapping[str, int]) -> str:
+    """The limits of the entrants that are counted."""
+    limits = {generated.max_tokens[name] for name, count in counts.items() if count}
+    return " or ".join(f"{limit:,}" for limit in sorted(limits))

@@ -7,6 +7,8 @@ from typing import Annotated
 
 import typer
 
+from tiltyard.cli.exit_codes import INCOMPLETE
+from tiltyard.cli.generate import tell_incomplete
 from tiltyard.cli.run import Budget, show, tell_missing
 from tiltyard.report.printable import printable
 
@@ -37,7 +39,12 @@ def place(
     budget_usd: Budget = None,
     arena: Annotated[str | None, typer.Option(help="Name of the arena, kept in the artifacts.")] = None,
 ) -> None:
-    """Judge a new model against models that people have ranked, and rate it together with their battles."""
+    """Judge a new model against models that people have ranked, and rate it together with their battles.
+
+    Ends with exit code 3 if the model left prompts unanswered or was cut off, providers failed to
+    answer something, or no judged battle was rated, with 4 if the judge gives no verdicts; either
+    way it says what to do.
+    """
     from tiltyard.cli.watching import Watcher
     from tiltyard.tournament.placing import MODE, left_of, new_folder, prepare_placement
     from tiltyard.tournament.running import prepare, run_tournament
@@ -62,8 +69,12 @@ def place(
             f"{sum(placement.opponents.values()):,} prompts, {met} opponents; inputs in {printable(str(folder))}.",
             err=True,
         )
-        for problem in placement.problems[:3]:
-            typer.echo(f"{printable(model)} did not answer all prompts: {printable(problem)}", err=True)
+        answered = placement.generated
+        if answered is not None and not answered.complete:
+            tell_incomplete(answered)
+            if answered.nothing:
+                typer.echo(f"Nothing was judged: {printable(model)} has no answers.", err=True)
+                raise typer.Exit(INCOMPLETE)
         prepared = prepare(
             placement.config,
             MODE,
@@ -73,6 +84,8 @@ def place(
             evaluated=model,
             arena=arena,
         )
-        tell_missing(prepared.plan.matches)
+        tell_missing(prepared.plan)
         finished = run_tournament(prepared, watcher, output_dir=output_dir, skip_judging=skip_judging)
     show(finished)
+    if answered is not None and not answered.complete:
+        raise typer.Exit(INCOMPLETE)

@@ -61,7 +61,7 @@ def plan(
         budget_usd=budget_usd,
         asking=count_tokens,
     )
-    tell_missing(prepared.plan.matches)
+    tell_missing(prepared.plan)
     measured = measured_bytes(prepared.plan) if count_tokens else None
     with closing(Ledger(prepared.databases.ledger)) as ledger:
         found = estimate(prepared.plan, ledger, bytes_per_token=measured, as_of=prepared.prices_as_of)

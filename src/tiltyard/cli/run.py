@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shlex
+from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -15,8 +16,8 @@ from tiltyard.report.printable import printable
 
 if TYPE_CHECKING:
     from tiltyard.judging.judged import Judged
-    from tiltyard.judging.matches import MatchList
     from tiltyard.judging.verdict import Reply
+    from tiltyard.tournament.plan import Plan
     from tiltyard.tournament.running import Finished
 
 __all__ = [
@@ -31,6 +32,12 @@ __all__ = [
     "work",
 ]
 
+#: What to do about replies that hold no verdict.
+_WITHOUT_VERDICT = {
+    "truncated": "raise max_tokens ({limit} now), or choose a judge that thinks less",
+    "unparseable": "ask by another form ({form} now), or choose another judge",
+    "refused": "look at the prompts, or choose another judge",
+}
 #: Characters shown of the beginning, and of the end, of a reply that could not be read.
 _SHOWN_CHARACTERS = 200
 
@@ -68,7 +75,11 @@ def run(
     ] = False,
     budget_usd: Budget = None,
 ) -> None:
-    """Judge every pair of cached responses, rate the models, and write a folder that anyone can verify."""
+    """Judge every pair of cached responses, rate the models, and write a folder that anyone can verify.
+
+    Ends with exit code 3 if providers failed to answer something or no battle was rated, with 4 if
+    a judge gives no verdicts; either way it says what to do.
+    """
     from tiltyard.cli.watching import Watcher
     from tiltyard.tournament.running import prepare, run_tournament
 
@@ -81,7 +92,7 @@ def run(
         budget_usd=budget_usd,
         asking=not skip_judging,
     )
-    tell_missing(prepared.plan.matches)
+    tell_missing(prepared.plan)
     with Watcher() as watcher:
         finished = run_tournament(prepared, watcher, output_dir=output_dir, skip_judging=skip_judging)
     show(finished)
@@ -104,13 +115,18 @@ def work(
     typer.echo(f"Nothing is left to ask in {shown}: {sat.shards['done']} shards done.", err=True)
 
 
-def tell_missing(matches: MatchList) -> None:
-    """How many pairs are left out, and for want of whose responses."""
+def tell_missing(plan: Plan) -> None:
+    """How many pairs are left out, and for want of whose responses; how many responses were cut off."""
+    matches = plan.matches
     if matches.dropped:
         who = ", ".join(f"{name} lacks {n}" for name, n in matches.missing.items())
         typer.echo(
             f"{matches.dropped:,} pairs are left out for want of a response: {printable(who)}.", err=True
         )
+    cut = Counter(model for (model, _), answer in plan.answers.items() if answer.truncated)
+    if cut:
+        whose = printable(", ".join(f"{name} {cut[name]:,}" for name in sorted(cut)))
+        typer.echo(f"{cut.total():,} answers were cut off and are judged as they are: {whose}.", err=True)
 
 
 def show(finished: Finished) -> None:
@@ -137,10 +153,32 @@ def show(finished: Finished) -> None:
             f"{_word(finished.out)} to go on.",
             err=True,
         )
+    if not finished.rated_battles:
+        _tell_nothing_rated(finished, failed=failed)
     if finished.sat is not None and finished.sat.unusable is not None:
         raise typer.Exit(JUDGE_UNUSABLE)
-    if failed:
+    if failed or not finished.rated_battles:
         raise typer.Exit(INCOMPLETE)
+
+
+def _tell_nothing_rated(finished: Finished, *, failed: bool) -> None:
+    """Say that no battle was rated, and what to do where that has not been said yet."""
+    counts = {state: finished.states[state] for state in _WITHOUT_VERDICT}
+    advice = "See above for what to do."
+    if finished.dropped_battles:
+        advice = (
+            f"In {finished.dropped_battles:,} matches the judge preferred one response in one order and the other "
+            "in the other, and ratings.inconsistent drops these: set it to half, or choose a steadier judge."
+        )
+    elif not failed and not finished.states["unasked"] and any(counts.values()):
+        state = max(counts, key=lambda name: counts[name])
+        seats = finished.judges
+        forms = " or ".join(sorted({seat.form for seat in seats}))
+        limits = " or ".join(f"{limit:,}" for limit in sorted({seat.settings.max_tokens for seat in seats}))
+        said = ", ".join(f"{name} {count:,}" for name, count in counts.items() if count)
+        todo = _WITHOUT_VERDICT[state].format(form=forms, limit=limits)
+        advice = f"Replies without a verdict: {said}. To get verdicts, {todo}, then run the command again."
+    typer.echo(f"No battle was rated: the judges say nothing of any model. {advice}", err=True)
 
 
 def _tell_failures(finished: Finished) -> bool:

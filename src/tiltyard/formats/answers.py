@@ -13,7 +13,7 @@ from tiltyard.errors import UnreadableFile
 from tiltyard.formats.detect import open_records
 from tiltyard.formats.writing import write_rows
 
-__all__ = ["KINDS", "Answer", "read_answers", "write_answers"]
+__all__ = ["KINDS", "Answer", "read_answers", "read_flag", "without_replaced", "write_answers"]
 
 #: What a response can be; all but text are given by a path or an address.
 KINDS = ("text", "image", "audio", "app")
@@ -38,6 +38,8 @@ class Answer:
     #: Names under which the model's family and its maker are known.
     family: str | None = None
     maker: str | None = None
+    #: Whether the response ended at the token limit, before the model was done.
+    truncated: bool = False
     extra: Mapping[str, Any] = field(default_factory=lambda: _NOTHING)
 
     @classmethod
@@ -46,21 +48,25 @@ class Answer:
         kind = row.get("kind", "text")
         if kind not in KINDS:
             raise UnreadableFile(f"{where}: kind is {kind!r}; expected one of {', '.join(KINDS)}")
-        given: dict[str, Any] = {name: _text(row, name, where) for name in _FIELDS if name != "kind"}
+        given: dict[str, Any] = {name: _text(row, name, where) for name in _TEXTS}
         for name in _REQUIRED:
             if given[name] is None:
                 raise UnreadableFile(f"{where}: {name} is missing; expected text")
         unknown = {key: value for key, value in row.items() if key not in _FIELDS}
-        return cls(kind=kind, extra=MappingProxyType(unknown), **given)
+        truncated = read_flag(row, "truncated", where)
+        return cls(kind=kind, truncated=truncated, extra=MappingProxyType(unknown), **given)
 
     def to_dict(self) -> dict[str, Any]:
         """The row as it is written: set fields, then the unknown ones."""
-        known = {name: getattr(self, name) for name in _FIELDS}
+        known = {name: getattr(self, name) for name in _FIELDS} | {"truncated": self.truncated or None}
         return {name: value for name, value in known.items() if value is not None} | dict(self.extra)
 
 
 _FIELDS = tuple(one.name for one in dataclasses.fields(Answer) if one.name != "extra")
+_TEXTS = tuple(name for name in _FIELDS if name not in ("kind", "truncated"))
 _REQUIRED = ("prompt_id", "prompt", "model", "response")
+#: How a flag is spelled; CSV has no other way.
+_FLAGS = {"true": True, "1": True, "false": False, "0": False, "": False}
 
 
 def read_answers(path: str | os.PathLike[str]) -> Iterator[Answer]:
@@ -72,6 +78,28 @@ def read_answers(path: str | os.PathLike[str]) -> Iterator[Answer]:
 def write_answers(path: str | os.PathLike[str], answers: Iterable[Answer]) -> None:
     """Write answers as JSON Lines; ``-`` is standard output."""
     write_rows(path, (answer.to_dict() for answer in answers))
+
+
+def without_replaced(answers: Iterable[Answer]) -> Iterator[Answer]:
+    """Every answer but the truncated ones that a whole or a later one to the same prompt replaces."""
+    found = list(answers)
+    whole = {(one.model, one.prompt_id) for one in found if not one.truncated}
+    last = {(one.model, one.prompt_id): number for number, one in enumerate(found) if one.truncated}
+    for number, one in enumerate(found):
+        place = one.model, one.prompt_id
+        if not one.truncated or (place not in whole and last[place] == number):
+            yield one
+
+
+def read_flag(row: Mapping[str, Any], name: str, where: str) -> bool:
+    """A field that is true or false; false where it is not there."""
+    value = row.get(name)
+    if value is None or isinstance(value, bool):
+        return bool(value)
+    flag = _FLAGS.get(str(value).lower())
+    if flag is None:
+        raise UnreadableFile(f"{where}: {name} is {str(value)[:40]!r}; expected true or false")
+    return flag
 
 
 def _text(row: Mapping[str, Any], name: str, where: str) -> str | None:

@@ -28,6 +28,7 @@ _FIELDS = frozenset({"prompt_id", "prompt", "model", "response", "kind", "catego
     "source",
     "family",
     "maker",
+    "truncated",
 }
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from tiltyard.errors import UnreadableFile
-from tiltyard.formats.answers import Answer
+from tiltyard.formats.answers import Answer, without_replaced
 from tiltyard.formats.detect import open_records
 from tiltyard.formats.prompt_id import prompt_id
 
@@ -21,8 +21,13 @@ def entrant_answers(bank: str | os.PathLike[str], responses: Paths) -> Iterator[
     """Files ``responses_<entrant>.jsonl`` and the prompt bank that they answer.
 
     Records of the bank have ``prompt_id`` and ``text``, those of the responses ``entrant_id``,
-    ``prompt_id`` and ``response_text``; what else they hold is kept.
+    ``prompt_id`` and ``response_text``; what else they hold is kept. Truncated responses that
+    were replaced by whole ones are left out.
     """
+    return without_replaced(_entrant_answers(bank, responses))
+
+
+def _entrant_answers(bank: str | os.PathLike[str], responses: Paths) -> Iterator[Answer]:
     prompts = _by_key(bank, "prompt_id")
     for path in responses:
         for where, record in open_records(path).records():

@@ -5,17 +5,17 @@ from __future__ import annotations
 import hashlib
 import json
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import islice
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from tiltyard.durable import Shard
 from tiltyard.errors import BadConfig, BadOption
-from tiltyard.formats.answers import read_answers
+from tiltyard.formats.answers import read_answers, read_flag
 from tiltyard.formats.detect import open_records
 from tiltyard.judges.ledger import Attempt, Ledger
 from tiltyard.judges.requests import Request, request_key
@@ -47,10 +47,41 @@ class Generated:
     had: Mapping[str, int]
     written: Mapping[str, int]
     missing: Mapping[str, Counter[str]]
+    #: Answers that were cut off and are kept so, from earlier calls too.
+    truncated: Mapping[str, int]
+    #: The limit of each entrant's replies, in tokens.
+    max_tokens: Mapping[str, int]
     #: Picodollars, in all calls of the same errands; ``None`` where a price is unknown.
     spent: int | None
     #: Why some are missing, as providers put it.
     problems: Sequence[str]
+
+    @property
+    def complete(self) -> bool:
+        """Whether every entrant has a whole answer to every prompt."""
+        return not any(map(Counter.total, self.missing.values())) and not any(self.truncated.values())
+
+    @property
+    def nothing(self) -> bool:
+        """Whether there is not a single answer."""
+        return not any((*self.had.values(), *self.written.values()))
+
+
+@dataclass(frozen=True)
+class KeptAnswers:
+    """What is there already, of one entrant: prompts with a whole answer, and truncated texts by prompt."""
+
+    whole: set[str]
+    truncated: dict[str, str]
+
+    def add(self, prompt_id: str, text: str, *, truncated: bool) -> None:
+        if truncated:
+            self.truncated[prompt_id] = text
+        else:
+            self.whole.add(prompt_id)
+
+    def __len__(self) -> int:
+        return len(self.whole | self.truncated.keys())
 
 
 @dataclass(frozen=True)
@@ -67,21 +98,25 @@ class Author(Seat):
             return State.OK
         return State.REFUSED if reply.stop == "refusal" else State.UNPARSEABLE
 
-    def answer(self, bodies: Sequence[Body]) -> str | None:
-        """The answer among the replies to a prompt."""
-        texts = (self.provider.read(body)[0].text for body in bodies if self.read(body) is State.OK)
-        return next(texts, None)
+    def answer(self, bodies: Sequence[Body]) -> tuple[State, str] | None:
+        """The answer among the replies to a prompt: a whole one, or else the beginning of one."""
+        for state in (State.OK, State.TRUNCATED):
+            for body in bodies:
+                text = self.provider.read(body)[0].text
+                if self.read(body) is state and text and text.strip():
+                    return state, text
+        return None
 
 
 @dataclass(frozen=True)
 class Errands:
-    """Every prompt for every entrant; those that are answered already keep their numbers and are passed over."""
+    """Every prompt for every entrant; those with a whole answer keep their numbers and are passed over."""
 
     seats: Sequence[Author]
     systems: Mapping[str, str]
     bank: Sequence[Prompt]
-    #: Names of the prompts that each entrant has answered.
-    answered: Mapping[str, Collection[str]]
+    #: What each entrant has answered already.
+    kept: Mapping[str, KeptAnswers]
 
     def __len__(self) -> int:
         return len(self.seats) * len(self.bank)
@@ -90,7 +125,7 @@ class Errands:
         """Who has still to answer what, between two numbers."""
         for number in range(first, len(self) if last is None else last):
             seat, prompt = self.seats[number // len(self.bank)], self.bank[number % len(self.bank)]
-            if prompt.prompt_id not in self.answered[seat.name]:
+            if prompt.prompt_id not in self.kept[seat.name].whole:
                 yield seat, prompt
 
     def requests(self, first: int, last: int) -> Iterator[Request]:
@@ -124,6 +159,8 @@ class Errands:
 def generate_answers(config: TournamentConfig, watch: Watch, beside: Path | None = None) -> Generated:
     """Fill ``responses_<entrant>.jsonl`` for every entrant that says how; nothing that is there is changed.
 
+    An answer that was cut off is written with ``truncated``, and asked for again once its request
+    is another one, e.g. with a larger limit; what comes then stands after it and replaces it.
     ``.env`` is looked for beside the configuration, or in the folder ``beside``.
     """
     if config.caches.responses_dir is None:
@@ -135,13 +172,13 @@ def generate_answers(config: TournamentConfig, watch: Watch, beside: Path | None
         raise BadConfig(f"{config.path}: no entrant has a section generate: with its provider and model")
     prices = open_prices(config.prices, config.folder)
     seats = [_author(one, environment, prices) for one in authors]
-    answered = {one.entrant_id: _answered(responses_path(config, one.entrant_id)) for one in authors}
+    kept = {one.entrant_id: _kept(responses_path(config, one.entrant_id)) for one in authors}
     for path in config.answers:
         for answer in read_answers(config.at(path)):
-            if answer.model in answered:
-                answered[answer.model].add(answer.prompt_id)
+            if answer.model in kept:
+                kept[answer.model].add(answer.prompt_id, answer.response, truncated=answer.truncated)
     systems = {one.entrant_id: (one.generate.system if one.generate else None) or "" for one in authors}
-    return _asked(config, Errands(seats, systems, bank, answered), environment, watch)
+    return _asked(config, Errands(seats, systems, bank, kept), environment, watch)
 
 
 def _asked(config: TournamentConfig, errands: Errands, environment: Environment, watch: Watch) -> Generated:
@@ -169,18 +206,20 @@ def _asked(config: TournamentConfig, errands: Errands, environment: Environment,
         failed = {one.request_key: one for one in ledger.attempts(run) if one.state in _FAILED}
         why = dict.fromkeys(sat.failures.values() if sat is not None else ())
         written: Counter[str] = Counter()
+        truncated: Counter[str] = Counter()
         missing: dict[str, Counter[str]] = {seat.name: Counter() for seat in errands.seats}
         for seat in errands.seats:
-            for state, problem in _append(responses_path(config, seat.name), seat, errands, ledger, failed):
-                if state == State.OK:
-                    written[seat.name] += 1
-                    continue
-                missing[seat.name][state] += 1
-                if problem is not None:
-                    why[problem] = None
+            for ending in _append(responses_path(config, seat.name), seat, errands, ledger, failed):
+                written[seat.name] += ending.written
+                truncated[seat.name] += ending.kept and ending.state == State.TRUNCATED
+                if not ending.kept:
+                    missing[seat.name][ending.state] += 1
+                if ending.problem is not None:
+                    why[ending.problem] = None
         spent = None if any(seat.price is None for seat in errands.seats) else ledger.run(run).spent
-    had = {name: len(there) for name, there in errands.answered.items()}
-    return Generated(had, written, missing, spent, list(why))
+    had = {name: len(there) for name, there in errands.kept.items()}
+    limits = {seat.name: seat.settings.max_tokens for seat in errands.seats}
+    return Generated(had, written, missing, truncated, limits, spent, list(why))
 
 
 def _calls(errands: Errands, ledger: Ledger) -> int:
@@ -194,45 +233,75 @@ def _calls(errands: Errands, ledger: Ledger) -> int:
     return len(calls)
 
 
+@dataclass(frozen=True, slots=True)
+class _Ending:
+    """What became of one prompt: the state of its answer, and what its provider said."""
+
+    state: str
+    #: Whether the responses file holds an answer to it now, and whether it was written just now.
+    kept: bool
+    written: bool = False
+    problem: str | None = None
+
+
 def _append(
     path: Path, seat: Author, errands: Errands, ledger: Ledger, failed: Mapping[str, Attempt]
-) -> Iterator[tuple[str, str | None]]:
-    """Add the answers of one entrant to its file, in bank order; how each of them ended, and why."""
+) -> Iterator[_Ending]:
+    """Add the answers of one entrant to its file, in bank order; what became of each prompt."""
     mine = (prompt for one, prompt in errands.open() if one is seat)
+    kept = errands.kept[seat.name].truncated
     try:
         while together := list(islice(mine, _TOGETHER)):
             keys = [errands.request(seat, prompt).key for prompt in together]
             replies = ledger.replies(keys)
-            texts = [seat.answer(replies.get(key, [])) for key in keys]
-            rows = [
-                {"entrant_id": seat.name, "prompt_id": prompt.prompt_id, "response_text": text}
-                for prompt, text in zip(together, texts, strict=True)
-                if text is not None
-            ]
+            endings: list[_Ending] = []
+            rows: list[dict[str, Any]] = []
+            for prompt, key in zip(together, keys, strict=True):
+                answer = seat.answer(replies.get(key, []))
+                earlier = kept.get(prompt.prompt_id)
+                if answer is None:
+                    endings.append(_without(seat, replies.get(key, []), failed.get(key), earlier))
+                    continue
+                state, text = answer
+                new = state is State.OK or text != earlier
+                if new:
+                    rows.append(_row(seat, prompt, text, truncated=state is State.TRUNCATED))
+                endings.append(_Ending(state, kept=True, written=new))
             if rows:
                 path.parent.mkdir(parents=True, exist_ok=True)
                 with path.open("a", encoding="utf-8", newline="\n") as file:
                     file.writelines(json.dumps(row) + "\n" for row in rows)
-            for key, text in zip(keys, texts, strict=True):
-                known = replies.get(key, [])
-                yield (State.OK, None) if text is not None else _why_not(seat, known, failed.get(key))
+            yield from endings
     except OSError as error:
         raise BadOption(f"cannot write {path}: {error.strerror or error}") from None
 
 
-def _why_not(seat: Author, bodies: Sequence[Body], failed: Attempt | None) -> tuple[str, str | None]:
-    """The state of a prompt without an answer, and what its provider said."""
+def _row(seat: Author, prompt: Prompt, text: str, *, truncated: bool) -> dict[str, Any]:
+    row = {"entrant_id": seat.name, "prompt_id": prompt.prompt_id, "response_text": text}
+    return {**row, "truncated": True} if truncated else row
+
+
+def _without(seat: Author, bodies: Sequence[Body], failed: Attempt | None, earlier: str | None) -> _Ending:
+    """What became of a prompt whose request has no answer; the truncated one of an earlier request stays."""
+    if earlier is not None:
+        return _Ending(State.TRUNCATED, kept=True, problem=None if failed is None else failed.error)
     if bodies:
-        return seat.read(bodies[-1]), None
-    return (State.UNASKED, None) if failed is None else (failed.state, failed.error)
+        return _Ending(seat.read(bodies[-1]), kept=False)
+    if failed is None:
+        return _Ending(State.UNASKED, kept=False)
+    return _Ending(failed.state, kept=False, problem=failed.error)
 
 
-def _answered(path: Path) -> set[str]:
+def _kept(path: Path) -> KeptAnswers:
+    kept = KeptAnswers(set(), {})
     if path.is_file():
         _mend_last_line(path)
     if not path.is_file() or not path.stat().st_size:
-        return set()
-    return {str(record.get("prompt_id")) for _, record in open_records(path).records()}
+        return kept
+    for where, record in open_records(path).records():
+        text = str(record.get("response_text") or "")
+        kept.add(str(record.get("prompt_id")), text, truncated=read_flag(record, "truncated", where))
+    return kept
 
 
 def _mend_last_line(path: Path) -> None:

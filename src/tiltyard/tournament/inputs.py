@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from tiltyard.errors import BadConfig, UnreadableFile
-from tiltyard.formats.answers import Answer, read_answers
+from tiltyard.formats.answers import Answer, read_answers, without_replaced
 from tiltyard.formats.detect import open_records
 from tiltyard.judging.matches import Prompt
 from tiltyard.judging.rubric import Rubric
@@ -35,7 +35,7 @@ def load_inputs(config: TournamentConfig) -> Inputs:
     entrants = {one.entrant_id for one in config.entrants}
     prompts = {prompt.prompt_id: prompt.text for prompt in bank}
     answers: dict[tuple[str, str], Answer] = {}
-    for answer in _answers(config, bank):
+    for answer in without_replaced(_answers(config, bank)):
         place = answer.model, answer.prompt_id
         if answer.model not in entrants or answer.prompt_id not in prompts:
             continue

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from tiltyard.errors import BadOption
-from tiltyard.formats.answers import Answer, read_answers, write_answers
+from tiltyard.formats.answers import Answer, read_answers, without_replaced, write_answers
 from tiltyard.formats.battle_answers import battle_answers
 from tiltyard.formats.writing import replacing, write_rows
 from tiltyard.judging.ids import stable_id
@@ -18,7 +18,7 @@ from tiltyard.settings.config import load_config
 from tiltyard.settings.placement import PlacementConfig, load_placement, moved
 from tiltyard.settings.prices import picodollars
 from tiltyard.settings.yaml_file import write_yaml
-from tiltyard.tournament.generating import generate_answers
+from tiltyard.tournament.generating import Generated, generate_answers
 from tiltyard.tournament.running import Watch
 
 __all__ = ["DIMENSION", "MODE", "Placement", "draw_opponents", "left_of", "new_folder", "prepare_placement"]
@@ -34,10 +34,13 @@ class Placement:
 
     config: Path
     opponents: Mapping[str, int]
-    #: Picodollars that the new model's answers cost; ``None`` where nobody knows.
-    spent: int | None
-    #: Why some answers are missing, as their provider put it.
-    problems: Sequence[str]
+    #: How the new model answered; ``None`` where all of its answers were given.
+    generated: Generated | None
+
+    @property
+    def spent(self) -> int | None:
+        """Picodollars that the new model's answers cost; ``None`` where nobody knows."""
+        return 0 if self.generated is None else self.generated.spent
 
 
 def draw_opponents(candidates: Mapping[str, Sequence[str]], n: int, seed: int) -> list[tuple[str, str]]:
@@ -71,7 +74,7 @@ def prepare_placement(
     The budget holds for the answers too: what they cost is gone when judges are asked.
     """
     settings = load_placement(config_path)
-    stated = list(_stated(answers))
+    stated = list(without_replaced(_stated(answers)))
     mine = {one.prompt_id: one for one in stated if one.model == model}
     theirs = _by_prompt(battles, stated, model)
     if not theirs:
@@ -92,10 +95,10 @@ def prepare_placement(
     path = _write_inputs(folder, document, chosen, [mine[prompt] for prompt, _ in drawn if prompt in mine])
     opponents = Counter(opponent for _, opponent in drawn)
     if all(prompt in mine for prompt, _ in drawn):
-        return Placement(path, opponents, 0, ())
+        return Placement(path, opponents, None)
     beside = None if config_path is None else config_path.parent
     made = generate_answers(load_config(path, {"budget_usd": budget_usd}), watch, beside)
-    return Placement(path, opponents, made.spent, made.problems)
+    return Placement(path, opponents, made)
 
 
 def _stated(paths: Iterable[Path]) -> Iterable[Answer]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import uuid
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from tiltyard.artifacts.judged_run import JudgedRun
-from tiltyard.artifacts.tournament import begin_folder, read_draft, write_judged_run
+from tiltyard.artifacts.tournament import begin_folder, read_draft, read_run_documents, write_judged_run
 from tiltyard.artifacts.tournament_files import CONFIG
 from tiltyard.board import Rated
 from tiltyard.errors import BadOption, BrokenArtifact
@@ -83,8 +83,12 @@ class Finished:
     problems: Mapping[str, str]
     #: The first question whose reply could not be read.
     first_unreadable: Judged | None
+    judges: Sequence[Seat]
     #: Whether there was a budget.
     capped: bool
+    #: Judged battles that rate models, and those that are dropped because their orders contradict each other.
+    rated_battles: int
+    dropped_battles: int
 
 
 def prepare(
@@ -183,6 +187,7 @@ def run_tournament(
         finished = replace(run, finished_at=_now())
         watch.rating()
         groups = write_judged_run(out, finished)
+    rated, dropped = _battles(out, finished)
     return Finished(
         out,
         groups,
@@ -190,8 +195,20 @@ def run_tournament(
         readings.states,
         readings.problems,
         readings.first_unreadable,
+        prepared.seats,
         capped=prepared.cap is not None,
+        rated_battles=rated,
+        dropped_battles=dropped,
     )
+
+
+def _battles(out: Path, run: JudgedRun) -> tuple[int, int]:
+    """How many judged battles rate models, and how many are dropped; human ones are not counted."""
+    tallies = read_run_documents(out)[0]["matches"].values()
+    settled = sum(one["settled"] for one in tallies)
+    contradicted = sum(one["labels"]["inconsistent"] for one in tallies)
+    dropped = contradicted if run.inconsistent is None else 0
+    return settled - dropped, dropped
 
 
 def help_run(folder: Path, watch: Watch) -> Sat:

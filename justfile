@@ -51,6 +51,7 @@ soak: coverage
     TILTYARD_TEST_SIZE=full pytest -m "slow or not slow" -n 2 --dist worksteal --ignore tests/faults
     pytest -m slow -n 0 -s tests/faults
     python bench/intervals.py --worlds 200 --out docs/explanation/intervals-measured.md
+    python bench/intervals.py --only ranks --worlds 200 --out docs/explanation/ranks-measured.md
 
 # Every bar of the ranking policy, full size; what is finished is kept. Hours.
 suite:

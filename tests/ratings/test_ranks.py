@@ -1,12 +1,13 @@
+from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy.stats import norm, studentized_range, t
+from scipy.stats import norm, t
 
-from tiltyard.ratings import BradleyTerry, Elo, Glicko2, Ratings
+from tiltyard.ratings import BradleyTerry, Glicko2, Ratings
 from tiltyard.ratings.pairs import Record
 from tiltyard.ratings.ranks import conservative_order, rank_models
 from tiltyard.ratings.uncertainty import Uncertainty
@@ -36,12 +37,16 @@ def any_ratings(draw):
     rating = np.where(
         group < 0, np.nan, np.round(rng.normal(1500.0, 40.0, m), draw(st.sampled_from([-1, 3])))
     )
-    return ratings(rating, factor @ factor.T, group, draw(st.sampled_from([np.inf, 5.0])))
+    result = ratings(rating, factor @ factor.T, group, draw(st.sampled_from([np.inf, 5.0])))
+    if draw(st.booleans()):
+        order = Uncertainty((2.0 * factor @ factor.T,), 5.0, rng.uniform(1.0, 30.0, m))
+        result = replace(result, order_uncertainty=order)
+    return result
 
 
 @given(any_ratings())
 def test_a_models_own_rank_lies_in_its_range(result):
-    ranks = rank_models(result, draws=500)
+    ranks = rank_models(result)
     for k in range(len(result.models)):
         if result.group[k] < 0:
             assert (ranks.low[k], ranks.high[k], ranks.tier[k]) == (0, 0, 0)
@@ -53,7 +58,7 @@ def test_a_models_own_rank_lies_in_its_range(result):
 
 @given(any_ratings())
 def test_what_is_proven_is_a_strict_partial_order_within_groups(result):
-    above = rank_models(result, draws=500).above
+    above = rank_models(result).above
     assert not (above & above.T).any()
     assert not np.diag(above).any()
     assert not ((above.astype(int) @ above.astype(int) > 0) & ~above).any()
@@ -64,7 +69,7 @@ def test_what_is_proven_is_a_strict_partial_order_within_groups(result):
 
 @given(any_ratings())
 def test_ranges_follow_from_what_is_proven(result):
-    ranks = rank_models(result, draws=500)
+    ranks = rank_models(result)
     rated = result.group >= 0
     peers = np.array([(result.group == g).sum() for g in result.group])
     np.testing.assert_array_equal(ranks.low[rated], 1 + ranks.above.sum(axis=0)[rated])
@@ -73,7 +78,7 @@ def test_ranges_follow_from_what_is_proven(result):
 
 @given(any_ratings())
 def test_tiers_go_down_one_by_one_from_the_first(result):
-    ranks = rank_models(result, draws=500)
+    ranks = rank_models(result)
     for g in range(result.group.max() + 1):
         order = [k for k in result.order() if result.group[k] == g]
         tiers = ranks.tier[order].tolist()
@@ -87,7 +92,7 @@ def test_tiers_go_down_one_by_one_from_the_first(result):
 
 @given(any_ratings())
 def test_outranking_is_a_probability_of_two_sides(result):
-    outranks = rank_models(result, draws=500).outranks
+    outranks = rank_models(result).outranks
     same = (
         (result.group[:, None] == result.group)
         & (result.group >= 0)[:, None]
@@ -99,29 +104,59 @@ def test_outranking_is_a_probability_of_two_sides(result):
 
 @pytest.mark.parametrize("m", [2, 3, 10])
 @pytest.mark.parametrize("dof", [np.inf, 8.0])
-def test_the_critical_value_of_equal_independent_ratings_is_tukeys(m, dof):
-    ranks = rank_models(ratings(np.zeros(m), np.eye(m) * 9.0, dof=dof), draws=200_000)
-    tukey = studentized_range.ppf(0.95, m, 1e6 if np.isinf(dof) else dof) / np.sqrt(2.0)
-    assert ranks.critical == pytest.approx(tukey, rel=0.01)
+@pytest.mark.parametrize("level", [0.9, 0.95])
+def test_the_critical_value_shares_the_level_among_all_pairs(m, dof, level):
+    ranks = rank_models(ratings(np.zeros(m), np.eye(m) * 9.0, dof=dof), level=level)
+    each = (1.0 - level) / (m * (m - 1) / 2)
+    expected = t.ppf(1.0 - each / 2.0, 1e12 if np.isinf(dof) else dof)
+    assert ranks.critical[0, 1] == pytest.approx(expected)
+    assert np.isinf(np.diag(ranks.critical)).all()
 
 
-def test_the_critical_value_is_the_quantile_of_the_largest_difference():
-    covariance = np.array([[4.0, 1.0, 0.0], [1.0, 9.0, 2.0], [0.0, 2.0, 1.0]])
-    draws = np.random.default_rng(1).multivariate_normal(np.zeros(3), covariance, 200_000)
-    largest = np.zeros(len(draws))
-    for i, j in ((0, 1), (0, 2), (1, 2)):
-        error = np.sqrt(covariance[i, i] + covariance[j, j] - 2.0 * covariance[i, j])
-        largest = np.maximum(largest, np.abs(draws[:, i] - draws[:, j]) / error)
-    ranks = rank_models(ratings(np.zeros(3), covariance), level=0.9, draws=200_000)
-    assert ranks.critical == pytest.approx(np.quantile(largest, 0.9), rel=0.01)
+def test_a_pair_has_the_fewer_degrees_of_freedom_of_its_two():
+    order = Uncertainty((np.eye(3),), 20.0, np.array([20.0, 5.0, 12.0]))
+    result = replace(ratings([0.0, 0.0, 0.0], np.eye(3)), order_uncertainty=order)
+    expected = t.ppf(1.0 - 0.05 / 3 / 2.0, np.array([[20, 5, 12], [5, 5, 5], [12, 5, 12]]))
+    found = rank_models(result).critical
+    off = ~np.eye(3, dtype=bool)
+    np.testing.assert_allclose(found[off], expected[off])
 
 
-def test_groups_apart_are_drawn_together_but_never_compared():
-    apart = rank_models(ratings([0.0, 50.0, 0.0, 50.0], np.eye(4), [0, 0, 1, 1]), draws=50_000)
+def test_nothing_is_claimed_below_three_degrees_of_freedom():
+    order = Uncertainty((np.eye(4),), 20.0, np.array([2.99, 3.0, 20.0, 20.0]))
+    ranks = rank_models(replace(ratings([9e4, 6e4, 3e4, 0.0], np.eye(4)), order_uncertainty=order))
+    assert ranks.above.tolist() == [
+        [False, False, False, False],
+        [False, False, True, True],
+        [False, False, False, True],
+        [False, False, False, False],
+    ]
+    assert ranks.low.tolist() == [1, 1, 2, 3]
+    assert ranks.high.tolist() == [4, 2, 3, 4]
+
+
+def test_order_rests_on_the_uncertainty_made_for_it_and_outranking_does_not():
+    plain = ratings([10.0, 0.0], np.eye(2) * 0.5)
+    careful = replace(plain, order_uncertainty=Uncertainty((np.eye(2) * 50.0,), np.inf))
+    assert rank_models(plain).above[0, 1]
+    assert not rank_models(careful).above[0, 1]
+    assert rank_models(careful).outranks[0, 1] == rank_models(plain).outranks[0, 1]
+
+
+def test_what_follows_from_two_claims_is_claimed():
+    """The outer two have few degrees of freedom, so that only the one between them tells them apart."""
+    order = Uncertainty((np.diag([0.01, 0.0, 4.0]),), 50.0, np.array([3.0, 50.0, 50.0]))
+    result = replace(ratings([5.8, 5.2, 0.0], np.eye(3)), order_uncertainty=order)
+    ranks = rank_models(result)
+    assert ranks.critical[0, 2] * np.sqrt(4.01) > 5.8
+    assert ranks.above.tolist() == [[False, True, True], [False, False, True], [False, False, False]]
+
+
+def test_groups_apart_share_the_level_but_are_never_compared():
+    apart = rank_models(ratings([0.0, 50.0, 0.0, 50.0], np.eye(4), [0, 0, 1, 1]))
     assert apart.low.tolist() == [2, 1, 2, 1]
     assert np.isnan(apart.outranks[0, 2])
-    one_pair = norm.ppf(0.975)
-    assert one_pair < apart.critical < studentized_range.ppf(0.95, 4, 1e6) / np.sqrt(2.0)
+    assert apart.critical[0, 1] == pytest.approx(norm.ppf(1.0 - 0.05 / 2 / 2))
 
 
 @pytest.mark.parametrize(("gap", "settled"), [(1.0, False), (100.0, True)])
@@ -159,11 +194,6 @@ def test_no_covariance_no_ranks():
 
 def test_nobody_to_rank():
     assert rank_models(BradleyTerry()(told("a>b"))).tier.tolist() == [0, 0]
-
-
-def test_the_same_seed_gives_the_same_ranks():
-    result = Elo(n_permutations=5, n_bootstraps=5, n_orders=2)(table(drawn()))
-    assert rank_models(result, seed=3).critical == rank_models(result, seed=3).critical
 
 
 def test_the_conservative_order_takes_off_what_is_not_known():

@@ -77,7 +77,7 @@ def rate_table(
     """Rate one table. ``checks`` adds what only a report shows."""
     ratings = settings.method(table)
     method = settings.method
-    ranks = rank_models(ratings, level=getattr(method, "level", 0.95), seed=getattr(method, "seed", 0))
+    ranks = rank_models(ratings, level=getattr(method, "level", 0.95))
     fit, flip, bootstrap = None, None, None
     if isinstance(method, BradleyTerry) and not settings.style:
         if method.ties != "davidson" and method.prior_sd is None:

@@ -13,7 +13,7 @@ from tiltyard.lab.worlds import World, draw_world
 from tiltyard.ratings import BradleyTerry, Elo, Ratings
 from tiltyard.ratings.ranks import rank_models
 
-__all__ = ["Coverage", "centred", "coverage", "rank_coverage"]
+__all__ = ["Coverage", "FalseClaims", "centred", "coverage", "false_claims", "rank_coverage"]
 
 Floats = npt.NDArray[np.float64]
 
@@ -105,6 +105,50 @@ def rank_coverage(
         low, high = _true_ranks(world)
         good += bool(np.all((ranks.low <= low) & (high <= ranks.high)))
     return good / worlds
+
+
+@dataclass(frozen=True, slots=True)
+class FalseClaims:
+    """In which share of worlds of equal models some model is said to be above another.
+
+    ``error`` is the share's standard error; ``withheld`` the share of models whose order is not claimed
+    because too few prompts decide it.
+    """
+
+    prompts: int
+    pareto: float | None
+    worlds: int
+    share: float
+    error: float
+    withheld: float
+
+
+def false_claims(
+    prompts: int,
+    worlds: int,
+    *,
+    models: int = 20,
+    battles: int = 3000,
+    effect_sd: float = 0.5,
+    pareto: float | None = None,
+    seed: int = 0,
+) -> FalseClaims:
+    """How often equal models are told apart. With ``pareto`` prompts are uneven: a few hold most battles."""
+    false, withheld = 0, 0.0
+    for k in range(worlds):
+        rng = np.random.default_rng([seed, prompts, k])
+        world = draw_world(models, prompts, rng, strength_sd=0.0, effect_sd=effect_sd)
+        sizes = np.ones(prompts) if pareto is None else rng.pareto(pareto, prompts) + 1.0
+        ratings = BradleyTerry()(world.table(battles, rng, shares=sizes / sizes.sum()))
+        ranks = rank_models(ratings)
+        assert ranks is not None
+        false += bool(ranks.above.any())
+        alone = np.isinf(ranks.critical).all(axis=1)
+        withheld += float(alone.mean())
+    share = false / worlds
+    return FalseClaims(
+        prompts, pareto, worlds, share, float(np.sqrt(share * (1.0 - share) / worlds)), withheld / worlds
+    )
 
 
 def _true_ranks(world: World) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:

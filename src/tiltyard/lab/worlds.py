@@ -154,12 +154,12 @@ class World:
             kind[np.isin(prompt, list(self.dead))] = _BOTH_BAD
         return kind
 
-    def table(self, n: int, rng: np.random.Generator) -> Table:
-        """``n`` battles between uniform pairs on uniform prompts."""
-        return Table.from_codes(self.models, self.codes(n, rng))
+    def table(self, n: int, rng: np.random.Generator, *, shares: Floats | None = None) -> Table:
+        """``n`` battles between uniform pairs on prompts that come up by their ``shares``, or alike."""
+        return Table.from_codes(self.models, self.codes(n, rng, shares=shares))
 
-    def codes(self, n: int, rng: np.random.Generator, at: int = 0) -> Codes:
-        """``n`` battles from moment ``at`` on: uniform pairs of the models then present, uniform prompts."""
+    def codes(self, n: int, rng: np.random.Generator, at: int = 0, *, shares: Floats | None = None) -> Codes:
+        """``n`` battles from moment ``at`` on: uniform pairs of the models then present, prompts by ``shares``."""
         prompts = self.effect.shape[1]
         keys = text_keys([f"prompt-{k}" for k in range(prompts)])
         ends = [moment for moment in self.changes() if at < moment < at + n]
@@ -168,7 +168,8 @@ class World:
             present, size = self.present(start), end - start
             first = rng.integers(0, len(present), size)
             second = (first + rng.integers(1, len(present), size)) % len(present)
-            a, b, p = present[first], present[second], rng.integers(0, prompts, size)
+            a, b = present[first], present[second]
+            p = rng.integers(0, prompts, size) if shares is None else rng.choice(prompts, size, p=shares)
             runs.append((a, b, self.kinds(a, b, p, rng, start), p))
         a, b, kind, p = (np.concatenate(column) for column in zip(*runs, strict=True))
         return Codes(a.astype(np.uint16), b.astype(np.uint16), kind, prompt=keys[p])

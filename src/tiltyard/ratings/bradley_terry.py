@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -25,6 +25,7 @@ from tiltyard.ratings.variance import (
     cluster_key,
     no_spread,
     prompt_findings,
+    prompt_order,
     quantile,
     sandwich,
 )
@@ -108,6 +109,7 @@ class BradleyTerry:
             record=record,
             interval=interval,
             uncertainty=None if spread is None else spread.uncertainty,
+            order_uncertainty=None if spread is None else spread.order,
             findings=tuple(findings),
             extras=fitted.extras() | extras,
         )
@@ -145,7 +147,7 @@ class BradleyTerry:
         return shift
 
     def _fit(self, table: Table, pairs: Pairs, group: npt.NDArray[np.int64]) -> Fitted:
-        bread = self.interval == "sandwich"
+        bread = self.interval != "none"
         if self.style:
             return fit_with_style(
                 table,
@@ -204,6 +206,9 @@ class BradleyTerry:
         if failed:
             findings.append(_failed_replicates(failed, self.n_bootstraps))
         spread = Spread.of_replicates(replicates, kind, n_clusters)
+        if key is not None:
+            order = prompt_order(table, scoring, fitted, self._unit, findings)
+            spread = replace(spread, order=order)
         tails = [(1.0 - self.level) / 2.0, (1.0 + self.level) / 2.0]
         low, high = _quantiles(replicates, tails)
         return spread, spread.interval(low, high, self.level, "bootstrap"), {"replicates": replicates}

@@ -20,7 +20,19 @@ from tiltyard.battles import Codes, Table
 from tiltyard.battles.keys import MISSING, Keys
 from tiltyard.ratings.sums import sum_by
 
-__all__ = ["Meat", "RowScores", "clustered_meat", "distinct_keys", "single_meat", "two_way_keys"]
+__all__ = [
+    "KeyOf",
+    "Meat",
+    "Meats",
+    "RowScores",
+    "clustered_meat",
+    "distinct_keys",
+    "places",
+    "prompt_key",
+    "single_meat",
+    "two_way_keys",
+    "voter_key",
+]
 
 Floats = npt.NDArray[np.float64]
 Indices = npt.NDArray[np.integer[Any]]
@@ -28,6 +40,9 @@ Indices = npt.NDArray[np.integer[Any]]
 #: Residuals of a run of battles (NaN for one that does not count), and the scores (n, k) of the
 #: extra parameters, if any.
 RowScores = Callable[[Codes], tuple[Floats, Floats | None]]
+
+#: Which battles of a run belong together: those with the same key.
+KeyOf = Callable[[Codes], Keys | None]
 
 #: Cluster sums are held densely up to this many numbers (256 MB), sparsely beyond.
 _DENSE_SUMS = 1 << 25
@@ -55,6 +70,35 @@ class Meat:
     def corrected(self) -> Floats:
         """With the small-sample factor P / (P − 1)."""
         return np.asarray(self.matrix * (self.clusters / self.dof) + self.alone)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Meats:
+    """The meat by prompt and, where clusters are also voters, by voter and by both."""
+
+    by_prompt: Meat
+    by_voter: Meat | None = None
+    by_both: Meat | None = None
+
+    @property
+    def dof(self) -> float:
+        return min(meat.dof for meat, _ in self.ways())
+
+    def ways(self) -> list[tuple[Meat, KeyOf]]:
+        """Each way of clustering, with the key that says which battles belong together."""
+        ways: list[tuple[Meat, KeyOf]] = [(self.by_prompt, prompt_key)]
+        if self.by_voter is not None:
+            ways.append((self.by_voter, voter_key))
+        return ways
+
+    def corrected(self) -> tuple[Floats, ...]:
+        """Each way alone and, first, their sum with the overlap taken off once.
+
+        The sum of three can fall below either one-way variance, which no dependence between battles
+        explains: it is noise, so the largest of the three counts, contrast by contrast.
+        """
+        one_way = tuple(meat.corrected() for meat, _ in self.ways())
+        return one_way if self.by_both is None else (sum(one_way) - self.by_both.corrected(), *one_way)
 
 
 def clustered_meat(
@@ -85,7 +129,7 @@ def clustered_meat(
             meat += single_meat(run.a[single], run.b[single], r[single], None if x is None else x[single], m)
         if run_keys is not None:
             rows = np.flatnonzero(used & ~single)
-            cluster = _places(keys, run_keys[rows])
+            cluster = places(keys, run_keys[rows])
             touched[cluster] = True
             sums.add(cluster, run.a[rows], r[rows])
             sums.add(cluster, run.b[rows], -r[rows])
@@ -106,6 +150,14 @@ def single_meat(a: Indices, b: Indices, r: Floats, x: Floats | None, m: int) -> 
         return models
     cross = np.stack([sum_by(a, r * c, m) - sum_by(b, r * c, m) for c in x.T], axis=1)
     return np.asarray(np.block([[models, cross], [cross.T, x.T @ x]]))
+
+
+def prompt_key(codes: Codes) -> Keys | None:
+    return codes.prompt
+
+
+def voter_key(codes: Codes) -> Keys | None:
+    return codes.voter
 
 
 def two_way_keys(codes: Codes) -> Keys | None:
@@ -136,12 +188,12 @@ def _sorted_distinct(keys: Keys) -> Keys:
     return keys[np.flatnonzero(np.diff(keys, prepend=~keys[:1]))]
 
 
-def _places(known: Keys, keys: Keys) -> Indices:
+def places(known: Keys, keys: Keys) -> npt.NDArray[np.int64]:
     """The place of each key among the known ones; sorted queries walk the table instead of jumping."""
     order = np.argsort(keys)
-    places = np.empty(len(keys), dtype=np.int64)
-    places[order] = np.searchsorted(known, keys[order])
-    return places
+    found = np.empty(len(keys), dtype=np.int64)
+    found[order] = np.searchsorted(known, keys[order])
+    return found
 
 
 class _DenseSums:

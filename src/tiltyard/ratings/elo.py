@@ -17,6 +17,7 @@ from tiltyard.ratings.bootstrap import ClusterNumbers, appearances, cluster_numb
 from tiltyard.ratings.findings import Finding
 from tiltyard.ratings.groups import data_findings, disconnected_finding, numbered_groups
 from tiltyard.ratings.kernels.elo import decks_abreast, in_order, pack, shuffled_loop, shuffled_vectors
+from tiltyard.ratings.order import order_of_replicates
 from tiltyard.ratings.pairs import pairs_of, record_of
 from tiltyard.ratings.result import Interval, Ratings
 from tiltyard.ratings.scoring import Scoring
@@ -102,6 +103,7 @@ class Elo:
             record=record,
             interval=interval,
             uncertainty=None if spread is None else spread.uncertainty,
+            order_uncertainty=None if spread is None else spread.order,
             findings=tuple(findings),
             extras=extras | {"kernel": kernel},
         )
@@ -149,7 +151,9 @@ class Elo:
         np.fill_diagonal(covariance, np.clip(np.diag(covariance), 0.0, None))
         covariance += within / self.n_permutations
         dof = float(max(clusters.keyed - 1, 1)) if key is not None else np.inf
-        spread = Spread(Uncertainty((covariance,), dof), kind, clusters.keyed)
+        uncertainty = Uncertainty((covariance,), dof)
+        order = None if key is None else order_of_replicates(uncertainty, clusters, findings)
+        spread = Spread(uncertainty, kind, clusters.keyed, order=order)
         half = quantile(self.level, dof) * np.sqrt(spread.uncertainty.ratings())
         return spread, spread.interval(rating - half, rating + half, self.level, "bootstrap")
 

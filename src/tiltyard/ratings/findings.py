@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-__all__ = ["MIN_BATTLES", "MIN_PROMPTS", "MIN_VOTERS", "Finding"]
+__all__ = ["FEW_ORDER_DOF", "MIN_BATTLES", "MIN_ORDER_DOF", "MIN_PROMPTS", "MIN_VOTERS", "Finding"]
 
 #: Fewer prompts than this, and intervals for "prompts like these" rest on little.
 MIN_PROMPTS = 20
@@ -16,6 +16,9 @@ MIN_PROMPTS = 20
 MIN_BATTLES = 30
 #: Fewer voters than this, and clustering by voter is not attempted.
 MIN_VOTERS = 10
+#: Fewer effective degrees of freedom than this, and no order is claimed; below the second, with a finding.
+MIN_ORDER_DOF = 3.0
+FEW_ORDER_DOF = 10.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,6 +15,7 @@ from tiltyard.errors import BadOption, CannotRate
 from tiltyard.ratings import newton
 from tiltyard.ratings.clusters import RowScores
 from tiltyard.ratings.groups import has_tie_parameter
+from tiltyard.ratings.leave_one_out import RowInformation
 from tiltyard.ratings.pairs import Pairs, tied
 from tiltyard.ratings.scoring import Scoring
 from tiltyard.ratings.style import fit_style
@@ -85,6 +86,34 @@ class Fitted:
             d = self.theta[codes.a] - self.theta[codes.b] + z @ self.beta
             r = weight * (scoring.of(codes) - newton.expected(d, None).score)
             return r, z * r[:, None]
+
+        return plain if self.beta is None else styled
+
+    def row_information(self) -> RowInformation:
+        """A function of a run of battles: what each says of its difference and of the extra parameters."""
+        m = len(self.theta)
+        expected, tie = newton.Expected(self.expected(), self.expected_tie()), self.expected_tie()
+        variance = expected.variance().ravel()
+
+        def plain(codes: Codes) -> tuple[Floats, Floats | None, Floats | None]:
+            weight = 1.0 if codes.weight is None else codes.weight
+            pair = codes.a.astype(np.int64) * m + codes.b
+            v = variance[pair]
+            if tie is None:
+                return weight * v, None, None
+            share = tie.ravel()[pair]
+            # Davidson's 2 × 2 information of (d, λ), as v at (1, z) and the rest at λ alone.
+            z = share * (0.5 - expected.score.ravel()[pair]) / v
+            return weight * v, z[:, None], weight * (share * (1.0 - share) - v * z * z)
+
+        def styled(codes: Codes) -> tuple[Floats, Floats | None, Floats | None]:
+            assert codes.covariates is not None
+            assert self.beta is not None
+            assert self.style_scale is not None
+            weight = 1.0 if codes.weight is None else codes.weight
+            z = codes.covariates / self.style_scale
+            d = self.theta[codes.a] - self.theta[codes.b] + z @ self.beta
+            return weight * newton.expected(d, None).variance(), z, None
 
         return plain if self.beta is None else styled
 

@@ -62,6 +62,8 @@ class Ratings:
     interval: Interval | None = None
     #: Variances of the ratings and of their differences; ``None`` if the method makes none.
     uncertainty: Uncertainty | None = None
+    #: The same for claims of order, where those need more care; ``None``: as above.
+    order_uncertainty: Uncertainty | None = None
     findings: tuple[Finding, ...] = ()
     #: What only this method has: tie parameter, style coefficients, RD, order noise, …
     extras: Mapping[str, Any] = field(default_factory=dict)

@@ -24,6 +24,8 @@ class Uncertainty:
     covariances: tuple[Floats, ...]
     #: Degrees of freedom behind the variances; infinite at battle level.
     dof: float
+    #: Of each rating, where they are not alike.
+    dof_by_model: Floats | None = None
 
     def ratings(self) -> Floats:
         """Variance of every rating."""
@@ -36,3 +38,8 @@ class Uncertainty:
             own = np.diag(v)
             np.maximum(largest, own[:, None] + own[None, :] - 2.0 * v, out=largest)
         return largest
+
+    def difference_dof(self) -> Floats:
+        """Degrees of freedom behind the variance of each difference: the fewer of its two."""
+        own = np.full(len(self.covariances[0]), self.dof) if self.dof_by_model is None else self.dof_by_model
+        return np.asarray(np.minimum(own[:, None], own[None, :]))

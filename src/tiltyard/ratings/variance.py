@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 import numpy as np
@@ -13,9 +13,19 @@ from scipy.special import ndtri, stdtrit
 from tiltyard.battles import Codes, Counts, Table
 from tiltyard.battles.keys import MISSING, Keys
 from tiltyard.errors import BadOption, CannotRate
-from tiltyard.ratings.clusters import Meat, clustered_meat, distinct_keys, single_meat, two_way_keys
+from tiltyard.ratings.clusters import (
+    Meat,
+    Meats,
+    clustered_meat,
+    distinct_keys,
+    prompt_key,
+    single_meat,
+    two_way_keys,
+    voter_key,
+)
 from tiltyard.ratings.findings import MIN_PROMPTS, MIN_VOTERS, Finding
 from tiltyard.ratings.fitting import Fitted
+from tiltyard.ratings.order import order_findings, order_left_out
 from tiltyard.ratings.pairs import tied
 from tiltyard.ratings.result import Interval
 from tiltyard.ratings.scoring import Scoring
@@ -28,6 +38,7 @@ __all__ = [
     "cluster_key",
     "no_spread",
     "prompt_findings",
+    "prompt_order",
     "quantile",
     "sandwich",
 ]
@@ -54,6 +65,8 @@ class Spread:
     n_clusters: int
     #: Standard errors of the extra parameters, in their own units.
     extra_se: Floats = field(default_factory=lambda: np.empty(0))
+    #: For claims of order; ``None``: the same uncertainty.
+    order: Uncertainty | None = None
 
     @classmethod
     def of_replicates(cls, replicates: Floats, clusters: ClusterKind, n_clusters: int) -> Spread:
@@ -93,21 +106,39 @@ def sandwich(
 ) -> Spread:
     """Sandwich variances of the ratings, in points; findings about the clusters are added."""
     kind, key = cluster_key(table, choice, findings)
-    if key is None and fitted.beta is None:
-        meat, dof = _cells(table.counts, scoring, fitted), np.inf
-    else:
-        meat = clustered_meat(table, fitted.row_scores(scoring), fitted.n_extra, key)
-        dof = np.inf if key is None else meat.dof
-    meats: tuple[Floats, ...] = (meat.corrected(),)
-    if kind == "prompt × voter":
-        meats, dof = _two_way(table, scoring, fitted, meat)
-    if key is not None:
-        findings += prompt_findings(meat.clusters, meat.battles_alone, meat.battles)
+    if key is None:
+        by_battle = _by_battle(table, scoring, fitted)
+        return _spread(fitted, (by_battle.corrected(),), np.inf, unit, kind, by_battle.clusters)
+    meats = _meats(table, scoring, fitted, kind)
+    by_prompt = meats.by_prompt
+    findings += prompt_findings(by_prompt.clusters, by_prompt.battles_alone, by_prompt.battles)
+    spread = _spread(fitted, meats.corrected(), meats.dof, unit, kind, by_prompt.clusters)
+    return replace(spread, order=_order(table, scoring, fitted, meats, unit, findings))
+
+
+def prompt_order(
+    table: Table, scoring: Scoring, fitted: Fitted, unit: float, findings: list[Finding]
+) -> Uncertainty:
+    """How sure the order of the ratings is, clustered by prompt; findings about it are added."""
+    return _order(table, scoring, fitted, _meats(table, scoring, fitted, "prompt"), unit, findings)
+
+
+def _order(
+    table: Table, scoring: Scoring, fitted: Fitted, meats: Meats, unit: float, findings: list[Finding]
+) -> Uncertainty:
+    order = order_left_out(table, scoring, fitted, meats, unit)
+    findings += order_findings(table.models, fitted.group, order)
+    return order
+
+
+def _spread(
+    fitted: Fitted, meats: tuple[Floats, ...], dof: float, unit: float, kind: ClusterKind, clusters: int
+) -> Spread:
     covariances = [fitted.bread @ middle @ fitted.bread for middle in meats]
     m = len(fitted.theta)
     extra_se = np.sqrt(Uncertainty(tuple(covariances), dof).ratings()[m:])
     points = tuple(covariance[:m, :m] * unit**2 for covariance in covariances)
-    return Spread(Uncertainty(points, dof), kind, meat.clusters, extra_se)
+    return Spread(Uncertainty(points, dof), kind, clusters, extra_se)
 
 
 def cluster_key(
@@ -145,9 +176,9 @@ def cluster_key(
         )
         return "battle", None
     if voters and "voter" in table.keyed:
-        known = len(distinct_keys(table, lambda run: run.voter))
+        known = len(distinct_keys(table, voter_key))
         if known >= MIN_VOTERS:
-            return "prompt × voter", lambda run: run.prompt
+            return "prompt × voter", prompt_key
         findings.append(
             Finding(
                 "few-voters",
@@ -155,7 +186,7 @@ def cluster_key(
                 "Read the intervals as speaking of these voters.",
             )
         )
-    return "prompt", lambda run: run.prompt
+    return "prompt", prompt_key
 
 
 def no_spread() -> Finding:
@@ -184,6 +215,21 @@ def _named_prompts(table: Table) -> int:
     return int(first != MISSING)
 
 
+def _meats(table: Table, scoring: Scoring, fitted: Fitted, kind: ClusterKind) -> Meats:
+    scores, extra = fitted.row_scores(scoring), fitted.n_extra
+    by_prompt = clustered_meat(table, scores, extra, prompt_key)
+    if kind == "prompt":
+        return Meats(by_prompt)
+    by_voter = clustered_meat(table, scores, extra, voter_key)
+    return Meats(by_prompt, by_voter, clustered_meat(table, scores, extra, two_way_keys))
+
+
+def _by_battle(table: Table, scoring: Scoring, fitted: Fitted) -> Meat:
+    if fitted.beta is None:
+        return _cells(table.counts, scoring, fitted)
+    return clustered_meat(table, fitted.row_scores(scoring), fitted.n_extra, None)
+
+
 def _cells(counts: Counts, scoring: Scoring, fitted: Fitted) -> Meat:
     """Battle-level meat straight from counts: residuals are equal within a cell."""
     y = scoring.by_kind()[counts.kind]
@@ -198,21 +244,6 @@ def _cells(counts: Counts, scoring: Scoring, fitted: Fitted) -> Meat:
     x = None if tie is None else (np.sqrt(w2) * (tied(y) - tie[counts.a, counts.b]))[used, None]
     meat = single_meat(counts.a[used], counts.b[used], r[used], x, len(fitted.theta))
     return Meat(meat, int(counts.n[used].sum()))
-
-
-def _two_way(
-    table: Table, scoring: Scoring, fitted: Fitted, by_prompt: Meat
-) -> tuple[tuple[Floats, ...], float]:
-    """Prompt and voter clusters added, their overlap taken off once; and each of them alone.
-
-    The sum of three can fall below either one-way variance, which no dependence between battles
-    explains: it is noise, so the largest of the three counts, contrast by contrast.
-    """
-    scores = fitted.row_scores(scoring)
-    by_voter = clustered_meat(table, scores, fitted.n_extra, lambda run: run.voter)
-    by_both = clustered_meat(table, scores, fitted.n_extra, two_way_keys)
-    one, other = by_prompt.corrected(), by_voter.corrected()
-    return (one + other - by_both.corrected(), one, other), min(by_prompt.dof, by_voter.dof)
 
 
 def prompt_findings(prompts: int, without: int, battles: int) -> list[Finding]:

@@ -138,6 +138,13 @@ _RATINGS: Mapping[str, tuple[str, ...]] = {
         _("Fewer than %(least)s battles each: %(list)s."),
         _("Read their ratings as a first impression."),
     ),
+    "few-effective-prompts": (
+        _(
+            "Prompts or voters are few or uneven: in the rank ranges of %(list)s they count like %(prompts)s even "
+            "ones."
+        ),
+        _("Spread battles evenly over more prompts and voters."),
+    ),
     "few-prompts": (
         _(
             "The battles name one prompt only, so intervals are battle-level: they speak of these prompts only."
@@ -184,6 +191,17 @@ _RATINGS: Mapping[str, tuple[str, ...]] = {
     "only-wins": (
         _("%(list)s won every battle: no upper limit to the rating, so none is given."),
         _("Let it meet stronger models, or state a weak prior (--prior-sd)."),
+    ),
+    "order-withheld": (
+        _("So few prompts or voters decide the ratings of %(list)s that their rank ranges rule nothing out."),
+        _("Spread battles evenly over more prompts and voters."),
+        _(
+            "With %(prompts)s prompts, one of them with %(share)s of the battles, Elo proves no order, so rank "
+            "ranges rule nothing out."
+        ),
+        _(
+            "Use at least %(least)s prompts with at most %(most)s of the battles each, or rate by Bradley–Terry."
+        ),
     ),
     "poor-fit": (
         _(

@@ -32,7 +32,7 @@ from tiltyard.settings import schema
 from tiltyard.settings.config import TournamentConfig, load_config
 from tiltyard.settings.model_families import load_families
 from tiltyard.settings.placement import PlacementConfig, load_placement
-from tiltyard.settings.prices import PriceEntry, open_prices
+from tiltyard.settings.prices import PriceEntry, ShippedEntry, open_prices
 from tiltyard.settings.rubric_files import SHIPPED
 from tiltyard.settings.yaml_file import parse_yaml, write_yaml
 from tiltyard.standing.policy import Policy
@@ -281,14 +281,26 @@ def test_every_shipped_rubric_is_documented():
 def test_every_shipped_price_is_documented():
     book, text = open_prices(), page("prices.md")
     assert book.as_of in text
-    assert set(PriceEntry.model_fields) - coded(text) == set()
-    traits = {"thinks", "max_output", "context"}
+    assert set(ShippedEntry.model_fields) - {"source"} - coded(text) == set()
+    money = ("input", "output", "cache_write_5m", "cache_write_1h", "cache_read", "batch")
     for name, entry in book.shipped.items():
-        money = entry.model_dump(exclude={"provider", *traits})
-        numbers = (f"{value:g}" for value in money.values())
-        assert f"| `{name}` | {entry.provider} | {' | '.join(numbers)} |" in text, name
-        limits = ("–" if limit is None else f"{limit:,}" for limit in (entry.max_output, entry.context))
-        assert f"| `{name}` | {'yes' if entry.thinks else 'no'} | {' | '.join(limits)} |" in text, name
+        numbers = " | ".join(dash(getattr(entry, field), "g") for field in money)
+        sources = ", ".join(f"[{source}]({book.sources[source][0]})" for source in entry.source)
+        assert f"| `{name}` | {numbers} | {entry.as_of} | {sources} |" in text, name
+        thinks = {None: "–", True: "yes", False: "no"}[entry.thinks]
+        limits = f"{dash(entry.max_output, ',')} | {dash(entry.context, ',')}"
+        assert f"| `{name}` | {thinks} | {limits} |" in text, name
+        if entry.retired is not None:
+            follows = "–" if entry.successor is None else f"`{entry.successor}`"
+            assert f"| `{name}` | {entry.retired} | {follows} |" in text, name
+        if entry.long_above is not None:
+            dearer = f"{entry.long_input:g} | {entry.long_output:g}"
+            assert f"| `{name}` | {entry.long_above:,} | {dearer} |" in text, name
+        assert all(f"`{address}`" in text for address in entry.base_url), name
+
+
+def dash(value, form):
+    return "–" if value is None else f"{value:{form}}"
 
 
 def test_every_family_of_models_is_documented():

@@ -118,6 +118,14 @@ def test_usage_is_split_as_it_is_billed():
     assert OPENAI.read({"usage": stated | {"prompt_tokens_details": None}})[1] == Usage(100, 7)
 
 
+def test_thoughts_that_only_the_total_counts_are_output():
+    """As Gemini's and xAI's endpoints state them."""
+    stated = {"prompt_tokens": 100, "completion_tokens": 7, "total_tokens": 207}
+    assert OPENAI.read({"usage": stated})[1] == Usage(100, 107)
+    for total in (107, 50, None, "many"):
+        assert OPENAI.read({"usage": stated | {"total_tokens": total}})[1] == Usage(100, 7)
+
+
 @pytest.mark.parametrize("bad", [None, 3, [], {}, {"input_tokens": 1}, {"prompt_tokens": "many"}])
 def test_usage_that_is_none_is_none(bad):
     assert ANTHROPIC.read({"usage": bad})[1] is None

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from datetime import date
 from decimal import Decimal
 from fractions import Fraction
 
@@ -14,7 +15,18 @@ from hypothesis import strategies as st
 from tournament_texts import config_of
 
 from tiltyard.errors import BadConfig, BadOption
-from tiltyard.settings.prices import FREE, ModelTraits, Price, PriceEntry, dollars, open_prices, picodollars
+from tiltyard.settings.prices import (
+    FREE,
+    ModelTraits,
+    Price,
+    PriceEntry,
+    Retirement,
+    dollars,
+    merged_prices,
+    open_prices,
+    picodollars,
+    stated_price,
+)
 
 DOLLAR = 10**12
 
@@ -30,7 +42,21 @@ class Used:
 tokens = st.integers(0, 10**7)
 per_token = st.integers(0, 10**9)
 shares = st.sampled_from([Fraction(1), Fraction(1, 2), Fraction(1, 3), Fraction("0.4")])
-prices = st.builds(Price, per_token, per_token, per_token, per_token, per_token, shares)
+plain_prices = st.builds(
+    Price, per_token, per_token, per_token, per_token, per_token, shares, caches_unasked=st.booleans()
+)
+
+
+@st.composite
+def tiered_prices(draw):
+    """Prices under which long prompts cost more, as they do everywhere."""
+    short, times = draw(plain_prices), draw(st.integers(1, 9))
+    names = ("input", "output", "cache_write_5m", "cache_write_1h", "cache_read")
+    dearer = replace(short, **{name: times * getattr(short, name) for name in names})
+    return replace(short, long_above=draw(tokens), long=dearer)
+
+
+prices = plain_prices | tiered_prices()
 uses = st.builds(Used, tokens, tokens, tokens, tokens)
 ttls = st.sampled_from([None, "5m", "1h"])
 usd = st.integers(0, 10**9).map(lambda millionths: float(Decimal(millionths) / 10**6))
@@ -38,6 +64,8 @@ usd = st.integers(0, 10**9).map(lambda millionths: float(Decimal(millionths) / 1
 
 @given(prices, uses, st.booleans(), ttls)
 def test_a_cost_is_the_exact_one_rounded_up(price, used, batch, ttl):
+    if price.long is not None and used.input + used.cache_write + used.cache_read > price.long_above:
+        price = price.long
     write = price.cache_write_1h if ttl == "1h" else price.cache_write_5m
     exact = Fraction(used.input) * price.input + Fraction(used.output) * price.output
     exact += Fraction(used.cache_write) * write + Fraction(used.cache_read) * price.cache_read
@@ -47,7 +75,7 @@ def test_a_cost_is_the_exact_one_rounded_up(price, used, batch, ttl):
 
 @given(prices, uses, st.booleans(), ttls)
 def test_no_call_costs_more_than_its_worst_case(price, used, batch, ttl):
-    if ttl is None:
+    if ttl is None and not price.caches_unasked:
         used = Used(used.input, used.output, 0, used.cache_read)
     seen = used.input + used.cache_write + used.cache_read
     assert price.cost(used, batch=batch, ttl=ttl) <= price.worst(seen, used.output, batch=batch, ttl=ttl)
@@ -72,7 +100,6 @@ def test_written_prices_become_exact_picodollars(input_usd, output_usd, read_usd
 def test_the_shipped_prices_are_dated_and_known_ones_hold():
     book = open_prices()
     assert re.fullmatch(r"\d{4}-\d{2}-\d{2}", book.as_of)
-    assert book.source
     opus = book.price("anthropic", "claude-opus-5")
     assert opus == Price(5_000_000, 25_000_000, 6_250_000, 10_000_000, 500_000, Fraction(1, 2))
     mini = book.price("openai", "gpt-4o-mini")
@@ -80,17 +107,97 @@ def test_the_shipped_prices_are_dated_and_known_ones_hold():
     assert opus.cost(Used(1_000_000, 0), batch=True) == 5 * DOLLAR // 2
 
 
-def test_every_shipped_price_is_whole():
-    for model, entry in open_prices().shipped.items():
+def test_every_shipped_price_is_whole_and_has_its_source():
+    book = open_prices()
+    used = set()
+    for model, entry in book.shipped.items():
         assert entry.provider in ("anthropic", "openai")
-        # Limits that nobody published are not made up.
-        stated = entry.model_dump(exclude={"max_output", "context"})
-        assert all(value is not None for value in stated.values()), model
-        assert entry.batch == 0.5
-        assert (
-            stated["cache_read"] <= stated["input"] <= stated["cache_write_5m"] <= stated["cache_write_1h"]
-        ), model
-        assert stated["input"] < stated["output"]
+        # What nobody published is not made up; at the providers' own addresses all of it is known.
+        price = book.price(entry.provider, model, entry.base_url[0] if entry.base_url else None)
+        assert price is not None, model
+        if not entry.base_url:
+            assert entry.batch == 0.5, model
+            assert None not in (entry.cache_read, entry.cache_write_5m, entry.cache_write_1h), model
+        assert price.cache_read <= price.input <= price.cache_write_5m <= price.cache_write_1h, model
+        assert price.input <= price.output, model
+        assert entry.source, model
+        assert entry.as_of <= book.as_of, model
+        dates = [day for name in entry.source if (day := book.sources[name][1]) is not None]
+        assert entry.as_of <= max(dates), model
+        used |= set(entry.source)
+    assert used == set(book.sources)
+
+
+def test_a_name_that_was_retired_names_one_that_was_not():
+    book = open_prices()
+    assert book.retirement("openai", "gpt-4-turbo-2024-04-09") == Retirement(
+        date(2026, 10, 23), "gpt-5.6-sol"
+    )
+    assert book.retirement("openai", "gpt-4-turbo", "http://localhost:8000/v1") is None
+    assert book.retirement("openai", "gpt-6.1-sol") is None
+    for model, entry in book.shipped.items():
+        if entry.successor is not None:
+            assert entry.retired is not None, model
+            following = book.shipped[entry.successor]
+            assert following.retired is None or following.retired > entry.retired, model
+
+
+def test_prices_of_other_hosts_hold_at_their_addresses_only():
+    book = open_prices()
+    for address in ("https://api.deepseek.com", "https://api.deepseek.com/v1/"):
+        price = book.price("openai", "deepseek-flash", address)
+        assert price is not None
+        assert price.input == 300_000
+    assert book.price("openai", "deepseek-flash") is None
+    assert book.price("openai", "deepseek-flash", "http://localhost:8000/v1") is None
+    assert book.traits("openai", "deepseek-flash").thinks is True
+    mine = open_prices({"m": PriceEntry(base_url=("http://here/v1",), input=1, output=2)})
+    assert mine.price("openai", "m", "http://here/v1/") is not None
+    assert mine.price("openai", "m", "http://there/v1") is None
+
+
+def test_long_prompts_cost_what_is_stated_for_them():
+    haiku = open_prices().price("anthropic", "claude-haiku-5-5")
+    assert haiku.cost(Used(100_000, 1_000), batch=False) == 100_000 * 100_000 + 1_000 * 500_000
+    assert haiku.cost(Used(100_001, 1_000), batch=False) == 100_001 * 500_000 + 1_000 * 2_500_000
+    assert haiku.cost(Used(1, 0, 0, 100_000), batch=False) == 500_000 + 100_000 * 50_000
+    # Sums over many calls are priced by the prompts of each.
+    assert haiku.of_prompt(1_000).cost(Used(10**9, 0), batch=False) == 10**9 * 100_000
+    free = open_prices({"m": PriceEntry(input=0, output=1, long_above=10, long_input=2, long_output=3)})
+    assert free.price("openai", "m").cost(Used(5, 0, 0, 6), batch=False) == 11 * 2_000_000
+    half = open_prices({"m": PriceEntry(input=1, output=1, long_above=10)}).price("openai", "m")
+    assert half.cost(Used(11, 1), batch=False) == half.of_prompt(1).cost(Used(11, 1), batch=False)
+
+
+@pytest.mark.parametrize(
+    ("text", "model", "input_usd", "output_usd"),
+    [
+        ("my-model=0.25,1.5", "my-model", 0.25, 1.5),
+        ("org/my model=0,0", "org/my model", 0, 0),
+        ("a=b=1, 2", "a=b", 1, 2),
+    ],
+)
+def test_a_price_is_stated_in_one_word(text, model, input_usd, output_usd):
+    name, entry = stated_price(text)
+    assert (name, entry.input, entry.output) == (model, input_usd, output_usd)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "m", "m=", "m=1", "=1,2", " =1,2", "m=1,2,3", "m=a,b", "m=-1,2", "m=nan,1", "m=1e-7,1", "m=inf,1"],
+)
+def test_what_is_no_price_is_refused_with_an_example(text):
+    with pytest.raises(BadOption, match=r"NAME=INPUT,OUTPUT.*--price my-model=0\.25,1\.5"):
+        stated_price(text)
+
+
+def test_given_prices_go_before_those_of_a_file_and_leave_the_rest(tmp_path):
+    (tmp_path / "mine.yaml").write_text(
+        "models:\n  m: {input: 1, output: 2, batch: 0.5}\n  n: {input: 3, output: 4}\n"
+    )
+    merged = merged_prices("mine.yaml", {"m": PriceEntry(input=5, output=6)}, tmp_path)
+    assert (merged["m"].input, merged["m"].batch, merged["n"].input) == (5, 0.5, 3)
+    assert merged_prices(None, {}, tmp_path) == {}
 
 
 @pytest.mark.parametrize(

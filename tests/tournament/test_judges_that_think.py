@@ -147,9 +147,10 @@ def test_a_judge_without_verdicts_stops_the_run(tmp_path, billed, batch, model, 
     assert billed.since() <= (questions + 10 * (1 + questions // 20) if batch else 10 + 2 * 16)
     arranged.done("verify", "out")
     # The same again asks a few more and stops again; a judge that works goes on from there.
-    # By batch every question has its refusal by then, and a refusal is not asked again: nothing is left to ask.
+    # By batch every question has its refusal by then, and a refusal is not asked again: nothing is
+    # left to ask, and nothing was rated.
     again = arranged.call("run", arranged.config, "--output-dir", "out")
-    assert again.code == (0 if batch and fault else 4)
+    assert again.code == (3 if batch and fault else 4)
 
 
 def test_many_pairs_on_each_prompt_do_not_hide_an_unusable_judge(tmp_path, billed):

@@ -135,7 +135,10 @@ def test_one_unknown_price_makes_the_whole_unknown(tmp_path):
 
 def test_the_shipped_prices_are_dated(tmp_path):
     ran = arrange(tmp_path, judge=NOWHERE).done("plan", "tournament.yaml")
-    assert "those shipped, of 20" in flat(ran)
+    assert "No shipped price is used." in flat(ran)
+    judge = {"provider": "openai", "pilot_model": "gpt-6.1-sol"}
+    ran = arrange(tmp_path, judge=judge).done("plan", "tournament.yaml")
+    assert "Shipped prices are of 2026-09-30 or later" in flat(ran)
 
 
 def test_the_provider_counts_tokens_where_it_can(tmp_path, billed):

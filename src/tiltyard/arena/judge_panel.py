@@ -28,7 +28,14 @@ from tiltyard.judging.verdict import State, Verdict
 from tiltyard.providers.provider import Body
 from tiltyard.settings.arena_judges import load_arena_judges
 from tiltyard.settings.environment import read_environment
-from tiltyard.settings.prices import dollars, open_prices, picodollars
+from tiltyard.settings.prices import (
+    PriceEntry,
+    dollars,
+    merged_prices,
+    open_prices,
+    picodollars,
+    price_option,
+)
 
 __all__ = ["ArenaPanel", "Asking", "asking_of", "open_panel", "settle_dead"]
 
@@ -85,21 +92,25 @@ class ArenaPanel:
 
 
 def open_panel(
-    config_path: Path, *, budget_usd: float | None = None, beside: Path | None = None
+    config_path: Path,
+    *,
+    budget_usd: float | None = None,
+    beside: Path | None = None,
+    prices: Mapping[str, PriceEntry] | None = None,
 ) -> ArenaPanel:
-    """Read the configuration, the rubric, the keys and the prices."""
+    """Read the configuration, the rubric, the keys and the prices; ``prices`` go before the file's own."""
     config = load_arena_judges(config_path)
     environment = read_environment(beside or config.folder)
-    prices = open_prices(config.prices, config.folder)
-    seats = [open_seat(settings, environment, prices) for settings in config.complete()]
+    book = open_prices(merged_prices(config.prices, prices or {}, config.folder))
+    seats = [open_seat(settings, environment, book) for settings in config.complete()]
     stated = config.budget_usd if budget_usd is None else budget_usd
     cap = None if stated is None else picodollars(stated)
     for seat in seats:
         if cap is not None and seat.price is None:
             raise BadOption(
                 f"a budget of {dollars(cap)} cannot be kept: the price of {seat.settings.model} at "
-                f"{seat.provider.base_url} is unknown; state it under prices: in {config.path}, or leave out "
-                "the budget"
+                f"{seat.provider.base_url} is unknown; give it with {price_option(seat.settings.model)} (dollars "
+                f"for a million tokens), state it under prices: in {config.path}, or leave out the budget"
             )
     judgments = None if config.judgments_dir is None else config.folder / config.judgments_dir
     databases = Databases.of(environment, judgments)

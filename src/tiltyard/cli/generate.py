@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from tiltyard.cli.exit_codes import INCOMPLETE
+from tiltyard.cli.options import PriceOption, stated_prices
 from tiltyard.cli.run import Budget, Config, ConfigOption, config_path
 from tiltyard.report.printable import printable
 
@@ -18,7 +19,12 @@ if TYPE_CHECKING:
 __all__ = ["generate", "tell_incomplete"]
 
 
-def generate(config: Config = None, config_option: ConfigOption = None, budget_usd: Budget = None) -> None:
+def generate(
+    config: Config = None,
+    config_option: ConfigOption = None,
+    budget_usd: Budget = None,
+    price: PriceOption = None,
+) -> None:
     """Let the entrants answer what they have not answered yet; answers are appended, never changed.
 
     Ends with exit code 3 if answers are missing or cut off, and says what to do.
@@ -27,7 +33,8 @@ def generate(config: Config = None, config_option: ConfigOption = None, budget_u
     from tiltyard.settings.config import load_config
     from tiltyard.tournament.generating import generate_answers
 
-    loaded = load_config(config_path(config, config_option), {"budget_usd": budget_usd})
+    path = config_path(config, config_option)
+    loaded = load_config(path, {"budget_usd": budget_usd}, stated_prices(price))
     with Watcher() as watcher:
         generated = generate_answers(loaded, watcher)
     _show(generated)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tiltyard.cli.exit_codes import INCOMPLETE, JUDGE_UNUSABLE
+from tiltyard.cli.options import PriceOption, stated_prices
 from tiltyard.errors import BadOption
 from tiltyard.report.printable import printable
 
@@ -35,6 +36,7 @@ def judge(
         float | None,
         typer.Option(min=0, help="Never spend more dollars than this in the arena, earlier runs included."),
     ] = None,
+    price: PriceOption = None,
     matchups: Annotated[int | None, typer.Option(min=1, help="Stop after so many matchups.")] = None,
     url: Annotated[str, typer.Option(help="Address of the server.")] = "http://127.0.0.1:8420",
     token: Annotated[
@@ -53,7 +55,7 @@ def judge(
             "judges need a token with the scope judge: tiltyard token create NAME --scope judge, then set "
             "TILTYARD_TOKEN to what it prints, or give it with --token"
         )
-    panel = open_panel(config, budget_usd=budget, beside=config.parent)
+    panel = open_panel(config, budget_usd=budget, beside=config.parent, prices=stated_prices(price))
     votes = asyncio.run(_judged(panel, arena, url.rstrip("/"), tokens, matchups))
     _show(votes)
     if votes.unusable:

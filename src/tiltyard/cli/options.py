@@ -3,13 +3,25 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from tiltyard.errors import BadOption
 
-__all__ = ["Columns", "Files", "Format", "Level", "column_map", "comma_list"]
+if TYPE_CHECKING:
+    from tiltyard.settings.prices import PriceEntry
+
+__all__ = [
+    "Columns",
+    "Files",
+    "Format",
+    "Level",
+    "PriceOption",
+    "column_map",
+    "comma_list",
+    "stated_prices",
+]
 
 Files = Annotated[
     list[Path], typer.Argument(help="Files of battles, of any known format; - is standard input.")
@@ -19,6 +31,13 @@ Columns = Annotated[
     typer.Option(metavar="NAME=HEADER,…", help="Which header holds which field: model_a=left,winner=who."),
 ]
 Level = Annotated[float, typer.Option(min=0.01, max=0.9999, help="Level of intervals and rank ranges.")]
+PriceOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="NAME=INPUT,OUTPUT",
+        help="A model's price in dollars for a million tokens; may be given several times.",
+    ),
+]
 Format = Annotated[str | None, typer.Option(help="Name the format instead of finding it.")]
 
 
@@ -35,3 +54,15 @@ def column_map(text: str | None) -> dict[str, str]:
 
 def comma_list(text: str | None) -> list[str]:
     return [part.strip() for part in (text or "").split(",") if part.strip()]
+
+
+def stated_prices(options: list[str] | None) -> dict[str, PriceEntry]:
+    """What ``--price`` was given, by model."""
+    from tiltyard.settings.prices import stated_price
+
+    prices: dict[str, PriceEntry] = {}
+    for text in options or ():
+        model, entry = stated_price(text)
+        if prices.setdefault(model, entry) != entry:
+            raise BadOption(f"--price states two prices for {model}; keep one")
+    return prices

@@ -9,6 +9,7 @@ import typer
 
 from tiltyard.cli.exit_codes import INCOMPLETE
 from tiltyard.cli.generate import tell_incomplete
+from tiltyard.cli.options import PriceOption, stated_prices
 from tiltyard.cli.run import Budget, show, tell_missing
 from tiltyard.report.printable import printable
 
@@ -37,6 +38,7 @@ def place(
         bool, typer.Option("--skip-judging", help="Ask nothing; rate what the cache holds.")
     ] = False,
     budget_usd: Budget = None,
+    price: PriceOption = None,
     arena: Annotated[str | None, typer.Option(help="Name of the arena, kept in the artifacts.")] = None,
 ) -> None:
     """Judge a new model against models that people have ranked, and rate it together with their battles.
@@ -62,6 +64,7 @@ def place(
             overrides={"provider": provider, "base_url": base_url, "headline_model": judge_model},
             rubric=rubric,
             budget_usd=budget_usd,
+            prices=stated_prices(price),
             watch=watcher,
         )
         met = len(placement.opponents)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from tiltyard.cli.options import PriceOption, stated_prices
 from tiltyard.cli.run import (
     Budget,
     Config,
@@ -33,6 +34,7 @@ def plan(
     judge_model: JudgeModel = None,
     limit_pairs: LimitPairs = None,
     budget_usd: Budget = None,
+    price: PriceOption = None,
     count_tokens: Annotated[
         bool, typer.Option("--count-tokens", help="Let the provider count the tokens of a sample.")
     ] = False,
@@ -59,12 +61,14 @@ def plan(
         judge_model=judge_model,
         limit_pairs=limit_pairs,
         budget_usd=budget_usd,
+        prices=stated_prices(price),
         asking=count_tokens,
     )
-    tell_missing(prepared.plan)
+    # The plan itself has a note on judges that were retired.
+    tell_missing(prepared.plan, retired=False)
     measured = measured_bytes(prepared.plan) if count_tokens else None
     with closing(Ledger(prepared.databases.ledger)) as ledger:
-        found = estimate(prepared.plan, ledger, bytes_per_token=measured, as_of=prepared.prices_as_of)
+        found = estimate(prepared.plan, ledger, bytes_per_token=measured)
         if questions is not None:
             _write_questions(questions, prepared, ledger)
     carried = None if earlier is None else pilot_expectation(earlier, found.expectation)

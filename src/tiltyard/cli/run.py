@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tiltyard.cli.exit_codes import INCOMPLETE, JUDGE_UNUSABLE
+from tiltyard.cli.options import PriceOption, stated_prices
 from tiltyard.errors import BadOption
 from tiltyard.report.printable import printable
 
@@ -74,6 +75,7 @@ def run(
         bool, typer.Option("--skip-judging", help="Ask nothing; rate what the cache holds.")
     ] = False,
     budget_usd: Budget = None,
+    price: PriceOption = None,
 ) -> None:
     """Judge every pair of cached responses, rate the models, and write a folder that anyone can verify.
 
@@ -90,6 +92,7 @@ def run(
         n_perms=n_perms,
         limit_pairs=limit_pairs,
         budget_usd=budget_usd,
+        prices=stated_prices(price),
         asking=not skip_judging,
     )
     tell_missing(prepared.plan)
@@ -115,14 +118,19 @@ def work(
     typer.echo(f"Nothing is left to ask in {shown}: {sat.shards['done']} shards done.", err=True)
 
 
-def tell_missing(plan: Plan) -> None:
-    """How many pairs are left out, and for want of whose responses; how many responses were cut off."""
+def tell_missing(plan: Plan, *, retired: bool = True) -> None:
+    """How many pairs are left out, and for want of whose responses; how many were cut off; retired judges."""
+    from tiltyard.tournament.estimate import retirement_note
+
     matches = plan.matches
     if matches.dropped:
         who = ", ".join(f"{name} lacks {n}" for name, n in matches.missing.items())
         typer.echo(
             f"{matches.dropped:,} pairs are left out for want of a response: {printable(who)}.", err=True
         )
+    for seat in plan.seats:
+        if retired and seat.retirement is not None:
+            typer.echo(f"{printable(retirement_note(seat.settings.model, seat.retirement))}.", err=True)
     cut = Counter(model for (model, _), answer in plan.answers.items() if answer.truncated)
     if cut:
         whose = printable(", ".join(f"{name} {cut[name]:,}" for name in sorted(cut)))

@@ -17,9 +17,9 @@ from tiltyard.providers.provider import Body, Provider
 from tiltyard.providers.token_limits import token_limit
 from tiltyard.settings.config import JudgeSettings, Mode, TournamentConfig
 from tiltyard.settings.environment import Environment
-from tiltyard.settings.prices import ModelTraits, Price, PriceBook, open_prices
+from tiltyard.settings.prices import ModelTraits, Price, PriceBook, Retirement, open_prices
 
-__all__ = ["Seat", "form_of", "open_seat", "open_seats", "open_served"]
+__all__ = ["Seat", "form_of", "open_seat", "open_seats", "open_served", "seat_price"]
 
 
 @dataclass(frozen=True)
@@ -32,6 +32,10 @@ class Seat:
     #: ``None`` where nobody knows it.
     price: Price | None
     traits: ModelTraits = field(default_factory=ModelTraits)
+    #: When its provider stops serving the model, if that is known.
+    retirement: Retirement | None = None
+    #: The date of its price, where that is a shipped one.
+    price_date: str | None = None
     #: Whether its replies are verdicts: what holds none is asked for again, or ends the run.
     judges: ClassVar[bool] = True
 
@@ -108,7 +112,9 @@ def open_seat(
     """A judge with its provider, its price and what is known of its model."""
     provider, price = open_served(settings, environment, prices, asking=asking)
     traits = prices.traits(settings.provider, settings.model)
-    return Seat(settings, provider, form_of(settings, provider), price, traits)
+    retirement = prices.retirement(settings.provider, settings.model, provider.base_url)
+    price_date = prices.date_of(settings.provider, settings.model, provider.base_url)
+    return Seat(settings, provider, form_of(settings, provider), price, traits, retirement, price_date)
 
 
 def open_served(
@@ -118,6 +124,11 @@ def open_served(
     key = environment.api_key(settings) if asking else None
     provider = open_provider(settings.provider, settings.base_url, key, settings.timeout_seconds)
     return provider, prices.price(settings.provider, settings.model, provider.base_url)
+
+
+def seat_price(seat: Seat, prices: PriceBook) -> Price | None:
+    """What a judge's model costs where it is served."""
+    return prices.price(seat.settings.provider, seat.settings.model, seat.provider.base_url)
 
 
 def form_of(settings: JudgeSettings, provider: Provider) -> Form:

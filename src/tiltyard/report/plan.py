@@ -102,8 +102,14 @@ def _tokens(estimate: Mapping[str, Any]) -> str:
     return (
         f"Tokens by {estimate['tokens_by']} (bytes in a token: {said}); output is what verdicts usually take: 250 "
         "tokens, 2,000 where the model thinks or nobody said that it does not. "
-        f"Prices are the configuration's own, else those shipped, of {estimate['prices_as_of']}."
+        f"{_dated(estimate['prices_as_of'])}"
     )
+
+
+def _dated(day: str | None) -> str:
+    if day is None:
+        return "No shipped price is used."
+    return f"Shipped prices are of {day} or later: compare them with the provider's page."
 
 
 def _expectations(

@@ -13,7 +13,7 @@ from typing import Annotated, Any, Self
 from pydantic import BeforeValidator, Field, PrivateAttr, model_validator
 
 from tiltyard.errors import BadConfig
-from tiltyard.settings.prices import PriceBook, open_prices
+from tiltyard.settings.prices import PriceBook, PriceEntry, merged_prices, open_prices
 from tiltyard.settings.schema import (
     DEFAULT_MODES,
     KEY_VARIABLES,
@@ -208,12 +208,21 @@ class Mode:
     limit_pairs: int | None = None
 
 
-def load_config(path: str | os.PathLike[str], overrides: Mapping[str, Any] | None = None) -> TournamentConfig:
-    """Read a configuration. ``overrides`` (``elo.n_perms`` → value) go before the file; ``None`` is not given."""
+def load_config(
+    path: str | os.PathLike[str],
+    overrides: Mapping[str, Any] | None = None,
+    prices: Mapping[str, PriceEntry] | None = None,
+) -> TournamentConfig:
+    """Read a configuration. ``overrides`` (``elo.n_perms`` → value) go before the file; ``None`` is not given.
+
+    ``prices`` go before the file's own, and become part of the configuration.
+    """
     file = read_yaml(Path(path))
     config = checked(TournamentConfig, file, overrides or {})
     config._file = file  # noqa: SLF001
-    return config
+    if not prices:
+        return config
+    return config.model_copy(update={"prices": merged_prices(config.prices, prices, config.folder)})
 
 
 def resolved(config: TournamentConfig, mode: Mode, beside: Path | None = None) -> dict[str, Any]:

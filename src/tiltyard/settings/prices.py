@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import functools
 import re
+import shlex
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from datetime import date
 from decimal import ROUND_FLOOR, ROUND_HALF_EVEN, Decimal, InvalidOperation
 from fractions import Fraction
 from importlib.resources import files
 from pathlib import Path
-from typing import Annotated, Protocol
+from typing import Annotated, Protocol, TypeVar
 
 from pydantic import AfterValidator, Field
 
@@ -25,10 +27,15 @@ __all__ = [
     "Price",
     "PriceBook",
     "PriceEntry",
+    "Retirement",
+    "ShippedEntry",
     "Tokens",
     "dollars",
+    "merged_prices",
     "open_prices",
     "picodollars",
+    "price_option",
+    "stated_price",
 ]
 
 #: One dollar.
@@ -68,13 +75,21 @@ class PriceEntry(Section):
     """
 
     provider: Name | None = None
+    #: The addresses at which the price holds; all of them, unless any is stated.
+    base_url: Annotated[tuple[Text, ...], Many] = ()
     input: Dollars | None = None
     output: Dollars | None = None
     cache_write_5m: Dollars | None = None
     cache_write_1h: Dollars | None = None
     cache_read: Dollars | None = None
+    #: Whether the provider writes to its prompt cache, and bills it, without being asked.
+    caches_unasked: YesNo | None = None
     #: What a call in a batch costs, as a share of its price.
     batch: Share | None = None
+    #: Prompts of more tokens than this cost so much instead, the whole request; caches in proportion.
+    long_above: Count | None = None
+    long_input: Dollars | None = None
+    long_output: Dollars | None = None
     #: Whether the model thinks before it answers unless it is told not to; thoughts count as output.
     thinks: YesNo | None = None
     #: Tokens: the longest reply, and request and reply together.
@@ -82,9 +97,41 @@ class PriceEntry(Section):
     context: Count | None = None
 
     def over(self, other: PriceEntry | None) -> PriceEntry:
-        """This entry, with what it leaves open taken from another."""
-        stated = self.model_dump(exclude_none=True)
-        return self if other is None else PriceEntry(**{**other.model_dump(), **stated})
+        """This entry, with what it leaves open taken from another, but for the addresses."""
+        if other is None:
+            return self
+        known = other.model_dump(include=set(PriceEntry.model_fields) - {"base_url"})
+        return PriceEntry(**{**known, **self.model_dump(exclude_none=True)})
+
+
+def _iso_date(value: str) -> str:
+    date.fromisoformat(value)
+    return value
+
+
+Day = Annotated[Text, AfterValidator(_iso_date), expecting("a date such as 2026-01-31")]
+
+
+class ShippedEntry(PriceEntry):
+    """A price that ships with Tiltyard, with where it comes from and whether the name is still served."""
+
+    #: The date of the newest source that states the price, and the names of the sources.
+    as_of: Day
+    source: Annotated[tuple[Text, ...], Many]
+    #: From when on the provider does not serve the name, and the name that it recommends instead.
+    retired: Day | None = None
+    successor: Name | None = None
+
+
+class _Source(Section):
+    address: Text
+    date: Day | None = None
+
+
+class _ShippedFile(Section):
+    as_of: Day
+    sources: Mapping[Name, _Source]
+    models: Mapping[Name, ShippedEntry]
 
 
 class _PriceFile(Section):
@@ -117,9 +164,22 @@ class Price:
     cache_read: int
     #: What a call in a batch costs, as a share of the same call made live.
     batch_share: Fraction = Fraction(1)
+    #: Whether writing to the prompt cache is billed although nobody asked for it.
+    caches_unasked: bool = False
+    #: What a request costs whose prompt has more than ``long_above`` tokens.
+    long_above: int = 0
+    long: Price | None = None
+
+    def of_prompt(self, tokens: int) -> Price:
+        """The price of requests whose prompts have so many tokens each, whatever they sum up to."""
+        long = self.long is not None and tokens > self.long_above
+        return replace(self.long if long and self.long is not None else self, long=None)
 
     def cost(self, usage: Tokens, *, batch: bool, ttl: str | None = None) -> int:
         """What a call cost, rounded up to whole picodollars. ``ttl``: the prompt cache's, ``5m`` or ``1h``."""
+        if self.long is not None:
+            prompt = usage.input + usage.cache_write + usage.cache_read
+            return self.of_prompt(prompt).cost(usage, batch=batch, ttl=ttl)
         whole = (
             usage.input * self.input
             + usage.output * self.output
@@ -130,7 +190,10 @@ class Price:
 
     def worst(self, input_tokens: int, max_tokens: int, *, batch: bool, ttl: str | None = None) -> int:
         """The most that a call can cost: all input at its dearest, and as much output as it may have."""
-        dearest = max(self.input, self.cache_read, self._cache_write(ttl) if ttl else 0)
+        if self.long is not None:
+            return self.of_prompt(input_tokens).worst(input_tokens, max_tokens, batch=batch, ttl=ttl)
+        written = self._cache_write(ttl) if ttl or self.caches_unasked else 0
+        dearest = max(self.input, self.cache_read, written)
         return self._billed(input_tokens * dearest + max_tokens * self.output, batch)
 
     def _cache_write(self, ttl: str | None) -> int:
@@ -166,29 +229,54 @@ class ModelTraits:
 FREE = Price(0, 0, 0, 0, 0)
 
 
+@dataclass(frozen=True, slots=True)
+class Retirement:
+    """A name that its provider serves no longer from a day on, and the one that it recommends, if any."""
+
+    on: date
+    successor: str | None
+
+
 @dataclass(frozen=True)
 class PriceBook:
     """The shipped prices, and the user's own over them."""
 
     as_of: str
-    source: tuple[str, ...]
-    shipped: Mapping[str, PriceEntry]
+    #: Addresses of the sources by name, each with the date that it states.
+    sources: Mapping[str, tuple[str, str | None]]
+    shipped: Mapping[str, ShippedEntry]
     own: Mapping[str, PriceEntry]
 
     def price(self, provider: str, model: str, base_url: str | None = None) -> Price | None:
         """What a model costs at an address (``None``: the provider's own); ``None`` where nobody said.
 
-        A price that the user stated holds at every address, a shipped one only at the
-        provider's own: a model of the same name elsewhere may cost anything.
+        A price that the user stated holds at every address, unless addresses are stated with
+        it; a shipped one only at those that it names or at the provider's own: a model of the
+        same name elsewhere may cost anything.
         """
         if provider == "replay":
             return FREE
-        known = _entry(self.shipped, provider, model)
         stated = _entry(self.own, provider, model)
-        if stated is not None:
-            return _price(stated.over(known))
-        at_home = base_url is None or base_url.rstrip("/") == OWN_ADDRESSES.get(provider)
-        return _price(known) if known is not None and at_home else None
+        if stated is not None and (not stated.base_url or _is_at(stated, provider, base_url)):
+            return _price(stated.over(_entry(self.shipped, provider, model)))
+        known = self._shipped_at(provider, model, base_url)
+        return None if known is None else _price(known)
+
+    def retirement(self, provider: str, model: str, base_url: str | None = None) -> Retirement | None:
+        """Whether the provider has announced when it stops serving a name, or stopped."""
+        known = self._shipped_at(provider, model, base_url)
+        if known is None or known.retired is None:
+            return None
+        return Retirement(date.fromisoformat(known.retired), known.successor)
+
+    def date_of(self, provider: str, model: str, base_url: str | None = None) -> str | None:
+        """The date of a shipped price, where that is the one that holds."""
+        known = self._shipped_at(provider, model, base_url)
+        return None if known is None or _entry(self.own, provider, model) is not None else known.as_of
+
+    def _shipped_at(self, provider: str, model: str, base_url: str | None) -> ShippedEntry | None:
+        known = _entry(self.shipped, provider, model)
+        return known if known is not None and _is_at(known, provider, base_url) else None
 
     def traits(self, provider: str, model: str) -> ModelTraits:
         """What is known of a model, wherever it is served; a recorded reply has no thoughts to wait for."""
@@ -215,16 +303,56 @@ def open_prices(
         whole = entry.over(shipped.models.get(model) or shipped.models.get(_DATED.sub("", model)))
         if whole.input is None or whole.output is None:
             raise BadConfig(f"prices.{model}: the model is not known here; state both input and output")
-    return PriceBook(shipped.as_of or "", shipped.source, shipped.models, own)
+    sources = {name: (one.address, one.date) for name, one in shipped.sources.items()}
+    return PriceBook(shipped.as_of, sources, shipped.models, own)
+
+
+def merged_prices(
+    stated: str | Mapping[str, PriceEntry] | None, given: Mapping[str, PriceEntry], folder: Path
+) -> Mapping[str, PriceEntry]:
+    """A configuration's prices, read if it names a file, with those given beside it over them."""
+    own = open_prices(stated, folder).own
+    return {**own, **{model: entry.over(own.get(model)) for model, entry in given.items()}}
+
+
+def stated_price(text: str) -> tuple[str, PriceEntry]:
+    """``NAME=INPUT,OUTPUT``, dollars for a million tokens, as a model's name and its price."""
+    name, _, numbers = text.rpartition("=")
+    try:
+        input_usd, output_usd = (float(part) for part in numbers.split(","))
+        entry = PriceEntry(input=input_usd, output=output_usd)
+    except ValueError:
+        entry = None
+    if entry is None or not name.strip():
+        raise BadOption(
+            f"--price {text!r} is not of the form NAME=INPUT,OUTPUT; expected a model's name and dollars for a "
+            "million tokens, 0 or more, of at most 6 decimals, e.g. --price my-model=0.25,1.5"
+        )
+    return name.strip(), entry
+
+
+def price_option(model: str) -> str:
+    """The option that states a model's price, for messages."""
+    return f"--price {shlex.quote(model)}=INPUT,OUTPUT"
 
 
 @functools.cache
-def _shipped() -> _PriceFile:
+def _shipped() -> _ShippedFile:
     text = files("tiltyard.settings").joinpath("prices.yaml").read_text(encoding="utf-8")
-    return checked(_PriceFile, parse_yaml(text, "prices.yaml"), {})
+    return checked(_ShippedFile, parse_yaml(text, "prices.yaml"), {})
 
 
-def _entry(table: Mapping[str, PriceEntry], provider: str, model: str) -> PriceEntry | None:
+def _is_at(entry: PriceEntry, provider: str, base_url: str | None) -> bool:
+    """Whether an entry holds at an address; where it names none, at the provider's own."""
+    own = OWN_ADDRESSES.get(provider)
+    address = own if base_url is None else base_url.rstrip("/")
+    return address in (entry.base_url or (own,))
+
+
+_Entry = TypeVar("_Entry", bound=PriceEntry)
+
+
+def _entry(table: Mapping[str, _Entry], provider: str, model: str) -> _Entry | None:
     """The entry of a model, or of the model without the date at the end of its name."""
     for name in (model, _DATED.sub("", model)):
         entry = table.get(name)
@@ -237,13 +365,34 @@ def _price(entry: PriceEntry) -> Price | None:
     if entry.input is None or entry.output is None:
         return None
     plain = _per_token(entry.input)
-    return Price(
+    price = Price(
         input=plain,
         output=_per_token(entry.output),
         cache_write_5m=_or(entry.cache_write_5m, -(-plain * 5 // 4)),
         cache_write_1h=_or(entry.cache_write_1h, 2 * plain),
         cache_read=_or(entry.cache_read, plain),
         batch_share=Fraction(1) if entry.batch is None else Fraction(repr(entry.batch)),
+        caches_unasked=bool(entry.caches_unasked),
+    )
+    if entry.long_above is None:
+        return price
+    return replace(price, long_above=entry.long_above, long=_long(price, entry))
+
+
+def _long(price: Price, entry: PriceEntry) -> Price:
+    """The price of long prompts; what a cache costs grows as the input does."""
+    dearer = price.input if entry.long_input is None else _per_token(entry.long_input)
+
+    def grown(per_token: int) -> int:
+        return -(-per_token * dearer // price.input) if price.input else dearer
+
+    return replace(
+        price,
+        input=dearer,
+        output=_or(entry.long_output, price.output),
+        cache_write_5m=grown(price.cache_write_5m),
+        cache_write_1h=grown(price.cache_write_1h),
+        cache_read=grown(price.cache_read),
     )
 
 

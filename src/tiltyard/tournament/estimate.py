@@ -7,6 +7,7 @@ import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from itertools import islice
 from typing import Any
 
@@ -22,9 +23,10 @@ from tiltyard.judging.power import Expectation, expect
 from tiltyard.judging.question import Question, ask_of
 from tiltyard.judging.verdict import State
 from tiltyard.providers.provider import Usage
+from tiltyard.settings.prices import Retirement, price_option
 from tiltyard.tournament.plan import Plan, Section
 
-__all__ = ["Cost", "Estimate", "Line", "Planned", "estimate", "measured_bytes", "planned"]
+__all__ = ["Cost", "Estimate", "Line", "Planned", "estimate", "measured_bytes", "planned", "retirement_note"]
 
 _TOGETHER = 500
 #: Output tokens of a verdict: with hardly any reasoning, with as much as judges usually write, and
@@ -129,7 +131,8 @@ class Estimate:
     counted: bool
     bytes_per_token: Mapping[str, float]
     expectation: Expectation | None
-    prices_as_of: str = ""
+    #: The date of the oldest shipped price among the judges'; ``None`` where they have prices of your own.
+    prices_as_of: str | None = None
     #: Worst case of everything still to be asked, as the run itself would reserve it.
     worst: int | None = 0
     #: Worst case of the dearest single call, and of everything if each reply is cut off and asked for again.
@@ -189,6 +192,8 @@ class _Sums:
     cached: int = 0
     calls: int = 0
     size: int = 0
+    #: Bytes of the largest request.
+    largest: int = 0
 
 
 @dataclass
@@ -215,7 +220,7 @@ def _again(request: Request, seat: Seat) -> int | None:
 
 
 def estimate(
-    plan: Plan, ledger: Ledger | None, *, bytes_per_token: Mapping[str, float] | None = None, as_of: str = ""
+    plan: Plan, ledger: Ledger | None, *, bytes_per_token: Mapping[str, float] | None = None
 ) -> Estimate:
     """Count and price everything that would be asked; one pass over the plan."""
     sums = {(judge, section.rubric.dimension): _Sums() for section in plan.sections for judge in plan.judges}
@@ -226,6 +231,7 @@ def estimate(
         if one.standing == "call":
             line.calls += 1
             line.size += one.request.size
+            line.largest = max(line.largest, one.request.size)
             worst.add(one.request, plan.seat(one.question))
         else:
             line.cached += 1
@@ -241,7 +247,8 @@ def estimate(
         counted=bool(stated),
         bytes_per_token=per_token,
         expectation=_expectation(plan),
-        prices_as_of=as_of,
+        # The oldest: no price is newer than it is said to be.
+        prices_as_of=min((seat.price_date for seat in plan.seats if seat.price_date), default=None),
         worst=worst.once,
         dearest=worst.dearest,
         worst_twice=worst.twice,
@@ -299,12 +306,13 @@ def _cost(seat: Seat, sums: _Sums, prefix: int, per_token: float, *, batch: bool
         # Where it is asked for, what is not read from the cache is written to it, which costs more.
         written = min(shared * (1 if hits else sums.calls), tokens - cached) if seat.ttl else 0
         usage = Usage(max(tokens - cached - written, 0), sums.calls * min(output, most), written, cached)
-        return price.cost(usage, batch=batch, ttl=seat.ttl)
+        each = tokens // max(sums.calls, 1)
+        return price.of_prompt(each).cost(usage, batch=batch, ttl=seat.ttl)
 
     return Cost(
         low=billed(LOW_BYTES / spread, _LOW_OUTPUT),
         expected=billed(per_token, _expected_output(seat)),
-        worst=price.worst(
+        worst=price.of_prompt(most_tokens(sums.largest)).worst(
             sums.size + sums.calls * most_tokens(0), sums.calls * most, batch=batch, ttl=seat.ttl
         ),
     )
@@ -321,7 +329,21 @@ def _notes(plan: Plan, lines: Sequence[Line]) -> Iterator[str]:
         )
     for seat in plan.seats:
         if seat.price is None:
-            yield f"the price of {seat.name} is unknown: state it under prices: in the configuration"
+            yield (
+                f"the price of {seat.name} is unknown: give it with {price_option(seat.settings.model)}, dollars "
+                "for a million tokens, or state it under prices: in the configuration"
+            )
+        if seat.retirement is not None:
+            yield retirement_note(seat.settings.model, seat.retirement)
+
+
+def retirement_note(model: str, retirement: Retirement) -> str:
+    """What to know of a name that its provider stops serving, or has stopped serving."""
+    past = retirement.on <= datetime.now(UTC).date()
+    said = (
+        f"{model} was retired on {retirement.on}" if past else f"{model} will be retired on {retirement.on}"
+    )
+    return said if retirement.successor is None else f"{said}; its provider recommends {retirement.successor}"
 
 
 def _expectation(plan: Plan) -> Expectation | None:

@@ -27,11 +27,11 @@ from tiltyard.judging.verdict import Form, State
 from tiltyard.providers.provider import Body
 from tiltyard.settings.config import TournamentConfig, completed
 from tiltyard.settings.environment import Environment, read_environment
-from tiltyard.settings.prices import PriceBook, open_prices
+from tiltyard.settings.prices import PriceBook, open_prices, picodollars
 from tiltyard.settings.schema import Entrant
 from tiltyard.tournament.inputs import read_bank, responses_path
 from tiltyard.tournament.plan import stretches
-from tiltyard.tournament.running import Watch, cap_of, databases_of
+from tiltyard.tournament.running import Watch, check_budget, databases_of
 
 __all__ = ["Generated", "generate_answers"]
 
@@ -184,7 +184,8 @@ def generate_answers(config: TournamentConfig, watch: Watch, beside: Path | None
 def _asked(config: TournamentConfig, errands: Errands, environment: Environment, watch: Watch) -> Generated:
     """Ask what is open, then append what was answered."""
     databases = databases_of(config, environment)
-    cap = cap_of(config, tuple(errands.seats))
+    check_budget(config, errands.seats)
+    cap = None if config.budget_usd is None else picodollars(config.budget_usd)
     run = f"generate-{errands.sha256[:16]}-{config.shard_size}"
     sat = None
     with closing(Ledger(databases.ledger)) as ledger:

@@ -16,7 +16,7 @@ from tiltyard.formats.writing import replacing, write_rows
 from tiltyard.judging.ids import stable_id
 from tiltyard.settings.config import load_config
 from tiltyard.settings.placement import PlacementConfig, load_placement, moved
-from tiltyard.settings.prices import picodollars
+from tiltyard.settings.prices import PriceEntry, merged_prices, picodollars
 from tiltyard.settings.yaml_file import write_yaml
 from tiltyard.tournament.generating import Generated, generate_answers
 from tiltyard.tournament.running import Watch
@@ -67,13 +67,18 @@ def prepare_placement(
     rubric: Path | None,
     budget_usd: float | None,
     watch: Watch,
+    prices: Mapping[str, PriceEntry] | None = None,
 ) -> Placement:
     """Draw prompts and opponents, get the new model's answers, and write both as a tournament.
 
     Opponents' responses come from the battle file where it holds them, and from answers files.
-    The budget holds for the answers too: what they cost is gone when judges are asked.
+    The budget holds for the answers too: what they cost is gone when judges are asked. ``prices``
+    go before those of the configuration.
     """
     settings = load_placement(config_path)
+    if prices:
+        merged = merged_prices(settings.prices, prices, (config_path or Path()).parent)
+        settings = settings.model_copy(update={"prices": merged})
     stated = list(without_replaced(_stated(answers)))
     mine = {one.prompt_id: one for one in stated if one.model == model}
     theirs = _by_prompt(battles, stated, model)

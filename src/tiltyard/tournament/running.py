@@ -19,19 +19,26 @@ from tiltyard.board import Rated
 from tiltyard.errors import BadOption, BrokenArtifact
 from tiltyard.formats import open_battles
 from tiltyard.judges.ledger import Ledger
-from tiltyard.judges.seats import Seat, open_seats
+from tiltyard.judges.seats import Seat, open_seats, seat_price
 from tiltyard.judges.sitting import Databases, Heard, Sat, sit
 from tiltyard.judging.judged import Judged
 from tiltyard.settings.config import Mode, TournamentConfig, load_config, resolved
 from tiltyard.settings.environment import Environment, read_environment
-from tiltyard.settings.prices import dollars, open_prices, picodollars
+from tiltyard.settings.prices import (
+    PriceEntry,
+    dollars,
+    merged_prices,
+    open_prices,
+    picodollars,
+    price_option,
+)
 from tiltyard.tournament.estimate import estimate
 from tiltyard.tournament.inputs import Inputs, load_inputs
 from tiltyard.tournament.plan import Plan
 from tiltyard.tournament.planning import make_plan
 from tiltyard.tournament.readings import Readings, attempt_rows
 
-__all__ = ["Finished", "Prepared", "Watch", "help_run", "prepare", "run_tournament"]
+__all__ = ["Finished", "Prepared", "Watch", "check_budget", "help_run", "prepare", "run_tournament"]
 
 
 class Watch(Protocol):
@@ -54,8 +61,6 @@ class Prepared:
     databases: Databases
     #: Picodollars.
     cap: int | None = None
-    #: The date of the shipped prices.
-    prices_as_of: str = ""
     #: The model under test and the arena it is placed in, where that is the job.
     evaluated: str | None = None
     arena: str | None = None
@@ -99,6 +104,7 @@ def prepare(
     n_perms: int | None = None,
     limit_pairs: int | None = None,
     budget_usd: float | None = None,
+    prices: Mapping[str, PriceEntry] | None = None,
     asking: bool = True,
     beside: Path | None = None,
     evaluated: str | None = None,
@@ -107,9 +113,9 @@ def prepare(
     """Read everything that a run needs. ``asking``: judges will be called, so that their keys must be there.
 
     ``.env`` is looked for beside the configuration, or in the folder ``beside``. ``evaluated`` is a
-    model under test: only its own pairs are judged.
+    model under test: only its own pairs are judged. ``prices`` go before the configuration's own.
     """
-    config = load_config(config_path, {"elo.n_perms": n_perms, "budget_usd": budget_usd})
+    config = load_config(config_path, {"elo.n_perms": n_perms, "budget_usd": budget_usd}, prices)
     if judge_model is not None and not (judge_model.strip() and judge_model.isprintable()):
         raise BadOption(f"--judge-model {judge_model!r} is no name of a model")
     settings = config.mode(mode, judge_model)
@@ -126,8 +132,7 @@ def prepare(
         seats=seats,
         plan=plan,
         databases=databases_of(config, environment),
-        cap=cap_of(config, seats, asking=asking),
-        prices_as_of=open_prices(config.prices, config.folder).as_of,
+        cap=None if config.budget_usd is None else picodollars(config.budget_usd),
         evaluated=evaluated,
         arena=arena,
     )
@@ -138,18 +143,16 @@ def databases_of(config: TournamentConfig, environment: Environment) -> Database
     return Databases.of(environment, None if judgments is None else config.at(judgments))
 
 
-def cap_of(config: TournamentConfig, seats: tuple[Seat, ...], *, asking: bool = True) -> int | None:
-    """The budget; with a price that nobody knows there can be none, and nothing may be asked."""
-    if config.budget_usd is None:
-        return None
+def check_budget(config: TournamentConfig, seats: Sequence[Seat]) -> None:
+    """With a price that nobody knows no budget can be kept, and nothing may be asked."""
     for seat in seats:
-        if asking and seat.price is None:
+        if config.budget_usd is not None and seat.price is None:
             raise BadOption(
                 f"a budget of {dollars(picodollars(config.budget_usd))} cannot be kept: the price of "
-                f"{seat.settings.model} at {seat.provider.base_url} is unknown; state it under prices: in "
+                f"{seat.settings.model} at {seat.provider.base_url} is unknown; give it with "
+                f"{price_option(seat.settings.model)} (dollars for a million tokens), state it under prices: in "
                 f"{config.path}, or leave out the budget"
             )
-    return picodollars(config.budget_usd)
 
 
 def run_tournament(
@@ -157,9 +160,12 @@ def run_tournament(
 ) -> Finished:
     """Judge what the cache does not hold, then write the folder. A run that was cut short is gone on with."""
     with closing(Ledger(prepared.databases.ledger)) as ledger:
-        expected = estimate(prepared.plan, ledger, as_of=prepared.prices_as_of)
+        expected = estimate(prepared.plan, ledger)
         left = 0 if skip_judging else expected.calls
         out, run_id, started_at = _place(prepared, output_dir, ledger, new=skip_judging, left=left > 0)
+        prepared = _priced_as_begun(prepared, out)
+        if left:
+            check_budget(prepared.config, prepared.seats)
         resumed = ledger.plan_of(run_id) is not None
         if resumed and skip_judging:
             # Somebody may be asking: their budget is not ours to change.
@@ -199,6 +205,30 @@ def run_tournament(
         capped=prepared.cap is not None,
         rated_battles=rated,
         dropped_battles=dropped,
+    )
+
+
+def _priced_as_begun(prepared: Prepared, out: Path) -> Prepared:
+    """A price that nobody states now, and that the same run was begun with, as by ``--price``, still holds."""
+    path = out / CONFIG
+    if all(seat.price is not None for seat in prepared.seats) or not path.is_file():
+        return prepared
+    begun = load_config(path)
+    stated = open_prices(begun.prices, begun.folder).own
+    known = {
+        seat.settings.model: stated.get(seat.settings.model) for seat in prepared.seats if not seat.price
+    }
+    given = {model: entry for model, entry in known.items() if entry is not None}
+    if not given:
+        return prepared
+    merged = merged_prices(prepared.config.prices, given, prepared.config.folder)
+    book = open_prices(merged)
+    seats = tuple(replace(seat, price=seat_price(seat, book)) for seat in prepared.seats)
+    return replace(
+        prepared,
+        config=prepared.config.model_copy(update={"prices": merged}),
+        seats=seats,
+        plan=replace(prepared.plan, seats=seats),
     )
 
 

@@ -121,7 +121,8 @@ def test_a_judge_that_always_refuses_takes_no_part(tmp_path):
             judge = {"provider": "openai", "base_url": server.openai}
             # On more prompts than two it would be called unusable.
             arranged = arrange(tmp_path, dimensions=1, prompts=2, judge=judge, modes=modes)
-            ran = arranged.done("run", arranged.config, "--output-dir", "out")
+            ran = arranged.call("run", arranged.config, "--output-dir", "out")
+            assert ran.code == 3
             # A refusal is an answer: it is paid once and not asked for again.
             assert refusing.settled_tally()["paid_calls"] == 12
     states = Counter((row["judge_model"], row["state"]) for row in arranged.verdicts())
@@ -191,7 +192,8 @@ def test_skipping_the_judges_rates_what_the_cache_holds_and_says_what_is_missing
 
 def test_skipping_the_judges_with_nothing_in_the_cache_still_writes_a_folder(tmp_path):
     arranged = arrange(tmp_path, judge={"provider": "openai", "base_url": "http://127.0.0.1:9/v1"})
-    ran = arranged.done("run", arranged.config, "--skip-judging", "--output-dir", "out")
+    ran = arranged.call("run", arranged.config, "--skip-judging", "--output-dir", "out")
+    assert ran.code == 3
     assert "48 questions have no reply in the cache" in ran.err
     assert "nothing to rate" in ran.out
     arranged.done("verify", "out")

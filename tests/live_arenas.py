@@ -5,11 +5,12 @@ import json
 import tempfile
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 
 from tiltyard.arena.desk import Desk
 from tiltyard.arena.importing import create_arena, import_answers
-from tiltyard.settings.arena import ArenaSettings
+from tiltyard.settings.arena import ArenaSettings, Reveal
 from tiltyard.standing.policy import Policy
 from tiltyard.store.arenas import Arena
 from tiltyard.store.bulky import Folder
@@ -42,8 +43,10 @@ async def make_arena(
     name: str = "arena",
     settings: ArenaSettings | None = None,
     policy: Policy | None = None,
+    reveal: Reveal = "vote",
 ) -> Arena:
-    """An arena with enabled models and all their answers."""
+    """An arena with enabled models and all their answers. Names are told after each vote, unless ``reveal`` says when."""
+    settings = replace(settings or ArenaSettings(), reveal=reveal)
     with tempfile.TemporaryDirectory() as folder:
         path = answers_file(Path(folder) / "answers.jsonl", models, prompts)
         async with open_pool(url, most=2) as pool:

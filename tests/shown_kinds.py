@@ -7,6 +7,7 @@ import struct
 import tempfile
 import wave
 import zlib
+from dataclasses import replace
 from pathlib import Path
 
 from tiltyard.arena.importing import create_arena, import_answers
@@ -97,5 +98,6 @@ def fill_arena(
     policy: Policy | None = None,
     title: str | None = None,
 ) -> Arena:
-    """An arena with these answers; ``store`` is where large responses are kept."""
+    """An arena with these answers; ``store`` is where large responses are kept. Names are told after each vote."""
+    settings = replace(settings or ArenaSettings(), reveal="vote")
     return asyncio.run(_filled(url, store, name, rows, files or {}, settings, policy, title))

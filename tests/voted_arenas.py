@@ -24,11 +24,15 @@ def rate(url):
 
 
 async def cast(desk, votes, *, seed=0, voters=5, source=0, reveal=True, detail=None):
-    """Votes through the desk, by several voters in turn: their matchups, in order."""
+    """Votes through the desk, by several voters in turn: their matchups, in order.
+
+    When they know all the names, others come: every vote is blind.
+    """
     rng = np.random.default_rng(seed)
     matchups = []
+    blind = voters * desk.live.n_prompts * (desk.live.n_models // 2)
     for k in range(votes):
-        voter = Voter(1 + k % voters, source)
+        voter = Voter(1 + k % voters + voters * (k // blind), source)
         offered = await desk.next_matchup(voter)
         kind = Kind(int(rng.choice([0, 0, 0, 1, 1, 2, 3])))
         await desk.vote(voter, offered.matchup, kind, reveal=reveal, detail=detail)

@@ -357,7 +357,7 @@ def test_names_are_never_shown_without_a_word_in_the_log(database):
             await desk.open_matchups(ANN)
             assert not desk.live.voted
             for each in (desk, other):
-                each.change(ArenaSettings(undo_seconds=600.0))
+                each.change(ArenaSettings(undo_seconds=600.0, reveal="vote"))
             await desk.reveal(ANN, matchup)
             with pytest.raises(Closed, match="final"):
                 await other.undo(ANN, matchup)

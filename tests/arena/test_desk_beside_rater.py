@@ -137,7 +137,7 @@ def test_a_withdrawn_response_voids_its_open_matchups(database, tmp_path):
 
 def test_excluded_votes_leave_the_desk_with_the_raters_next_generation(database):
     async def scene():
-        arena = await make_arena(database, settings=AT_ONCE)
+        arena = await make_arena(database, 4, 8, settings=AT_ONCE)
         async with open_pool(database, most=3) as pool, desk_of(database, arena) as desk:
             with rating(database) as house:
                 await some_votes(desk, (1, 2), 15, 7)

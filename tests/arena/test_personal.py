@@ -69,7 +69,7 @@ def let_time_pass(url, seconds):
         connection.execute("UPDATE endings SET at = at - make_interval(secs => %s)", (seconds,))
 
 
-def test_a_vote_that_can_be_taken_back_tells_no_name_until_it_is_final(database):
+def test_a_vote_tells_no_name_until_its_voter_was_told(database):
     voter = Voter(1)
 
     async def scene(desk):
@@ -95,13 +95,12 @@ def test_a_vote_that_can_be_taken_back_tells_no_name_until_it_is_final(database)
     assert [vote.matchup for vote in found.recent] == [matchups[1]]
     let_time_pass(database, 71)
     found = personal(database, 1)
-    assert (found.totals.votes, found.totals.pending) == (2, 0)
-    assert [vote.matchup for vote in found.recent] == [matchups[1], matchups[0]]
+    assert (found.totals.votes, found.totals.pending) == (1, 1)
+    assert [vote.matchup for vote in found.recent] == [matchups[1]]
+    assert [vote.blind for vote in found.recent] == [True]
 
 
-def test_names_are_told_from_the_moment_on_when_nothing_can_be_said_of_the_vote_any_more(
-    database, monkeypatch
-):
+def test_nothing_can_be_said_of_a_vote_after_a_while_and_names_are_still_not_told(database, monkeypatch):
     """By the database's clock, and however early the vote is rated."""
     monkeypatch.setattr(asking, "AFTERTHOUGHT", 40.0)
     settings = ArenaSettings(undo_seconds=300.0)
@@ -114,16 +113,16 @@ def test_names_are_told_from_the_moment_on_when_nothing_can_be_said_of_the_vote_
 
     asyncio.run(say("soon"))
     let_time_pass(database, 330)
-    asyncio.run(say("before the names"))
+    asyncio.run(say("in time"))
     found = personal(database, 1)
     assert (found.totals.votes, found.totals.pending, names_in(found)) == (0, 1, set())
     let_time_pass(database, 11)
-    with pytest.raises(Closed, match="can be by now"):
-        asyncio.run(say("after the names"))
+    with pytest.raises(Closed, match="time for it has passed"):
+        asyncio.run(say("too late"))
     found = personal(database, 1)
-    assert (found.totals.votes, found.totals.pending, len(names_in(found))) == (1, 0, 2)
+    assert (found.totals.votes, found.totals.pending, names_in(found)) == (0, 1, set())
     with connect(database) as connection:
-        assert connection.execute("SELECT comment FROM remarks").fetchall() == [("before the names",)]
+        assert connection.execute("SELECT comment FROM remarks").fetchall() == [("in time",)]
 
 
 def test_an_open_matchup_a_skip_and_an_undone_vote_are_not_votes(database):
@@ -211,7 +210,7 @@ def test_a_board_is_made_again_only_after_a_vote(database):
     async def scene():
         arena = await make_arena(database, 4, 6)
         async with desk_of(database, arena) as desk, personal_boards(database) as (boards, known):
-            await cast_votes(desk, 12, voters=1)
+            await cast_votes(desk, 11, voters=1)
             one, two = await boards.of(known, voter), await boards.of(known, voter)
             assert one.board is two.board
             await one_vote(desk, voter, reveal=True)

@@ -95,7 +95,7 @@ def test_a_record_says_what_was_decided_and_agrees_with_the_board_as_counted(dat
 
 def test_votes_taken_back_are_none_and_excluded_ones_stay_on_the_record(database):
     async def scene():
-        arena = await make_arena(database, 4, 4)
+        arena = await make_arena(database, 4, 6)
         async with desk_of(database, arena) as desk:
             await cast(desk, 10, voters=1)
             voter = Voter(1, 0)

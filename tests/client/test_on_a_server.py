@@ -58,7 +58,7 @@ def voter(house: Served) -> Iterator[Client]:
 def arena(admin: Client, tmp_path: Path) -> str:
     """A new arena with three models and four prompts."""
     name = f"a-{uuid4().hex[:12]}"
-    admin.create_arena(name, title="A test", settings={"undo_seconds": 600.0})
+    admin.create_arena(name, title="A test", settings={"undo_seconds": 600.0, "reveal": "vote"})
     admin.import_answers(name, answers_file(tmp_path / "answers.jsonl", 3, 4))
     return name
 

@@ -25,7 +25,7 @@ from tiltyard.store.migrating import migrate
 __all__ = ["SETTINGS", "Scene", "scene"]
 
 #: Everything that takes its time in life, quickly.
-SETTINGS = ArenaSettings(undo_seconds=1.0, expiry_seconds=5.0, snapshot_seconds=0.25)
+SETTINGS = ArenaSettings(undo_seconds=1.0, expiry_seconds=5.0, snapshot_seconds=0.25, reveal="vote")
 
 
 @dataclass

@@ -134,7 +134,9 @@ def driven(
     with serve(url, home) as client, tempfile.TemporaryDirectory() as folder:
         answers = Path(folder) / "answers.jsonl"
         answers.write_text("".join(json.dumps(row) + "\n" for row in answers_of(world, settings.prompts)))
-        client.create_arena(ARENA, settings={"undo_seconds": 0.0, "snapshot_seconds": snapshot_seconds})
+        # Voters of a world know no names: there are as many blind votes as are asked for.
+        run = {"undo_seconds": 0.0, "snapshot_seconds": snapshot_seconds, "reveal": "never"}
+        client.create_arena(ARENA, settings=run)
         client.import_answers(ARENA, answers)
         began = time.monotonic()
         done, lags = asyncio.run(_watched(client, world, settings, votes, seed, voters))

@@ -71,7 +71,7 @@ def site(server, template, tmp_path_factory):
 
     async def making(database):
         async with open_pool(database, most=2) as pool:
-            settings = ArenaSettings(undo_seconds=600)
+            settings = ArenaSettings(undo_seconds=600, reveal="vote")
             arena = await create_arena(pool, "hostile", title=named(1), settings=settings)
             await import_answers(pool, Contents(pool, Folder(folder)), "hostile", path)
         async with desk_of(database, arena) as desk:

@@ -3,6 +3,7 @@
 import asyncio
 import json
 import re
+from dataclasses import replace
 
 import pytest
 
@@ -43,7 +44,8 @@ async def fill(url, folder, models=NAMES, prompts=30, name="arena", **options):
         "".join(json.dumps({n: v for n, v in row.items() if v is not None}) + "\n" for row in rows)
     )
     async with open_pool(url, most=2) as pool:
-        made = await create_arena(pool, name, **options)
+        settings = replace(options.pop("settings", None) or ArenaSettings(), reveal="vote")
+        made = await create_arena(pool, name, settings=settings, **options)
         await import_answers(pool, Contents(pool, Folder(folder)), name, path)
     return made.arena
 

@@ -1,7 +1,7 @@
 /** The vote page without reloading: keys, undo against the clock, and the next matchup already there. */
 
 import { mountAll } from "../mounting";
-import { askAgain, askAhead, askNames, report, submitPlainly } from "../vote/asking";
+import { askAgain, askAhead, askCounted, askNames, report, submitPlainly } from "../vote/asking";
 import { Frame } from "../vote/frame";
 import { read } from "../vote/keys";
 import { type Effect, type Event, isUnsaved, type State, step, type Winner } from "../vote/machine";
@@ -27,10 +27,13 @@ class Booth {
   private readonly keys: KeySwitch;
   private readonly frame: Frame;
   private readonly path: string;
+  /** Whether names are told after each vote. Otherwise the next matchup comes at once. */
+  private readonly namesEach: boolean;
 
   constructor(private readonly root: HTMLElement) {
     this.frame = new Frame(root);
     this.path = root.dataset["arena"] ?? "";
+    this.namesEach = root.dataset["reveal"] === "vote";
     this.stage = new Stage(root.querySelector<HTMLElement>(".stage") ?? root);
     this.state = this.stage.sent;
     this.remarks = this.remarksOf(this.stage);
@@ -52,6 +55,7 @@ class Booth {
     this.keys = new KeySwitch(root);
     this.arrange();
     setInterval(() => this.tick(), TICK);
+    this.frame.endUndo();
     this.look();
   }
 
@@ -61,6 +65,9 @@ class Booth {
 
   /** Something happened. */
   private tell(event: Event): void {
+    if (event.is === "reveal" && !this.namesEach) {
+      return;
+    }
     const { state, effects } = step(this.state, event);
     const before = this.state;
     this.state = state;
@@ -129,30 +136,48 @@ class Booth {
 
   private async send(winner: Winner): Promise<void> {
     const stage = this.stage;
-    stage.showVoted(winner);
-    stage.result(this.frame.word("saving"));
-    stage.focus(".result");
+    if (this.namesEach) {
+      stage.showVoted(winner);
+      stage.result(this.frame.word("saving"));
+      stage.focus(".result");
+    }
     let sent = 0;
     try {
       const path = `/api/v1/matchups/${stage.matchup}/vote`;
       const retrying = (): void => this.frame.say("unsaved");
       const vote = json("POST", { winner, ballot: stage.ballot, shown: this.watch.seconds() });
       const answer = await persist(path, vote, PATIENT, retrying, () => (sent = performance.now()));
-      const left = timeLeft((await answer.json()) as { at: string; undo_until: string | null });
+      const ended = (await answer.json()) as { at: string; undo_until: string | null; revealed: boolean };
+      if (!this.namesEach) {
+        this.goOn(ended.revealed);
+        return;
+      }
+      const left = timeLeft(ended);
       history.replaceState(null, "", `/matchups/${stage.matchup}`);
       stage.result(this.frame.word("voted"), this.frame.word(winner));
       this.frame.say("voted", "calm", this.frame.word(winner));
       this.tell({ is: "saved", until: left === null ? null : sent + left });
     } catch (error) {
-      this.unsent(error);
+      this.unsent(error, winner);
     }
   }
 
-  private unsent(error: unknown): void {
+  /** The vote is saved, and its names are told later: on to the next matchup, or to the names of the whole session. */
+  private goOn(told: boolean): void {
+    this.tell({ is: "saved", until: performance.now() });
+    if (told) {
+      location.assign(`${this.path}/names`);
+    } else {
+      this.tell({ is: "next" });
+    }
+  }
+
+  private unsent(error: unknown, winner: Winner): void {
     if (error instanceof Refused) {
       this.tell({ is: "refused" });
       return;
     }
+    this.stage.showVoted(winner);
     this.stage.result(this.frame.word("lost"));
     this.tell({ is: "lost" });
     this.frame.say("lost", "warn", this.frame.button("again", () => this.tell({ is: "again" })));
@@ -187,6 +212,10 @@ class Booth {
 
   private async reveal(): Promise<void> {
     const stage = this.stage;
+    if (!this.namesEach) {
+      this.tell({ is: "nameless" });
+      return;
+    }
     try {
       await this.remarks.flush();
       this.latest = stage.matchup;
@@ -263,11 +292,12 @@ class Booth {
     next.enter();
     old.element.remove();
     this.take(next);
-    this.frame.makeRoom(after === "finalise");
-    history.replaceState(null, "", this.path);
+    this.frame.makeRoom(after === "finalise" && this.namesEach);
+    const voted = after === "finalise" && !this.namesEach;
+    history.replaceState(null, "", voted ? `${this.path}?after=${old.matchup}` : this.path);
     scrollTo(0, 0);
     next.focus("[data-focus]");
-    this.frame.say("next", "calm");
+    this.frame.say(voted ? "counted" : "next", "calm");
     await painted();
     await this.finish(old, remarks, after);
     this.look();
@@ -281,9 +311,10 @@ class Booth {
       if (after === "finalise") {
         this.latest = old.matchup;
         await remarks.flush();
-        const named = await askNames(old.matchup);
+        const told = await (this.namesEach ? askNames(old.matchup) : askCounted(old.matchup));
         if (this.latest === old.matchup) {
-          this.frame.fill(named, ["strip", "last"]);
+          this.frame.fill(told, ["strip", "last", "session"]);
+          this.frame.endUndo();
         }
       }
     } catch (error) {
@@ -390,6 +421,13 @@ class Booth {
   private pressed(event: KeyboardEvent): void {
     const asked = this.keys.works ? read(event) : null;
     if (asked === null) {
+      return;
+    }
+    if (asked === "undo" && this.state.name === "showing" && this.frame.undoLast()) {
+      event.preventDefault();
+      return;
+    }
+    if (typeof asked !== "string" && !this.namesEach && this.stage.settling) {
       return;
     }
     const before = this.state;

@@ -7,6 +7,11 @@ export async function askNames(matchup: string): Promise<DocumentFragment> {
   return pieceOf(await persist(`/matchups/${matchup}/reveal`, form({ part: "names" }), BRIEF));
 }
 
+/** What is told of a vote before its names are, in pieces. */
+export async function askCounted(matchup: string): Promise<DocumentFragment> {
+  return pieceOf(await persist(`/matchups/${matchup}/counted`, { headers: { accept: "text/html" } }, BRIEF));
+}
+
 /** The matchup after the one that is shown; `null` if there is none, or it cannot be had. */
 export async function askAhead(path: string, shown: string): Promise<HTMLElement | null> {
   try {

@@ -68,6 +68,21 @@ export class Frame {
     return made;
   }
 
+  /** The vote before can be undone for a while: then its button goes. */
+  endUndo(): void {
+    const undo = this.own("session")?.querySelector<HTMLFormElement>("form[data-undo]");
+    if (undo !== null && undo !== undefined) {
+      setTimeout(() => undo.remove(), 1000 * Number(undo.dataset["undo"]));
+    }
+  }
+
+  /** Undo the vote before, as its button does; whether there is one. */
+  undoLast(): boolean {
+    const undo = this.own("session")?.querySelector<HTMLFormElement>("form[data-undo]") ?? null;
+    undo?.requestSubmit();
+    return undo !== null;
+  }
+
   /** Forget what the server had to say of the matchup before. */
   clear(): void {
     for (const notice of this.root.querySelectorAll(":scope > .notice")) {

@@ -84,6 +84,11 @@ export class Stage {
     this.element.querySelector(`[data-side="${side}"]`)?.scrollIntoView({ block: "nearest" });
   }
 
+  /** Whether the bar has just changed: a key that is pressed twice must not vote on what came after. */
+  get settling(): boolean {
+    return this.element.querySelector(".bar.settling") !== null;
+  }
+
   /** From the ballot to what comes after it. */
   showVoted(winner: Winner): void {
     this.settle();

@@ -19,6 +19,7 @@ __all__ = [
     "Offered",
     "Revealed",
     "Reviewed",
+    "SessionProgress",
     "State",
     "Tag",
     "Voter",
@@ -45,8 +46,7 @@ TAGS: Final[tuple[Tag, ...]] = get_args(Tag)
 #: How many of them one remark has at most, and how long its comment is.
 TAGS_AT_ONCE = 8
 COMMENT = 1000
-#: Seconds after the time to take a vote back in which a remark may still come, if the names were not shown:
-#: only after them is a vote told with its names to whoever never asked for these.
+#: Seconds after the time to take a vote back in which a remark may still come, if the names were not shown.
 AFTERTHOUGHT = 60.0
 
 State = Literal["open", "voted", "skipped", "expired"]
@@ -91,6 +91,8 @@ class Ended:
     revealed: bool = False
     #: Which ballot this concerns; of an undo, the one that is open now.
     ballot: int = 0
+    #: Of a vote: whether the voter had been told neither name. Only blind votes are rated.
+    blind: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,6 +110,8 @@ class Revealed:
     #: Decisive votes that these two have from people, or from judges, and how many they need.
     decisive: int = 0
     floor: int = 0
+    #: Whether the voter had been told neither name when the vote was cast.
+    blind: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,6 +132,16 @@ class Reviewed:
     left: float = 0.0
     revealed: bool = False
     ballot: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class SessionProgress:
+    """How far a voter's session has come."""
+
+    #: Votes whose names the voter was not told yet.
+    votes: int
+    #: After how many they are told; ``None`` where names are not told by session.
+    told_after: int | None
 
 
 @dataclass(frozen=True, slots=True)

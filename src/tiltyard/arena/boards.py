@@ -31,7 +31,7 @@ from tiltyard.store.arenas import (
     prompts_of,
     read_prompt_keys,
 )
-from tiltyard.store.battles import count_excluded, patiently, read_pairs, read_tally
+from tiltyard.store.battles import count_excluded, count_not_blind, patiently, read_pairs, read_tally
 from tiltyard.store.listening import Announcements, read_history, read_places
 from tiltyard.store.log import SOURCES
 from tiltyard.store.rosters import read_roster
@@ -166,6 +166,11 @@ class Boards:
             return 0
         async with connected(self._pool) as connection, patiently(connection, _PATIENCE):
             return await count_excluded(connection, snapshot.arena, snapshot.source, upto=snapshot.position)
+
+    async def not_blind(self, snapshot: Snapshot) -> int:
+        """How many votes up to a snapshot were not blind, and are left out of it."""
+        async with connected(self._pool) as connection, patiently(connection, _PATIENCE):
+            return await count_not_blind(connection, snapshot.arena, snapshot.source, upto=snapshot.position)
 
     async def model(self, arena: Arena, source: int, name: str) -> Document:
         """Everything that is known of a model, as of the newest snapshot or shortly before."""

@@ -17,11 +17,12 @@ import numpy as np
 from tiltyard.arena.asking import Ended, Offered, Voter
 from tiltyard.arena.live import FreshVote, Live
 from tiltyard.arena.matchup_ids import new_matchup, shown_matchup
+from tiltyard.arena.session_end import check_names_now, end_full_session, tell_names, withheld_cells
 from tiltyard.battles import Kind
 from tiltyard.errors import Busy, Closed, Expired
 from tiltyard.matchmaking.choice import Choice
 from tiltyard.matchmaking.choosing import choose
-from tiltyard.store.log import HUMAN, Appending, Found, LogKind, LogRow, OpenMatchup, Serving
+from tiltyard.store.log import HUMAN, Appending, Found, LogKind, LogRow, OpenMatchup, PendingNames, Serving
 
 __all__ = [
     "HELD",
@@ -47,7 +48,7 @@ HELD = 2
 MOST_OPEN = 200_000
 #: How long a reopened matchup waits at least, or as long as any does where an arena's matchups wait for less.
 REOPENED_SECONDS = 300.0
-_GIVEN_UP = {"exposure": 1, "session": 2}
+_GIVEN_UP = {"exposure": 1, "session": 2, "blind": 4}
 #: What a matchup has in memory and in its row alike.
 _SHARED = tuple(one.name for one in fields(OpenMatchup) if one.name not in {"served_at", "ballot"})
 
@@ -72,7 +73,8 @@ def offer(
     if voter.source == HUMAN and len(live.open) >= MOST_OPEN:
         raise Busy("this arena waits for as many votes as it can; ask again in a while", retry_after=30)
     standing = live.standings[voter.source]
-    choice = choose(standing, rng, session=voter.session)
+    told = withheld_cells(live, voter, opened)
+    choice = choose(standing, rng, session=voter.session, told=told)
     one = _staged(live, batch, voter, choice)
     standing.serve(one.a, one.b, one.prompt, lane=choice.lane, nominal=choice.nominal, session=voter.session)
     live.hold(one)
@@ -121,6 +123,9 @@ def vote(
 ) -> Ended | Look:
     """Settle an open matchup; with ``names`` they are shown at once, and the vote is final.
 
+    The vote is blind if the voter has been told neither name by now: the matchup may have been served before.
+    If it is the last of a session, the names of all its votes are told.
+
     ``ballot`` says how often the voter had undone a vote on it: a vote that was sent before an undo and
     arrives after it is refused.
     """
@@ -129,6 +134,9 @@ def vote(
         return LOOK
     if one.ballot != ballot:
         raise wrong_ballot(ballot, one.ballot)
+    if names:
+        check_names_now(live.settings, voter)
+    blind = live.told.of(voter.session).is_blind(one)
     position = batch.end(
         LogKind.VOTE,
         one.source,
@@ -139,12 +147,14 @@ def vote(
         prompt=one.prompt,
         outcome=int(kind),
         detail=detail,
+        blind=blind,
         ballot=ballot,
     )
     row = _row(batch, position, LogKind.VOTE, one)
-    live.fold(replace(row, outcome=int(kind)))
+    live.fold(replace(row, outcome=int(kind), blind=blind))
     if names:
-        live.fold(_row(batch, batch.reveal(one.source, one.serial, one.session), LogKind.REVEAL, one))
+        tell_names(live, batch, voter, [_named(one)])
+    names |= end_full_session(live, batch, voter)
     return Ended(
         matchup=shown_matchup(matchup),
         kind=LogKind.VOTE,
@@ -154,6 +164,7 @@ def vote(
         undo_until=None if names else undoable_until(live, batch.now),
         revealed=names,
         ballot=ballot,
+        blind=blind,
     )
 
 
@@ -188,9 +199,9 @@ def undo(live: Live, batch: Appending, voter: Voter, matchup: UUID, *, ballot: i
 
 
 def reveal(live: Live, batch: Appending, voter: Voter, found: Found) -> None:
-    """The names of a vote that stands are shown: that is noted before anybody sees them."""
-    position = batch.reveal(found.source, found.serial, voter.session)
-    live.fold(_bare(batch, position, LogKind.REVEAL, found.source, found.serial))
+    """The names of a vote that stands are shown."""
+    check_names_now(live.settings, voter)
+    tell_names(live, batch, voter, [_named(found)])
 
 
 def expire_due(live: Live, batch: Appending) -> None:
@@ -286,13 +297,13 @@ def _note_shown(live: Live, one: OpenMatchup, *, ahead: bool) -> None:
         live.note_shown(one.matchup)
 
 
+def _named(one: OpenMatchup | Found) -> PendingNames:
+    return PendingNames(one.serial, one.a, one.b, one.prompt, one.response_a, one.response_b)
+
+
 def _stranger(one: OpenMatchup, voter: Voter) -> bool:
     return (one.source, one.session) != (voter.source, voter.session)
 
 
 def _row(batch: Appending, position: int, kind: LogKind, one: OpenMatchup) -> LogRow:
-    return _bare(batch, position, kind, one.source, one.serial)
-
-
-def _bare(batch: Appending, position: int, kind: LogKind, source: int, serial: int) -> LogRow:
-    return LogRow(position, batch.now, int(kind), source, serial)
+    return LogRow(position, batch.now, int(kind), one.source, one.serial)

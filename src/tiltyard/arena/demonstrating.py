@@ -43,6 +43,8 @@ __all__ = ["Decide", "Programme", "demonstrate"]
 _AT_ONCE = 64
 #: Matchups that a person answers on average before going away.
 _STAYS = 25
+#: And at most: fewer than the blind votes that one voter has, so that every vote counts.
+_LONGEST_STAY = 100
 #: How often people pass a matchup over, take a vote back, or say why.
 _SKIPS, _UNDOES, _REMARKS = 0.03, 0.01, 0.015
 #: A judge's vote for so many of people's.
@@ -153,14 +155,17 @@ class _Play:
         await asyncio.gather(*people, *judges)
 
     async def _person(self, rng: np.random.Generator, left: Iterator[int]) -> None:
-        """One after another at the same desk: each stays for a while, and comes with a session of its own."""
+        """One after another at the same desk: each stays for a while, and finishes a session of its own."""
         while True:
             _, session = await self._accounts.make_session()
-            for _ in range(int(rng.geometric(1.0 / _STAYS))):
+            voter = Voter(session.session)
+            for _ in range(min(int(rng.geometric(1.0 / _STAYS)), _LONGEST_STAY)):
                 if next(left, None) is None:
+                    await self._desk.finish(voter)
                     return
-                while not await self._answered(Voter(session.session), self._programme.people, rng):
+                while not await self._answered(voter, self._programme.people, rng):
                     pass
+            await self._desk.finish(voter)
 
     async def _answered(self, voter: Voter, decide: Decide, rng: np.random.Generator) -> bool:
         """One matchup; whether it ended in a vote that stands."""
@@ -175,11 +180,10 @@ class _Play:
         if undoes:
             await self._desk.vote(voter, matchup, Kind.WIN_B if kind is Kind.WIN_A else Kind.WIN_A)
             ballot = (await self._desk.undo(voter, matchup)).ballot
-        await self._desk.vote(voter, matchup, kind, ballot=ballot, reveal=not remarks)
-        if remarks:
+        ended = await self._desk.vote(voter, matchup, kind, ballot=ballot)
+        if remarks and not ended.revealed:
             tags, comment = said[int(rng.integers(len(said)))]
             await self._desk.remark(voter, matchup, tags, comment)
-            await self._desk.reveal(voter, matchup)
         self.people += 1
         self._on_vote(self.people)
         return True
@@ -196,7 +200,7 @@ class _Play:
                 await self._desk.skip(voter, matchup)
             else:
                 self.judges += 1
-                await self._desk.vote(voter, matchup, kind, reveal=True, detail={"judge_model": name})
+                await self._desk.vote(voter, matchup, kind, detail={"judge_model": name})
 
     async def _seat(self, name: str) -> int:
         """The session of a judge; its token is thrown away, since nobody else shall vote with it."""
@@ -224,7 +228,7 @@ class _Play:
             if k >= votes:
                 await self._desk.skip(voter, matchup)
                 break
-            await self._desk.vote(voter, matchup, kind or Kind.TIE, reveal=True)
+            await self._desk.vote(voter, matchup, kind or Kind.TIE)
         if votes:
             reason = f"{votes} votes in a row, every one for {told.pushed} where it was shown"
             await exclude(

@@ -19,7 +19,7 @@ from uuid import UUID
 import numpy as np
 
 from tiltyard.arena import asking
-from tiltyard.arena.asking import Contribution, Ended, Offered, Revealed, Reviewed, Voter
+from tiltyard.arena.asking import Contribution, Ended, Offered, Revealed, Reviewed, SessionProgress, Voter
 from tiltyard.arena.deciding import (
     LOOK,
     expire_due,
@@ -42,6 +42,7 @@ from tiltyard.arena.reviewing import (
     still_open,
     undone_before,
 )
+from tiltyard.arena.session_end import finish_session, session_progress
 from tiltyard.arena.stopping import stopped
 from tiltyard.battles import Kind
 from tiltyard.errors import Closed, Crowded, StoreFault, TiltyardError
@@ -50,7 +51,7 @@ from tiltyard.standing.meetings import pair_key
 from tiltyard.standing.strengths import Strengths
 from tiltyard.store.connection_pool import ConnectionPool
 from tiltyard.store.door import Door
-from tiltyard.store.log import TAIL, Appending, Found, LogKind, no_such_matchup
+from tiltyard.store.log import HUMAN, TAIL, Appending, Found, LogKind, no_such_matchup
 from tiltyard.store.remarks import Author, Remark, find_remark, keep_remark, read_own_pairs
 
 __all__ = ["Desk"]
@@ -75,6 +76,8 @@ class _Ask:
     answer: asyncio.Future[Any]
     #: What must be read under the lock before it is decided.
     look: Callable[[Appending], Awaitable[None]] | None
+    #: Who asks, where it matters what they were told.
+    voter: Voter | None
 
 
 class Desk:
@@ -122,7 +125,7 @@ class Desk:
         With ``ahead`` it may have a second one, to be shown next; a third is never served.
         """
         found: Offered = await self._ask(
-            lambda live, batch: offer(live, batch, voter, self.name, self._rng, ahead=ahead)
+            lambda live, batch: offer(live, batch, voter, self.name, self._rng, ahead=ahead), voter=voter
         )
         return found
 
@@ -150,7 +153,8 @@ class Desk:
         ended = await self._ask(
             lambda live, batch: vote(
                 live, batch, voter, one, kind, ballot=ballot, names=reveal, detail=detail
-            )
+            ),
+            voter=voter,
         )
         if ended is not LOOK:
             return ended  # type: ignore[no-any-return]
@@ -183,8 +187,20 @@ class Desk:
                 raise _no_vote()
 
         if found.revealed_at is None:
-            await self._ask(lambda live, batch: reveal(live, batch, voter, found), look)
+            await self._ask(lambda live, batch: reveal(live, batch, voter, found), look, voter=voter)
         return names_of(matchup, found, self.live)
+
+    async def finish(self, voter: Voter) -> int:
+        """End a person's session: the names of all its votes are told, and these are final; how many they are."""
+        told: int = await self._ask(lambda live, batch: finish_session(live, batch, voter), voter=voter)
+        return told
+
+    async def session_progress(self, voter: Voter) -> SessionProgress:
+        """How many votes of this voter wait for their names."""
+        found: SessionProgress = await self._ask(
+            lambda live, _batch: session_progress(live, voter), voter=voter
+        )
+        return found
 
     async def find(self, voter: Voter, matchup: str, *, voted: bool = False) -> Offered:
         """An open matchup of this voter; with ``voted``, also one with a vote of theirs that stands."""
@@ -214,7 +230,9 @@ class Desk:
             )
         if not kept:
             await self._voted(voter, one)
-            raise Closed("the names were shown, or can be by now: nothing is added to this vote any more")
+            raise Closed(
+                "the names were shown, or the time for it has passed: nothing is added to this vote any more"
+            )
 
     async def remarked(self, voter: Voter, matchup: str) -> Remark:
         """What this voter said of a vote of theirs."""
@@ -230,6 +248,13 @@ class Desk:
         decided = {pair_key(pair.a, pair.b) for pair in own if pair.decisive}
         settled = 0 if self.live is None else settled_pairs(self.live, voter.source, sorted(decided))
         return Contribution(sum(pair.votes for pair in own), settled)
+
+    async def responses_by_prompt(self) -> list[int]:
+        """How many enabled models have answered each prompt."""
+        found: list[int] = await self._ask(
+            lambda live, _batch: live.standings[HUMAN].cells.n_playing.tolist()
+        )
+        return found
 
     def note_shown(self, matchup: str) -> None:
         """This open matchup is before its voter's eyes: an undo of the vote before it leaves it open."""
@@ -259,9 +284,15 @@ class Desk:
         moment, steady = self._heard
         return moment + timedelta(seconds=time.monotonic() - steady)
 
-    async def _ask(self, decide: Decide, look: Callable[[Appending], Awaitable[None]] | None = None) -> Any:
+    async def _ask(
+        self,
+        decide: Decide,
+        look: Callable[[Appending], Awaitable[None]] | None = None,
+        *,
+        voter: Voter | None = None,
+    ) -> Any:
         answer = asyncio.get_running_loop().create_future()
-        self._line.append(_Ask(decide, answer, look))
+        self._line.append(_Ask(decide, answer, look, voter))
         self._asked = time.monotonic()
         self._bell.set()
         return await answer
@@ -387,6 +418,10 @@ async def _decided(ask: _Ask, live: Live, batch: Appending) -> tuple[Any, Except
     try:
         if ask.look is not None:
             await ask.look(batch)
+        if ask.voter is not None and ask.voter.session not in live.told:
+            # Whatever this batch tells, it tells to voters who are remembered: the tables have all the rest.
+            told = await batch.names_told(ask.voter.session, ask.voter.source)
+            live.told.remember(ask.voter.session, *told)
         return ask.decide(live, batch), None
     except StoreFault:
         raise

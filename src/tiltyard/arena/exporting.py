@@ -93,6 +93,7 @@ def _battle(vote: Vote, names: Names, voter: str) -> Battle:
         "lane": _LANES[vote.lane],
         "nominal_lane": _LANES[vote.nominal],
         "propensity": vote.propensity,
+        "blind": vote.blind,
     }
     return Battle(
         model_a=names.models[vote.a],

@@ -15,12 +15,13 @@ from uuid import UUID
 import numpy as np
 import numpy.typing as npt
 
+from tiltyard.arena.told_names import ToldNames
 from tiltyard.settings.arena import ArenaSettings
 from tiltyard.standing.events import Events
 from tiltyard.standing.policy import Lane
 from tiltyard.standing.state import Standing
 from tiltyard.standing.strengths import Strengths
-from tiltyard.store.log import SOURCES, LogKind, LogRow, OpenMatchup
+from tiltyard.store.log import HUMAN, SOURCES, LogKind, LogRow, OpenMatchup
 from tiltyard.validity.method import method_from_dict
 
 __all__ = ["FreshVote", "Live"]
@@ -39,6 +40,8 @@ class FreshVote:
     at: datetime
     kind: int
     revealed: bool = False
+    #: Whether its voter had been told neither name; if not, it is rated by nobody.
+    blind: bool = True
 
 
 class Live:
@@ -61,6 +64,8 @@ class Live:
         #: Votes that are not counted yet, oldest first, by source and serial; and their matchups.
         self.fresh: dict[tuple[int, int], FreshVote] = {}
         self.voted: dict[UUID, FreshVote] = {}
+        #: What voters were told, of those whom this process has heard of.
+        self.told = ToldNames()
         #: Excluded votes that come after the point from which this was folded.
         self.dropped: tuple[set[int], ...] = tuple(set() for _ in SOURCES)
         #: Whether something happened that only a new start from the log can take in.
@@ -184,7 +189,10 @@ class Live:
         one = self._close(row)
         if one is None:
             return
-        vote = FreshVote(one, row.position, row.at, row.outcome)
+        vote = FreshVote(one, row.position, row.at, row.outcome, blind=row.blind)
+        names = self.told.find(one.session)
+        if names is not None and one.source == HUMAN:
+            names.vote(one)
         self.fresh[one.source, one.serial] = vote
         self.voted[one.matchup] = vote
 
@@ -192,7 +200,7 @@ class Live:
         del self.fresh[key]
         del self.voted[vote.opened.matchup]
         one = vote.opened
-        if one.serial in self.dropped[one.source]:
+        if one.serial in self.dropped[one.source] or not vote.blind:
             self.standings[one.source].skip()
         else:
             self.standings[one.source].vote(one.a, one.b, one.prompt, vote.kind)
@@ -211,9 +219,15 @@ class Live:
             # Counted here, though it could be undone: somebody's clock went backward.
             self.stale = True
             return
+        names = self.told.find(one.session)
+        if names is not None:
+            names.undo(one.serial)
         self.hold(_reopened(one, row))
 
     def _reveal(self, row: LogRow) -> None:
+        names = self.told.find(row.session)
+        if names is not None:
+            names.tell(row)
         vote = self.fresh.get((row.source, row.serial))
         if vote is not None:
             vote.revealed = True

@@ -1,4 +1,4 @@
-"""The board of one voter's own votes, once their names may be told: what can be undone is not."""
+"""The board of one voter's own votes, once their names were told."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from tiltyard.arena import asking
 from tiltyard.arena.asking import Voter
 from tiltyard.arena.boards import Boards
 from tiltyard.arena.matchup_ids import shown_matchup
@@ -18,6 +17,7 @@ from tiltyard.battles import Kind
 from tiltyard.board.own_votes import Agreement, Cast, agreement, agrees, named_votes, own_board
 from tiltyard.board.rows import Board
 from tiltyard.errors import NotFound
+from tiltyard.settings.arena import MOST_SESSION_VOTES
 from tiltyard.store.arenas import Arena, Pool, connected
 from tiltyard.store.battles import patiently
 from tiltyard.store.own_votes import (
@@ -47,7 +47,7 @@ _OUTCOMES = {
 
 @dataclass(frozen=True, slots=True)
 class RecentVote:
-    """A final vote with its names."""
+    """A vote whose names were told."""
 
     matchup: str
     at: datetime
@@ -58,6 +58,8 @@ class RecentVote:
     outcome: str
     #: Whether it went to the model that the arena ranks higher; ``None`` if that cannot be said.
     agrees: bool | None
+    #: Whether the voter knew neither name before.
+    blind: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +67,7 @@ class Personal:
     """What a voter's own votes say."""
 
     totals: OwnTotals
-    #: Final votes by outcome.
+    #: Blind votes by outcome.
     outcomes: Mapping[str, int]
     #: ``None`` without a vote that rates skill.
     board: Board | None
@@ -88,11 +90,10 @@ class PersonalBoards:
     async def of(self, arena: Arena, voter: Voter) -> Personal:
         """All of it, from the votes of this voter alone."""
         who = (arena.arena, voter.source, voter.session)
-        after = arena.settings.undo_seconds + asking.AFTERTHOUGHT
         async with connected(self._pool) as connection, patiently(connection, _PATIENCE):
-            totals = await read_own_totals(connection, *who, after=after)
-            counts = await read_own_counts(connection, *who, after=after)
-            recent = await read_own_recent(connection, *who, after=after, limit=_RECENT)
+            totals = await read_own_totals(connection, *who)
+            counts = await read_own_counts(connection, *who)
+            recent = await read_own_recent(connection, *who, limit=_RECENT)
             roster = await read_roster(connection, arena.arena)
         cast = named_votes(counts, roster.models, roster.prompts)
         ranked = await self._ranked(arena)
@@ -105,6 +106,15 @@ class PersonalBoards:
             rank={name: rank for name, rank in ranked.items() if name in met},
             recent=tuple(_recent(one, roster, ranked) for one in recent),
         )
+
+    async def last_told(self, arena: Arena, voter: Voter) -> tuple[RecentVote, ...]:
+        """The votes whose names were told last, all of them at once: oldest first."""
+        who = (arena.arena, voter.source, voter.session)
+        async with connected(self._pool) as connection, patiently(connection, _PATIENCE):
+            told = await read_own_recent(connection, *who, limit=MOST_SESSION_VOTES, latest=True)
+            roster = await read_roster(connection, arena.arena)
+        ranked = await self._ranked(arena)
+        return tuple(_recent(one, roster, ranked) for one in reversed(told))
 
     async def _board(self, key: tuple[int, Voter], cast: tuple[Cast, ...]) -> Board | None:
         known = self._made.get(key)
@@ -151,4 +161,5 @@ def _recent(vote: OwnVote, roster: Roster, ranked: Mapping[str, int]) -> RecentV
         one.prompt,
         outcome,
         agrees(one, ranked),
+        vote.blind,
     )

@@ -102,6 +102,7 @@ def ended_before(
         undo_until=until if kind == LogKind.VOTE else None,
         revealed=revealed,
         ballot=found.ballot,
+        blind=found.blind,
     )
 
 
@@ -135,6 +136,7 @@ def names_of(matchup: str, found: Found, live: Live | None) -> Revealed:
         position=found.position,
         decisive=decisive,
         floor=floor,
+        blind=found.blind,
     )
 
 
@@ -157,7 +159,8 @@ def _shown_fresh(live: Live, source: int) -> dict[int, int]:
     found: dict[int, int] = {}
     for vote in live.fresh.values():
         one = vote.opened
-        counts = vote.revealed and one.source == source and one.serial not in live.dropped[source]
+        counts = vote.revealed and vote.blind and one.source == source
+        counts &= one.serial not in live.dropped[source]
         if counts and SPELLED[Kind(vote.kind)][0] in DECISIVE:
             pair = pair_key(one.a, one.b)
             found[pair] = found.get(pair, 0) + 1

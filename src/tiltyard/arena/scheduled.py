@@ -126,6 +126,7 @@ def _report(connection: Connection, arena: Reportable, since: datetime, until: d
         "until": until.isoformat(),
         "timezone": arena.settings.timezone,
         "position": position,
+        "not_blind": columns[:end].without(undone).not_blind(HUMAN, int(since.timestamp())),
         "report": report.to_dict(),
     }
     text = json.dumps(document, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from tiltyard.client import operating, voting
 from tiltyard.client.operating import Me
 from tiltyard.client.transport import AsyncTransport
-from tiltyard.client.voting import Ended, Matchup, Revealed, Side
+from tiltyard.client.voting import Ended, Matchup, Revealed, Side, ToldVote
 
 __all__ = ["AsyncClient"]
 
@@ -66,6 +66,9 @@ class AsyncClient(AsyncTransport):
 
     async def reveal(self, matchup: str) -> Revealed:
         return await self.call(voting.reveal(matchup))
+
+    async def finish(self, arena: str) -> list[ToldVote]:
+        return await self.call(voting.finish(arena))
 
     async def remark(self, matchup: str, tags: Sequence[str] = (), comment: str | None = None) -> None:
         await self.call(voting.remark(matchup, tags, comment))

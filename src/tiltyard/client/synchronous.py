@@ -25,7 +25,7 @@ from tiltyard.client.administering import (
 from tiltyard.client.boards import ArenaInfo, Document, ReportInfo, SnapshotInfo
 from tiltyard.client.operating import Me, NewToken, Token
 from tiltyard.client.transport import Transport
-from tiltyard.client.voting import Ended, Matchup, Revealed, Side
+from tiltyard.client.voting import Ended, Matchup, Revealed, Side, ToldVote
 from tiltyard.errors import BadOption
 
 __all__ = ["Client"]
@@ -101,6 +101,10 @@ class Client(Transport):
     def reveal(self, matchup: str) -> Revealed:
         """The names; from now on the vote is final."""
         return self.call(voting.reveal(matchup))
+
+    def finish(self, arena: str) -> list[ToldVote]:
+        """End the session: the names of all votes since the last time, oldest first. These votes are final."""
+        return self.call(voting.finish(arena))
 
     def remark(self, matchup: str, tags: Sequence[str] = (), comment: str | None = None) -> None:
         """Say why one voted so, before the names are shown. Only the operator reads it."""

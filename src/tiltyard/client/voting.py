@@ -20,6 +20,8 @@ __all__ = [
     "ShownPrompt",
     "ShownResponse",
     "Sides",
+    "ToldVote",
+    "finish",
     "next_matchup",
     "open_matchups",
     "remark",
@@ -89,6 +91,8 @@ class Ended:
     revealed: bool
     #: Which ballot it concerns; of an undo, the one that is open now.
     ballot: int = 0
+    #: Of a vote: whether the voter had been told neither name; if not, no rating moves by it.
+    blind: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,6 +138,23 @@ class Revealed:
     #: ``None`` before there is a board, or from an older server.
     standing: Places | None = None
     pair: Pair | None = None
+    #: Whether the voter had been told neither name when the vote was cast.
+    blind: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class ToldVote:
+    """A vote whose names were told."""
+
+    matchup: str
+    at: datetime
+    model_a: str
+    model_b: str
+    #: The prompt's name.
+    prompt: str
+    winner: str
+    #: Whether the voter had been told neither name when the vote was cast.
+    blind: bool
 
 
 def next_matchup(arena: str, *, ahead: bool = False) -> Call[Matchup]:
@@ -176,6 +197,11 @@ def skip(matchup: str) -> Call[Ended]:
 
 def reveal(matchup: str) -> Call[Revealed]:
     return Call("POST", path_of("matchups", matchup, "reveal"), value_of(Revealed))
+
+
+def finish(arena: str) -> Call[list[ToldVote]]:
+    # What was told once is not told again: an answer that is lost is found on the page of one's own votes.
+    return Call("POST", path_of("arenas", arena, "finish"), listed(ToldVote, "votes"), repeatable=False)
 
 
 def remark(matchup: str, tags: Sequence[str] = (), comment: str | None = None) -> Call[None]:

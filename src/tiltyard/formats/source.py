@@ -23,7 +23,12 @@ from tiltyard.formats.parquet_records import ParquetRecords
 from tiltyard.formats.records import Records
 from tiltyard.formats.rows import RowReader
 
-__all__ = ["BattleSource", "open_battles", "read_battles"]
+__all__ = ["BLIND", "BattleSource", "open_battles", "read_battles"]
+
+#: Where an arena's export says whether the voter knew no name; other votes are in no rating.
+BLIND = "blind"
+_NOT_BLIND = (False, "false", "False", "0")
+_KNEW = "the voter knew a name (blind is false)"
 
 
 class Reader(Protocol):
@@ -96,7 +101,12 @@ class BattleSource:
     def battles(self) -> Iterator[Battle]:
         """The battles one by one, each checked."""
         self._tally.clear()
-        return (battle for reader in self.readers for battle in reader.battles(self._tally))
+        return (
+            battle
+            for reader in self.readers
+            for battle in reader.battles(self._tally)
+            if not self._left_out(battle)
+        )
 
     @property
     def stored(self) -> tuple[str, ...]:
@@ -123,8 +133,25 @@ class BattleSource:
         for reader in self.readers:
             has = {*reader.stored, *reader.later, *reader.countable}
             here = [name for name in chosen if name in has]
-            for batch in reader.batches(here, batch_size, self._tally):
+            told = BLIND in reader.stored
+            asked = here if BLIND in here or not told else [*here, BLIND]
+            for read in reader.batches(asked, batch_size, self._tally):
+                batch = self._blind_rows(read).select(here) if told else read
                 yield batch if len(here) == len(chosen) else _filled(batch, chosen, types)
+
+    def _blind_rows(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """The battles whose voter did not know a name."""
+        knew = [value in _NOT_BLIND for value in batch.column(BLIND).to_pylist()]
+        if not any(knew):
+            return batch
+        self._tally[_KNEW] += sum(knew)
+        return batch.filter(pa.array([not one for one in knew]))
+
+    def _left_out(self, battle: Battle) -> bool:
+        knew = battle.extra.get(BLIND) in _NOT_BLIND
+        if knew:
+            self._tally[_KNEW] += 1
+        return knew
 
 
 def open_battles(

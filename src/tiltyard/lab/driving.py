@@ -96,7 +96,7 @@ async def _vote(
         marks[(await client.response(matchup.matchup, side)).decode()] for side in ("a", "b")
     ]
     kind = world.vote(a, b, prompt, rng, at)
-    ended = await client.vote(matchup.matchup, _WINNERS[kind], reveal=True)
+    ended = await client.vote(matchup.matchup, _WINNERS[kind])
     return (a, b, prompt, int(kind)), ended.position
 
 

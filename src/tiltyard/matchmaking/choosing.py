@@ -6,10 +6,11 @@ says so.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
 import numpy as np
+import numpy.typing as npt
 
 from tiltyard.errors import NoMatchup
 from tiltyard.matchmaking.choice import Choice, Draw
@@ -17,7 +18,7 @@ from tiltyard.matchmaking.contender import contender
 from tiltyard.matchmaking.coverage import coverage
 from tiltyard.matchmaking.exploration import exploration
 from tiltyard.matchmaking.fairness import serve_starved
-from tiltyard.matchmaking.field import Field
+from tiltyard.matchmaking.field import Field, some_pair, unknown_need
 from tiltyard.matchmaking.uncertainty import uncertainty
 from tiltyard.matchmaking.v1 import v1
 from tiltyard.standing.events import NO_SESSION
@@ -27,6 +28,7 @@ from tiltyard.standing.state import Standing
 
 __all__ = ["choose", "fields"]
 
+Floats = npt.NDArray[np.float32]
 LaneDraw = Callable[[Field, np.random.Generator], Draw | None]
 
 _RANDOM_LANES: dict[Lane, LaneDraw] = {
@@ -36,11 +38,20 @@ _RANDOM_LANES: dict[Lane, LaneDraw] = {
 }
 
 
-def choose(standing: Standing, rng: np.random.Generator, *, session: int = NO_SESSION) -> Choice:
-    """The next matchup. Raises `NoMatchup` only where no two enabled models share a prompt."""
+def choose(
+    standing: Standing,
+    rng: np.random.Generator,
+    *,
+    session: int = NO_SESSION,
+    told: Sequence[tuple[int, int]] = (),
+) -> Choice:
+    """The next matchup. Raises `NoMatchup` only where no two enabled models share a prompt.
+
+    ``told``: cells of model and prompt whose responses the voter knows by name; they come last.
+    """
     shadow = standing.policy.phase == 1
     nominal = Lane.EXPLORATION if shadow else _drawn_lane(standing, rng)
-    for field, relaxed in fields(standing, standing.sessions.of(session)):
+    for field, relaxed in fields(standing, standing.sessions.of(session), told):
         found = _shadow(field, rng) if shadow else _chosen(field, nominal, rng)
         if found is not None:
             lane, weight, draw = found
@@ -54,19 +65,35 @@ def choose(standing: Standing, rng: np.random.Generator, *, session: int = NO_SE
     )
 
 
-def fields(standing: Standing, memory: Memory) -> Iterator[tuple[Field, tuple[str, ...]]]:
+def fields(
+    standing: Standing, memory: Memory, told: Sequence[tuple[int, int]] = ()
+) -> Iterator[tuple[Field, tuple[str, ...]]]:
     """The field with every rule in force; then, should nothing be left there, with fewer.
 
     First the session's last pairs are let back in, the oldest first, then prompts that it has
-    seen, and last the models that have had their share. Phase 1 knows no share.
+    seen, then the models that have had their share, and last, after every other rule, the responses
+    that the voter was told the names of: a vote on these is rated by nobody. Phase 1 knows no share.
     """
     if standing.n_enabled < 2:
         return
+    unknown = unknown_need(standing, told)
+    if told and some_pair(unknown):
+        yield from _ruled(standing, memory, unknown)
+        # What is left may be a pair that has met on this prompt too often lately.
+        last = Field.of(
+            standing, memory, capped=False, depth=0, fresh_prompts=False, need=unknown, repeats=True
+        )
+        yield last, ("session",) if standing.policy.phase == 1 else ("exposure", "session")
+    for field, relaxed in _ruled(standing, memory, standing.cells.need):
+        yield field, (*relaxed, "blind") if told else relaxed
+
+
+def _ruled(standing: Standing, memory: Memory, need: Floats) -> Iterator[tuple[Field, tuple[str, ...]]]:
     first = True
     for capped in (False,) if standing.policy.phase == 1 else (True, False):
         for fresh in (True, False) if memory.prompts else (True,):
             for depth in range(len(memory.pairs), -1, -1):
-                field = Field.of(standing, memory, capped=capped, depth=depth, fresh_prompts=fresh)
+                field = Field.of(standing, memory, capped=capped, depth=depth, fresh_prompts=fresh, need=need)
                 over = not capped and standing.policy.phase > 1
                 relaxed = depth < len(memory.pairs) or not fresh
                 if first or field.any_left():

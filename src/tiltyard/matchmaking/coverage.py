@@ -132,9 +132,9 @@ _SLACK = 1e-6
 
 def _scores(field: Field, anchor: int, opponents: Ints, appeal: Floats) -> npt.NDArray[np.float32]:
     """Scores of every prompt with each of these opponents; −∞ where they may not meet."""
-    cells, meetings = field.standing.cells, field.standing.meetings
-    scores = cells.need[opponents]
-    scores += cells.need[anchor]
+    meetings = field.standing.meetings
+    scores = field.need[opponents]
+    scores += field.need[anchor]
     scores += appeal.astype(np.float32)[:, None]
     for row, opponent in enumerate(opponents.tolist()):
         met = meetings.cells(anchor, opponent)

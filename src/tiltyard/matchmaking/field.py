@@ -6,6 +6,7 @@ the pairs and prompts that the session has just seen.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -16,11 +17,12 @@ from tiltyard.standing.sessions import Memory
 from tiltyard.standing.state import Standing
 from tiltyard.standing.window import Due
 
-__all__ = ["Field", "pick", "pick_largest"]
+__all__ = ["Field", "pick", "pick_largest", "some_pair", "unknown_need"]
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
+Needs = npt.NDArray[np.float32]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -36,17 +38,30 @@ class Field:
     free: Bools
     exposures: Ints
     due: Due
+    #: How much a vote on each cell would help; −∞ where it cannot be served, or not to this voter.
+    need: Needs
+    #: Whether a pair may meet on the same prompt as often as it likes.
+    repeats: bool = False
 
     @classmethod
     def of(
-        cls, standing: Standing, memory: Memory, *, capped: bool, depth: int, fresh_prompts: bool = True
+        cls,
+        standing: Standing,
+        memory: Memory,
+        *,
+        capped: bool,
+        depth: int,
+        fresh_prompts: bool = True,
+        need: Needs | None = None,
+        repeats: bool = False,
     ) -> Field:
         """The field with models at their upper bound left out, if ``capped`` and there is a bound yet."""
         due, exposures = standing.window.due(), standing.window.counted()
         free = standing.enabled
         if capped and standing.window.active():
             free = np.logical_and(free, ~due.capped(exposures))
-        return cls(standing, memory, depth, fresh_prompts, free, exposures, due)
+        need = standing.cells.need if need is None else need
+        return cls(standing, memory, depth, fresh_prompts, free, exposures, due, need, repeats)
 
     @property
     def recent(self) -> list[int]:
@@ -76,6 +91,8 @@ class Field:
     def any_left(self) -> bool:
         """Whether some free pair has a prompt that the session would not know."""
         standing, free = self.standing, self.free.nonzero()[0]
+        if self.need is not standing.cells.need and not some_pair(self.need[free]):
+            return False
         shared = standing.cells.shared[np.ix_(free, free)]
         left = (int(shared.sum()) - int(shared.trace())) // 2
         for key, seen in self.memory.prompts.items():
@@ -89,7 +106,7 @@ class Field:
 
     def prompts(self, one: int, other: int) -> Bools:
         """Prompts on which the two may meet: both have answered, and neither rule below speaks against it."""
-        need = self.standing.cells.need
+        need = self.need
         allowed: Bools = (need[one] > 0.0) & (need[other] > 0.0)
         met = self.standing.meetings.cells(one, other)
         if met is not None:
@@ -100,12 +117,29 @@ class Field:
         """Prompts that the session saw with this pair, and those too frequent in its last meetings."""
         memory = self.memory.prompts
         seen = memory.get(pair_key(one, other), []) if memory and self.fresh_prompts else []
+        if self.repeats:
+            return seen
         # The meeting to come will be the last of ten: the oldest of those kept no longer counts.
         recent = met.recent[max(len(met.recent) - self.standing.policy.meetings + 1, 0) :]
         if len(recent) == len(set(recent)) and self.standing.policy.repeats > 1:
             return seen
         most = self.standing.policy.repeats_of(int(self.standing.cells.shared[one, other]))
         return seen + [prompt for prompt in set(recent) if recent.count(prompt) >= most]
+
+
+def unknown_need(standing: Standing, told: Sequence[tuple[int, int]]) -> Needs:
+    """Needs without the cells whose responses a voter knows by name."""
+    if not told:
+        return standing.cells.need
+    need = standing.cells.need.copy()
+    models, prompts = zip(*told, strict=True)
+    need[list(models), list(prompts)] = -np.inf
+    return need
+
+
+def some_pair(need: Needs) -> bool:
+    """Whether some prompt has two responses that can be served."""
+    return bool(((need > 0.0).sum(axis=0) > 1).any())
 
 
 def pick(weights: Floats, rng: np.random.Generator) -> int:

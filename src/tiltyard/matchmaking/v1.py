@@ -24,7 +24,7 @@ def v1(field: Field, rng: np.random.Generator) -> Draw | None:
     if not len(prompts):
         return None
     prompt = int(prompts[int(rng.random() * len(prompts))])
-    servable = field.free & (standing.cells.need[:, prompt] > 0.0)
+    servable = field.free & (field.need[:, prompt] > 0.0)
     weights = np.where(servable, 1.0 / (1.0 + standing.shown[:, 0]), 0.0)
 
     @cache

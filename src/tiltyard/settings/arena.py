@@ -10,10 +10,17 @@ from zoneinfo import ZoneInfo
 
 from tiltyard.errors import BadOption
 
-__all__ = ["ArenaSettings", "Visibility"]
+__all__ = ["MOST_SESSION_VOTES", "ArenaSettings", "Reveal", "Visibility"]
 
 #: ``open``: everybody may vote and read the board. ``closed``: readers need a token.
 Visibility = Literal["open", "closed"]
+#: When people are told the names behind the responses that they voted on. ``session``: of all of them together,
+#: after so many votes or when the voter asks. ``vote``: after each vote. ``never``: not at all.
+Reveal = Literal["session", "vote", "never"]
+
+
+#: Names of one session are told in one transaction.
+MOST_SESSION_VOTES = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +40,10 @@ class ArenaSettings:
     order: Literal["conservative", "bradley-terry"] = "conservative"
     #: Pairs of the largest roster that is planned: the family of "order proven" marks.
     proven_family: int | None = None
+    #: When names are told. What was told is not blind any more: it is served last, and rated by nobody.
+    reveal: Reveal = "session"
+    #: Votes after which the names are told, where `reveal` is ``session``.
+    session_votes: int = 20
 
     def __post_init__(self) -> None:
         for name, allowed in _CHOICES.items():
@@ -48,6 +59,14 @@ class ArenaSettings:
             or not 1 <= self.proven_family < 2**62
         ):
             raise BadOption(f"proven_family is {self.proven_family!r}; expected a number of pairs, or none")
+        if (
+            not isinstance(self.session_votes, int)
+            or isinstance(self.session_votes, bool)
+            or not 1 <= self.session_votes <= MOST_SESSION_VOTES
+        ):
+            raise BadOption(
+                f"session_votes is {self.session_votes!r}; expected a number of votes from 1 to {MOST_SESSION_VOTES}"
+            )
         _check_timezone(self.timezone)
 
     def to_dict(self) -> dict[str, Any]:
@@ -70,7 +89,11 @@ class ArenaSettings:
         return cls(**{name: value for name, value in saved.items() if name in known})
 
 
-_CHOICES = {"visibility": ("open", "closed"), "order": ("conservative", "bradley-terry")}
+_CHOICES = {
+    "visibility": ("open", "closed"),
+    "order": ("conservative", "bradley-terry"),
+    "reveal": ("session", "vote", "never"),
+}
 _SPANS = {
     "undo_seconds": (0.0, 600.0),
     "expiry_seconds": (1.0, 86400.0),

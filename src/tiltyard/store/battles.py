@@ -27,6 +27,7 @@ __all__ = [
     "Vote",
     "be_patient",
     "count_excluded",
+    "count_not_blind",
     "patiently",
     "read_bounds",
     "read_names",
@@ -57,6 +58,7 @@ class Vote:
     nominal: int
     lane: int
     propensity: float
+    blind: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,6 +186,15 @@ async def count_excluded(connection: Connection, arena: int, source: int, *, upt
     values = {"arena": arena, "source": source, "upto": upto}
     with translated("count the excluded votes"):
         row = await (await connection.execute(statement("battles_excluded"), values)).fetchone()
+    assert row is not None
+    return int(row[0])
+
+
+async def count_not_blind(connection: Connection, arena: int, source: int, *, upto: int) -> int:
+    """How many votes up to a position were cast by somebody who knew a name: they are rated by nobody."""
+    values = {"arena": arena, "source": source, "upto": upto}
+    with translated("count the votes that are not blind"):
+        row = await (await connection.execute(statement("battles_not_blind"), values)).fetchone()
     assert row is not None
     return int(row[0])
 

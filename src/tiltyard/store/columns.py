@@ -32,6 +32,7 @@ _WIDTHS = {
     "outcome": 2,
     "nominal": 2,
     "lane": 2,
+    "blind": 2,
 }
 #: Every row of a binary copy whose fields are of fixed width and never null has one size.
 _ROW = np.dtype(
@@ -40,7 +41,7 @@ _ROW = np.dtype(
 )
 _HEADER, _TRAILER = 19, 2
 _SECOND = 1_000_000
-#: Rows that are in memory as they came, 104 bytes each, beside the 96 that they take as columns.
+#: Rows that are in memory as they came, 110 bytes each, beside the 104 that they take as columns.
 _PIECE = 200_000
 _EVERYTHING = 2**63 - 1
 
@@ -61,6 +62,8 @@ class LogColumns:
     outcome: Ints
     nominal: Ints
     lane: Ints
+    #: Of a vote: 1 if it is blind, 0 if its voter knew a name. Older versions did not say.
+    blind: Ints
     #: What policies, exclusions and restorations say, by position.
     details: dict[int, dict[str, Any]]
 
@@ -83,10 +86,16 @@ class LogColumns:
         own = (self.kind <= LogKind.EXPIRE) & (self.source == source)
         return np.flatnonzero(own | ((self.kind > LogKind.EXPIRE) & (self.kind <= LogKind.WITHDRAW)))
 
+    def not_blind(self, source: int, since: int) -> int:
+        """How many votes of a source, from a second on, were cast by somebody who knew a name."""
+        votes = (self.kind == LogKind.VOTE) & (self.source == source) & (self.at >= since * _SECOND)
+        return int(np.count_nonzero(votes & (self.blind == 0)))
+
     def events(self, source: int, dropped: Collection[int] = ()) -> Events:
-        """What concerns one source. A vote whose serial is dropped is folded as a skip."""
+        """What concerns one source. A vote whose serial is dropped, or that is not blind, is folded as a skip."""
         rows = self.concerning(source)
         kind, serial = self.kind[rows].astype(np.uint8), self.serial[rows]
+        kind[(kind == Event.VOTE) & (self.blind[rows] == 0)] = Event.SKIP
         if dropped:
             gone = (kind == Event.VOTE) & np.isin(serial, np.fromiter(dropped, dtype=np.int64))
             kind[gone] = Event.SKIP

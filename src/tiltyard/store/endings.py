@@ -12,7 +12,7 @@ __all__ = ["EndingBuffer"]
 #: Source and serial.
 Key = tuple[int, int]
 
-_COLUMNS = ("source", "serial", "position", "kind", "outcome", "undone")
+_COLUMNS = ("source", "serial", "position", "kind", "outcome", "blind", "undone")
 _VOTE = 1
 
 
@@ -41,9 +41,18 @@ class EndingBuffer:
         """Endings to insert."""
         return [tuple(ending[name] for name in _COLUMNS) for ending in self._inserted]
 
-    def end(self, key: Key, position: int, kind: int, outcome: int | None, *, reopened: bool) -> None:
+    def end(
+        self,
+        key: Key,
+        position: int,
+        kind: int,
+        outcome: int | None,
+        *,
+        blind: bool | None,
+        reopened: bool,
+    ) -> None:
         """A matchup ended."""
-        values = (*key, position, kind, outcome, None)
+        values = (*key, position, kind, outcome, blind, None)
         ending = dict(zip(_COLUMNS, values, strict=True))
         known = self._of_batch.setdefault(key, ending)
         if known is not ending:

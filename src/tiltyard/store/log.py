@@ -19,6 +19,7 @@ from psycopg import AsyncConnection
 from psycopg.pq import TransactionStatus
 
 from tiltyard.errors import NotFound, StoreFault
+from tiltyard.settings.arena import MOST_SESSION_VOTES
 from tiltyard.store.arrays import literal
 from tiltyard.store.connecting import translated
 from tiltyard.store.endings import EndingBuffer
@@ -35,7 +36,9 @@ __all__ = [
     "LogKind",
     "LogRow",
     "OpenMatchup",
+    "PendingNames",
     "Serving",
+    "ToldResponse",
     "appending",
     "find_matchup",
     "no_such_matchup",
@@ -71,7 +74,10 @@ class LogKind(enum.IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class LogRow:
-    """One event. A number that it has no use for is -1; the last four belong to served matchups."""
+    """One event. A number that it has no use for is -1.
+
+    ``matchup`` and ``expires_at`` belong to served matchups, the responses to these and to names that were shown.
+    """
 
     position: int
     at: datetime
@@ -90,6 +96,8 @@ class LogRow:
     response_a: int = -1
     response_b: int = -1
     expires_at: datetime | None = None
+    #: Of a vote: whether its voter had been told neither name. Votes of older versions count as blind.
+    blind: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,11 +166,32 @@ class Found:
     #: Position of the undo by which the matchup is open again; then kind, outcome and position are the undone vote's.
     undone: int | None
     ballot: int = 0
+    #: Of a vote: whether its voter had been told neither name.
+    blind: bool = True
 
     @property
     def is_open(self) -> bool:
         """Whether it has no ending, or one that was undone."""
         return self.kind is None or self.undone is not None
+
+
+class ToldResponse(NamedTuple):
+    """A response whose model's name a voter was told."""
+
+    response: int
+    model: int
+    prompt: int
+
+
+class PendingNames(NamedTuple):
+    """A vote that stands and whose names its voter was not told yet."""
+
+    serial: int
+    a: int
+    b: int
+    prompt: int
+    response_a: int
+    response_b: int
 
 
 class _Place(NamedTuple):
@@ -207,11 +236,12 @@ class Appending:
         nominal: int | None = None,
         lane: int | None = None,
         detail: dict[str, Any] | None = None,
+        blind: bool | None = None,
     ) -> int:
         """One event; its position."""
         self.head += 1
         numbers = (source, serial, session, a, b, prompt, outcome, nominal, lane)
-        self._events.append((self.head, int(kind), *numbers, detail))
+        self._events.append((self.head, int(kind), *numbers, detail, blind))
         return self.head
 
     def serve(self, matchup: Serving) -> int:
@@ -246,9 +276,10 @@ class Appending:
         prompt: int | None = None,
         outcome: int | None = None,
         detail: dict[str, Any] | None = None,
+        blind: bool | None = None,
         ballot: int = 0,
     ) -> int:
-        """A matchup ended by a vote, a skip or an expiry: its event, and its ending.
+        """A matchup ended by a vote, a skip or an expiry: its event, and its ending. A vote says if it is blind.
 
         ``ballot`` above 0: its vote was undone, and the row of that ending is replaced.
         """
@@ -262,8 +293,10 @@ class Appending:
             prompt=prompt,
             outcome=outcome,
             detail=detail,
+            blind=blind,
         )
-        self._endings.end((source, serial), position, int(kind), outcome, reopened=ballot > 0)
+        key = (source, serial)
+        self._endings.end(key, position, int(kind), outcome, blind=blind, reopened=ballot > 0)
         return position
 
     def undo(
@@ -288,6 +321,20 @@ class Appending:
         values = {"arena": self.arena, "source": source, "serial": serial}
         found = await self.connection.execute(arena_statement("log_ending", self.arena), values)
         return await found.fetchone() == (LogKind.VOTE, position, None)
+
+    async def names_told(self, session: int, source: int) -> tuple[list[ToldResponse], list[PendingNames]]:
+        """Which responses a voter was told the names of, before this batch; and a person's votes since the last time.
+
+        Of these votes the newest come, oldest first: as many as names can be told of at once.
+        """
+        values = {"arena": self.arena, "session": session, "source": source, "limit": MOST_SESSION_VOTES}
+        execute = self.connection.execute
+        found = await execute(statement("log_told_responses"), values)
+        told = [ToldResponse(*row) for row in await found.fetchall()]
+        if source != HUMAN:
+            return told, []
+        found = await execute(arena_statement("log_pending_names", self.arena), values)
+        return told, [PendingNames(*row) for row in reversed(await found.fetchall())]
 
     async def _write(self) -> list[tuple[str, Any]]:
         """Send everything; what comes back is looked at once it has arrived."""
@@ -320,6 +367,7 @@ class Appending:
 
 _EVENTS = (
     "position", "kind", "source", "serial", "session", "a", "b", "prompt", "outcome", "nominal", "lane", "detail",
+    "blind",
 )  # fmt: skip
 _MATCHUPS = (
     "source", "serial", "matchup", "position", "session", "a", "b", "prompt", "response_a", "response_b",

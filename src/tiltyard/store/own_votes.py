@@ -1,8 +1,4 @@
-"""One voter's own votes, as far as their names may be told.
-
-They may once they were shown, or so many seconds ``after`` the vote that it can neither be taken back nor
-remarked upon. Before that nothing here tells of it but that it exists.
-"""
+"""One voter's own votes, once the voter was told their names. Of others nothing is told but that they exist."""
 
 from __future__ import annotations
 
@@ -22,7 +18,7 @@ class OwnTotals:
     """How many matchups of a voter ended how."""
 
     votes: int
-    #: Votes that may not be told yet.
+    #: Votes whose names were not told yet.
     pending: int
     skipped: int
 
@@ -37,37 +33,36 @@ class OwnVote:
     b: int
     prompt: int
     outcome: int
+    blind: bool
 
 
-async def read_own_totals(
-    connection: Connection, arena: int, source: int, session: int, *, after: float
-) -> OwnTotals:
-    """Votes that may be told, votes that may not be yet, and matchups that were passed over."""
+async def read_own_totals(connection: Connection, arena: int, source: int, session: int) -> OwnTotals:
+    """Votes whose names were told, votes whose names were not yet, and matchups that were passed over."""
     with translated("count a voter's votes"):
-        values = _values(arena, source, session, after)
+        values = _values(arena, source, session)
         row = await (await connection.execute(statement("own_votes_totals"), values)).fetchone()
     assert row is not None
     return OwnTotals(*row)
 
 
 async def read_own_counts(
-    connection: Connection, arena: int, source: int, session: int, *, after: float
+    connection: Connection, arena: int, source: int, session: int
 ) -> list[tuple[int, int, int, int, int]]:
-    """Left model, right model, prompt, outcome, and how often: all votes that may be told."""
+    """Left model, right model, prompt, outcome, and how often: all blind votes whose names were told."""
     with translated("count a voter's votes"):
-        values = _values(arena, source, session, after)
+        values = _values(arena, source, session)
         return await (await connection.execute(statement("own_votes_counts"), values)).fetchall()
 
 
 async def read_own_recent(
-    connection: Connection, arena: int, source: int, session: int, *, after: float, limit: int = 50
+    connection: Connection, arena: int, source: int, session: int, *, limit: int, latest: bool = False
 ) -> list[OwnVote]:
-    """The last of them, newest first."""
+    """The last votes whose names were told, newest first; ``latest``: only those that were told last, together."""
     with translated("read a voter's votes"):
-        values = _values(arena, source, session, after) | {"limit": limit}
+        values = _values(arena, source, session) | {"limit": limit, "latest": latest}
         rows = await (await connection.execute(statement("own_votes_recent"), values)).fetchall()
     return [OwnVote(*row) for row in rows]
 
 
-def _values(arena: int, source: int, session: int, after: float) -> dict[str, object]:
-    return {"arena": arena, "source": source, "session": session, "after": after}
+def _values(arena: int, source: int, session: int) -> dict[str, object]:
+    return {"arena": arena, "source": source, "session": session}

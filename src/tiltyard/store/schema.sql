@@ -77,6 +77,7 @@ CREATE TABLE public.endings (
     revealed_at timestamp with time zone,
     undone bigint,
     both_bad boolean,
+    blind boolean,
     CONSTRAINT endings_check CHECK (((kind = 1) = (outcome IS NOT NULL))),
     CONSTRAINT endings_check1 CHECK (((kind = 1) OR (undone IS NULL))),
     CONSTRAINT endings_kind_check CHECK ((kind = ANY (ARRAY[1, 2, 3])))
@@ -141,7 +142,8 @@ CREATE VIEW public.battles AS
            FROM (public.excluded_votes v
              JOIN public.exclusions x USING (exclusion))
           WHERE ((v.arena = e.arena) AND (v.source = e.source) AND (v.serial = e.serial) AND (x.restored IS NULL)))) AS excluded,
-    e.both_bad
+    e.both_bad,
+    COALESCE(e.blind, true) AS blind
    FROM (public.endings e
      JOIN public.matchups m USING (arena, source, serial))
   WHERE ((e.kind = 1) AND (e.undone IS NULL));
@@ -201,6 +203,7 @@ CREATE TABLE public.events (
     lane smallint,
     detail jsonb,
     both_bad boolean,
+    blind boolean,
     CONSTRAINT events_kind_check CHECK (((kind >= 0) AND (kind <= 13))),
     CONSTRAINT events_outcome_check CHECK (((outcome >= 0) AND (outcome <= 6)))
 )
@@ -359,6 +362,12 @@ CREATE TABLE public.snapshots (
     made_at timestamp with time zone DEFAULT now() NOT NULL
 );
 
+CREATE TABLE public.told_responses (
+    arena integer NOT NULL,
+    session bigint NOT NULL,
+    response bigint NOT NULL
+);
+
 CREATE TABLE public.uploads (
     upload uuid NOT NULL,
     arena integer NOT NULL,
@@ -456,8 +465,13 @@ ALTER TABLE ONLY public.sessions
 ALTER TABLE ONLY public.snapshots
     ADD CONSTRAINT snapshots_pkey PRIMARY KEY (arena, source, generation, "position");
 
+ALTER TABLE ONLY public.told_responses
+    ADD CONSTRAINT told_responses_pkey PRIMARY KEY (arena, session, response);
+
 ALTER TABLE ONLY public.uploads
     ADD CONSTRAINT uploads_pkey PRIMARY KEY (upload);
+
+CREATE INDEX endings_not_blind ON ONLY public.endings USING btree (arena, source, "position") WHERE (NOT blind);
 
 CREATE INDEX events_of_roster ON ONLY public.events USING btree (arena, kind, "position") WHERE (kind = ANY (ARRAY[4, 5, 12]));
 
@@ -519,6 +533,9 @@ ALTER TABLE ONLY public.responses
 
 ALTER TABLE ONLY public.snapshots
     ADD CONSTRAINT snapshots_arena_fkey FOREIGN KEY (arena) REFERENCES public.arenas(arena);
+
+ALTER TABLE ONLY public.told_responses
+    ADD CONSTRAINT told_responses_arena_fkey FOREIGN KEY (arena) REFERENCES public.arenas(arena);
 
 ALTER TABLE ONLY public.uploads
     ADD CONSTRAINT uploads_arena_fkey FOREIGN KEY (arena) REFERENCES public.arenas(arena);

@@ -9,6 +9,7 @@ from fastapi.responses import Response
 from pydantic import StringConstraints
 
 from tiltyard.arena.boards import Boards
+from tiltyard.arena.personal import PersonalBoards
 from tiltyard.errors import NotFound
 from tiltyard.store.arenas import Arena
 from tiltyard.store.log import SOURCES
@@ -25,6 +26,7 @@ __all__ = [
     "Source",
     "boards_of",
     "may_read",
+    "personal_boards_of",
     "sent",
     "source_number",
 ]
@@ -42,6 +44,12 @@ Source = Annotated[SourceName, Query(description="Whose votes: people's, or judg
 def boards_of(request: Request) -> Boards:
     """The boards of this process."""
     boards: Boards = house_of(request).boards
+    return boards
+
+
+def personal_boards_of(request: Request) -> PersonalBoards:
+    """The boards of voters' own votes in this process."""
+    boards: PersonalBoards = request.app.state.personal_boards
     return boards
 
 

@@ -81,7 +81,10 @@ class VoteIn(_In):
     shown: ShownIn | None = Field(
         None, description="When both responses were on a person's screen; the log keeps it."
     )
-    reveal: bool = Field(False, description="Show the names at once; the vote is final then.")
+    reveal: bool = Field(
+        False,
+        description="Show the names at once; the vote is final then. Refused to people unless the arena's reveal is vote.",
+    )
     label: Label | None = Field(None, description="How firmly a judge decided.")
     both_bad: bool | None = Field(
         None,
@@ -162,6 +165,9 @@ class EndedOut(BaseModel):
     undo_until: datetime | None = Field(description="Until when the vote can be undone.")
     revealed: bool
     ballot: int = Field(description="Which ballot it concerns; of an undo, the one that is open now.")
+    blind: bool = Field(
+        description="Of a vote: whether the voter had been told neither name; if not, no rating moves by it."
+    )
 
 
 class PlaceOut(BaseModel):
@@ -200,6 +206,25 @@ class RevealedOut(BaseModel):
     position: int
     standing: PlacesOut | None = Field(None, description="Null before there is a board.")
     pair: PairOut | None = None
+    blind: bool = Field(description="Whether the voter had been told neither name when the vote was cast.")
+
+
+class ToldVoteOut(BaseModel):
+    """A vote whose names were told."""
+
+    matchup: str
+    at: datetime
+    model_a: str
+    model_b: str
+    prompt: str = Field(description="The prompt's name.")
+    winner: Winner
+    blind: bool = Field(description="Whether the voter had been told neither name when the vote was cast.")
+
+
+class FinishedOut(BaseModel):
+    """The votes of a session whose names are told now, oldest first."""
+
+    votes: list[ToldVoteOut]
 
 
 class ClaimIn(_In):

@@ -4,9 +4,9 @@ SELECT r.horizon, coalesce((SELECT max(position) FROM events WHERE arena = %(are
 FROM raters r WHERE r.arena = %(arena)s;
 
 -- name: battles_votes
--- Votes of a stretch of the log that were neither taken back nor, as of a position, excluded.
+-- Votes of a stretch of the log that were neither taken back nor, as of a position, excluded; whether each is blind.
 SELECT e.position, e.at, e.source, vote_kind(e.outcome, e.both_bad), e.detail, m.a, m.b, m.prompt, m.session, m.nominal, m.lane,
-       m.propensity
+       m.propensity, coalesce(e.blind, true)
 FROM events e
 JOIN matchups m USING (arena, source, serial)
 JOIN endings d USING (arena, source, serial)
@@ -21,13 +21,13 @@ WHERE e.arena = %(arena)s AND e.position > %(after)s AND e.position <= %(upto)s 
 ORDER BY e.position;
 
 -- name: battles_tally
--- How often each pair ended how, on each of these prompts, in the votes that the other statement names;
--- where excluded votes are counted, in those as well.
+-- How often each pair ended how, on each of these prompts, in the blind ones of the votes that the other statement
+-- names; where excluded votes are counted, in those as well.
 SELECT m.a, m.b, m.prompt, vote_kind(d.outcome, d.both_bad) AS vote, count(*)
 FROM endings d
 JOIN matchups m USING (arena, source, serial)
 WHERE d.arena = %(arena)s AND d.source = %(source)s AND d.kind = 1 AND d.undone IS NULL
-    AND d.position <= %(upto)s
+    AND d.blind IS NOT FALSE AND d.position <= %(upto)s
     AND (%(prompts)s::integer[] IS NULL OR m.prompt = ANY(%(prompts)s))
     AND (%(model)s::integer IS NULL OR m.a = %(model)s OR m.b = %(model)s)
     AND NOT EXISTS (
@@ -44,7 +44,7 @@ SELECT m.a, m.b, 0, vote_kind(d.outcome, d.both_bad) AS vote, count(*)
 FROM endings d
 JOIN matchups m USING (arena, source, serial)
 WHERE d.arena = %(arena)s AND d.source = %(source)s AND d.kind = 1 AND d.undone IS NULL
-    AND d.position <= %(upto)s
+    AND d.blind IS NOT FALSE AND d.position <= %(upto)s
     AND (%(prompts)s::integer[] IS NULL OR m.prompt = ANY(%(prompts)s))
     AND m.a = ANY(%(models)s::integer[]) AND m.b = ANY(%(models)s::integer[])
     AND NOT EXISTS (
@@ -63,6 +63,12 @@ JOIN excluded_votes v USING (exclusion)
 JOIN endings d ON d.arena = %(arena)s AND d.source = v.source AND d.serial = v.serial
 WHERE x.arena = %(arena)s AND x.excluded <= %(upto)s AND (x.restored IS NULL OR x.restored > %(upto)s)
     AND v.source = %(source)s AND d.position <= %(upto)s AND d.undone IS NULL;
+
+-- name: battles_not_blind
+-- How many votes up to a position were cast by somebody who knew a name.
+SELECT count(*) FROM endings
+WHERE arena = %(arena)s AND source = %(source)s AND kind = 1 AND undone IS NULL AND NOT blind
+    AND position <= %(upto)s;
 
 -- name: battles_patience
 -- How long a statement may take: of this transaction, or of all that follow on this connection.

@@ -24,26 +24,29 @@ SELECT coalesce(max(position), 0), max(at), clock_timestamp(),
 FROM (SELECT position, at FROM events WHERE arena = %(arena)s ORDER BY position DESC LIMIT 1) AS last;
 
 -- name: log_tail
--- What came after a position, with the matchups that were served; numbers that are absent are -1.
+-- What came after a position, with the matchups that were served or named; numbers that are absent are -1.
 SELECT e.position, e.at, e.kind, coalesce(e.source, -1), coalesce(e.serial, -1), coalesce(e.session, -1),
-       coalesce(e.a, -1), coalesce(e.b, -1), coalesce(e.prompt, -1), coalesce(vote_kind(e.outcome, e.both_bad), -1),
+       coalesce(e.a, m.a, -1), coalesce(e.b, m.b, -1), coalesce(e.prompt, m.prompt, -1),
+       coalesce(vote_kind(e.outcome, e.both_bad), -1),
        coalesce(e.nominal, -1), coalesce(e.lane, -1), e.detail, m.matchup, coalesce(m.response_a, -1),
-       coalesce(m.response_b, -1), m.expires_at
+       coalesce(m.response_b, -1), m.expires_at, coalesce(e.blind, true)
 FROM events e
-LEFT JOIN matchups m ON e.kind = 0 AND m.arena = e.arena AND m.source = e.source AND m.serial = e.serial
+LEFT JOIN matchups m ON e.kind IN (0, 9) AND m.arena = e.arena AND m.source = e.source AND m.serial = e.serial
 WHERE e.arena = %(arena)s AND e.position > %(after)s
 ORDER BY e.position LIMIT %(limit)s;
 
 -- name: log_add_events
 -- One row for each event of a batch.
 INSERT INTO events
-    (arena, at, position, kind, source, serial, session, a, b, prompt, outcome, both_bad, nominal, lane, detail)
+    (arena, at, position, kind, source, serial, session, a, b, prompt, outcome, both_bad, nominal, lane, detail,
+     blind)
 SELECT %(arena)s, %(at)s, e.position, e.kind, e.source, e.serial, e.session, e.a, e.b, e.prompt,
-       vote_outcome(e.vote), e.vote >= 7, e.nominal, e.lane, e.detail
+       vote_outcome(e.vote), e.vote >= 7, e.nominal, e.lane, e.detail, e.blind
 FROM unnest(%(position)s::bigint[], %(kind)s::smallint[], %(source)s::smallint[], %(serial)s::bigint[],
             %(session)s::bigint[], %(a)s::integer[], %(b)s::integer[], %(prompt)s::integer[],
-            %(outcome)s::smallint[], %(nominal)s::smallint[], %(lane)s::smallint[], %(detail)s::jsonb[])
-    AS e (position, kind, source, serial, session, a, b, prompt, vote, nominal, lane, detail);
+            %(outcome)s::smallint[], %(nominal)s::smallint[], %(lane)s::smallint[], %(detail)s::jsonb[],
+            %(blind)s::boolean[])
+    AS e (position, kind, source, serial, session, a, b, prompt, vote, nominal, lane, detail, blind);
 
 -- name: log_add_matchups
 -- One row for each matchup served in a batch.
@@ -59,15 +62,17 @@ FROM unnest(%(source)s::smallint[], %(serial)s::bigint[], %(matchup)s::uuid[], %
 
 -- name: log_add_endings
 -- One row for each matchup that ended in a batch for the first time; a second ending of a matchup fails.
-INSERT INTO endings (arena, at, source, serial, position, kind, outcome, both_bad, undone)
-SELECT %(arena)s, %(at)s, e.source, e.serial, e.position, e.kind, vote_outcome(e.vote), e.vote >= 7, e.undone
+INSERT INTO endings (arena, at, source, serial, position, kind, outcome, both_bad, blind, undone)
+SELECT %(arena)s, %(at)s, e.source, e.serial, e.position, e.kind, vote_outcome(e.vote), e.vote >= 7, e.blind, e.undone
 FROM unnest(%(source)s::smallint[], %(serial)s::bigint[], %(position)s::bigint[], %(kind)s::smallint[],
-            %(outcome)s::smallint[], %(undone)s::bigint[]) AS e (source, serial, position, kind, vote, undone);
+            %(outcome)s::smallint[], %(blind)s::boolean[], %(undone)s::bigint[])
+    AS e (source, serial, position, kind, vote, blind, undone);
 
 -- name: log_replace_ending
 -- A reopened matchup ended again. Only an ending that was undone is replaced.
 UPDATE endings SET position = %(position)s, at = %(at)s, kind = %(kind)s,
-    outcome = vote_outcome(%(outcome)s::smallint), both_bad = %(outcome)s::smallint >= 7, undone = %(undone)s
+    outcome = vote_outcome(%(outcome)s::smallint), both_bad = %(outcome)s::smallint >= 7,
+    blind = %(blind)s, undone = %(undone)s
 WHERE arena = %(arena)s AND source = %(source)s AND serial = %(serial)s AND undone IS NOT NULL;
 
 -- name: log_undo
@@ -85,7 +90,13 @@ UPDATE matchups SET ballot = %(ballot)s, expires_at = %(expires_at)s
 WHERE arena = %(arena)s AND source = %(source)s AND serial = %(serial)s;
 
 -- name: log_reveal
--- The names were shown: the vote is final.
+-- The names were shown: the vote is final, and its voter knows whose responses these are.
+WITH told AS (
+    INSERT INTO told_responses (arena, session, response)
+    SELECT arena, session, unnest(ARRAY[response_a, response_b]) FROM matchups
+    WHERE arena = %(arena)s AND source = %(source)s AND serial = %(serial)s
+    ON CONFLICT DO NOTHING
+)
 UPDATE endings SET revealed_at = coalesce(revealed_at, %(at)s)
 WHERE arena = %(arena)s AND source = %(source)s AND serial = %(serial)s AND kind = 1 AND undone IS NULL;
 
@@ -98,6 +109,23 @@ SELECT clock_timestamp(), coalesce((SELECT horizon FROM raters WHERE arena = %(a
 SELECT kind, position, undone FROM endings
 WHERE arena = %(arena)s AND source = %(source)s AND serial = %(serial)s;
 
+-- name: log_told_responses
+-- Responses whose names a voter was told.
+SELECT t.response, r.model, r.prompt FROM told_responses t JOIN responses r USING (response)
+WHERE t.arena = %(arena)s AND t.session = %(session)s;
+
+-- name: log_pending_names
+-- A voter's votes since the last one whose names were told, newest first.
+WITH votes AS (
+    SELECT e.position, e.revealed_at, m.serial, m.a, m.b, m.prompt, m.response_a, m.response_b
+    FROM matchups m JOIN endings e USING (arena, source, serial)
+    WHERE m.arena = %(arena)s AND m.session = %(session)s AND m.source = %(source)s
+        AND e.kind = 1 AND e.undone IS NULL
+)
+SELECT serial, a, b, prompt, response_a, response_b FROM votes
+WHERE position > coalesce((SELECT max(position) FROM votes WHERE revealed_at IS NOT NULL), 0)
+ORDER BY position DESC LIMIT %(limit)s;
+
 -- name: log_columns
 -- A stretch of a log as fixed-width binary columns; what is absent is -1.
 COPY (
@@ -105,7 +133,8 @@ COPY (
            coalesce(serial, -1)::bigint, coalesce(session, -1)::bigint, coalesce(a, -1)::integer,
            coalesce(b, -1)::integer, coalesce(prompt, -1)::integer,
            coalesce(vote_kind(outcome, both_bad), -1)::smallint,
-           coalesce(nominal, -1)::smallint, coalesce(lane, -1)::smallint
+           coalesce(nominal, -1)::smallint, coalesce(lane, -1)::smallint,
+           (CASE WHEN blind THEN 1 WHEN NOT blind THEN 0 ELSE -1 END)::smallint
     FROM events WHERE arena = %(arena)s AND position > %(after)s AND position <= %(upto)s
     ORDER BY position
 ) TO STDOUT (FORMAT binary);
@@ -120,7 +149,7 @@ ORDER BY position;
 -- One matchup of an arena by its id, with how it ended.
 SELECT m.arena, m.source, m.serial, m.session, m.a, m.b, m.prompt, m.response_a, m.response_b, m.nominal,
        m.lane, m.reason, m.served_at, m.expires_at, e.kind, vote_kind(e.outcome, e.both_bad),
-       e.position, e.at, e.revealed_at, e.undone, m.ballot
+       e.position, e.at, e.revealed_at, e.undone, m.ballot, coalesce(e.blind, true)
 FROM matchups m LEFT JOIN endings e USING (arena, source, serial)
 WHERE m.arena = %(arena)s AND m.matchup = %(matchup)s;
 

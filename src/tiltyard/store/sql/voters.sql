@@ -30,12 +30,12 @@ WHERE m.arena = %(arena)s AND m.session = %(session)s AND d.kind = 1 AND d.undon
 ORDER BY d.position DESC LIMIT %(limit)s;
 
 -- name: voters_tally
--- How often each pair ended how in the votes of one session up to a position; with or without excluded ones.
+-- How often each pair ended how in the blind votes of one session up to a position; with or without excluded ones.
 SELECT m.a, m.b, m.prompt, vote_kind(d.outcome, d.both_bad) AS vote, count(*)
 FROM matchups m
 JOIN endings d USING (arena, source, serial)
 WHERE m.arena = %(arena)s AND m.source = %(source)s AND m.session = %(session)s
-    AND d.kind = 1 AND d.undone IS NULL AND d.position <= %(upto)s
+    AND d.kind = 1 AND d.undone IS NULL AND d.blind IS NOT FALSE AND d.position <= %(upto)s
     AND (%(excluded)s OR NOT EXISTS (
         SELECT FROM excluded_votes v JOIN exclusions x USING (exclusion)
         WHERE v.arena = d.arena AND v.source = d.source AND v.serial = d.serial

@@ -36,8 +36,9 @@ T = TypeVar("T")
 class Facts:
     """What is said of a snapshot besides what stands in its document."""
 
-    #: Votes that are left out of it.
+    #: Votes that are left out of it: by the operator, and because their voters knew a name.
     excluded: int
+    not_blind: int
     #: At how many of the last evaluations the publication rules held; ``None`` if that is not known.
     held: int | None
     categories: tuple[str, ...]
@@ -262,5 +263,7 @@ async def _facts(request: Request, arena: Arena, board: Counted) -> Facts:
             categories, languages = await read_filters(connection, arena.arena)
         held = await boards.held(snapshot, every=policy["evaluated_every"], most=policy["evaluations"])
         excluded = await boards.excluded(snapshot)
-        found = kept.facts.put(snapshot.sha256, Facts(excluded, held, tuple(categories), tuple(languages)))
+        not_blind = await boards.not_blind(snapshot)
+        facts = Facts(excluded, not_blind, held, tuple(categories), tuple(languages))
+        found = kept.facts.put(snapshot.sha256, facts)
     return found

@@ -5,12 +5,11 @@ from __future__ import annotations
 from fastapi import APIRouter, Request
 from fastapi.responses import HTMLResponse
 
-from tiltyard.arena.personal import PersonalBoards
 from tiltyard.board.own_votes import OWN_METHOD
 from tiltyard.ratings.findings import MIN_BATTLES
 from tiltyard.web.access import access_of
 from tiltyard.web.pages.shell import page
-from tiltyard.web.reading import Readable
+from tiltyard.web.reading import Readable, personal_boards_of
 
 __all__ = ["router"]
 
@@ -19,17 +18,11 @@ router = APIRouter(include_in_schema=False)
 _PRIVATE = {"Cache-Control": "private, no-store", "Vary": "Cookie"}
 
 
-def personal_boards(request: Request) -> PersonalBoards:
-    """Those of this process."""
-    boards: PersonalBoards = request.app.state.personal_boards
-    return boards
-
-
 @router.get("/arenas/{arena}/mine", response_class=HTMLResponse)
 async def mine(arena: Readable, request: Request) -> HTMLResponse:
     """What the votes of this voter's session say; an explanation to whoever has none."""
     voter = await access_of(request).voter(request)
-    found = None if voter is None else await personal_boards(request).of(arena, voter)
+    found = None if voter is None else await personal_boards_of(request).of(arena, voter)
     return page(
         request,
         "mine/mine.html",

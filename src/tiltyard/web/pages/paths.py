@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from urllib.parse import quote, urlencode, urlsplit
 
-__all__ = ["asked", "board", "local", "matchup", "mine", "model", "operator", "snapshot", "vote"]
+__all__ = ["asked", "board", "local", "matchup", "mine", "model", "operator", "snapshot", "told", "vote"]
 
 
 def board(arena: str, **query: str | None) -> str:
@@ -26,6 +26,11 @@ def model(arena: str, name: str, **query: str | None) -> str:
 def vote(arena: str, **query: str | None) -> str:
     """Where people vote."""
     return asked(f"/arenas/{_quoted(arena)}/vote", query)
+
+
+def told(arena: str) -> str:
+    """The names of a session's votes."""
+    return f"{vote(arena)}/names"
 
 
 def mine(arena: str) -> str:

@@ -15,7 +15,7 @@ from tiltyard.arena.matchup_ids import parse_matchup
 from tiltyard.arena.placing import newest_places
 from tiltyard.battles import Outcome
 from tiltyard.battles.outcome import SPELLED, kind_of
-from tiltyard.errors import BadOption, Closed, Expired, NotFound
+from tiltyard.errors import BadOption, Busy, Closed, Expired, NoMatchup, NotFound
 from tiltyard.store.arenas import Arena
 from tiltyard.store.remarks import Remark
 from tiltyard.web.access import access_of, house_of
@@ -23,7 +23,7 @@ from tiltyard.web.pages import paths
 from tiltyard.web.pages.remarking import COMPLAINTS, PRAISE, REPROACH, read_remark
 from tiltyard.web.pages.scene import Scene, set_scene
 from tiltyard.web.pages.shell import page, see_other
-from tiltyard.web.reading import boards_of
+from tiltyard.web.reading import boards_of, personal_boards_of
 from tiltyard.web.routes.matchups import placed
 
 __all__ = ["router"]
@@ -56,14 +56,15 @@ async def vote_page(request: Request, arena: str, after: Annotated[str, Query()]
     desk.note_shown(opened[0].matchup)
     before = await _before(desk, voter, after)
     stage = _stage(scene, ballot=opened[0].ballot)
-    return page(request, "vote/vote.html", **values, **stage, **_NAMELESS, before=before)
+    counted = await _counted(desk, voter, after)
+    return page(request, "vote/vote.html", **values, **stage, **_NAMELESS, before=before, counted=counted)
 
 
 @router.post("/arenas/{arena}/vote")
 async def next_page(
     request: Request, arena: str, last: Text = "", tags: Tags = None, comment: Text = ""
 ) -> Response:
-    """Serve the next matchup; the vote on the last one is final from now on."""
+    """Serve the next matchup. Where names are told after each vote, the last one is final from now on."""
     desk = await house_of(request).desk(arena)
     voter, cookie, final = await access_of(request).voter(request, desk), None, False
     if voter is None:
@@ -72,6 +73,27 @@ async def next_page(
         final = await _finish(desk, voter, last, tags, comment)
     await desk.next_matchup(voter)
     return see_other(paths.vote(arena, after=last if final else None), cookie=cookie)
+
+
+@router.post("/arenas/{arena}/vote/finish")
+async def finish(request: Request, arena: str) -> Response:
+    """End the session: the names of all its votes are told, and these are final."""
+    desk = await house_of(request).desk(arena)
+    voter = await access_of(request).voter(request, desk)
+    if voter is None:
+        return see_other(paths.vote(arena))
+    await desk.finish(voter)
+    return see_other(paths.told(arena))
+
+
+@router.get("/arenas/{arena}/vote/names", response_class=HTMLResponse)
+async def told_page(request: Request, arena: str) -> HTMLResponse:
+    """The votes whose names this voter was told last, with their names."""
+    desk = await house_of(request).desk(arena)
+    voter = await access_of(request).voter(request, desk)
+    values = await _frame(request, desk, voter)
+    votes = () if voter is None else await personal_boards_of(request).last_told(values["arena"], voter)
+    return page(request, "vote/told.html", **values, votes=votes)
 
 
 @router.post("/arenas/{arena}/vote/ahead", response_class=HTMLResponse)
@@ -108,20 +130,38 @@ async def matchup_page(request: Request, matchup: str, note: Annotated[str, Quer
         **_stage(scene, seen, remark, note),
         **await _names(request, desk, voter, names),
         before=names,
+        counted=None,
     )
+
+
+@router.get("/matchups/{matchup}/counted", response_class=HTMLResponse)
+async def counted_piece(request: Request, matchup: str) -> HTMLResponse:
+    """What is told of a vote before its names are, as a piece of the page with the next matchup."""
+    desk, voter = await placed(request, matchup)
+    values = await _frame(request, desk, voter)
+    return page(request, "vote/counted.html", **values, counted=await _counted(desk, voter, matchup))
 
 
 @router.post("/matchups/{matchup}/vote")
 async def cast(request: Request, matchup: str, winner: Text = "", ballot: Ballot = 0) -> Response:
-    """Vote. Another vote on the same ballot changes nothing: the page says which one stands."""
+    """Vote. Another vote on the same ballot changes nothing: the page says which one stands.
+
+    Where names are not told after each vote, the next matchup comes at once.
+    """
     if winner not in set(Outcome):
         raise BadOption("the vote is none of model_a, model_b, tie and both_bad; go back and press a button")
     desk, voter = await placed(request, matchup)
     try:
-        await desk.vote(voter, matchup, kind_of(Outcome(winner)), ballot=ballot)
+        ended = await desk.vote(voter, matchup, kind_of(Outcome(winner)), ballot=ballot)
     except (Closed, Expired):
         return see_other(paths.matchup(matchup) + "?note=stands")
-    return see_other(paths.matchup(matchup))
+    if desk.settings.reveal == "vote":
+        return see_other(paths.matchup(matchup))
+    if ended.revealed:
+        return see_other(paths.told(desk.name))
+    with suppress(NoMatchup, Busy):
+        await desk.next_matchup(voter)
+    return see_other(paths.vote(desk.name, after=matchup))
 
 
 @router.post("/matchups/{matchup}/skip")
@@ -190,11 +230,16 @@ async def complain(request: Request, matchup: str, reason: Text = "", note: Text
 
 
 async def _finish(desk: Desk, voter: Voter, matchup: str, tags: Tags, comment: str) -> bool:
-    """Keep the remark that came along, if it is not too late for it, and make the vote final, if there is one."""
+    """Keep the remark that came along, if it is not too late for it; show the names, if it is time for them.
+
+    Whether something can be told of the vote on the next page.
+    """
     remark = read_remark(tags, comment)
     if remark != Remark():
         with suppress(Closed, Expired, NotFound):
             await desk.remark(voter, matchup, remark.tags, remark.comment)
+    if desk.settings.reveal != "vote":
+        return True
     with suppress(Closed, Expired, NotFound):
         await desk.reveal(voter, matchup)
         return True
@@ -207,6 +252,16 @@ async def _before(desk: Desk, voter: Voter, matchup: str) -> Revealed | None:
         seen = await desk.review(voter, matchup)
         if seen.state == "voted" and seen.revealed:
             return await desk.reveal(voter, matchup)
+    return None
+
+
+async def _counted(desk: Desk, voter: Voter, matchup: str) -> dict[str, Any] | None:
+    """A vote of this voter's that stands and whose names were not told, as its line on the page wants it."""
+    with suppress(Closed, NotFound):
+        seen = await desk.review(voter, matchup)
+        if seen.outcome is not None and not seen.revealed:
+            outcome = SPELLED[seen.outcome][0]
+            return {"matchup": matchup, "outcome": outcome, "ballot": seen.ballot, "left": seen.left}
     return None
 
 
@@ -233,6 +288,9 @@ async def _frame(request: Request, desk: Desk, voter: Voter | None) -> dict[str,
         "active": "vote",
         "undo_seconds": desk.settings.undo_seconds,
         "contribution": None if voter is None else await desk.contribution(voter),
+        "reveal": desk.settings.reveal,
+        "session_votes": desk.settings.session_votes,
+        "progress": None if voter is None else await desk.session_progress(voter),
     }
 
 

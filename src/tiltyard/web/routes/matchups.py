@@ -24,9 +24,11 @@ from tiltyard.web.access import access_of, house_of
 from tiltyard.web.app_sandbox import APP, APP_HEADERS, PLAIN, sandboxed_app
 from tiltyard.web.direct import DirectRoute, json_response
 from tiltyard.web.problems import problems
+from tiltyard.web.reading import boards_of, personal_boards_of
 from tiltyard.web.schemas import (
     AskIn,
     EndedOut,
+    FinishedOut,
     MatchupOut,
     MatchupsOut,
     RemarkIn,
@@ -150,6 +152,40 @@ async def reveal(matchup: Matchup, request: Request) -> Response:
             "position": names.position,
             "standing": await _standing(request, desk, voter, names),
             "pair": {"decisive": names.decisive, "floor": names.floor},
+            "blind": names.blind,
+        }
+    )
+
+
+@router.post(
+    "/api/v1/arenas/{arena}/finish",
+    response_model=FinishedOut,
+    summary="Finish",
+    responses=problems(401, 403, 404, 409, 503),
+)
+async def finish(arena: Arena, request: Request) -> Response:
+    """End a person's session: the names of all votes since the last time are told, and these votes are final."""
+    desk = await house_of(request).desk(arena)
+    voter = await access_of(request).voter(request, desk)
+    told = 0 if voter is None else await desk.finish(voter)
+    if voter is None or not told:
+        return json_response({"votes": []})
+    found = await boards_of(request).arena(arena)
+    votes = await personal_boards_of(request).last_told(found, voter)
+    return json_response(
+        {
+            "votes": [
+                {
+                    "matchup": one.matchup,
+                    "at": _moment(one.at),
+                    "model_a": one.model_a,
+                    "model_b": one.model_b,
+                    "prompt": one.prompt,
+                    "winner": one.outcome,
+                    "blind": one.blind,
+                }
+                for one in votes
+            ]
         }
     )
 
@@ -310,6 +346,7 @@ def _told(ended: Ended, voter: Voter) -> Response:
             "undo_until": None if ended.undo_until is None else _moment(ended.undo_until),
             "revealed": ended.revealed,
             "ballot": ended.ballot,
+            "blind": ended.blind,
         }
     )
 

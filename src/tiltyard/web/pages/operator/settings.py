@@ -14,6 +14,7 @@ from tiltyard.arena.changes import change_settings
 from tiltyard.errors import BadOption, InputError
 from tiltyard.settings.arena import ArenaSettings
 from tiltyard.store.arenas import Arena
+from tiltyard.validity.blind_votes import blind_votes_of_one
 from tiltyard.web.access import house_of
 from tiltyard.web.pages.operator.gate import actor_of, arena_of, arena_page, done, operator_router, pool_of
 from tiltyard.web.pages.operator.typed import finite_number, whole_number
@@ -24,7 +25,12 @@ __all__ = ["Setting", "read_settings", "router"]
 
 router = operator_router("/arenas/{arena}/settings")
 
-_CHOICES = {"visibility": ("open", "closed"), "order": ("conservative", "bradley-terry")}
+_CHOICES = {
+    "visibility": ("open", "closed"),
+    "order": ("conservative", "bradley-terry"),
+    "reveal": ("session", "vote", "never"),
+}
+_NUMBERS = {"proven_family": "a number of pairs, or nothing", "session_votes": "a number of votes"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +49,7 @@ class Setting:
 @router.get("", response_class=HTMLResponse)
 async def settings_page(arena: str, request: Request) -> HTMLResponse:
     """Every setting, with its meaning beside it."""
-    return _form(request, await arena_of(request, arena), {})
+    return await _form(request, await arena_of(request, arena), {})
 
 
 @router.get("/review", response_class=HTMLResponse)
@@ -54,7 +60,7 @@ async def settings_review(arena: str, request: Request) -> HTMLResponse:
     try:
         title, changed = read_settings(found, given)
     except InputError as error:
-        return _form(request, found, given, trouble=str(error), status=422)
+        return await _form(request, found, given, trouble=str(error), status=422)
     before = found.settings.to_dict()
     rows = [(name, SETTINGS[name][0], _text(before[name]), _text(value)) for name, value in changed.items()]
     sent = [(name, _text(value)) for name, value in changed.items()]
@@ -68,6 +74,7 @@ async def settings_review(arena: str, request: Request) -> HTMLResponse:
         title=title,
         labels=LABELS,
         choices=CHOICES,
+        **await _blind_votes(request, found, ArenaSettings.from_dict(before | changed)),
     )
 
 
@@ -82,7 +89,7 @@ async def settings_form(arena: str, request: Request) -> Response:
             return done("unchanged", "arenas", arena, "settings")
         await change_settings(pool_of(request), arena, changed, title=title, actor=actor_of(request).name)
     except InputError as error:
-        return _form(request, found, given, trouble=str(error), status=422)
+        return await _form(request, found, given, trouble=str(error), status=422)
     await house.settings_changed()
     boards_of(request).forget(arena)
     return done("settings", "arenas", arena, "settings")
@@ -101,7 +108,15 @@ def read_settings(arena: Arena, given: Mapping[str, str]) -> tuple[str | None, d
     return (None if title == arena.title else checked_name("title", title)), changed
 
 
-def _form(
+async def _blind_votes(request: Request, arena: Arena, settings: ArenaSettings) -> dict[str, Any]:
+    """How many blind votes one voter has under these settings: what a page says of it."""
+    desk = await house_of(request).desk(arena.name)
+    told_after = {"vote": 1, "session": settings.session_votes, "never": None}[settings.reveal]
+    blind = blind_votes_of_one(await desk.responses_by_prompt(), told_after)
+    return {"reveal": settings.reveal, "session_votes": settings.session_votes, "blind_votes": blind}
+
+
+async def _form(
     request: Request,
     arena: Arena,
     given: Mapping[str, str],
@@ -131,16 +146,17 @@ def _form(
         settings=settings,
         title=given.get("title", arena.title),
         trouble=trouble,
+        **await _blind_votes(request, arena, arena.settings),
     )
 
 
 def _read(name: str, text: str) -> object:
     """What somebody typed, as the setting wants it."""
     value: float | None
-    if name == "proven_family":
-        if not text:
+    if name in _NUMBERS:
+        if not text and name == "proven_family":
             return None
-        value, expected = whole_number(text), "a number of pairs, or nothing"
+        value, expected = whole_number(text), _NUMBERS[name]
     elif name.endswith("_seconds"):
         value, expected = finite_number(text), "seconds"
     else:

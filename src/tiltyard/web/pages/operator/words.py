@@ -64,7 +64,10 @@ ACTIONS = (
     _("withdraw"),
 )
 #: What settings and constants may be set to.
-CHOICES = (_("open"), _("closed"), _("strict"), _("scoped"), _("conservative"), _("bradley-terry"))
+CHOICES = (
+    *(_("open"), _("closed"), _("strict"), _("scoped"), _("conservative"), _("bradley-terry")),
+    *(_("session"), _("vote"), _("never")),
+)
 SOURCES = (_("human"), _("llm-judge"))
 
 OUTCOMES: Mapping[int, str] = {
@@ -227,6 +230,8 @@ LABELS: Mapping[str, str] = {
     "timezone": _("Time zone"),
     "order": _("Order of the board"),
     "proven_family": _("Pairs of “order proven”"),
+    "reveal": _("When names are told"),
+    "session_votes": _("Votes of a session"),
 }
 
 #: What each constant means: the words of the reference, which a test compares.
@@ -329,5 +334,16 @@ SETTINGS: Mapping[str, tuple[str, str]] = {
             "planned. Empty: those of the roster"
         ),
         _("a number of pairs, or empty"),
+    ),
+    "reveal": (
+        _(
+            "when people are told the names behind the responses that they voted on. session: of all votes together, "
+            "after so many or when the voter presses Finish. vote: after each vote. never: not at all"
+        ),
+        _("session, vote or never"),
+    ),
+    "session_votes": (
+        _("votes after which the names are told, where they are told by session"),
+        _("a number of votes, 1 to 200"),
     ),
 }

@@ -82,7 +82,7 @@ def test_the_pieces_of_python_run(served, tmp_path, monkeypatch, capsys):
         exec(compile(block.replace("http://127.0.0.1:8420", address), f"piece {number}", "exec"), known)
     known["voter"].close()
     printed = capsys.readouterr().out
-    assert " beat " in printed
+    assert " met " in printed
     assert "calibrating" in printed
     battles = [json.loads(line) for line in (tmp_path / "battles.jsonl").read_text().splitlines()]
     assert len(battles) == 41

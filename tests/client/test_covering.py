@@ -34,6 +34,7 @@ USES: dict[str, tuple[tuple[Any, ...], dict[str, Any]]] = {
     "undo": (("m",), {"ballot": 1}),
     "skip": (("m",), {}),
     "reveal": (("m",), {}),
+    "finish": (("demo",), {}),
     "report": (("m", "broken", "it is empty"), {}),
     "remark": (("m",), {"tags": ["clear"], "comment": "why"}),
     "arenas": ((), {}),

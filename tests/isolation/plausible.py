@@ -54,10 +54,14 @@ _settings = st.dictionaries(
             "timezone",
             "order",
             "proven_family",
+            "reveal",
+            "session_votes",
         ]
     )
     | _text,
-    st.sampled_from(["open", "closed", "UTC", "Europe/Berlin", "conservative", "bradley-terry", 30, 1.5])
+    st.sampled_from(
+        ["open", "closed", "UTC", "Europe/Berlin", "conservative", "bradley-terry", "vote", "never", 30, 1.5]
+    )
     | _anything,
     max_size=3,
 )

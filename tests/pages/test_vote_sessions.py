@@ -3,7 +3,19 @@
 import pytest
 from playwright.sync_api import expect
 
-from ballots import OUTCOMES, SCRIPTS, bar, endings, matchup_of, needs_bundle, ready, settled, stage, start
+from ballots import (
+    OUTCOMES,
+    SCRIPTS,
+    bar,
+    endings,
+    matchup_of,
+    needs_bundle,
+    ready,
+    seen_both,
+    settled,
+    stage,
+    start,
+)
 from browsing import SIZES, sign_in
 from live_arenas import made_arena
 from postgres import fresh_database
@@ -29,6 +41,7 @@ def site(server, template, tmp_path_factory):
 def vote(page, button="A is better"):
     """A vote, after which the next matchup is there."""
     before = matchup_of(page)
+    seen_both(page)
     bar(page, button).click()
     expect(stage(page)).not_to_have_attribute("data-matchup", before)
     return before
@@ -59,6 +72,7 @@ def test_votes_go_on_until_the_names_are_told(site, visit, size, js):
     seen.append(matchup_of(page))
     if js:
         settled(page)
+    seen_both(page)
     bar(page, "A is better").click()
     expect(page.get_by_role("heading", name="The names")).to_be_visible()
     expect(page.locator(".own-votes li")).to_have_count(3)

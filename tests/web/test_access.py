@@ -28,6 +28,7 @@ ROUTES = {
     "DELETE /api/v1/tokens/{api_token}": "admin",
     "POST /api/v1/arenas/{arena}/matchups": "voter",
     "GET /api/v1/arenas/{arena}/matchups": "voter",
+    "POST /api/v1/arenas/{arena}/finish": "voter",
     "POST /api/v1/matchups/{matchup}/vote": "owner",
     "POST /api/v1/matchups/{matchup}/skip": "owner",
     "POST /api/v1/matchups/{matchup}/undo": "owner",

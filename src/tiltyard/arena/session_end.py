@@ -95,7 +95,8 @@ def withheld_cells(live: Live, voter: Voter, opened: list[OpenMatchup]) -> list[
     names = live.told.of(voter.session)
     known = dict(names.told)
     if _tells_before_next(live, voter, len(names.pending) + len(opened)):
-        for one in (*opened, *list(names.pending.values())[-1:]):
+        near: list[OpenMatchup | PendingNames] = [*opened, *list(names.pending.values())[-1:]]
+        for one in near:
             known[one.response_a] = (one.a, one.prompt)
             known[one.response_b] = (one.b, one.prompt)
     return [cell for response, cell in known.items() if live.responses[cell] == response]

@@ -210,4 +210,13 @@ def test_the_asynchronous_client_says_the_same():
 
 def test_what_is_never_sent_twice_is_known():
     once = {name for name, call in CALLS.items() if not call.repeatable}
-    assert once == {"report", "create_arena", "withdraw", "exclude", "restore", "claim", "make_token"}
+    assert once == {
+        "report",
+        "finish",
+        "create_arena",
+        "withdraw",
+        "exclude",
+        "restore",
+        "claim",
+        "make_token",
+    }

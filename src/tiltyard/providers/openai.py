@@ -245,7 +245,7 @@ def _usage(stated: object) -> Usage | None:
     given, made = tokens(stated.get("prompt_tokens")), tokens(stated.get("completion_tokens"))
     if given is None or made is None:
         return None
-    # Some endpoints (Gemini's, xAI's) count thoughts in the total alone, and bill them as output.
+    # Some endpoints, in front of Gemini for one, count thoughts in the total alone, and bill them as output.
     made = max(made, (tokens(stated.get("total_tokens")) or 0) - given)
     details = stated.get("prompt_tokens_details")
     details = details if isinstance(details, Mapping) else {}

@@ -6,6 +6,7 @@ import os
 import random
 import tempfile
 import threading
+import time
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -18,6 +19,7 @@ from mortal_server import mortal_server
 
 from live_arenas import answers_file
 from tiltyard.arena.importing import create_arena, import_answers
+from tiltyard.arena.rating import RatingHouse
 from tiltyard.settings.serving import ServingSettings
 from tiltyard.store.bulky import Folder
 from tiltyard.store.connecting import connect, open_pool
@@ -86,34 +88,132 @@ def guess(addresses, stop, statuses):
             statuses[client.post(path, json={"winner": "tie"}).status_code] += 1
 
 
-def check(arenas, max_connections, connections):
+def restart_service(made):
+    for child in (*made.webs, *made.raters):
+        child.kill()
+    made.tend()
+    for child in (*made.webs, *made.raters):
+        child.ready()
+
+
+def restart_server(server, seconds_down):
+    server.stop_immediately()
+    time.sleep(seconds_down)
+    server.start()
+
+
+def connections_in_use(url):
+    """By the name that each process gives them."""
+    with connect(url) as connection:
+        return dict(
+            connection.execute(
+                "SELECT application_name, count(*) FROM pg_stat_activity "
+                "WHERE backend_type = 'client backend' AND pid <> pg_backend_pid() GROUP BY 1"
+            ).fetchall()
+        )
+
+
+def check(arenas, max_connections, connections, *, seconds_down=1.0, settled=None):
+    """Visit all arenas: at first, after a restart of the service, and after one of the server."""
     with many_arenas(arenas, max_connections, connections) as (made, server):
-        for start in ("first", "after a restart"):
+        restarts = {
+            "first": lambda: None,
+            "after a restart of the service": lambda: restart_service(made),
+            "after a restart of PostgreSQL": lambda: restart_server(server, seconds_down),
+        }
+        for when, restart in restarts.items():
+            restart()
             guessed, stop = Counter(), threading.Event()
             attacker = threading.Thread(target=guess, args=(made.addresses, stop, guessed))
             attacker.start()
+            began = time.monotonic()
             statuses, refusals = visit(made.addresses, arenas)
+            seconds = time.monotonic() - began
             stop.set()
             attacker.join()
-            assert not refusals, refusals[:3]
+            used = connections_in_use(server.url)
+            print(
+                f"\n{when}: {dict(statuses)} in {seconds:.1f} s, guessed {dict(guessed)}, connections {used}"
+            )
+            assert not refusals, (when, refusals[:3])
             assert set(guessed) == {404}
-            with connect(server.url) as connection:
-                used = connection.execute(
-                    "SELECT application_name, count(*) FROM pg_stat_activity "
-                    "WHERE backend_type = 'client backend' AND pid <> pg_backend_pid() GROUP BY 1"
-                ).fetchall()
-            print(f"\n{start}: {dict(statuses)}, guessed {dict(guessed)}, connections {dict(used)}")
-            for child in (*made.webs, *made.raters):
-                child.kill()
-            made.tend()
-            for child in (*made.webs, *made.raters):
-                child.ready()
+            assert used["tiltyard web"] <= 2 * connections
+        if settled is not None:
+            settled(made, server)
 
 
-def test_thirty_arenas_on_a_small_server():
-    check(30, max_connections=25, connections=5)
+def test_twenty_four_arenas_on_a_small_server():
+    check(24, max_connections=25, connections=5)
 
 
 @pytest.mark.slow
 def test_two_hundred_arenas_on_a_server_of_a_hundred_connections():
-    check(200, max_connections=100, connections=ServingSettings().connections)
+    check(
+        200,
+        max_connections=100,
+        connections=ServingSettings().connections,
+        seconds_down=10.0,
+        settled=measure_idle,
+    )
+
+
+def measure_idle(made, server):
+    """What arenas cost in which nobody votes: of the whole service, and in one turn of the rater over all of them."""
+    # Desks stop looking at their log after a minute.
+    time.sleep(75)
+    idle = _Cost(server, [child.process.pid for child in (*made.webs, *made.raters)])
+    time.sleep(60)
+    print(f"\nidle service: {idle.told(60, 'second')}, connections {connections_in_use(server.url)}")
+    for child in (*made.webs, *made.raters):
+        child.kill()
+    house = RatingHouse(server.url)
+    try:
+        # The first turns load all arenas.
+        while house.turn():
+            pass
+        turns = 20
+        time.sleep(12)
+        house.turn()
+        turning = _Cost(server, [os.getpid()])
+        for _ in range(turns):
+            house.turn()
+        print(f"\nidle turn of the rater: {turning.told(turns, 'turn')}")
+    finally:
+        house.close()
+
+
+class _Cost:
+    """Time, processor time of the server and of some processes, and transactions since it was made."""
+
+    def __init__(self, server, processes):
+        self._server = server
+        self._processes = processes
+        self._transactions = self._count_transactions()
+        self._before = self._spent()
+
+    def told(self, times, each):
+        spent = self._spent()
+        database, own, wall = (
+            (now - before) / times * 1000 for now, before in zip(spent, self._before, strict=True)
+        )
+        transactions = (self._count_transactions() - self._transactions) / times
+        return (
+            f"in each {each} {transactions:.0f} transactions, {database:.1f} ms of CPU of PostgreSQL and "
+            f"{own:.1f} of ours, in {wall:.0f} ms"
+        )
+
+    def _spent(self):
+        database = sum(map(_processor_seconds, self._server.family()))
+        return database, sum(map(_processor_seconds, self._processes)), time.monotonic()
+
+    def _count_transactions(self):
+        # Backends report theirs at most once a second.
+        time.sleep(1.5)
+        with connect(self._server.url) as connection:
+            counted = connection.execute("SELECT sum(xact_commit + xact_rollback) FROM pg_stat_database")
+            return int(counted.fetchone()[0])
+
+
+def _processor_seconds(pid):
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")

@@ -20,7 +20,8 @@ from tiltyard.arena.filtering import (
 )
 from tiltyard.arena.sparing import Document, Sparing
 from tiltyard.arena.stopping import stopped
-from tiltyard.errors import NotFound, StoreFault
+from tiltyard.errors import NotFound
+from tiltyard.retries import Backoff, Retries
 from tiltyard.standing.strengths import Strengths
 from tiltyard.store.arenas import (
     Arena,
@@ -48,6 +49,7 @@ OnSnapshot = Callable[[int, int, int, Strengths], None]
 _PATIENCE = 20.0
 #: Seconds for which an arena's settings are believed.
 _KNOWN = 2.0
+#: Seconds before new boards are looked for again after a fault, at first.
 _RETRY = 1.0
 
 
@@ -63,6 +65,7 @@ class Boards:
         self._newest: dict[tuple[int, int], Snapshot] = {}
         self._arenas: dict[str, tuple[float, Arena]] = {}
         self._sparing = Sparing()
+        self._retries = Retries(_LOG, "looking for new boards", Backoff(_RETRY))
         self._task: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
@@ -186,11 +189,10 @@ class Boards:
             await self._news.next()
             try:
                 await self._look()
-            except StoreFault:
-                await asyncio.sleep(_RETRY)
             except Exception as error:  # noqa: BLE001 - whatever it is, the next look comes
-                _LOG.warning("a new board could not be taken: %r", error)
-                await asyncio.sleep(_RETRY)
+                await asyncio.sleep(self._retries.failed(error))
+            else:
+                self._retries.succeeded()
 
     async def _look(self) -> None:
         """Fetch every board that is newer than the one at hand."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
@@ -46,6 +47,7 @@ from tiltyard.arena.session_end import finish_session, session_progress
 from tiltyard.arena.stopping import stopped
 from tiltyard.battles import Kind
 from tiltyard.errors import Closed, Crowded, StoreFault, TiltyardError
+from tiltyard.retries import Backoff, Retries
 from tiltyard.settings.arena import ArenaSettings
 from tiltyard.standing.meetings import pair_key
 from tiltyard.standing.strengths import Strengths
@@ -56,11 +58,19 @@ from tiltyard.store.remarks import Author, Remark, find_remark, keep_remark, rea
 
 __all__ = ["Desk"]
 
+_LOG = logging.getLogger(__name__)
+
 #: How many asks are answered in one batch.
 _LINE = 256
-#: Seconds between looks at the log while nobody asks, and before trying again after a fault.
+#: Seconds between looks at the log while nobody asks.
 _TICK = 2.0
+#: Seconds before the first new attempt after a fault; the most that those in line wait for one, who would
+#: rather be told; and the most while nobody is in line.
 _RETRY = 0.25
+_RETRY_IN_LINE = 2.0
+_RETRY_IDLE = 30.0
+#: Seconds between refusals of those who come while the database is silent.
+_REFUSE = 0.25
 #: Seconds without an ask after which the log is no longer looked at.
 _IDLE = 60.0
 #: Seconds that a batch may take before those in line are told to ask again. A server that is well cuts
@@ -102,6 +112,9 @@ class Desk:
         self._task: asyncio.Task[None] | None = None
         self._silent: asyncio.TimerHandle
         self._strengths: dict[int, tuple[int, Strengths]] = {}
+        self._retries = Retries(
+            _LOG, f"the desk of arena {name}", Backoff(_RETRY, _RETRY_IDLE), facts={"arena": name}
+        )
 
     async def open(self) -> None:
         """Load the arena and begin."""
@@ -314,9 +327,18 @@ class Desk:
                 if not isinstance(fault, Crowded):
                     self.live = None
                 _refuse(asks, fault)
-                await asyncio.sleep(_RETRY)
+                await self._pause(self._retries.failed(fault))
+            else:
+                self._retries.succeeded()
             finally:
                 self._silent.cancel()
+
+    async def _pause(self, seconds: float) -> None:
+        """Between a fault and the next attempt. Whoever asks ends a long wait, though not a short one."""
+        self._silent.cancel()
+        await asyncio.sleep(min(seconds, _RETRY_IN_LINE))
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self._bell.wait(), max(seconds - _RETRY_IN_LINE, 0.0))
 
     def _patience(self) -> float | None:
         """How long to wait for somebody. A desk at which nobody stands, and nothing waits, looks at nothing."""
@@ -326,13 +348,13 @@ class Desk:
 
     def _give_up(self, asks: list[_Ask]) -> None:
         """The database is silent: tell those who wait for it. What they asked may still be done."""
+        silence = StoreFault("the database has not answered for long; ask again in a moment")
+        self._retries.report(silence)
         for ask in (*asks, *self._line):
             if not ask.answer.done():
-                ask.answer.set_exception(
-                    StoreFault("the database has not answered for long; ask again in a moment")
-                )
+                ask.answer.set_exception(silence)
         self._line.clear()
-        self._silent = asyncio.get_running_loop().call_later(_RETRY, self._give_up, asks)
+        self._silent = asyncio.get_running_loop().call_later(_REFUSE, self._give_up, asks)
 
     def _call(self, asks: list[_Ask]) -> None:
         """Those in line join the batch: at its beginning, and once more when it has the lock."""

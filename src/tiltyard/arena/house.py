@@ -11,6 +11,7 @@ from tiltyard.arena.desk import Desk
 from tiltyard.arena.matchup_arenas import MatchupArenas
 from tiltyard.arena.matchup_ids import parse_matchup
 from tiltyard.arena.stopping import stopped
+from tiltyard.retries import Backoff, Retries
 from tiltyard.store.arenas import connected, find_arena, list_arenas, prompt_text
 
 if TYPE_CHECKING:
@@ -27,6 +28,7 @@ _LOG = logging.getLogger(__name__)
 _PROMPTS = 10_000
 #: Seconds between looks at the arenas' settings, which another process may have changed.
 _LOOK = 5.0
+_LONGEST_LOOK = 30.0
 
 
 class House:
@@ -42,6 +44,9 @@ class House:
         self._arenas = MatchupArenas(pool)
         self._opening = asyncio.Lock()
         self._looking: asyncio.Task[None] | None = None
+        self._retries = Retries(_LOG, "reading the arenas' settings", Backoff(_LOOK, _LONGEST_LOOK))
+        #: Arenas whose desk could not be opened when somebody last asked for it.
+        self._unopened: dict[str, Retries] = {}
         self._prompts: dict[tuple[int, int], str] = {}
 
     async def start(self) -> None:
@@ -103,13 +108,17 @@ class House:
                 desk.change(arena.settings)
 
     async def _follow(self) -> None:
+        pause = _LOOK
         while True:
-            await asyncio.sleep(_LOOK)
+            await asyncio.sleep(pause)
+            pause = _LOOK
             if self._desks:
                 try:
                     await self.settings_changed()
                 except Exception as error:  # noqa: BLE001 - whatever it is, the next look comes
-                    _LOG.warning("settings could not be read: %s", error)
+                    pause = self._retries.failed(error)
+                else:
+                    self._retries.succeeded()
 
     async def _open(self, name: str) -> Desk:
         async with connected(self.pool) as connection:
@@ -117,6 +126,19 @@ class House:
         desk = Desk(self.pool, arena.arena, arena.name, arena.settings)
         for snapshot in self.boards.newest(arena.arena):
             desk.rank(snapshot.source, snapshot.generation, snapshot.strengths)
-        await desk.open()
+        try:
+            await desk.open()
+        except Exception as error:
+            self._retries_of(name).report(error)
+            raise
+        self._unopened.pop(name, None)
         self._desks[name] = desk
         return desk
+
+    def _retries_of(self, name: str) -> Retries:
+        """What is logged of an arena that cannot be opened. The next visitor is the next attempt."""
+        if name not in self._unopened:
+            self._unopened[name] = Retries(
+                _LOG, f"opening the desk of arena {name}", Backoff(0.0), facts={"arena": name}
+            )
+        return self._unopened[name]

@@ -15,6 +15,7 @@ from collections.abc import Callable
 from tiltyard.arena.rater import ArenaRater, Pace
 from tiltyard.arena.replaying import replay_from_zero
 from tiltyard.errors import StoreFault, TiltyardError
+from tiltyard.retries import Backoff, Retries
 from tiltyard.store.connecting import broken, connect
 from tiltyard.store.leading import Leadership
 from tiltyard.store.raters import Connection, RatedArena, rated_arenas
@@ -22,7 +23,7 @@ from tiltyard.store.raters import Connection, RatedArena, rated_arenas
 __all__ = ["ArenaRater", "Pace", "RatingHouse", "rate_arenas", "replay_from_zero"]
 
 _LOG = logging.getLogger(__name__)
-#: Seconds between looks at the logs when nothing is waiting; at arenas and locks; and after a fault.
+#: Seconds between looks at the logs when nothing is waiting; at arenas and locks; and after a first fault.
 _PAUSE = 0.5
 _GLANCE = 1.0
 _AFTER_FAULT = 1.0
@@ -57,6 +58,8 @@ class RatingHouse:
         #: Raters of the arenas that are led, and when an arena that failed is tried again.
         self.raters: dict[int, ArenaRater] = {}
         self._not_before: dict[int, float] = {}
+        self._retries = Retries(_LOG, "rating all arenas", Backoff(_AFTER_FAULT))
+        self._arena_retries: dict[int, Retries] = {}
 
     def run(self, stop: threading.Event) -> None:
         """Until told to stop; then checkpoints are written and others may lead."""
@@ -64,10 +67,10 @@ class RatingHouse:
             while not stop.is_set():
                 try:
                     pause = 0.0 if self.turn() else _PAUSE
+                    self._retries.succeeded()
                 except TiltyardError as error:
-                    _LOG.warning("rating has to begin again: %s", error)
                     self._hang_up()
-                    pause = _AFTER_FAULT
+                    pause = self._retries.failed(error)
                 stop.wait(pause)
         finally:
             self.close()
@@ -104,21 +107,27 @@ class RatingHouse:
                 self.raters[arena.arena] = rater
                 _LOG.info("rating arena %s from position %s", arena.name, rater.position)
             rater.arena = arena
-            return rater.step()
+            busy = rater.step()
         except Exception as error:
             if broken(connection) or leadership.lost:
                 raise
-            known = isinstance(error, TiltyardError)
-            _LOG.warning("rating arena %s stopped: %s", arena.name, error, exc_info=not known)
-            self._drop(leadership, arena.arena, error)
+            self._drop(leadership, arena, error)
             return False
+        if arena.arena in self._arena_retries:
+            self._arena_retries[arena.arena].succeeded()
+        return busy
 
-    def _drop(self, leadership: Leadership, arena: int, error: Exception) -> None:
+    def _drop(self, leadership: Leadership, arena: RatedArena, error: Exception) -> None:
         """Begin anew later, or let another try."""
-        self.raters.pop(arena, None)
-        wait = _AFTER_FAULT if isinstance(error, StoreFault) else _AFTER_DAMAGE
-        self._not_before[arena] = self._clock() + wait
-        leadership.resign(arena)
+        self.raters.pop(arena.arena, None)
+        retries = self._arena_retries.get(arena.arena)
+        if retries is None:
+            what = f"rating arena {arena.name}"
+            retries = Retries(_LOG, what, Backoff(_AFTER_FAULT), facts={"arena": arena.name})
+            self._arena_retries[arena.arena] = retries
+        wait = retries.failed(error, at_least=0.0 if isinstance(error, StoreFault) else _AFTER_DAMAGE)
+        self._not_before[arena.arena] = self._clock() + wait
+        leadership.resign(arena.arena)
 
     def _connected(self) -> tuple[Connection, Leadership]:
         if self._connection is None or self._leadership is None:

@@ -22,6 +22,7 @@ from zoneinfo import ZoneInfo
 from tiltyard.durable.engine import Engine, open_engine
 from tiltyard.durable.shard import Shard
 from tiltyard.errors import BadOption, MissingExtra, TiltyardError
+from tiltyard.retries import Backoff, Retries
 
 __all__ = ["RUN", "Schedule", "scheduled"]
 
@@ -104,7 +105,7 @@ class _Ticking:
         self._database = database
         self._schedules = schedules
         self._closing = threading.Event()
-        self._failures = 0
+        self._retries = Retries(_log, "scheduled work", Backoff(_AGAIN, _LONGEST))
         self._began: Future[None] = Future()
         self._thread = threading.Thread(target=self._live, name="tiltyard-schedule", daemon=True)
 
@@ -124,7 +125,7 @@ class _Ticking:
                     self._database, None, self._work, run=RUN, parallel=len(self._schedules) + 1
                 ) as engine:
                     self._has_begun()
-                    self._failures = 0
+                    self._retries.succeeded()
                     self._tick(engine)
             except RuntimeError as error:
                 # Another engine is open here: no time will mend that.
@@ -141,9 +142,7 @@ class _Ticking:
             self._began.set_result(None)
 
     def _wait(self, error: Exception) -> None:
-        _log.warning("scheduled work is interrupted and will be tried again: %s", _said(error))
-        self._closing.wait(min(_AGAIN * 2.0 ** min(self._failures, 16), _LONGEST))
-        self._failures += 1
+        self._closing.wait(self._retries.failed(error))
 
     def _tick(self, engine: Engine) -> None:
         """Submit every moment as it falls due, and take over from the dead, until told to stop."""

@@ -18,6 +18,7 @@ from psycopg import AsyncConnection
 from psycopg.pq import PipelineStatus, TransactionStatus
 
 from tiltyard.errors import Crowded, StoreFault
+from tiltyard.retries import Backoff
 from tiltyard.store.connecting import connect_async
 
 __all__ = ["ConnectionPool"]
@@ -26,8 +27,8 @@ __all__ = ["ConnectionPool"]
 WAIT_SECONDS = 10.0
 #: A connection that nobody needed for so long is closed.
 IDLE_SECONDS = 300.0
-#: Between attempts to reach a server that is starting, when the pool is opened.
-_RETRY_SECONDS = 0.25
+#: Between attempts to reach a server that is starting, when the pool is opened: at first, and at most.
+_RETRY_SECONDS, _LONGEST_RETRY_SECONDS = 0.25, 2.0
 
 
 class ConnectionPool:
@@ -62,6 +63,7 @@ class ConnectionPool:
         """Begin to hand out connections; with ``within``, once the server is reached, in so many seconds."""
         self.closed = False
         deadline = None if within is None else time.monotonic() + within
+        backoff = Backoff(_RETRY_SECONDS, _LONGEST_RETRY_SECONDS)
         while deadline is not None:
             try:
                 async with self.connection():
@@ -69,7 +71,7 @@ class ConnectionPool:
             except StoreFault:
                 if time.monotonic() >= deadline:
                     raise
-            await asyncio.sleep(_RETRY_SECONDS)
+            await asyncio.sleep(backoff.next())
 
     async def close(self) -> None:
         """Close all connections; those in use when they are given back."""

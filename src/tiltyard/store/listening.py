@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -10,13 +11,16 @@ from typing import Any
 import psycopg
 
 from tiltyard.errors import StoreFault
+from tiltyard.retries import Backoff, Retries
 from tiltyard.store.arenas import Connection
 from tiltyard.store.connecting import connect_async, translated
 from tiltyard.store.statements import statement
 
 __all__ = ["Announcements", "Once", "read_history", "read_places"]
 
-#: Seconds after which one looks though nothing was announced, and before a new try after a fault.
+_LOG = logging.getLogger(__name__)
+
+#: Seconds after which one looks though nothing was announced, and before a new try after a first fault.
 _LOOK = 5.0
 _RETRY = 1.0
 
@@ -28,6 +32,7 @@ class Announcements:
         self._url = url
         self._look = look
         self._connection: Connection | None = None
+        self._retries = Retries(_LOG, "listening for new boards", Backoff(_RETRY))
 
     async def next(self) -> None:
         """Return when something was announced, or after a few seconds. Faults only make it wait."""
@@ -35,12 +40,13 @@ class Announcements:
             if self._connection is None or self._connection.closed:
                 self._connection = await connect_async(self._url, name="tiltyard boards")
                 await self._connection.execute(statement("boards_listen"))
+                self._retries.succeeded()
                 return
             async for _ in self._connection.notifies(timeout=self._look, stop_after=1):
                 pass
-        except (psycopg.Error, StoreFault):
+        except (psycopg.Error, StoreFault) as error:
             await self.close()
-            await asyncio.sleep(_RETRY)
+            await asyncio.sleep(self._retries.failed(error))
 
     async def close(self) -> None:
         """Hang up."""

@@ -16,6 +16,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from tiltyard.errors import BadOption, StoreFault, TiltyardError
+from tiltyard.retries import Backoff
 from tiltyard.settings.environment import ONE_THREAD
 from tiltyard.settings.serving import ServingSettings
 from tiltyard.store.address import OpenedDatabase
@@ -108,14 +109,15 @@ class Supervisor:
 
     async def _keep_database(self) -> None:
         """Start its server again whenever that has died, and try on if it does not start."""
-        delay = _LOOK
+        delay, backoff = _LOOK, Backoff(_LOOK * 2, _LONGEST_DELAY)
         while self._database.revive is not None and not await self._stops_within(delay):
             try:
                 if await asyncio.to_thread(self._database.revive):
                     log_event("database started again")
                 delay = _LOOK
+                backoff.reset()
             except StoreFault as fault:
-                delay = min(delay * 2, _LONGEST_DELAY)
+                delay = backoff.next()
                 log_failure("database does not start", fault)
 
     async def _stops_within(self, seconds: float) -> bool:
@@ -125,7 +127,7 @@ class Supervisor:
 
     async def _tend(self, part: str, ready: asyncio.Event) -> None:
         """One child, and its successors."""
-        delay, failures = _FIRST_DELAY, 0
+        backoff, failures = Backoff(_FIRST_DELAY, _LONGEST_DELAY), 0
         while not self._stopping.is_set():
             born = time.monotonic()
             child = await self._spawn(part)
@@ -138,10 +140,11 @@ class Supervisor:
             if not ready.is_set() and (told.startswith(FAILED) or failures == _TRIES):
                 problem = f"the {part} process does not start; the lines above say why"
                 raise TiltyardError(told.removeprefix(FAILED) or problem)
-            delay = _FIRST_DELAY if time.monotonic() - born > _HEALTHY else delay
-            log_event("child ended", part=part, code=code, again_in=delay)
+            if time.monotonic() - born > _HEALTHY:
+                backoff.reset()
+            delay = backoff.next()
+            log_event("child ended", part=part, code=code, again_in=round(delay, 2))
             await self._stops_within(delay)
-            delay = min(delay * 2, _LONGEST_DELAY)
 
     async def _spawn(self, part: str) -> asyncio.subprocess.Process:
         descriptors = () if self._listening is None or part != "web" else (self._listening.fileno(),)

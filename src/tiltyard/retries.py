@@ -1,0 +1,110 @@
+"""Retries after faults: how long a loop waits before its next attempt, and what it logs meanwhile."""
+
+from __future__ import annotations
+
+import logging
+import random
+import time
+from collections.abc import Callable, Mapping
+
+from tiltyard.errors import TiltyardError
+
+__all__ = ["Backoff", "Retries"]
+
+#: The longest wait between two attempts, unless a loop says otherwise: a database that is back is used
+#: again within this time.
+LONGEST_SECONDS = 10.0
+#: While attempts go on failing, they are logged once in so many seconds.
+LOG_SECONDS = 60.0
+#: Doubling ends here, so that no power of two grows without bound.
+_MOST_DOUBLINGS = 16
+
+
+class Backoff:
+    """Waits that double with every failure in a row, up to ``longest`` seconds, less up to half at random.
+
+    The random part keeps loops that failed at the same moment from trying again at the same moment.
+    """
+
+    def __init__(
+        self,
+        first: float,
+        longest: float = LONGEST_SECONDS,
+        *,
+        draw: Callable[[], float] = random.random,
+    ) -> None:
+        self.failures = 0
+        self._first = first
+        self._longest = longest
+        self._draw = draw
+
+    def next(self, *, at_least: float = 0.0) -> float:
+        """Seconds to wait after one more failure; ``at_least`` raises the wait before the random part."""
+        whole = min(self._first * 2.0 ** min(self.failures, _MOST_DOUBLINGS), self._longest)
+        self.failures += 1
+        return max(whole, at_least) * (1.0 - self._draw() / 2.0)
+
+    def reset(self) -> None:
+        """An attempt succeeded: the next failure is the first again."""
+        self.failures = 0
+
+
+class Retries:
+    """The failures of one loop: how long to wait after each, and a log that says so without flooding.
+
+    A failure is logged at once, those of the following minute as a number with the next line, and the
+    first success after a failure that was logged. ``facts`` go into each line, such as the arena's name.
+    """
+
+    def __init__(
+        self,
+        log: logging.Logger,
+        what: str,
+        backoff: Backoff,
+        *,
+        facts: Mapping[str, str] | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._log = log
+        self._what = what
+        self._backoff = backoff
+        self._extra = {"facts": dict(facts or {})}
+        self._clock = clock
+        #: When a failure was last logged, how many came since, and whether the present row of them was.
+        self._logged_at = -LOG_SECONDS
+        self._unlogged = 0
+        self._row_logged = False
+
+    def failed(self, error: Exception, *, at_least: float = 0.0) -> float:
+        """Count and log a failure; the seconds to wait before the next attempt."""
+        seconds = self._backoff.next(at_least=at_least)
+        self.report(error)
+        return seconds
+
+    def report(self, error: Exception) -> None:
+        """Log a failure, or only count it if one was logged a moment ago."""
+        now = self._clock()
+        if now - self._logged_at < LOG_SECONDS:
+            self._unlogged += 1
+            return
+        more = f" ({self._unlogged} more since the last line)" if self._unlogged else ""
+        self._logged_at, self._unlogged, self._row_logged = now, 0, True
+        self._log.warning(
+            "%s failed and will be tried again%s: %s",
+            self._what,
+            more,
+            _reason(error),
+            exc_info=None if isinstance(error, TiltyardError) else error,
+            extra=self._extra,
+        )
+
+    def succeeded(self) -> None:
+        """An attempt succeeded."""
+        if self._row_logged:
+            self._log.info("%s works again", self._what, extra=self._extra)
+            self._row_logged = False
+        self._backoff.reset()
+
+
+def _reason(error: Exception) -> str:
+    return str(error).partition("\n")[0] or type(error).__name__

@@ -1,0 +1,218 @@
+"""Loops that have lost the database: they wait longer each time, not all alike, and say why."""
+
+import asyncio
+import json
+import logging
+
+import pytest
+
+from live_arenas import desk_of, make_arena
+from tiltyard.arena import boards, desk, rating
+from tiltyard.arena.asking import Voter
+from tiltyard.arena.boards import Boards
+from tiltyard.arena.house import House
+from tiltyard.errors import StoreFault
+from tiltyard.settings.serving import ServingSettings
+from tiltyard.store.bulky import Folder
+from tiltyard.store.connecting import connect, open_pool
+from tiltyard.store.contents import Contents
+from tiltyard.store.listening import Announcements
+from tiltyard.web.logs import JsonLines
+
+ANN = Voter(1)
+NOWHERE = "postgresql://tiltyard@127.0.0.1:1/nothing"
+
+
+def fail(*_args, **_options):
+    raise StoreFault("the database is away")
+
+
+async def failing(*_args, **_options):
+    fail()
+
+
+class Stop:
+    """Tells a loop to stop after some waits, and keeps how long they would have been."""
+
+    def __init__(self, most):
+        self.waits, self._most = [], most
+
+    def is_set(self):
+        return len(self.waits) >= self._most
+
+    def wait(self, seconds):
+        self.waits.append(seconds)
+
+
+def assert_backs_off(waits, others):
+    """Each wait lies in the second half of one that doubles, and two loops do not wait alike."""
+    for one in (waits, others):
+        wholes = [min(one[0] * 2 * 2**k, 10.0) for k in range(len(one))]
+        assert all(wait <= whole for wait, whole in zip(one, wholes, strict=True))
+        assert one[-1] >= 4.0
+    assert waits != others
+
+
+@pytest.fixture
+def slept(monkeypatch):
+    """How long loops would have slept."""
+    waits, really = [], asyncio.sleep
+
+    async def sleep(seconds, *_):
+        if seconds:
+            waits.append(seconds)
+        await really(0)
+
+    monkeypatch.setattr(asyncio, "sleep", sleep)
+    return waits
+
+
+def test_a_desk_that_cannot_load_tries_less_and_less_often(database, monkeypatch, caplog):
+    monkeypatch.setattr(desk, "_TICK", 0.01)
+    monkeypatch.setattr(desk, "_RETRY", 0.02)
+    attempts = 0
+
+    async def scene():
+        nonlocal attempts
+        arena = await make_arena(database)
+        async with desk_of(database, arena) as opened:
+
+            async def load():
+                nonlocal attempts
+                attempts += 1
+                await failing()
+
+            monkeypatch.setattr(opened, "_load", load)
+            opened.live = None
+            with pytest.raises(StoreFault):
+                await opened.next_matchup(ANN)
+            await asyncio.sleep(1.0)
+
+    asyncio.run(scene())
+    assert 3 <= attempts <= 12
+    [line] = [record for record in caplog.records if record.name == desk.__name__]
+    assert "the database is away" in line.getMessage()
+    assert line.facts == {"arena": "arena"}
+
+
+def test_a_desk_that_works_again_says_so_and_starts_with_short_waits(database, monkeypatch, caplog):
+    caplog.set_level(logging.INFO)
+
+    async def scene():
+        arena = await make_arena(database)
+        async with desk_of(database, arena) as opened:
+            with monkeypatch.context() as patch:
+                patch.setattr(opened, "_batch", failing)
+                for _ in range(2):
+                    with pytest.raises(StoreFault):
+                        await opened.next_matchup(ANN)
+            assert (await opened.next_matchup(ANN)).new
+
+    asyncio.run(scene())
+    said = [record.getMessage() for record in caplog.records if record.name == desk.__name__]
+    assert len(said) == 2
+    assert said[1].endswith("works again")
+
+
+def test_whoever_asks_ends_the_long_wait_of_an_idle_desk(database, monkeypatch):
+    monkeypatch.setattr(desk, "_RETRY", 600.0)
+    monkeypatch.setattr(desk, "_RETRY_IDLE", 600.0)
+    monkeypatch.setattr(desk, "_RETRY_IN_LINE", 0.05)
+
+    async def scene():
+        arena = await make_arena(database)
+        async with desk_of(database, arena) as opened:
+            with monkeypatch.context() as patch:
+                patch.setattr(opened, "_batch", failing)
+                with pytest.raises(StoreFault):
+                    await opened.next_matchup(ANN)
+            async with asyncio.timeout(30):
+                assert (await opened.next_matchup(ANN)).new
+
+    asyncio.run(scene())
+
+
+def test_a_silent_database_is_logged_with_the_arena(database, monkeypatch, caplog):
+    monkeypatch.setattr(desk, "_SILENCE", 0.1)
+
+    async def scene():
+        arena = await make_arena(database)
+        async with desk_of(database, arena) as opened:
+
+            async def silent(_asks):
+                await asyncio.Event().wait()
+
+            monkeypatch.setattr(opened, "_batch", silent)
+            with pytest.raises(StoreFault, match="has not answered"):
+                await opened.next_matchup(ANN)
+
+    asyncio.run(scene())
+    [line] = [record for record in caplog.records if record.name == desk.__name__]
+    assert "has not answered" in line.getMessage()
+    assert line.facts == {"arena": "arena"}
+
+
+def test_an_arena_that_cannot_be_opened_is_logged_once_whoever_asks(database, tmp_path, caplog):
+    name = "an-arena-with-a-name-that-is-long"
+
+    async def scene():
+        arena = await make_arena(database, name=name)
+        with connect(database) as connection:
+            connection.execute("DELETE FROM events WHERE arena = %s AND position = 1", (arena.arena,))
+        async with open_pool(database, most=4) as pool:
+            house = House(ServingSettings(port=0), database, pool, Contents(pool, Folder(tmp_path)))
+            for _ in range(5):
+                with pytest.raises(StoreFault):
+                    await house.desk(name)
+
+    asyncio.run(scene())
+    [line] = [record for record in caplog.records if record.name == "tiltyard.arena.house"]
+    told = json.loads(JsonLines().format(line))
+    assert told["arena"] == name
+    assert "damaged" in told["event"]
+
+
+def test_a_rater_without_a_database_backs_off(monkeypatch, caplog):
+    monkeypatch.setattr(rating, "connect", fail)
+    stops = [Stop(6), Stop(6)]
+    for stop in stops:
+        rating.RatingHouse(NOWHERE).run(stop)
+    assert_backs_off(*(stop.waits for stop in stops))
+    assert len(caplog.records) == 2
+
+
+def test_listeners_without_a_database_back_off(slept, caplog):
+    async def scene(announcements):
+        for _ in range(6):
+            await announcements.next()
+
+    for _ in range(2):
+        asyncio.run(scene(Announcements(NOWHERE)))
+    assert_backs_off(slept[:6], slept[6:])
+    assert [record.name for record in caplog.records] == ["tiltyard.store.listening"] * 2
+
+
+def test_boards_and_settings_that_cannot_be_read_are_looked_for_less_often(slept, caplog):
+    async def scene(following, task):
+        ended = asyncio.create_task(following())
+        while len(slept) < task:
+            await asyncio.get_running_loop().run_in_executor(None, int)
+        ended.cancel()
+        await asyncio.gather(ended, return_exceptions=True)
+
+    for most in (6, 12):
+        board = Boards(NOWHERE, None)
+        board._news.next = lambda: asyncio.sleep(0)
+        board._look = failing
+        asyncio.run(scene(board._follow, most))
+    assert_backs_off(slept[:6], slept[6:12])
+    del slept[:]
+    house = House(ServingSettings(port=0), NOWHERE, None, None)
+    house._desks["arena"] = None
+    house.settings_changed = failing
+    asyncio.run(scene(house._follow, 8))
+    assert slept[0] == 5.0
+    assert all(wait <= 30.0 for wait in slept)
+    assert max(slept[1:]) >= 10.0
+    assert len([record for record in caplog.records if record.name == "tiltyard.arena.house"]) == 1
+    assert boards.__name__ in {record.name for record in caplog.records}

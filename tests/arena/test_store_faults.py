@@ -3,6 +3,7 @@
 import asyncio
 import json
 import logging
+from contextlib import AsyncExitStack
 
 import pytest
 
@@ -10,6 +11,7 @@ from live_arenas import desk_of, make_arena
 from tiltyard.arena import boards, desk, rating
 from tiltyard.arena.asking import Voter
 from tiltyard.arena.boards import Boards
+from tiltyard.arena.desk import Desk
 from tiltyard.arena.house import House
 from tiltyard.errors import StoreFault
 from tiltyard.settings.serving import ServingSettings
@@ -130,6 +132,48 @@ def test_whoever_asks_ends_the_long_wait_of_an_idle_desk(database, monkeypatch):
                 assert (await opened.next_matchup(ANN)).new
 
     asyncio.run(scene())
+
+
+def test_desks_without_voters_load_a_few_at_a_time_and_voters_come_first(database, monkeypatch):
+    monkeypatch.setattr(desk, "_TICK", 0.01)
+    loading, most = set(), 0
+
+    async def scene():
+        arenas = [await make_arena(database, 2, 1, name=f"arena-{number}") for number in range(6)]
+        async with open_pool(database, most=4) as pool, AsyncExitStack() as stack:
+            opened = [Desk(pool, arena.arena, arena.name, arena.settings) for arena in arenas]
+            for one in opened:
+                await one.open()
+                stack.push_async_callback(one.close)
+            release = asyncio.Event()
+
+            def slowly(one, load):
+                async def loading_slowly():
+                    nonlocal most
+                    loading.add(one)
+                    most = max(most, len(loading))
+                    if one is not opened[-1]:
+                        await release.wait()
+                    loading.discard(one)
+                    return await load()
+
+                return loading_slowly
+
+            for one in opened:
+                one._load = slowly(one, one._load)
+                one.live = None
+            while len(loading) < 2:  # noqa: ASYNC110
+                await asyncio.sleep(0.01)
+            async with asyncio.timeout(30):
+                assert (await opened[-1].next_matchup(ANN)).new
+            assert most <= 3
+            release.set()
+            async with asyncio.timeout(30):
+                while not all(one.ready for one in opened):  # noqa: ASYNC110
+                    await asyncio.sleep(0.01)
+
+    asyncio.run(scene())
+    assert most <= 3
 
 
 def test_a_silent_database_is_logged_with_the_arena(database, monkeypatch, caplog):

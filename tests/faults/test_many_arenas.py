@@ -113,6 +113,11 @@ def connections_in_use(url):
         )
 
 
+def warnings_in(log):
+    """The last lines of a log that tell of something amiss."""
+    return [line for line in log.splitlines() if '"level": "info"' not in line][-20:]
+
+
 def check(arenas, max_connections, connections, *, seconds_down=1.0, settled=None):
     """Visit all arenas: at first, after a restart of the service, and after one of the server."""
     with many_arenas(arenas, max_connections, connections) as (made, server):
@@ -135,7 +140,7 @@ def check(arenas, max_connections, connections, *, seconds_down=1.0, settled=Non
             print(
                 f"\n{when}: {dict(statuses)} in {seconds:.1f} s, guessed {dict(guessed)}, connections {used}"
             )
-            assert not refusals, (when, refusals[:3])
+            assert not refusals, (when, refusals[:3], warnings_in(made.said()))
             assert set(guessed) == {404}
             assert used["tiltyard web"] <= 2 * connections
         if settled is not None:

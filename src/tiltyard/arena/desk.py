@@ -101,6 +101,7 @@ class Desk:
         self.live: Live | None = None
         #: Batches so far, and asks that were answered in them.
         self.batches = self.answered = 0
+        self._pool = pool
         self._door, self._reading = Door(pool, arena), Door(pool, arena)
         self._lookup = asyncio.Lock()
         self._line: list[_Ask] = []
@@ -317,6 +318,8 @@ class Desk:
                 await asyncio.wait_for(self._bell.wait(), self._patience())
             asks: list[_Ask] = []
             self._call(asks)
+            if not asks and self._must_load() and self._pool.unhurried.locked():
+                continue
             self._silent = asyncio.get_running_loop().call_later(_SILENCE, self._give_up, asks)
             try:
                 await self._batch(asks)
@@ -367,9 +370,7 @@ class Desk:
             self._bell.clear()
 
     async def _batch(self, asks: list[_Ask]) -> None:
-        live = self.live
-        if live is None or live.stale:
-            live = await self._load()
+        live = await self._loaded(hurried=bool(asks))
         if not asks and not await self._due(live):
             return
         async with self._door.appending(live.position) as batch:
@@ -410,6 +411,17 @@ class Desk:
         now, horizon = await self._door.clock()
         self._heard = (now, time.monotonic())
         return now, horizon
+
+    def _must_load(self) -> bool:
+        return self.live is None or self.live.stale
+
+    async def _loaded(self, *, hurried: bool) -> Live:
+        if self.live is not None and not self.live.stale:
+            return self.live
+        if hurried:
+            return await self._load()
+        async with self._pool.unhurried:
+            return await self._load()
 
     async def _load(self) -> Live:
         live = await load_live(self._door, self.settings)

@@ -25,6 +25,8 @@ __all__ = ["ConnectionPool"]
 
 #: How long somebody waits for a connection before being told to come back.
 WAIT_SECONDS = 10.0
+#: How many may do at once what nobody waits for.
+UNHURRIED = 2
 #: A connection that nobody needed for so long is closed.
 IDLE_SECONDS = 300.0
 #: Between attempts to reach a server that is starting, when the pool is opened: at first, and at most.
@@ -43,6 +45,9 @@ class ConnectionPool:
         self.closed = True
         #: Connections that somebody has now.
         self.in_use = 0
+        #: Taken by those who do what nobody waits for, such as loading an arena in which nobody votes. After the
+        #: server was away all arenas are loaded anew, and those with voters come first.
+        self.unhurried = asyncio.Semaphore(UNHURRIED)
         self._url = url
         self._name = name
         share = most - most // 4

@@ -179,7 +179,7 @@ def measure_idle(made, server):
         turns = 20
         time.sleep(12)
         house.turn()
-        turning = _Cost(server, [os.getpid()])
+        turning = _Cost(server, [os.getpid()], reported_after=12)
         for _ in range(turns):
             house.turn()
         print(f"\nidle turn of the rater: {turning.told(turns, 'turn')}")
@@ -190,9 +190,11 @@ def measure_idle(made, server):
 class _Cost:
     """Time, processor time of the server and of some processes, and transactions since it was made."""
 
-    def __init__(self, server, processes):
+    def __init__(self, server, processes, *, reported_after=1.5):
         self._server = server
         self._processes = processes
+        #: Busy backends report their transactions once a second, idle ones after ten.
+        self._reported_after = reported_after
         self._transactions = self._count_transactions()
         self._before = self._spent()
 
@@ -212,8 +214,7 @@ class _Cost:
         return database, sum(map(_processor_seconds, self._processes)), time.monotonic()
 
     def _count_transactions(self):
-        # Backends report theirs at most once a second.
-        time.sleep(1.5)
+        time.sleep(self._reported_after)
         with connect(self._server.url) as connection:
             counted = connection.execute("SELECT sum(xact_commit + xact_rollback) FROM pg_stat_database")
             return int(counted.fetchone()[0])

@@ -31,6 +31,7 @@ PUBLIC = (
     "/arenas/arena/models/model-0",
     "/arenas/arena/mine",
     "/arenas/arena/vote",
+    "/arenas/arena/vote/names",
     "/operator/sign-in",
     "/nowhere",
 )
@@ -174,6 +175,7 @@ ELSEWHERE = {
     "/claim/{token}",
     "/favicon.ico",
     "/matchups/{matchup}",
+    "/matchups/{matchup}/counted",
     "/operator/arenas/{arena}/complaints/{complaint}",
     "/operator/arenas/{arena}/exclusions/{exclusion}/restore",
     "/operator/arenas/{arena}/models/retire",

@@ -52,6 +52,7 @@ soak: coverage
     pytest -m slow -n 0 -s tests/faults
     python bench/intervals.py --worlds 200 --out docs/explanation/intervals-measured.md
     python bench/intervals.py --only ranks --worlds 200 --out docs/explanation/ranks-measured.md
+    python bench/intervals.py --only prior --worlds 2500 --out docs/explanation/priors-measured.md
 
 # Every bar of the ranking policy, full size; what is finished is kept. Hours.
 suite:

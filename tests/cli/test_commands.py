@@ -147,6 +147,16 @@ class TestCompare:
     def test_findings_follow(self, small):
         assert "few-prompts: " in run("compare", "a", "c", small).out
 
+    def test_a_prior_compares_a_model_that_only_won_as_the_advice_says(self, tmp_path):
+        write_battles(tmp_path / "b.jsonl", battles("a>b*9 b>c*5 c>b*5"))
+        refused = run("compare", "a", "b", tmp_path / "b.jsonl")
+        assert refused.code == 2
+        assert "state a weak prior (--prior-sd)" in " ".join(refused.err.split())
+        ran = run("compare", "a", "b", tmp_path / "b.jsonl", "--prior-sd", "300")
+        assert ran.code == 0
+        assert ran.out.startswith("a is better than b, by ")
+        assert "only-wins: a won every battle: only the prior limits the rating" in ran.out
+
     def test_models_that_never_met_have_no_direct_battles(self, tmp_path):
         write_battles(tmp_path / "b.jsonl", battles("a>b b>a b>c c>b", question_id=[*"pqrs"]))
         out = run("compare", "a", "c", tmp_path / "b.jsonl").out

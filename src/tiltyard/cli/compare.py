@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from tiltyard.cli.options import Columns, Files, Format, Level, column_map
+from tiltyard.cli.options import Columns, Files, Format, Level, PriorSd, column_map
 from tiltyard.cli.progress import battles_read
 from tiltyard.report.printable import printable
 
@@ -18,6 +18,7 @@ def compare(
     model_b: Annotated[str, typer.Argument(metavar="B", help="The other.")],
     files: Files,
     level: Level = 0.95,
+    prior_sd: PriorSd = None,
     columns: Columns = None,
     format: Format = None,
 ) -> None:
@@ -31,7 +32,7 @@ def compare(
     sources = open_all(files, format=format, columns=column_map(columns))
     with battles_read([source.rows for source in sources]) as progress:
         table = count_table(sources, progress=progress)
-    found = compare_models(table, model_a, model_b, BradleyTerry(level=level))
+    found = compare_models(table, model_a, model_b, BradleyTerry(level=level, prior_sd=prior_sd))
     console = Terminal()
     a, b = printable(found.model_a), printable(found.model_b)
     console.print(printable(found.sentence))

@@ -18,6 +18,7 @@ __all__ = [
     "Format",
     "Level",
     "PriceOption",
+    "PriorSd",
     "column_map",
     "comma_list",
     "stated_prices",
@@ -37,6 +38,10 @@ PriceOption = Annotated[
         metavar="NAME=INPUT,OUTPUT",
         help="A model's price in dollars for a million tokens; may be given several times.",
     ),
+]
+PriorSd = Annotated[
+    float | None,
+    typer.Option(min=1, max=1e6, help="A weak prior: standard deviation of ratings, in points."),
 ]
 Format = Annotated[str | None, typer.Option(help="Name the format instead of finding it.")]
 

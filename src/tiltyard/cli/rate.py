@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tiltyard.cli.options import Columns, Files, Format, Level, column_map, comma_list
+from tiltyard.cli.options import Columns, Files, Format, Level, PriorSd, column_map, comma_list
 from tiltyard.cli.progress import battles_read
 from tiltyard.errors import BadOption
 from tiltyard.report.printable import printable
@@ -104,10 +104,7 @@ def rate(
     soft: Annotated[
         bool, typer.Option("--soft", help="Use stated preferences (pref) in place of outcomes.")
     ] = False,
-    prior_sd: Annotated[
-        float | None,
-        typer.Option(min=1, max=1e6, help="A weak prior: standard deviation of ratings, in points."),
-    ] = None,
+    prior_sd: PriorSd = None,
     anchor: Annotated[
         str | None,
         typer.Option(metavar="MODEL[=RATING]", help="Shift all ratings so that this one is fixed."),

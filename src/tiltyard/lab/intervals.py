@@ -7,13 +7,23 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
+from scipy.special import expit
 
-from tiltyard.battles import Table
-from tiltyard.lab.worlds import World, draw_world
+from tiltyard.battles import Codes, Kind, Table
+from tiltyard.lab.worlds import POINTS, World, draw_world
 from tiltyard.ratings import BradleyTerry, Elo, Ratings
 from tiltyard.ratings.ranks import rank_models
 
-__all__ = ["Coverage", "FalseClaims", "centred", "coverage", "false_claims", "rank_coverage"]
+__all__ = [
+    "Coverage",
+    "FalseClaims",
+    "PriorCoverage",
+    "centred",
+    "coverage",
+    "false_claims",
+    "prior_coverage",
+    "rank_coverage",
+]
 
 Floats = npt.NDArray[np.float64]
 
@@ -149,6 +159,59 @@ def false_claims(
     return FalseClaims(
         prompts, pareto, worlds, share, float(np.sqrt(share * (1.0 - share) / worlds)), withheld / worlds
     )
+
+
+@dataclass(frozen=True, slots=True)
+class PriorCoverage:
+    """Share of true ratings inside their intervals, of models that only won or lost, or nearly."""
+
+    #: Points that such a model lost (or won) at most.
+    most: float
+    models: int
+    covered: float
+    error: float
+    #: Mean width, in points.
+    width: float
+
+
+def prior_coverage(
+    worlds: int,
+    *,
+    models: int = 6,
+    battles: int = 90,
+    prior_sd: float = 300.0,
+    most: tuple[float, ...] = (0.0, 4.0),
+    seed: int = 0,
+) -> list[PriorCoverage]:
+    """How often intervals with a prior hold the truth, where strengths are drawn from that very prior.
+
+    Counted are models that lost, or won, no more points than each of ``most``. Every battle is on a
+    prompt of its own, and none is tied.
+    """
+    found: list[tuple[float, bool, float]] = []
+    for k in range(worlds):
+        rng = np.random.default_rng([seed, k])
+        strength = rng.normal(0.0, prior_sd / POINTS, models)
+        a = rng.integers(0, models, battles)
+        b = (a + rng.integers(1, models, battles)) % models
+        won = rng.random(battles) < expit(strength[a] - strength[b])
+        codes = Codes(
+            a.astype(np.uint16), b.astype(np.uint16), np.where(won, Kind.WIN_A, Kind.WIN_B).astype(np.uint8)
+        )
+        names = [f"model-{model:03}" for model in range(models)]
+        ratings = BradleyTerry(prior_sd=prior_sd)(Table.from_codes(names, codes))
+        _, low, high = centred(ratings)
+        truth = POINTS * (strength - strength.mean())
+        least = np.minimum(ratings.record.wins, ratings.record.losses)
+        inside = (low <= truth) & (truth <= high)
+        found += zip(least.tolist(), inside.tolist(), (high - low).tolist(), strict=True)
+    coverages: list[PriorCoverage] = []
+    for limit in most:
+        chosen = [(inside, width) for least, inside, width in found if least <= limit]
+        share, width = (float(np.mean(column)) for column in zip(*chosen, strict=True))
+        error = float(np.sqrt(share * (1.0 - share) / len(chosen)))
+        coverages.append(PriorCoverage(limit, len(chosen), share, error, width))
+    return coverages
 
 
 def _true_ranks(world: World) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:

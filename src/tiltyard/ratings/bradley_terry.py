@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -17,8 +18,10 @@ from tiltyard.ratings.findings import Finding
 from tiltyard.ratings.fitting import Fitted, fit_groups, fit_with_style
 from tiltyard.ratings.groups import comparable_groups, data_findings, group_findings
 from tiltyard.ratings.pairs import Pairs, pairs_of, record_of
+from tiltyard.ratings.posterior import Posterior, Reach, nearly_one_sided
 from tiltyard.ratings.result import Interval, Ratings
 from tiltyard.ratings.scoring import Scoring
+from tiltyard.ratings.uncertainty import Uncertainty
 from tiltyard.ratings.variance import (
     ClusterChoice,
     Spread,
@@ -91,7 +94,7 @@ class BradleyTerry:
         group = comparable_groups(pairs, prior=self.prior_sd is not None)
         record = record_of(table.counts, len(table.models))
         findings = data_findings(table, record, pairs.met)
-        findings += group_findings(table.models, pairs, group)
+        findings += group_findings(table.models, pairs, group, prior=self.prior_sd is not None)
         fitted = self._fit(table, pairs, group)
         rating = self._points(fitted.theta) + self._shift(table.models, fitted)
         spread, interval, extras = self._uncertainty(table, pairs, fitted, rating, findings)
@@ -168,9 +171,8 @@ class BradleyTerry:
         if self.interval == "bootstrap":
             return self._bootstrap(table, pairs, fitted, rating, findings)
         spread = sandwich(table, self.scoring(), fitted, self.clusters, self._unit, findings)
-        half = quantile(self.level, spread.uncertainty.dof) * np.sqrt(spread.uncertainty.ratings())
-        half[np.isnan(fitted.theta)] = np.nan
-        interval = spread.interval(rating - half, rating + half, self.level, "sandwich")
+        low, high = self._ends(pairs, fitted, spread.uncertainty)
+        interval = spread.interval(rating + low, rating + high, self.level, "sandwich")
         return (
             spread,
             interval,
@@ -178,6 +180,31 @@ class BradleyTerry:
             if self.style
             else {},
         )
+
+    def _ends(self, pairs: Pairs, fitted: Fitted, uncertainty: Uncertainty) -> tuple[Floats, Floats]:
+        """How far intervals reach below and above ratings, in points.
+
+        With a prior, those of models that hardly lost or won follow their own posterior, made wider
+        by as much as the variance exceeds the posterior's. (Style control reads the log for every
+        point of that, and does without.)
+        """
+        half = quantile(self.level, uncertainty.dof) * np.sqrt(uncertainty.ratings())
+        half[np.isnan(fitted.theta)] = np.nan
+        low, high = -half, half.copy()
+        if not fitted.prior_precision or fitted.beta is not None:
+            return low, high
+        for k, reach in self._one_sided(pairs, fitted):
+            wider = half[k] / reach.half
+            low[k], high[k] = wider * reach.low, wider * reach.high
+        return low, high
+
+    def _one_sided(self, pairs: Pairs, fitted: Fitted) -> Iterator[tuple[int, Reach]]:
+        """Models that hardly lost or won, and how far their ratings reach by their posterior alone."""
+        for g in range(int(fitted.group.max(initial=-1)) + 1):
+            members = np.flatnonzero(fitted.group == g)
+            posterior = Posterior.of(pairs, members, fitted.theta, fitted.log_tie, fitted.prior_precision)
+            for place in np.flatnonzero(nearly_one_sided(posterior.likelihood.pairs)).tolist():
+                yield int(members[place]), posterior.rating_reach(place, self.level)
 
     def _bootstrap(
         self, table: Table, pairs: Pairs, fitted: Fitted, rating: Floats, findings: list[Finding]
@@ -211,6 +238,10 @@ class BradleyTerry:
             spread = replace(spread, order=order)
         tails = [(1.0 - self.level) / 2.0, (1.0 + self.level) / 2.0]
         low, high = _quantiles(replicates, tails)
+        if fitted.prior_precision:
+            spread = spread.with_prior(fitted, self._unit)
+            below, above = self._ends(pairs, fitted, spread.uncertainty)
+            low, high = np.fmin(low, rating + below), np.fmax(high, rating + above)
         return spread, spread.interval(low, high, self.level, "bootstrap"), {"replicates": replicates}
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -12,7 +13,9 @@ from tiltyard.battles.keys import MISSING
 from tiltyard.errors import BadOption, CannotRate
 from tiltyard.ratings.bradley_terry import BradleyTerry
 from tiltyard.ratings.findings import Finding
-from tiltyard.ratings.pairs import record_of
+from tiltyard.ratings.pairs import pairs_of, record_of
+from tiltyard.ratings.posterior import Posterior, nearly_one_sided
+from tiltyard.ratings.result import Ratings
 from tiltyard.ratings.scoring import Scoring
 from tiltyard.ratings.variance import quantile
 
@@ -82,14 +85,40 @@ def compare_models(table: Table, a: str, b: str, method: BradleyTerry | None = N
     difference = float(ratings.rating[i] - ratings.rating[j])
     error = float(np.sqrt(ratings.uncertainty.differences()[i, j]))
     half = quantile(method.level, dof) * error
+    low, high = _reach(table, ratings, method, (i, j), half)
     t = difference / error if error > 0.0 else 0.0
     probability = float(ndtr(t) if np.isinf(dof) else stdtr(dof, t))
     expected = 1.0 / (1.0 + 10.0 ** (-difference / method.scale))
     ahead, behind = _prompts(table, i, j)
     return Comparison(
-        a, b, difference, difference - half, difference + half, method.level, ratings.interval.scope,
+        a, b, difference, difference + low, difference + high, method.level, ratings.interval.scope,
         probability, expected, *_direct(table, i, j), ahead, behind, ratings.findings,
     )  # fmt: skip
+
+
+def _reach(
+    table: Table, ratings: Ratings, method: BradleyTerry, pair: tuple[int, int], half: float
+) -> tuple[float, float]:
+    """How far the difference of two models reaches below and above, in points.
+
+    With a prior, that of a model that hardly lost or won follows its own posterior, as its rating does.
+    """
+    pairs = pairs_of(table.counts, len(table.models), method.scoring())
+    if method.prior_sd is None or method.style or not nearly_one_sided(pairs)[list(pair)].any():
+        return -half, half
+    unit = method.scale / math.log(10.0)
+    tie = ratings.extras.get("tie_parameter")
+    members = np.flatnonzero(ratings.group == ratings.group[pair[0]])
+    posterior = Posterior.of(
+        pairs,
+        members,
+        ratings.rating / unit,
+        None if tie is None else math.log(tie),
+        (unit / method.prior_sd) ** 2,
+    )
+    place, other = np.searchsorted(members, pair).tolist()
+    reach = posterior.difference_reach(place, other, method.level)
+    return half * reach.low / reach.half, half * reach.high / reach.half
 
 
 def _direct(table: Table, i: int, j: int) -> tuple[int, int, int, int]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -44,6 +45,24 @@ class Fitted:
     style_scale: Floats | None = None
     style_names: tuple[str, ...] = ()
     kernel: str = "plain"
+    #: Of the normal prior on each log-strength; 0 without one.
+    prior_precision: float = 0.0
+
+    @property
+    def prior(self) -> Floats:
+        """The precision matrix of the prior, extra parameters free."""
+        return np.diag(np.append(np.full(len(self.theta), self.prior_precision), np.zeros(self.n_extra)))
+
+    def with_prior(self, covariances: Sequence[Floats]) -> list[Floats]:
+        """Sandwiches B·meat·B with what the prior leaves open, and the posterior's own covariance beside them.
+
+        The prior's precision Λ belongs into the meat as it is in the bread: ratings that hang on the
+        prior alone would otherwise seem certain. Without a prior, as they are.
+        """
+        if not self.prior_precision:
+            return list(covariances)
+        pull = self.bread @ self.prior @ self.bread
+        return [*(covariance + pull for covariance in covariances), self.bread]
 
     @property
     def n_extra(self) -> int:
@@ -153,7 +172,8 @@ def fit_groups(
         iterations, converged = max(iterations, fit.iterations), converged and fit.converged
         log_tie = fit.log_tie
     size = m + (log_tie is not None)
-    return Fitted(theta, group, inverse[:size, :size], iterations, converged, log_tie)
+    bread_of_all = inverse[:size, :size]
+    return Fitted(theta, group, bread_of_all, iterations, converged, log_tie, prior_precision=prior_precision)
 
 
 def fit_with_style(
@@ -195,6 +215,7 @@ def fit_with_style(
         style_scale=fit.scale,
         style_names=table.covariates,
         kernel=chosen,
+        prior_precision=prior_precision,
     )
 
 

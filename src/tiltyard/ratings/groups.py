@@ -76,11 +76,34 @@ def has_tie_parameter(pairs: Pairs, *, prior: bool) -> bool:
     return False
 
 
-def group_findings(models: tuple[str, ...], pairs: Pairs, group: Ints) -> list[Finding]:
-    """Why some models cannot be compared, or have no rating."""
-    if not group.any():
-        return []
-    return disconnected_finding(models, pairs, pairs.met) + _one_sided(models, pairs, group)
+def group_findings(
+    models: tuple[str, ...], pairs: Pairs, group: Ints, *, prior: bool = False
+) -> list[Finding]:
+    """Why some models cannot be compared, or have no rating but for the ``prior``."""
+    findings = _held_by_prior(models, pairs) if prior else []
+    if group.any():
+        findings += disconnected_finding(models, pairs, pairs.met) + _one_sided(models, pairs, group)
+    return findings
+
+
+def _held_by_prior(models: tuple[str, ...], pairs: Pairs) -> list[Finding]:
+    """Models whose rating has no limit but the prior's, on one side."""
+    findings: list[Finding] = []
+    total, score = _totals(pairs)
+    for name, verb, side, rivals, chosen in (
+        ("only-wins", "won", "above", "stronger", pairs.met & (score == total)),
+        ("only-loses", "lost", "below", "weaker", pairs.met & (score == 0)),
+    ):
+        if chosen.any():
+            names = listed([models[k] for k in np.flatnonzero(chosen)])
+            findings.append(
+                Finding(
+                    name,
+                    f"{names} {verb} every battle: only the prior limits the rating from {side}.",
+                    f"Let it meet {rivals} models.",
+                )
+            )
+    return findings
 
 
 def disconnected_finding(

@@ -24,10 +24,12 @@ __all__ = [
     "Expected",
     "Factor",
     "Fit",
+    "Likelihood",
     "centred",
     "cholesky",
     "climb",
     "expected",
+    "factored",
     "fit",
     "inverse_of",
     "pin",
@@ -92,7 +94,7 @@ def climb(
     x: Floats,
     *,
     tolerance: float = LAST_STEP,
-    factored: Callable[[Floats], Factor] | None = None,
+    factored_by: Callable[[Floats], Factor] | None = None,
 ) -> tuple[Floats, int, bool]:
     """Newton's way to the top of a concave likelihood: where it is, steps taken, whether it settled.
 
@@ -110,7 +112,7 @@ def climb(
             continue
         if factor is None:
             assert information is not None
-            factor = (factored or _factored)(information)
+            factor = (factored_by or factored)(information)
         step = dpotrs(factor, gradient, lower=1)[0]
         x, slope = x + step, float(gradient @ step)
         size = float(np.abs(step).max(initial=0.0))
@@ -136,7 +138,7 @@ def inverse_of(factor: Factor) -> Floats:
     return np.asarray(lower + np.tril(lower, -1).T)
 
 
-def _factored(information: Floats) -> Factor:
+def factored(information: Floats) -> Factor:
     """With a little added to the diagonal, should rounding have made it indefinite."""
     factor = cholesky(information)
     nudge = 1e-12 * float(np.diag(information).max())
@@ -157,24 +159,24 @@ def fit(
     """Maximum likelihood, or the posterior mode when each θ has a normal prior of that precision."""
     m = pairs.n_models
     at_hand = _guess(pairs) if start is None else start
-    likelihood = _Likelihood(pairs, davidson, prior_precision)
+    likelihood = Likelihood(pairs, davidson, prior_precision)
     x, iterations, converged = climb(likelihood.derivatives, np.append(at_hand, np.zeros(int(davidson))))
     inverse = None
     if bread:
         _, information = likelihood.derivatives(x, curved=True)
         assert information is not None
-        inverse = centred(inverse_of(_factored(information)), m)
+        inverse = centred(inverse_of(factored(information)), m)
     return Fit(x[:m] - x[:m].mean(), float(x[m]) if davidson else None, inverse, iterations, converged)
 
 
 def start_near(pairs: Pairs, theta: Floats, *, prior_precision: float) -> Callable[[Pairs], Floats]:
     """Where to start fits of other sums over the same pairs: one step, with what is known at ``theta``."""
     score = expected(theta[pairs.i] - theta[pairs.j], None).score
-    _, information = _Likelihood(pairs, davidson=False, prior_precision=prior_precision).derivatives(
+    _, information = Likelihood(pairs, davidson=False, prior_precision=prior_precision).derivatives(
         theta, curved=True
     )
     assert information is not None
-    factor = _factored(information)
+    factor = factored(information)
 
     def start(other: Pairs) -> Floats:
         residual = other.score - other.weight * score
@@ -196,10 +198,24 @@ def _guess(pairs: Pairs) -> Floats:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Likelihood:
+class Likelihood:
+    """The likelihood of pair sums, times a normal prior on each θ if it has a precision."""
+
     pairs: Pairs
     davidson: bool
     prior_precision: float
+
+    def value(self, x: Floats) -> float:
+        """Its logarithm, up to a constant."""
+        pairs, theta = self.pairs, x[: self.pairs.n_models]
+        d = theta[pairs.i] - theta[pairs.j]
+        total = np.logaddexp(d / 2.0, -d / 2.0)
+        tied = 0.0
+        if self.davidson:
+            total = np.logaddexp(total, x[-1])
+            tied = float(pairs.tie.sum() * x[-1])
+        fit = (pairs.score - pairs.weight / 2.0) @ d - pairs.weight @ total
+        return float(fit) + tied - self.prior_precision / 2.0 * float(theta @ theta)
 
     def derivatives(self, x: Floats, curved: bool) -> tuple[Floats, Floats | None]:
         """Gradient, and information with the constant direction (which no battle informs) filled in."""

@@ -40,7 +40,8 @@ def order_left_out(table: Table, scoring: Scoring, fitted: Fitted, meats: Meats,
         overlap = bread @ (meats.by_both.matrix + meats.by_both.alone) @ bread
         covariances.insert(0, covariances[0] + covariances[1] - overlap)
     m = len(fitted.theta)
-    return Uncertainty(tuple(v[:m, :m] * unit**2 for v in covariances), meats.dof, dof)
+    points = tuple(v[:m, :m] * unit**2 for v in fitted.with_prior(covariances))
+    return Uncertainty(points, meats.dof, dof)
 
 
 def order_findings(models: tuple[str, ...], group: Ints, uncertainty: Uncertainty) -> list[Finding]:

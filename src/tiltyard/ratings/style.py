@@ -56,9 +56,9 @@ def fit_style(
     x = np.zeros(m + len(scale))
     if len(log) >= _FIRST_PART * _FIRST_ROWS:
         part = _Problem(log, score, m, max(prior_precision, 1.0), kernel, len(log) // _FIRST_PART)
-        x = climb(part.derivatives, x, tolerance=_NEAR, factored=_factored)[0]
+        x = climb(part.derivatives, x, tolerance=_NEAR, factored_by=_factored)[0]
     problem = _Problem(log, score, m, prior_precision, kernel, len(log))
-    x, iterations, converged = climb(problem.derivatives, x, factored=_factored)
+    x, iterations, converged = climb(problem.derivatives, x, factored_by=_factored)
     inverse = None
     if bread:
         units = np.append(np.ones(m), scale)

@@ -79,6 +79,15 @@ class Spread:
         uncertainty = Uncertainty((deviations.T @ deviations / together,), dof)
         return cls(uncertainty, clusters, n_clusters)
 
+    def with_prior(self, fitted: Fitted, unit: float) -> Spread:
+        """With what a prior leaves open: replicates, like battles, say nothing of it."""
+        m = len(fitted.theta)
+        covariances = fitted.with_prior(
+            [np.pad(v / unit**2, (0, fitted.n_extra)) for v in self.uncertainty.covariances]
+        )
+        points = tuple(v[:m, :m] * unit**2 for v in covariances)
+        return replace(self, uncertainty=replace(self.uncertainty, covariances=points))
+
     @property
     def known(self) -> npt.NDArray[np.bool_]:
         """Which ratings have a spread at all. Without one there is nothing to build an interval on."""
@@ -134,7 +143,7 @@ def _order(
 def _spread(
     fitted: Fitted, meats: tuple[Floats, ...], dof: float, unit: float, kind: ClusterKind, clusters: int
 ) -> Spread:
-    covariances = [fitted.bread @ middle @ fitted.bread for middle in meats]
+    covariances = fitted.with_prior([fitted.bread @ middle @ fitted.bread for middle in meats])
     m = len(fitted.theta)
     extra_se = np.sqrt(Uncertainty(tuple(covariances), dof).ratings()[m:])
     points = tuple(covariance[:m, :m] * unit**2 for covariance in covariances)

@@ -187,10 +187,14 @@ _RATINGS: Mapping[str, tuple[str, ...]] = {
     "only-loses": (
         _("%(list)s lost every battle: no lower limit to the rating, so none is given."),
         _("Let it meet weaker models, or state a weak prior (--prior-sd)."),
+        _("%(list)s lost every battle: only the prior limits the rating from below."),
+        _("Let it meet weaker models."),
     ),
     "only-wins": (
         _("%(list)s won every battle: no upper limit to the rating, so none is given."),
         _("Let it meet stronger models, or state a weak prior (--prior-sd)."),
+        _("%(list)s won every battle: only the prior limits the rating from above."),
+        _("Let it meet stronger models."),
     ),
     "order-withheld": (
         _("So few prompts or voters decide the ratings of %(list)s that their rank ranges rule nothing out."),

@@ -335,7 +335,7 @@ def test_pairs_sorted_are_pairs_laid_out(world, monkeypatch):
 def test_an_information_that_rounding_made_indefinite_is_nudged():
     information = np.array([[1.0, 1.0], [1.0, 1.0 - 1e-15]])
     assert newton.cholesky(information) is None
-    factor = np.tril(newton._factored(information))
+    factor = np.tril(newton.factored(information))
     np.testing.assert_allclose(factor @ factor.T, information, atol=1e-8)
 
 

@@ -21,6 +21,7 @@ from tiltyard.store.bulky import Folder
 from tiltyard.store.connecting import open_pool
 from tiltyard.store.contents import Contents
 from tiltyard.web.app import make_app
+from tiltyard.web.http_limits import HttpLimits, limited_protocol
 
 __all__ = ["PASSWORD", "SECRET", "Served", "make_operator", "make_token", "served"]
 
@@ -66,10 +67,13 @@ def served(
     async def serving() -> None:
         async with open_pool(database, most=4) as pool:
             contents = Contents(pool, Folder(folder or Path("/nonexistent")))
-            house = House(settings or ServingSettings(port=0), database, pool, contents)
+            serving_settings = settings or ServingSettings(port=0)
+            house = House(serving_settings, database, pool, contents)
             app = make_app(house, keys or Keys([SECRET]))
             config = uvicorn.Config(
                 dawdling(app),
+                http=limited_protocol(HttpLimits(serving_settings, app.state.figures.refused)),
+                ws="none",
                 host="127.0.0.1",
                 port=0,
                 log_config=None,

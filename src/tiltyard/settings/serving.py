@@ -15,6 +15,15 @@ __all__ = ["ROLES", "SERVING_VARIABLES", "ServingSettings", "is_loopback", "read
 #: What one machine does: everything, only the web processes, or only the rater.
 ROLES = ("all", "web", "rater")
 
+#: Least and most of settings that are numbers, and those in which 0 is no limit.
+_RANGES = {
+    "workers": (1, 64),
+    "connections": (4, 1000),
+    "header_seconds": (1, 3600),
+    "body_seconds": (1, 3600),
+}
+_LIMITS = ("new_sessions_per_minute", "connections_per_address")
+
 _LOOPBACK_NAMES = frozenset({"localhost", "ip6-localhost"})
 
 
@@ -45,19 +54,18 @@ class ServingSettings:
     new_sessions_per_minute: int = 600
     #: Connections to the database that one web process may have, besides one that hears of new boards.
     connections: int = 12
+    #: Connections that one address may have to one web process at once, trusted proxies excepted; 0: any number.
+    connections_per_address: int = 1000
+    #: Seconds in which the line and the headers of a request must have come.
+    header_seconds: int = 15
+    #: Seconds for which a request's body may pause.
+    body_seconds: int = 30
 
     def __post_init__(self) -> None:
         _check_port("port", self.port, least=0)
         if self.metrics_port is not None:
             _check_port("metrics port", self.metrics_port, least=0)
-        if not 1 <= self.workers <= 64:
-            raise BadOption(f"workers is {self.workers}; expected 1 to 64")
-        if self.new_sessions_per_minute < 0:
-            raise BadOption(
-                f"new_sessions_per_minute is {self.new_sessions_per_minute}; expected 0 (no limit) or more"
-            )
-        if not 4 <= self.connections <= 1000:
-            raise BadOption(f"connections is {self.connections}; expected 4 to 1000")
+        self._check_numbers()
         if self.role not in ROLES:
             raise BadOption(f"role is {self.role!r}; expected {', '.join(ROLES)}")
         for proxy in self.trusted_proxies:
@@ -69,6 +77,14 @@ class ServingSettings:
                 f"host is {self.host}, which other machines can reach, and base_url is not set; name the address "
                 "that voters will use with --base-url https://… (or TILTYARD_BASE_URL), or bind 127.0.0.1"
             )
+
+    def _check_numbers(self) -> None:
+        for name, (least, most) in _RANGES.items():
+            if not least <= getattr(self, name) <= most:
+                raise BadOption(f"{name} is {getattr(self, name)}; expected {least} to {most}")
+        for name in _LIMITS:
+            if getattr(self, name) < 0:
+                raise BadOption(f"{name} is {getattr(self, name)}; expected 0 (no limit) or more")
 
     @property
     def secure(self) -> bool:
@@ -161,6 +177,9 @@ SERVING_VARIABLES: Mapping[str, tuple[str, Callable[[str], Any]]] = {
     "log_requests": ("TILTYARD_LOG_REQUESTS", _yes),
     "new_sessions_per_minute": ("TILTYARD_NEW_SESSIONS_PER_MINUTE", _whole),
     "connections": ("TILTYARD_CONNECTIONS", _whole),
+    "connections_per_address": ("TILTYARD_CONNECTIONS_PER_ADDRESS", _whole),
+    "header_seconds": ("TILTYARD_HEADER_SECONDS", _whole),
+    "body_seconds": ("TILTYARD_BODY_SECONDS", _whole),
 }
 
 

@@ -14,7 +14,7 @@ from starlette.requests import HTTPConnection
 
 from tiltyard.errors import Busy, NotAllowed
 
-__all__ = ["Arrivals", "Turnstile", "address_of"]
+__all__ = ["Arrivals", "Turnstile", "address_of", "network_of"]
 
 #: Addresses that are remembered; the one that has not come for longest is forgotten first.
 _REMEMBERED = 50_000
@@ -30,11 +30,12 @@ def address_of(request: HTTPConnection) -> str:
 
     Behind a trusted proxy the server has put the visitor's own address there already.
     """
-    return "" if request.client is None else _place(request.client.host)
+    return "" if request.client is None else network_of(request.client.host)
 
 
 @lru_cache(maxsize=10_000)
-def _place(host: str) -> str:
+def network_of(host: str) -> str:
+    """An address of IPv4, or the network that one of IPv6 belongs to."""
     try:
         address = ipaddress.ip_address(host)
     except ValueError:

@@ -44,6 +44,12 @@ class Figures:
             buckets=_BUCKETS,
             registry=self.registry,
         )
+        self._refused = Counter(
+            "tiltyard_refused_connections",
+            "Connections that were closed for what they sent, for how slowly, or for their number.",
+            ["reason"],
+            registry=self.registry,
+        )
         self._counters: dict[tuple[str, str, int], Counter] = {}
         self._histograms: dict[str, Histogram] = {}
 
@@ -56,6 +62,10 @@ class Figures:
             self._histograms.setdefault(route, self._seconds.labels(route))
         counter.inc()
         self._histograms[route].observe(seconds)
+
+    def refused(self, reason: str) -> None:
+        """One connection that was closed: ``headers``, ``deadline`` or ``connections``."""
+        self._refused.labels(reason).inc()
 
 
 class LagFigures(Collector):

@@ -38,6 +38,8 @@ READY, FAILED = "ready", "failed "
 #: Seconds that requests in flight have when the process is told to stop, and that it has altogether.
 _REQUESTS_END = 5
 _ALL_ENDS = 15.0
+#: Descriptors that a web process asks for, one for each connection.
+_DESCRIPTORS = 65_536
 
 
 @dataclass(frozen=True)
@@ -104,22 +106,37 @@ def _run_web(orders: Orders, environment: Environment) -> None:
         runner = asyncio.Runner()
     else:
         runner = asyncio.Runner(loop_factory=uvloop.new_event_loop)
+    _raise_descriptor_limit()
     with runner:
         runner.run(_serve(orders, environment))
+
+
+def _raise_descriptor_limit() -> None:
+    """Use as many descriptors as the system allows: many systems give 1,024 to those who do not ask for more."""
+    import resource
+
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = _DESCRIPTORS if hard == resource.RLIM_INFINITY else min(hard, _DESCRIPTORS)
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
 
 
 async def _serve(orders: Orders, environment: Environment) -> None:
     import uvicorn
 
     from tiltyard.web.app import make_app
+    from tiltyard.web.http_limits import HttpLimits, limited_protocol
 
     settings = orders.settings
     keys = open_keys(environment.home, environment.variables.get(KEY_VARIABLE))
     assert orders.descriptor is not None
     async with opened_house(orders.url, environment, settings) as house:
+        app = make_app(house, keys)
         config = uvicorn.Config(
-            make_app(house, keys),
+            app,
             lifespan="on",
+            http=limited_protocol(HttpLimits(settings, app.state.figures.refused)),
+            ws="none",
             log_config=None,
             access_log=False,
             server_header=False,
@@ -127,7 +144,6 @@ async def _serve(orders: Orders, environment: Environment) -> None:
             forwarded_allow_ips=list(settings.trusted_proxies),
             timeout_keep_alive=30,
             timeout_graceful_shutdown=_REQUESTS_END,
-            h11_max_incomplete_event_size=64 * 1024,
         )
         server = uvicorn.Server(config)
         ready = asyncio.create_task(_tell_ready(server))

@@ -1,0 +1,314 @@
+"""What one connection may send, how long it may take, and how many one address may hold.
+
+The server's own parser takes headers of any size and waits for ever for the rest of a request. This
+protocol refuses both, before anything of the application is asked.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ipaddress
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import Enum
+from http import HTTPStatus
+from typing import ClassVar, cast
+
+from starlette.responses import Response
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
+
+from tiltyard.settings.serving import ServingSettings
+from tiltyard.web.crowds import network_of
+from tiltyard.web.problems import problem
+
+__all__ = ["HEADER_BYTES", "HEADER_COUNT", "HttpLimits", "LimitedProtocol", "limited_protocol"]
+
+#: Bytes of a request's line and headers together, and how many headers there may be.
+HEADER_BYTES = 64 * 1024
+HEADER_COUNT = 100
+#: A body must come at least this fast, counted from its beginning; it may pause for ``body_seconds``.
+BODY_BYTES_PER_SECOND = 4 * 1024
+#: Requests that one connection may send before the first of them is answered.
+PIPELINED = 8
+#: Seconds in which a client that was refused may still read why, while what it sends is thrown away.
+LINGER_SECONDS = 2.0
+_GRACE_SECONDS = 0.1
+
+
+class HttpLimits:
+    """The limits of one web process, and the connections that each address has to it."""
+
+    def __init__(self, settings: ServingSettings, refused: Callable[[str], None] = lambda _: None) -> None:
+        self.header_seconds = settings.header_seconds
+        self.body_seconds = settings.body_seconds
+        #: Told of every refusal: ``headers``, ``deadline`` or ``connections``.
+        self.refused = refused
+        self._most = settings.connections_per_address
+        self._proxies = [ipaddress.ip_network(proxy, strict=False) for proxy in settings.trusted_proxies]
+        self._held: Counter[str] = Counter()
+
+    def admit(self, host: str) -> bool:
+        """Count one more connection of an address; whether it may have it. Trusted proxies may have any number."""
+        self._held[network_of(host)] += 1
+        return not self._most or self._held[network_of(host)] <= self._most or self._is_proxy(host)
+
+    def release(self, host: str) -> None:
+        """A connection that was counted has ended."""
+        place = network_of(host)
+        self._held[place] -= 1
+        if not self._held[place]:
+            del self._held[place]
+
+    def _is_proxy(self, host: str) -> bool:
+        try:
+            address = ipaddress.ip_address(host)
+        except ValueError:
+            return False
+        mapped = getattr(address, "ipv4_mapped", None)
+        return any((mapped or address) in network for network in self._proxies)
+
+
+class _Phase(Enum):
+    """Which part of a request comes next."""
+
+    NONE = "between requests"
+    HEAD = "line and headers"
+    BODY = "body"
+
+
+class _RefusalError(Exception):
+    """Ends the parser's work on what was received."""
+
+
+@dataclass(slots=True)
+class _Progress:
+    """How far the present request has come in."""
+
+    phase: _Phase = _Phase.NONE
+    #: Bytes that came and ended no header section and were no body: what the parser may be holding.
+    held: int = 0
+    #: Of the address and the headers, or of the trailers, as far as they are complete.
+    header_bytes: int = 0
+    header_count: int = 0
+
+    def begin(self, phase: _Phase) -> None:
+        self.phase = phase
+        self.held = self.header_bytes = self.header_count = 0
+
+
+@dataclass(slots=True)
+class _Deadline:
+    """One timer of a connection, moved without being set anew for every packet."""
+
+    loop: asyncio.AbstractEventLoop
+    passed: Callable[[], None]
+    at: float = 0.0
+    _timer: asyncio.TimerHandle | None = None
+    _looked: bool = False
+
+    @property
+    def is_set(self) -> bool:
+        return self._timer is not None
+
+    def set(self, seconds: float) -> None:
+        self.cancel()
+        self.at = self.loop.time() + seconds
+        self._looked = False
+        self._timer = self.loop.call_later(seconds, self._look)
+
+    def extend(self, seconds: float, *, most: float) -> None:
+        """Later by so many seconds, but no later than ``most`` from now."""
+        self.at = min(self.at + seconds, self.loop.time() + most)
+
+    def cancel(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _look(self) -> None:
+        left = self.at - self.loop.time()
+        if left > 0:
+            self._timer = self.loop.call_later(left, self._look)
+        elif not self._looked:
+            # A process that was held up itself first reads what has come meanwhile.
+            self._looked = True
+            self._timer = self.loop.call_later(_GRACE_SECONDS, self._look)
+        else:
+            self._timer = None
+            self.passed()
+
+
+class LimitedProtocol(HttpToolsProtocol):
+    """The server's protocol with limits. Make a class for one process with `limited_protocol`."""
+
+    limits: ClassVar[HttpLimits]
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        self._progress = _Progress()
+        self._deadline = _Deadline(self.loop, self._deadline_passed)
+        self._refused = False
+        self._host = self.client[0] if self.client else ""
+        if self.limits.admit(self._host):
+            self._deadline.set(self.limits.header_seconds)
+        else:
+            self.limits.refused("connections")
+            self._answer(
+                problem(
+                    429,
+                    "This address has too many connections open; close some, or ask again in a while.",
+                    headers={"Retry-After": "10"},
+                )
+            )
+            self.transport.close()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._deadline.cancel()
+        self.limits.release(self._host)
+        super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        if self._refused:
+            return
+        self._progress.held += len(data)
+        super().data_received(data)
+        self._weigh()
+
+    def _weigh(self) -> None:
+        """After something came: whether the parser holds too much, and whether it waits for more."""
+        progress = self._progress
+        if self._refused:
+            return
+        if progress.held > HEADER_BYTES:
+            self._refuse_headers()
+        elif progress.phase is not _Phase.NONE or progress.held:
+            if not self._deadline.is_set:
+                self._deadline.set(self._seconds())
+        else:
+            self._deadline.cancel()
+
+    def send_400_response(self, msg: str) -> None:
+        """What the server answers to what its parser refuses: ours has said why already."""
+        if not self._refused:
+            self._deadline.cancel()
+            super().send_400_response(msg)
+
+    # What the parser tells
+
+    def on_message_begin(self) -> None:
+        self._progress.begin(_Phase.HEAD)
+        self._deadline.cancel()
+        if len(self.pipeline) >= PIPELINED:
+            self.limits.refused("headers")
+            self._hang_up(None)
+            raise _RefusalError
+        super().on_message_begin()
+
+    def on_url(self, url: bytes) -> None:
+        self._progress.header_bytes += len(url)
+        self._check_headers()
+        super().on_url(url)
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        self._progress.header_count += 1
+        self._progress.header_bytes += len(name) + len(value)
+        self._check_headers()
+        super().on_header(name, value)
+
+    def on_headers_complete(self) -> None:
+        # Trailers are counted anew.
+        self._progress.begin(_Phase.BODY)
+        self._deadline.cancel()
+        super().on_headers_complete()
+
+    def on_body(self, body: bytes) -> None:
+        self._progress.held = 0
+        if self._deadline.is_set:
+            self._deadline.extend(len(body) / BODY_BYTES_PER_SECOND, most=self.limits.body_seconds)
+        super().on_body(body)
+
+    def on_message_complete(self) -> None:
+        self._progress.begin(_Phase.NONE)
+        self._deadline.cancel()
+        super().on_message_complete()
+
+    # Ends
+
+    def _check_headers(self) -> None:
+        if self._progress.header_count > HEADER_COUNT or self._progress.header_bytes > HEADER_BYTES:
+            self._refuse_headers()
+            raise _RefusalError
+
+    def _seconds(self) -> float:
+        return self.limits.body_seconds if self._progress.phase is _Phase.BODY else self.limits.header_seconds
+
+    def _deadline_passed(self) -> None:
+        """Close what was not sent in time, unless the client is not to blame for that."""
+        if self.transport.is_closing():
+            return
+        if self._is_busy():
+            self._deadline.set(self._seconds())
+            return
+        self.limits.refused("deadline")
+        silent = self._progress.phase is _Phase.NONE
+        late = problem(408, "The rest of the request did not come in time; send it again.")
+        self._hang_up(None if silent else late)
+
+    def _is_busy(self) -> bool:
+        """Whether a response is under way, which is never cut off, or the application has not asked for more."""
+        if self.cycle is None or self.cycle.response_complete:
+            return False
+        if self._progress.phase is not _Phase.BODY or self.cycle.response_started:
+            return True
+        return bool(self.flow.read_paused or self.cycle.waiting_for_100_continue)
+
+    def _refuse_headers(self) -> None:
+        self.limits.refused("headers")
+        self._hang_up(
+            problem(
+                431,
+                f"The request has more than {HEADER_COUNT} headers, or more than {HEADER_BYTES} bytes of them with "
+                "the address; send less, or delete the cookies of this site.",
+            )
+        )
+
+    def _hang_up(self, response: Response | None) -> None:
+        """Say why, if nothing else was or is being said, and close once the client had time to read it."""
+        if response is None or not self._may_answer():
+            self._refused = True
+            self._deadline.cancel()
+            self.transport.close()
+            return
+        self._answer(response)
+        if self.cycle is not None:
+            # The application, which may be waiting for the rest of the body, is told that nobody is there.
+            self.cycle.disconnected = True
+            self.cycle.message_event.set()
+        self.flow.resume_reading()
+        self.transport.write_eof()
+        self.loop.call_later(LINGER_SECONDS, self.transport.abort)
+
+    def _may_answer(self) -> bool:
+        """Whether the present request has no answer yet, and none of an earlier one is on its way."""
+        # The server has none before the first request, whatever its types say.
+        cycle: RequestResponseCycle | None = self.cycle
+        if cycle is None:
+            return True
+        if self._progress.phase is _Phase.BODY:
+            return not self.pipeline and not cycle.response_started
+        return cycle.response_complete
+
+    def _answer(self, response: Response) -> None:
+        self._refused = True
+        self._deadline.cancel()
+        status = HTTPStatus(response.status_code)
+        lines = [f"HTTP/1.1 {status.value} {status.phrase}".encode()]
+        lines += [name + b": " + value for name, value in response.raw_headers]
+        lines += [b"connection: close", b"", bytes(response.body)]
+        self.transport.write(b"\r\n".join(lines))
+
+
+def limited_protocol(limits: HttpLimits) -> type[asyncio.Protocol]:
+    """The protocol of one web process, for the server's setting ``http``."""
+    return cast("type[asyncio.Protocol]", type("Limited", (LimitedProtocol,), {"limits": limits}))

@@ -29,7 +29,15 @@ USES: dict[str, tuple[tuple[Any, ...], dict[str, Any]]] = {
     "response": (("m", "a"), {}),
     "vote": (
         ("m", "tie"),
-        {"ballot": 1, "reveal": True, "label": "tie", "both_bad": True, "pref": 0.5, "judge_model": "j"},
+        {
+            "ballot": 1,
+            "reveal": True,
+            "shown": {"a": 2.0, "b": 1.0},
+            "label": "tie",
+            "both_bad": True,
+            "pref": 0.5,
+            "judge_model": "j",
+        },
     ),
     "undo": (("m",), {"ballot": 1}),
     "skip": (("m",), {}),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from tiltyard.client import operating, voting
 from tiltyard.client.operating import Me
@@ -40,6 +40,7 @@ class AsyncClient(AsyncTransport):
         *,
         ballot: int = 0,
         reveal: bool = False,
+        shown: Mapping[str, float] | None = None,
         label: str | None = None,
         both_bad: bool | None = None,
         pref: float | None = None,
@@ -51,6 +52,7 @@ class AsyncClient(AsyncTransport):
                 winner,
                 ballot=ballot,
                 reveal=reveal,
+                shown=shown,
                 label=label,
                 both_bad=both_bad,
                 pref=pref,

@@ -68,6 +68,7 @@ class Client(Transport):
         *,
         ballot: int = 0,
         reveal: bool = False,
+        shown: Mapping[str, float] | None = None,
         label: str | None = None,
         both_bad: bool | None = None,
         pref: float | None = None,
@@ -75,7 +76,8 @@ class Client(Transport):
     ) -> Ended:
         """Settle a matchup: ``model_a``, ``model_b``, ``tie`` or ``both_bad``. The last four are for judges.
 
-        After an undo ``ballot`` is the one that `undo` returned.
+        After an undo ``ballot`` is the one that `undo` returned. ``shown`` says how many seconds before a
+        person's vote each response (``a``, ``b``) was first on screen.
         """
         return self.call(
             voting.vote(
@@ -83,6 +85,7 @@ class Client(Transport):
                 winner,
                 ballot=ballot,
                 reveal=reveal,
+                shown=shown,
                 label=label,
                 both_bad=both_bad,
                 pref=pref,

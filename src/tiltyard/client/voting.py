@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Literal
@@ -176,14 +176,16 @@ def vote(
     *,
     ballot: int = 0,
     reveal: bool = False,
+    shown: Mapping[str, float] | None = None,
     label: str | None = None,
     both_bad: bool | None = None,
     pref: float | None = None,
     judge_model: str | None = None,
 ) -> Call[Ended]:
-    judged = {"label": label, "both_bad": both_bad, "pref": pref, "judge_model": judge_model}
+    stated: dict[str, Any] = {"label": label, "both_bad": both_bad, "pref": pref, "judge_model": judge_model}
+    stated["shown"] = None if shown is None else dict(shown)
     body: dict[str, Any] = {"winner": winner, "reveal": reveal, **_on(ballot)}
-    body |= {name: value for name, value in judged.items() if value is not None}
+    body |= {name: value for name, value in stated.items() if value is not None}
     return Call("POST", path_of("matchups", matchup, "vote"), value_of(Ended), body=body)
 
 

@@ -9,8 +9,9 @@ import live_arenas
 from live_arenas import desk_of
 from tiltyard.arena.asking import SessionProgress, Voter
 from tiltyard.arena.replaying import replay_from_zero
+from tiltyard.arena.told_names import ToldNames
 from tiltyard.battles import Kind
-from tiltyard.errors import Closed
+from tiltyard.errors import Closed, Expired
 from tiltyard.settings.arena import ArenaSettings
 from tiltyard.standing.checkpoint import save
 from tiltyard.standing.strengths import Strengths
@@ -311,3 +312,73 @@ def test_the_log_tells_names_once(database):
         kind for (kind,) in rows(database, "SELECT kind FROM events WHERE kind IN (1, 9) ORDER BY position")
     ]
     assert kinds == [LogKind.VOTE] * 3 + [LogKind.REVEAL] * 3
+
+
+def test_what_is_served_ahead_of_the_end_of_a_session_is_blind_after_it(database):
+    """The last vote of a session tells the names of all of it, not of that vote alone."""
+
+    async def scene():
+        arena = await make_arena(database, 8, 4, settings=replace(SESSIONS, session_votes=5))
+        async with desk_of(database, arena) as desk:
+            for number in range(10, 18):
+                voter = Voter(number)
+                for _ in range(4):
+                    await cast(desk, voter)
+                last = await desk.next_matchup(voter)
+                ahead = await desk.next_matchup(voter, ahead=True)
+                assert (await desk.vote(voter, last.matchup, Kind.WIN_A)).revealed
+                assert (await desk.vote(voter, ahead.matchup, Kind.WIN_A)).blind
+
+    run(scene())
+
+
+def test_whoever_finishes_is_not_left_before_a_response_that_was_named(database):
+    """Two models, one prompt: what is open has the responses that were just told."""
+
+    async def scene():
+        arena = await make_arena(database, 2, 1, settings=SESSIONS)
+        async with desk_of(database, arena) as desk:
+            await cast(desk, ANN)
+            waiting = await desk.next_matchup(ANN)
+            assert await desk.finish(ANN) == 1
+            assert await desk.open_matchups(ANN) == []
+            with pytest.raises(Expired):
+                await desk.vote(ANN, waiting.matchup, Kind.WIN_A)
+            assert await desk.finish(ANN) == 0
+
+    run(scene())
+
+
+def test_an_undo_and_a_finish_at_once_by_a_voter_whom_the_process_does_not_know(database):
+    async def scene():
+        arena = await make_arena(database, 4, 4, settings=SESSIONS)
+        async with desk_of(database, arena) as desk:
+            kept, _ = await cast(desk, ANN)
+            offered, _ = await cast(desk, ANN)
+            desk.live.told = ToldNames()
+            undone, told, _ = await asyncio.gather(
+                desk.undo(ANN, offered.matchup), desk.finish(ANN), desk.next_matchup(BOB)
+            )
+            assert undone.kind == LogKind.UNDO
+            assert told == 1
+            assert (await desk.review(ANN, kept.matchup)).revealed
+            assert not (await desk.review(ANN, offered.matchup)).revealed
+
+    run(scene())
+
+
+def test_votes_that_were_passed_over_are_told_when_the_setting_changes(database):
+    """Names after each vote, one of which nobody asked for; then names by session."""
+
+    async def scene():
+        arena = await make_arena(database, 4, 4, settings=EACH)
+        async with desk_of(database, arena) as desk:
+            first, _ = await cast(desk, ANN)
+            await cast(desk, ANN, reveal=True)
+            desk.change(SESSIONS)
+            assert await desk.session_progress(ANN) == SessionProgress(1, 3)
+            desk.live.told = ToldNames()
+            assert await desk.finish(ANN) == 1
+            assert (await desk.review(ANN, first.matchup)).revealed
+
+    run(scene())

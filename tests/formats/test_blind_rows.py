@@ -47,6 +47,15 @@ def test_votes_that_were_not_blind_are_left_out_and_counted(tmp_path, container)
     assert batch.num_rows == 4
 
 
+@pytest.mark.parametrize("word", ["FALSE", "False", " false", "0"])
+def test_a_spreadsheet_may_have_saved_the_file(tmp_path, word):
+    path = tmp_path / "battles.csv"
+    path.write_text(f"model_a,model_b,winner,blind\nx,y,model_a,TRUE\nx,y,model_b,{word}\n")
+    source = open_battles(str(path))
+    assert len(list(source.battles())) == 1
+    assert count_table([source]).n_battles == 1
+
+
 def test_files_without_the_column_are_read_whole(tmp_path):
     path = tmp_path / "battles.jsonl"
     path.write_text('{"model_a": "x", "model_b": "y", "winner": "tie"}\n' * 3)

@@ -7,7 +7,7 @@ import pytest
 from markupsafe import Markup
 from playwright.sync_api import expect
 
-from ballots import SCRIPTS, bar, matchup_of, needs_bundle, settled, stage, start, voted
+from ballots import SCRIPTS, bar, clickable, matchup_of, needs_bundle, settled, stage, start, status, voted
 from browsing import SIZES
 from postgres import fresh_database
 from served import served
@@ -120,6 +120,19 @@ def test_the_next_images_are_loaded_before_they_are_wanted(visit):
     expect(page.locator(f".stage[data-matchup='{before}']")).to_have_count(0)
     images = stage(page).locator("img")
     assert images.evaluate_all("all => all.map(one => one.complete && one.naturalWidth)") == [240, 240]
+
+
+@needs_bundle
+def test_no_vote_is_taken_before_an_image_has_come(visit):
+    page = visit("/arenas/image/vote", check=False).page
+    page.route("**/m/*/b", lambda _route: None)
+    start(page)
+    clickable(page)
+    bar(page, "Tie").click(force=True)
+    told = "Response B is still loading. Wait for it, or skip this matchup."
+    expect(status(page)).to_have_text(told)
+    expect(bar(page, "Tie")).to_be_disabled()
+    expect(bar(page, "Skip")).to_be_enabled()
 
 
 def test_sounds_can_be_played(visit):

@@ -29,10 +29,11 @@ NEVER = "/arenas/never/vote"
 
 @pytest.fixture(scope="module")
 def site(server, template, tmp_path_factory):
-    """An arena whose sessions have three votes, and one that tells no names."""
+    """An arena whose sessions have three votes, one that tells no names, and one with two responses."""
     with fresh_database(server, template) as database:
         made_arena(database, 4, 8, settings=SESSIONS, reveal="session")
         made_arena(database, name="never", settings=ArenaSettings(undo_seconds=60.0), reveal="never")
+        made_arena(database, 2, 1, name="tiny", settings=SESSIONS, reveal="session")
         make_operator(database)
         with served(database, folder=tmp_path_factory.mktemp("responses")) as running:
             yield running
@@ -99,6 +100,26 @@ def test_finish_tells_the_names_sooner(site, visit, js):
     expect(page.locator(".own-votes li")).to_have_count(1)
     expect(page.get_by_text("It is final now.")).to_be_visible()
     opened.check()
+
+
+@pytest.mark.parametrize("js", SCRIPTS)
+def test_a_vote_on_a_response_that_is_known_by_name_is_not_called_counted(visit, js):
+    page = visit("/arenas/tiny/vote", js=js).page
+    start(page)
+    vote(page)
+    expect(line(page)).to_contain_text("Vote counted: A is better")
+    page.get_by_role("button", name="Finish").click()
+    page.get_by_role("button", name="Next matchup").click()
+    vote(page)
+    expect(line(page)).to_contain_text("Not counted, for you know a name: A is better")
+
+
+def test_your_own_votes_promise_no_names_where_none_are_told(visit, site):
+    page = visit(NEVER, js=False).page
+    start(page)
+    vote(page)
+    page.goto(f"{site.url}/arenas/never/mine")
+    expect(page.get_by_text("This arena tells no names, so your votes cannot be shown here.")).to_be_visible()
 
 
 @pytest.mark.parametrize("js", SCRIPTS)

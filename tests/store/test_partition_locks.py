@@ -32,6 +32,7 @@ VALUES = {
     "at": _MOMENT,
     "ballot": 0,
     "before": 10,
+    "blind": True,
     "comment": None,
     "counted": False,
     "days": 7,
@@ -42,6 +43,7 @@ VALUES = {
     "final": _MOMENT,
     "first": 0,
     "kind": 1,
+    "latest": True,
     "limit": 10,
     "longest": timedelta(days=1),
     "matchup": uuid4(),
@@ -78,6 +80,7 @@ VALUES = {
 ROWS = {
     "a": [0],
     "b": [1],
+    "blind": [True],
     "detail": [None],
     "expires_at": [_MOMENT],
     "given_up": [0],

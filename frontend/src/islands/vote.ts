@@ -12,6 +12,8 @@ import { KeySwitch } from "../vote/switch";
 import { Watch } from "../vote/watch";
 
 const TICK = 250;
+/** Milliseconds that a hint stays. */
+const NOTICE = 5000;
 
 class Booth {
   private stage: Stage;
@@ -131,7 +133,9 @@ class Booth {
     }
     this.stage.bring(unseen);
     this.observe();
-    this.frame.say(`unseen_${unseen}`);
+    const word = `${this.watch.loading(unseen) ? "loading" : "unseen"}_${unseen}`;
+    this.frame.say(word);
+    setTimeout(() => this.frame.unsay(word), NOTICE);
   }
 
   private async send(winner: Winner): Promise<void> {

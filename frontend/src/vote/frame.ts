@@ -58,6 +58,14 @@ export class Frame {
     }
   }
 
+  /** Take a line away, if it is still the one that is shown. */
+  unsay(word: string): void {
+    const line = this.own("status");
+    if (line !== null && line.textContent === this.word(word)) {
+      line.replaceChildren();
+    }
+  }
+
   /** A button that does something in a line. */
   button(word: string, act: () => void): HTMLButtonElement {
     const made = document.createElement("button");

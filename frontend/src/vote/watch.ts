@@ -31,16 +31,24 @@ export class Watch {
     return Object.fromEntries([...this.first].map(([side, at]) => [side, (now - at) / 1000]));
   }
 
-  /** Whether a response is on screen, with its images, and not behind the bar. */
+  /** Whether a response has images that have not come. */
+  loading(side: Side): boolean {
+    return [...(this.response(side)?.querySelectorAll("img") ?? [])].some((image) => !image.complete);
+  }
+
+  /** Whether a response is on screen, neither behind the bar nor behind the tabs. */
   private visible(side: Side): boolean {
-    const response = this.element.querySelector(`[data-side="${side}"] .response`);
-    if (response === null || document.visibilityState === "hidden") {
+    const place = this.response(side)?.getBoundingClientRect();
+    if (place === undefined || document.visibilityState === "hidden" || this.loading(side)) {
       return false;
     }
-    const place = response.getBoundingClientRect();
     const bar = this.element.querySelector(".bar")?.getBoundingClientRect().top ?? innerHeight;
-    const height = Math.min(place.bottom, bar, innerHeight) - Math.max(place.top, 0);
-    const loaded = [...response.querySelectorAll("img")].every((image) => image.complete);
-    return loaded && height > 0 && height >= Math.min(LINE, place.height);
+    const tabs = this.element.querySelector(".tabs")?.getBoundingClientRect().bottom ?? 0;
+    const height = Math.min(place.bottom, bar, innerHeight) - Math.max(place.top, tabs, 0);
+    return height > 0 && height >= Math.min(LINE, place.height);
+  }
+
+  private response(side: Side): HTMLElement | null {
+    return this.element.querySelector<HTMLElement>(`[data-side="${side}"] .response`);
   }
 }

@@ -132,6 +132,8 @@ class Reviewed:
     left: float = 0.0
     revealed: bool = False
     ballot: int = 0
+    #: Of a vote: whether the voter had been told neither name.
+    blind: bool = True
 
 
 @dataclass(frozen=True, slots=True)

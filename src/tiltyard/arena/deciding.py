@@ -17,7 +17,13 @@ import numpy as np
 from tiltyard.arena.asking import Ended, Offered, Voter
 from tiltyard.arena.live import FreshVote, Live
 from tiltyard.arena.matchup_ids import new_matchup, shown_matchup
-from tiltyard.arena.session_end import check_names_now, end_full_session, tell_names, withheld_cells
+from tiltyard.arena.session_end import (
+    check_names_now,
+    end_full_session,
+    finish_session,
+    tell_names,
+    withheld_cells,
+)
 from tiltyard.battles import Kind
 from tiltyard.errors import Busy, Closed, Expired
 from tiltyard.matchmaking.choice import Choice
@@ -31,6 +37,7 @@ __all__ = [
     "REOPENED_SECONDS",
     "Look",
     "expire_due",
+    "finish",
     "offer",
     "offered",
     "reveal",
@@ -202,6 +209,16 @@ def reveal(live: Live, batch: Appending, voter: Voter, found: Found) -> None:
     """The names of a vote that stands are shown."""
     check_names_now(live.settings, voter)
     tell_names(live, batch, voter, [_named(found)])
+
+
+def finish(live: Live, batch: Appending, voter: Voter) -> int:
+    """End a session: how many votes' names are told. Open matchups with a response that was named end with it."""
+    told = finish_session(live, batch, voter)
+    names = live.told.of(voter.session)
+    for one in live.opened_by(voter.source, voter.session, batch.now):
+        if not names.is_blind(one):
+            _expire(live, batch, one)
+    return told
 
 
 def expire_due(live: Live, batch: Appending) -> None:

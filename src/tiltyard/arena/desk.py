@@ -24,6 +24,7 @@ from tiltyard.arena.asking import Contribution, Ended, Offered, Revealed, Review
 from tiltyard.arena.deciding import (
     LOOK,
     expire_due,
+    finish,
     offer,
     offered,
     reveal,
@@ -43,7 +44,7 @@ from tiltyard.arena.reviewing import (
     still_open,
     undone_before,
 )
-from tiltyard.arena.session_end import finish_session, session_progress
+from tiltyard.arena.session_end import session_progress
 from tiltyard.arena.stopping import stopped
 from tiltyard.battles import Kind
 from tiltyard.errors import Closed, Crowded, StoreFault, TiltyardError
@@ -186,7 +187,7 @@ class Desk:
     async def undo(self, voter: Voter, matchup: str, *, ballot: int = 0) -> Ended:
         """Undo the vote on a ballot, soon after it and before the names were shown: the next ballot is open."""
         one = parse_matchup(matchup)
-        ended = await self._ask(lambda live, batch: undo(live, batch, voter, one, ballot=ballot))
+        ended = await self._ask(lambda live, batch: undo(live, batch, voter, one, ballot=ballot), voter=voter)
         if ended is not LOOK:
             return ended  # type: ignore[no-any-return]
         return undone_before(matchup, await self._found(voter, one), ballot)
@@ -206,7 +207,7 @@ class Desk:
 
     async def finish(self, voter: Voter) -> int:
         """End a person's session: the names of all its votes are told, and these are final; how many they are."""
-        told: int = await self._ask(lambda live, batch: finish_session(live, batch, voter), voter=voter)
+        told: int = await self._ask(lambda live, batch: finish(live, batch, voter), voter=voter)
         return told
 
     async def session_progress(self, voter: Voter) -> SessionProgress:

@@ -69,6 +69,7 @@ def reviewed(matchup: str, arena: str, found: Found, now: datetime, undo_seconds
         left=left,
         revealed=found.revealed_at is not None,
         ballot=found.ballot,
+        blind=found.blind,
     )
 
 

@@ -90,12 +90,15 @@ def withheld_cells(live: Live, voter: Voter, opened: list[OpenMatchup]) -> list[
     """Model and prompt of the responses that are not blind to a voter, or will not be when the next vote is cast.
 
     A matchup is served ahead while another one waits for its vote: where names are told before the next vote,
-    those of the waiting one are as good as told, and so are those of the last vote.
+    those of the waiting one are as good as told, and so are those of the votes that are told with it: all of the
+    session, or the last one.
     """
     names = live.told.of(voter.session)
     known = dict(names.told)
     if _tells_before_next(live, voter, len(names.pending) + len(opened)):
-        near: list[OpenMatchup | PendingNames] = [*opened, *list(names.pending.values())[-1:]]
+        pending = list(names.pending.values())
+        together = pending if live.settings.reveal == "session" else pending[-1:]
+        near: list[OpenMatchup | PendingNames] = [*opened, *together]
         for one in near:
             known[one.response_a] = (one.a, one.prompt)
             known[one.response_b] = (one.b, one.prompt)

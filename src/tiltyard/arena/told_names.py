@@ -24,7 +24,7 @@ class VoterNames:
 
     #: Model and prompt of every response whose name the voter knows.
     told: dict[int, tuple[int, int]] = field(default_factory=dict)
-    #: A person's votes since names were told last, oldest first, by serial. The newest are enough: no session is longer.
+    #: A person's votes whose names were not told, oldest first, by serial. The newest are enough: no session is longer.
     pending: dict[int, PendingNames] = field(default_factory=dict)
 
     def is_blind(self, one: OpenMatchup) -> bool:
@@ -44,14 +44,10 @@ class VoterNames:
         self.pending.pop(serial, None)
 
     def tell(self, row: LogRow) -> None:
-        """The voter was told the names of a matchup. Votes before it wait no longer."""
+        """The voter was told the names of a matchup."""
         self.told[row.response_a] = (row.a, row.prompt)
         self.told[row.response_b] = (row.b, row.prompt)
-        if row.serial in self.pending:
-            for serial in list(self.pending):
-                del self.pending[serial]
-                if serial == row.serial:
-                    break
+        self.pending.pop(row.serial, None)
 
 
 class ToldNames:

@@ -27,7 +27,8 @@ __all__ = ["BLIND", "BattleSource", "open_battles", "read_battles"]
 
 #: Where an arena's export says whether the voter knew no name; other votes are in no rating.
 BLIND = "blind"
-_NOT_BLIND = (False, "false", "False", "0")
+#: As files spell it: a spreadsheet writes capitals.
+_NOT_BLIND = frozenset({"false", "0"})
 _KNEW = "the voter knew a name (blind is false)"
 
 
@@ -141,17 +142,21 @@ class BattleSource:
 
     def _blind_rows(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """The battles whose voter did not know a name."""
-        knew = [value in _NOT_BLIND for value in batch.column(BLIND).to_pylist()]
+        knew = [_not_blind(value) for value in batch.column(BLIND).to_pylist()]
         if not any(knew):
             return batch
         self._tally[_KNEW] += sum(knew)
         return batch.filter(pa.array([not one for one in knew]))
 
     def _left_out(self, battle: Battle) -> bool:
-        knew = battle.extra.get(BLIND) in _NOT_BLIND
+        knew = _not_blind(battle.extra.get(BLIND))
         if knew:
             self._tally[_KNEW] += 1
         return knew
+
+
+def _not_blind(value: object) -> bool:
+    return str(value).strip().lower() in _NOT_BLIND
 
 
 def open_battles(

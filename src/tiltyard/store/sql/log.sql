@@ -115,16 +115,12 @@ SELECT t.response, r.model, r.prompt FROM told_responses t JOIN responses r USIN
 WHERE t.arena = %(arena)s AND t.session = %(session)s;
 
 -- name: log_pending_names
--- A voter's votes since the last one whose names were told, newest first.
-WITH votes AS (
-    SELECT e.position, e.revealed_at, m.serial, m.a, m.b, m.prompt, m.response_a, m.response_b
-    FROM matchups m JOIN endings e USING (arena, source, serial)
-    WHERE m.arena = %(arena)s AND m.session = %(session)s AND m.source = %(source)s
-        AND e.kind = 1 AND e.undone IS NULL
-)
-SELECT serial, a, b, prompt, response_a, response_b FROM votes
-WHERE position > coalesce((SELECT max(position) FROM votes WHERE revealed_at IS NOT NULL), 0)
-ORDER BY position DESC LIMIT %(limit)s;
+-- A voter's votes whose names were not told, newest first.
+SELECT m.serial, m.a, m.b, m.prompt, m.response_a, m.response_b
+FROM matchups m JOIN endings e USING (arena, source, serial)
+WHERE m.arena = %(arena)s AND m.session = %(session)s AND m.source = %(source)s
+    AND e.kind = 1 AND e.undone IS NULL AND e.revealed_at IS NULL
+ORDER BY e.position DESC LIMIT %(limit)s;
 
 -- name: log_columns
 -- A stretch of a log as fixed-width binary columns; what is absent is -1.

@@ -260,8 +260,13 @@ async def _counted(desk: Desk, voter: Voter, matchup: str) -> dict[str, Any] | N
     with suppress(Closed, NotFound):
         seen = await desk.review(voter, matchup)
         if seen.outcome is not None and not seen.revealed:
-            outcome = SPELLED[seen.outcome][0]
-            return {"matchup": matchup, "outcome": outcome, "ballot": seen.ballot, "left": seen.left}
+            return {
+                "matchup": matchup,
+                "outcome": SPELLED[seen.outcome][0],
+                "ballot": seen.ballot,
+                "left": seen.left,
+                "blind": seen.blind,
+            }
     return None
 
 

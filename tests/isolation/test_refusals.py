@@ -82,6 +82,7 @@ OPEN = {
     "GET /api/v1/arenas/{arena}/battles",
     "GET /api/v1/arenas/{arena}/matchups",
     "POST /api/v1/arenas/{arena}/matchups",
+    "POST /api/v1/arenas/{arena}/finish",
     "GET /m/{matchup}/a",
     "GET /m/{matchup}/b",
     *(f"POST /api/v1/matchups/{{matchup}}/{act}" for act in ("vote", "skip", "undo", "reveal", "report")),

@@ -98,6 +98,7 @@ def test_a_response_below_the_screen_has_not_been_shown(site, visit):
     voted(page, "Tie")
     before = matchup_of(page)
     page.evaluate("for (const one of document.querySelectorAll('.prompt')) one.style.minHeight = '200vh'")
+    page.evaluate("scrollTo(0, document.body.scrollHeight)")
     bar(page, "Next").click()
     matchup = gone_on(page, before)
     clickable(page)

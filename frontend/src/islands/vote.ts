@@ -295,11 +295,11 @@ class Booth {
     this.ahead = Promise.resolve(null);
     next.enter();
     old.element.remove();
+    scrollTo(0, 0);
     this.take(next);
     this.frame.makeRoom(after === "finalise" && this.namesEach);
     const voted = after === "finalise" && !this.namesEach;
     history.replaceState(null, "", voted ? `${this.path}?after=${old.matchup}` : this.path);
-    scrollTo(0, 0);
     next.focus("[data-focus]");
     this.frame.say(voted ? "counted" : "next", "calm");
     await painted();

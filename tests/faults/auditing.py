@@ -113,7 +113,7 @@ def audit_ratings(url: str, arena: int = 1, *, every: bool = False) -> Place:
 def _check_counts(connection: Connection, arena: int, boards: list[dict[str, Any]], rated_to: int) -> None:
     """On every board, each vote that stands was folded once."""
     standing = _rows(
-        connection, "SELECT source, position FROM battles WHERE arena = %s ORDER BY position", arena
+        connection, "SELECT source, position FROM battles WHERE arena = %s AND blind ORDER BY position", arena
     )
     for source in (0, 1):
         positions = [row["position"] for row in standing if row["source"] == source]

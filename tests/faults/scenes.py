@@ -73,7 +73,7 @@ class Scene:
         """Whether every vote is final, rated and on a board."""
         return bool(
             self._one(
-                "SELECT (SELECT count(*) FROM battles WHERE arena = 1 AND source = 0) = ("
+                "SELECT (SELECT count(*) FROM battles WHERE arena = 1 AND source = 0 AND blind) = ("
                 "SELECT votes FROM snapshots WHERE arena = 1 AND source = 0 "
                 "ORDER BY generation DESC, position DESC LIMIT 1) "
                 "AND (SELECT position FROM raters WHERE arena = 1) >= (SELECT max(position) FROM endings)"

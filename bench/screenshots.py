@@ -196,7 +196,7 @@ def visitor(browser: Browser) -> BrowserContext:
 
 
 def stages(browser: Browser, camera: Camera) -> None:
-    """Every kind of matchup, each before a voter who has skipped all others, and one vote to its end."""
+    """Every kind of matchup, each before a voter who has skipped all others, and one vote to the names."""
     for name, (words, kind) in STAGES.items():
         with visitor(browser) as context:
             better = served_to(context, camera.url, words, kind)
@@ -204,11 +204,29 @@ def stages(browser: Browser, camera: Camera) -> None:
             camera.shoot(page, Shot(name, f"{ARENA}/vote", dark=name == "vote-maths"))
             if name == "vote-code":
                 page.locator(f"[data-act=vote][value={better}]:visible").click()
-                page.locator(".after:visible").first.wait_for()
-                camera.take(page, "vote-after")
-                page.locator("[data-act=reveal]:visible").click()
-                page.locator(".named-model:visible").first.wait_for()
-                camera.take(page, "vote-names")
+                page.get_by_text("Vote counted:").wait_for()
+                camera.take(page, "vote-session")
+                page.get_by_role("button", name="Finish").click()
+                page.get_by_role("heading", name="The names").wait_for()
+                camera.take(page, "session-names")
+
+
+def names_after_each_vote(browser: Browser, operator: BrowserContext, camera: Camera) -> None:
+    """A vote in an arena that tells the names after each."""
+    changed = operator.request.patch(
+        f"{camera.url}/api/v1{ARENA}", headers={"origin": camera.url}, data={"settings": {"reveal": "vote"}}
+    )
+    assert changed.ok, changed.text()
+    with visitor(browser) as context:
+        better = served_to(context, camera.url, *STAGES["vote-code"])
+        page = context.new_page()
+        page.goto(f"{camera.url}{ARENA}/vote")
+        page.locator(f"[data-act=vote][value={better}]:visible").click()
+        page.locator(".after:visible").first.wait_for()
+        camera.take(page, "vote-after")
+        page.locator("[data-act=reveal]:visible").click()
+        page.locator(".named-model:visible").first.wait_for()
+        camera.take(page, "vote-names")
 
 
 def voter(context: BrowserContext, camera: Camera) -> None:
@@ -219,9 +237,10 @@ def voter(context: BrowserContext, camera: Camera) -> None:
         a, b = (
             len(context.request.get(camera.url + matchup["responses"][side]["url"]).body()) for side in "ab"
         )
-        vote = {"winner": "tie" if abs(a - b) < 20 else "model_a" if a > b else "model_b", "reveal": True}
+        vote = {"winner": "tie" if abs(a - b) < 20 else "model_a" if a > b else "model_b"}
         path = f"{camera.url}/api/v1/matchups/{matchup['matchup']}/vote"
         context.request.post(path, headers=headers, data=vote)
+    context.request.post(f"{camera.url}/api/v1{ARENA}/finish", headers=headers)
     camera.shoot(page, Shot("mine", f"{ARENA}/mine"))
 
 
@@ -287,6 +306,7 @@ def main() -> None:
             voter(context, camera)
         if given.only in ("", "operator"):
             operator(context, camera, link)
+            names_after_each_vote(browser, context, camera)
         browser.close()
     print("\n".join(camera.large) or "every picture is small enough")
 

@@ -127,11 +127,11 @@ def test_no_vote_is_taken_before_an_image_has_come(visit):
     page = visit("/arenas/image/vote", check=False).page
     page.route("**/m/*/b", lambda _route: None)
     start(page)
+    expect(bar(page, "Tie")).to_be_disabled()
     clickable(page)
     bar(page, "Tie").click(force=True)
     told = "Response B is still loading. Wait for it, or skip this matchup."
     expect(status(page)).to_have_text(told)
-    expect(bar(page, "Tie")).to_be_disabled()
     expect(bar(page, "Skip")).to_be_enabled()
 
 

@@ -160,7 +160,7 @@ def vote(
     row = _row(batch, position, LogKind.VOTE, one)
     live.fold(replace(row, outcome=int(kind), blind=blind))
     if names:
-        tell_names(live, batch, voter, [_named(one)])
+        tell_names(live, batch, voter, [PendingNames.of(one)])
     names |= end_full_session(live, batch, voter)
     return Ended(
         matchup=shown_matchup(matchup),
@@ -208,7 +208,7 @@ def undo(live: Live, batch: Appending, voter: Voter, matchup: UUID, *, ballot: i
 def reveal(live: Live, batch: Appending, voter: Voter, found: Found) -> None:
     """The names of a vote that stands are shown."""
     check_names_now(live.settings, voter)
-    tell_names(live, batch, voter, [_named(found)])
+    tell_names(live, batch, voter, [PendingNames.of(found)])
 
 
 def finish(live: Live, batch: Appending, voter: Voter) -> int:
@@ -312,10 +312,6 @@ def _release(live: Live, batch: Appending, fresh: FreshVote) -> None:
 def _note_shown(live: Live, one: OpenMatchup, *, ahead: bool) -> None:
     if not ahead:
         live.note_shown(one.matchup)
-
-
-def _named(one: OpenMatchup | Found) -> PendingNames:
-    return PendingNames(one.serial, one.a, one.b, one.prompt, one.response_a, one.response_b)
 
 
 def _stranger(one: OpenMatchup, voter: Voter) -> bool:

@@ -33,9 +33,7 @@ class VoterNames:
 
     def vote(self, one: OpenMatchup) -> None:
         """The voter voted, and waits for the names."""
-        self.pending[one.serial] = PendingNames(
-            one.serial, one.a, one.b, one.prompt, one.response_a, one.response_b
-        )
+        self.pending[one.serial] = PendingNames.of(one)
         if len(self.pending) > MOST_SESSION_VOTES:
             del self.pending[next(iter(self.pending))]
 

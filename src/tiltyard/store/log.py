@@ -193,6 +193,11 @@ class PendingNames(NamedTuple):
     response_a: int
     response_b: int
 
+    @classmethod
+    def of(cls, one: OpenMatchup | Found) -> PendingNames:
+        """The vote on a matchup."""
+        return cls(one.serial, one.a, one.b, one.prompt, one.response_a, one.response_b)
+
 
 class _Place(NamedTuple):
     """Where a log stands."""
@@ -323,7 +328,7 @@ class Appending:
         return await found.fetchone() == (LogKind.VOTE, position, None)
 
     async def names_told(self, session: int, source: int) -> tuple[list[ToldResponse], list[PendingNames]]:
-        """Which responses a voter was told the names of, before this batch; and a person's votes since the last time.
+        """Which responses a voter was told the names of, before this batch; and a person's votes whose names were not.
 
         Of these votes the newest come, oldest first: as many as names can be told of at once.
         """

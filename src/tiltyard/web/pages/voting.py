@@ -288,6 +288,9 @@ async def _seen(request: Request, desk: Desk, seen: Reviewed) -> Scene | None:
 async def _frame(request: Request, desk: Desk, voter: Voter | None) -> dict[str, Any]:
     """What every page of a voter has: the arena, and what the votes so far come to."""
     arena: Arena = await boards_of(request).arena(desk.name)
+    progress = None
+    if voter is not None and desk.settings.reveal == "session":
+        progress = await desk.session_progress(voter)
     return {
         "arena": arena,
         "active": "vote",
@@ -295,7 +298,7 @@ async def _frame(request: Request, desk: Desk, voter: Voter | None) -> dict[str,
         "contribution": None if voter is None else await desk.contribution(voter),
         "reveal": desk.settings.reveal,
         "session_votes": desk.settings.session_votes,
-        "progress": None if voter is None else await desk.session_progress(voter),
+        "progress": progress,
     }
 
 

@@ -4,6 +4,7 @@ import asyncio
 import json
 import time
 from contextlib import asynccontextmanager
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -350,5 +351,26 @@ def test_settings_are_believed_until_an_arena_is_changed(database, monkeypatch):
             for name in ("nowhere", "a\0b", "\ud800", ""):
                 with pytest.raises(NotFound):
                     await boards.arena(name)
+
+    asyncio.run(scene())
+
+
+def test_settings_are_believed_for_two_seconds_and_no_longer(database, monkeypatch):
+    """An arena that another process has closed is closed here as soon as that."""
+    voted(database, votes=2)
+    now = 1_000_000.0
+
+    async def scene():
+        nonlocal now
+        async with open_pool(database, most=2) as pool:
+            boards = Boards(database, pool)
+            monkeypatch.setattr("tiltyard.arena.boards.time", SimpleNamespace(monotonic=lambda: now))
+            assert (await boards.arena("arena")).settings.visibility == "open"
+            with connect(database) as connection:
+                connection.execute("""UPDATE arenas SET settings = settings || '{"visibility": "closed"}'""")
+            now += 1.9
+            assert (await boards.arena("arena")).settings.visibility == "open"
+            now += 0.1
+            assert (await boards.arena("arena")).settings.visibility == "closed"
 
     asyncio.run(scene())

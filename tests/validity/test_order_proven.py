@@ -69,6 +69,35 @@ def test_a_slow_twin_finds_the_same_marks(tallies, scope, prompts, others):
     np.testing.assert_array_equal(leaders, np.where(found.proven, found.leader, -1))
 
 
+#: Votes where a bound of the variance decides, which votes drawn at random hardly reach.
+BOUNDED = {
+    "each prompt of one mind, and they differ": np.array([[10, 0, 0, 0]] * 20 + [[0, 10, 0, 0]] * 12),
+    "the same with ties": np.array([[30, 0, 3, 0]] * 20 + [[0, 30, 3, 0]] * 12),
+    "prompts alike beyond chance": even(24, 6, 4),
+    "one vote on each prompt": np.array([[1, 0, 0, 0]] * 15 + [[0, 1, 0, 0]] * 5),
+    "one prompt has most of the votes": np.array([[400, 100, 0, 0]] + [[2, 1, 0, 0]] * 9),
+    "few prompts, few votes": np.array([[3, 1, 0, 0], [2, 2, 1, 0]] * 3),
+    "prompts that differ a little": np.array([[9, 3, 0, 0], [5, 7, 0, 0]] * 10),
+}
+
+
+@pytest.mark.parametrize("prompts", [None, 32, 500])
+@pytest.mark.parametrize("scope", SCOPES)
+@pytest.mark.parametrize("tally", BOUNDED.values(), ids=BOUNDED)
+def test_a_slow_twin_weighs_the_evidence_alike_where_a_bound_decides(tally, scope, prompts):
+    found = rule._evidence(rule._found(pairs(tally), scope, prompts)[1])
+    assert found == pytest.approx([naive_evidence(rule, tally, scope, prompts)], rel=1e-6)
+
+
+def test_prompts_explain_no_more_than_four_fifths_of_the_variance():
+    """Of prompts that are of one mind each nothing is left to chance; a fifth is counted all the same."""
+    tally = BOUNDED["each prompt of one mind, and they differ"]
+    found = rule._found(pairs(tally), THESE, len(tally))[1]
+    # 320 votes of equal weight, each of variance 1.
+    assert found.within == pytest.approx([0.2 / 320])
+    assert found.estimate == pytest.approx([0.25])
+
+
 @given(st.lists(cells, min_size=1, max_size=6), scopes)
 def test_alone_or_among_others_a_pair_that_is_not_stepped_down_to_is_judged_alike(tallies, scope):
     together = rule.leaders(pairs(*tallies), scope, family=20, stepwise=False)

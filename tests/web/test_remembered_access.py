@@ -1,0 +1,53 @@
+"""How long a process believes what it knows of voters, operators and tokens: what was revoked elsewhere ends then."""
+
+from types import SimpleNamespace
+
+import pytest
+
+from served import SECRET
+from tiltyard.arena.keys import Keys
+from tiltyard.settings.serving import ServingSettings
+from tiltyard.web.access import Access, Remembered
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    clock = SimpleNamespace(now=1_000_000.0)
+    monkeypatch.setattr("tiltyard.web.access.time", SimpleNamespace(monotonic=lambda: clock.now))
+    return clock
+
+
+@pytest.mark.parametrize(("whose", "seconds"), [("_voters", 30.0), ("_actors", 5.0), ("_judges", 5.0)])
+def test_what_is_known_of_somebody_is_believed_so_long_and_no_longer(clock, whose, seconds):
+    remembered = getattr(Access(None, Keys([SECRET]), ServingSettings(port=0)), whose)
+    remembered.put("somebody", "known")
+    clock.now += seconds
+    assert remembered.get("somebody") == "known"
+    clock.now += 0.001
+    assert remembered.get("somebody") is None
+
+
+def test_who_is_put_again_is_believed_from_then_on(clock):
+    remembered = Remembered(5.0)
+    remembered.put("somebody", "once")
+    clock.now += 4.0
+    remembered.put("somebody", "again")
+    clock.now += 4.0
+    assert remembered.get("somebody") == "again"
+
+
+def test_no_more_than_so_many_are_remembered_and_the_oldest_goes_first(clock):
+    remembered = Remembered(5.0, most=2)
+    for name in ("a", "b", "a", "c"):
+        remembered.put(name, name.upper())
+    assert [remembered.get(name) for name in ("a", "b", "c")] == ["A", None, "C"]
+    assert len(remembered._known) == 2
+
+
+def test_what_is_forgotten_is_forgotten_of_everybody(clock):
+    access = Access(None, Keys([SECRET]), ServingSettings(port=0))
+    everybody = (access._voters, access._actors, access._judges)
+    for remembered in everybody:
+        remembered.put("somebody", "known")
+    access.forget()
+    assert [remembered.get("somebody") for remembered in everybody] == [None, None, None]

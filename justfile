@@ -50,9 +50,9 @@ dawdle:
 soak: coverage
     TILTYARD_TEST_SIZE=full pytest -m "slow or not slow" -n 2 --dist worksteal --ignore tests/faults
     pytest -m slow -n 0 -s tests/faults
-    python bench/intervals.py --worlds 200 --out docs/explanation/intervals-measured.md
-    python bench/intervals.py --only ranks --worlds 200 --out docs/explanation/ranks-measured.md
-    python bench/intervals.py --only prior --worlds 2500 --out docs/explanation/priors-measured.md
+    python bench/intervals.py --worlds 200 --out docs/evidence/data/intervals.md
+    python bench/intervals.py --only ranks --worlds 200 --out docs/evidence/data/ranks.md
+    python bench/intervals.py --only prior --worlds 2500 --out docs/evidence/data/priors.md
 
 # Every bar of the ranking policy, full size; what is finished is kept. Hours.
 suite:
@@ -60,20 +60,20 @@ suite:
 
 # A live arena held under load for a quarter of an hour, over a log of five million battles. Forty minutes.
 hold home:
-    python bench/arena_hold.py --home {{home}} --minutes 15 --out arena-hold.md
+    python bench/arena_hold.py --home {{home}} --minutes 15 --connections 4 --out docs/evidence/data/arena-hold.md
 
 # Speed against peers and bare kernels, growth from 1 M to 100 M battles and to 1 M questions, calls a second. Two hours.
 bench:
-    python bench/run.py --size full --out docs/explanation/speed-measured.md
-    python bench/growth.py --out docs/explanation/growth-measured.md
-    python bench/throughput.py --out docs/explanation/throughput-measured.md
-    python bench/standing.py
+    python bench/run.py --size full --out docs/evidence/data/speed.md
+    python bench/growth.py --out docs/evidence/data/growth.md --plot docs/images/growth.svg
+    python bench/throughput.py --out docs/evidence/data/throughput.md
+    python bench/standing.py --out docs/evidence/data/standing.md
     python bench/online.py
-    python bench/matchmaking.py
-    python bench/arena_lab.py --out docs/explanation/live-lab-measured.md
-    python bench/arena_load.py --home "$(mktemp -d)" --out arena-load.md
-    python bench/arena_ceilings.py --home "$(mktemp -d)"
-    python bench/tournament_growth.py --out docs/explanation/tournament-growth-measured.md --plot docs/images/tournament-growth.svg
+    python bench/matchmaking.py --out docs/evidence/data/matchmaking.md
+    python bench/arena_lab.py --out docs/evidence/data/live-lab.md
+    python bench/arena_load.py --home "$(mktemp -d)" --models 20 --prompts 100 --seconds 12 --repeats 3 --out docs/evidence/data/arena-load.md
+    python bench/arena_ceilings.py --home "$(mktemp -d)" --battles 50000 --out docs/evidence/data/arena-ceilings.md
+    python bench/tournament_growth.py --out docs/evidence/data/tournament-growth.md --plot docs/images/tournament-growth.svg
 
 # Gather the words of the pages into the English catalogue.
 words:

@@ -1,4 +1,4 @@
-"""The lab at the door: `python bench/arena_lab.py --out docs/explanation/live-lab-measured.md`.
+"""The lab at the door: `python bench/arena_lab.py --out docs/evidence/data/live-lab.md`.
 
 For each seed a world's voters vote through the API of a `tiltyard serve` of their own, with two web
 processes and a rater. Then its log is folded again by the pure functions and compared, and the same world is
@@ -156,7 +156,7 @@ def page(runs: list[Run], given: argparse.Namespace) -> str:
 
 PAGE = """# The live lab, measured
 
-{day}, by `python bench/arena_lab.py`: {given.models} models, {given.prompts} prompts and {given.votes:,} votes, {seeds} fixed seeds, on two cores shared with other work ({machine}). The world is that of [the policy, measured](policy-measured.md), whose voters here come to the door of a real server: `tiltyard serve` with two web processes, a rater and PostgreSQL 18. {given.voters} of them at a time ask for a matchup, fetch both responses, decide by what they read there, and vote. No name reaches them before the vote.
+{day}, by `python bench/arena_lab.py`: {given.models} models, {given.prompts} prompts and {given.votes:,} votes, {seeds} fixed seeds, on two cores shared with other work ({machine}). The world is that of [the policy](policy.md), whose voters here come to the door of a real server: `tiltyard serve` with two web processes, a rater and PostgreSQL 18. {given.voters} of them at a time ask for a matchup, fetch both responses, decide by what they read there, and vote. No name reaches them before the vote.
 
 ## When the board becomes official
 

@@ -151,7 +151,8 @@ def main() -> None:
     parser.add_argument("--battles", type=int, nargs="*", default=sizes)
     default = Path(tempfile.gettempdir()) / "tiltyard-bench" / "growth"
     parser.add_argument("--scratch", type=Path, default=default)
-    parser.add_argument("--out", type=Path, help="Markdown; the chart goes to images/growth.svg of the docs")
+    parser.add_argument("--out", type=Path)
+    parser.add_argument("--plot", type=Path)
     options = parser.parse_args()
     options.scratch.mkdir(parents=True, exist_ok=True)
     runs: list[Run] = []
@@ -160,11 +161,12 @@ def main() -> None:
         for way in WAYS:
             runs.append(rated(path, battles, way))
             print(runs[-1], file=sys.stderr, flush=True)
-    markdown = page(runs, "../images/growth.svg")
+    markdown = page(runs, "../../images/growth.svg")
     print(markdown)
     if options.out:
         options.out.write_text(markdown)
-        chart(runs, options.out.parent.parent / "images" / "growth.svg")
+    if options.plot:
+        chart(runs, options.plot)
 
 
 if __name__ == "__main__":

@@ -159,7 +159,7 @@ def report(steps: list[Step]) -> str:
         for one in steps
         if one.name != "fill"
     ]
-    lines += ["", "![CPU time and memory against questions](../images/tournament-growth.svg)"]
+    lines += ["", "![CPU time and memory against questions](../../images/tournament-growth.svg)"]
     return "\n".join(lines) + "\n"
 
 

@@ -404,6 +404,10 @@ def matches(shown: str, printed: str) -> bool:
     return re.fullmatch(pattern, "".join(f"{line}\n" for line in lines(printed))) is not None
 
 
+def test_the_readme_is_short():
+    assert len((ROOT / "README.md").read_text(encoding="utf-8").split()) < 900
+
+
 def test_there_are_pages_to_run():
     names = {path.relative_to(ROOT).as_posix() for path in pages()}
     tutorials = {f"docs/tutorial/first-{name}.md" for name in ("ratings", "tournament")}

@@ -23,16 +23,9 @@ from tiltyard.arena.stopping import stopped
 from tiltyard.errors import NotFound
 from tiltyard.retries import Backoff, Retries
 from tiltyard.standing.strengths import Strengths
-from tiltyard.store.arenas import (
-    Arena,
-    Pool,
-    connected,
-    find_arena,
-    find_model,
-    prompts_of,
-    read_prompt_keys,
-)
+from tiltyard.store.arenas import Arena, find_arena, find_model, prompts_of, read_prompt_keys
 from tiltyard.store.battles import count_excluded, count_not_blind, patiently, read_pairs, read_tally
+from tiltyard.store.connection_pool import ConnectionPool, connected
 from tiltyard.store.listening import Announcements, read_history, read_places
 from tiltyard.store.log import SOURCES
 from tiltyard.store.rosters import read_roster
@@ -57,7 +50,7 @@ class Boards:
     """The newest snapshot of every arena and source; it is told of new ones and looks besides."""
 
     def __init__(
-        self, url: str, pool: Pool, on_snapshot: OnSnapshot | None = None, *, look: float = 5.0
+        self, url: str, pool: ConnectionPool, on_snapshot: OnSnapshot | None = None, *, look: float = 5.0
     ) -> None:
         self._pool = pool
         self._tell = on_snapshot

@@ -15,17 +15,8 @@ from tiltyard.settings.arena import ArenaSettings
 from tiltyard.standing.policy import Policy
 from tiltyard.standing.state import Standing
 from tiltyard.store.accounts import audit
-from tiltyard.store.arenas import (
-    Arena,
-    Connection,
-    Pool,
-    change_arena,
-    connected,
-    find_arena,
-    find_model,
-    find_prompt,
-    read_policy,
-)
+from tiltyard.store.arenas import Arena, change_arena, find_arena, find_model, find_prompt, read_policy
+from tiltyard.store.connection_pool import Connection, ConnectionPool, connected
 from tiltyard.store.contents import Contents
 from tiltyard.store.exclusions import (
     Selection,
@@ -91,7 +82,7 @@ class Withdrawn:
 
 
 async def change_settings(
-    pool: Pool, arena: str, changed: Mapping[str, Any], *, title: str | None = None, actor: str
+    pool: ConnectionPool, arena: str, changed: Mapping[str, Any], *, title: str | None = None, actor: str
 ) -> Arena:
     """Other settings, by name; those that are not named stay."""
     async with connected(pool) as connection, connection.transaction():
@@ -104,7 +95,7 @@ async def change_settings(
     return replace(found, title=shown, settings=settings)
 
 
-async def set_enabled(pool: Pool, arena: str, model: str, *, enabled: bool, actor: str) -> int:
+async def set_enabled(pool: ConnectionPool, arena: str, model: str, *, enabled: bool, actor: str) -> int:
     """Enable a model, or retire it: the position of the event, 0 if it was so already.
 
     A retired model is served no more; matchups that are open stay valid, and its battles count.
@@ -119,14 +110,14 @@ async def set_enabled(pool: Pool, arena: str, model: str, *, enabled: bool, acto
     return position
 
 
-async def current_policy(pool: Pool, arena: str) -> Policy:
+async def current_policy(pool: ConnectionPool, arena: str) -> Policy:
     """The ranking policy that is in force."""
     async with connected(pool) as connection:
         found = await find_arena(connection, arena)
         return method_from_dict(await read_policy(connection, found.arena))[0]
 
 
-async def set_policy(pool: Pool, arena: str, changed: Mapping[str, Any], *, actor: str) -> Policy:
+async def set_policy(pool: ConnectionPool, arena: str, changed: Mapping[str, Any], *, actor: str) -> Policy:
     """Change the ranking policy, field by field; it takes force with the next event.
 
     What shapes the memory of an arena cannot change: `BadOption` names it.
@@ -142,7 +133,9 @@ async def set_policy(pool: Pool, arena: str, changed: Mapping[str, Any], *, acto
     return new
 
 
-async def exclude(pool: Pool, arena: str, selection: Selection, reason: str, *, actor: str) -> Excluded:
+async def exclude(
+    pool: ConnectionPool, arena: str, selection: Selection, reason: str, *, actor: str
+) -> Excluded:
     """Leave out of the ratings the votes that fit; they stay in the log and can be restored.
 
     They are chosen while voting goes on; the arena's lock is held only for what came meanwhile.
@@ -166,7 +159,7 @@ async def exclude(pool: Pool, arena: str, selection: Selection, reason: str, *, 
     return Excluded(draft.exclusion, votes, position)
 
 
-async def restore(pool: Pool, arena: str, exclusion: int, *, actor: str) -> int:
+async def restore(pool: ConnectionPool, arena: str, exclusion: int, *, actor: str) -> int:
     """Let the votes of an exclusion in again; the position of the event."""
     async with _changing(pool, arena) as (connection, batch):
         await restore_exclusion(connection, batch.arena, exclusion, batch.head + 1)
@@ -176,7 +169,7 @@ async def restore(pool: Pool, arena: str, exclusion: int, *, actor: str) -> int:
 
 
 async def withdraw(
-    pool: Pool,
+    pool: ConnectionPool,
     contents: Contents,
     arena: str,
     prompt: str,
@@ -210,7 +203,9 @@ async def withdraw(
     return Withdrawn(len(responses), ended, batch.head)
 
 
-async def sessions_of(pool: Pool, keys: Keys, arena: str, release: str, voters: Sequence[str]) -> list[int]:
+async def sessions_of(
+    pool: ConnectionPool, keys: Keys, arena: str, release: str, voters: Sequence[str]
+) -> list[int]:
     """The sessions that an export of this release calls so; `NotFound` names those that it does not know."""
     async with connected(pool) as connection:
         found = await find_arena(connection, arena)
@@ -259,7 +254,7 @@ async def _take_down(
 
 
 @asynccontextmanager
-async def _changing(pool: Pool, arena: str) -> AsyncIterator[tuple[Connection, Appending]]:
+async def _changing(pool: ConnectionPool, arena: str) -> AsyncIterator[tuple[Connection, Appending]]:
     async with connected(pool) as connection:
         found = await find_arena(connection, arena)
         async with appending(connection, found.arena) as batch:

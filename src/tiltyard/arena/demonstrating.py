@@ -31,7 +31,8 @@ from tiltyard.errors import Conflict, NotFound, TiltyardError
 from tiltyard.formats.answers import Answer, write_answers
 from tiltyard.settings.arena import ArenaSettings
 from tiltyard.store.accounts import Accounts
-from tiltyard.store.arenas import connected, find_arena
+from tiltyard.store.arenas import find_arena
+from tiltyard.store.connection_pool import connected
 from tiltyard.store.exclusions import Selection, list_exclusions
 from tiltyard.store.log import HUMAN, JUDGE
 from tiltyard.store.rosters import read_roster

@@ -15,8 +15,9 @@ import numpy.typing as npt
 from tiltyard.arena.boards import Boards
 from tiltyard.errors import NotFound, StoreFault
 from tiltyard.standing.policy import Policy
-from tiltyard.store.arenas import Arena, Connection, Pool, connected, find_model, read_prompt_keys
+from tiltyard.store.arenas import Arena, find_model, read_prompt_keys
 from tiltyard.store.battles import Tally, patiently, read_tally
+from tiltyard.store.connection_pool import Connection, ConnectionPool, connected
 from tiltyard.store.histories import PastResponse, read_past_responses
 from tiltyard.store.listening import Once, read_history
 from tiltyard.store.rosters import Roster, read_responses, read_roster
@@ -126,7 +127,7 @@ class _Made:
 class Portraits:
     """Portraits in one web process: each made once for a snapshot, one at a time, and none all the time."""
 
-    def __init__(self, pool: Pool, boards: Boards) -> None:
+    def __init__(self, pool: ConnectionPool, boards: Boards) -> None:
         self._pool = pool
         self._boards = boards
         self._made: dict[tuple[int, int, str], _Made] = {}

@@ -12,7 +12,8 @@ from tiltyard.arena.matchup_arenas import MatchupArenas
 from tiltyard.arena.matchup_ids import parse_matchup
 from tiltyard.arena.stopping import stopped
 from tiltyard.retries import Backoff, Retries
-from tiltyard.store.arenas import connected, find_arena, list_arenas, prompt_text
+from tiltyard.store.arenas import find_arena, list_arenas, prompt_text
+from tiltyard.store.connection_pool import connected
 
 if TYPE_CHECKING:
     from tiltyard.settings.serving import ServingSettings

@@ -18,16 +18,13 @@ from tiltyard.standing.rater import RaterSettings
 from tiltyard.store.accounts import audit
 from tiltyard.store.arenas import (
     Arena,
-    Connection,
     NewPrompt,
     NewResponse,
-    Pool,
     PromptKey,
     add_arena,
     add_models,
     add_prompts,
     add_responses,
-    connected,
     describe_prompts,
     find_arena,
     list_models,
@@ -37,6 +34,7 @@ from tiltyard.store.arenas import (
     read_size,
     reserve_arena,
 )
+from tiltyard.store.connection_pool import Connection, ConnectionPool, connected
 from tiltyard.store.contents import Contents
 from tiltyard.store.log import Appending, LogKind, appending
 from tiltyard.validity.method import method_to_dict
@@ -78,7 +76,7 @@ class Planned:
 
 
 async def create_arena(
-    pool: Pool,
+    pool: ConnectionPool,
     name: str,
     *,
     title: str | None = None,
@@ -103,7 +101,7 @@ async def create_arena(
 
 
 async def import_answers(
-    pool: Pool,
+    pool: ConnectionPool,
     contents: Contents,
     arena: str,
     path: Path,
@@ -131,7 +129,7 @@ async def import_answers(
 
 
 async def import_incoming(
-    pool: Pool,
+    pool: ConnectionPool,
     contents: Contents,
     arena: str,
     answers: Iterator[Incoming],

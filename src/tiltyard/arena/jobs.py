@@ -9,7 +9,8 @@ from zoneinfo import ZoneInfo
 
 from tiltyard.durable.schedule import Schedule
 from tiltyard.durable.ticks import Tick
-from tiltyard.store.arenas import Arena, Connection
+from tiltyard.store.arenas import Arena
+from tiltyard.store.connection_pool import Connection
 from tiltyard.store.reports import Reported, read_method_then
 from tiltyard.validity.method import method_from_dict
 

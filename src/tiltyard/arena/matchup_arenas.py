@@ -11,7 +11,8 @@ from uuid import UUID
 
 from tiltyard.arena.matchup_ids import arena_number
 from tiltyard.arena.sparing import Turns
-from tiltyard.store.arenas import Arena, Pool, connected, find_arena_by_number
+from tiltyard.store.arenas import Arena, find_arena_by_number
+from tiltyard.store.connection_pool import ConnectionPool, connected
 from tiltyard.store.log import find_matchup, no_such_matchup
 
 if TYPE_CHECKING:
@@ -28,7 +29,7 @@ _WAITING = 8
 class MatchupArenas:
     """Names of arenas by number, as far as they are known."""
 
-    def __init__(self, pool: Pool) -> None:
+    def __init__(self, pool: ConnectionPool) -> None:
         self._pool = pool
         self._names: dict[int, str] = {}
         #: Arenas with matchups whose ids do not carry the arena's number.

@@ -18,8 +18,9 @@ from tiltyard.board.own_votes import Agreement, Cast, agreement, agrees, named_v
 from tiltyard.board.rows import Board
 from tiltyard.errors import NotFound
 from tiltyard.settings.arena import MOST_SESSION_VOTES
-from tiltyard.store.arenas import Arena, Pool, connected
+from tiltyard.store.arenas import Arena
 from tiltyard.store.battles import patiently
+from tiltyard.store.connection_pool import ConnectionPool, connected
 from tiltyard.store.own_votes import (
     OwnTotals,
     OwnVote,
@@ -80,7 +81,7 @@ class Personal:
 class PersonalBoards:
     """Personal boards in one web process. A board is made again only when its voter has voted."""
 
-    def __init__(self, pool: Pool, boards: Boards) -> None:
+    def __init__(self, pool: ConnectionPool, boards: Boards) -> None:
         self._pool = pool
         self._boards = boards
         self._made: dict[tuple[int, Voter], tuple[tuple[Cast, ...], Board | None]] = {}

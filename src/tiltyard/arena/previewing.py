@@ -17,8 +17,9 @@ from tiltyard.battles.outcome import KINDS
 from tiltyard.board.rows import Row, make_board
 from tiltyard.errors import NotFound
 from tiltyard.ratings import BradleyTerry
-from tiltyard.store.arenas import Arena, Pool, connected, read_head
+from tiltyard.store.arenas import Arena, read_head
 from tiltyard.store.battles import Tally, patiently, read_tally
+from tiltyard.store.connection_pool import ConnectionPool, connected
 from tiltyard.store.rosters import Roster, read_roster
 from tiltyard.store.voters import read_session_tally
 
@@ -84,7 +85,9 @@ class ExclusionPreview:
         return sum(one.apart for one in self.effects)
 
 
-async def preview_exclusion(pool: Pool, arena: Arena, session: int, source: int) -> ExclusionPreview:
+async def preview_exclusion(
+    pool: ConnectionPool, arena: Arena, session: int, source: int
+) -> ExclusionPreview:
     """Bradley–Terry on the votes that count now, with and without those of a session. Nothing changes."""
     async with connected(pool) as connection, patiently(connection, _PATIENCE):
         upto = await read_head(connection, arena.arena)

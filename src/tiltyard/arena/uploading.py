@@ -14,7 +14,8 @@ from tiltyard.arena.importing import Imported, Planned, import_incoming, plan_im
 from tiltyard.arena.mentions import Lookout, Mention
 from tiltyard.errors import Conflict, InputError
 from tiltyard.formats.answers_rows import field_of
-from tiltyard.store.arenas import Arena, Pool, connected, list_models
+from tiltyard.store.arenas import Arena, list_models
+from tiltyard.store.connection_pool import ConnectionPool, connected
 from tiltyard.store.contents import Contents
 from tiltyard.store.uploads import MOST_UPLOAD, add_upload, find_upload, remove_upload
 
@@ -67,7 +68,7 @@ class UploadPreview:
     mentions: tuple[Mention, ...]
 
 
-async def keep_upload(pool: Pool, arena: Arena, name: str, data: bytes, *, actor: str) -> UUID:
+async def keep_upload(pool: ConnectionPool, arena: Arena, name: str, data: bytes, *, actor: str) -> UUID:
     """Keep a file for an hour, for whoever sent it."""
     if not data:
         raise InputError("the file is empty; choose one with answers in it")
@@ -79,7 +80,7 @@ async def keep_upload(pool: Pool, arena: Arena, name: str, data: bytes, *, actor
         return await add_upload(connection, arena.arena, actor, _shown_name(name), data)
 
 
-async def preview_upload(pool: Pool, arena: Arena, upload: UUID, *, actor: str) -> UploadPreview:
+async def preview_upload(pool: ConnectionPool, arena: Arena, upload: UUID, *, actor: str) -> UploadPreview:
     """What the file would bring now. Nothing changes by looking."""
     async with connected(pool) as connection:
         found = await find_upload(connection, arena.arena, actor, upload)
@@ -109,7 +110,7 @@ async def preview_upload(pool: Pool, arena: Arena, upload: UUID, *, actor: str) 
 
 
 async def let_in(
-    pool: Pool,
+    pool: ConnectionPool,
     contents: Contents,
     arena: Arena,
     upload: UUID,
@@ -140,7 +141,7 @@ async def let_in(
     return brought
 
 
-async def discard_upload(pool: Pool, arena: Arena, upload: UUID, *, actor: str) -> None:
+async def discard_upload(pool: ConnectionPool, arena: Arena, upload: UUID, *, actor: str) -> None:
     """Throw a file away without letting it in."""
     async with connected(pool) as connection:
         await find_upload(connection, arena.arena, actor, upload)

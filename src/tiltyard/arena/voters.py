@@ -10,8 +10,9 @@ from typing import Any
 from tiltyard.board import own_votes
 from tiltyard.board.own_votes import Agreement, agreement, named_votes
 from tiltyard.errors import NotFound
-from tiltyard.store.arenas import Arena, Pool, connected, read_head
+from tiltyard.store.arenas import Arena, read_head
 from tiltyard.store.battles import Tally, patiently
+from tiltyard.store.connection_pool import ConnectionPool, connected
 from tiltyard.store.rosters import read_roster
 from tiltyard.store.snapshots import latest_snapshot
 from tiltyard.store.voters import Cast, Counted, list_voters, read_cast, read_session_tally
@@ -57,7 +58,7 @@ class VoterRecord:
 
 
 async def page_of_voters(
-    pool: Pool, arena: Arena, *, page: int = 0, size: int = 50
+    pool: ConnectionPool, arena: Arena, *, page: int = 0, size: int = 50
 ) -> tuple[list[Counted], bool]:
     """Sessions by votes, and whether there are more."""
     async with connected(pool) as connection, patiently(connection, _PATIENCE):
@@ -68,7 +69,7 @@ async def page_of_voters(
 
 
 async def voter_record(
-    pool: Pool, arena: Arena, session: int, *, before: int | None = None, size: int = 50
+    pool: ConnectionPool, arena: Arena, session: int, *, before: int | None = None, size: int = 50
 ) -> VoterRecord:
     """Everything that is known of a session's votes; `NotFound` if it never voted here."""
     async with connected(pool) as connection, patiently(connection, _PATIENCE):

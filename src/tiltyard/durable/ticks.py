@@ -7,8 +7,8 @@ from datetime import UTC, datetime
 
 from tiltyard.durable.engine import queue_of
 from tiltyard.durable.schedule import RUN
-from tiltyard.store.arenas import Connection
 from tiltyard.store.connecting import translated
+from tiltyard.store.connection_pool import Connection
 
 __all__ = ["Tick", "read_ticks"]
 

@@ -6,38 +6,33 @@ these functions brings its connection.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Collection, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from psycopg import AsyncConnection
 from psycopg.types.json import Jsonb
 
 from tiltyard.errors import Conflict, NotFound
 from tiltyard.settings.arena import ArenaSettings
 from tiltyard.store.connecting import translated
-from tiltyard.store.connection_pool import ConnectionPool
+from tiltyard.store.connection_pool import Connection
 from tiltyard.store.log import LogKind
 from tiltyard.store.partitions import create_arena_room
 from tiltyard.store.statements import statement
 
 __all__ = [
     "Arena",
-    "Connection",
     "KnownModel",
     "KnownPrompt",
     "NewPrompt",
     "NewResponse",
-    "Pool",
     "PromptKey",
     "add_arena",
     "add_models",
     "add_prompts",
     "add_responses",
     "change_arena",
-    "connected",
     "describe_prompts",
     "find_arena",
     "find_arena_by_number",
@@ -58,9 +53,6 @@ __all__ = [
     "read_size",
     "reserve_arena",
 ]
-
-Connection = AsyncConnection[Any]
-Pool = ConnectionPool
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,14 +127,6 @@ class NewResponse:
     media_type: str
     sha256: bytes
     size: int
-
-
-@asynccontextmanager
-async def connected(pool: Pool) -> AsyncIterator[Connection]:
-    """A connection of the pool; whatever the driver raises meanwhile is a `StoreFault`."""
-    with translated("use the database"):
-        async with pool.connection() as connection:
-            yield connection
 
 
 async def reserve_arena(connection: Connection) -> int:

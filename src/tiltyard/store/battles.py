@@ -17,8 +17,8 @@ import numpy.typing as npt
 import psycopg
 
 from tiltyard.errors import NotFound
-from tiltyard.store.arenas import Connection
 from tiltyard.store.connecting import translated
+from tiltyard.store.connection_pool import Connection
 from tiltyard.store.statements import statement
 
 __all__ = [

@@ -19,9 +19,11 @@ from psycopg.pq import PipelineStatus, TransactionStatus
 
 from tiltyard.errors import Crowded, StoreFault
 from tiltyard.retries import Backoff
-from tiltyard.store.connecting import connect_async
+from tiltyard.store.connecting import connect_async, translated
 
-__all__ = ["ConnectionPool"]
+__all__ = ["Connection", "ConnectionPool", "connected"]
+
+Connection = AsyncConnection[Any]
 
 #: How long somebody waits for a connection before being told to come back.
 WAIT_SECONDS = 10.0
@@ -54,7 +56,7 @@ class ConnectionPool:
         self._slots = asyncio.Semaphore(most)
         self._pages, self._desks = asyncio.Semaphore(share), asyncio.Semaphore(share)
         #: Those that nobody has, and since when; the one used last is on the right.
-        self._idle: deque[tuple[float, AsyncConnection[Any]]] = deque()
+        self._idle: deque[tuple[float, Connection]] = deque()
         self._returned = asyncio.Event()
 
     async def __aenter__(self) -> Self:
@@ -90,19 +92,19 @@ class ConnectionPool:
         return self.in_use + len(self._idle)
 
     @asynccontextmanager
-    async def connection(self) -> AsyncIterator[AsyncConnection[Any]]:
+    async def connection(self) -> AsyncIterator[Connection]:
         """A connection for a page, the API or whoever else is no desk; `Crowded` if none comes free in time."""
         async with self._leased(self._pages) as connection:
             yield connection
 
     @asynccontextmanager
-    async def desk_connection(self) -> AsyncIterator[AsyncConnection[Any]]:
+    async def desk_connection(self) -> AsyncIterator[Connection]:
         """A connection for a desk."""
         async with self._leased(self._desks) as connection:
             yield connection
 
     @asynccontextmanager
-    async def _leased(self, share: asyncio.Semaphore) -> AsyncIterator[AsyncConnection[Any]]:
+    async def _leased(self, share: asyncio.Semaphore) -> AsyncIterator[Connection]:
         deadline = time.monotonic() + WAIT_SECONDS
         await self._acquired(share, deadline)
         try:
@@ -130,7 +132,7 @@ class ConnectionPool:
         else:
             await semaphore.acquire()
 
-    async def _taken(self, deadline: float) -> AsyncConnection[Any]:
+    async def _taken(self, deadline: float) -> Connection:
         """One that is idle and alive, or a new one.
 
         Where the server opens no more of them, whoever asks waits for one that is in use here.
@@ -158,7 +160,7 @@ class ConnectionPool:
         except TimeoutError:
             raise self._crowded() from None
 
-    async def _give_back(self, connection: AsyncConnection[Any]) -> None:
+    async def _give_back(self, connection: Connection) -> None:
         if self.closed or not _is_reusable(connection):
             await connection.close()
         else:
@@ -174,7 +176,7 @@ class ConnectionPool:
         )
 
 
-def _is_reusable(connection: AsyncConnection[Any]) -> bool:
+def _is_reusable(connection: Connection) -> bool:
     """Whether nothing of its last use is left."""
     pgconn = connection.pgconn
     return (
@@ -182,7 +184,7 @@ def _is_reusable(connection: AsyncConnection[Any]) -> bool:
     )
 
 
-def _is_alive(connection: AsyncConnection[Any]) -> bool:
+def _is_alive(connection: Connection) -> bool:
     """Whether the server has not closed an idle connection: it says so first, and nothing else is sent to it.
 
     This takes no exchange with the server, which would cost as much as many a statement.
@@ -192,3 +194,11 @@ def _is_alive(connection: AsyncConnection[Any]) -> bool:
     waiting = select.poll()
     waiting.register(connection.fileno(), select.POLLIN)
     return not waiting.poll(0)
+
+
+@asynccontextmanager
+async def connected(pool: ConnectionPool) -> AsyncIterator[Connection]:
+    """A connection of the pool; whatever the driver raises meanwhile is a `StoreFault`."""
+    with translated("use the database"):
+        async with pool.connection() as connection:
+            yield connection

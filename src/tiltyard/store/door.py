@@ -5,13 +5,11 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from datetime import datetime, timedelta
-from typing import Any, cast
+from typing import cast
 from uuid import UUID
 
-from psycopg import AsyncConnection
-
 from tiltyard.store.connecting import translated
-from tiltyard.store.connection_pool import ConnectionPool
+from tiltyard.store.connection_pool import Connection, ConnectionPool
 from tiltyard.store.log import Appending, Found, LogRow, OpenMatchup, appending, find_matchup, read_tail
 from tiltyard.store.rosters import Ints, Roster, read_excluded, read_responses, read_roster
 from tiltyard.store.statements import statement
@@ -29,7 +27,7 @@ class Door:
         self.arena = arena
         self._pool = pool
         #: The connection of the batch that is being written.
-        self._batch: AsyncConnection[Any] | None = None
+        self._batch: Connection | None = None
 
     @asynccontextmanager
     async def appending(self, after: int) -> AsyncIterator[Appending]:
@@ -84,7 +82,7 @@ class Door:
         return cast("tuple[datetime, int]", row)
 
     @asynccontextmanager
-    async def connected(self) -> AsyncIterator[AsyncConnection[Any]]:
+    async def connected(self) -> AsyncIterator[Connection]:
         """A connection of the pool; while a batch is being written, that of the batch."""
         if self._batch is not None:
             yield self._batch

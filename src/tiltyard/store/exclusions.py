@@ -9,8 +9,9 @@ from typing import Any
 from uuid import UUID
 
 from tiltyard.errors import Conflict, NotFound
-from tiltyard.store.arenas import Connection, read_head
+from tiltyard.store.arenas import read_head
 from tiltyard.store.connecting import translated
+from tiltyard.store.connection_pool import Connection
 from tiltyard.store.statements import statement
 
 __all__ = [

@@ -12,8 +12,8 @@ import psycopg
 
 from tiltyard.errors import StoreFault
 from tiltyard.retries import Backoff, Retries
-from tiltyard.store.arenas import Connection
 from tiltyard.store.connecting import connect_async, translated
+from tiltyard.store.connection_pool import Connection
 from tiltyard.store.statements import statement
 
 __all__ = ["Announcements", "Once", "read_history", "read_places"]

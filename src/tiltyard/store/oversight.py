@@ -9,8 +9,8 @@ from typing import Any
 
 from tiltyard.errors import NotFound
 from tiltyard.store.accounts import audit
-from tiltyard.store.arenas import Connection
 from tiltyard.store.connecting import translated
+from tiltyard.store.connection_pool import Connection
 from tiltyard.store.statements import statement
 
 __all__ = ["AuditEntry", "Complaint", "list_complaints", "read_audit", "settle_complaint"]

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from datetime import date, datetime
 from typing import Any
 
-from tiltyard.store.arenas import Connection
 from tiltyard.store.connecting import translated
+from tiltyard.store.connection_pool import Connection
 from tiltyard.store.lags import Lag
 from tiltyard.store.oversight import AuditEntry
 from tiltyard.store.statements import statement

@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from tiltyard.store.arenas import Connection, read_head
+from tiltyard.store.arenas import read_head
 from tiltyard.store.connecting import translated
+from tiltyard.store.connection_pool import Connection
 from tiltyard.store.statements import statement
 
 __all__ = [

@@ -7,8 +7,8 @@ from datetime import datetime, timedelta
 from uuid import UUID, uuid4
 
 from tiltyard.errors import NotFound
-from tiltyard.store.arenas import Connection
 from tiltyard.store.connecting import translated
+from tiltyard.store.connection_pool import Connection
 from tiltyard.store.statements import statement
 
 __all__ = ["LIFE", "MOST_UPLOAD", "Upload", "add_upload", "find_upload", "remove_upload"]

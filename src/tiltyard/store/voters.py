@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from tiltyard.store.arenas import Connection
 from tiltyard.store.battles import Tally
 from tiltyard.store.connecting import translated
+from tiltyard.store.connection_pool import Connection
 from tiltyard.store.statements import statement
 
 __all__ = ["Cast", "Counted", "Remark", "list_voters", "read_cast", "read_remarks", "read_session_tally"]

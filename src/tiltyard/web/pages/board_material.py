@@ -16,7 +16,8 @@ from fastapi import Request
 from fastapi.responses import Response
 from markupsafe import Markup
 
-from tiltyard.store.arenas import Arena, connected, read_filters
+from tiltyard.store.arenas import Arena, read_filters
+from tiltyard.store.connection_pool import connected
 from tiltyard.store.log import SOURCES
 from tiltyard.store.snapshots import KEPT, Amended, Listed, Snapshot, citable_snapshot, read_amended
 from tiltyard.web.access import house_of

@@ -11,7 +11,8 @@ from fastapi.responses import HTMLResponse, Response
 
 from tiltyard.arena.placing import SCORES
 from tiltyard.errors import NotFound
-from tiltyard.store.arenas import Arena, connected, list_arenas
+from tiltyard.store.arenas import Arena, list_arenas
+from tiltyard.store.connection_pool import connected
 from tiltyard.web.access import Asker, house_of
 from tiltyard.web.pages import paths
 from tiltyard.web.pages.board_material import board_pages_of

@@ -12,7 +12,8 @@ from markupsafe import Markup
 
 from tiltyard.arena.desk import Desk
 from tiltyard.errors import NotFound
-from tiltyard.store.arenas import connected, read_prompt_keys
+from tiltyard.store.arenas import read_prompt_keys
+from tiltyard.store.connection_pool import connected
 from tiltyard.store.contents import Content
 from tiltyard.web.access import house_of
 from tiltyard.web.pages.shell import wording_of

@@ -25,7 +25,8 @@ from tiltyard.arena.changes import (
 from tiltyard.arena.importing import create_arena, import_answers
 from tiltyard.settings.arena import ArenaSettings
 from tiltyard.standing.policy import Policy
-from tiltyard.store.arenas import connected, find_arena, list_models, list_prompts
+from tiltyard.store.arenas import find_arena, list_models, list_prompts
+from tiltyard.store.connection_pool import connected
 from tiltyard.web.access import Actor, house_of, needs
 from tiltyard.web.arena_schemas import (
     ArenaChangeIn,

@@ -11,7 +11,7 @@ from fastapi.responses import Response
 from tiltyard.arena.filtering import Part
 from tiltyard.arena.sparing import Document
 from tiltyard.errors import NotFound
-from tiltyard.store.arenas import connected
+from tiltyard.store.connection_pool import connected
 from tiltyard.store.reports import list_reports, read_report
 from tiltyard.store.snapshots import find_snapshot, list_snapshots
 from tiltyard.web.access import house_of

@@ -11,7 +11,8 @@ from fastapi.responses import Response
 from tiltyard.arena.changes import exclude, restore, sessions_of
 from tiltyard.arena.matchup_ids import parse_matchup
 from tiltyard.errors import BadOption, NotFound
-from tiltyard.store.arenas import connected, find_arena, find_model, find_prompt, find_response
+from tiltyard.store.arenas import find_arena, find_model, find_prompt, find_response
+from tiltyard.store.connection_pool import connected
 from tiltyard.store.exclusions import Selection, list_exclusions
 from tiltyard.store.oversight import list_complaints, read_audit, settle_complaint
 from tiltyard.web.access import Actor, house_of, keys_of, needs

@@ -10,7 +10,8 @@ from fastapi.responses import HTMLResponse, Response
 from fastapi.routing import APIRoute
 
 from tiltyard.errors import NotAllowed
-from tiltyard.store.arenas import Arena, Pool, connected, find_arena
+from tiltyard.store.arenas import Arena, find_arena
+from tiltyard.store.connection_pool import ConnectionPool, connected
 from tiltyard.web.access import Actor, access_of, house_of
 from tiltyard.web.pages import paths
 from tiltyard.web.pages.operator.words import SAID
@@ -53,9 +54,9 @@ def actor_of(request: Request) -> Actor:
     return actor
 
 
-def pool_of(request: Request) -> Pool:
+def pool_of(request: Request) -> ConnectionPool:
     """Connections to the database."""
-    pool: Pool = house_of(request).pool
+    pool: ConnectionPool = house_of(request).pool
     return pool
 
 

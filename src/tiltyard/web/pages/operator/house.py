@@ -13,7 +13,8 @@ from fastapi.responses import HTMLResponse, Response
 from tiltyard.arena.importing import create_arena
 from tiltyard.errors import Conflict, InputError, NotFound
 from tiltyard.settings.arena import ArenaSettings
-from tiltyard.store.arenas import Arena, connected, list_arenas
+from tiltyard.store.arenas import Arena, list_arenas
+from tiltyard.store.connection_pool import connected
 from tiltyard.store.lags import Lag
 from tiltyard.store.overviews import Waiting, read_database_size, read_rated, read_waiting
 from tiltyard.web.pages.operator.gate import actor_of, done, operator_page, operator_router, pool_of

@@ -9,7 +9,7 @@ from fastapi import Query, Request
 from fastapi.responses import HTMLResponse, Response
 
 from tiltyard.errors import NotFound
-from tiltyard.store.arenas import connected
+from tiltyard.store.connection_pool import connected
 from tiltyard.store.oversight import AuditEntry, list_complaints, settle_complaint
 from tiltyard.store.overviews import list_actions, list_audit, read_judges
 from tiltyard.store.reports import list_reports

@@ -14,7 +14,8 @@ from tiltyard.arena.changes import current_policy
 from tiltyard.arena.jobs import REPORTED, jobs_of, report_is_late
 from tiltyard.durable.ticks import read_ticks
 from tiltyard.errors import NotFound
-from tiltyard.store.arenas import Arena, connected
+from tiltyard.store.arenas import Arena
+from tiltyard.store.connection_pool import connected
 from tiltyard.store.overviews import read_days, read_open, read_rated, read_waiting
 from tiltyard.store.reports import list_reports
 from tiltyard.web.pages.board_view import seen_digits

@@ -9,7 +9,8 @@ from fastapi.responses import HTMLResponse, Response
 
 from tiltyard.arena.changes import withdraw
 from tiltyard.errors import Conflict, InputError
-from tiltyard.store.arenas import Arena, connected, list_prompts
+from tiltyard.store.arenas import Arena, list_prompts
+from tiltyard.store.connection_pool import connected
 from tiltyard.web.access import house_of
 from tiltyard.web.pages.operator.exhibits import exhibited
 from tiltyard.web.pages.operator.gate import actor_of, arena_of, arena_page, done, operator_router, pool_of

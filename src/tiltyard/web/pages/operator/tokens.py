@@ -10,7 +10,8 @@ from fastapi.responses import HTMLResponse, Response
 
 from tiltyard.errors import BadOption, NotFound
 from tiltyard.store.accounts import SCOPES
-from tiltyard.store.arenas import connected, list_arenas
+from tiltyard.store.arenas import list_arenas
+from tiltyard.store.connection_pool import connected
 from tiltyard.web.access import access_of
 from tiltyard.web.pages.operator.gate import actor_of, done, operator_page, operator_router, pool_of
 from tiltyard.web.reading import Plain

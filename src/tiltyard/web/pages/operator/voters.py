@@ -11,7 +11,8 @@ from tiltyard.arena.changes import checked_reason, exclude, restore
 from tiltyard.arena.previewing import preview_exclusion
 from tiltyard.arena.voters import flagged, page_of_voters, voter_record
 from tiltyard.errors import Conflict, InputError, NotFound
-from tiltyard.store.arenas import Arena, connected
+from tiltyard.store.arenas import Arena
+from tiltyard.store.connection_pool import connected
 from tiltyard.store.exclusions import Selection, list_exclusions, read_whose
 from tiltyard.store.log import SOURCES
 from tiltyard.store.overviews import read_judges

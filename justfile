@@ -1,5 +1,8 @@
 # One place for every command. `just check` is what CI runs.
 
+# Bytecode is kept even where the environment says otherwise: without it every process of every test compiles anew.
+export PYTHONDONTWRITEBYTECODE := ""
+
 pure_rooms := "battles ratings standing validity matchmaking judging board"
 pure := replace_regex(pure_rooms, '(\w+)', 'tests/$1') + " tests/judging_diagnostics"
 pure_sources := replace(replace_regex(pure_rooms, '(\w+)', '*/tiltyard/$1/*'), ' ', ',')

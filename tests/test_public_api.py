@@ -4,8 +4,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pandas as pd
-import polars as pl
 import pyarrow as pa
 import pytest
 
@@ -107,6 +105,9 @@ def test_the_command_line_waits_with_what_is_heavy():
 
 
 def test_frames_are_made_from_plain_columns(file):
+    import pandas as pd
+    import polars as pl
+
     ratings = tiltyard.BradleyTerry()(tiltyard.read_table(file))
     columns = ratings.to_columns()
     frames = pd.DataFrame(columns), pl.DataFrame(columns), pa.table(columns).to_pandas()

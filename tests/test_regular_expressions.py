@@ -55,7 +55,10 @@ class Place:
 def places() -> Iterator[Place]:
     """Every call of the package that makes a pattern."""
     for path in sorted(SOURCE.rglob("*.py")):
-        tree = ast.parse(path.read_text(encoding="utf-8"))
+        source = path.read_text(encoding="utf-8")
+        if "import re\n" not in source:
+            continue
+        tree = ast.parse(source)
         module = ".".join(("tiltyard", *path.relative_to(SOURCE).with_suffix("").parts)).removesuffix(
             ".__init__"
         )
@@ -89,8 +92,9 @@ def _made(node: ast.AST, owner: str) -> Iterator[tuple[str, ast.Call]]:
         function = child.func if isinstance(child, ast.Call) else None
         if (
             isinstance(function, ast.Attribute)
-            and ast.unparse(function.value) == "re"
             and function.attr in _CALLS
+            and isinstance(function.value, ast.Name)
+            and function.value.id == "re"
         ):
             yield inside, child
         yield from _made(child, inside)

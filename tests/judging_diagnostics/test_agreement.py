@@ -6,7 +6,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
-from statsmodels.stats.inter_rater import cohens_kappa
 
 from tiltyard.battles.outcome import Outcome
 from tiltyard.errors import BadOption
@@ -43,6 +42,8 @@ def test_kappa_of_cohens_example():
 
 @given(TABLES)
 def test_kappa_equals_that_of_statsmodels(table):
+    from statsmodels.stats.inter_rater import cohens_kappa
+
     found = of(table)
     if found.kappa is None:
         assert (found.low, found.high) == (None, None)
@@ -64,6 +65,8 @@ def test_kappa_equals_that_of_statsmodels(table):
 )
 def test_with_one_vote_a_prompt_the_interval_is_that_of_independent_cases(table):
     """As wide as the oracle's, which is symmetric; Wilson's leans towards the middle by a little."""
+    from statsmodels.stats.inter_rater import cohens_kappa
+
     found, oracle = of(table), cohens_kappa(np.array(table))
     width = oracle.kappa_upp - oracle.kappa_low
     assert math.isclose(found.high - found.low, width, rel_tol=0.01)
@@ -72,6 +75,8 @@ def test_with_one_vote_a_prompt_the_interval_is_that_of_independent_cases(table)
 
 def test_the_interval_is_that_of_a_jackknife_over_prompts_of_unequal_size():
     """An independent witness: leave out prompts one by one, and draw Wilson's interval for that variance."""
+    from statsmodels.stats.inter_rater import cohens_kappa
+
     rng = np.random.default_rng(5)
     sizes = rng.integers(1, 15, 400)
     shares = rng.dirichlet(np.ravel([[80, 3, 1], [2, 6, 1], [2, 1, 4]]) / 10, len(sizes))
@@ -92,6 +97,8 @@ def test_the_interval_is_that_of_a_jackknife_over_prompts_of_unequal_size():
 
 def test_prompts_that_are_all_alike_count_for_no_more_than_their_votes():
     """Every prompt holds the same votes, so nothing varies between them: that is luck, not knowledge."""
+    from statsmodels.stats.inter_rater import cohens_kappa
+
     votes = np.ravel([[9, 2, 1], [1, 8, 2], [2, 1, 4]])
     judged, human = {}, []
     for prompt in range(30):
@@ -176,6 +183,8 @@ def clustered_votes(rng, prompts, pairs):
 
 
 def test_intervals_of_kappa_cover_in_clustered_worlds_where_naive_ones_do_not():
+    from statsmodels.stats.inter_rater import cohens_kappa
+
     truth, worlds, covered, naive = 0.55, 300, 0, 0
     for seed in range(worlds):
         found = agreement(*clustered_votes(np.random.default_rng(seed), 20, 12))

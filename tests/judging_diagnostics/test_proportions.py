@@ -6,7 +6,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
-from statsmodels.stats.proportion import proportion_confint
 
 from tiltyard.errors import BadOption
 from tiltyard.judging.proportions import difference, share
@@ -71,6 +70,8 @@ def test_repeating_the_same_trials_in_each_cluster_shows_nothing_new(clusters, t
 
 
 def test_many_single_trials_give_the_interval_of_wilson():
+    from statsmodels.stats.proportion import proportion_confint
+
     found = of([(1, 1)] * 3000 + [(0, 1)] * 7000)
     low, high = proportion_confint(3000, 10000, method="wilson")
     assert math.isclose(found.low, low, abs_tol=1e-5)
@@ -106,6 +107,8 @@ def test_a_higher_level_is_a_wider_interval():
 @pytest.mark.parametrize(("centre", "alike"), [(0.5, 0.15), (0.3, 0.3), (0.8, 0.2)])
 def test_intervals_cover_in_clustered_worlds_where_naive_ones_do_not(prompts, centre, alike):
     """Each prompt has its own share, beta with intraclass correlation ``alike``; sizes differ."""
+    from statsmodels.stats.proportion import proportion_confint
+
     rng = np.random.default_rng([prompts, int(100 * centre)])
     worlds, covered, naive = 300, 0, 0
     for _ in range(worlds):
@@ -121,6 +124,8 @@ def test_intervals_cover_in_clustered_worlds_where_naive_ones_do_not(prompts, ce
 
 
 def test_independent_trials_are_covered_too_and_not_absurdly_wide():
+    from statsmodels.stats.proportion import proportion_confint
+
     rng = np.random.default_rng(3)
     trials = np.full(30, 8)
     found = [share(rng.binomial(trials, 0.4), trials) for _ in range(300)]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from functools import cache
 
 import pytest
 from asking import SDKS, ask, opened, run
@@ -13,16 +14,25 @@ from servers.paid_llm import paid_llm
 from tiltyard.errors import BadOption, MissingExtra, ProviderFault, UnreadableFile
 from tiltyard.judging.question import TOOL_NAME, VERDICT_SCHEMA
 from tiltyard.judging.verdict import Form
-from tiltyard.providers import PROVIDERS, open_provider
+from tiltyard.providers import PROVIDERS, Provider, open_provider
 
-ANTHROPIC = open_provider("anthropic", "http://127.0.0.1:9", None)
-OPENAI = open_provider("openai", "http://127.0.0.1:9/v1", None)
 SCHEMA = dict(VERDICT_SCHEMA)
 TEXTS = st.text(st.characters(codec=None), max_size=40)
 
 
+@cache
+def anthropic() -> Provider:
+    """Opened by the first test that needs it: its library takes seconds to load."""
+    return open_provider("anthropic", "http://127.0.0.1:9", None)
+
+
+@cache
+def openai() -> Provider:
+    return open_provider("openai", "http://127.0.0.1:9/v1", None)
+
+
 def test_anthropic_schema_is_an_output_format():
-    body = ANTHROPIC.body("m", ask(form=Form.SCHEMA), {})
+    body = anthropic().body("m", ask(form=Form.SCHEMA), {})
     assert body["output_config"] == {"format": {"type": "json_schema", "schema": SCHEMA}}
     assert body["system"] == "End with VERDICT."
     assert body["messages"] == [{"role": "user", "content": "Which?"}]
@@ -30,7 +40,7 @@ def test_anthropic_schema_is_an_output_format():
 
 
 def test_anthropic_tool_is_forced():
-    body = ANTHROPIC.body("m", ask(form=Form.TOOL), {})
+    body = anthropic().body("m", ask(form=Form.TOOL), {})
     assert body["tools"][0]["input_schema"] == SCHEMA
     assert body["tool_choice"] == {"type": "tool", "name": TOOL_NAME}
     assert "output_config" not in body
@@ -38,7 +48,7 @@ def test_anthropic_tool_is_forced():
 
 @pytest.mark.parametrize("ttl", ["5m", "1h"])
 def test_anthropic_marks_the_system_text_for_the_prompt_cache(ttl):
-    body = ANTHROPIC.body("m", ask(), {"prompt_cache": ttl})
+    body = anthropic().body("m", ask(), {"prompt_cache": ttl})
     mark = {"type": "ephemeral", "ttl": ttl}
     assert body["system"] == [{"type": "text", "text": "End with VERDICT.", "cache_control": mark}]
     assert "prompt_cache" not in body
@@ -46,11 +56,11 @@ def test_anthropic_marks_the_system_text_for_the_prompt_cache(ttl):
 
 @pytest.mark.parametrize("off", [None, False, "off"])
 def test_no_prompt_cache_no_mark(off):
-    assert ANTHROPIC.body("m", ask(), {"prompt_cache": off}) == ANTHROPIC.body("m", ask(), {})
+    assert anthropic().body("m", ask(), {"prompt_cache": off}) == anthropic().body("m", ask(), {})
 
 
 def test_openai_schema_is_strict():
-    body = OPENAI.body("m", ask(form=Form.SCHEMA), {"prompt_cache": "5m"})
+    body = openai().body("m", ask(form=Form.SCHEMA), {"prompt_cache": "5m"})
     asked = {"name": TOOL_NAME, "strict": True, "schema": SCHEMA}
     assert body["response_format"] == {"type": "json_schema", "json_schema": asked}
     assert [message["role"] for message in body["messages"]] == ["system", "user"]
@@ -58,7 +68,7 @@ def test_openai_schema_is_strict():
 
 
 def test_openai_tool_is_forced():
-    body = OPENAI.body("m", ask(form=Form.TOOL), {})
+    body = openai().body("m", ask(form=Form.TOOL), {})
     assert body["tools"][0]["function"]["parameters"] == SCHEMA
     assert body["tool_choice"] == {"type": "function", "function": {"name": TOOL_NAME}}
 
@@ -66,34 +76,34 @@ def test_openai_tool_is_forced():
 def test_the_limit_has_the_name_that_the_server_knows():
     own = open_provider("openai", None, "key")
     assert own.body("m", ask(limit=7), {})["max_completion_tokens"] == 7
-    assert OPENAI.body("m", ask(limit=7), {})["max_tokens"] == 7
-    named = OPENAI.body("m", ask(limit=7), {"max_tokens_field": "max_completion_tokens"})
+    assert openai().body("m", ask(limit=7), {})["max_tokens"] == 7
+    named = openai().body("m", ask(limit=7), {"max_tokens_field": "max_completion_tokens"})
     assert named["max_completion_tokens"] == 7
     assert "max_tokens" not in named
     with pytest.raises(BadOption, match="max_tokens_field"):
-        OPENAI.body("m", ask(), {"max_tokens_field": "n"})
+        openai().body("m", ask(), {"max_tokens_field": "n"})
 
 
 def test_no_system_text_no_system_field():
-    assert "system" not in ANTHROPIC.body("m", ask(system=""), {})
-    assert len(OPENAI.body("m", ask(system=""), {})["messages"]) == 1
+    assert "system" not in anthropic().body("m", ask(system=""), {})
+    assert len(openai().body("m", ask(system=""), {})["messages"]) == 1
 
 
 def test_options_are_added_as_they_are():
     options = {"temperature": 0, "thinking": {"type": "disabled"}, "output_config": {"effort": "low"}}
-    body = ANTHROPIC.body("m", ask(form=Form.SCHEMA), options)
+    body = anthropic().body("m", ask(form=Form.SCHEMA), options)
     assert body["temperature"] == 0
     assert body["output_config"]["effort"] == "low"
     assert body["output_config"]["format"]["schema"] == SCHEMA
     assert options["output_config"] == {"effort": "low"}
-    assert OPENAI.body("m", ask(), {"seed": 3})["seed"] == 3
+    assert openai().body("m", ask(), {"seed": 3})["seed"] == 3
 
 
 @pytest.mark.parametrize("field", ["model", "messages", "max_tokens", "tools", "tool_choice", "stream"])
-@pytest.mark.parametrize("provider", [ANTHROPIC, OPENAI], ids=SDKS)
+@pytest.mark.parametrize("provider", [anthropic, openai], ids=SDKS)
 def test_fields_that_the_budget_or_the_verdict_rests_on_are_refused(provider, field):
     with pytest.raises(BadOption, match=field):
-        provider.body("m", ask(), {field: 1})
+        provider().body("m", ask(), {field: 1})
 
 
 @pytest.mark.parametrize(
@@ -101,18 +111,18 @@ def test_fields_that_the_budget_or_the_verdict_rests_on_are_refused(provider, fi
 )
 def test_anthropic_options_that_make_no_sense_are_refused(options):
     with pytest.raises(BadOption):
-        ANTHROPIC.body("m", ask(), options)
+        anthropic().body("m", ask(), options)
 
 
 @pytest.mark.parametrize("n", [2, 1])
 def test_openai_never_asks_for_several_choices(n):
     with pytest.raises(BadOption):
-        OPENAI.body("m", ask(), {"n": n})
+        openai().body("m", ask(), {"n": n})
 
 
 @given(TEXTS, TEXTS, st.sampled_from(Form))
 def test_a_body_is_a_pure_function_of_the_ask(system, user, form):
-    for provider in (ANTHROPIC, OPENAI):
+    for provider in (anthropic(), openai()):
         first, second = (provider.body("m", ask(user, form, system), {}) for _ in range(2))
         assert json.dumps(first) == json.dumps(second)
         assert user in json.dumps(first, ensure_ascii=False) or json.dumps(user)[1:-1] in json.dumps(first)

@@ -3,10 +3,8 @@ from contextlib import suppress
 from dataclasses import astuple
 from itertools import combinations
 
-import choix
 import numpy as np
 import pytest
-import statsmodels.api as sm
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import minimize
@@ -194,6 +192,8 @@ def test_expectations_are_probabilities_however_far_apart(d, log_tie):
 
 def oracle(pairs):
     """statsmodels' binomial regression on the pair design, last model as reference."""
+    import statsmodels.api as sm
+
     design = np.zeros((len(pairs.i), pairs.n_models))
     rows = np.arange(len(pairs.i))
     design[rows, pairs.i], design[rows, pairs.j] = 1.0, -1.0
@@ -233,6 +233,8 @@ def test_statsmodels_agrees_where_models_met_their_neighbours_only(times):
 
 
 def test_choix_agrees():
+    import choix
+
     world = table(drawn(20, 4000, 9), 20)
     pairs = pairs_of(world.counts, 20, Scoring())
     wins = np.zeros((20, 20))

@@ -4,7 +4,6 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from elote import Glicko2Competitor
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -112,12 +111,13 @@ def test_folding_is_the_paper_vote_by_vote(method):
     np.testing.assert_allclose(result.extras["volatility"], volatility, rtol=1e-7)
 
 
-class Exact(Glicko2Competitor):
-    _epsilon = 1e-13
-
-
 @pytest.mark.parametrize("volatility", [0.06, 0.003])
 def test_elote_agrees_vote_by_vote(volatility):
+    from elote import Glicko2Competitor
+
+    class Exact(Glicko2Competitor):
+        _epsilon = 1e-13
+
     codes = drawn(6, 400, 4)
     players = [Exact(initial_volatility=volatility) for _ in range(6)]
     moment = datetime(2024, 1, 1)

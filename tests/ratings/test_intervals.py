@@ -4,7 +4,6 @@ from itertools import combinations
 
 import numpy as np
 import pytest
-import statsmodels.api as sm
 from scipy.stats import norm, poisson, t
 
 from tiltyard.battles import Codes, Table, TableBuilder
@@ -188,6 +187,8 @@ def test_distinct_keys_are_sorted_and_none_is_missing():
 
 def regression(codes, **options):
     """statsmodels' binomial regression on one row per battle, last model as reference."""
+    import statsmodels.api as sm
+
     design = np.zeros((len(codes), M))
     design[np.arange(len(codes)), codes.a] = 1.0
     design[np.arange(len(codes)), codes.b] = -1.0

@@ -3,7 +3,6 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-import statsmodels.api as sm
 from scipy.optimize import minimize
 
 from tiltyard.battles import Codes, Kind
@@ -37,6 +36,8 @@ def design(codes, z, m):
 
 
 def test_statsmodels_agrees_with_style_in_the_regression():
+    import statsmodels.api as sm
+
     codes, z = verbose_world()
     fit = sm.GLM(Scoring().of(codes), design(codes, z, 4), family=sm.families.Binomial()).fit(
         tol=1e-14, cov_type="HC0"
@@ -52,6 +53,8 @@ def test_statsmodels_agrees_with_style_in_the_regression():
 
 
 def test_statsmodels_agrees_on_the_covariance_by_prompt():
+    import statsmodels.api as sm
+
     codes, z = verbose_world(prompts=30)
     groups = np.unique(codes.prompt, return_inverse=True)[1]
     fit = sm.GLM(Scoring().of(codes), design(codes, z, 4), family=sm.families.Binomial()).fit(

@@ -10,7 +10,6 @@ import httpx2
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from moto.server import ThreadedMotoServer
 
 from postgres import until_someone_waits
 from tiltyard.arena.changes import withdraw
@@ -27,6 +26,8 @@ KEYS = {"AWS_ACCESS_KEY_ID": "testing", "AWS_SECRET_ACCESS_KEY": "testing", "AWS
 @contextmanager
 def a_bucket():
     """An S3 server of one's own, with a bucket in it."""
+    from moto.server import ThreadedMotoServer
+
     server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
     server.start()
     try:

@@ -12,7 +12,6 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-import sqlalchemy
 
 from postgres import account, new_home
 from tiltyard.errors import BadOption, StoreFault
@@ -126,6 +125,8 @@ def test_a_wrong_password_is_refused_and_no_address_listens(used):
 
 
 def test_drivers_and_programs_understand_its_address(used):
+    import sqlalchemy
+
     with embedded(used) as server:
         engine = sqlalchemy.create_engine(server.url.replace("postgresql:", "postgresql+psycopg:"))
         with engine.connect() as connection:

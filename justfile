@@ -12,8 +12,17 @@ rest := "tests " + replace(" " + pure, ' tests/', ' --ignore tests/')
 default:
     @just --list
 
-# Everything that must pass before a commit: bundle, style, types, layers, tests, coverage, docs, wheel.
-check: bundle lint types layers test docs
+# Everything that must pass before a commit, in about ten minutes; ends with a table of where the time went.
+check:
+    python tools/lanes.py --first bundle "pure rest" "lint layers types docs wheel"
+
+# The tests nearest to the change, for a minute at most; lists what it left out.
+quick *args:
+    python tools/quick.py {{args}}
+
+# What the gate leaves out: slow tests, full sizes, kills, a real LLM, every browser variant, simulations. Hours.
+release:
+    python tools/lanes.py --page docs/evidence/release.md "coverage full faults dawdle intervals ranks priors"
 
 # What browsers may add to the arena's pages. Without Node (`uv sync --group frontend`) they are tested plain.
 bundle:
@@ -29,17 +38,27 @@ types:
 layers:
     lint-imports
 
-# Small sizes of every suite; the pure rooms must be covered whole by their own tests, branch by branch.
-test *args:
+# All tests of the gate.
+test: pure rest wheel
+
+# The pure rooms; their own tests must cover them whole, branch by branch.
+pure:
     coverage erase
     pytest -n 2 --dist worksteal --cov --cov-report= {{pure}}
     coverage report --include='{{pure_sources}}' --fail-under=100
-    pytest -n 2 --dist worksteal {{rest}} {{args}}
 
-# The same with every line traced, which takes half as long again: how much of everything is covered.
+# All other tests but those of the wheel.
+rest *args:
+    pytest -n 2 --dist worksteal {{rest}} --ignore tests/test_wheel.py {{args}}
+
+# What is built and installed is what was tested.
+wheel:
+    pytest -n 0 tests/test_wheel.py
+
+# All tests, the slow ones too, with every line traced: how much of everything is covered.
 coverage:
     coverage erase
-    pytest -n 2 --dist worksteal --cov --cov-report=
+    pytest -m "slow or not slow" -n 2 --dist worksteal --cov --cov-report= --ignore tests/faults
     coverage report --format=total --fail-under=97
 
 docs:
@@ -49,12 +68,24 @@ docs:
 dawdle:
     TILTYARD_TEST_DAWDLE=1 pytest -m "slow or not slow" -n 2 --dist worksteal tests/pages
 
-# Full sizes: interval coverage in simulated worlds, and the slow tests (kills, a real LLM). Hours.
-soak: coverage
+# All tests at full size, the slow ones too.
+full:
     TILTYARD_TEST_SIZE=full pytest -m "slow or not slow" -n 2 --dist worksteal --ignore tests/faults
-    pytest -m slow -n 0 -s tests/faults
+
+# Processes and servers killed and stopped, one scene at a time.
+faults:
+    pytest -m "slow or not slow" -n 0 -s tests/faults
+
+# How often intervals hold the truth in simulated worlds.
+intervals:
     python bench/intervals.py --worlds 200 --out docs/evidence/data/intervals.md
+
+# The same of rank ranges.
+ranks:
     python bench/intervals.py --only ranks --worlds 200 --out docs/evidence/data/ranks.md
+
+# The same of intervals with a prior.
+priors:
     python bench/intervals.py --only prior --worlds 2500 --out docs/evidence/data/priors.md
 
 # Every bar of the ranking policy, full size; what is finished is kept. Hours.

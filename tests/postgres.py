@@ -36,7 +36,7 @@ DEBIAN = Path("/usr/lib/postgresql/15/bin")
 @contextmanager
 def postgres(binaries: Path | None = None) -> Iterator[str]:
     """The address of a new, empty server on loopback, which is gone afterwards."""
-    folder = Path(tempfile.mkdtemp(prefix="tiltyard-pg-"))
+    folder = _roomy_folder("tiltyard-pg-")
     binaries = binaries or _binaries()
     owner = account()
     try:
@@ -98,7 +98,7 @@ def fresh_database(server: str, template: str = "template0") -> Iterator[str]:
 
     name = f"test_{uuid4().hex[:12]}"
     with connect(server) as connection:
-        connection.execute(f"CREATE DATABASE {name} TEMPLATE {template}")
+        connection.execute(f"CREATE DATABASE {name} TEMPLATE {template} STRATEGY FILE_COPY")
     url = _database_of(server, name)
     try:
         if template != "template0":
@@ -112,12 +112,17 @@ def fresh_database(server: str, template: str = "template0") -> Iterator[str]:
 
 
 def new_home() -> Path:
-    """A folder for an embedded server, which its user can enter; in memory where there is plenty of it."""
-    memory = Path("/dev/shm")
-    plenty = memory.is_dir() and os.access(memory, os.W_OK) and shutil.disk_usage(memory).free > 4 << 30
-    folder = Path(tempfile.mkdtemp(prefix="tiltyard-home-", dir=memory if plenty else None))
+    """A folder for an embedded server, which its user can enter."""
+    folder = _roomy_folder("tiltyard-home-")
     folder.chmod(0o755)
     return folder
+
+
+def _roomy_folder(prefix: str) -> Path:
+    """A new folder, in memory where there is plenty of it."""
+    memory = Path("/dev/shm")
+    plenty = memory.is_dir() and os.access(memory, os.W_OK) and shutil.disk_usage(memory).free > 4 << 30
+    return Path(tempfile.mkdtemp(prefix=prefix, dir=memory if plenty else None))
 
 
 def account() -> pwd.struct_passwd | None:

@@ -74,6 +74,7 @@ def home() -> Iterator[Path]:
         yield Path(folder) / "home"
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="CPU time of other processes is read from /proc")
 def test_load_is_measured_beside_pgbench(home: Path) -> None:
     """Both kinds of load are answered without a refusal, and every group of processes is seen working."""

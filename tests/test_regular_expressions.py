@@ -11,8 +11,10 @@ from pathlib import Path
 
 import pytest
 
+import pumping
 import tiltyard
 from pumping import cost_is_linear, slow_case
+from sizes import sized
 from tiltyard.judging import reply_text
 from tiltyard.providers import token_limits
 from tiltyard.settings import yaml_file
@@ -160,7 +162,9 @@ def test_no_pattern_escapes_the_search():
         (r"[ab.]+://", True),
     ],
 )
-def test_a_slow_pattern_is_found(pattern, anywhere):
+def test_a_slow_pattern_is_found(pattern, anywhere, monkeypatch):
+    """However often it is given another chance to look linear; at the small size only once."""
+    monkeypatch.setattr(pumping, "_ROUNDS", sized(1, 5))
     assert slow_case(re.compile(pattern, re.DOTALL), anywhere=anywhere) is not None
 
 

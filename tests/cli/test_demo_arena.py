@@ -85,6 +85,7 @@ def test_a_filled_arena_shows_something_on_every_page(database, tmp_path):
     assert remarks > 0
 
 
+@pytest.mark.slow
 def test_a_second_run_goes_on_and_a_third_has_nothing_to_do(database, tmp_path):
     assert filled(database, tmp_path, 60) == 60
     assert filled(database, tmp_path, 90, seed=8) == 30

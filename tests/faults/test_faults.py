@@ -14,7 +14,7 @@ from wrong_clock import wrong_clock
 from tiltyard.store.connecting import connect
 
 #: What a short run strikes with; the full one has everything.
-SOME = ("web killed", "server stopped immediately", "leading rater killed", "postmaster killed", "wire cut")
+SOME = ("web killed", "server stopped immediately", "leading rater killed")
 #: A process that is stopped in the middle of a batch holds everybody up at most so long.
 HELD_UP = 25.0
 #: A leading rater that is killed has a follower within so many seconds.
@@ -72,6 +72,7 @@ def stall(place, seconds, times):
     print(f"\nafter {seconds} s of silence, votes again after {sorted(round(one, 2) for one in found)}")
 
 
+@pytest.mark.slow
 def test_a_wire_that_goes_silent_delays_votes_and_loses_none(place):
     stall(place, 1.5, 2)
 
@@ -123,6 +124,7 @@ def stop_in_the_middle(place, times):
     assert max(waits) < HELD_UP
 
 
+@pytest.mark.slow
 def test_a_web_process_stopped_in_the_middle_of_a_batch_holds_nobody_up_for_long(place):
     stop_in_the_middle(place, 1)
 
@@ -159,6 +161,7 @@ def log_is_ahead_by(place):
     return row[0]
 
 
+@pytest.mark.slow
 def test_clock_steps_delay_nothing_for_long_and_change_no_decision(place):
     movable_clock(place)
     with place.crowd() as crowd:
@@ -193,6 +196,7 @@ def looks(asked_at, shown_at):
     raise AssertionError("this machine is too slow to look at a matchup")
 
 
+@pytest.mark.slow
 def test_a_web_process_whose_own_clock_is_wrong_decides_like_the_others(place, tmp_path):
     library = wrong_clock(tmp_path)
     if library is None:
@@ -218,6 +222,7 @@ def test_a_web_process_whose_own_clock_is_wrong_decides_like_the_others(place, t
         web.start()
 
 
+@pytest.mark.slow
 def test_of_several_raters_one_leads_and_another_follows_it_within_seconds(place):
     """A machine that stalls delays one of several, what is slow delays each."""
     found = take_over(place, 1)

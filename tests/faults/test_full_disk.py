@@ -33,6 +33,7 @@ def refused_since(crowd, before):
     return crowd.answers["503"] > before
 
 
+@pytest.mark.slow
 def test_a_full_disk_under_the_tables_refuses_votes_until_there_is_room(place):
     made, tables, _ = place
     with made.crowd() as crowd:
@@ -48,6 +49,7 @@ def test_a_full_disk_under_the_tables_refuses_votes_until_there_is_room(place):
     made.settle()
 
 
+@pytest.mark.slow
 def test_a_full_disk_under_the_write_ahead_log_refuses_votes_until_there_is_room(place):
     made, _, wal = place
     with made.crowd() as crowd:

@@ -147,6 +147,7 @@ def check(arenas, max_connections, connections, *, seconds_down=1.0, settled=Non
             settled(made, server)
 
 
+@pytest.mark.slow
 def test_twenty_four_arenas_on_a_small_server():
     check(24, max_connections=25, connections=5)
 

@@ -58,6 +58,7 @@ def promoted(raters=("rater", "quick rater"), votes_first=2.0):
         shutil.rmtree(home, ignore_errors=True)
 
 
+@pytest.mark.slow
 def test_a_promoted_standby_has_every_acknowledged_vote_and_takes_the_next():
     promotion, vote = promoted(raters=["rater"])
     print(f"\npromoted after {promotion} s, a vote after {vote} s")

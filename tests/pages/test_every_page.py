@@ -135,6 +135,7 @@ def test_the_operator_can_read_everything(tours, site, operators, size, theme):
         assert size != PHONE or opened.page.evaluate(COVERED) == [], path
 
 
+@pytest.mark.slow
 def test_wide_screens_are_filled_and_cut_nothing_off(tours, site, operators):
     page = tours[DESKTOP, "light"].page
     first = [next((one for one in operators if leads(route, one)), None) for route in getting()]

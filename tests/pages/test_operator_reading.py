@@ -148,6 +148,7 @@ def test_nothing_in_an_upload_runs_or_loads(visit, size):
     opened.check()
 
 
+@pytest.mark.slow
 def test_nothing_that_an_operator_types_runs(visit):
     opened = visit("/")
     opened.page.add_init_script("window.tripped = []; window.tripwire = n => window.tripped.push(n)")

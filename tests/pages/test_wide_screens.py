@@ -56,13 +56,14 @@ def check_stage(page, where, *, tabs):
         assert len({round(side["width"]) for side in sides}) == 1, (where, width, sides)
 
 
-@pytest.mark.parametrize("kind", ["text", *FILES])
+@pytest.mark.parametrize("kind", ["text", *(pytest.param(kind, marks=pytest.mark.slow) for kind in FILES)])
 def test_a_wider_window_never_narrows_the_responses(visit, kind):
     page = visit(f"/arenas/{kind}/vote", js=False).page
     start(page)
     check_stage(page, kind, tabs=False)
 
 
+@pytest.mark.slow
 @needs_bundle
 def test_every_button_is_in_reach_after_the_vote(visit):
     page = visit("/arenas/text/vote").page

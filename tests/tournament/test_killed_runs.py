@@ -107,6 +107,7 @@ def test_by_batch_the_server_is_paid_exactly_what_was_planned(tmp_path, provider
     arranged.run("verify", "killed", home="other-home")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("size", SIZES)
 def test_live_only_what_was_in_flight_is_paid_again(tmp_path, size):
     concurrency = 8

@@ -49,6 +49,7 @@ def check_run(arranged, models, prompts, dimensions):
     return states
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("models", "prompts", "dimensions"), SIZES)
 def test_by_openai_with_a_json_schema(tmp_path, llm, models, prompts, dimensions):
     judge = {
@@ -73,6 +74,7 @@ def test_by_openai_with_a_json_schema(tmp_path, llm, models, prompts, dimensions
     assert states["ok"] > 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("models", "prompts", "dimensions"), SIZES)
 def test_by_anthropic_with_a_last_line(tmp_path, llm, models, prompts, dimensions):
     # A model of random weights never ends in a verdict: all is unparseable or truncated, and nothing is a tie.
@@ -84,6 +86,7 @@ def test_by_anthropic_with_a_last_line(tmp_path, llm, models, prompts, dimension
     check_run(arranged, models, prompts, dimensions)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("provider", ["openai", pytest.param("anthropic", marks=pytest.mark.slow)])
 def test_by_batch_with_the_real_model_behind(tmp_path, llm, provider):
     with paid_llm(forward=llm, batch_seconds=0.2) as server:

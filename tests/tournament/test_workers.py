@@ -28,6 +28,7 @@ def wait_for(condition, seconds=120.0):
         time.sleep(0.05)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("database", "batch"),
     [

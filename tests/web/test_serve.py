@@ -219,6 +219,7 @@ def kernel_of_one_thread():
     ).stdout.strip()
 
 
+@pytest.mark.slow
 def test_ratings_are_computed_by_one_thread_whatever_the_environment_says(database, tmp_path):
     """So a rater resumes from a checkpoint that was made where the environment said something else."""
     made_arena(database, settings=ArenaSettings(undo_seconds=0.0))

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from argon2 import PasswordHasher
-from playwright.sync_api import Browser, BrowserContext, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, Playwright, sync_playwright
 
 from browsing import DESKTOP, PHONE, Visit
 from live_arenas import made_arena
@@ -56,12 +56,12 @@ def _cheap_passwords() -> Iterator[None]:
         yield
 
 
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    """One Chromium for all tests of a module.
+@pytest.fixture(scope="package")
+def driver() -> Iterator[Playwright]:
+    """What drives Chromium, started once for all tests of pages in a process.
 
-    While it runs, its driver's event loop counts as running in this thread; so what starts a loop of its
-    own does so in another thread.
+    While it runs, its event loop counts as running in this thread; so what starts a loop of its own does so in
+    another thread.
     """
     run = asyncio.run
 
@@ -71,9 +71,15 @@ def browser() -> Iterator[Browser]:
 
     with pytest.MonkeyPatch.context() as patched, sync_playwright() as playwright:
         patched.setattr(asyncio, "run", elsewhere)
-        started = playwright.chromium.launch(executable_path=_CHROMIUM, args=_FLAGS)
-        yield started
-        started.close()
+        yield playwright
+
+
+@pytest.fixture(scope="package")
+def browser(driver: Playwright) -> Iterator[Browser]:
+    """One Chromium for all tests of pages in a process."""
+    started = driver.chromium.launch(executable_path=_CHROMIUM, args=_FLAGS)
+    yield started
+    started.close()
 
 
 @pytest.fixture(scope="module")

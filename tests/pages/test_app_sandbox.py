@@ -8,7 +8,6 @@ import time
 from contextlib import suppress
 
 import pytest
-from playwright.sync_api import sync_playwright
 
 from app_attacks import ATTACKS, NAVIGATIONS, attack_page
 from tiltyard.web.app_sandbox import APP_HEADERS, sandboxed_app
@@ -122,19 +121,18 @@ class Pages(http.server.BaseHTTPRequestHandler):
 
 
 @pytest.fixture(scope="module")
-def chromium(tmp_path_factory):
+def chromium(driver, tmp_path_factory):
     """Starts browsers with a profile of their own, which connect ahead as people's do; tests' own are told not to."""
-    with sync_playwright() as playwright:
 
-        def start(*flags):
-            return playwright.chromium.launch_persistent_context(
-                tmp_path_factory.mktemp("profile"),
-                executable_path="/usr/bin/chromium",
-                ignore_default_args=["--disable-background-networking"],
-                args=["--no-sandbox", "--disable-gpu", *flags],
-            )
+    def start(*flags):
+        return driver.chromium.launch_persistent_context(
+            tmp_path_factory.mktemp("profile"),
+            executable_path="/usr/bin/chromium",
+            ignore_default_args=["--disable-background-networking"],
+            args=["--no-sandbox", "--disable-gpu", *flags],
+        )
 
-        yield start
+    return start
 
 
 @pytest.fixture

@@ -47,11 +47,14 @@ class Runner:
     """Runs recipes, each in a process group of its own, until all have ended or it is stopped."""
 
     def __init__(
-        self, command: Sequence[str] = ("just",), logs: Path = LOGS, say: Callable[[str], None] = print
+        self,
+        command: Sequence[str] = ("just",),
+        logs: Path = LOGS,
+        say: Callable[[str], None] | None = None,
     ) -> None:
         self._command = command
         self._logs = logs
-        self._say = say
+        self._say = say or (lambda line: print(line, flush=True))
         self._running: set[subprocess.Popen[bytes]] = set()
         self._lock = threading.Lock()
         self._stopped = False

@@ -175,9 +175,10 @@ def test_no_app_reaches_the_network(chromium, server):
         assert escaped(context, server) == set()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "flags",
-    [(), pytest.param(("--disable-blink-features=TrustedDOMTypes",), marks=pytest.mark.slow)],
+    [(), ("--disable-blink-features=TrustedDOMTypes",)],
     ids=["trusted-types", "without-trusted-types"],
 )
 def test_a_browser_that_does_not_know_the_allowlist_sends_nothing(chromium, server, flags):

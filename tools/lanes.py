@@ -62,8 +62,8 @@ class Runner:
     def run(self, lanes: Sequence[Sequence[str]]) -> list[Finished]:
         """Run all lanes at the same time; what ended, in the order of the lanes."""
         with ThreadPoolExecutor(max(1, len(lanes))) as threads:
-            lanes_running = [threads.submit(self._lane, lane) for lane in lanes]
             try:
+                lanes_running = [threads.submit(self._lane, lane) for lane in lanes]
                 return [finished for lane in lanes_running for finished in lane.result()]
             except BaseException:
                 self.stop()

@@ -4,7 +4,7 @@
 export PYTHONDONTWRITEBYTECODE := ""
 
 pure_rooms := "battles ratings standing validity matchmaking judging board"
-pure := replace_regex(pure_rooms, '(\w+)', 'tests/$1') + " tests/judging_diagnostics"
+pure := replace_regex(pure_rooms, '(\w+)', 'tests/$1') + " tests/core/judging/diagnostics"
 pure_sources := replace(replace_regex(pure_rooms, '(\w+)', '*/tiltyard/$1/*'), ' ', ',')
 rest := "tests " + replace(" " + pure, ' tests/', ' --ignore tests/')
 

@@ -17,15 +17,15 @@ from arena_load import LoadSettings, next_serial, serve_ahead
 from arena_seed import make_arena, seed_log
 from arena_servers import database
 from arena_usage import cpu_of, family
-from tiltyard.arena.live import Live
+from tiltyard.arena.content.arenas import Arena
+from tiltyard.arena.log.columns import LogColumns, read_columns
+from tiltyard.arena.log.log import SOURCES, LogKind, LogRow, appending, read_tail
+from tiltyard.arena.voting.live import Live
+from tiltyard.core.policy.state.policy import Policy
+from tiltyard.core.policy.state.state import Standing
+from tiltyard.core.policy.validity.following import Following
+from tiltyard.postgres.connecting import connect, connect_async
 from tiltyard.settings.arena import ArenaSettings
-from tiltyard.standing.policy import Policy
-from tiltyard.standing.state import Standing
-from tiltyard.store.arenas import Arena
-from tiltyard.store.columns import LogColumns, read_columns
-from tiltyard.store.connecting import connect, connect_async
-from tiltyard.store.log import SOURCES, LogKind, LogRow, appending, read_tail
-from tiltyard.validity.following import Following
 
 __all__ = ["measure_ceilings"]
 

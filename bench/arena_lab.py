@@ -20,11 +20,10 @@ from statistics import mean, median
 HERE = Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE.parent / "tests"), str(HERE.parent / "tests" / "lab")]
 
-from driven import compared, driven  # noqa: E402
-
 from arena_servers import database  # noqa: E402
-from tiltyard.lab.arenas import ArenaSettings, simulate  # noqa: E402
-from tiltyard.lab.worlds import WorldSettings  # noqa: E402
+from driven import compared, driven  # noqa: E402
+from tiltyard.simulate.arenas import ArenaSettings, simulate  # noqa: E402
+from tiltyard.simulate.worlds import WorldSettings  # noqa: E402
 
 #: Votes between looks at the ratings in `tiltyard simulate`.
 OFTEN = 10

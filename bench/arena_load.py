@@ -30,11 +30,11 @@ from arena_clients import ClientOrders, Seen
 from arena_seed import make_arena, seed_log
 from arena_servers import House, database, serving
 from arena_usage import Usage
+from tiltyard.arena.content.arenas import Arena
 from tiltyard.arena.keys import open_keys
-from tiltyard.arena.matchup_ids import new_matchup, shown_matchup
-from tiltyard.store.arenas import Arena
-from tiltyard.store.connecting import connect, connect_async
-from tiltyard.store.log import Appending, Serving, appending
+from tiltyard.arena.log.log import Appending, Serving, appending
+from tiltyard.arena.voting.matchup_ids import new_matchup, shown_matchup
+from tiltyard.postgres.connecting import connect, connect_async
 from tiltyard.web.cookies import VOTER_COOKIE, Cookies
 
 __all__ = [

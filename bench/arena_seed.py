@@ -22,17 +22,17 @@ import numpy.typing as npt
 import psycopg
 
 from arena_rows import HEADER, NULL, TRAILER, Column, long_, packed, raw, short, whole
-from tiltyard.arena.importing import create_arena, import_answers
-from tiltyard.lab.worlds import WorldSettings, draw_world_of
+from tiltyard.arena.content.arenas import Arena
+from tiltyard.arena.content.bulky import Folder
+from tiltyard.arena.content.contents import Contents
+from tiltyard.arena.content.importing import create_arena, import_answers
+from tiltyard.arena.log.log import LogKind
+from tiltyard.arena.log.partitions import AHEAD, SPAN, make_room
+from tiltyard.core.policy.state.policy import Policy
+from tiltyard.postgres.connecting import connect, connect_async, open_pool
+from tiltyard.postgres.migrating import migrate
 from tiltyard.settings.arena import ArenaSettings
-from tiltyard.standing.policy import Policy
-from tiltyard.store.arenas import Arena
-from tiltyard.store.bulky import Folder
-from tiltyard.store.connecting import connect, connect_async, open_pool
-from tiltyard.store.contents import Contents
-from tiltyard.store.log import LogKind
-from tiltyard.store.migrating import migrate
-from tiltyard.store.partitions import AHEAD, SPAN, make_room
+from tiltyard.simulate.worlds import WorldSettings, draw_world_of
 
 __all__ = ["Drawn", "Seeded", "make_arena", "seed_log"]
 

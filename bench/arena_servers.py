@@ -13,10 +13,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from arena_usage import family
+from tiltyard.postgres.migrating import migrate
+from tiltyard.postgres.postmaster import Postmaster
+from tiltyard.postgres.server import EmbeddedServer
 from tiltyard.settings.serving import ServingSettings
-from tiltyard.store.migrating import migrate
-from tiltyard.store.postmaster import Postmaster
-from tiltyard.store.server import EmbeddedServer
 from tiltyard.web.running import READY, Orders
 
 __all__ = ["House", "database", "serving"]

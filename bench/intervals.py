@@ -13,15 +13,9 @@ from concurrent.futures import ProcessPoolExecutor
 from datetime import UTC, datetime
 from pathlib import Path
 
+from lab.intervals import Coverage, FalseClaims, coverage, false_claims, prior_coverage, rank_coverage
+
 from tiltyard._version import __version__
-from tiltyard.lab.intervals import (
-    Coverage,
-    FalseClaims,
-    coverage,
-    false_claims,
-    prior_coverage,
-    rank_coverage,
-)
 
 PROMPTS = (8, 15, 30, 100)
 MODELS, BATTLES, EFFECT_SD = 10, 3000, 0.5

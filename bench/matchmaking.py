@@ -21,13 +21,13 @@ from statistics import median
 import numpy as np
 
 from standing import KINDS, served_and_voted
-from tiltyard.matchmaking import contender, coverage, exploration, prompts, uncertainty
-from tiltyard.matchmaking.choosing import choose
-from tiltyard.matchmaking.field import Field
-from tiltyard.standing.policy import Lane, Policy
-from tiltyard.standing.sessions import UNSEEN
-from tiltyard.standing.state import Standing
-from tiltyard.standing.strengths import Strengths
+from tiltyard.core.policy.matchmaking import contender, coverage, exploration, prompts, uncertainty
+from tiltyard.core.policy.matchmaking.choosing import choose
+from tiltyard.core.policy.matchmaking.field import Field
+from tiltyard.core.policy.state.policy import Lane, Policy
+from tiltyard.core.policy.state.sessions import UNSEEN
+from tiltyard.core.policy.state.state import Standing
+from tiltyard.core.policy.state.strengths import Strengths
 from timing import one_thread
 
 SIZES = ((100, 1_000, 1.0), (1_000, 10_000, 10.0))

@@ -17,9 +17,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit
 
-from tiltyard.battles import Codes, Kind
-from tiltyard.ratings import newton, online
-from tiltyard.ratings.online import OnlineBradleyTerry, OnlineState
+from tiltyard.core.battles import Codes, Kind
+from tiltyard.core.ratings import newton, online
+from tiltyard.core.ratings.online import OnlineBradleyTerry, OnlineState
 from timing import one_thread, repeat
 
 Floats = NDArray[np.float64]

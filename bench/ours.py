@@ -15,8 +15,8 @@ import numpy as np
 
 import tiltyard
 from tiltyard import compiling
-from tiltyard.battles import Codes
 from tiltyard.compiling import KernelChoice
+from tiltyard.core.battles import Codes
 from timing import ELO_K, PERMUTATIONS, REFITS, TAU, asked, farthest, load, repeat, report
 
 CASES = ["bt", "bt-names", "bootstrap", "elo", "glicko2", "style", "read"]

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from tiltyard.lab.arenas import ArenaResult, ArenaSettings, Moment
-from tiltyard.lab.worlds import WorldSettings
+from tiltyard.simulate.arenas import ArenaResult, ArenaSettings, Moment
+from tiltyard.simulate.worlds import WorldSettings
 
 SETTINGS = ArenaSettings(world=WorldSettings(models=20, prompts=50), votes=3000, until_official=True)
 

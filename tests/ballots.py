@@ -9,11 +9,11 @@ from playwright.sync_api import Locator, Page, expect
 
 from browsing import PHONE, Visit
 from live_arenas import made_arena
-from postgres import fresh_database
+from postgres_servers import fresh_database
 from served import Served, served
-from tiltyard.arena.matchup_ids import parse_matchup
+from tiltyard.arena.voting.matchup_ids import parse_matchup
+from tiltyard.postgres.connecting import connect
 from tiltyard.settings.arena import ArenaSettings
-from tiltyard.store.connecting import connect
 from tiltyard.web.assets import load_assets
 
 __all__ = [

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import pytest
 from hypothesis import HealthCheck, settings
 
-from postgres import DEBIAN, fresh_database, migrated_template, postgres
+from postgres_servers import DEBIAN, fresh_database, migrated_template, postgres
 
 settings.register_profile(
     "repeatable",

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from tiltyard.battles import Kind
-from tiltyard.standing.events import Event, Events
-from tiltyard.standing.policy import Policy
-from tiltyard.validity.report import ValidityReport, validity_report
+from tiltyard.core.battles import Kind
+from tiltyard.core.policy.state.events import Event, Events
+from tiltyard.core.policy.state.policy import Policy
+from tiltyard.core.policy.validity.report import ValidityReport, validity_report
 
 SMALL = Policy(
     window=40,

@@ -13,13 +13,13 @@ import httpx2
 import uvicorn
 
 from dawdling import dawdling
+from tiltyard.arena.accounts import Accounts
+from tiltyard.arena.content.bulky import Folder
+from tiltyard.arena.content.contents import Contents
 from tiltyard.arena.house import House
 from tiltyard.arena.keys import Keys
+from tiltyard.postgres.connecting import open_pool
 from tiltyard.settings.serving import ServingSettings
-from tiltyard.store.accounts import Accounts
-from tiltyard.store.bulky import Folder
-from tiltyard.store.connecting import open_pool
-from tiltyard.store.contents import Contents
 from tiltyard.web.app import make_app
 from tiltyard.web.http_limits import HttpLimits, limited_protocol
 

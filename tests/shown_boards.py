@@ -7,12 +7,12 @@ from html.parser import HTMLParser
 from pathlib import Path
 
 from live_arenas import desk_of, make_arena
-from postgres import fresh_database
+from postgres_servers import fresh_database
 from served import Served, served
-from tiltyard.arena.changes import exclude, set_enabled
-from tiltyard.standing.policy import Policy
-from tiltyard.store.connecting import connect, open_pool
-from tiltyard.store.exclusions import Selection
+from tiltyard.arena.operators.changes import exclude, set_enabled
+from tiltyard.arena.operators.exclusions import Selection
+from tiltyard.core.policy.state.policy import Policy
+from tiltyard.postgres.connecting import connect, open_pool
 from voted_arenas import cast, close_window, lay_votes, rate
 
 __all__ = ["NAMES", "PAGE", "Rows", "board", "served_board", "shown_board", "table_of"]

@@ -10,13 +10,13 @@ import zlib
 from dataclasses import replace
 from pathlib import Path
 
-from tiltyard.arena.importing import create_arena, import_answers
+from tiltyard.arena.content.arenas import Arena
+from tiltyard.arena.content.bulky import Folder
+from tiltyard.arena.content.contents import Contents
+from tiltyard.arena.content.importing import create_arena, import_answers
+from tiltyard.core.policy.state.policy import Policy
+from tiltyard.postgres.connecting import open_pool
 from tiltyard.settings.arena import ArenaSettings
-from tiltyard.standing.policy import Policy
-from tiltyard.store.arenas import Arena
-from tiltyard.store.bulky import Folder
-from tiltyard.store.connecting import open_pool
-from tiltyard.store.contents import Contents
 
 __all__ = ["APP", "fill_arena", "png", "sound"]
 

@@ -6,17 +6,17 @@ from pathlib import Path
 import pytest
 
 from page_routes import page_routes
+from tiltyard.arena.accounts import SCOPES
+from tiltyard.arena.content.bulky import Folder
+from tiltyard.arena.content.contents import Contents
 from tiltyard.arena.house import House
 from tiltyard.arena.keys import Keys
+from tiltyard.arena.log.log import LogKind
+from tiltyard.core.policy.state.policy import Lane
+from tiltyard.postgres.connecting import open_pool
+from tiltyard.postgres.migrating import migrations
 from tiltyard.settings.arena import ArenaSettings
 from tiltyard.settings.serving import SERVING_VARIABLES, ServingSettings
-from tiltyard.standing.policy import Lane
-from tiltyard.store.accounts import SCOPES
-from tiltyard.store.bulky import Folder
-from tiltyard.store.connecting import open_pool
-from tiltyard.store.contents import Contents
-from tiltyard.store.log import LogKind
-from tiltyard.store.migrating import migrations
 from tiltyard.web import problems
 from tiltyard.web.app import make_app
 from tiltyard.web.metrics import Figures, LagFigures

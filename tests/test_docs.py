@@ -14,20 +14,20 @@ from typer.main import get_command
 
 from command import run
 from tiltyard import errors
-from tiltyard.artifacts.documents import ratings_document
-from tiltyard.artifacts.manifest import InputFile, Manifest, Platform
-from tiltyard.artifacts.rating import RateSettings, rate_files
 from tiltyard.cli import app
-from tiltyard.formats import open_battles, write_battles
-from tiltyard.formats.detect import FORMATS
+from tiltyard.core.judging.canaries import Checks
+from tiltyard.core.judging.diagnostics import JudgeDiagnostics, concerns
+from tiltyard.core.judging.question import Purpose, Question
+from tiltyard.core.judging.verdict import PARSER, Form, State, Step
+from tiltyard.core.policy.state.policy import Policy
+from tiltyard.core.ratings import BradleyTerry, Elo, Glicko2, OnlineBradleyTerry
+from tiltyard.files import open_battles, write_battles
+from tiltyard.files.detect import FORMATS
 from tiltyard.judges.requests import Request
-from tiltyard.judging.canaries import Checks
-from tiltyard.judging.diagnostics import JudgeDiagnostics, concerns
-from tiltyard.judging.question import Purpose, Question
-from tiltyard.judging.verdict import PARSER, Form, State, Step
-from tiltyard.lab.demo import demo_battles
-from tiltyard.ratings import BradleyTerry, Elo, Glicko2, OnlineBradleyTerry
 from tiltyard.report.costs import cache_warning
+from tiltyard.runs.documents import ratings_document
+from tiltyard.runs.manifest import InputFile, Manifest, Platform
+from tiltyard.runs.rating import RateSettings, rate_files
 from tiltyard.settings import schema
 from tiltyard.settings.config import TournamentConfig, load_config
 from tiltyard.settings.model_families import load_families
@@ -35,7 +35,7 @@ from tiltyard.settings.placement import PlacementConfig, load_placement
 from tiltyard.settings.prices import PriceEntry, ShippedEntry, open_prices
 from tiltyard.settings.rubric_files import SHIPPED
 from tiltyard.settings.yaml_file import parse_yaml, write_yaml
-from tiltyard.standing.policy import Policy
+from tiltyard.simulate.demo import demo_battles
 from tiltyard.tournament.estimate import Planned
 
 ROOT = Path(__file__).parents[1]

@@ -8,8 +8,8 @@ import pyarrow as pa
 import pytest
 
 import tiltyard
-from tiltyard.formats import write_battles
-from tiltyard.lab.demo import demo_battles
+from tiltyard.files import write_battles
+from tiltyard.simulate.demo import demo_battles
 
 NAMES = [
     "Answer",
@@ -98,8 +98,8 @@ def test_the_command_line_waits_with_what_is_heavy():
         "pydantic",
         "altair",
         "numba",
-        "tiltyard.ratings",
-        "tiltyard.formats",
+        "tiltyard.core.ratings",
+        "tiltyard.files",
     }
     assert heavy.isdisjoint(python("import sys, tiltyard.cli; print(*sys.modules)").split())
 

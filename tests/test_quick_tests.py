@@ -10,17 +10,17 @@ import pytest
 
 TOOLS = Path(__file__).parent.parent / "tools"
 SOURCES = {
-    "src/tiltyard/ratings/__init__.py": "from tiltyard.ratings.elo import Elo",
-    "src/tiltyard/ratings/elo.py": "",
+    "src/tiltyard/core/ratings/__init__.py": "from tiltyard.core.ratings.elo import Elo",
+    "src/tiltyard/core/ratings/elo.py": "",
     "src/tiltyard/ratings/kernels/loops.py": "",
-    "src/tiltyard/web/app.py": "def make():\n    from tiltyard.ratings import Elo",
+    "src/tiltyard/web/app.py": "def make():\n    from tiltyard.core.ratings import Elo",
     "tests/served.py": "import tiltyard.web.app",
-    "tests/ratings/test_elo.py": "def test_one(): ...\ndef test_two(): ...",
-    "tests/ratings/test_glicko2.py": "def test_three(): ...",
+    "tests/core/ratings/test_elo.py": "def test_one(): ...\ndef test_two(): ...",
+    "tests/core/ratings/test_glicko2.py": "def test_three(): ...",
     "tests/web/test_serve.py": "from served import served",
     "tests/web/test_app.py": "from tiltyard.web.app import make",
     "tests/test_docs.py": "",
-    "tests/formats/test_csv.py": "import csv",
+    "tests/files/test_csv.py": "import csv",
 }
 
 
@@ -36,17 +36,17 @@ def order(*changed):
 
 
 def test_the_test_of_the_same_name_comes_first_then_its_folder_then_importers():
-    assert order("src/tiltyard/ratings/elo.py") == [
-        "tests/ratings/test_elo.py",
-        "tests/ratings/test_glicko2.py",
+    assert order("src/tiltyard/core/ratings/elo.py") == [
+        "tests/core/ratings/test_elo.py",
+        "tests/core/ratings/test_glicko2.py",
         "tests/web/test_app.py",
         "tests/web/test_serve.py",
     ]
 
 
 def test_a_changed_test_comes_before_all_others():
-    changed = "tests/formats/test_csv.py", "src/tiltyard/web/app.py"
-    assert order(*changed)[:2] == ["tests/formats/test_csv.py", "tests/web/test_app.py"]
+    changed = "tests/files/test_csv.py", "src/tiltyard/web/app.py"
+    assert order(*changed)[:2] == ["tests/files/test_csv.py", "tests/web/test_app.py"]
 
 
 def test_what_only_tests_share_leads_to_the_tests_that_import_it():
@@ -55,8 +55,8 @@ def test_what_only_tests_share_leads_to_the_tests_that_import_it():
 
 def test_a_file_that_nobody_imports_leads_to_the_tests_of_its_folder():
     assert order("src/tiltyard/ratings/kernels/loops.py")[:2] == [
-        "tests/ratings/test_elo.py",
-        "tests/ratings/test_glicko2.py",
+        "tests/core/ratings/test_elo.py",
+        "tests/core/ratings/test_glicko2.py",
     ]
     assert order("src/tiltyard/web/templates/board.html") == [
         "tests/web/test_app.py",
@@ -75,9 +75,9 @@ def test_a_removed_file_leads_nowhere():
 def test_what_was_left_out_is_counted_by_folder():
     from quick import left_out
 
-    waiting = Counter({"tests/web/test_app.py": 3, "tests/ratings/test_glicko2.py": 0})
-    assert left_out(waiting, [["tests/ratings/test_elo.py"]], SOURCES).splitlines()[1:] == [
-        "      2  tests/ratings",
+    waiting = Counter({"tests/web/test_app.py": 3, "tests/core/ratings/test_glicko2.py": 0})
+    assert left_out(waiting, [["tests/core/ratings/test_elo.py"]], SOURCES).splitlines()[1:] == [
+        "      2  tests/core/ratings",
         "      3  tests/web",
     ]
     assert left_out(Counter(), [], SOURCES) == "Nothing that this change reaches was left out."
@@ -88,9 +88,9 @@ def test_the_nearest_go_together_and_the_others_a_few_at_a_time(monkeypatch):
     from nearest import nearest
 
     monkeypatch.setattr(quick, "BATCH_FILES", 2)
-    assert quick.batches(nearest(["src/tiltyard/ratings/elo.py"], SOURCES)) == [
-        ["tests/ratings/test_elo.py"],
-        ["tests/ratings/test_glicko2.py", "tests/web/test_app.py"],
+    assert quick.batches(nearest(["src/tiltyard/core/ratings/elo.py"], SOURCES)) == [
+        ["tests/core/ratings/test_elo.py"],
+        ["tests/core/ratings/test_glicko2.py", "tests/web/test_app.py"],
         ["tests/web/test_serve.py"],
     ]
 

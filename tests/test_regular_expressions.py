@@ -15,8 +15,8 @@ import pumping
 import tiltyard
 from pumping import cost_is_linear, slow_case
 from sizes import sized
-from tiltyard.judging import reply_text
-from tiltyard.providers import token_limits
+from tiltyard.core.judging import reply_text
+from tiltyard.judges.providers import token_limits
 from tiltyard.settings import yaml_file
 from tiltyard.web.pages import patterns, sentences
 from tiltyard.web.texts.syntax import LANGUAGES

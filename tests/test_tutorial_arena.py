@@ -11,8 +11,8 @@ from pathlib import Path
 import httpx2
 import pytest
 
-from postgres import postgres
-from tiltyard.store.migrating import migrate
+from postgres_servers import postgres
+from tiltyard.postgres.migrating import migrate
 
 PAGE = Path(__file__).parents[1] / "docs" / "tutorial" / "first-arena.md"
 

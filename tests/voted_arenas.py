@@ -5,10 +5,10 @@ import asyncio
 import numpy as np
 
 from live_arenas import desk_of, make_arena
-from tiltyard.arena.asking import Voter
-from tiltyard.arena.rating import RatingHouse
-from tiltyard.battles import Kind
-from tiltyard.store.connecting import connect
+from tiltyard.arena.rating.rating import RatingHouse
+from tiltyard.arena.voting.asking import Voter
+from tiltyard.core.battles import Kind
+from tiltyard.postgres.connecting import connect
 
 __all__ = ["cast", "close_window", "lay_votes", "rate", "voted"]
 

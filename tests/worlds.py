@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from tiltyard.battles import Batch, Battle, Codes, Kind, Names, Table, TableBuilder, batches_of
+from tiltyard.core.battles import Batch, Battle, Codes, Kind, Names, Table, TableBuilder, batches_of
 
 WINNER = {">": "model_a", "<": "model_b", "=": "tie", "!": "both_bad"}
 

@@ -19,15 +19,17 @@ from typing import TYPE_CHECKING, Any
 from tiltyard._version import __version__
 
 if TYPE_CHECKING:
-    from tiltyard.battles import Battle, Label, Outcome, Table
-    from tiltyard.board import Board, Row, make_board
     from tiltyard.client import AsyncClient, Client
-    from tiltyard.errors import TiltyardError
-    from tiltyard.formats import open_battles, read_battles, write_battles
-    from tiltyard.formats.answers import Answer, read_answers, write_answers
-    from tiltyard.matchmaking.choice import Choice
-    from tiltyard.matchmaking.choosing import choose
-    from tiltyard.ratings import (
+    from tiltyard.core.battles import Battle, Label, Outcome, Table
+    from tiltyard.core.board import Board, Row, make_board
+    from tiltyard.core.policy.matchmaking.choice import Choice
+    from tiltyard.core.policy.matchmaking.choosing import choose
+    from tiltyard.core.policy.state.policy import Policy
+    from tiltyard.core.policy.state.rater import Rater, RaterSettings
+    from tiltyard.core.policy.state.state import Standing
+    from tiltyard.core.policy.validity.evaluation import evaluate
+    from tiltyard.core.policy.validity.report import validity_report
+    from tiltyard.core.ratings import (
         BradleyTerry,
         Elo,
         Finding,
@@ -37,15 +39,13 @@ if TYPE_CHECKING:
         OnlineState,
         Ratings,
     )
-    from tiltyard.ratings.comparison import compare_models
-    from tiltyard.ratings.fit_check import check_fit, predict_ahead
-    from tiltyard.ratings.flips import votes_to_flip
-    from tiltyard.ratings.ranks import rank_models
-    from tiltyard.standing.policy import Policy
-    from tiltyard.standing.rater import Rater, RaterSettings
-    from tiltyard.standing.state import Standing
-    from tiltyard.validity.evaluation import evaluate
-    from tiltyard.validity.report import validity_report
+    from tiltyard.core.ratings.comparison import compare_models
+    from tiltyard.core.ratings.fit_check import check_fit, predict_ahead
+    from tiltyard.core.ratings.flips import votes_to_flip
+    from tiltyard.core.ratings.ranks import rank_models
+    from tiltyard.errors import TiltyardError
+    from tiltyard.files import open_battles, read_battles, write_battles
+    from tiltyard.files.answers import Answer, read_answers, write_answers
 
 __all__ = [
     "Answer",
@@ -139,8 +139,8 @@ def read_table(
     numeric column. ``clusters=False`` passes over prompts and voters; with ``log=False`` too,
     counts alone are kept, in memory that does not grow with the number of battles.
     """
-    from tiltyard.formats import open_battles
-    from tiltyard.formats.counting import count_table
+    from tiltyard.files import open_battles
+    from tiltyard.files.counting import count_table
 
     return count_table([open_battles(file) for file in files], clusters=clusters, style=style, log=log)
 

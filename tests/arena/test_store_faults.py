@@ -8,17 +8,19 @@ from contextlib import AsyncExitStack
 import pytest
 
 from live_arenas import desk_of, make_arena
-from tiltyard.arena import boards, desk, rating
-from tiltyard.arena.asking import Voter
-from tiltyard.arena.boards import Boards
-from tiltyard.arena.desk import Desk
+from tiltyard.arena.boards import boards
+from tiltyard.arena.boards.boards import Boards
+from tiltyard.arena.boards.listening import Announcements
+from tiltyard.arena.content.bulky import Folder
+from tiltyard.arena.content.contents import Contents
 from tiltyard.arena.house import House
+from tiltyard.arena.rating import rating
+from tiltyard.arena.voting import desk
+from tiltyard.arena.voting.asking import Voter
+from tiltyard.arena.voting.desk import Desk
 from tiltyard.errors import StoreFault
+from tiltyard.postgres.connecting import connect, open_pool
 from tiltyard.settings.serving import ServingSettings
-from tiltyard.store.bulky import Folder
-from tiltyard.store.connecting import connect, open_pool
-from tiltyard.store.contents import Contents
-from tiltyard.store.listening import Announcements
 from tiltyard.web.logs import JsonLines
 
 ANN = Voter(1)
@@ -233,7 +235,7 @@ def test_listeners_without_a_database_back_off(slept, caplog):
     for _ in range(2):
         asyncio.run(scene(Announcements(NOWHERE)))
     assert_backs_off(slept[:6], slept[6:])
-    assert [record.name for record in caplog.records] == ["tiltyard.store.listening"] * 2
+    assert [record.name for record in caplog.records] == ["tiltyard.arena.boards.listening"] * 2
 
 
 def test_boards_and_settings_that_cannot_be_read_are_looked_for_less_often(slept, caplog):

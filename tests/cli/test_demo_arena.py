@@ -20,20 +20,20 @@ from typer.main import get_command
 
 from command import run
 from live_arenas import made_arena
+from tiltyard.arena.boards.snapshots import latest_snapshot
+from tiltyard.arena.content.arenas import find_arena
+from tiltyard.arena.content.bulky import Folder
+from tiltyard.arena.content.contents import Contents
 from tiltyard.arena.demonstrating import demonstrate
 from tiltyard.arena.house import House
+from tiltyard.arena.operators.exclusions import list_exclusions
+from tiltyard.arena.operators.oversight import list_complaints
 from tiltyard.cli import app
 from tiltyard.cli.demo import _programme
 from tiltyard.errors import Conflict
-from tiltyard.lab.demo import NEWCOMER, RETIRED
+from tiltyard.postgres.connecting import connect, open_pool
 from tiltyard.settings.serving import ServingSettings
-from tiltyard.store.arenas import find_arena
-from tiltyard.store.bulky import Folder
-from tiltyard.store.connecting import connect, open_pool
-from tiltyard.store.contents import Contents
-from tiltyard.store.exclusions import list_exclusions
-from tiltyard.store.oversight import list_complaints
-from tiltyard.store.snapshots import latest_snapshot
+from tiltyard.simulate.demo import NEWCOMER, RETIRED
 
 PATIENCE = 120.0
 

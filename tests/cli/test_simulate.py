@@ -4,14 +4,14 @@ import json
 import re
 
 import pytest
+from lab.bars import Bar
+from lab.suite import Suite
 
 from command import run
-from tiltyard.lab import forecast
-from tiltyard.lab.bars import Bar
-from tiltyard.lab.forecast import Simulation
-from tiltyard.lab.kept import restored
-from tiltyard.lab.suite import Suite
 from tiltyard.report.simulation import simulation_page
+from tiltyard.simulate import forecast
+from tiltyard.simulate.forecast import Simulation
+from tiltyard.simulate.kept import restored
 
 SMALL = ("--models", 4, "--prompts", 6, "--votes", 1000, "--processes", 0)
 
@@ -151,7 +151,7 @@ def test_a_row_of_the_suite_is_measured_and_written(tmp_path):
 
 def test_a_missed_bar_ends_in_code_1(monkeypatch):
     missed = Bar("x", "what is measured", 0.1, 0.0, 0.2, 0.5, None, "at least 0.5", False, 24)
-    monkeypatch.setattr("tiltyard.lab.suite.run_suite", lambda *_size, **_options: Suite("small", (missed,)))
+    monkeypatch.setattr("lab.suite.run_suite", lambda *_size, **_options: Suite("small", (missed,)))
     ran = run("simulate", "--suite", "policy")
     assert ran.code == 1
     assert "Missed: x." in ran.out

@@ -14,10 +14,11 @@ from uuid import uuid4
 import pytest
 
 from live_arenas import answers_file
-from postgres import fresh_database
+from postgres_servers import fresh_database
 from served import PASSWORD, Served, make_operator, make_token, served
 from tiltyard import read_battles
-from tiltyard.arena.rating import rate_arenas
+from tiltyard.arena.accounts import Accounts
+from tiltyard.arena.rating.rating import rate_arenas
 from tiltyard.client import AsyncClient, Client
 from tiltyard.client.voting import next_matchup, vote
 from tiltyard.errors import (
@@ -29,8 +30,7 @@ from tiltyard.errors import (
     NotFound,
     UnreadableFile,
 )
-from tiltyard.store.accounts import Accounts
-from tiltyard.store.connecting import connect
+from tiltyard.postgres.connecting import connect
 
 
 @pytest.fixture(scope="module")

@@ -12,16 +12,16 @@ from typing import Any
 from crowd import Crowd, Heard
 from psycopg import Connection
 
-from tiltyard.arena.matchup_ids import parse_matchup
-from tiltyard.arena.publishing import make_snapshot, open_then
-from tiltyard.arena.replaying import replay_from_zero
-from tiltyard.battles import Kind
+from tiltyard.arena.log.log import LogKind
+from tiltyard.arena.rating.checkpoints import list_checkpoints, read_checkpoint
+from tiltyard.arena.rating.publishing import make_snapshot, open_then
+from tiltyard.arena.rating.raters import RatedArena, event_time, log_head, rated, rated_arena
+from tiltyard.arena.rating.replaying import replay_from_zero
+from tiltyard.arena.voting.matchup_ids import parse_matchup
+from tiltyard.core.battles import Kind
+from tiltyard.core.policy.validity.following import Following
+from tiltyard.postgres.connecting import connect
 from tiltyard.settings.arena import ArenaSettings
-from tiltyard.store.checkpoints import list_checkpoints, read_checkpoint
-from tiltyard.store.connecting import connect
-from tiltyard.store.log import LogKind
-from tiltyard.store.raters import RatedArena, event_time, log_head, rated, rated_arena
-from tiltyard.validity.following import Following
 
 __all__ = ["Audited", "Place", "audit_log", "audit_ratings"]
 

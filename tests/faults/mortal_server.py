@@ -11,10 +11,10 @@ from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
 
-from postgres import account
+from postgres_servers import account
 from tiltyard.errors import StoreFault
-from tiltyard.store.connecting import connect
-from tiltyard.store.programs import Programs, shipped
+from tiltyard.postgres.connecting import connect
+from tiltyard.postgres.programs import Programs, shipped
 
 __all__ = ["MortalServer", "free_port", "mortal_server"]
 

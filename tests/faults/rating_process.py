@@ -6,7 +6,7 @@ import signal
 import sys
 import threading
 
-from tiltyard.arena.rating import Pace, RatingHouse
+from tiltyard.arena.rating.rating import Pace, RatingHouse
 
 if __name__ == "__main__":
     logging.basicConfig(level=logging.INFO)

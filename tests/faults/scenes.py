@@ -17,10 +17,10 @@ from cutting_proxy import CuttingProxy, cutting_proxy
 from mortal_server import MortalServer, mortal_server, new_folder
 
 from live_arenas import made_arena
+from tiltyard.core.policy.state.policy import Policy
+from tiltyard.postgres.connecting import connect
+from tiltyard.postgres.migrating import migrate
 from tiltyard.settings.arena import ArenaSettings
-from tiltyard.standing.policy import Policy
-from tiltyard.store.connecting import connect
-from tiltyard.store.migrating import migrate
 
 __all__ = ["SETTINGS", "Scene", "scene"]
 

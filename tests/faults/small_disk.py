@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from postgres import account
+from postgres_servers import account
 
 __all__ = ["SmallDisk", "small_disk"]
 

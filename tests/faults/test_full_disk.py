@@ -9,7 +9,7 @@ from mortal_server import MortalServer, end, new_folder
 from scenes import scene
 from small_disk import small_disk
 
-from tiltyard.store.connecting import connect
+from tiltyard.postgres.connecting import connect
 
 
 @pytest.fixture(scope="module")

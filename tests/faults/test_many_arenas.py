@@ -18,13 +18,13 @@ from children import service
 from mortal_server import mortal_server
 
 from live_arenas import answers_file
-from tiltyard.arena.importing import create_arena, import_answers
-from tiltyard.arena.rating import RatingHouse
+from tiltyard.arena.content.bulky import Folder
+from tiltyard.arena.content.contents import Contents
+from tiltyard.arena.content.importing import create_arena, import_answers
+from tiltyard.arena.rating.rating import RatingHouse
+from tiltyard.postgres.connecting import connect, open_pool
+from tiltyard.postgres.migrating import migrate
 from tiltyard.settings.serving import ServingSettings
-from tiltyard.store.bulky import Folder
-from tiltyard.store.connecting import connect, open_pool
-from tiltyard.store.contents import Contents
-from tiltyard.store.migrating import migrate
 
 
 @contextmanager

@@ -9,9 +9,9 @@ from mortal_server import MortalServer, end, mortal_server, new_folder
 from scenes import SETTINGS, Scene
 
 from live_arenas import made_arena
-from tiltyard.standing.policy import Policy
-from tiltyard.store.connecting import connect
-from tiltyard.store.migrating import migrate
+from tiltyard.core.policy.state.policy import Policy
+from tiltyard.postgres.connecting import connect
+from tiltyard.postgres.migrating import migrate
 
 
 def streaming(primary):

@@ -6,10 +6,10 @@ import time
 import pytest
 
 from live_arenas import make_arena
-from postgres import fresh_database, migrated_template
+from postgres_servers import fresh_database, migrated_template
+from tiltyard.arena.log.log import LogKind, appending
 from tiltyard.errors import StoreFault
-from tiltyard.store.connecting import connect_async
-from tiltyard.store.log import LogKind, appending
+from tiltyard.postgres.connecting import connect_async
 
 
 @pytest.fixture(scope="module")

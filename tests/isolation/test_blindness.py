@@ -10,13 +10,13 @@ import pytest
 
 from live_arenas import made_arena
 from media_files import chunk, png, png_chunk, riff, wav
-from postgres import fresh_database
+from postgres_servers import fresh_database
 from served import make_operator, served
 from shown_kinds import fill_arena
-from tiltyard.arena.matchup_ids import parse_matchup
+from tiltyard.arena.voting.matchup_ids import parse_matchup
 from tiltyard.errors import InputError
+from tiltyard.postgres.connecting import connect
 from tiltyard.settings.arena import ArenaSettings
-from tiltyard.store.connecting import connect
 from tiltyard.web.routes import matchups
 from voted_arenas import rate, voted
 

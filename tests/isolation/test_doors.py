@@ -12,13 +12,13 @@ import pytest
 from plausible import HOSTILE
 
 from live_arenas import made_arena
-from postgres import fresh_database
+from postgres_servers import fresh_database
 from served import PASSWORD, make_operator, make_token, served
+from tiltyard.arena.accounts import Accounts
 from tiltyard.arena.keys import Keys
-from tiltyard.arena.matchup_ids import new_matchup, parse_matchup
+from tiltyard.arena.voting.matchup_ids import new_matchup, parse_matchup
+from tiltyard.postgres.connecting import connect, open_pool
 from tiltyard.settings.arena import ArenaSettings
-from tiltyard.store.accounts import Accounts
-from tiltyard.store.connecting import connect, open_pool
 from tiltyard.web.cookies import OPERATOR_COOKIE, VOTER_COOKIE
 
 ASK = "/api/v1/arenas/arena/matchups"

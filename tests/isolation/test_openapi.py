@@ -5,7 +5,7 @@ import time
 import pytest
 from visitors import furnished
 
-from postgres import fresh_database
+from postgres_servers import fresh_database
 
 
 @pytest.fixture

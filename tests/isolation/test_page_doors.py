@@ -9,8 +9,8 @@ import pytest
 from visitors import ROLES, furnished
 
 from page_routes import page_routes
-from postgres import fresh_database
-from tiltyard.store.connecting import connect
+from postgres_servers import fresh_database
+from tiltyard.postgres.connecting import connect
 
 VALUES = {
     "arena": "arena",

@@ -5,9 +5,9 @@ import json
 import pytest
 from visitors import ROLES, furnished, sign_in
 
-from postgres import fresh_database
+from postgres_servers import fresh_database
 from served import make_token
-from tiltyard.store.connecting import connect
+from tiltyard.postgres.connecting import connect
 
 ARENA = "/api/v1/arenas/arena"
 ANSWER = {"prompt_id": "new", "prompt": "New?", "model": "model-9", "response": "Yes."}

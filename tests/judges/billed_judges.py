@@ -22,18 +22,18 @@ from servers.behaviour import Behaviour
 from servers.billed_app import BilledApp
 from servers.http_front import Front
 from servers.replies import Prices
+from tiltyard.core.judging.question import Ask
+from tiltyard.core.judging.verdict import Form, State, read_reply
 from tiltyard.judges import batches, live
 from tiltyard.judges.batches import Batches
 from tiltyard.judges.books import Books
 from tiltyard.judges.ledger import Attempt, Intent, Ledger, RunRow, Settlement
 from tiltyard.judges.limits import Gate
 from tiltyard.judges.live import Live
+from tiltyard.judges.providers import open_provider
+from tiltyard.judges.providers.provider import Body, Provider
 from tiltyard.judges.requests import Caller, Request, request_key
 from tiltyard.judges.tokens import most_tokens
-from tiltyard.judging.question import Ask
-from tiltyard.judging.verdict import Form, State, read_reply
-from tiltyard.providers import open_provider
-from tiltyard.providers.provider import Body, Provider
 from tiltyard.settings.prices import Price
 
 KINDS = ("openai", "anthropic")

@@ -12,7 +12,7 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 
 from billed_judges import shorten
 
-from postgres import postgres
+from postgres_servers import postgres
 
 _numbers = itertools.count()
 

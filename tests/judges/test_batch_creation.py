@@ -12,7 +12,7 @@ from tiltyard.errors import ProviderFault
 from tiltyard.judges import batches as module
 from tiltyard.judges.ledger import Ledger
 from tiltyard.judges.limits import Gate
-from tiltyard.providers.provider import BatchItem
+from tiltyard.judges.providers.provider import BatchItem
 
 pytestmark = pytest.mark.usefixtures("quick")
 both = pytest.mark.parametrize("kind", KINDS)

@@ -8,12 +8,12 @@ import pytest
 from billed_judges import KINDS, RUN, asker, billed, until
 
 from servers.replies import say
+from tiltyard.core.judging.verdict import State
 from tiltyard.errors import ProviderFault
 from tiltyard.judges import batches as module
 from tiltyard.judges.ledger import Ledger
+from tiltyard.judges.providers.provider import BatchStatus
 from tiltyard.judges.requests import Request
-from tiltyard.judging.verdict import State
-from tiltyard.providers.provider import BatchStatus
 
 pytestmark = pytest.mark.usefixtures("quick")
 both = pytest.mark.parametrize("kind", KINDS)

@@ -9,10 +9,10 @@ from contextlib import closing
 import pytest
 from billed_judges import RUN, intent, settlement
 
+from tiltyard.core.judging.verdict import State
 from tiltyard.errors import BadOption, TiltyardError, UnreadableFile
 from tiltyard.judges.ledger import Held, Ledger
-from tiltyard.judging.verdict import State
-from tiltyard.providers.provider import Usage
+from tiltyard.judges.providers.provider import Usage
 
 HOSTILE = {
     "text": "a\0b \ud800 \U0001f600 \u2028 '; DROP TABLE judge_replies; -- %s :key \\u0000",

@@ -8,8 +8,8 @@ from multiprocessing import get_context
 
 from billed_judges import RUN, intent, settlement
 
+from tiltyard.core.judging.verdict import State
 from tiltyard.judges.ledger import Held, Ledger
-from tiltyard.judging.verdict import State
 
 CAP, RESERVED, COST = 100, 17, 3
 

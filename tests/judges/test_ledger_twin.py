@@ -16,8 +16,8 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
+from tiltyard.core.judging.verdict import State
 from tiltyard.judges.ledger import Held, Ledger
-from tiltyard.judging.verdict import State
 
 KEYS = st.sampled_from("abcdef")
 ASKS = st.integers(0, 1)

@@ -8,8 +8,8 @@ from billed_judges import KINDS, RUN, Asker, Billed, asker, billed, until
 
 from tiltyard.errors import ProviderFault
 from tiltyard.judges.ledger import Ledger
+from tiltyard.judges.providers.provider import BatchEntry
 from tiltyard.judges.requests import Request
-from tiltyard.providers.provider import BatchEntry
 
 pytestmark = pytest.mark.usefixtures("quick")
 both = pytest.mark.parametrize("kind", KINDS)

@@ -9,11 +9,11 @@ import pytest
 from billed_judges import KINDS, RUN, Asker, asker, billed, until
 
 from servers.replies import say
+from tiltyard.core.judging.verdict import State
 from tiltyard.judges.ledger import Ledger
 from tiltyard.judges.limits import Gate
 from tiltyard.judges.live import PREWARM, wait_before
-from tiltyard.judging.verdict import State
-from tiltyard.providers.provider import Usage
+from tiltyard.judges.providers.provider import Usage
 
 pytestmark = pytest.mark.usefixtures("quick")
 both = pytest.mark.parametrize("kind", KINDS)

@@ -4,10 +4,10 @@ from dataclasses import replace
 
 import pytest
 
+from tiltyard.core.judging.verdict import Form, State
 from tiltyard.errors import JudgeUnusable, ProviderFault
 from tiltyard.judges.reply_limits import LearntLimits, ReplyLimits
 from tiltyard.judges.unusable import UNUSABLE, UnusableReplies
-from tiltyard.judging.verdict import Form, State
 
 OK, CUT, ODD, NO = State.OK, State.TRUNCATED, State.UNPARSEABLE, State.REFUSED
 

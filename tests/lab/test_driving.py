@@ -3,11 +3,11 @@
 import asyncio
 
 import pytest
-from driven import compared, driven, world_of
+from lab.driving import answers_of, drive
 
+from driven import compared, driven, world_of
 from tiltyard.errors import BadOption
-from tiltyard.lab.driving import answers_of, drive
-from tiltyard.lab.worlds import WorldSettings
+from tiltyard.simulate.worlds import WorldSettings
 
 SMALL = WorldSettings(models=6, prompts=12)
 

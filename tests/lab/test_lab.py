@@ -5,12 +5,12 @@ from itertools import islice
 
 import numpy as np
 import pytest
+from lab.intervals import MADE_BY, coverage, rank_coverage
 
-from tiltyard.battles import Kind
-from tiltyard.lab.demo import demo_battles
-from tiltyard.lab.intervals import MADE_BY, coverage, rank_coverage
-from tiltyard.lab.worlds import POINTS, draw_world
-from tiltyard.ratings import BradleyTerry
+from tiltyard.core.battles import Kind
+from tiltyard.core.ratings import BradleyTerry
+from tiltyard.simulate.demo import demo_battles
+from tiltyard.simulate.worlds import POINTS, draw_world
 
 
 def world(models=4, prompts=30, seed=3, **options):

@@ -4,9 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-
-from tiltyard.errors import BadOption
-from tiltyard.lab.marks import (
+from lab.marks import (
     FalseMarks,
     _prompts,
     _tallies,
@@ -15,9 +13,11 @@ from tiltyard.lab.marks import (
     mark_power,
     votes_until_proven,
 )
-from tiltyard.lab.worlds import draw_world
-from tiltyard.validity.order_marks import LIKE_THESE, THESE
-from tiltyard.validity.order_proven import OrderProven
+
+from tiltyard.core.policy.validity.order_marks import LIKE_THESE, THESE
+from tiltyard.core.policy.validity.order_proven import OrderProven
+from tiltyard.errors import BadOption
+from tiltyard.simulate.worlds import draw_world
 
 
 @pytest.mark.parametrize("chosen", ["uniform", "round-robin", "skewed"])

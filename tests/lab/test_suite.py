@@ -4,18 +4,18 @@ import math
 from dataclasses import replace
 
 import pytest
+from lab.bars import SIZES, Bar, Runs, make_bar
+from lab.claims import RD, CoveredSettings, MarkVotesSettings, RdSettings, covered, mark_votes
+from lab.suite import ROWS, Suite, rows_of, run_suite
 
 from arena_results import result
+from lab import policy_rows
+from tiltyard.core.policy.validity.order_marks import LIKE_THESE
 from tiltyard.errors import BadOption
-from tiltyard.lab import policy_rows
-from tiltyard.lab.arenas import ARENA
-from tiltyard.lab.bars import SIZES, Bar, Runs, make_bar
-from tiltyard.lab.claims import RD, CoveredSettings, MarkVotesSettings, RdSettings, covered, mark_votes
-from tiltyard.lab.kept import plain, restored
-from tiltyard.lab.studies import Figure, Median, Study, proportion
-from tiltyard.lab.suite import ROWS, Suite, rows_of, run_suite
-from tiltyard.lab.worlds import WorldSettings
-from tiltyard.validity.order_marks import LIKE_THESE
+from tiltyard.simulate.arenas import ARENA
+from tiltyard.simulate.kept import plain, restored
+from tiltyard.simulate.studies import Figure, Median, Study, proportion
+from tiltyard.simulate.worlds import WorldSettings
 
 TINY = replace(SIZES["small"], seeds=1, others=1, paired=1, worlds=1, clones=1, pairs=1, votes=600)
 

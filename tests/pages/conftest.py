@@ -12,9 +12,9 @@ from playwright.sync_api import Browser, BrowserContext, Playwright, sync_playwr
 
 from browsing import DESKTOP, PHONE, Visit
 from live_arenas import made_arena
-from postgres import fresh_database
+from postgres_servers import fresh_database
 from served import Served, make_operator, served
-from tiltyard.store import accounts
+from tiltyard.arena import accounts
 
 _CHROMIUM = "/usr/bin/chromium"
 _FLAGS = ["--no-sandbox", "--disable-background-networking", "--disable-quic", "--disable-gpu"]

@@ -5,7 +5,7 @@ import base64
 import pytest
 
 from media_files import FILES
-from tiltyard.arena.blinding import blinded
+from tiltyard.arena.content.blinding import blinded
 
 #: All frames of a picture as colours, after it was turned; all channels of a sound as samples.
 SEEN = """async ([media, data]) => {

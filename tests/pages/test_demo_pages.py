@@ -8,16 +8,16 @@ import pytest
 
 from browsing import DESKTOP, PHONE, sign_in
 from page_routes import LINKED
-from postgres import fresh_database
+from postgres_servers import fresh_database
 from served import make_operator, served
+from tiltyard.arena.content.bulky import Folder
+from tiltyard.arena.content.contents import Contents
 from tiltyard.arena.demonstrating import demonstrate
 from tiltyard.arena.house import House
 from tiltyard.cli.demo import _programme
-from tiltyard.lab.demo import MODELS, NEWCOMER, RETIRED
+from tiltyard.postgres.connecting import open_pool
 from tiltyard.settings.serving import ServingSettings
-from tiltyard.store.bulky import Folder
-from tiltyard.store.connecting import open_pool
-from tiltyard.store.contents import Contents
+from tiltyard.simulate.demo import MODELS, NEWCOMER, RETIRED
 
 ARENA = "/arenas/demo"
 DOCS = Path(__file__).parents[2] / "docs"

@@ -11,7 +11,7 @@ from browsing import DESKTOP, PHONE, SIZES, Visit, axe, sign_in
 from live_arenas import made_arena
 from page_layout import WIDE, check_layout, resize
 from page_routes import ASKED, page_routes
-from postgres import fresh_database
+from postgres_servers import fresh_database
 from served import make_operator, served
 from tiltyard.settings.arena import ArenaSettings
 from voted_arenas import close_window, rate, voted

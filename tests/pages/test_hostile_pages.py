@@ -15,14 +15,14 @@ import pytest
 from browsing import DESKTOP, Visit, sign_in
 from hostile_text import PAYLOADS
 from live_arenas import desk_of
-from postgres import fresh_database
+from postgres_servers import fresh_database
 from served import PASSWORD, make_operator, served
 from sizes import sized
-from tiltyard.arena.importing import create_arena, import_answers
+from tiltyard.arena.content.bulky import Folder
+from tiltyard.arena.content.contents import Contents
+from tiltyard.arena.content.importing import create_arena, import_answers
+from tiltyard.postgres.connecting import connect, open_pool
 from tiltyard.settings.arena import ArenaSettings
-from tiltyard.store.bulky import Folder
-from tiltyard.store.connecting import connect, open_pool
-from tiltyard.store.contents import Contents
 from voted_arenas import cast, rate
 
 #: A page shows three at once: a prompt and its two responses.
@@ -142,7 +142,7 @@ def test_nothing_executes_where_people_vote(browser, site):
 
 
 def prompt_of(site, matchup):
-    from tiltyard.arena.matchup_ids import parse_matchup
+    from tiltyard.arena.voting.matchup_ids import parse_matchup
 
     with connect(site.database) as connection:
         return connection.execute(

@@ -9,9 +9,9 @@ import pytest
 from ballots import PATIENT
 from browsing import SIZES
 from live_arenas import made_arena
-from postgres import fresh_database
+from postgres_servers import fresh_database
 from served import served
-from tiltyard.store.connecting import connect
+from tiltyard.postgres.connecting import connect
 from voted_arenas import close_window, lay_votes, rate
 
 MINE = "/arenas/arena/mine"

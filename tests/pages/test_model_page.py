@@ -9,16 +9,16 @@ import pytest
 
 from browsing import PHONE, SIZES, follow
 from live_arenas import answers_file
-from postgres import fresh_database
+from postgres_servers import fresh_database
 from served import make_token, served
-from tiltyard.arena.changes import set_enabled
-from tiltyard.arena.importing import create_arena, import_answers
-from tiltyard.battles import Kind
+from tiltyard.arena.content.bulky import Folder
+from tiltyard.arena.content.contents import Contents
+from tiltyard.arena.content.importing import create_arena, import_answers
+from tiltyard.arena.operators.changes import set_enabled
+from tiltyard.core.battles import Kind
+from tiltyard.core.policy.state.policy import Policy
+from tiltyard.postgres.connecting import connect, open_pool
 from tiltyard.settings.arena import ArenaSettings
-from tiltyard.standing.policy import Policy
-from tiltyard.store.bulky import Folder
-from tiltyard.store.connecting import connect, open_pool
-from tiltyard.store.contents import Contents
 from tiltyard.web.pages import model, paths
 from voted_arenas import close_window, lay_votes, rate
 

@@ -11,10 +11,10 @@ import pytest
 from playwright.sync_api import expect
 
 from browsing import SIZES, follow, sign_in
-from postgres import fresh_database
+from postgres_servers import fresh_database
 from served import PASSWORD, make_operator, served
-from tiltyard.store.connecting import connect
-from tiltyard.store.uploads import MOST_UPLOAD
+from tiltyard.arena.content.uploads import MOST_UPLOAD
+from tiltyard.postgres.connecting import connect
 from voted_arenas import rate, voted
 
 BASE = "/operator/arenas/arena"

@@ -10,12 +10,12 @@ import pytest
 from browsing import DESKTOP, PHONE, SIZES, Visit, follow, sign_in
 from hostile_text import PAYLOADS
 from page_routes import ASKED
-from postgres import fresh_database
+from postgres_servers import fresh_database
 from served import make_operator, served
-from tiltyard.arena.changes import exclude
-from tiltyard.store.accounts import Accounts
-from tiltyard.store.connecting import open_pool
-from tiltyard.store.exclusions import Selection
+from tiltyard.arena.accounts import Accounts
+from tiltyard.arena.operators.changes import exclude
+from tiltyard.arena.operators.exclusions import Selection
+from tiltyard.postgres.connecting import open_pool
 from voted_arenas import rate, voted
 
 AXE = Path(__file__).parents[2] / "frontend/node_modules/axe-core/axe.min.js"

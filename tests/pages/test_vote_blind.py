@@ -5,11 +5,11 @@ import re
 import pytest
 
 from ballots import PATIENT, matchup_of, needs_bundle, ready, settled, start, voted
-from postgres import fresh_database
+from postgres_servers import fresh_database
 from served import make_operator, served
 from shown_kinds import fill_arena
-from tiltyard.arena.matchup_ids import parse_matchup
-from tiltyard.store.connecting import connect
+from tiltyard.arena.voting.matchup_ids import parse_matchup
+from tiltyard.postgres.connecting import connect
 from tiltyard.web.assets import load_assets
 from tiltyard.web.pages import scene
 from tiltyard.web.texts import render_text

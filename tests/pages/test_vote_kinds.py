@@ -9,7 +9,7 @@ from playwright.sync_api import expect
 
 from ballots import SCRIPTS, bar, clickable, matchup_of, needs_bundle, settled, stage, start, status, voted
 from browsing import SIZES
-from postgres import fresh_database
+from postgres_servers import fresh_database
 from served import served
 from shown_kinds import APP, fill_arena, png, sound
 from tiltyard.web.pages import scene

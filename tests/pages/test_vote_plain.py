@@ -22,12 +22,12 @@ from ballots import (
 )
 from browsing import PHONE, SIZES
 from live_arenas import made_arena
-from postgres import fresh_database
+from postgres_servers import fresh_database
 from served import make_operator, served
-from tiltyard.arena.matchup_ids import parse_matchup
+from tiltyard.arena.voting.matchup_ids import parse_matchup
+from tiltyard.core.policy.state.policy import Policy
+from tiltyard.postgres.connecting import connect
 from tiltyard.settings.arena import ArenaSettings
-from tiltyard.standing.policy import Policy
-from tiltyard.store.connecting import connect
 
 
 @pytest.fixture(scope="module")

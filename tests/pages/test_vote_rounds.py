@@ -24,10 +24,10 @@ from ballots import (
 )
 from browsing import SIZES
 from live_arenas import made_arena
-from postgres import fresh_database
+from postgres_servers import fresh_database
 from served import served
+from tiltyard.postgres.connecting import connect
 from tiltyard.settings.arena import ArenaSettings
-from tiltyard.store.connecting import connect
 
 pytestmark = needs_bundle
 #: Milliseconds after which no vote can be taken back.

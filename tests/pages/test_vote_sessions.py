@@ -18,7 +18,7 @@ from ballots import (
 )
 from browsing import SIZES, sign_in
 from live_arenas import made_arena
-from postgres import fresh_database
+from postgres_servers import fresh_database
 from served import make_operator, served
 from tiltyard.settings.arena import ArenaSettings
 

@@ -19,8 +19,8 @@ from ballots import (
     voted,
 )
 from browsing import PHONE
-from tiltyard.arena.matchup_ids import parse_matchup
-from tiltyard.store.connecting import connect
+from tiltyard.arena.voting.matchup_ids import parse_matchup
+from tiltyard.postgres.connecting import connect
 
 VOTES = ("A is better", "B is better", "Tie", "Both bad")
 

@@ -20,7 +20,7 @@ from ballots import (
     voted,
 )
 from browsing import DESKTOP, SIZES
-from postgres import fresh_database
+from postgres_servers import fresh_database
 from served import served
 from shown_kinds import APP, fill_arena, png, sound
 

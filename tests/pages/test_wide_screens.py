@@ -5,7 +5,7 @@ from playwright.sync_api import expect
 
 from ballots import bar, clickable, needs_bundle, settled, stage, start, voted
 from page_layout import SCREENS, check_layout, resize
-from postgres import fresh_database
+from postgres_servers import fresh_database
 from served import served
 from shown_kinds import APP, fill_arena, png, sound
 from tiltyard.settings.arena import ArenaSettings

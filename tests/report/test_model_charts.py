@@ -4,6 +4,8 @@ import json
 
 import pytest
 
+from tiltyard.core.policy.validity.evaluation import Moment
+from tiltyard.core.policy.validity.heatmap import Heatmap
 from tiltyard.report.looks import COLOURS, labelled, picture
 from tiltyard.report.model_charts import (
     Against,
@@ -12,8 +14,6 @@ from tiltyard.report.model_charts import (
     coverage_chart,
     expected_chart,
 )
-from tiltyard.validity.evaluation import Moment
-from tiltyard.validity.heatmap import Heatmap
 
 HOSTILE = [
     "<script>alert(1)</script>",

@@ -9,11 +9,11 @@ from importlib.util import find_spec
 import pytest
 from rated_boards import HOSTILE, hostile, small
 
-from tiltyard.battles import Table
-from tiltyard.board import make_board, pair_rows
+from tiltyard.core.battles import Table
+from tiltyard.core.board import make_board, pair_rows
+from tiltyard.core.ratings import BradleyTerry, Elo, Glicko2
+from tiltyard.core.ratings.ranks import rank_models
 from tiltyard.errors import MissingExtra
-from tiltyard.ratings import BradleyTerry, Elo, Glicko2
-from tiltyard.ratings.ranks import rank_models
 from tiltyard.report import charts
 from tiltyard.report.page import render_page
 from tiltyard.report.printable import printable

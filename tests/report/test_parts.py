@@ -7,7 +7,7 @@ from rated_boards import HOSTILE
 from rich.console import Console
 from test_page import TAGS, Page
 
-from tiltyard.ratings.findings import Finding
+from tiltyard.core.ratings.findings import Finding
 from tiltyard.report import charts
 from tiltyard.report.markdown import markdown_text
 from tiltyard.report.parts import Report, Rows, Section, report_markdown, report_page, report_terminal

@@ -9,13 +9,13 @@ import pytest
 from rich.console import Console
 
 from arena_results import SETTINGS, moment, official, result
+from tiltyard.core.policy.state.policy import Policy
 from tiltyard.errors import MissingExtra
-from tiltyard.lab.forecast import Simulation, forecast
-from tiltyard.lab.worlds import WorldSettings
 from tiltyard.report import charts
 from tiltyard.report.simulation import simulation_markdown, simulation_page, simulation_tables
 from tiltyard.report.simulation.charts import LANES, OFFICIAL, RULES, simulation_charts, suite_charts
-from tiltyard.standing.policy import Policy
+from tiltyard.simulate.forecast import Simulation, forecast
+from tiltyard.simulate.worlds import WorldSettings
 
 TEN = [official(1500 + 250 * (k % 3), last="pairs" if k == 9 else "coverage") for k in range(10)]
 NEVER = [result(moment(250), moment(3000, coverage=0.5 + 0.01 * k)) for k in range(10)]

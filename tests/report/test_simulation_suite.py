@@ -6,10 +6,10 @@ import re
 from dataclasses import asdict
 
 import pytest
+from lab.bars import Bar
+from lab.suite import Suite
 from rich.console import Console
 
-from tiltyard.lab.bars import Bar
-from tiltyard.lab.suite import Suite
 from tiltyard.report import charts
 from tiltyard.report.simulation import suite_markdown, suite_page, suite_svgs, suite_tables
 

@@ -8,10 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rated_boards import HOSTILE, hostile, shown, small
 
-from tiltyard.battles import Table
-from tiltyard.board import make_board
-from tiltyard.ratings import BradleyTerry, Elo, Glicko2
-from tiltyard.ratings.flips import Flip
+from tiltyard.core.battles import Table
+from tiltyard.core.board import make_board
+from tiltyard.core.ratings import BradleyTerry, Elo, Glicko2
+from tiltyard.core.ratings.flips import Flip
 from tiltyard.report.printable import printable
 from tiltyard.report.terminal import Terminal, flip_sentence, interval_bar, method_title
 from worlds import told

@@ -10,16 +10,16 @@ from rated_boards import HOSTILE
 from test_page import ATTRIBUTES, TAGS, Page
 
 from reported_arenas import HOUR, SMALL, START, happened, named, reported
+from tiltyard.core.policy.state.policy import Policy
+from tiltyard.core.policy.validity.report.parts import Placed, Reversed
+from tiltyard.core.ratings.findings import Finding
 from tiltyard.errors import MissingExtra
-from tiltyard.ratings.findings import Finding
 from tiltyard.report import charts
 from tiltyard.report.printable import printable
 from tiltyard.report.validity import validity_markdown, validity_page
 from tiltyard.report.validity.charts import validity_charts
 from tiltyard.report.validity.sections import span_sentence, status_sentence, validity_sections
 from tiltyard.report.validity.words import MOST_ROWS
-from tiltyard.standing.policy import Policy
-from tiltyard.validity.report.parts import Placed, Reversed
 
 EVIL = [*HOSTILE[:9], "a|b", "*_`[x](https://evil.example)`_*"]
 TITLES = (

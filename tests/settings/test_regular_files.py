@@ -6,13 +6,13 @@ import pytest
 
 from special_files import SPECIAL, put_special, within_seconds
 from tiltyard.arena.keys import open_keys
+from tiltyard.arena.maintenance.backup import read_backup
 from tiltyard.errors import BadConfig, BrokenArtifact, UnreadableFile
-from tiltyard.formats import open_battles
-from tiltyard.providers.replay import _recorded
+from tiltyard.files import open_battles
+from tiltyard.judges.providers.replay import _recorded
 from tiltyard.settings import regular_files
 from tiltyard.settings.regular_files import open_regular, read_regular, read_regular_text
 from tiltyard.settings.yaml_file import read_yaml
-from tiltyard.store.backup import read_backup
 from tiltyard.tournament.expecting import _groups
 
 

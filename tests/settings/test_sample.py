@@ -10,15 +10,15 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from tiltyard.battles.outcome import JUDGE_LABELS
 from tiltyard.cli.init import init
+from tiltyard.core.battles.outcome import JUDGE_LABELS
+from tiltyard.core.judging.matches import Prompt, pilot_subset
+from tiltyard.core.judging.question import Shown, ask_of, nonce_of
+from tiltyard.core.judging.reconcile import reconcile
+from tiltyard.core.judging.verdict import Form, Reply, State, read_reply
 from tiltyard.errors import BadOption
-from tiltyard.formats.answers import read_answers
-from tiltyard.judging.matches import Prompt, pilot_subset
-from tiltyard.judging.question import Shown, ask_of, nonce_of
-from tiltyard.judging.reconcile import reconcile
-from tiltyard.judging.verdict import Form, Reply, State, read_reply
-from tiltyard.providers.replay import Replay
+from tiltyard.files.answers import read_answers
+from tiltyard.judges.providers.replay import Replay
 from tiltyard.settings.config import load_config
 from tiltyard.settings.prices import FREE, open_prices
 from tiltyard.settings.rubric_files import load_rubric

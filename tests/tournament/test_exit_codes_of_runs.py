@@ -6,7 +6,7 @@ import pytest
 import yaml
 
 from servers.paid_llm import paid_llm
-from tiltyard.judging.verdict import Step
+from tiltyard.core.judging.verdict import Step
 from tiltyard.settings.rubric_files import shipped_rubric
 from tiltyard.settings.sample import recorded_reply
 from tournament.arranged import NO_CHECKS, PRICES, Arranged, arrange, write_lines

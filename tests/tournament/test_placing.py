@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from servers.paid_llm import paid_llm
-from tiltyard.judging.question import Shown
-from tiltyard.judging.verdict import Step
+from tiltyard.core.judging.question import Shown
+from tiltyard.core.judging.verdict import Step
 from tiltyard.settings.prices import picodollars
 from tiltyard.settings.rubric_files import shipped_rubric
 from tiltyard.settings.sample import recorded_reply

@@ -10,8 +10,8 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tiltyard.core.judging.question import Purpose
 from tiltyard.errors import BadConfig
-from tiltyard.judging.question import Purpose
 from tournament.arranged import arrange, read_lines, write_lines
 
 CHECKS = {"identical": 1, "truncated": 1, "garbage": 1, "repeats": 2}

@@ -9,9 +9,9 @@ from contextlib import ExitStack
 
 import pytest
 
-from postgres import postgres
+from postgres_servers import postgres
 from servers.paid_llm import paid_llm
-from tiltyard.formats.plain_parquet import read_columns
+from tiltyard.files.plain_parquet import read_columns
 from tournament.arranged import arrange
 
 

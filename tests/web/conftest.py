@@ -5,9 +5,9 @@ from collections.abc import Iterator
 import pytest
 from argon2 import PasswordHasher
 
-from postgres import fresh_database
+from postgres_servers import fresh_database
 from served import Served, served
-from tiltyard.store import accounts
+from tiltyard.arena import accounts
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -5,9 +5,9 @@ import json
 import socket
 from contextlib import contextmanager
 
-from postgres import fresh_database
+from postgres_servers import fresh_database
 from served import PASSWORD, make_operator, served
-from tiltyard.store.connecting import connect
+from tiltyard.postgres.connecting import connect
 from tiltyard.web.pages import paths
 from voted_arenas import rate, voted
 

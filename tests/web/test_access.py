@@ -5,7 +5,7 @@ import re
 import pytest
 
 from live_arenas import made_arena
-from postgres import fresh_database
+from postgres_servers import fresh_database
 from served import PASSWORD, make_operator, make_token, served
 from tiltyard.settings.arena import ArenaSettings
 from tiltyard.web.access import Actor

@@ -7,10 +7,10 @@ import pytest
 from argon2 import PasswordHasher
 
 from served import PASSWORD
+from tiltyard.arena import accounts
+from tiltyard.arena.accounts import SCOPES, Accounts, audit
 from tiltyard.errors import BadOption, NotAllowed, NotFound, StoreFault
-from tiltyard.store import accounts
-from tiltyard.store.accounts import SCOPES, Accounts, audit
-from tiltyard.store.connecting import connect, open_pool
+from tiltyard.postgres.connecting import connect, open_pool
 
 
 def with_accounts(database, scene):

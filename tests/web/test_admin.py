@@ -8,11 +8,11 @@ from contextlib import contextmanager
 import pytest
 
 from live_arenas import make_arena
-from postgres import fresh_database
+from postgres_servers import fresh_database
 from served import make_token, served
 from shown_kinds import png
 from signed_in import clients
-from tiltyard.store.connecting import connect
+from tiltyard.postgres.connecting import connect
 from voted_arenas import close_window, voted
 
 ARENAS = "/api/v1/arenas"

@@ -9,11 +9,11 @@ import pyarrow.parquet as pq
 import pytest
 
 from live_arenas import made_arena
-from postgres import fresh_database
+from postgres_servers import fresh_database
 from served import make_token, served
 from shown_boards import NAMES, PAGE, Rows, board, shown_board, table_of
+from tiltyard.postgres.connecting import connect
 from tiltyard.settings.arena import ArenaSettings
-from tiltyard.store.connecting import connect
 from tiltyard.web.pages import paths
 from voted_arenas import rate
 

@@ -11,11 +11,11 @@ from threading import Event
 import pyarrow.parquet as pq
 import pytest
 
-from postgres import fresh_database
+from postgres_servers import fresh_database
 from served import served
 from shown_boards import NAMES, PAGE, Rows, board, shown_board, table_of
+from tiltyard.postgres.connecting import connect
 from tiltyard.report.arena_charts import FEW, drawing
-from tiltyard.store.connecting import connect
 from tiltyard.web.pages.board_query import BoardQuery
 from tiltyard.web.pages.board_view import floored, lines_of, seen_digits, whole_view
 from tiltyard.web.pages.downloads import BESIDE_COLUMNS, COLUMNS, rows_of

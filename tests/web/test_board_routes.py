@@ -7,10 +7,10 @@ import json
 import pytest
 
 from live_arenas import make_arena
-from postgres import fresh_database
+from postgres_servers import fresh_database
 from served import make_token, served
+from tiltyard.postgres.connecting import connect
 from tiltyard.settings.arena import ArenaSettings
-from tiltyard.store.connecting import connect
 from voted_arenas import rate, voted
 
 ARENA = "/api/v1/arenas/arena"

@@ -6,13 +6,13 @@ import re
 import pytest
 
 from live_arenas import desk_of, make_arena
-from postgres import fresh_database
+from postgres_servers import fresh_database
 from served import make_token, served
 from shown_boards import PAGE, board
-from tiltyard.arena.matchup_ids import shown_matchup
+from tiltyard.arena.voting.matchup_ids import shown_matchup
 from tiltyard.client import Client
-from tiltyard.standing.policy import Policy
-from tiltyard.store.connecting import connect
+from tiltyard.core.policy.state.policy import Policy
+from tiltyard.postgres.connecting import connect
 from voted_arenas import cast, close_window, lay_votes, rate
 
 ARENA = "/api/v1/arenas/arena"

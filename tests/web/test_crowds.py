@@ -10,12 +10,12 @@ from starlette.requests import HTTPConnection
 
 from live_arenas import made_arena
 from served import PASSWORD, make_operator, make_token, served
-from tiltyard.arena import deciding
+from tiltyard.arena.content.arenas import find_arena
+from tiltyard.arena.voting import deciding
 from tiltyard.errors import Busy, NotAllowed
+from tiltyard.postgres.connecting import connect
 from tiltyard.settings.arena import ArenaSettings
 from tiltyard.settings.serving import ServingSettings
-from tiltyard.store.arenas import find_arena
-from tiltyard.store.connecting import connect
 from tiltyard.web import crowds
 from tiltyard.web.crowds import Arrivals, Turnstile, address_of
 

@@ -9,7 +9,7 @@ import pytest
 
 import tiltyard
 from live_arenas import made_arena
-from postgres import fresh_database
+from postgres_servers import fresh_database
 from served import make_token, served
 from voted_arenas import close_window, lay_votes, voted
 

@@ -18,7 +18,7 @@ import pytest
 import uvicorn
 
 from live_arenas import made_arena
-from postgres import fresh_database
+from postgres_servers import fresh_database
 from tiltyard.settings.serving import ServingSettings
 from tiltyard.web.http_limits import HttpLimits, limited_protocol
 from tiltyard.web.running import READY, Orders

@@ -12,8 +12,8 @@ import pytest
 
 from live_arenas import make_arena
 from served import served
-from tiltyard.arena.matchup_ids import arena_number, new_matchup, parse_matchup, shown_matchup
-from tiltyard.store.connecting import connect
+from tiltyard.arena.voting.matchup_ids import arena_number, new_matchup, parse_matchup, shown_matchup
+from tiltyard.postgres.connecting import connect
 
 
 @pytest.fixture

@@ -19,9 +19,9 @@ from operating import (
     voted_database,
 )
 
+from tiltyard.core.policy.state.policy import KEPT_SHAPES, Policy
+from tiltyard.postgres.connecting import connect
 from tiltyard.settings.arena import ArenaSettings
-from tiltyard.standing.policy import KEPT_SHAPES, Policy
-from tiltyard.store.connecting import connect
 from tiltyard.web.cookies import OPERATOR_COOKIE
 from tiltyard.web.edge import BODY_LIMIT, UPLOAD_LIMIT
 from tiltyard.web.pages.operator.policy import constants, read_constants

@@ -9,9 +9,9 @@ import pytest
 from operating import HOSTILE, copied, signed, voted_database
 
 from served import make_token
-from tiltyard.arena.changes import exclude, restore
-from tiltyard.store.connecting import connect, open_pool
-from tiltyard.store.exclusions import Selection
+from tiltyard.arena.operators.changes import exclude, restore
+from tiltyard.arena.operators.exclusions import Selection
+from tiltyard.postgres.connecting import connect, open_pool
 
 BASE = "/operator/arenas/arena"
 

@@ -12,9 +12,9 @@ from page_routes import ASKED, LINKED
 from served import PASSWORD, make_token
 from shown_kinds import png
 from signed_in import clients
+from tiltyard.core.policy.state.policy import Policy
+from tiltyard.postgres.connecting import connect
 from tiltyard.settings.arena import ArenaSettings
-from tiltyard.standing.policy import Policy
-from tiltyard.store.connecting import connect
 from tiltyard.web.cookies import OPERATOR_COOKIE
 from tiltyard.web.pages import page_routers
 from tiltyard.web.pages.operator.words import LABELS

@@ -3,8 +3,8 @@
 import asyncio
 
 from served import PASSWORD, make_operator
-from tiltyard.store.accounts import Accounts
-from tiltyard.store.connecting import connect, open_pool
+from tiltyard.arena.accounts import Accounts
+from tiltyard.postgres.connecting import connect, open_pool
 from tiltyard.web.cookies import OPERATOR_COOKIE
 
 HIM = {"name": "Ada", "password": PASSWORD}

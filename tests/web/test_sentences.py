@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 from babel import Locale
 
-from tiltyard.battles import Kind
-from tiltyard.standing.policy import Policy
-from tiltyard.standing.state import Standing
-from tiltyard.standing.strengths import Strengths
-from tiltyard.validity.badges import established_rules, stable_rules
-from tiltyard.validity.publication import publication_rules
+from tiltyard.core.battles import Kind
+from tiltyard.core.policy.state.policy import Policy
+from tiltyard.core.policy.state.state import Standing
+from tiltyard.core.policy.state.strengths import Strengths
+from tiltyard.core.policy.validity.badges import established_rules, stable_rules
+from tiltyard.core.policy.validity.publication import publication_rules
 from tiltyard.web import problems
 from tiltyard.web.pages.patterns import PROBLEMS, SENTENCES
 from tiltyard.web.pages.sentences import said, told

@@ -6,9 +6,9 @@ from concurrent.futures import ThreadPoolExecutor
 
 from live_arenas import made_arena
 from served import make_token, served
-from tiltyard.arena.matchup_ids import parse_matchup
+from tiltyard.arena.voting.matchup_ids import parse_matchup
+from tiltyard.postgres.connecting import connect
 from tiltyard.settings.arena import ArenaSettings
-from tiltyard.store.connecting import connect
 
 ASK = "/api/v1/arenas/arena/matchups"
 

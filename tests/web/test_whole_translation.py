@@ -11,7 +11,7 @@ import pytest
 from babel.messages.pofile import read_po, write_po
 from operating import complain, signed
 
-from postgres import fresh_database
+from postgres_servers import fresh_database
 from served import make_operator, make_token, served
 from shown_boards import NAMES, PAGE, shown_board
 from tiltyard.web.pages import wording

@@ -19,24 +19,24 @@ from typing import Protocol
 
 import numpy as np
 
-from tiltyard.arena.asking import Tag, Voter
-from tiltyard.arena.changes import exclude, set_enabled
-from tiltyard.arena.desk import Desk
+from tiltyard.arena.accounts import Accounts
+from tiltyard.arena.content.arenas import find_arena
+from tiltyard.arena.content.importing import create_arena, import_answers
 from tiltyard.arena.house import House
-from tiltyard.arena.importing import create_arena, import_answers
-from tiltyard.arena.matchup_ids import parse_matchup
-from tiltyard.arena.rating import rate_arenas
-from tiltyard.battles import Kind
+from tiltyard.arena.log.log import HUMAN, JUDGE
+from tiltyard.arena.log.rosters import read_roster
+from tiltyard.arena.operators.changes import exclude, set_enabled
+from tiltyard.arena.operators.exclusions import Selection, list_exclusions
+from tiltyard.arena.rating.rating import rate_arenas
+from tiltyard.arena.voting.asking import Tag, Voter
+from tiltyard.arena.voting.desk import Desk
+from tiltyard.arena.voting.matchup_ids import parse_matchup
+from tiltyard.arena.voting.stage import Stage
+from tiltyard.core.battles import Kind
 from tiltyard.errors import Conflict, NotFound, TiltyardError
-from tiltyard.formats.answers import Answer, write_answers
+from tiltyard.files.answers import Answer, write_answers
+from tiltyard.postgres.connection_pool import connected
 from tiltyard.settings.arena import ArenaSettings
-from tiltyard.store.accounts import Accounts
-from tiltyard.store.arenas import find_arena
-from tiltyard.store.connection_pool import connected
-from tiltyard.store.exclusions import Selection, list_exclusions
-from tiltyard.store.log import HUMAN, JUDGE
-from tiltyard.store.rosters import read_roster
-from tiltyard.store.stage import Stage
 
 __all__ = ["Decide", "Programme", "demonstrate"]
 

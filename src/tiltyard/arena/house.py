@@ -6,20 +6,20 @@ import asyncio
 import logging
 from typing import TYPE_CHECKING
 
-from tiltyard.arena.boards import Boards
-from tiltyard.arena.desk import Desk
-from tiltyard.arena.matchup_arenas import MatchupArenas
-from tiltyard.arena.matchup_ids import parse_matchup
+from tiltyard.arena.boards.boards import Boards
+from tiltyard.arena.content.arenas import find_arena, list_arenas, prompt_text
 from tiltyard.arena.stopping import stopped
+from tiltyard.arena.voting.desk import Desk
+from tiltyard.arena.voting.matchup_arenas import MatchupArenas
+from tiltyard.arena.voting.matchup_ids import parse_matchup
+from tiltyard.postgres.connection_pool import connected
 from tiltyard.retries import Backoff, Retries
-from tiltyard.store.arenas import find_arena, list_arenas, prompt_text
-from tiltyard.store.connection_pool import connected
 
 if TYPE_CHECKING:
+    from tiltyard.arena.content.contents import Contents
+    from tiltyard.core.policy.state.strengths import Strengths
+    from tiltyard.postgres.connection_pool import ConnectionPool
     from tiltyard.settings.serving import ServingSettings
-    from tiltyard.standing.strengths import Strengths
-    from tiltyard.store.connection_pool import ConnectionPool
-    from tiltyard.store.contents import Contents
 
 __all__ = ["House"]
 

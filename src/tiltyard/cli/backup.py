@@ -13,7 +13,7 @@ from tiltyard.cli.serve import Home, serving_environment
 from tiltyard.report.printable import printable
 
 if TYPE_CHECKING:
-    from tiltyard.store.restoring import Restored
+    from tiltyard.arena.maintenance.restoring import Restored
 
 __all__ = ["backup", "restore"]
 
@@ -26,8 +26,8 @@ def backup(
     as_user: AsUser = None,
 ) -> None:
     """Write the database, the bytes of responses and the keys into one file, while the arenas go on."""
-    from tiltyard.store.backup import back_up
-    from tiltyard.store.bulky import bulky_of
+    from tiltyard.arena.content.bulky import bulky_of
+    from tiltyard.arena.maintenance.backup import back_up
 
     environment = serving_environment(home)
     with database(environment, as_user, migrating=False) as url:
@@ -48,9 +48,9 @@ def restore(
     as_user: AsUser = None,
 ) -> None:
     """Bring a backup back, into an empty home or an empty database only, and check every log."""
-    from tiltyard.store.backup import read_backup
-    from tiltyard.store.bulky import bulky_of
-    from tiltyard.store.restoring import restore as restore_backup
+    from tiltyard.arena.content.bulky import bulky_of
+    from tiltyard.arena.maintenance.backup import read_backup
+    from tiltyard.arena.maintenance.restoring import restore as restore_backup
 
     environment = serving_environment(home)
     read_backup(file)

@@ -23,11 +23,11 @@ def compare(
     format: Format = None,
 ) -> None:
     """The difference between two models with its interval, paired by prompt, and what it means."""
-    from tiltyard.artifacts.rating import open_all
-    from tiltyard.formats.counting import count_table
-    from tiltyard.ratings import BradleyTerry
-    from tiltyard.ratings.comparison import compare_models
+    from tiltyard.core.ratings import BradleyTerry
+    from tiltyard.core.ratings.comparison import compare_models
+    from tiltyard.files.counting import count_table
     from tiltyard.report.terminal import Terminal, findings_list
+    from tiltyard.runs.rating import open_all
 
     sources = open_all(files, format=format, columns=column_map(columns))
     with battles_read([source.rows for source in sources]) as progress:

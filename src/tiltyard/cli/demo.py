@@ -76,8 +76,8 @@ def battles(
     seed: Annotated[int, typer.Option(min=0, help="Seed of the invented votes.")] = 7,
 ) -> None:
     """Write a sample file of battles between invented models."""
-    from tiltyard.formats import write_battles
-    from tiltyard.lab.demo import demo_battles
+    from tiltyard.files import write_battles
+    from tiltyard.simulate.demo import demo_battles
 
     write_battles(file, demo_battles(n, seed))
     typer.echo(f"Wrote {n:,} battles to {file}. Next: tiltyard rate {file}", err=True)
@@ -117,7 +117,7 @@ def _serve(
     import asyncio
     from contextlib import ExitStack
 
-    from tiltyard.store.address import kept_database
+    from tiltyard.postgres.address import kept_database
     from tiltyard.web.logs import set_up_logs
     from tiltyard.web.preparing import prepare
     from tiltyard.web.supervising import Supervisor, listening_socket
@@ -157,7 +157,7 @@ async def _filled(
 
 def _programme() -> Programme:
     from tiltyard.arena.demonstrating import Programme
-    from tiltyard.lab import demo as content
+    from tiltyard.simulate import demo as content
 
     return Programme(
         arena=_ARENA,

@@ -13,8 +13,8 @@ from tiltyard.cli.serve import Home, serving_environment
 from tiltyard.report.printable import printable
 
 if TYPE_CHECKING:
+    from tiltyard.arena.maintenance.doctor import Check
     from tiltyard.settings.environment import Environment
-    from tiltyard.store.doctor import Check
 
 __all__ = ["doctor"]
 
@@ -25,7 +25,7 @@ def doctor(
     as_user: AsUser = None,
 ) -> None:
     """Look at the database, its disk, its clock, the raters, the last backup and the keys."""
-    from tiltyard.store.doctor import examine_home
+    from tiltyard.arena.maintenance.doctor import examine_home
 
     environment = serving_environment(home)
     checks = [*_database(environment, as_user), *examine_home(environment.home, environment.variables)]
@@ -41,8 +41,8 @@ def doctor(
 
 def _database(environment: Environment, as_user: str | None) -> list[Check]:
     """What the database tells; an embedded one that was never made is not made for this."""
+    from tiltyard.arena.maintenance.doctor import Check, examine_database
     from tiltyard.errors import StoreFault
-    from tiltyard.store.doctor import Check, examine_database
 
     if environment.database_url is None and not (environment.home / "postgres" / "data").exists():
         return [Check("database", "look", f"none in {environment.home} yet", "tiltyard serve makes one")]

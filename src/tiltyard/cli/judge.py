@@ -18,8 +18,8 @@ from tiltyard.errors import BadOption
 from tiltyard.report.printable import printable
 
 if TYPE_CHECKING:
-    from tiltyard.arena.judge_panel import ArenaPanel
-    from tiltyard.arena.judging import JudgedVotes
+    from tiltyard.arena.judging.judge_panel import ArenaPanel
+    from tiltyard.arena.judging.judging import JudgedVotes
 
 __all__ = ["judge"]
 
@@ -47,7 +47,7 @@ def judge(
     ] = None,
 ) -> None:
     """Let LLM judges vote: both orders, one battle for each matchup, on a board of their own."""
-    from tiltyard.arena.judge_panel import open_panel
+    from tiltyard.arena.judging.judge_panel import open_panel
 
     tokens = token or [part for part in os.environ.get("TILTYARD_TOKEN", "").split(",") if part.strip()]
     if not tokens:
@@ -67,7 +67,7 @@ def judge(
 async def _judged(
     panel: ArenaPanel, arena: str, url: str, tokens: list[str], matchups: int | None
 ) -> JudgedVotes:
-    from tiltyard.arena.judging import judge_arena
+    from tiltyard.arena.judging.judging import judge_arena
     from tiltyard.client import AsyncClient
 
     async with AsyncExitStack() as stack:
@@ -105,7 +105,7 @@ def _show(votes: JudgedVotes) -> None:
     """What became of the matchups, as a table."""
     from rich.table import Table
 
-    from tiltyard.battles.outcome import JUDGE_LABELS
+    from tiltyard.core.battles.outcome import JUDGE_LABELS
     from tiltyard.report.terminal import Terminal
     from tiltyard.settings.prices import dollars
 

@@ -23,8 +23,8 @@ def migrate(
     ] = False,
 ) -> None:
     """Bring the tables up to date with this version. The arenas may go on meanwhile."""
-    from tiltyard.store.migrating import migrate as migrated
-    from tiltyard.store.migrating import pending
+    from tiltyard.postgres.migrating import migrate as migrated
+    from tiltyard.postgres.migrating import pending
 
     with database(serving_environment(home), as_user, migrating=False) as url:
         names = pending(url) if check else migrated(url)
@@ -45,8 +45,8 @@ def upgrade_database(
     as_user: AsUser = None,
 ) -> None:
     """Upgrade the embedded database to the PostgreSQL that comes with this version, after a backup."""
-    from tiltyard.store.bulky import bulky_of
-    from tiltyard.store.upgrading import upgrade_database as upgraded
+    from tiltyard.arena.content.bulky import bulky_of
+    from tiltyard.arena.maintenance.upgrading import upgrade_database as upgraded
 
     environment = serving_environment(home)
     if environment.database_url is not None:

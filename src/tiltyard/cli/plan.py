@@ -78,7 +78,7 @@ def plan(
 
 
 def _write_questions(path: Path, prepared: Prepared, ledger: Ledger) -> None:
-    from tiltyard.formats.writing import write_rows
+    from tiltyard.files.writing import write_rows
     from tiltyard.tournament.estimate import planned
 
     write_rows(path, (one.to_dict() for one in planned(prepared.plan, ledger)))

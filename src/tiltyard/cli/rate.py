@@ -14,8 +14,8 @@ from tiltyard.errors import BadOption
 from tiltyard.report.printable import printable
 
 if TYPE_CHECKING:
-    from tiltyard.artifacts import RateSettings
-    from tiltyard.board import Rated
+    from tiltyard.core.board import Rated
+    from tiltyard.runs import RateSettings
 
 __all__ = ["rate"]
 
@@ -118,7 +118,7 @@ def rate(
     format: Format = None,
 ) -> None:
     """Rate models from files of battles, with honest intervals."""
-    from tiltyard.artifacts.rating import RateSettings, method_of, open_all, rate_files
+    from tiltyard.runs.rating import RateSettings, method_of, open_all, rate_files
 
     _refuse_unused(context, method)
     if jsonl and out is None:
@@ -156,7 +156,7 @@ def rate(
         if out is None:
             groups, left_out = rate_files(sources, settings, progress=progress), ""
         else:
-            from tiltyard.artifacts.folder import write_run
+            from tiltyard.runs.folder import write_run
 
             run = write_run(out, sources, settings, lines=jsonl, progress=progress)
             groups, left_out = run.groups, run.without_lines

@@ -16,8 +16,8 @@ from tiltyard.errors import BadOption
 from tiltyard.report.printable import printable
 
 if TYPE_CHECKING:
-    from tiltyard.judging.judged import Judged
-    from tiltyard.judging.verdict import Reply
+    from tiltyard.core.judging.judged import Judged
+    from tiltyard.core.judging.verdict import Reply
     from tiltyard.tournament.plan import Plan
     from tiltyard.tournament.running import Finished
 
@@ -139,9 +139,9 @@ def tell_missing(plan: Plan, *, retired: bool = True) -> None:
 
 def show(finished: Finished) -> None:
     """The closing summary; an exit code of its own where something is missing."""
-    from tiltyard.artifacts.tournament import read_run_documents
     from tiltyard.report.summary import tournament_summary
     from tiltyard.report.terminal import Terminal
+    from tiltyard.runs.tournament import read_run_documents
 
     Terminal().print(tournament_summary(finished.groups, *read_run_documents(finished.out)))
     typer.echo(f"\nWritten to {printable(str(finished.out))}: tiltyard verify {_word(finished.out)}")

@@ -14,7 +14,7 @@ from tiltyard.errors import BadOption, MissingExtra
 from tiltyard.report.printable import printable
 
 if TYPE_CHECKING:
-    from tiltyard.arena.importing import Imported
+    from tiltyard.arena.content.importing import Imported
     from tiltyard.settings.environment import Environment
     from tiltyard.settings.serving import ServingSettings
     from tiltyard.web.preparing import Prepared
@@ -106,7 +106,7 @@ def _serve(
     import asyncio
     from contextlib import ExitStack
 
-    from tiltyard.store.address import kept_database
+    from tiltyard.postgres.address import kept_database
     from tiltyard.web.logs import set_up_logs
     from tiltyard.web.preparing import prepare
     from tiltyard.web.supervising import Supervisor, listening_socket

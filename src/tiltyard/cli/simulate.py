@@ -19,8 +19,8 @@ from tiltyard.errors import BadOption
 from tiltyard.report.printable import printable
 
 if TYPE_CHECKING:
-    from tiltyard.lab.arenas import ArenaSettings
-    from tiltyard.lab.worlds import WorldSettings
+    from tiltyard.simulate.arenas import ArenaSettings
+    from tiltyard.simulate.worlds import WorldSettings
 
 __all__ = ["simulate"]
 
@@ -148,7 +148,7 @@ def simulate(
     ] = None,
 ) -> None:
     """Forecast an arena: simulate its votes, and say when its board will be official."""
-    from tiltyard.lab.worlds import WorldSettings
+    from tiltyard.simulate.worlds import WorldSettings
 
     given = _given(context)
     _refuse_unused(given)
@@ -228,9 +228,9 @@ def _refuse_size(models: int, prompts: int) -> None:
 
 
 def _settings(world: WorldSettings, *, fairness: Any, votes: int | None, **options: Any) -> ArenaSettings:
-    from tiltyard.lab.arenas import ArenaSettings
-    from tiltyard.lab.forecast import default_votes
-    from tiltyard.standing.policy import Policy
+    from tiltyard.core.policy.state.policy import Policy
+    from tiltyard.simulate.arenas import ArenaSettings
+    from tiltyard.simulate.forecast import default_votes
 
     policy = Policy(fairness=fairness)
     least = policy.evaluated_every * policy.evaluations
@@ -252,8 +252,6 @@ def _forecast(
     cores: int,
     out: Path | None,
 ) -> None:
-    from tiltyard.lab.forecast import make_simulation, mix_feasible
-    from tiltyard.lab.kept import lab_folder
     from tiltyard.report.simulation import (
         simulation_markdown,
         simulation_page,
@@ -261,6 +259,8 @@ def _forecast(
         simulation_tables,
     )
     from tiltyard.report.terminal import Terminal
+    from tiltyard.simulate.forecast import make_simulation, mix_feasible
+    from tiltyard.simulate.kept import lab_folder
 
     mixed = settings.matchmaker == "policy" and not mix_feasible(settings.policy, settings.world.models)
     _prepare(out)
@@ -285,11 +285,11 @@ def _forecast(
 
 def _validity_files(settings: ArenaSettings, seed: int, votes_per_day: int) -> dict[str, str]:
     """The validity report of the first world: what its operator would have read."""
-    from tiltyard.lab.logged import arena_log
-    from tiltyard.ratings.glicko2 import Glicko2
+    from tiltyard.core.policy.state.rater import RaterSettings
+    from tiltyard.core.policy.validity.report import validity_report
+    from tiltyard.core.ratings.glicko2 import Glicko2
     from tiltyard.report.validity import validity_markdown, validity_page
-    from tiltyard.standing.rater import RaterSettings
-    from tiltyard.validity.report import validity_report
+    from tiltyard.simulate.logged import arena_log
 
     log = arena_log(settings, seed, votes_per_day=votes_per_day)
     glicko2 = Glicko2(kernel="plain", initial_volatility=settings.volatility)
@@ -309,10 +309,11 @@ def _validity_files(settings: ArenaSettings, seed: int, votes_per_day: int) -> d
 
 
 def _run_suite(size: str, seeds: int | None, only: list[str], cores: int, out: Path | None) -> None:
-    from tiltyard.lab.kept import lab_folder
-    from tiltyard.lab.suite import run_suite
+    from lab.suite import run_suite
+
     from tiltyard.report.simulation import suite_markdown, suite_page, suite_svgs, suite_tables
     from tiltyard.report.terminal import Terminal
+    from tiltyard.simulate.kept import lab_folder
 
     _prepare(out)
     with _watched() as heard:
@@ -360,7 +361,7 @@ def _prepare(out: Path | None) -> None:
 
 
 def _write(out: Path, files: Mapping[str, str]) -> None:
-    from tiltyard.formats.writing import replacing
+    from tiltyard.files.writing import replacing
 
     for name, text in files.items():
         with replacing(str(out / name)) as file:

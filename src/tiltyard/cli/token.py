@@ -13,8 +13,8 @@ from tiltyard.cli.serve import AsUser, Home, serving_environment
 from tiltyard.report.printable import printable
 
 if TYPE_CHECKING:
+    from tiltyard.arena.accounts import Accounts
     from tiltyard.settings.environment import Environment
-    from tiltyard.store.accounts import Accounts
 
 __all__ = ["app"]
 
@@ -88,9 +88,9 @@ def operator(
 def _with_accounts(
     environment: Environment, as_user: str | None, work: Callable[[Accounts], Awaitable[T]]
 ) -> T:
-    from tiltyard.store.accounts import Accounts
-    from tiltyard.store.address import opened_database
-    from tiltyard.store.connecting import open_pool
+    from tiltyard.arena.accounts import Accounts
+    from tiltyard.postgres.address import opened_database
+    from tiltyard.postgres.connecting import open_pool
 
     async def working(url: str) -> T:
         async with open_pool(url, most=1, name="tiltyard token") as pool:

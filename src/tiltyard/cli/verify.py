@@ -18,7 +18,7 @@ def verify(
     ],
 ) -> None:
     """Check every file's hash, then recompute every number from the battles."""
-    from tiltyard.artifacts.verifying import verify_run
+    from tiltyard.runs.verifying import verify_run
 
     result = verify_run(folder)
     for check in result.checks:

@@ -11,14 +11,14 @@ from contextlib import aclosing
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
+from tiltyard.core.judging.verdict import State
 from tiltyard.errors import ProviderFault, TiltyardError
 from tiltyard.judges.books import Books
 from tiltyard.judges.ledger import WATCHED, BatchRow, Held, Intent, Ledger, Settlement
 from tiltyard.judges.live import Heard, failed, intent_of, replied, together, wait_before
+from tiltyard.judges.providers.provider import BatchEntry, BatchItem, BatchStatus, Body
 from tiltyard.judges.reply_limits import MOST_ADAPTATIONS
 from tiltyard.judges.requests import Caller, Request
-from tiltyard.judging.verdict import State
-from tiltyard.providers.provider import BatchEntry, BatchItem, BatchStatus, Body
 
 __all__ = ["Batches"]
 

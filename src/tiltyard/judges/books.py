@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
 
 from tiltyard.judges.ledger import Held, Intent, Ledger, Settlement
-from tiltyard.providers.provider import Body
+from tiltyard.judges.providers.provider import Body
 
 __all__ = ["Books"]
 

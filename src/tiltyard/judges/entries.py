@@ -5,7 +5,7 @@ from __future__ import annotations
 import enum
 from dataclasses import dataclass
 
-from tiltyard.providers.provider import Body, Usage
+from tiltyard.judges.providers.provider import Body, Usage
 
 __all__ = ["Attempt", "BatchRow", "Held", "Intent", "RunRow", "Settlement"]
 

@@ -10,11 +10,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields
 from typing import Any
 
+from tiltyard.core.judging.verdict import State
 from tiltyard.errors import BadOption
 from tiltyard.judges.database import Database, open_database, statements
 from tiltyard.judges.entries import Attempt, BatchRow, Held, Intent, RunRow, Settlement
-from tiltyard.judging.verdict import State
-from tiltyard.providers.provider import Body
+from tiltyard.judges.providers.provider import Body
 
 __all__ = ["WATCHED", "Attempt", "BatchRow", "Held", "Intent", "Ledger", "RunRow", "Settlement"]
 

@@ -11,13 +11,13 @@ from dataclasses import replace
 from itertools import count
 from typing import Any, TypeVar
 
+from tiltyard.core.judging.verdict import State
 from tiltyard.errors import ProviderFault
 from tiltyard.judges.books import Books
 from tiltyard.judges.ledger import Held, Intent, Settlement
+from tiltyard.judges.providers.provider import Body
 from tiltyard.judges.reply_limits import MOST_ADAPTATIONS
 from tiltyard.judges.requests import Caller, Request
-from tiltyard.judging.verdict import State
-from tiltyard.providers.provider import Body
 
 __all__ = [
     "PREWARM",

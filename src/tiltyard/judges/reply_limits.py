@@ -6,11 +6,11 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from tiltyard.core.judging.verdict import State
 from tiltyard.errors import ProviderFault
+from tiltyard.judges.providers.provider import Body
+from tiltyard.judges.providers.token_limits import allowed_tokens, token_limit, wanted_field
 from tiltyard.judges.tokens import EXPECTED_BYTES, expected_tokens
-from tiltyard.judging.verdict import State
-from tiltyard.providers.provider import Body
-from tiltyard.providers.token_limits import allowed_tokens, token_limit, wanted_field
 
 __all__ = ["MOST_ADAPTATIONS", "MOST_ASKS", "LearntLimits", "ReplyLimits"]
 

@@ -7,14 +7,14 @@ import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
+from tiltyard.core.judging.verdict import State
 from tiltyard.errors import JudgeUnusable
 from tiltyard.judges.limits import Gate
+from tiltyard.judges.providers.provider import Body, Provider, Usage
+from tiltyard.judges.providers.token_limits import token_limit, with_token_limit
 from tiltyard.judges.reply_limits import LearntLimits, ReplyLimits
 from tiltyard.judges.tokens import most_tokens
 from tiltyard.judges.unusable import UnusableReplies
-from tiltyard.judging.verdict import State
-from tiltyard.providers.provider import Body, Provider, Usage
-from tiltyard.providers.token_limits import token_limit, with_token_limit
 from tiltyard.settings.prices import Price
 
 __all__ = ["Caller", "Request", "request_key"]

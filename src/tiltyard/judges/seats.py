@@ -7,14 +7,14 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, ClassVar
 
+from tiltyard.core.judging.verdict import Form, Reading, Reply, State, read_reply
 from tiltyard.errors import BadConfig
+from tiltyard.judges.providers.opening import open_provider
+from tiltyard.judges.providers.provider import Body, Provider
+from tiltyard.judges.providers.token_limits import token_limit
 from tiltyard.judges.reply_limits import ReplyLimits
 from tiltyard.judges.requests import Request
 from tiltyard.judges.tokens import most_tokens
-from tiltyard.judging.verdict import Form, Reading, Reply, State, read_reply
-from tiltyard.providers.opening import open_provider
-from tiltyard.providers.provider import Body, Provider
-from tiltyard.providers.token_limits import token_limit
 from tiltyard.settings.config import JudgeSettings, Mode, TournamentConfig
 from tiltyard.settings.environment import Environment
 from tiltyard.settings.prices import ModelTraits, Price, PriceBook, Retirement, open_prices

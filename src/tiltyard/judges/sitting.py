@@ -12,8 +12,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Protocol
 
-from tiltyard.durable import Engine, Shard, open_engine
 from tiltyard.errors import JudgeUnusable
+from tiltyard.jobs import Engine, Shard, open_engine
 from tiltyard.judges.batches import Batches
 from tiltyard.judges.books import Books
 from tiltyard.judges.ledger import Ledger

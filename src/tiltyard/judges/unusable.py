@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 
+from tiltyard.core.judging.verdict import Form, State
 from tiltyard.errors import JudgeUnusable
-from tiltyard.judging.verdict import Form, State
 
 __all__ = ["UNUSABLE", "UnusableReplies"]
 

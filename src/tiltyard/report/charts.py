@@ -7,8 +7,8 @@ from functools import cache
 from importlib.util import find_spec
 from typing import Any, TypeVar
 
-from tiltyard.board import Rated, pair_rows
-from tiltyard.board.rows import Row
+from tiltyard.core.board import Rated, pair_rows
+from tiltyard.core.board.rows import Row
 from tiltyard.errors import MissingExtra
 
 __all__ = [

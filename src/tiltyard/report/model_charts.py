@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from tiltyard.core.policy.validity.evaluation import Moment
+from tiltyard.core.policy.validity.heatmap import Heatmap
 from tiltyard.report.charts import Spec, chart_data, need_charts, thinned
 from tiltyard.report.looks import COLOURS, Look, Say, dressed, labelled, tip
-from tiltyard.validity.evaluation import Moment
-from tiltyard.validity.heatmap import Heatmap
 
 __all__ = [
     "Against",

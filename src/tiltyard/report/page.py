@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tiltyard.board import Board, Rated, Row, pair_rows
+from tiltyard.core.board import Board, Rated, Row, pair_rows
 from tiltyard.report.charts import HEATMAP_MODELS, chart_specs, charts_available
 from tiltyard.report.html import findings_html, text_html
 from tiltyard.report.offline import charts_note, figure_html, offline_page

@@ -9,7 +9,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table as RichTable
 from rich.text import Text
 
-from tiltyard.ratings.findings import Finding
+from tiltyard.core.ratings.findings import Finding
 from tiltyard.report.charts import Spec
 from tiltyard.report.html import findings_html, section_html, table_html, text_html
 from tiltyard.report.markdown import markdown_text

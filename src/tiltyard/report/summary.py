@@ -10,8 +10,8 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from tiltyard.board import Rated, Row
-from tiltyard.ratings import Finding
+from tiltyard.core.board import Rated, Row
+from tiltyard.core.ratings import Finding
 from tiltyard.report.costs import cache_warning, dollars
 from tiltyard.report.printable import printable
 from tiltyard.report.terminal import findings_list

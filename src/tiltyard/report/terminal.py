@@ -9,9 +9,9 @@ from rich.console import Console, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from tiltyard.board import Board, Row
-from tiltyard.ratings import Finding
-from tiltyard.ratings.flips import Flip
+from tiltyard.core.board import Board, Row
+from tiltyard.core.ratings import Finding
+from tiltyard.core.ratings.flips import Flip
 from tiltyard.report.printable import printable
 
 __all__ = [

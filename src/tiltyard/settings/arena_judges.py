@@ -8,8 +8,8 @@ from typing import Annotated, Self
 
 from pydantic import BeforeValidator, Field, PrivateAttr, model_validator
 
+from tiltyard.core.judging.rubric import Rubric, parse_rubric
 from tiltyard.errors import BadConfig, UnreadableFile
-from tiltyard.judging.rubric import Rubric, parse_rubric
 from tiltyard.settings.config import JudgeSettings, completed
 from tiltyard.settings.prices import PriceBook, open_prices
 from tiltyard.settings.regular_files import read_regular_text

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from importlib.resources import files
 
+from tiltyard.core.judging.rubric import Rubric, parse_rubric
 from tiltyard.errors import BadConfig, UnreadableFile
-from tiltyard.judging.rubric import Rubric, parse_rubric
 from tiltyard.settings.config import TournamentConfig
 from tiltyard.settings.regular_files import read_regular_text
 

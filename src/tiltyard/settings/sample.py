@@ -9,10 +9,10 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
+from tiltyard.core.judging.question import Shown, nonce_of
+from tiltyard.core.judging.rubric import Rubric
+from tiltyard.core.judging.verdict import Step
 from tiltyard.errors import BadOption
-from tiltyard.judging.question import Shown, nonce_of
-from tiltyard.judging.rubric import Rubric
-from tiltyard.judging.verdict import Step
 from tiltyard.settings.rubric_files import shipped_rubric
 from tiltyard.settings.yaml_file import parse_yaml
 

@@ -13,16 +13,16 @@ from typing import Any
 
 import numpy as np
 
-from tiltyard.artifacts.money import dollars_text
+from tiltyard.core.judging.power import Expectation, expect
+from tiltyard.core.judging.question import Question, ask_of
+from tiltyard.core.judging.verdict import State
 from tiltyard.errors import CannotRate, ProviderFault
 from tiltyard.judges.ledger import Ledger
+from tiltyard.judges.providers.provider import Usage
 from tiltyard.judges.requests import Request
 from tiltyard.judges.seats import Seat
 from tiltyard.judges.tokens import EXPECTED_BYTES, LOW_BYTES, expected_tokens, most_tokens
-from tiltyard.judging.power import Expectation, expect
-from tiltyard.judging.question import Question, ask_of
-from tiltyard.judging.verdict import State
-from tiltyard.providers.provider import Usage
+from tiltyard.runs.money import dollars_text
 from tiltyard.settings.prices import Retirement, price_option
 from tiltyard.tournament.plan import Plan, Section
 

@@ -6,8 +6,8 @@ import json
 from pathlib import Path
 from typing import Any
 
+from tiltyard.core.judging.power import Expectation, detectable, from_pilot
 from tiltyard.errors import BrokenArtifact
-from tiltyard.judging.power import Expectation, detectable, from_pilot
 from tiltyard.settings.regular_files import read_regular
 
 __all__ = ["pilot_expectation"]

@@ -13,18 +13,18 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, ClassVar
 
-from tiltyard.durable import Shard
+from tiltyard.core.judging.matches import Prompt
+from tiltyard.core.judging.question import Ask
+from tiltyard.core.judging.verdict import Form, State
 from tiltyard.errors import BadConfig, BadOption
-from tiltyard.formats.answers import read_answers, read_flag
-from tiltyard.formats.detect import open_records
+from tiltyard.files.answers import read_answers, read_flag
+from tiltyard.files.detect import open_records
+from tiltyard.jobs import Shard
 from tiltyard.judges.ledger import Attempt, Ledger
+from tiltyard.judges.providers.provider import Body
 from tiltyard.judges.requests import Request, request_key
 from tiltyard.judges.seats import Seat, open_served
 from tiltyard.judges.sitting import Heard, sit
-from tiltyard.judging.matches import Prompt
-from tiltyard.judging.question import Ask
-from tiltyard.judging.verdict import Form, State
-from tiltyard.providers.provider import Body
 from tiltyard.settings.config import TournamentConfig, completed
 from tiltyard.settings.environment import Environment, read_environment
 from tiltyard.settings.prices import PriceBook, open_prices, picodollars

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from tiltyard.core.judging.matches import Prompt
+from tiltyard.core.judging.rubric import Rubric
 from tiltyard.errors import BadConfig, UnreadableFile
-from tiltyard.formats.answers import Answer, read_answers, without_replaced
-from tiltyard.formats.detect import open_records
-from tiltyard.judging.matches import Prompt
-from tiltyard.judging.rubric import Rubric
+from tiltyard.files.answers import Answer, read_answers, without_replaced
+from tiltyard.files.detect import open_records
 from tiltyard.settings.config import TournamentConfig
 from tiltyard.settings.rubric_files import load_rubric
 

@@ -9,11 +9,11 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from tiltyard.core.judging.ids import stable_id
 from tiltyard.errors import BadOption
-from tiltyard.formats.answers import Answer, read_answers, without_replaced, write_answers
-from tiltyard.formats.battle_answers import battle_answers
-from tiltyard.formats.writing import replacing, write_rows
-from tiltyard.judging.ids import stable_id
+from tiltyard.files.answers import Answer, read_answers, without_replaced, write_answers
+from tiltyard.files.battle_answers import battle_answers
+from tiltyard.files.writing import replacing, write_rows
 from tiltyard.settings.config import load_config
 from tiltyard.settings.placement import PlacementConfig, load_placement, moved
 from tiltyard.settings.prices import PriceEntry, merged_prices, picodollars

@@ -10,14 +10,14 @@ from functools import cached_property
 from itertools import islice, zip_longest
 from typing import Any
 
-from tiltyard.durable import Shard
-from tiltyard.formats.answers import Answer
+from tiltyard.core.judging.canaries import orders_of, shown_of
+from tiltyard.core.judging.matches import Match, MatchList, Prompt
+from tiltyard.core.judging.question import Question, Shown, ask_of
+from tiltyard.core.judging.rubric import Rubric
+from tiltyard.files.answers import Answer
+from tiltyard.jobs import Shard
 from tiltyard.judges.requests import Request, request_key
 from tiltyard.judges.seats import Seat
-from tiltyard.judging.canaries import orders_of, shown_of
-from tiltyard.judging.matches import Match, MatchList, Prompt
-from tiltyard.judging.question import Question, Shown, ask_of
-from tiltyard.judging.rubric import Rubric
 
 __all__ = ["Plan", "Section", "stretches"]
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from tiltyard.core.judging.canaries import Checks, check_questions
+from tiltyard.core.judging.matches import Match, MatchList, Prompt, all_pairs, pilot_subset
+from tiltyard.core.judging.rubric import Rubric
 from tiltyard.errors import BadConfig
-from tiltyard.formats.answers import Answer
+from tiltyard.files.answers import Answer
 from tiltyard.judges.seats import Seat
-from tiltyard.judging.canaries import Checks, check_questions
-from tiltyard.judging.matches import Match, MatchList, Prompt, all_pairs, pilot_subset
-from tiltyard.judging.rubric import Rubric
 from tiltyard.settings.config import Mode, TournamentConfig
 from tiltyard.tournament.inputs import Inputs
 from tiltyard.tournament.plan import Plan, Section

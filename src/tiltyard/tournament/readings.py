@@ -8,12 +8,12 @@ from datetime import UTC, datetime
 from itertools import islice
 from typing import Any
 
-from tiltyard.artifacts.money import dollars_text
+from tiltyard.core.judging.judged import Judged, match_id_of
+from tiltyard.core.judging.question import Question
+from tiltyard.core.judging.verdict import State
 from tiltyard.judges.ledger import Attempt, Ledger
-from tiltyard.judging.judged import Judged, match_id_of
-from tiltyard.judging.question import Question
-from tiltyard.judging.verdict import State
-from tiltyard.providers.provider import Body
+from tiltyard.judges.providers.provider import Body
+from tiltyard.runs.money import dollars_text
 from tiltyard.tournament.plan import Plan
 
 __all__ = ["Readings", "attempt_rows"]

@@ -12,16 +12,16 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Protocol
 
-from tiltyard.artifacts.judged_run import JudgedRun
-from tiltyard.artifacts.tournament import begin_folder, read_draft, read_run_documents, write_judged_run
-from tiltyard.artifacts.tournament_files import CONFIG
-from tiltyard.board import Rated
+from tiltyard.core.board import Rated
+from tiltyard.core.judging.judged import Judged
 from tiltyard.errors import BadOption, BrokenArtifact
-from tiltyard.formats import open_battles
+from tiltyard.files import open_battles
 from tiltyard.judges.ledger import Ledger
 from tiltyard.judges.seats import Seat, open_seats, seat_price
 from tiltyard.judges.sitting import Databases, Heard, Sat, sit
-from tiltyard.judging.judged import Judged
+from tiltyard.runs.judged_run import JudgedRun
+from tiltyard.runs.tournament import begin_folder, read_draft, read_run_documents, write_judged_run
+from tiltyard.runs.tournament_files import CONFIG
 from tiltyard.settings.config import Mode, TournamentConfig, load_config, resolved
 from tiltyard.settings.environment import Environment, read_environment
 from tiltyard.settings.prices import (

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Annotated, Generic, TypeVar
 from fastapi import Depends, Request
 from fastapi.security import APIKeyCookie, HTTPBearer
 
-from tiltyard.arena.asking import Voter
-from tiltyard.arena.desk import Desk
+from tiltyard.arena.accounts import SCOPES, Accounts, ApiToken
 from tiltyard.arena.keys import Keys
+from tiltyard.arena.voting.asking import Voter
+from tiltyard.arena.voting.desk import Desk
 from tiltyard.errors import NotAllowed, NotFound
 from tiltyard.settings.serving import ServingSettings
-from tiltyard.store.accounts import SCOPES, Accounts, ApiToken
 from tiltyard.web.cookies import OPERATOR_COOKIE, VOTER_COOKIE, VOTER_LIFE, Cookies, read_cookie
 from tiltyard.web.crowds import Arrivals, Turnstile, address_of
 

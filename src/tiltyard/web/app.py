@@ -11,16 +11,16 @@ from fastapi.openapi.utils import get_openapi
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from tiltyard._version import __version__
-from tiltyard.arena.describing import Portraits
+from tiltyard.arena.accounts import Accounts
+from tiltyard.arena.boards.describing import Portraits
+from tiltyard.arena.content.arenas import list_arenas
 from tiltyard.arena.keys import Keys
-from tiltyard.arena.personal import PersonalBoards
+from tiltyard.arena.rating.lags import check_reachable
+from tiltyard.arena.voting.personal import PersonalBoards
+from tiltyard.arena.voting.stage import Stage
 from tiltyard.errors import TiltyardError
+from tiltyard.postgres.connecting import translated
 from tiltyard.settings.serving import ServingSettings
-from tiltyard.store.accounts import Accounts
-from tiltyard.store.arenas import list_arenas
-from tiltyard.store.connecting import translated
-from tiltyard.store.lags import check_reachable
-from tiltyard.store.stage import Stage
 from tiltyard.web import assets
 from tiltyard.web.access import Access
 from tiltyard.web.assets import load_assets

@@ -15,8 +15,8 @@ from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.multiprocess import MultiProcessCollector
 from prometheus_client.registry import Collector
 
+from tiltyard.arena.rating.lags import Lag, current_lags
 from tiltyard.errors import StoreFault
-from tiltyard.store.lags import Lag, current_lags
 
 __all__ = ["FOLDER_VARIABLE", "METRICS_TYPE", "Figures", "LagFigures", "metrics_page", "serve_metrics"]
 

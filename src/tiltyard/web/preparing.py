@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING
 
 from tiltyard.arena.keys import KEY_VARIABLE, open_keys
 from tiltyard.errors import NotFound
+from tiltyard.postgres.connecting import connect
+from tiltyard.postgres.migrating import check_schema, use_custom_plans
 from tiltyard.settings.environment import Environment
 from tiltyard.settings.serving import ServingSettings
-from tiltyard.store.connecting import connect
-from tiltyard.store.migrating import check_schema, use_custom_plans
 from tiltyard.web.running import opened_house
 
 if TYPE_CHECKING:
-    from tiltyard.arena.importing import Imported
+    from tiltyard.arena.content.importing import Imported
 
 __all__ = ["Prepared", "arena_name", "prepare"]
 
@@ -48,9 +48,9 @@ async def prepare(
     arena: str | None = None,
 ) -> Prepared:
     """See that everything is there. An arena that exists takes only what is new in the answers."""
-    from tiltyard.arena.importing import create_arena, import_answers
-    from tiltyard.store.accounts import Accounts
-    from tiltyard.store.arenas import find_arena, list_arenas
+    from tiltyard.arena.accounts import Accounts
+    from tiltyard.arena.content.arenas import find_arena, list_arenas
+    from tiltyard.arena.content.importing import create_arena, import_answers
 
     with connect(url, name="tiltyard serve") as connection:
         check_schema(connection)

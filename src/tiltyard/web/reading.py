@@ -8,11 +8,11 @@ from fastapi import Depends, Path, Query, Request
 from fastapi.responses import Response
 from pydantic import StringConstraints
 
-from tiltyard.arena.boards import Boards
-from tiltyard.arena.personal import PersonalBoards
+from tiltyard.arena.boards.boards import Boards
+from tiltyard.arena.content.arenas import Arena
+from tiltyard.arena.log.log import SOURCES
+from tiltyard.arena.voting.personal import PersonalBoards
 from tiltyard.errors import NotFound
-from tiltyard.store.arenas import Arena
-from tiltyard.store.log import SOURCES
 from tiltyard.web.access import Actor, Asker, house_of
 
 if TYPE_CHECKING:

@@ -86,10 +86,10 @@ def main() -> None:
 @asynccontextmanager
 async def opened_house(url: str, environment: Environment, settings: ServingSettings) -> AsyncIterator[House]:
     """A house with its connections and its bytes."""
+    from tiltyard.arena.content.bulky import bulky_of
+    from tiltyard.arena.content.contents import Contents
     from tiltyard.arena.house import House
-    from tiltyard.store.bulky import bulky_of
-    from tiltyard.store.connecting import open_pool
-    from tiltyard.store.contents import Contents
+    from tiltyard.postgres.connecting import open_pool
 
     pool = open_pool(url, most=settings.connections, name="tiltyard web")
     await pool.open(within=15.0)
@@ -166,8 +166,8 @@ async def _tell_ready(server: Server) -> None:
 
 
 def _run_rater(orders: Orders, environment: Environment) -> None:
-    from tiltyard.arena.rating import rate_arenas
-    from tiltyard.arena.scheduled import scheduled_work
+    from tiltyard.arena.operators.scheduled import scheduled_work
+    from tiltyard.arena.rating.rating import rate_arenas
 
     stop = threading.Event()
     stop_by_signals(stop.set)

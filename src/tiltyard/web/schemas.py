@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 
-from tiltyard.arena.asking import COMMENT, TAGS_AT_ONCE, Tag
+from tiltyard.arena.voting.asking import COMMENT, TAGS_AT_ONCE, Tag
 
 __all__ = [
     "AskIn",

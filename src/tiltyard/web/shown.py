@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tiltyard.store.arenas import Arena
+from tiltyard.arena.content.arenas import Arena
 from tiltyard.web.arena_schemas import ArenaOut
 
 __all__ = ["shown_arena"]

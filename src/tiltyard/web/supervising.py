@@ -16,10 +16,10 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from tiltyard.errors import BadOption, StoreFault, TiltyardError
+from tiltyard.postgres.address import OpenedDatabase
 from tiltyard.retries import Backoff
 from tiltyard.settings.environment import ONE_THREAD
 from tiltyard.settings.serving import ServingSettings
-from tiltyard.store.address import OpenedDatabase
 from tiltyard.web.logs import log_event, log_failure
 from tiltyard.web.running import FAILED, READY, Orders
 

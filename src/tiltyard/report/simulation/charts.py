@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from tiltyard.core.policy.state.policy import Lane
 from tiltyard.report.charts import ACCENT, Spec, chart_data, need_charts, spec_of, thinned
 from tiltyard.report.parts import RULE_HEADS
-from tiltyard.standing.policy import Lane
 
 __all__ = [
     "AT_LEAST",

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from tiltyard.core.policy.validity.report import ValidityReport
 from tiltyard.report.charts import ACCENT, Spec, chart_data, need_charts, spec_of, thinned
 from tiltyard.report.parts import RULE_HEADS
 from tiltyard.report.printable import printable
 from tiltyard.report.validity.serving import by_strain
-from tiltyard.validity.report import ValidityReport
 
 __all__ = ["validity_charts"]
 

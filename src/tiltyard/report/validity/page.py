@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from tiltyard.core.policy.validity.report import ValidityReport
 from tiltyard.report.charts import charts_available
 from tiltyard.report.parts import Report, report_markdown, report_page
 from tiltyard.report.validity.charts import validity_charts
 from tiltyard.report.validity.sections import span_sentence, status_sentence, validity_sections
-from tiltyard.validity.report import ValidityReport
 
 __all__ = ["validity_markdown", "validity_page"]
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from tiltyard.core.policy.validity.report import ValidityReport
+from tiltyard.core.policy.validity.report.parts import Churn, ModelConfidence
 from tiltyard.report.parts import Rows, Section
 from tiltyard.report.validity.words import cut, number, share, times, was
-from tiltyard.validity.report import ValidityReport
-from tiltyard.validity.report.parts import Churn, ModelConfidence
 
 __all__ = ["churn_section", "confidence_section", "exploration_section", "pairs_section"]
 

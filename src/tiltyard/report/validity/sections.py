@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import asdict
 
+from tiltyard.core.policy.validity.report import ValidityReport
+from tiltyard.core.policy.validity.report.parts import Look
+from tiltyard.core.policy.validity.rules import Rule
 from tiltyard.report.parts import RULE_HEADS, RULE_NAMES, Rows, Section
 from tiltyard.report.validity.ranking import (
     churn_section,
@@ -14,9 +17,6 @@ from tiltyard.report.validity.ranking import (
 )
 from tiltyard.report.validity.serving import fairness_section, lanes_section, matchups_section
 from tiltyard.report.validity.words import cut, moment
-from tiltyard.validity.report import ValidityReport
-from tiltyard.validity.report.parts import Look
-from tiltyard.validity.rules import Rule
 
 __all__ = ["span_sentence", "status_sentence", "validity_sections"]
 

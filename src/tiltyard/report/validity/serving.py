@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from tiltyard.core.policy.validity.report import ValidityReport
+from tiltyard.core.policy.validity.report.parts import Exposure, Matchups, Sides
+from tiltyard.core.policy.validity.strain import Strain
 from tiltyard.report.parts import Rows, Section
 from tiltyard.report.validity.words import cut, share
-from tiltyard.validity.report import ValidityReport
-from tiltyard.validity.report.parts import Exposure, Matchups, Sides
-from tiltyard.validity.strain import Strain
 
 __all__ = ["by_strain", "fairness_section", "lanes_section", "matchups_section"]
 

@@ -10,8 +10,8 @@ from fastapi import APIRouter, Request
 from fastapi.responses import HTMLResponse, Response
 from markupsafe import Markup
 
+from tiltyard.arena.content.arenas import Arena
 from tiltyard.errors import NotFound
-from tiltyard.store.arenas import Arena
 from tiltyard.web.access import house_of
 from tiltyard.web.pages import paths
 from tiltyard.web.pages.board_material import Counted, Material, board_pages_of, gathered

@@ -16,10 +16,10 @@ from fastapi import Request
 from fastapi.responses import Response
 from markupsafe import Markup
 
-from tiltyard.store.arenas import Arena, read_filters
-from tiltyard.store.connection_pool import connected
-from tiltyard.store.log import SOURCES
-from tiltyard.store.snapshots import KEPT, Amended, Listed, Snapshot, citable_snapshot, read_amended
+from tiltyard.arena.boards.snapshots import KEPT, Amended, Listed, Snapshot, citable_snapshot, read_amended
+from tiltyard.arena.content.arenas import Arena, read_filters
+from tiltyard.arena.log.log import SOURCES
+from tiltyard.postgres.connection_pool import connected
 from tiltyard.web.access import house_of
 from tiltyard.web.assets import takes_gzip
 from tiltyard.web.pages.board_query import BoardQuery

@@ -8,9 +8,9 @@ from typing import Annotated, Literal
 
 from fastapi import Depends, Query
 
-from tiltyard.arena.filtering import Part
+from tiltyard.arena.boards.filtering import Part
+from tiltyard.arena.log.log import SOURCES
 from tiltyard.report.arena_charts import CHARTS
-from tiltyard.store.log import SOURCES
 from tiltyard.web.pages.paths import asked
 from tiltyard.web.reading import Plain
 

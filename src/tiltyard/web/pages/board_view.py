@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-from tiltyard.arena.placing import SCORES
+from tiltyard.arena.boards.placing import SCORES
 from tiltyard.web.pages.board_query import BoardQuery
 
 __all__ = [

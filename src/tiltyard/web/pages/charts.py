@@ -11,11 +11,11 @@ from typing import Annotated, Any, Literal
 from fastapi import APIRouter, Query, Request
 from fastapi.responses import Response
 
+from tiltyard.arena.content.arenas import Arena
 from tiltyard.errors import MissingExtra, NotFound
 from tiltyard.report.arena_charts import FEW, Dot, arena_chart, drawing, page_spec
 from tiltyard.report.charts import HEATMAP_MODELS, charts_available
 from tiltyard.report.looks import localised, narrowed, picture
-from tiltyard.store.arenas import Arena
 from tiltyard.web.logs import log_failure
 from tiltyard.web.pages.board_material import Counted, Material, board_pages_of, gathered, sent_file
 from tiltyard.web.pages.board_query import Asked, BoardQuery, Chart, Snap

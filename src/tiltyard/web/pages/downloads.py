@@ -15,7 +15,7 @@ from typing import Any, Literal
 from fastapi import APIRouter, Request
 from fastapi.responses import Response
 
-from tiltyard.formats.row_parquet import write_row_table
+from tiltyard.files.row_parquet import write_row_table
 from tiltyard.web.pages.board_material import Material, board_pages_of, gathered, sent_file
 from tiltyard.web.pages.board_query import Asked, BoardQuery, Snap
 from tiltyard.web.pages.board_view import Line, View, beside, chosen

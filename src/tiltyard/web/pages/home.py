@@ -9,10 +9,10 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Form, Request
 from fastapi.responses import HTMLResponse, Response
 
-from tiltyard.arena.placing import SCORES
+from tiltyard.arena.boards.placing import SCORES
+from tiltyard.arena.content.arenas import Arena, list_arenas
 from tiltyard.errors import NotFound
-from tiltyard.store.arenas import Arena, list_arenas
-from tiltyard.store.connection_pool import connected
+from tiltyard.postgres.connection_pool import connected
 from tiltyard.web.access import Asker, house_of
 from tiltyard.web.pages import paths
 from tiltyard.web.pages.board_material import board_pages_of

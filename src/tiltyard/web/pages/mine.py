@@ -5,8 +5,8 @@ from __future__ import annotations
 from fastapi import APIRouter, Request
 from fastapi.responses import HTMLResponse
 
-from tiltyard.board.own_votes import OWN_METHOD
-from tiltyard.ratings.findings import MIN_BATTLES
+from tiltyard.core.board.own_votes import OWN_METHOD
+from tiltyard.core.ratings.findings import MIN_BATTLES
 from tiltyard.web.access import access_of
 from tiltyard.web.pages.shell import page
 from tiltyard.web.reading import Readable, personal_boards_of

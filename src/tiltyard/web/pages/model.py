@@ -10,10 +10,10 @@ from typing import Annotated, Literal
 from fastapi import APIRouter, Query, Request
 from fastapi.responses import Response
 
-from tiltyard.arena.describing import Portrait, Portraits
+from tiltyard.arena.boards.describing import Portrait, Portraits
+from tiltyard.arena.content.arenas import Arena
 from tiltyard.errors import NotFound
 from tiltyard.report.looks import Look, localised, narrowed, picture
-from tiltyard.store.arenas import Arena
 from tiltyard.web.pages.model_view import Asked, Sort, SourceWord, model_chart, shown_state, view_of
 from tiltyard.web.pages.shell import pages_of, sent_page, theme_of, wording_of
 from tiltyard.web.pages.turns import Turns

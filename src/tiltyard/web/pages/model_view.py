@@ -6,7 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-from tiltyard.arena.describing import Opponent, Portrait, PromptRecord
+from tiltyard.arena.boards.describing import Opponent, Portrait, PromptRecord
+from tiltyard.arena.boards.histories import PastResponse
 from tiltyard.report.charts import charts_available
 from tiltyard.report.looks import Look, Say
 from tiltyard.report.model_charts import (
@@ -16,7 +17,6 @@ from tiltyard.report.model_charts import (
     coverage_chart,
     expected_chart,
 )
-from tiltyard.store.histories import PastResponse
 from tiltyard.web.pages import paths
 
 __all__ = [

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tiltyard.arena.asking import COMMENT, TAGS, TAGS_AT_ONCE, Tag
+from tiltyard.arena.voting.asking import COMMENT, TAGS, TAGS_AT_ONCE, Tag
+from tiltyard.arena.voting.remarks import Remark
 from tiltyard.errors import BadOption
-from tiltyard.store.remarks import Remark
 
 __all__ = ["COMPLAINTS", "PRAISE", "REPROACH", "read_remark"]
 

@@ -10,11 +10,11 @@ from datetime import datetime
 from fastapi import Request
 from markupsafe import Markup
 
-from tiltyard.arena.desk import Desk
+from tiltyard.arena.content.arenas import read_prompt_keys
+from tiltyard.arena.content.contents import Content
+from tiltyard.arena.voting.desk import Desk
 from tiltyard.errors import NotFound
-from tiltyard.store.arenas import read_prompt_keys
-from tiltyard.store.connection_pool import connected
-from tiltyard.store.contents import Content
+from tiltyard.postgres.connection_pool import connected
 from tiltyard.web.access import house_of
 from tiltyard.web.pages.shell import wording_of
 from tiltyard.web.texts import render_text

@@ -14,7 +14,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from tiltyard._version import __version__
-from tiltyard.store.arenas import Arena
+from tiltyard.arena.content.arenas import Arena
 from tiltyard.web.assets import Assets, takes_gzip
 from tiltyard.web.cookies import read_cookie
 from tiltyard.web.pages import paths

@@ -9,15 +9,15 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Form, Query, Request
 from fastapi.responses import HTMLResponse, Response
 
-from tiltyard.arena.asking import Offered, Revealed, Reviewed, Voter
-from tiltyard.arena.desk import Desk
-from tiltyard.arena.matchup_ids import parse_matchup
-from tiltyard.arena.placing import newest_places
-from tiltyard.battles import Outcome
-from tiltyard.battles.outcome import SPELLED, kind_of
+from tiltyard.arena.boards.placing import newest_places
+from tiltyard.arena.content.arenas import Arena
+from tiltyard.arena.voting.asking import Offered, Revealed, Reviewed, Voter
+from tiltyard.arena.voting.desk import Desk
+from tiltyard.arena.voting.matchup_ids import parse_matchup
+from tiltyard.arena.voting.remarks import Remark
+from tiltyard.core.battles import Outcome
+from tiltyard.core.battles.outcome import SPELLED, kind_of
 from tiltyard.errors import BadOption, Busy, Closed, Expired, NoMatchup, NotFound
-from tiltyard.store.arenas import Arena
-from tiltyard.store.remarks import Remark
 from tiltyard.web.access import access_of, house_of
 from tiltyard.web.pages import paths
 from tiltyard.web.pages.remarking import COMPLAINTS, PRAISE, REPROACH, read_remark

@@ -13,8 +13,10 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Body, Depends, Query, Request
 from starlette.exceptions import HTTPException
 
-from tiltyard.arena.answering import MOST_BYTES
-from tiltyard.arena.changes import (
+from tiltyard.arena.content.answering import MOST_BYTES
+from tiltyard.arena.content.arenas import find_arena, list_models, list_prompts
+from tiltyard.arena.content.importing import create_arena, import_answers
+from tiltyard.arena.operators.changes import (
     change_settings,
     changed_policy,
     current_policy,
@@ -22,11 +24,9 @@ from tiltyard.arena.changes import (
     set_policy,
     withdraw,
 )
-from tiltyard.arena.importing import create_arena, import_answers
+from tiltyard.core.policy.state.policy import Policy
+from tiltyard.postgres.connection_pool import connected
 from tiltyard.settings.arena import ArenaSettings
-from tiltyard.standing.policy import Policy
-from tiltyard.store.arenas import find_arena, list_models, list_prompts
-from tiltyard.store.connection_pool import connected
 from tiltyard.web.access import Actor, house_of, needs
 from tiltyard.web.arena_schemas import (
     ArenaChangeIn,

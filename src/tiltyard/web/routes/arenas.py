@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from fastapi import APIRouter, Request
 
-from tiltyard.store.arenas import list_arenas, read_filters
-from tiltyard.store.connection_pool import connected
+from tiltyard.arena.content.arenas import list_arenas, read_filters
+from tiltyard.postgres.connection_pool import connected
 from tiltyard.web.access import Asker, house_of
 from tiltyard.web.arena_schemas import ArenaOut, ArenasOut
 from tiltyard.web.problems import problems

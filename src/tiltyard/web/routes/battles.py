@@ -14,9 +14,9 @@ from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 from starlette.types import Message, Receive, Scope, Send
 
-from tiltyard.arena.exporting import MEDIA_TYPES, export_battles, open_export
+from tiltyard.arena.log.exporting import MEDIA_TYPES, export_battles, open_export
 from tiltyard.errors import NotAllowed
-from tiltyard.formats.streaming import Container
+from tiltyard.files.streaming import Container
 from tiltyard.web.access import Asker, house_of, keys_of
 from tiltyard.web.problems import problems
 from tiltyard.web.reading import Plain, Readable, SourceName, source_number

@@ -8,12 +8,12 @@ from typing import Annotated, Any, Literal
 from fastapi import APIRouter, Path, Query, Request
 from fastapi.responses import Response
 
-from tiltyard.arena.filtering import Part
-from tiltyard.arena.sparing import Document
+from tiltyard.arena.boards.filtering import Part
+from tiltyard.arena.boards.reports import list_reports, read_report
+from tiltyard.arena.boards.snapshots import find_snapshot, list_snapshots
+from tiltyard.arena.boards.sparing import Document
 from tiltyard.errors import NotFound
-from tiltyard.store.connection_pool import connected
-from tiltyard.store.reports import list_reports, read_report
-from tiltyard.store.snapshots import find_snapshot, list_snapshots
+from tiltyard.postgres.connection_pool import connected
 from tiltyard.web.access import house_of
 from tiltyard.web.arena_schemas import (
     BoardOut,

@@ -10,9 +10,9 @@ from typing import Any
 from fastapi import APIRouter, Depends, Request
 from fastapi.responses import Response
 
-from tiltyard.arena.desk import Desk
+from tiltyard.arena.rating.lags import Lag, current_lags
+from tiltyard.arena.voting.desk import Desk
 from tiltyard.errors import StoreFault
-from tiltyard.store.lags import Lag, current_lags
 from tiltyard.web.access import house_of, needs
 from tiltyard.web.metrics import METRICS_TYPE, Figures, metrics_page
 from tiltyard.web.problems import problems

@@ -10,16 +10,16 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Path, Request
 from fastapi.responses import Response
 
-from tiltyard.arena.asking import Ended, Offered, Revealed, Voter
-from tiltyard.arena.blinding import blinded
-from tiltyard.arena.desk import Desk
-from tiltyard.arena.matchup_ids import parse_matchup
-from tiltyard.arena.placing import Place, newest_places
-from tiltyard.battles import Kind, Label, Outcome
-from tiltyard.battles.outcome import SPELLED, kind_of
+from tiltyard.arena.boards.placing import Place, newest_places
+from tiltyard.arena.content.blinding import blinded
+from tiltyard.arena.content.contents import Content
+from tiltyard.arena.log.log import HUMAN, JUDGE, no_such_matchup
+from tiltyard.arena.voting.asking import Ended, Offered, Revealed, Voter
+from tiltyard.arena.voting.desk import Desk
+from tiltyard.arena.voting.matchup_ids import parse_matchup
+from tiltyard.core.battles import Kind, Label, Outcome
+from tiltyard.core.battles.outcome import SPELLED, kind_of
 from tiltyard.errors import BadBattle, BadOption, InputError, NotFound
-from tiltyard.store.contents import Content
-from tiltyard.store.log import HUMAN, JUDGE, no_such_matchup
 from tiltyard.web.access import access_of, house_of
 from tiltyard.web.app_sandbox import APP, APP_HEADERS, PLAIN, sandboxed_app
 from tiltyard.web.direct import DirectRoute, json_response

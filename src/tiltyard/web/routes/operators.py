@@ -8,8 +8,8 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Path, Request, Response
 
+from tiltyard.arena.accounts import SESSION_LIFE, ApiToken
 from tiltyard.errors import NotAllowed
-from tiltyard.store.accounts import SESSION_LIFE, ApiToken
 from tiltyard.web.access import Access, Actor, Asker, access_of, needs
 from tiltyard.web.cookies import OPERATOR_COOKIE, read_cookie
 from tiltyard.web.crowds import address_of

@@ -8,13 +8,13 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Depends, Path, Query, Request
 from fastapi.responses import Response
 
-from tiltyard.arena.changes import exclude, restore, sessions_of
-from tiltyard.arena.matchup_ids import parse_matchup
+from tiltyard.arena.content.arenas import find_arena, find_model, find_prompt, find_response
+from tiltyard.arena.operators.changes import exclude, restore, sessions_of
+from tiltyard.arena.operators.exclusions import Selection, list_exclusions
+from tiltyard.arena.operators.oversight import list_complaints, read_audit, settle_complaint
+from tiltyard.arena.voting.matchup_ids import parse_matchup
 from tiltyard.errors import BadOption, NotFound
-from tiltyard.store.arenas import find_arena, find_model, find_prompt, find_response
-from tiltyard.store.connection_pool import connected
-from tiltyard.store.exclusions import Selection, list_exclusions
-from tiltyard.store.oversight import list_complaints, read_audit, settle_complaint
+from tiltyard.postgres.connection_pool import connected
 from tiltyard.web.access import Actor, house_of, keys_of, needs
 from tiltyard.web.arena_schemas import (
     AuditEntryOut,

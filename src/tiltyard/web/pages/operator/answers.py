@@ -8,10 +8,10 @@ from uuid import UUID
 from fastapi import File, Form, Request, UploadFile
 from fastapi.responses import HTMLResponse, Response
 
-from tiltyard.arena.uploading import discard_upload, keep_upload, let_in, preview_upload
+from tiltyard.arena.content.arenas import Arena
+from tiltyard.arena.content.uploading import discard_upload, keep_upload, let_in, preview_upload
+from tiltyard.arena.content.uploads import MOST_UPLOAD
 from tiltyard.errors import Conflict, InputError
-from tiltyard.store.arenas import Arena
-from tiltyard.store.uploads import MOST_UPLOAD
 from tiltyard.web.access import house_of
 from tiltyard.web.pages import paths
 from tiltyard.web.pages.operator.gate import actor_of, arena_of, arena_page, done, operator_router, pool_of

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from fastapi import Request
 from markupsafe import Markup
 
+from tiltyard.arena.content.arenas import Arena, find_model, find_prompt, find_response, prompt_text
 from tiltyard.errors import NotFound
-from tiltyard.store.arenas import Arena, find_model, find_prompt, find_response, prompt_text
-from tiltyard.store.connection_pool import connected
+from tiltyard.postgres.connection_pool import connected
 from tiltyard.web.access import house_of
 from tiltyard.web.pages import paths
 from tiltyard.web.pages.operator.gate import pool_of

@@ -9,9 +9,9 @@ from fastapi import APIRouter, Request
 from fastapi.responses import HTMLResponse, Response
 from fastapi.routing import APIRoute
 
+from tiltyard.arena.content.arenas import Arena, find_arena
 from tiltyard.errors import NotAllowed
-from tiltyard.store.arenas import Arena, find_arena
-from tiltyard.store.connection_pool import ConnectionPool, connected
+from tiltyard.postgres.connection_pool import ConnectionPool, connected
 from tiltyard.web.access import Actor, access_of, house_of
 from tiltyard.web.pages import paths
 from tiltyard.web.pages.operator.words import SAID

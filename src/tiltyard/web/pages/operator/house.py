@@ -10,13 +10,13 @@ from typing import Annotated
 from fastapi import Form, Request
 from fastapi.responses import HTMLResponse, Response
 
-from tiltyard.arena.importing import create_arena
+from tiltyard.arena.content.arenas import Arena, list_arenas
+from tiltyard.arena.content.importing import create_arena
+from tiltyard.arena.operators.overviews import Waiting, read_database_size, read_rated, read_waiting
+from tiltyard.arena.rating.lags import Lag
 from tiltyard.errors import Conflict, InputError, NotFound
+from tiltyard.postgres.connection_pool import connected
 from tiltyard.settings.arena import ArenaSettings
-from tiltyard.store.arenas import Arena, list_arenas
-from tiltyard.store.connection_pool import connected
-from tiltyard.store.lags import Lag
-from tiltyard.store.overviews import Waiting, read_database_size, read_rated, read_waiting
 from tiltyard.web.pages.operator.gate import actor_of, done, operator_page, operator_router, pool_of
 from tiltyard.web.reading import boards_of
 

@@ -7,9 +7,9 @@ from typing import Annotated
 from fastapi import Form, Query, Request
 from fastapi.responses import HTMLResponse, Response
 
-from tiltyard.arena.changes import set_enabled
-from tiltyard.store.arenas import find_model, list_models
-from tiltyard.store.connection_pool import connected
+from tiltyard.arena.content.arenas import find_model, list_models
+from tiltyard.arena.operators.changes import set_enabled
+from tiltyard.postgres.connection_pool import connected
 from tiltyard.web.pages.operator.gate import actor_of, arena_of, arena_page, done, operator_router, pool_of
 from tiltyard.web.reading import Plain
 

@@ -8,12 +8,12 @@ from typing import Annotated, Any
 from fastapi import Query, Request
 from fastapi.responses import HTMLResponse, Response
 
+from tiltyard.arena.boards.reports import list_reports
+from tiltyard.arena.operators.oversight import AuditEntry, list_complaints, settle_complaint
+from tiltyard.arena.operators.overviews import list_actions, list_audit, read_judges
+from tiltyard.arena.operators.voter_rows import read_remarks
 from tiltyard.errors import NotFound
-from tiltyard.store.connection_pool import connected
-from tiltyard.store.oversight import AuditEntry, list_complaints, settle_complaint
-from tiltyard.store.overviews import list_actions, list_audit, read_judges
-from tiltyard.store.reports import list_reports
-from tiltyard.store.voters import read_remarks
+from tiltyard.postgres.connection_pool import connected
 from tiltyard.web.pages.operator.exhibits import exhibited
 from tiltyard.web.pages.operator.gate import (
     actor_of,

@@ -10,14 +10,14 @@ from typing import Any
 from fastapi import Request
 from fastapi.responses import HTMLResponse
 
-from tiltyard.arena.changes import current_policy
-from tiltyard.arena.jobs import REPORTED, jobs_of, report_is_late
-from tiltyard.durable.ticks import read_ticks
+from tiltyard.arena.boards.reports import list_reports
+from tiltyard.arena.content.arenas import Arena
+from tiltyard.arena.operators.changes import current_policy
+from tiltyard.arena.operators.jobs import REPORTED, jobs_of, report_is_late
+from tiltyard.arena.operators.overviews import read_days, read_open, read_rated, read_waiting
+from tiltyard.arena.operators.ticks import read_ticks
 from tiltyard.errors import NotFound
-from tiltyard.store.arenas import Arena
-from tiltyard.store.connection_pool import connected
-from tiltyard.store.overviews import read_days, read_open, read_rated, read_waiting
-from tiltyard.store.reports import list_reports
+from tiltyard.postgres.connection_pool import connected
 from tiltyard.web.pages.board_view import seen_digits
 from tiltyard.web.pages.operator.gate import arena_of, arena_page, operator_router, pool_of
 from tiltyard.web.pages.operator.words import JOBS, LANES, PHASES

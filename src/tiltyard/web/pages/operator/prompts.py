@@ -7,10 +7,10 @@ from typing import Annotated
 from fastapi import Form, Query, Request
 from fastapi.responses import HTMLResponse, Response
 
-from tiltyard.arena.changes import withdraw
+from tiltyard.arena.content.arenas import Arena, list_prompts
+from tiltyard.arena.operators.changes import withdraw
 from tiltyard.errors import Conflict, InputError
-from tiltyard.store.arenas import Arena, list_prompts
-from tiltyard.store.connection_pool import connected
+from tiltyard.postgres.connection_pool import connected
 from tiltyard.web.access import house_of
 from tiltyard.web.pages.operator.exhibits import exhibited
 from tiltyard.web.pages.operator.gate import actor_of, arena_of, arena_page, done, operator_router, pool_of

@@ -9,12 +9,12 @@ from typing import Any
 from fastapi import Request
 from fastapi.responses import HTMLResponse, Response
 
-from tiltyard.arena.answering import checked_name
-from tiltyard.arena.changes import change_settings
+from tiltyard.arena.content.answering import checked_name
+from tiltyard.arena.content.arenas import Arena
+from tiltyard.arena.operators.changes import change_settings
+from tiltyard.core.policy.validity.blind_votes import blind_votes_of_one
 from tiltyard.errors import BadOption, InputError
 from tiltyard.settings.arena import ArenaSettings
-from tiltyard.store.arenas import Arena
-from tiltyard.validity.blind_votes import blind_votes_of_one
 from tiltyard.web.access import house_of
 from tiltyard.web.pages.operator.gate import actor_of, arena_of, arena_page, done, operator_router, pool_of
 from tiltyard.web.pages.operator.typed import finite_number, whole_number

@@ -8,10 +8,10 @@ from typing import Annotated
 from fastapi import Form, Path, Request
 from fastapi.responses import HTMLResponse, Response
 
+from tiltyard.arena.accounts import SCOPES
+from tiltyard.arena.content.arenas import list_arenas
 from tiltyard.errors import BadOption, NotFound
-from tiltyard.store.accounts import SCOPES
-from tiltyard.store.arenas import list_arenas
-from tiltyard.store.connection_pool import connected
+from tiltyard.postgres.connection_pool import connected
 from tiltyard.web.access import access_of
 from tiltyard.web.pages.operator.gate import actor_of, done, operator_page, operator_router, pool_of
 from tiltyard.web.reading import Plain

@@ -7,15 +7,15 @@ from typing import Annotated, Any
 from fastapi import Form, Path, Query, Request
 from fastapi.responses import HTMLResponse, Response
 
-from tiltyard.arena.changes import checked_reason, exclude, restore
-from tiltyard.arena.previewing import preview_exclusion
-from tiltyard.arena.voters import flagged, page_of_voters, voter_record
+from tiltyard.arena.content.arenas import Arena
+from tiltyard.arena.log.log import SOURCES
+from tiltyard.arena.operators.changes import checked_reason, exclude, restore
+from tiltyard.arena.operators.exclusions import Selection, list_exclusions, read_whose
+from tiltyard.arena.operators.overviews import read_judges
+from tiltyard.arena.operators.previewing import preview_exclusion
+from tiltyard.arena.operators.voters import flagged, page_of_voters, voter_record
 from tiltyard.errors import Conflict, InputError, NotFound
-from tiltyard.store.arenas import Arena
-from tiltyard.store.connection_pool import connected
-from tiltyard.store.exclusions import Selection, list_exclusions, read_whose
-from tiltyard.store.log import SOURCES
-from tiltyard.store.overviews import read_judges
+from tiltyard.postgres.connection_pool import connected
 from tiltyard.web.pages.operator.gate import actor_of, arena_of, arena_page, done, operator_router, pool_of
 from tiltyard.web.pages.operator.words import OUTCOMES
 

@@ -1,0 +1,170 @@
+"""Studies of what is claimed of models: intervals, marks of proven order, RD."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from lab.intervals import centred
+from lab.marks import FalseMarks, Prompts, false_marks_in_world, votes_until_proven
+from tiltyard.core.battles import Codes, Kind, Table
+from tiltyard.core.policy.validity.order_marks import Scope
+from tiltyard.core.ratings.bradley_terry import BradleyTerry
+from tiltyard.core.ratings.glicko2 import Glicko2
+from tiltyard.simulate.studies import Study
+from tiltyard.simulate.worlds import WorldSettings, draw_world_of
+
+__all__ = [
+    "COVERED",
+    "FALSE_MARKS",
+    "MARK_VOTES",
+    "RD",
+    "Covered",
+    "CoveredSettings",
+    "FalseMarksSettings",
+    "MarkVotes",
+    "MarkVotesSettings",
+    "RdAfter",
+    "RdSettings",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class CoveredSettings:
+    """A kind of world, and how many battles between uniform pairs on uniform prompts."""
+
+    world: WorldSettings = field(default_factory=WorldSettings)
+    battles: int = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class Covered:
+    """Shares of the models whose true rating on the prompt population lies in their interval."""
+
+    by_prompt: float
+    by_battle: float
+
+
+def covered(settings: CoveredSettings, seed: int) -> Covered:
+    """Whether Bradley–Terry's intervals hold the truth: clustered by prompt, and not."""
+    rng = np.random.default_rng([seed, 0])
+    world = draw_world_of(settings.world, rng)
+    truth, table = world.truth(), world.table(settings.battles, rng)
+
+    def share(method: BradleyTerry, table: Table) -> float:
+        _, low, high = centred(method(table))
+        return float(np.mean((low <= truth) & (truth <= high)))
+
+    return Covered(share(BradleyTerry(), table), share(BradleyTerry(clusters="battle"), table))
+
+
+@dataclass(frozen=True, slots=True)
+class FalseMarksSettings:
+    """Worlds of models that are equal in pairs, and how often they are looked at."""
+
+    prompts: int = 100
+    effect_sd: float = 0.5
+    models: int = 20
+    votes: int = 24_000
+    peeks: int = 96
+    chosen: Prompts = "uniform"
+    same_effects: bool = False
+
+
+def false_marks(settings: FalseMarksSettings, seed: int) -> FalseMarks:
+    """Whether any false mark was given in one world."""
+    return false_marks_in_world(
+        seed,
+        settings.prompts,
+        settings.effect_sd,
+        models=settings.models,
+        votes=settings.votes,
+        peeks=settings.peeks,
+        chosen=settings.chosen,
+        same_effects=settings.same_effects,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class MarkVotesSettings:
+    """One pair, so many points apart, marked at 0.05/family."""
+
+    gap: float
+    scope: Scope
+    family: int = 1
+    most: int = 24_000
+
+
+@dataclass(frozen=True, slots=True)
+class MarkVotes:
+    """Direct votes until the pair was marked; none if it never was."""
+
+    votes: int | None
+
+
+def mark_votes(settings: MarkVotesSettings, seed: int) -> MarkVotes:
+    """How many direct votes a mark takes."""
+    return MarkVotes(
+        votes_until_proven(seed, settings.gap, settings.scope, family=settings.family, most=settings.most)
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class RdSettings:
+    """Equal models that meet each other in rounds, under one volatility."""
+
+    volatility: float = 0.06
+    models: int = 20
+    votes: int = 200
+
+
+@dataclass(frozen=True, slots=True)
+class RdAfter:
+    """Mean RD of the models."""
+
+    rd: float
+
+
+def rd_after(settings: RdSettings, seed: int) -> RdAfter:
+    """RD when each of some equal models has so many votes: in each round, all meet somebody."""
+    rng = np.random.default_rng([seed, 0])
+    half = settings.models // 2
+    rounds = np.array([rng.permutation(settings.models)[: 2 * half] for _ in range(settings.votes)])
+    a, b = rounds[:, :half].ravel(), rounds[:, half:].ravel()
+    kind = np.where(rng.random(len(a)) < 0.5, Kind.WIN_A, Kind.WIN_B).astype(np.uint8)
+    glicko2 = Glicko2(kernel="plain", initial_volatility=settings.volatility)
+    state = glicko2.initial([str(k) for k in range(settings.models)])
+    return RdAfter(float(glicko2.fold(state, Codes(a, b, kind)).rd.mean()))
+
+
+_MARKS = (
+    "battles",
+    "lab/claims.py",
+    "lab/marks.py",
+    "lab/worlds.py",
+    "ratings/newton.py",
+    "ratings/pairs.py",
+    "ratings/scoring.py",
+    "ratings/sums.py",
+    "validity/mixture.py",
+    "validity/order_marks.py",
+    "validity/order_proven.py",
+)
+
+COVERED: Study[CoveredSettings, Covered] = Study(
+    "covered",
+    1,
+    covered,
+    Covered,
+    depends=("battles", "ratings", "lab/claims.py", "lab/intervals.py", "lab/worlds.py"),
+)
+FALSE_MARKS: Study[FalseMarksSettings, FalseMarks] = Study(
+    "false-marks", 1, false_marks, FalseMarks, depends=_MARKS
+)
+MARK_VOTES: Study[MarkVotesSettings, MarkVotes] = Study(
+    "mark-votes", 1, mark_votes, MarkVotes, depends=_MARKS
+)
+RD: Study[RdSettings, RdAfter] = Study(
+    "rd", 1, rd_after, RdAfter, depends=("battles", "ratings", "lab/claims.py")
+)

@@ -1,0 +1,105 @@
+"""A world's voters at the door of a live arena: real requests, blind matchups, known truth.
+
+Responses of a world are marks that only the lab can read, so that its voters know what they see
+without anybody telling them a name.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from tiltyard.client import AsyncClient
+from tiltyard.core.battles import Kind
+from tiltyard.errors import BadOption, Expired
+from tiltyard.simulate.worlds import World
+
+__all__ = ["Drive", "answers_of", "drive"]
+
+_WINNERS = {Kind.WIN_A: "model_a", Kind.WIN_B: "model_b", Kind.TIE: "tie", Kind.BOTH_BAD: "both_bad"}
+
+
+@dataclass(frozen=True, slots=True)
+class Drive:
+    """What was done: votes in the order in which they were acknowledged, as left, right, prompt, kind."""
+
+    votes: tuple[tuple[int, int, int, int], ...]
+    #: Positions in the arena's log, in the same order.
+    positions: tuple[int, ...]
+
+
+def answers_of(world: World, prompts: int) -> Iterator[dict[str, Any]]:
+    """Rows of an answers file for this world."""
+    for model, name in enumerate(world.models):
+        for prompt in range(prompts):
+            yield {
+                "prompt_id": f"prompt-{prompt}",
+                "prompt": f"Question {prompt} of a simulated world",
+                "model": name,
+                "response": _mark(model, prompt),
+            }
+
+
+async def drive(
+    base_url: str,
+    arena: str,
+    world: World,
+    *,
+    votes: int,
+    seed: int,
+    voters: int = 16,
+    prompts: int = 100,
+    on_vote: Callable[[int], None] = lambda _done: None,
+) -> Drive:
+    """Cast so many votes through the API, by so many voters at once, each with a session of its own."""
+    if votes < 1 or voters < 1:
+        raise BadOption(f"votes is {votes} and voters {voters}; expected 1 or more")
+    marks = {
+        _mark(model, prompt): (model, prompt)
+        for model in range(len(world.models))
+        for prompt in range(prompts)
+    }
+    done: list[tuple[tuple[int, int, int, int], int]] = []
+    left = votes
+
+    async def voter(number: int) -> None:
+        nonlocal left
+        rng = np.random.default_rng([seed, number])
+        async with AsyncClient(base_url) as client:
+            while left > 0:
+                left -= 1
+                try:
+                    done.append(await _vote(client, arena, world, marks, rng, len(done)))
+                    on_vote(len(done))
+                except Expired:
+                    left += 1
+
+    await asyncio.gather(*(voter(number) for number in range(voters)))
+    return Drive(tuple(vote for vote, _ in done), tuple(position for _, position in done))
+
+
+async def _vote(
+    client: AsyncClient,
+    arena: str,
+    world: World,
+    marks: dict[str, tuple[int, int]],
+    rng: np.random.Generator,
+    at: int,
+) -> tuple[tuple[int, int, int, int], int]:
+    matchup = await client.next_matchup(arena)
+    (a, prompt), (b, _) = [
+        marks[(await client.response(matchup.matchup, side)).decode()] for side in ("a", "b")
+    ]
+    kind = world.vote(a, b, prompt, rng, at)
+    ended = await client.vote(matchup.matchup, _WINNERS[kind])
+    return (a, b, prompt, int(kind)), ended.position
+
+
+def _mark(model: int, prompt: int) -> str:
+    """Text that tells nobody else anything."""
+    return hashlib.sha256(f"{model} {prompt}".encode()).hexdigest()

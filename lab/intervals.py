@@ -1,0 +1,222 @@
+"""Do intervals cover what they speak of? Measured in worlds where the truth is known."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+from scipy.special import expit
+
+from tiltyard.core.battles import Codes, Kind, Table
+from tiltyard.core.ratings import BradleyTerry, Elo, Ratings
+from tiltyard.core.ratings.ranks import rank_models
+from tiltyard.simulate.worlds import POINTS, World, draw_world
+
+__all__ = [
+    "Coverage",
+    "FalseClaims",
+    "PriorCoverage",
+    "centred",
+    "coverage",
+    "false_claims",
+    "prior_coverage",
+    "rank_coverage",
+]
+
+Floats = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class Coverage:
+    """Share of true ratings inside their intervals, and its standard error over worlds."""
+
+    prompts: int
+    worlds: int
+    made_by: str
+    covered: float
+    error: float
+    #: Mean half-width, in points.
+    half_width: float
+
+
+Intervals = Callable[[Table], tuple[Floats, Floats, Floats]]
+
+
+def centred(ratings: Ratings) -> tuple[Floats, Floats, Floats]:
+    """Ratings, and the ends of their intervals, with mean zero: what a world's truth is compared with."""
+    assert ratings.interval is not None
+    centre = float(ratings.rating.mean())
+    return ratings.rating - centre, ratings.interval.low - centre, ratings.interval.high - centre
+
+
+def _order_sem(table: Table) -> tuple[Floats, Floats, Floats]:
+    """What the mean ± 1.96 standard errors over orders would claim, were it an interval."""
+    ratings = Elo(n_permutations=100, interval="none")(table)
+    middle = ratings.rating - ratings.rating.mean()
+    half = 1.96 * ratings.extras["order_noise"]
+    return middle, middle - half, middle + half
+
+
+#: The intervals that are compared.
+MADE_BY: dict[str, Intervals] = {
+    "prompt-clustered sandwich": lambda table: centred(BradleyTerry()(table)),
+    "prompt-clustered bootstrap": lambda table: centred(
+        BradleyTerry(interval="bootstrap", n_bootstraps=200)(table)
+    ),
+    "battle-level bootstrap": lambda table: centred(
+        BradleyTerry(interval="bootstrap", clusters="battle", n_bootstraps=200)(table)
+    ),
+    "order SEM of Elo": _order_sem,
+}
+
+
+def coverage(
+    prompts: int, worlds: int, *, models: int = 10, battles: int = 3000, effect_sd: float = 0.5, seed: int = 0
+) -> list[Coverage]:
+    """How often each kind of interval holds the truth of the prompt population."""
+    hits: dict[str, list[float]] = {name: [] for name in MADE_BY}
+    widths: dict[str, list[float]] = {name: [] for name in MADE_BY}
+    for k in range(worlds):
+        rng = np.random.default_rng([seed, prompts, k])
+        world = draw_world(models, prompts, rng, effect_sd=effect_sd)
+        truth, table = world.truth(), world.table(battles, rng)
+        for name, intervals in MADE_BY.items():
+            _, low, high = intervals(table)
+            hits[name].append(float(np.mean((low <= truth) & (truth <= high))))
+            widths[name].append(float(np.mean(high - low) / 2.0))
+    return [
+        Coverage(
+            prompts,
+            worlds,
+            name,
+            float(np.mean(hits[name])),
+            float(np.std(hits[name], ddof=1) / np.sqrt(worlds)),
+            float(np.mean(widths[name])),
+        )
+        for name in MADE_BY
+    ]
+
+
+def rank_coverage(
+    prompts: int, worlds: int, *, models: int = 10, battles: int = 3000, effect_sd: float = 0.5, seed: int = 0
+) -> float:
+    """In how many worlds of cloned pairs all true ranks lie in their ranges at once.
+
+    Clones share their ranks: either order of a tied pair is true.
+    """
+    good = 0
+    for k in range(worlds):
+        rng = np.random.default_rng([seed, prompts, k])
+        world = draw_world(models, prompts, rng, effect_sd=effect_sd, clones=True)
+        ranks = rank_models(BradleyTerry()(world.table(battles, rng)))
+        assert ranks is not None
+        low, high = _true_ranks(world)
+        good += bool(np.all((ranks.low <= low) & (high <= ranks.high)))
+    return good / worlds
+
+
+@dataclass(frozen=True, slots=True)
+class FalseClaims:
+    """In which share of worlds of equal models some model is said to be above another.
+
+    ``error`` is the share's standard error; ``withheld`` the share of models whose order is not claimed
+    because too few prompts decide it.
+    """
+
+    prompts: int
+    pareto: float | None
+    worlds: int
+    share: float
+    error: float
+    withheld: float
+
+
+def false_claims(
+    prompts: int,
+    worlds: int,
+    *,
+    models: int = 20,
+    battles: int = 3000,
+    effect_sd: float = 0.5,
+    pareto: float | None = None,
+    seed: int = 0,
+) -> FalseClaims:
+    """How often equal models are told apart. With ``pareto`` prompts are uneven: a few hold most battles."""
+    false, withheld = 0, 0.0
+    for k in range(worlds):
+        rng = np.random.default_rng([seed, prompts, k])
+        world = draw_world(models, prompts, rng, strength_sd=0.0, effect_sd=effect_sd)
+        sizes = np.ones(prompts) if pareto is None else rng.pareto(pareto, prompts) + 1.0
+        ratings = BradleyTerry()(world.table(battles, rng, shares=sizes / sizes.sum()))
+        ranks = rank_models(ratings)
+        assert ranks is not None
+        false += bool(ranks.above.any())
+        alone = np.isinf(ranks.critical).all(axis=1)
+        withheld += float(alone.mean())
+    share = false / worlds
+    return FalseClaims(
+        prompts, pareto, worlds, share, float(np.sqrt(share * (1.0 - share) / worlds)), withheld / worlds
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class PriorCoverage:
+    """Share of true ratings inside their intervals, of models that only won or lost, or nearly."""
+
+    #: Points that such a model lost (or won) at most.
+    most: float
+    models: int
+    covered: float
+    error: float
+    #: Mean width, in points.
+    width: float
+
+
+def prior_coverage(
+    worlds: int,
+    *,
+    models: int = 6,
+    battles: int = 90,
+    prior_sd: float = 300.0,
+    most: tuple[float, ...] = (0.0, 4.0),
+    seed: int = 0,
+) -> list[PriorCoverage]:
+    """How often intervals with a prior hold the truth, where strengths are drawn from that very prior.
+
+    Counted are models that lost, or won, no more points than each of ``most``. Every battle is on a
+    prompt of its own, and none is tied.
+    """
+    found: list[tuple[float, bool, float]] = []
+    for k in range(worlds):
+        rng = np.random.default_rng([seed, k])
+        strength = rng.normal(0.0, prior_sd / POINTS, models)
+        a = rng.integers(0, models, battles)
+        b = (a + rng.integers(1, models, battles)) % models
+        won = rng.random(battles) < expit(strength[a] - strength[b])
+        codes = Codes(
+            a.astype(np.uint16), b.astype(np.uint16), np.where(won, Kind.WIN_A, Kind.WIN_B).astype(np.uint8)
+        )
+        names = [f"model-{model:03}" for model in range(models)]
+        ratings = BradleyTerry(prior_sd=prior_sd)(Table.from_codes(names, codes))
+        _, low, high = centred(ratings)
+        truth = POINTS * (strength - strength.mean())
+        least = np.minimum(ratings.record.wins, ratings.record.losses)
+        inside = (low <= truth) & (truth <= high)
+        found += zip(least.tolist(), inside.tolist(), (high - low).tolist(), strict=True)
+    coverages: list[PriorCoverage] = []
+    for limit in most:
+        chosen = [(inside, width) for least, inside, width in found if least <= limit]
+        share, width = (float(np.mean(column)) for column in zip(*chosen, strict=True))
+        error = float(np.sqrt(share * (1.0 - share) / len(chosen)))
+        coverages.append(PriorCoverage(limit, len(chosen), share, error, width))
+    return coverages
+
+
+def _true_ranks(world: World) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    """First and last true rank of each model; they differ for clones."""
+    truth = np.round(world.truth(), 6)
+    low = 1 + (truth[None, :] > truth[:, None]).sum(axis=1)
+    high = (truth[None, :] >= truth[:, None]).sum(axis=1)
+    return low, high

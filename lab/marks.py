@@ -1,0 +1,215 @@
+"""How often is a mark of proven order false, and how many votes does it take? Worlds of known truth say."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from tiltyard.core.battles import Kind
+from tiltyard.core.policy.validity.order_marks import LIKE_THESE, THESE, PairVotes, Scope
+from tiltyard.core.policy.validity.order_proven import OrderProven
+from tiltyard.errors import BadOption
+from tiltyard.simulate.studies import Median, Proportion, median_figure, proportion
+from tiltyard.simulate.worlds import POINTS, World, WorldSettings, draw_world_of
+
+__all__ = [
+    "FalseMarkRates",
+    "FalseMarks",
+    "MarkPower",
+    "Prompts",
+    "false_mark_rates",
+    "false_marks_in_world",
+    "mark_power",
+    "votes_until_proven",
+]
+
+Ints = npt.NDArray[np.int64]
+
+#: How a pair's next prompt is chosen: at random, each once in turn, or some of them far more often.
+Prompts = Literal["uniform", "round-robin", "skewed"]
+
+#: Two models closer than this, in points, are equal.
+_EQUAL = 1e-6
+#: Looks that are taken together in the study of power.
+_LOOKS = 64
+
+
+@dataclass(frozen=True, slots=True)
+class FalseMarks:
+    """Whether any false mark was given in one world, at any of the looks."""
+
+    these: bool
+    like_these: bool
+    #: Whether a mark for these prompts would have been false of the population they come from.
+    these_of_population: bool
+    #: Pairs that were marked at the last look.
+    these_marked: int
+    like_these_marked: int
+
+
+@dataclass(frozen=True, slots=True)
+class FalseMarkRates:
+    """Shares of worlds with a false mark, with exact intervals."""
+
+    these: Proportion
+    like_these: Proportion
+    these_of_population: Proportion
+
+
+@dataclass(frozen=True, slots=True)
+class MarkPower:
+    """Votes of one pair, of any kind, until it was marked."""
+
+    gap: float
+    scope: Scope
+    family: int
+    #: Infinite values are pairs that were never marked.
+    votes: Median
+    never: int
+
+
+def false_marks_in_world(
+    seed: int,
+    prompts: int,
+    effect_sd: float,
+    *,
+    models: int = 20,
+    votes: int = 24_000,
+    peeks: int = 96,
+    chosen: Prompts = "uniform",
+    same_effects: bool = False,
+    method: OrderProven | None = None,
+) -> FalseMarks:
+    """One world of models that are equal in pairs, looked at ``peeks`` times while votes come in.
+
+    Pairs are uniform. A mark for these prompts is false if it contradicts the Bradley–Terry
+    projection on this world's prompts, one for prompts like these if it contradicts the strengths;
+    where two are equal any mark is false. ``same_effects`` makes clones equal on each prompt too.
+    """
+    rng = np.random.default_rng([seed, prompts, round(1000 * effect_sd), models])
+    settings = WorldSettings(models, prompts, close_top=False, clones=True, same_effects=same_effects)
+    world = draw_world_of(replace(settings, effect_sd=effect_sd), rng)
+    low, high = np.triu_indices(models, 1)
+    truths = {THESE: _signs(world.truth(these_prompts=True)), LIKE_THESE: _signs(world.strength * POINTS)}
+    rule, false, marked = method or OrderProven(), set(), {THESE: 0, LIKE_THESE: 0}
+    for tally in _tallies(world, votes, peeks, chosen, rng):
+        filled = np.einsum("ij->i", tally) > 0
+        start = np.concatenate(([0], np.cumsum(filled.reshape(-1, prompts).sum(axis=1))))
+        cells = PairVotes(low, high, start, tally[filled])
+        for scope in (THESE, LIKE_THESE):
+            leader = rule.leaders(cells, scope, family=len(low), prompts=prompts)
+            claim = np.where(leader >= 0, np.where(leader == low, 1, -1), 0)
+            marked[scope] = int(np.count_nonzero(claim))
+            false |= {(scope, about) for about in truths if (claim * truths[about] < np.abs(claim)).any()}
+    return FalseMarks(
+        these=(THESE, THESE) in false,
+        like_these=(LIKE_THESE, LIKE_THESE) in false,
+        these_of_population=(THESE, LIKE_THESE) in false,
+        these_marked=marked[THESE],
+        like_these_marked=marked[LIKE_THESE],
+    )
+
+
+def false_mark_rates(worlds: Sequence[FalseMarks]) -> FalseMarkRates:
+    """How many of these worlds had a false mark."""
+    n = len(worlds)
+    return FalseMarkRates(
+        these=proportion(sum(world.these for world in worlds), n),
+        like_these=proportion(sum(world.like_these for world in worlds), n),
+        these_of_population=proportion(sum(world.these_of_population for world in worlds), n),
+    )
+
+
+def votes_until_proven(
+    seed: int,
+    gap: float,
+    scope: Scope,
+    *,
+    alpha: float = 0.05,
+    family: int = 1,
+    prompts: int = 100,
+    effect_sd: float = 0.5,
+    chosen: Prompts = "uniform",
+    every: int = 5,
+    most: int = 24_000,
+    method: OrderProven | None = None,
+) -> int | None:
+    """Votes of one pair, ``gap`` points apart in strength, until it is marked; looked at ``every`` few.
+
+    The voters are those of the ranking policy: 16 % ties, 7 % both_bad, 5 % lazy, an advantage of 0.1
+    for side A. A vote of any kind counts. ``None`` if there is no mark after ``most``.
+    """
+    rng = np.random.default_rng([seed, round(1000 * gap), prompts])
+    settings = WorldSettings(2, prompts, close_top=False, effect_sd=effect_sd)
+    world = replace(draw_world_of(settings, rng), strength=np.array([gap / POINTS, 0.0]))
+    rule = replace(method or OrderProven(), alpha=alpha)
+    looks = most // every
+    tallies = _tallies(world, looks * every, looks, chosen, rng)
+    for first in range(0, looks, _LOOKS):
+        together = [tally for _, tally in zip(range(_LOOKS), tallies, strict=False)]
+        k = len(together)
+        low, start = np.zeros(k, dtype=np.int64), np.arange(k + 1) * prompts
+        cells = PairVotes(low, low + 1, start, np.concatenate(together))
+        leader = rule.leaders(cells, scope, family=family, prompts=prompts, stepwise=False)
+        if (leader >= 0).any():
+            return every * (first + int((leader >= 0).argmax()) + 1)
+    return None
+
+
+def mark_power(
+    seeds: Iterable[int], gap: float, scope: Scope, *, family: int = 1, chosen: Prompts = "uniform"
+) -> MarkPower:
+    """The median over pairs, each in a world of its own. It counts votes until proven at 0.05/family."""
+    found = [votes_until_proven(seed, gap, scope, family=family, chosen=chosen) for seed in seeds]
+    votes = median_figure([math.inf if one is None else one for one in found])
+    return MarkPower(gap, scope, family, votes, never=found.count(None))
+
+
+def _signs(rating: npt.NDArray[np.float64]) -> Ints:
+    """Who is truly above whom, pair by pair: 1 for the lower code, −1 for the higher, 0 for equals."""
+    low, high = np.triu_indices(len(rating), 1)
+    gap = rating[low] - rating[high]
+    return np.where(np.abs(gap) < _EQUAL, 0, np.sign(gap)).astype(np.int64)
+
+
+def _tallies(
+    world: World, votes: int, peeks: int, chosen: Prompts, rng: np.random.Generator
+) -> Iterator[Ints]:
+    """Counts by pair and prompt (wins of the lower code, of the higher, ties, both_bad) at each look."""
+    prompts = world.effect.shape[1]
+    low, high = np.triu_indices(len(world.models), 1)
+    pair = rng.integers(0, len(low), votes)
+    prompt = _prompts(pair, prompts, chosen, rng)
+    swapped = rng.random(votes) < 0.5
+    a, b = np.where(swapped, high[pair], low[pair]), np.where(swapped, low[pair], high[pair])
+    kind = world.kinds(a, b, prompt, rng)
+    won = (kind == Kind.WIN_A) | (kind == Kind.WIN_B)
+    column = np.where(won, (kind == Kind.WIN_B) ^ swapped, kind)
+    cell = (pair * prompts + prompt) * 4 + column
+    tally = np.zeros(len(low) * prompts * 4, dtype=np.int64)
+    for some in np.array_split(cell, peeks):
+        tally = tally + np.bincount(some, minlength=len(tally))
+        yield tally.reshape(-1, 4)
+
+
+def _prompts(pair: Ints, prompts: int, chosen: Prompts, rng: np.random.Generator) -> Ints:
+    """The prompt of each vote."""
+    if chosen == "uniform":
+        return rng.integers(0, prompts, len(pair))
+    if chosen == "skewed":
+        share = 1.0 / np.arange(1, prompts + 1)
+        return rng.choice(prompts, len(pair), p=share / share.sum())
+    if chosen != "round-robin":
+        raise BadOption(f"prompts are chosen {chosen!r}; expected 'uniform', 'round-robin' or 'skewed'")
+    order = np.argsort(pair, kind="stable")
+    meetings = np.bincount(pair)
+    before = np.empty(len(pair), dtype=np.int64)
+    before[order] = np.arange(len(pair)) - np.repeat(np.cumsum(meetings) - meetings, meetings)
+    rounds = int(before.max()) // prompts + 1
+    turns = rng.permuted(np.tile(np.arange(prompts), (len(meetings) * rounds, 1)), axis=1)
+    return np.asarray(turns[pair * rounds + before // prompts, before % prompts], dtype=np.int64)

@@ -1,0 +1,383 @@
+"""The rows of the ranking policy's table of bars, each a function of runs.
+
+Rows share runs: one set of arenas of 20 models serves exposure, lanes, order and publication.
+Beside the policy stand the other matchmakers on the same worlds.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from types import MappingProxyType
+
+from lab.bars import Bar, Runs, make_bar
+from lab.claims import (
+    COVERED,
+    FALSE_MARKS,
+    MARK_VOTES,
+    RD,
+    CoveredSettings,
+    FalseMarksSettings,
+    MarkVotesSettings,
+    RdSettings,
+)
+from lab.marks import false_mark_rates
+from tiltyard.core.policy.state.policy import Fairness, Lane, Policy
+from tiltyard.core.policy.validity.order_marks import LIKE_THESE, THESE, Scope
+from tiltyard.simulate.arenas import ARENA, SETTLED, ArenaResult, ArenaSettings, first_changes
+from tiltyard.simulate.matchmakers import MATCHMAKERS
+from tiltyard.simulate.studies import Figure, Median, Proportion, median_figure, paired_difference, summarise
+from tiltyard.simulate.worlds import WorldSettings
+
+__all__ = ["ROWS"]
+
+OTHERS = tuple(name for name in MATCHMAKERS if name != "policy")
+
+#: Seeds without which a row has no verdict.
+LEAST_SEEDS = 24
+LEAST_RDS = 8
+LEAST_PAIRED = 100
+LEAST_WORLDS = 200
+LEAST_CLONES = 600
+
+#: Votes of an arena by its number of models: under the policy, scoped, and under the others, who
+#: need longer to become official.
+_STRICT = {8: 10_000, 20: 10_000, 40: 10_000, 100: 10_000}
+_SCOPED = {40: 10_000, 100: 50_000}
+_BESIDE = {8: 10_000, 20: 25_000, 40: 25_000, 100: 50_000}
+
+
+def _arena(
+    runs: Runs,
+    models: int,
+    matchmaker: str = "policy",
+    fairness: Fairness = "strict",
+    *,
+    votes: int | None = None,
+) -> ArenaSettings:
+    """The arena of so many models that rows share."""
+    by_models = _BESIDE if matchmaker != "policy" else _STRICT if fairness == "strict" else _SCOPED
+    return ArenaSettings(
+        world=WorldSettings(models=models),
+        policy=Policy(fairness=fairness if matchmaker == "policy" else "strict"),
+        matchmaker=matchmaker,
+        votes=runs.size.capped(votes or by_models[models]),
+    )
+
+
+def _decides(runs: Runs, n: int, needed: int = LEAST_SEEDS) -> bool:
+    return runs.size.votes is None and n >= needed
+
+
+def _known(values: Sequence[float | None]) -> list[float]:
+    return [value for value in values if value is not None]
+
+
+def _summary(values: Sequence[float | None]) -> Figure | None:
+    known = _known(values)
+    return summarise(known) if known else None
+
+
+def _mean(values: Sequence[float | None]) -> float | None:
+    known = _known(values)
+    return sum(known) / len(known) if known else None
+
+
+def _median(values: Sequence[int | None]) -> Median:
+    """Of moments; what never came stands after all others."""
+    return median_figure([math.inf if value is None else value for value in values])
+
+
+def _middle(values: Sequence[int | None]) -> float | None:
+    middle = _median(values).value
+    return middle if math.isfinite(middle) else None
+
+
+def _in_order_at(votes: int, result: ArenaResult) -> float | None:
+    return next((moment.in_order for moment in result.moments if moment.votes == votes), None)
+
+
+def exposures_outside(models: int, runs: Runs) -> Bar:
+    """Exposure fairness is a promise, not a tendency."""
+    size = runs.size
+
+    def share(matchmaker: str) -> float | None:
+        results = runs(ARENA, _arena(runs, models, matchmaker), size.beside(matchmaker))
+        watched = sum(result.watched for result in results)
+        return sum(result.outside for result in results) / watched if watched else None
+
+    ours = runs(ARENA, _arena(runs, models), size.seeds)
+    shares = [result.outside / result.watched for result in ours if result.watched]
+    return make_bar(
+        f"fairness-{models}",
+        f"windows with any model outside tolerance, {models} models (share)",
+        _summary(shares),
+        most=0.0,
+        decides=_decides(runs, len(shares)) or any(shares),
+        beside={name: share(name) for name in OTHERS},
+    )
+
+
+def contender_share(models: int, least: float, runs: Runs) -> Bar:
+    """Fairness must leave the contender lane its part."""
+    results = runs(ARENA, _arena(runs, models), runs.size.seeds)
+    return make_bar(
+        f"contender-{models}",
+        f"realised share of the contender lane, strict, {models} models",
+        summarise([result.lanes[Lane.CONTENDER] for result in results]),
+        least=least,
+        decides=_decides(runs, len(results)),
+    )
+
+
+def in_order_gain(runs: Runs) -> Bar:
+    """The same votes must order the top better than v1's do, world by world."""
+    size = runs.size
+    at = partial(_in_order_at, size.capped(10_000))
+
+    def shares(name: str) -> list[float | None]:
+        if name in ("policy", "v1"):
+            results = runs(ARENA, _arena(runs, 20, name, votes=10_000), size.paired)
+        else:
+            results = runs(ARENA, _arena(runs, 20, name), size.beside(name))
+        return [at(result) for result in results]
+
+    found = {name: shares(name) for name in MATCHMAKERS}
+    both = [
+        (ours, theirs)
+        for ours, theirs in zip(found["policy"], found["v1"], strict=True)
+        if ours is not None and theirs is not None
+    ]
+    gain = paired_difference([ours for ours, _ in both], [theirs for _, theirs in both]) if both else None
+    return make_bar(
+        "in-order-20",
+        "true top-10 pairs in order, 20 models, 10k votes: gain over v1",
+        gain,
+        least=0.0,
+        asked="above 0 with its whole interval",
+        reached=gain is not None and gain.interval()[0] > 0.0,
+        decides=_decides(runs, len(both), LEAST_PAIRED),
+        beside={name: _mean(values) for name, values in found.items()},
+    )
+
+
+def in_order(models: int, votes: int, least: float, runs: Runs) -> Bar:
+    """Larger arenas must order their top too."""
+    at = partial(_in_order_at, runs.size.capped(votes))
+    ours = _known([at(one) for one in runs(ARENA, _arena(runs, models, fairness="scoped"), runs.size.seeds)])
+    return make_bar(
+        f"in-order-{models}",
+        f"true top-10 pairs in order, {models} models, scoped, {votes // 1000}k votes",
+        _summary(ours),
+        least=least,
+        decides=_decides(runs, len(ours)),
+        beside={
+            name: _mean([at(one) for one in runs(ARENA, _arena(runs, models, name), runs.size.beside(name))])
+            for name in OTHERS
+        },
+    )
+
+
+def votes_to_official(models: int, fairness: Fairness, most: int, runs: Runs) -> Bar:
+    """An arena should not have to wait long for its first official board."""
+    n = runs.size.seeds
+    ours = runs(ARENA, _arena(runs, models, fairness=fairness), n)
+    return make_bar(
+        f"official-{models}" + ("-scoped" if fairness == "scoped" else ""),
+        f"votes until officially stable, {models} models, {fairness} (median)",
+        _median([result.official_at for result in ours]),
+        most=most,
+        decides=_decides(runs, n),
+        beside={
+            name: _middle(
+                [one.official_at for one in runs(ARENA, _arena(runs, models, name), runs.size.beside(name))]
+            )
+            for name in OTHERS
+        },
+    )
+
+
+def _special(runs: Runs, settings: ArenaSettings) -> dict[str, list[ArenaResult]]:
+    """Arenas of a kind of their own, by matchmaker."""
+    settings, size = replace(settings, votes=runs.size.capped(settings.votes)), runs.size
+    return {name: runs(ARENA, replace(settings, matchmaker=name), size.beside(name)) for name in MATCHMAKERS}
+
+
+def dead_prompts(runs: Runs) -> Bar:
+    """Prompts that nobody can answer must not swallow the arena."""
+    found = _special(runs, ArenaSettings(world=WorldSettings(dead=0.05), votes=10_000))
+    shares = {name: [one.dead_share for one in results] for name, results in found.items()}
+    return make_bar(
+        "dead-prompts",
+        "share of votes on 5 % dead prompts, 20 models",
+        _summary(shares["policy"]),
+        most=0.07,
+        decides=_decides(runs, runs.size.seeds),
+        beside={name: _mean(shares[name]) for name in OTHERS},
+    )
+
+
+def newcomer(runs: Runs) -> Bar:
+    """A newcomer is served more than others at first, and not much more."""
+    after = runs.size.capped(7_500) * 2 // 3
+    world = WorldSettings(newcomers=1, newcomers_after=after)
+    found = _special(runs, ArenaSettings(world=world, votes=after + 250))
+    shares = {name: [one.newcomer_share for one in results] for name, results in found.items()}
+    return make_bar(
+        "newcomer",
+        "newcomer's share of its first 200 matchups, 20 models",
+        _summary(shares["policy"]),
+        most=0.15,
+        decides=_decides(runs, len(_known(shares["policy"]))),
+        beside={name: _mean(shares[name]) for name in OTHERS},
+    )
+
+
+def first_place(runs: Runs) -> Bar:
+    """Readers must be able to trust the first place not to change at every look."""
+    until = runs.size.capped(SETTLED[1])
+    since = until * SETTLED[0] // SETTLED[1]
+    size = runs.size
+
+    def changes(settings: ArenaSettings, n: int) -> list[float | None]:
+        return [first_changes(one.moments, since, until) for one in runs(ARENA, settings, n)]
+
+    ours = _arena(runs, 20, votes=SETTLED[1])
+    beside = {name: _mean(changes(_arena(runs, 20, name), size.others)) for name in OTHERS}
+    beside["policy at 0.06"] = _mean(changes(replace(ours, volatility=0.06), size.others))
+    return make_bar(
+        "first-place",
+        "first place changes per 250-vote step at 20–25k votes, 20 models (share)",
+        _summary(changes(ours, size.seeds)),
+        most=0.10,
+        decides=_decides(runs, size.seeds),
+        beside=beside,
+    )
+
+
+def intervals(runs: Runs) -> Bar:
+    """An interval must cover as often as it says."""
+    worlds = runs(COVERED, CoveredSettings(), runs.size.worlds)
+    return make_bar(
+        "intervals",
+        "coverage of the prompt-clustered interval on the prompt population",
+        summarise([world.by_prompt for world in worlds]),
+        least=0.92,
+        most=0.97,
+        decides=_decides(runs, len(worlds), LEAST_WORLDS),
+        beside={"battle level": _mean([world.by_battle for world in worlds])},
+    )
+
+
+def false_marks(scope: Scope, runs: Runs) -> Bar:
+    """A mark that says proven may be wrong in one arena of twenty, however often it is looked at."""
+    found = {
+        f"SD {effect_sd:g}, {prompts} prompts": runs(
+            FALSE_MARKS, FalseMarksSettings(prompts=prompts, effect_sd=effect_sd), runs.size.clones
+        )
+        for effect_sd in (0.5, 1.0)
+        for prompts in (30, 100)
+    }
+
+    def rate(name: str | None) -> Proportion:
+        worlds = [one for kind, ones in found.items() for one in ones if name in (kind, None)]
+        rates = false_mark_rates(worlds)
+        return rates.these if scope == THESE else rates.like_these
+
+    share = rate(None)
+    return make_bar(
+        f"false-marks-{_short(scope)}",
+        f"arenas with a false mark of proven order on {scope}, 96 looks, clones",
+        share,
+        most=0.05,
+        asked="at most 0.05, upper limit at most 0.07",
+        reached=share.value <= 0.05 and share.high <= 0.07,
+        decides=_decides(runs, share.n, LEAST_CLONES),
+        beside={name: rate(name).value for name in found},
+    )
+
+
+def mark_power(gap: float, most: int, scope: Scope, runs: Runs) -> Bar:
+    """A mark that is never given proves nothing."""
+    n = runs.size.pairs
+    alone, in_family = (
+        [one.votes for one in runs(MARK_VOTES, MarkVotesSettings(gap, scope, family), n)]
+        for family in (1, 190)
+    )
+    return make_bar(
+        f"power-{gap:g}-{_short(scope)}",
+        f"direct votes until the order is proven on {scope}, gap {gap:g} (median)",
+        _median(alone),
+        most=most,
+        decides=_decides(runs, n),
+        beside={"one of 190 pairs": _middle(in_family)},
+    )
+
+
+def glicko2_rd(runs: Runs) -> Bar:
+    """With the textbook's volatility RD stops falling: why the default is another."""
+    n = runs.size.rds
+
+    def rds(volatility: float) -> list[float]:
+        return [one.rd for one in runs(RD, RdSettings(volatility), n)]
+
+    return make_bar(
+        "glicko-2",
+        "Glicko-2 at volatility 0.06: RD of equal models after 200 votes each",
+        summarise(rds(0.06)),
+        least=59.5,
+        most=61.5,
+        decides=n >= LEAST_RDS,
+        beside={"at 0.003": _mean(rds(0.003))},
+    )
+
+
+def planted_first(runs: Runs) -> Bar:
+    """A model that starts far too low must find its way up."""
+    settings = ArenaSettings(world=WorldSettings(models=40), votes=5_000, planted=400.0)
+    found = {
+        name: [one.planted_top3_at for one in results] for name, results in _special(runs, settings).items()
+    }
+    return make_bar(
+        "planted",
+        "votes until the true first, planted 400 points too low, is in the top 3, 40 models (median)",
+        _median(found["policy"]),
+        most=1250,
+        decides=_decides(runs, runs.size.seeds),
+        beside={name: _middle(found[name]) for name in OTHERS},
+    )
+
+
+def _short(scope: Scope) -> str:
+    return "these" if scope == THESE else "like-these"
+
+
+#: By name, in the order of the table.
+ROWS: Mapping[str, Callable[[Runs], Bar]] = MappingProxyType(
+    {
+        **{f"fairness-{models}": partial(exposures_outside, models) for models in (8, 20, 40, 100)},
+        "contender-20": partial(contender_share, 20, 0.27),
+        "contender-40": partial(contender_share, 40, 0.18),
+        "contender-100": partial(contender_share, 100, 0.07),
+        "in-order-20": in_order_gain,
+        "in-order-40": partial(in_order, 40, 10_000, 0.90),
+        "in-order-100": partial(in_order, 100, 50_000, 0.92),
+        "official-20": partial(votes_to_official, 20, "strict", 3_800),
+        "official-40": partial(votes_to_official, 40, "strict", 6_800),
+        "official-40-scoped": partial(votes_to_official, 40, "scoped", 4_800),
+        "dead-prompts": dead_prompts,
+        "newcomer": newcomer,
+        "first-place": first_place,
+        "intervals": intervals,
+        "false-marks-these": partial(false_marks, THESE),
+        "false-marks-like-these": partial(false_marks, LIKE_THESE),
+        "power-40-these": partial(mark_power, 40.0, 1_000, THESE),
+        "power-40-like-these": partial(mark_power, 40.0, 1_000, LIKE_THESE),
+        "power-80-these": partial(mark_power, 80.0, 250, THESE),
+        "power-80-like-these": partial(mark_power, 80.0, 250, LIKE_THESE),
+        "glicko-2": glicko2_rd,
+        "planted": planted_first,
+    }
+)

@@ -1,0 +1,79 @@
+"""The suite: every bar of the ranking policy, measured. It may take hours, and is run by name.
+
+Rows may be run one by one; with a folder, what was run is kept, and a suite that was stopped goes on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from lab.bars import SIZES, Bar, Runs, Size, SuiteProgress
+from lab.policy_rows import ROWS
+from tiltyard.errors import BadOption
+
+__all__ = ["ROWS", "SIZES", "Bar", "Suite", "SuiteProgress", "rows_of", "run_suite"]
+
+
+@dataclass(frozen=True, slots=True)
+class Suite:
+    """The table of bars as it was measured."""
+
+    size: str
+    bars: tuple[Bar, ...]
+
+    @property
+    def holds(self) -> bool:
+        """Whether no bar was missed."""
+        return all(bar.holds is not False for bar in self.bars)
+
+
+def run_suite(
+    size: str = "small",
+    *,
+    seeds: int | None = None,
+    folder: Path | None = None,
+    processes: int = 0,
+    on_progress: SuiteProgress = lambda _what, _done, _total: None,
+    only: Collection[str] = (),
+) -> Suite:
+    """Measure the bars, or ``only`` those named.
+
+    ``small`` takes about a minute and gives a verdict only where so little can decide. ``seeds``
+    replaces every number of seeds: fewer than a bar asks for, and it has no verdict.
+    """
+    names, chosen = rows_of(only), _size(size, seeds)
+    runs = Runs(chosen, folder, processes, on_progress)
+    return Suite(chosen.name, tuple(ROWS[name](runs) for name in names))
+
+
+def rows_of(only: Collection[str]) -> tuple[str, ...]:
+    """Names of rows, in the table's order. A first word stands for all that begin with it; none, for all."""
+    unknown = [name for name in only if not any(_means(name, row) for row in ROWS)]
+    if unknown:
+        raise BadOption(f"no row is called {', '.join(unknown)}; expected some of {', '.join(ROWS)}")
+    return tuple(row for row in ROWS if not only or any(_means(name, row) for name in only))
+
+
+def _means(name: str, row: str) -> bool:
+    return row == name or row.startswith(f"{name}-")
+
+
+def _size(name: str, seeds: int | None) -> Size:
+    if name not in SIZES:
+        raise BadOption(f"the size is {name!r}; expected one of {', '.join(SIZES)}")
+    if seeds is None:
+        return SIZES[name]
+    if seeds < 1:
+        raise BadOption(f"seeds is {seeds}; expected 1 or more")
+    return replace(
+        SIZES[name],
+        seeds=seeds,
+        others=seeds,
+        paired=seeds,
+        rds=seeds,
+        worlds=seeds,
+        clones=seeds,
+        pairs=seeds,
+    )

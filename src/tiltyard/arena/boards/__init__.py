@@ -1,0 +1,1 @@
+"""Boards: published snapshots, and what is computed from them on demand."""

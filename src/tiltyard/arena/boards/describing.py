@@ -1,0 +1,269 @@
+"""Portraits of models: all that the votes behind a snapshot say of one of them."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tiltyard.arena.boards.boards import Boards
+from tiltyard.arena.boards.histories import PastResponse, read_past_responses
+from tiltyard.arena.boards.listening import Once, read_history
+from tiltyard.arena.boards.snapshots import Snapshot
+from tiltyard.arena.content.arenas import Arena, find_model, read_prompt_keys
+from tiltyard.arena.log.battles import Tally, patiently, read_tally
+from tiltyard.arena.log.rosters import Roster, read_responses, read_roster
+from tiltyard.core.policy.state.policy import Policy
+from tiltyard.core.policy.validity.evaluation import Moment
+from tiltyard.core.policy.validity.form import WinLoss
+from tiltyard.core.policy.validity.heatmap import Heatmap, coverage_heatmap
+from tiltyard.core.policy.validity.method import method_from_dict
+from tiltyard.core.policy.validity.neighbours import Challenge, challenges_of
+from tiltyard.core.policy.validity.one_model import Met, Votes, met_by, score_of, standing_of, tried_on
+from tiltyard.errors import NotFound, StoreFault
+from tiltyard.postgres.connection_pool import Connection, ConnectionPool, connected
+
+__all__ = ["Opponent", "Portrait", "Portraits", "PromptRecord"]
+
+#: Bytes of portraits that are kept, and of one line in any of their tables; both by a rough estimate.
+_KEPT = 64_000_000
+_LINE = 200
+#: The same portrait takes at most one part in so many of the time; and so many wait for their turn.
+_REST = 10.0
+_QUEUE = 8
+#: Grounds that are kept: those of the arenas that are being read.
+_GROUNDS = 8
+#: Seconds that one statement may take.
+_PATIENCE = 20.0
+
+
+@dataclass(frozen=True, slots=True)
+class Opponent:
+    """Another model as this one sees it."""
+
+    name: str
+    rank: int | None
+    enabled: bool
+    met: Met
+
+
+@dataclass(frozen=True, slots=True)
+class PromptRecord:
+    """How the model did on one prompt. The prompt's text is not told."""
+
+    name: str
+    category: str | None
+    language: str | None
+    withdrawn: bool
+    record: WinLoss
+    #: Mean result of the votes that rate skill.
+    score: float | None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Portrait:
+    """One model as of a snapshot. What the arena's phase does not show is ``None``, or empty."""
+
+    name: str
+    snapshot: Snapshot
+    #: The board's own document without its rows.
+    board: dict[str, Any]
+    #: The model's row on the board; ``None`` if it came after the snapshot.
+    row: dict[str, Any] | None
+    policy: Policy
+    models: tuple[str, ...]
+    prompt_names: tuple[str, ...]
+    opponents: tuple[Opponent, ...]
+    prompts: tuple[PromptRecord, ...]
+    heatmap: Heatmap | None
+    #: The record against the neighbours above and below in rank.
+    challenges: tuple[Challenge | None, Challenge | None]
+    #: Rating and RD at past evaluations, oldest first.
+    history: tuple[Moment, ...]
+    responses: tuple[PastResponse, ...]
+
+    @property
+    def shown_policy(self) -> bool:
+        """Whether the arena shows what its policy computes: not in phase 1."""
+        return bool(self.board["phase"] > 1)
+
+    @property
+    def size(self) -> int:
+        """Bytes that it takes, roughly; the board's document is shared by many and counted for each."""
+        cells = 0 if self.heatmap is None else len(self.heatmap.prompts) * len(self.heatmap.opponents)
+        lines = sum(map(len, (self.opponents, self.prompts, self.history, self.responses)))
+        return len(self.snapshot.document) + _LINE * lines + 16 * cells
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Ground:
+    """What the portraits of one snapshot share."""
+
+    snapshot: Snapshot
+    board: dict[str, Any]
+    rows: dict[str, dict[str, Any]]
+    roster: Roster
+    #: By prompt: category, language, whether it is withdrawn.
+    about: tuple[tuple[str | None, str | None, bool], ...]
+    answered: npt.NDArray[np.bool_]
+    policy: Policy
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Made:
+    """A portrait, when it was made, and how long that took."""
+
+    portrait: Portrait
+    at: float
+    took: float
+
+
+class Portraits:
+    """Portraits in one web process: each made once for a snapshot, one at a time, and none all the time."""
+
+    def __init__(self, pool: ConnectionPool, boards: Boards) -> None:
+        self._pool = pool
+        self._boards = boards
+        self._made: dict[tuple[int, int, str], _Made] = {}
+        self._size = 0
+        self._grounds: dict[tuple[int, int], _Ground] = {}
+        self._making = asyncio.Lock()
+        self._waiting = 0
+
+    async def of(self, arena: Arena, source: int, name: str) -> Portrait:
+        """A model of an arena by its newest board, or one shortly before; `NotFound` if either is missing."""
+        newest = await self._boards.latest(arena.arena, source)
+        key = (arena.arena, source, name)
+        if (fresh := self._fresh(key, newest)) is not None:
+            return fresh
+        if self._waiting >= _QUEUE:
+            raise StoreFault(f"{_QUEUE} others wait for the page of a model; ask again in a moment")
+        self._waiting += 1
+        try:
+            async with self._making:
+                return self._fresh(key, newest) or await self._make_and_keep(key, arena, newest)
+        finally:
+            self._waiting -= 1
+
+    def _fresh(self, key: tuple[int, int, str], newest: Snapshot) -> Portrait | None:
+        made = self._made.get(key)
+        if made is None:
+            return None
+        rested = time.monotonic() - made.at > _REST * made.took
+        return None if rested and made.portrait.snapshot.sha256 != newest.sha256 else made.portrait
+
+    async def _make_and_keep(self, key: tuple[int, int, str], arena: Arena, newest: Snapshot) -> Portrait:
+        start = time.monotonic()
+        portrait = await self._make(arena, newest, key[2])
+        now = time.monotonic()
+        if (before := self._made.pop(key, None)) is not None:
+            self._size -= before.portrait.size
+        self._made[key] = _Made(portrait, now, now - start)
+        self._size += portrait.size
+        while self._size > _KEPT and len(self._made) > 1:
+            self._size -= self._made.pop(next(iter(self._made))).portrait.size
+        return portrait
+
+    async def _make(self, arena: Arena, newest: Snapshot, name: str) -> Portrait:
+        async with connected(self._pool) as connection, patiently(connection, _PATIENCE):
+            number, _ = await find_model(connection, arena.arena, name)
+            ground = await self._ground(connection, newest)
+            if number >= len(ground.roster.models):
+                raise NotFound(f"the model {name!r} came just now; ask again in a moment")
+            history = await read_history(connection, arena.arena, newest.source, name)
+            tally = await read_tally(
+                connection, arena.arena, newest.source, upto=newest.position, model=number
+            )
+            responses = await read_past_responses(connection, arena.arena, number)
+        return await asyncio.to_thread(_portrait, ground, number, tally, history, responses)
+
+    async def _ground(self, connection: Connection, newest: Snapshot) -> _Ground:
+        key = (newest.arena, newest.source)
+        known = self._grounds.pop(key, None)
+        if known is None or known.snapshot.sha256 != newest.sha256:
+            roster = await read_roster(connection, newest.arena)
+            keys = await read_prompt_keys(connection, newest.arena)
+            cells = await read_responses(connection, newest.arena, roster)
+            about = tuple((each.category, each.language, each.withdrawn) for each in keys)
+            known = await asyncio.to_thread(_grounded, newest, roster, about, cells > 0)
+        self._grounds[key] = known
+        if len(self._grounds) > _GROUNDS:
+            del self._grounds[next(iter(self._grounds))]
+        return known
+
+
+def _grounded(
+    newest: Snapshot,
+    roster: Roster,
+    about: tuple[tuple[str | None, str | None, bool], ...],
+    answered: npt.NDArray[np.bool_],
+) -> _Ground:
+    board = json.loads(newest.document)
+    rows = {row["model"]: row for row in board.pop("rows")}
+    policy, _ = method_from_dict(board["method"])
+    return _Ground(newest, board, rows, roster, about, answered, policy)
+
+
+def _portrait(
+    ground: _Ground, number: int, tally: Tally, history: Sequence[Once], responses: Sequence[PastResponse]
+) -> Portrait:
+    models, prompts = ground.roster.models, ground.roster.prompts
+    rows = [ground.rows.get(name) for name in models]
+    row = rows[number]
+    standing = standing_of(
+        ground.policy,
+        models,
+        prompts,
+        answered=ground.answered,
+        enabled=np.array([each is not None and each["enabled"] for each in rows]),
+        votes=_votes(tally),
+        strengths=ground.snapshot.strengths.widened(len(models)),
+    )
+    seen = ground.policy.phase > 1 and row is not None
+    records = tuple(
+        PromptRecord(prompts[k], *ground.about[k], record, score_of(record))
+        for k, record in tried_on(standing, number)
+    )
+    return Portrait(
+        name=models[number],
+        snapshot=ground.snapshot,
+        board=ground.board,
+        row=row,
+        policy=ground.policy,
+        models=models,
+        prompt_names=prompts,
+        opponents=tuple(_opponent(models, rows, met) for met in met_by(standing, number)),
+        prompts=records,
+        heatmap=coverage_heatmap(standing, number) if seen and standing.enabled[number] else None,
+        challenges=challenges_of(standing, number) if seen else (None, None),
+        history=_moments(history),
+        responses=tuple(responses),
+    )
+
+
+def _opponent(models: Sequence[str], rows: Sequence[dict[str, Any] | None], met: Met) -> Opponent:
+    row = rows[met.model]
+    rank = None if row is None else row["rank"]
+    return Opponent(models[met.model], rank, row is not None and row["enabled"], met)
+
+
+def _votes(tally: Tally) -> Votes:
+    row = np.repeat(np.arange(len(tally)), tally.count)
+    return Votes(tally.a[row], tally.b[row], tally.prompt[row], tally.kind[row])
+
+
+def _moments(history: Sequence[Once]) -> tuple[Moment, ...]:
+    """Oldest first; of several boards after as many votes, that of the last generation."""
+    by_votes: dict[int, Moment] = {}
+    for once in sorted(history, key=lambda each: (each.generation, each.position)):
+        rating, rd = once.row["rating"], once.row["rd"]
+        if rating is not None and rd is not None:
+            at = int(once.made_at.timestamp())
+            by_votes[once.votes] = Moment(once.votes, at, rating, rd, once.row["conservative"])
+    return tuple(by_votes[votes] for votes in sorted(by_votes))

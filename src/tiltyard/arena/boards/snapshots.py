@@ -1,0 +1,246 @@
+"""Snapshots: boards as they were published, by hash. None is ever changed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from datetime import datetime, timedelta
+from typing import Any
+
+import numpy as np
+from psycopg import AsyncConnection, Connection
+from psycopg.types.json import Jsonb
+
+from tiltyard.core.policy.state.strengths import Strengths
+from tiltyard.errors import StoreFault
+from tiltyard.postgres.connecting import translated
+from tiltyard.postgres.statements import statement
+
+__all__ = [
+    "CHANNEL",
+    "KEPT",
+    "Amended",
+    "Listed",
+    "Score",
+    "Snapshot",
+    "add_snapshot",
+    "announce",
+    "citable_snapshot",
+    "find_snapshot",
+    "latest_place",
+    "latest_snapshot",
+    "list_snapshots",
+    "read_amended",
+    "read_held",
+    "read_scores",
+    "thin_snapshots",
+]
+
+#: Where new snapshots are announced: ``arena source position generation``.
+CHANNEL = "tiltyard_snapshot"
+#: How long a board stays that is not kept for ever.
+KEPT = timedelta(days=30)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Snapshot:
+    """One published board, with what matchmaking needs of it."""
+
+    arena: int
+    source: int
+    generation: int
+    position: int
+    #: Of the document, in hexadecimal digits.
+    sha256: str
+    votes: int
+    #: Whether an evaluation of the rules fell on it.
+    evaluated: bool
+    #: Canonical JSON.
+    document: str
+    strengths: Strengths
+    #: Given by the database.
+    made_at: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """A snapshot without its contents."""
+
+    source: int
+    generation: int
+    position: int
+    sha256: str
+    votes: int
+    evaluated: bool
+    made_at: datetime
+    #: Whether it is kept for ever, and no vote was excluded or restored since.
+    citable: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Amended:
+    """How votes that a board knew have changed since: excluded ones that it counts, restored ones that it leaves out."""
+
+    excluded: int
+    restored: int
+
+
+@dataclass(frozen=True, slots=True)
+class Score:
+    """What one board said of one model."""
+
+    position: int
+    votes: int
+    #: Time of the last event that the board knew.
+    at: str
+    model: str
+    conservative: float | None
+    rating: float | None
+    rd: float | None
+    bradley_terry: float | None
+    legacy_elo: float | None
+
+
+def add_snapshot(connection: Connection, snapshot: Snapshot) -> None:
+    """Publish a board, inside the caller's transaction. The same again changes nothing; another is refused."""
+    values = {name: getattr(snapshot, name) for name in Snapshot.__slots__} | {
+        "sha256": bytes.fromhex(snapshot.sha256),
+        "strengths": Jsonb(
+            {field.name: getattr(snapshot.strengths, field.name).tolist() for field in fields(Strengths)}
+        ),
+    }
+    with translated("publish a board"):
+        row = connection.execute(statement("snapshots_add"), values).fetchone()
+    assert row is not None
+    if row[0] != values["sha256"]:
+        raise StoreFault(
+            f"the recomputed board of arena {snapshot.arena} at position {snapshot.position} differs from the one "
+            "that was published there; run tiltyard doctor, and compare the versions of the raters"
+        )
+
+
+def announce(connection: Connection, snapshot: Snapshot) -> None:
+    """Tell whoever listens, once the caller's transaction has committed."""
+    payload = f"{snapshot.arena} {snapshot.source} {snapshot.position} {snapshot.generation}"
+    with translated("announce a board"):
+        connection.execute(statement("raters_notify"), {"payload": payload})
+
+
+def latest_place(connection: Connection, arena: int, source: int) -> tuple[int, int] | None:
+    """Generation and position of a source's newest board."""
+    with translated("read the snapshots"):
+        values = {"arena": arena, "source": source}
+        row = connection.execute(statement("snapshots_latest_place"), values).fetchone()
+    return None if row is None else (int(row[0]), int(row[1]))
+
+
+async def latest_snapshot(connection: AsyncConnection, arena: int, source: int) -> Snapshot | None:
+    """The newest board of a source."""
+    return await _find(connection, "snapshots_latest", {"arena": arena, "source": source})
+
+
+async def find_snapshot(connection: AsyncConnection, arena: int, sha256: str) -> Snapshot | None:
+    """A board of an arena by its hash; ``None`` if there is none, or it is no hash."""
+    try:
+        digest = bytes.fromhex(sha256)
+    except ValueError:
+        return None
+    return await _find(connection, "snapshots_by_hash", {"arena": arena, "sha256": digest})
+
+
+async def list_snapshots(
+    connection: AsyncConnection,
+    arena: int,
+    source: int,
+    *,
+    before: tuple[int, int] | None = None,
+    limit: int = 100,
+) -> list[Listed]:
+    """Boards of a source, newest first. ``before`` is generation and position of one: what is older."""
+    generation, position = (None, None) if before is None else before
+    values = {
+        "arena": arena,
+        "source": source,
+        "generation": generation,
+        "position": position,
+        "limit": limit,
+    }
+    with translated("list the snapshots"):
+        rows = await (await connection.execute(statement("snapshots_list"), values)).fetchall()
+    return [_listed(*row) for row in rows]
+
+
+async def read_scores(
+    connection: AsyncConnection, snapshot: Snapshot, models: Sequence[str], *, most: int = 60
+) -> list[Score]:
+    """These models on a board and on those before it on which an evaluation fell, at most so many, oldest first."""
+    values = _place(snapshot) | {"models": list(models), "most": most}
+    with translated("read the history of a board"):
+        rows = await (await connection.execute(statement("snapshots_scores"), values)).fetchall()
+    return [Score(*row) for row in rows]
+
+
+async def citable_snapshot(connection: AsyncConnection, snapshot: Snapshot) -> Listed | None:
+    """The last board of the same generation, up to this one, that is kept for ever.
+
+    It is the last evaluation, or the first board after votes were excluded or restored; ``None`` before the first
+    evaluation of an arena without exclusions.
+    """
+    with translated("read the history of a board"):
+        row = await (await connection.execute(statement("snapshots_citable"), _place(snapshot))).fetchone()
+    return None if row is None else _listed(*row)
+
+
+async def read_amended(connection: AsyncConnection, snapshot: Snapshot, newest: Snapshot) -> Amended:
+    """What exclusions and restorations up to the newest board changed of the votes that an earlier one knew."""
+    values = _place(snapshot) | {"upto": newest.position}
+    with translated("read what was excluded since a board"):
+        row = await (await connection.execute(statement("snapshots_amended"), values)).fetchone()
+    assert row is not None
+    return Amended(int(row[0]), int(row[1]))
+
+
+async def read_held(connection: AsyncConnection, snapshot: Snapshot, *, limit: int) -> list[tuple[int, bool]]:
+    """Votes at the last evaluations up to a board, newest first, and whether all rules held there."""
+    values = _place(snapshot) | {"limit": limit}
+    with translated("read the history of a board"):
+        rows = await (await connection.execute(statement("snapshots_held"), values)).fetchall()
+    return [(int(votes), bool(held)) for votes, held in rows]
+
+
+def thin_snapshots(connection: Connection, moment: datetime) -> int:
+    """Remove boards that are not kept for ever and are older than a month at this moment; how many."""
+    with translated("remove old snapshots"):
+        return connection.execute(statement("snapshots_thin"), {"before": moment - KEPT}).rowcount
+
+
+def _place(snapshot: Snapshot) -> dict[str, Any]:
+    return {name: getattr(snapshot, name) for name in ("arena", "source", "generation", "position")}
+
+
+async def _find(connection: AsyncConnection, name: str, values: dict[str, Any]) -> Snapshot | None:
+    with translated("read a snapshot"):
+        row = await (await connection.execute(statement(name), values)).fetchone()
+    return None if row is None else _snapshot(row)
+
+
+def _listed(source: int, generation: int, position: int, sha256: bytes, *rest: Any) -> Listed:
+    return Listed(source, generation, position, bytes(sha256).hex(), *rest)
+
+
+def _snapshot(row: Sequence[Any]) -> Snapshot:
+    arena, source, generation, position, sha256, votes, evaluated, document, strengths, made_at = row
+    return Snapshot(
+        arena=arena,
+        source=source,
+        generation=generation,
+        position=position,
+        sha256=bytes(sha256).hex(),
+        votes=votes,
+        evaluated=evaluated,
+        document=document,
+        strengths=Strengths(
+            *(np.array(strengths[field.name], dtype=np.float64) for field in fields(Strengths))
+        ),
+        made_at=made_at,
+    )

@@ -1,0 +1,338 @@
+"""Arenas, their models, prompts and responses, and what was changed in them.
+
+Rows that concern a log are written in the transaction of `tiltyard.arena.log.log.appending`; whoever calls
+these functions brings its connection.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from psycopg.types.json import Jsonb
+
+from tiltyard.arena.log.log import LogKind
+from tiltyard.arena.log.partitions import create_arena_room
+from tiltyard.errors import Conflict, NotFound
+from tiltyard.postgres.connecting import translated
+from tiltyard.postgres.connection_pool import Connection
+from tiltyard.postgres.statements import statement
+from tiltyard.settings.arena import ArenaSettings
+
+__all__ = [
+    "Arena",
+    "KnownModel",
+    "KnownPrompt",
+    "NewPrompt",
+    "NewResponse",
+    "PromptKey",
+    "add_arena",
+    "add_models",
+    "add_prompts",
+    "add_responses",
+    "change_arena",
+    "describe_prompts",
+    "find_arena",
+    "find_arena_by_number",
+    "find_model",
+    "find_prompt",
+    "find_response",
+    "list_arenas",
+    "list_models",
+    "list_prompts",
+    "prompt_text",
+    "prompts_of",
+    "read_filters",
+    "read_head",
+    "read_model_numbers",
+    "read_policy",
+    "read_prompt_keys",
+    "read_response_keys",
+    "read_size",
+    "reserve_arena",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Arena:
+    """One arena."""
+
+    arena: int
+    name: str
+    title: str
+    settings: ArenaSettings
+    created_at: datetime
+    #: Whether the ids of its matchups carry its number. Those of arenas that version 0.1 made may not.
+    ids_carry_arena: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class KnownModel:
+    """A model with what there is of it now."""
+
+    model: int
+    name: str
+    added_at: datetime
+    responses: int
+    enabled: bool
+
+
+@dataclass(frozen=True, slots=True)
+class KnownPrompt:
+    """A prompt with what there is of it now; its text is ``None`` once it is withdrawn."""
+
+    prompt: int
+    name: str
+    text: str | None
+    category: str | None
+    language: str | None
+    added_at: datetime
+    withdrawn_at: datetime | None
+    responses: int
+
+
+@dataclass(frozen=True, slots=True)
+class PromptKey:
+    """What tells a prompt from another one."""
+
+    prompt: int
+    name: str
+    sha256: bytes
+    category: str | None
+    language: str | None
+    withdrawn: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class NewPrompt:
+    """A prompt on its way in."""
+
+    prompt: int
+    name: str
+    text: str
+    sha256: bytes
+    category: str | None
+    language: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class NewResponse:
+    """A response on its way in; its bytes are kept already."""
+
+    model: int
+    prompt: int
+    kind: str
+    media_type: str
+    sha256: bytes
+    size: int
+
+
+async def reserve_arena(connection: Connection) -> int:
+    """A number for a new arena."""
+    row = await _one(connection, "arenas_reserve")
+    assert row is not None
+    return int(row[0])
+
+
+async def add_arena(
+    connection: Connection, arena: int, name: str, title: str, settings: ArenaSettings
+) -> Arena:
+    """A new arena with room for its log; `Conflict` if the name is taken. Call it in a transaction."""
+    values = {"arena": arena, "name": name, "title": title, "settings": Jsonb(settings.to_dict())}
+    with translated("make an arena"):
+        row = await (await connection.execute(statement("arenas_add"), values)).fetchone()
+        if row is None:
+            raise Conflict(f"there is an arena called {name} already; choose another name")
+        made = _arena(row)
+        await connection.execute(statement("arenas_add_rater"), {"arena": made.arena})
+        await create_arena_room(connection, made.arena)
+    return made
+
+
+async def find_arena(connection: Connection, name: str) -> Arena:
+    """The arena of this name, or `NotFound`."""
+    row = await _named(connection, "arenas_find", name)
+    if row is None:
+        raise NotFound("there is no such arena; ask for the list of arenas")
+    return _arena(row)
+
+
+async def find_arena_by_number(connection: Connection, number: int) -> Arena | None:
+    """The arena of this number, if there is one."""
+    row = await _one(connection, "arenas_find_by_number", arena=number)
+    return None if row is None else _arena(row)
+
+
+async def list_arenas(connection: Connection) -> list[Arena]:
+    """Every arena, by name."""
+    with translated("list the arenas"):
+        return [_arena(row) for row in await (await connection.execute(statement("arenas_list"))).fetchall()]
+
+
+async def change_arena(connection: Connection, arena: int, title: str, settings: ArenaSettings) -> None:
+    """Another title, other settings."""
+    values = {"arena": arena, "title": title, "settings": Jsonb(settings.to_dict())}
+    with translated("change an arena"):
+        await connection.execute(statement("arenas_change"), values)
+
+
+async def list_models(connection: Connection, arena: int) -> list[KnownModel]:
+    """Every model that was ever added, by number."""
+    return [KnownModel(*row) for row in await _all(connection, "arenas_models", arena=arena)]
+
+
+async def list_prompts(
+    connection: Connection, arena: int, *, after: int = -1, limit: int = 1000
+) -> list[KnownPrompt]:
+    """A page of the prompts, by number."""
+    rows = await _all(connection, "arenas_prompts", arena=arena, after=after, limit=limit)
+    return [KnownPrompt(*row) for row in rows]
+
+
+async def prompt_text(connection: Connection, arena: int, prompt: int) -> str:
+    """What a prompt asks; `NotFound` once it is withdrawn."""
+    row = await _one(connection, "arenas_prompt", arena=arena, prompt=prompt)
+    if row is None:
+        raise NotFound("this prompt was withdrawn; ask for another matchup")
+    return str(row[0])
+
+
+async def prompts_of(
+    connection: Connection, arena: int, category: str | None, language: str | None
+) -> dict[int, str]:
+    """Names of the prompts of a category and a language, by number; ``None`` is any."""
+    rows = await _all(
+        connection, "arenas_filtered_prompts", arena=arena, category=category, language=language
+    )
+    return {int(number): str(name) for number, name in rows}
+
+
+async def read_filters(connection: Connection, arena: int) -> tuple[list[str], list[str]]:
+    """The categories and the languages of an arena's prompts."""
+    row = await _one(connection, "arenas_filters", arena=arena)
+    assert row is not None
+    return list(row[0]), list(row[1])
+
+
+async def read_prompt_keys(
+    connection: Connection, arena: int, names: Collection[str] | None = None
+) -> list[PromptKey]:
+    """Every prompt that was ever added, by number; or only those of these names."""
+    values = {"arena": arena, "names": None if names is None else list(names)}
+    return [PromptKey(*row) for row in await _all(connection, "arenas_prompt_keys", **values)]
+
+
+async def read_size(connection: Connection, arena: int) -> tuple[int, int]:
+    """How many models and prompts were ever added."""
+    row = await _one(connection, "arenas_size", arena=arena)
+    assert row is not None
+    return int(row[0]), int(row[1])
+
+
+async def read_model_numbers(connection: Connection, arena: int, names: Collection[str]) -> dict[str, int]:
+    """Numbers of the models of these names, as far as there are any."""
+    return dict(await _all(connection, "arenas_model_numbers", arena=arena, names=list(names)))
+
+
+async def read_response_keys(
+    connection: Connection, arena: int, cells: Collection[tuple[int, int]]
+) -> dict[tuple[int, int], bytes]:
+    """The hash of the live response in each of these cells of model and prompt that has one."""
+    models, prompts = [model for model, _ in cells], [prompt for _, prompt in cells]
+    rows = await _all(connection, "arenas_response_keys", arena=arena, model=models, prompt=prompts)
+    return {(model, prompt): bytes(sha256) for model, prompt, sha256 in rows}
+
+
+async def add_models(connection: Connection, arena: int, first: int, names: Sequence[str]) -> None:
+    """New models, numbered on."""
+    values = {"arena": arena, "model": list(range(first, first + len(names))), "name": list(names)}
+    await connection.execute(statement("arenas_add_models"), values)
+
+
+async def add_prompts(connection: Connection, arena: int, prompts: Sequence[NewPrompt]) -> None:
+    """New prompts, by the numbers that they bring."""
+    columns = ("prompt", "name", "text", "sha256", "category", "language")
+    await connection.execute(statement("arenas_add_prompts"), _columns(arena, columns, prompts))
+
+
+async def describe_prompts(
+    connection: Connection, arena: int, described: Sequence[tuple[int, str | None, str | None]]
+) -> None:
+    """Category and language of prompts that came without."""
+    number, category, language = ([row[k] for row in described] for k in range(3))
+    values = {"arena": arena, "prompt": number, "category": category, "language": language}
+    await connection.execute(statement("arenas_describe_prompts"), values)
+
+
+async def add_responses(
+    connection: Connection, arena: int, responses: Sequence[NewResponse]
+) -> list[tuple[int, int, int]]:
+    """New responses: the number of each, with its model and prompt."""
+    columns = ("model", "prompt", "kind", "media_type", "sha256", "size")
+    found = await connection.execute(statement("arenas_add_responses"), _columns(arena, columns, responses))
+    return [(int(number), model, prompt) for number, model, prompt in await found.fetchall()]
+
+
+async def find_model(connection: Connection, arena: int, name: str) -> tuple[int, bool]:
+    """The number of a model and whether it may be served; `NotFound` if there is none of this name."""
+    row = await _named(connection, "arenas_model", name, arena=arena)
+    if row is None:
+        raise NotFound(f"there is no model called {name!r} in this arena; ask for the list of its models")
+    return int(row[0]), row[1] == LogKind.ENABLE
+
+
+async def find_prompt(connection: Connection, arena: int, name: str) -> tuple[int, bool]:
+    """The number of a prompt and whether it is withdrawn; `NotFound` if there is none of this name."""
+    row = await _named(connection, "arenas_prompt_named", name, arena=arena)
+    if row is None:
+        raise NotFound(f"there is no prompt called {name!r} in this arena; ask for the list of its prompts")
+    return int(row[0]), row[1] is not None
+
+
+async def find_response(connection: Connection, arena: int, model: int, prompt: int) -> int | None:
+    """The number of a model's live response to a prompt."""
+    row = await _one(connection, "arenas_response", arena=arena, model=model, prompt=prompt)
+    return None if row is None else int(row[0])
+
+
+async def read_policy(connection: Connection, arena: int) -> dict[str, Any]:
+    """What the last policy event of a log says."""
+    row = await _one(connection, "arenas_policy", arena=arena)
+    if row is None:
+        raise NotFound("this arena's log has no policy; it was not made by tiltyard")
+    return dict(row[0])
+
+
+async def read_head(connection: Connection, arena: int) -> int:
+    """The last position of a log."""
+    row = await _one(connection, "arenas_head", arena=arena)
+    assert row is not None
+    return int(row[0])
+
+
+def _arena(row: Sequence[Any]) -> Arena:
+    number, name, title, settings, created_at, ids_carry_arena = row
+    return Arena(number, name, title, ArenaSettings.kept(settings), created_at, ids_carry_arena)
+
+
+def _columns(arena: int, names: Sequence[str], rows: Sequence[object]) -> dict[str, Any]:
+    return {"arena": arena} | {name: [getattr(row, name) for row in rows] for name in names}
+
+
+async def _all(connection: Connection, named: str, /, **values: object) -> list[Any]:
+    with translated("read an arena"):
+        return await (await connection.execute(statement(named), values)).fetchall()
+
+
+async def _one(connection: Connection, named: str, /, **values: object) -> Any:
+    with translated("read an arena"):
+        return await (await connection.execute(statement(named), values)).fetchone()
+
+
+async def _named(connection: Connection, named: str, name: str, **values: object) -> Any:
+    """What has this name; nothing has one that the database could not even hold."""
+    if "\0" in name or not name.isprintable():
+        return None
+    return await _one(connection, named, name=name, **values)

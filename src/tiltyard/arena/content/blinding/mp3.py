@@ -1,0 +1,117 @@
+"""Sounds in MP3: frame after frame, and none of the tags before, between and behind them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from tiltyard.arena.content.blinding.walking import broken, steps
+
+__all__ = ["blinded_mp3"]
+
+_MP3 = "MP3 sound"
+#: Thousands of bits and samples in a second, as MPEG-1 has them (11) and MPEG-2 (10) and 2.5 (00).
+_BITS = {
+    0b11: (32, 40, 48, 56, 64, 80, 96, 112, 128, 160, 192, 224, 256, 320),
+    0b10: (8, 16, 24, 32, 40, 48, 56, 64, 80, 96, 112, 128, 144, 160),
+    0b00: (8, 16, 24, 32, 40, 48, 56, 64, 80, 96, 112, 128, 144, 160),
+}
+_RATES = {0b11: (44_100, 48_000, 32_000), 0b10: (22_050, 24_000, 16_000), 0b00: (11_025, 12_000, 8_000)}
+_LAYER_III = 0b01
+
+
+def _lengths() -> dict[bytes, int]:
+    """How long a frame is, by the first three bytes of it."""
+    found = {}
+    for version, rates in _RATES.items():
+        slots = 144_000 if version == 0b11 else 72_000
+        for k, bits in enumerate(_BITS[version], start=1):
+            for j, rate in enumerate(rates):
+                for spare in range(8):
+                    unprotected, padded, private = spare >> 2, spare >> 1 & 1, spare & 1
+                    second = 0xE0 | version << 3 | _LAYER_III << 1 | unprotected
+                    third = k << 4 | j << 2 | padded << 1 | private
+                    found[bytes((0xFF, second, third))] = slots * bits // rate + padded
+    return found
+
+
+_LENGTHS = _lengths()
+_PERHAPS = re.compile(rb"\xff[\xe2\xe3\xf2\xf3\xfa\xfb]|ID3[\x02-\x04]|APETAGEX")
+
+
+def blinded_mp3(data: bytes) -> bytes:
+    """An MP3 sound of its frames. Whatever lies between them is no sound, and players pass it over too."""
+    kept, at, counted = list[bytes](), 0, steps(_MP3)
+    for _ in counted:
+        if at >= len(data):
+            break
+        length = _LENGTHS.get(data[at : at + 3], 0)
+        if length:
+            kept.append(_plain_frame(data[at : at + length]))
+        else:
+            length = _tag_length(data, at)
+        at = at + length if length else _next_part(data, at + 1, counted)
+    if not kept:
+        raise broken(_MP3, 0, "no frame of sound begins here or later")
+    return b"".join(kept)
+
+
+def _tag_length(data: bytes, at: int) -> int:
+    """How many bytes the tag has that begins here; none if there is no tag that tells."""
+    head = data[at : at + 32]
+    if head.startswith(b"ID3") and len(head) >= 10 and head[3] in (2, 3, 4):
+        size = 0
+        for byte in head[6:10]:
+            size = size << 7 | byte & 0x7F
+        return 10 + size + (10 if head[5] & 0x10 else 0)
+    if head.startswith(b"APETAGEX") and len(head) == 32:
+        headed = head[23] & 0x20
+        return 32 + (int.from_bytes(head[12:16], "little") if headed else 0)
+    return 0
+
+
+def _next_part(data: bytes, at: int, counted: Iterator[int]) -> int:
+    """Where the next frame begins that another one or the end follows, or the next tag."""
+    for found, _ in zip(_PERHAPS.finditer(data, at), counted, strict=False):
+        start = found.start()
+        if data[start] != 0xFF:
+            return start
+        end = start + _LENGTHS.get(data[start : start + 3], len(data))
+        if end == len(data) or data[end : end + 3] in _LENGTHS:
+            return start
+    return len(data)
+
+
+def _plain_frame(frame: bytes) -> bytes:
+    """A frame; of one that holds no sound but tells of the others, only how long they are."""
+    if frame[36:40] == b"VBRI":
+        entries, size = int.from_bytes(frame[54:56], "big"), int.from_bytes(frame[58:60], "big")
+        return frame[: 62 + entries * size].ljust(len(frame), b"\0")
+    stereo, first = frame[3:4] < b"\xc0", frame[1] & 0x18 == 0x18
+    at = 4 + ((32 if stereo else 17) if first else (17 if stereo else 9))
+    if frame[at : at + 4] in (b"Xing", b"Info") and not any(frame[6:at]):
+        return _plain_information(frame, at)
+    return frame
+
+
+def _plain_information(frame: bytes, at: int) -> bytes:
+    """How many frames there are, where to seek, and how many samples are too many at both ends.
+
+    The last makes sounds play without gaps; players read it only beside the name of an encoder that they
+    know, so all get the same name.
+    """
+    flags = frame[at + 7] if at + 7 < len(frame) else 0
+    end = at + 8 + 4 * (flags & 1) + 4 * (flags >> 1 & 1) + 100 * (flags >> 2 & 1) + 4 * (flags >> 3 & 1)
+    if frame[end : end + 4] not in (b"LAME", b"Lavf", b"Lavc") or end + 36 > len(frame):
+        return frame[:end].ljust(len(frame), b"\0")
+    written = frame[:end] + b"LAME".ljust(21, b"\0") + frame[end + 21 : end + 24] + bytes(10)
+    return (written + _checksum(written).to_bytes(2, "big")).ljust(len(frame), b"\0")
+
+
+def _checksum(data: bytes) -> int:
+    found = 0
+    for byte in data:
+        found ^= byte
+        for _ in range(8):
+            found = found >> 1 ^ (0xA001 if found & 1 else 0)
+    return found

@@ -1,0 +1,1 @@
+"""LLM judges as voters of an arena."""

@@ -1,0 +1,214 @@
+"""The judges of an arena: what they are asked of a matchup, and what became of it in the ledger.
+
+As in a tournament, what was paid for is never asked again, and the budget holds however often the
+process dies. Each matchup is asked for itself: two battles never rest on one reply.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from contextlib import ExitStack, asynccontextmanager, closing
+from dataclasses import dataclass
+from pathlib import Path
+
+from tiltyard.core.judging.battles import panel_name
+from tiltyard.core.judging.ids import stable_id
+from tiltyard.core.judging.question import Shown, ask_of
+from tiltyard.core.judging.reconcile import Result, panel_result, reconcile
+from tiltyard.core.judging.rubric import Rubric
+from tiltyard.core.judging.verdict import State, Verdict
+from tiltyard.errors import BadOption
+from tiltyard.jobs import Shard
+from tiltyard.jobs.workers import FileLocks, Lock, Locks, ServerLocks, lowest_free
+from tiltyard.judges.ledger import Ledger
+from tiltyard.judges.providers.provider import Body
+from tiltyard.judges.requests import Request, request_key
+from tiltyard.judges.seats import Seat, open_seat
+from tiltyard.judges.sitting import Databases, Heard, JudgesAtWork
+from tiltyard.settings.arena_judges import load_arena_judges
+from tiltyard.settings.environment import read_environment
+from tiltyard.settings.prices import (
+    PriceEntry,
+    dollars,
+    merged_prices,
+    open_prices,
+    picodollars,
+    price_option,
+)
+
+__all__ = ["ArenaPanel", "Asking", "asking_of", "open_panel", "settle_dead"]
+
+#: What the ledger calls our plan: there is none, matchups come as they come.
+_PLAN = "arena"
+
+
+@dataclass(frozen=True)
+class ArenaPanel:
+    """Everything that is known before a matchup is asked for."""
+
+    seats: tuple[Seat, ...]
+    rubric: Rubric
+    quorum: int
+    #: Picodollars.
+    cap: int | None
+    databases: Databases
+
+    @property
+    def name(self) -> str:
+        """What stands as ``judge_model``."""
+        return panel_name([seat.name for seat in self.seats])
+
+    def requests(self, matchup: str, shown: Shown, swapped: Shown) -> list[Request]:
+        """Both orders for every judge."""
+        return [
+            self._request(seat, matchup, order, texts)
+            for seat in self.seats
+            for order, texts in enumerate((shown, swapped))
+        ]
+
+    def _request(self, seat: Seat, matchup: str, order: int, shown: Shown) -> Request:
+        ask = ask_of(shown, self.rubric, seat.form, seat.settings.max_tokens)
+        body = seat.provider.body(seat.settings.model, ask, seat.options)
+        question = stable_id([matchup, seat.name, order])
+        # A matchup is its own repetition: the same pair, met again, is asked anew.
+        key, size = request_key(seat.provider, body, int(stable_id([matchup]), 16))
+        worst = seat.worst(size, batch=False)
+        prompt = stable_id([shown.prompt])
+        return Request(key, question, seat.name, self.rubric.dimension, body, size, worst, prompt)
+
+    def result(self, requests: Sequence[Request], verdicts: Mapping[str, Verdict | State]) -> Result | State:
+        """What the judges found together; without enough of them, the state that stood in the way."""
+        results: list[Result] = []
+        for seat in self.seats:
+            first, second = (verdicts[request.key] for request in requests if request.judge == seat.name)
+            if isinstance(first, Verdict) and isinstance(second, Verdict):
+                results.append(reconcile(first, second))
+        states = [one for one in verdicts.values() if isinstance(one, State)]
+        if State.UNASKED in states:
+            return State.UNASKED
+        agreed = panel_result(results, self.quorum) if len(self.seats) > 1 else next(iter(results), None)
+        return agreed or states[0]
+
+
+def open_panel(
+    config_path: Path,
+    *,
+    budget_usd: float | None = None,
+    beside: Path | None = None,
+    prices: Mapping[str, PriceEntry] | None = None,
+) -> ArenaPanel:
+    """Read the configuration, the rubric, the keys and the prices; ``prices`` go before the file's own."""
+    config = load_arena_judges(config_path)
+    environment = read_environment(beside or config.folder)
+    book = open_prices(merged_prices(config.prices, prices or {}, config.folder))
+    seats = [open_seat(settings, environment, book) for settings in config.complete()]
+    stated = config.budget_usd if budget_usd is None else budget_usd
+    cap = None if stated is None else picodollars(stated)
+    for seat in seats:
+        if cap is not None and seat.price is None:
+            raise BadOption(
+                f"a budget of {dollars(cap)} cannot be kept: the price of {seat.settings.model} at "
+                f"{seat.provider.base_url} is unknown; give it with {price_option(seat.settings.model)} (dollars "
+                f"for a million tokens), state it under prices: in {config.path}, or leave out the budget"
+            )
+    judgments = None if config.judgments_dir is None else config.folder / config.judgments_dir
+    databases = Databases.of(environment, judgments)
+    return ArenaPanel(tuple(seats), config.read_rubric(), config.majority, cap, databases)
+
+
+@asynccontextmanager
+async def asking_of(panel: ArenaPanel, run: str, heard: Heard) -> AsyncIterator[tuple[Asking, Locks]]:
+    """The ledger under a worker's name; what dead workers had in flight is lost before anything is asked."""
+    databases = panel.databases
+    with ExitStack() as stack:
+        locks: Locks = (
+            ServerLocks(databases.ledger) if databases.folder is None else FileLocks(databases.folder)
+        )
+        stack.callback(locks.close)
+        lock = lowest_free(locks, run)
+        stack.callback(lock.release)
+        asking = Asking(_Table(panel.seats), run, databases, heard)
+        with closing(Ledger(databases.ledger)) as ledger:
+            ledger.open_run(run, _PLAN, panel.cap)
+        asking.dead(lock.name)
+        await settle_dead(panel, run, locks, lock.name)
+        await asking.start()
+        try:
+            yield asking, locks
+        finally:
+            await asking.stop()
+
+
+@dataclass(frozen=True)
+class _Table:
+    """Judges without a plan: nothing can be handed out in stretches, or warmed up for."""
+
+    seats: Sequence[Seat]
+
+    def requests(self, _first: int, _last: int) -> Iterator[Request]:
+        return iter(())
+
+    def shards(self, _run: str, _generation: int, _size: int) -> Iterator[Shard]:
+        return iter(())
+
+    def warming(self) -> Iterator[Request]:
+        return iter(())
+
+    def trial(self) -> Iterator[Request]:
+        return iter(())
+
+
+class Asking(JudgesAtWork):
+    """Judges who are asked one matchup at a time."""
+
+    async def verdicts(self, requests: Sequence[Request]) -> dict[str, Verdict | State]:
+        """Ask what the ledger does not hold; what became of each request, by its key."""
+        # To the end, whatever becomes of one of them: calls of the others that are under way are paid for.
+        endings = await asyncio.gather(
+            *(self._live().ask([request], self._callers[request.judge]) for request in requests),
+            return_exceptions=True,
+        )
+        ended: list[str] = []
+        for ending in endings:
+            if isinstance(ending, BaseException):
+                raise ending
+            ended += ending.elements()
+        replies = await self._books.replies(request.key for request in requests)
+        seats = {seat.name: seat for seat in self._agenda.seats}
+        return {
+            request.key: _verdict(seats[request.judge], replies.get(request.key, []), state)
+            for request, state in zip(requests, ended, strict=True)
+        }
+
+    async def spent(self) -> int:
+        """Picodollars of this run since ever."""
+        return (await self._books.run(Ledger.run, self._run)).spent
+
+
+async def settle_dead(panel: ArenaPanel, run: str, locks: Locks, own: str) -> None:
+    """Settle what workers had in flight whose locks can be had."""
+    names = await asyncio.to_thread(_at_work, panel, run)
+    taken: list[Lock] = [lock for name in sorted(names - {own}) if (lock := locks.take(name)) is not None]
+    if taken:
+        # A worker that has only lost its connection needs this long to notice.
+        await asyncio.sleep(locks.grace)
+    with closing(Ledger(panel.databases.ledger)) as ledger:
+        for lock in taken:
+            ledger.lose(lock.name)
+            lock.release()
+
+
+def _at_work(panel: ArenaPanel, run: str) -> set[str]:
+    """Workers that have something in flight, or had when they died."""
+    with closing(Ledger(panel.databases.ledger)) as ledger:
+        return {one.worker for one in ledger.attempts(run) if one.state == "intent"}
+
+
+def _verdict(seat: Seat, bodies: Sequence[Body], ending: str) -> Verdict | State:
+    """The first readable reply; without one, the state of the last, or how asking ended."""
+    readings = [seat.reading(body)[1] for body in bodies]
+    for reading in readings:
+        if reading.verdict is not None:
+            return reading.verdict
+    return readings[-1].state if readings else State(ending)

@@ -1,0 +1,1 @@
+"""The event log of an arena: append, read, export."""

@@ -1,0 +1,1 @@
+"""Backup, restore, upgrade and diagnosis of an installation."""

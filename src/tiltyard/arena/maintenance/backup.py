@@ -1,0 +1,261 @@
+"""Backups: one file with the database, the bytes of responses and the keys, and back again.
+
+The database and the positions that the manifest states are of one instant, whatever is written
+meanwhile. A backup has its name only once it is whole and on the disk.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import io
+import json
+import os
+import re
+import tarfile
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field
+from datetime import UTC, datetime
+from functools import partial
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any
+
+from tiltyard._version import __version__
+from tiltyard.arena.content.bulky import Bulky
+from tiltyard.arena.maintenance.dump_archive import remove_private_options
+from tiltyard.errors import InputError, StoreFault, UnreadableFile
+from tiltyard.postgres.connecting import connect, translated
+from tiltyard.postgres.programs import Programs, dumping_programs, without_password
+from tiltyard.postgres.statements import statement
+from tiltyard.settings.regular_files import open_regular, read_regular
+
+if TYPE_CHECKING:
+    import psycopg
+
+__all__ = ["BackedUp", "Manifest", "back_up", "read_backup", "record_backup"]
+
+_MANIFEST, DATABASE, KEY = "manifest.json", "database.dump", "secret.key"
+RESPONSES = "responses/"
+#: Names that a backup may hold: no other file is ever written by a restoration.
+_MEMBER = re.compile(r"database\.dump|secret\.key|responses/[0-9a-f]{64}")
+_FORMAT = 1
+_PIECE = 1 << 20
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """What a backup holds, and what must be true once it is restored."""
+
+    format: int
+    made_at: str
+    tiltyard: str
+    postgresql: str
+    #: Names of arenas and the last positions of their logs.
+    arenas: dict[str, int]
+    #: Names of what the file holds, each with its ``sha256`` and ``size``.
+    members: dict[str, dict[str, Any]] = field(repr=False)
+
+
+@dataclass(frozen=True)
+class BackedUp:
+    """A backup that was written."""
+
+    path: Path
+    size: int
+    seconds: float
+    manifest: Manifest = field(repr=False)
+
+
+def back_up(
+    url: str, home: Path, bulky: Bulky, path: Path | None = None, *, binaries: Path | None = None
+) -> BackedUp:
+    """Write a backup to ``path``, by default one with the time as its name in the home's ``backups``.
+
+    ``binaries``: the folder with the pg_dump to use, where that is known.
+    """
+    began = time.monotonic()
+    now = datetime.now(UTC)
+    path = path or home / "backups" / f"tiltyard-{now:%Y%m%dT%H%M%S.%fZ}.tar"
+    if path.exists():
+        raise StoreFault(f"{path} is there already; name another file")
+    with connect(url, name="tiltyard backup") as connection, _draft(path) as draft:
+        programs = Programs(binaries or dumping_programs(connection.info.server_version))
+        dump_to = partial(_dump, programs, url)
+        with tarfile.open(fileobj=draft, mode="w", format=tarfile.PAX_FORMAT) as tar:
+            manifest = _fill(tar, connection, dump_to, home, bulky, now, path.parent)
+            document = json.dumps(asdict(manifest), indent=1, sort_keys=True).encode()
+            _add(tar, _MANIFEST, io.BytesIO(document), len(document))
+        size = draft.tell()
+        draft.flush()
+        os.fsync(draft.fileno())
+    made = BackedUp(path, size, time.monotonic() - began, manifest)
+    record_backup(url, made)
+    return made
+
+
+def record_backup(url: str, made: BackedUp) -> None:
+    """Note in the audit that this backup was made."""
+    detail = {"file": str(made.path.absolute()), "size": made.size, "arenas": made.manifest.arenas}
+    with connect(url, name="tiltyard backup") as connection, translated("record the backup"):
+        connection.execute(statement("backup_recorded"), {"action": "backup", "detail": json.dumps(detail)})
+
+
+def read_backup(path: Path) -> Manifest:
+    """The manifest of a backup, every byte of which was checked against it."""
+    try:
+        with open_regular(path) as file, tarfile.open(path, fileobj=file, mode="r:") as tar:
+            return _checked(tar, path)
+    except (OSError, tarfile.TarError) as error:
+        raise UnreadableFile(f"{path}: cannot be read as a backup: {error}") from None
+
+
+def member(tar: tarfile.TarFile, name: str) -> IO[bytes]:
+    """What a backup holds under this name."""
+    try:
+        found = tar.extractfile(name)
+    except KeyError:
+        found = None
+    if found is None:
+        raise InputError(f"{tar.name!s}: holds no {name}; this is no backup of Tiltyard, or not all of one")
+    return found
+
+
+def _fill(
+    tar: tarfile.TarFile,
+    connection: psycopg.Connection,
+    dump_to: Callable[[Path, str], None],
+    home: Path,
+    bulky: Bulky,
+    now: datetime,
+    folder: Path,
+) -> Manifest:
+    members: dict[str, dict[str, Any]] = {}
+    with _snapshot(connection) as (snapshot, arenas, hashes), tempfile.TemporaryDirectory(dir=folder) as room:
+        dump = Path(room) / DATABASE
+        dump_to(dump, snapshot)
+        with dump.open("rb") as file:
+            members[DATABASE] = _add(tar, DATABASE, file, dump.stat().st_size)
+    key = _key(home / KEY)
+    if key is not None:
+        members[KEY] = _add(tar, KEY, io.BytesIO(key), len(key))
+    for digest in hashes:
+        data = _bytes(connection, bulky, digest)
+        if data is not None:
+            name = f"{RESPONSES}{digest.hex()}"
+            members[name] = _add(tar, name, io.BytesIO(data), len(data))
+    version = str(connection.info.parameter_status("server_version"))
+    return Manifest(_FORMAT, now.isoformat(), __version__, version, arenas, members)
+
+
+@contextmanager
+def _snapshot(connection: psycopg.Connection) -> Iterator[tuple[str, dict[str, int], list[bytes]]]:
+    """One instant of the database that pg_dump can see too: its name, the logs' heads, hashes of bytes."""
+    with translated("read what is to be backed up"), connection.transaction():
+        connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
+        row = connection.execute("SELECT pg_export_snapshot()").fetchone()
+        assert row is not None
+        heads = {name: head for name, _, head in connection.execute(statement("backup_heads"))}
+        hashes = [bytes(digest) for (digest,) in connection.execute(statement("backup_bulky"))]
+        yield row[0], heads, hashes
+
+
+def _dump(programs: Programs, url: str, path: Path, snapshot: str) -> None:
+    shown, add = without_password(url)
+    options = ("-Fc", "-Z", "3", "--no-owner", "--no-privileges", f"--snapshot={snapshot}")
+    programs.run("pg_dump", *options, "-f", path.absolute(), "-d", shown, add=add)
+    remove_private_options(path)
+
+
+def _key(path: Path) -> bytes | None:
+    try:
+        return read_regular(path)
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise StoreFault(
+            f"cannot back up {path}: {error.strerror}; make it readable, or move it away"
+        ) from None
+
+
+def _bytes(connection: psycopg.Connection, bulky: Bulky, digest: bytes) -> bytes | None:
+    """Bytes of responses; nothing if they were withdrawn while the backup was being made."""
+    problem = "they do not have that hash"
+    try:
+        data = asyncio.run(bulky.get(digest.hex()))
+        if hashlib.sha256(data).digest() == digest:
+            return data
+    except StoreFault as error:
+        problem = str(error)
+    with translated("read what is to be backed up"):
+        wanted = connection.execute(statement("backup_still_named"), {"sha256": digest}).fetchone()
+    if wanted is None:
+        return None
+    raise StoreFault(
+        f"the bytes of response {digest.hex()} cannot be backed up: {problem}; bring them back from an older backup"
+    )
+
+
+def _add(tar: tarfile.TarFile, name: str, file: IO[bytes], size: int) -> dict[str, Any]:
+    """Put a file into the archive; its hash and size, for the manifest."""
+    info = tarfile.TarInfo(name)
+    info.size, info.mode, info.mtime = size, 0o600, int(time.time())
+    reading = _Hashing(file)
+    tar.addfile(info, reading)
+    return {"sha256": reading.sha256.hexdigest(), "size": size}
+
+
+class _Hashing:
+    """A file that hashes what is read from it."""
+
+    def __init__(self, file: IO[bytes]) -> None:
+        self._file = file
+        self.sha256 = hashlib.sha256()
+
+    def read(self, size: int = -1) -> bytes:
+        piece = self._file.read(size)
+        self.sha256.update(piece)
+        return piece
+
+
+@contextmanager
+def _draft(path: Path) -> Iterator[IO[bytes]]:
+    """A file that gets its name, and can be read by others than its owner never, once it is whole."""
+    part = path.with_name(f".{path.name}.part")
+    try:
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        part.unlink(missing_ok=True)
+        with os.fdopen(os.open(part, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600), "w+b") as file:
+            yield file
+        part.rename(path)
+        folder = os.open(path.parent, os.O_RDONLY)
+        try:
+            os.fsync(folder)
+        finally:
+            os.close(folder)
+    except OSError as error:
+        raise StoreFault(f"cannot write {path}: {error.strerror}; name another place") from None
+    finally:
+        part.unlink(missing_ok=True)
+
+
+def _checked(tar: tarfile.TarFile, path: Path) -> Manifest:
+    try:
+        manifest = Manifest(**json.loads(member(tar, _MANIFEST).read()))
+    except (ValueError, TypeError):
+        raise InputError(f"{path}: {_MANIFEST} cannot be understood; use another backup") from None
+    if manifest.format != _FORMAT:
+        raise InputError(f"{path}: made by Tiltyard {manifest.tiltyard}; restore it with that version")
+    for name, stated in manifest.members.items():
+        if not _MEMBER.fullmatch(name):
+            raise InputError(f"{path}: holds {name!r}, which no backup does; use another one")
+        digest = hashlib.sha256()
+        with member(tar, name) as file:
+            while piece := file.read(_PIECE):
+                digest.update(piece)
+        named = name.removeprefix(RESPONSES) if name.startswith(RESPONSES) else stated["sha256"]
+        if not digest.hexdigest() == stated["sha256"] == named:
+            raise InputError(f"{path}: {name} is damaged; use another backup")
+    return manifest

@@ -1,0 +1,66 @@
+"""Who can come in, and what is shown, after a restoration: as it was when the backup was made.
+
+What was revoked, changed or withdrawn after that moment is not in the backup: it is valid again.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from tiltyard.postgres.connecting import translated
+from tiltyard.postgres.statements import statement
+
+if TYPE_CHECKING:
+    import psycopg
+
+__all__ = ["RestoredAccess", "RestoredResponses", "read_access", "revoke_access"]
+
+
+@dataclass(frozen=True)
+class RestoredResponses:
+    """The responses of one arena: how many are shown, and how many had been withdrawn before the backup."""
+
+    arena: str
+    shown: int
+    withdrawn: int
+
+
+@dataclass(frozen=True)
+class RestoredAccess:
+    """Credentials that are valid, and responses that are shown."""
+
+    #: Numbers of valid tokens, each with its name, scopes and arena in words.
+    tokens: dict[int, str]
+    #: Names of operators who can sign in with the passwords they had.
+    operators: tuple[str, ...]
+    #: How many operator sessions, and links that set a password, can be used.
+    operator_sessions: int
+    operator_links: int
+    responses: tuple[RestoredResponses, ...]
+
+
+def read_access(connection: psycopg.Connection) -> RestoredAccess:
+    """What a database lets in and shows at present."""
+    with translated("list what was restored"):
+        tokens = {
+            number: f"{name} ({', '.join(scopes)}; {'every arena' if arena is None else f'arena {arena}'})"
+            for number, name, scopes, arena in connection.execute(statement("restored_tokens"))
+        }
+        operators = tuple(name for (name,) in connection.execute(statement("restored_operators")))
+        row = connection.execute(statement("restored_operator_sessions")).fetchone()
+        assert row is not None
+        responses = tuple(
+            RestoredResponses(*found) for found in connection.execute(statement("restored_responses"))
+        )
+    return RestoredAccess(tokens, operators, row[0], row[1], responses)
+
+
+def revoke_access(connection: psycopg.Connection) -> None:
+    """Revoke every token, operator session and link, and void operators' passwords, all at once.
+
+    Voters' sessions stay: a voter with a new one would count as somebody who has seen nothing.
+    """
+    with translated("revoke what was restored"), connection.transaction():
+        for name in ("tokens", "operator_sessions", "operator_links", "passwords"):
+            connection.execute(statement(f"revoke_restored_{name}"))

@@ -1,0 +1,1 @@
+"""What operators do and see: changes, exclusions, voters, the audit log, scheduled jobs."""

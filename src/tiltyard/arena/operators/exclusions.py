@@ -1,0 +1,172 @@
+"""Votes that an operator leaves out of the ratings, and may let in again. None is ever deleted."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from tiltyard.arena.content.arenas import read_head
+from tiltyard.errors import Conflict, NotFound
+from tiltyard.postgres.connecting import translated
+from tiltyard.postgres.connection_pool import Connection
+from tiltyard.postgres.statements import statement
+
+__all__ = [
+    "Draft",
+    "Exclusion",
+    "Selection",
+    "Whose",
+    "draft_exclusion",
+    "list_exclusions",
+    "read_sessions",
+    "read_whose",
+    "restore_exclusion",
+    "settle_exclusion",
+]
+
+#: A draft follows the log until it is so few positions behind, or has tried so often.
+_CLOSE = 200
+_ROUNDS = 5
+#: So many sessions of an exclusion are named.
+_NAMED = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """Which votes: those that fit everything that is said. What is ``None`` says nothing."""
+
+    sessions: Sequence[int] | None = None
+    matchups: Sequence[UUID] | None = None
+    #: Cast from then on, and before then.
+    since: datetime | None = None
+    until: datetime | None = None
+    source: int | None = None
+
+
+@dataclass(slots=True)
+class Draft:
+    """An exclusion in the making: votes up to a position have been chosen."""
+
+    arena: int
+    exclusion: int
+    selection: Selection
+    upto: int
+    votes: int = 0
+
+    def chosen(self) -> dict[str, Any]:
+        """Whose, and which."""
+        one = self.selection
+        return {
+            "arena": self.arena,
+            "exclusion": self.exclusion,
+            "source": one.source,
+            "sessions": None if one.sessions is None else list(one.sessions),
+            "matchups": None if one.matchups is None else list(one.matchups),
+            "since": one.since,
+            "until": one.until,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Exclusion:
+    """Votes that were excluded together: positions of the events by which they left and came back."""
+
+    exclusion: int
+    reason: str
+    excluded: int
+    restored: int | None
+    made_at: datetime
+    votes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Whose:
+    """Whose votes an exclusion has, and who made it and took it back, as the audit says."""
+
+    #: Those with most of its votes, a few of them, and how many there are in all.
+    sessions: tuple[int, ...]
+    among: int
+    made_by: str | None
+    restored_by: str | None
+    restored_at: datetime | None
+
+
+async def draft_exclusion(connection: Connection, arena: int, selection: Selection, reason: str) -> Draft:
+    """Choose what fits in the log so far, while voting goes on.
+
+    This begins the transaction that `tiltyard.arena.log.log.appending` goes on with and ends: until then
+    nobody else sees the draft, and nothing of it stays if that fails.
+    """
+    with translated("choose the votes to exclude"):
+        await connection.execute(statement("log_begin"))
+        about = {"arena": arena, "reason": reason}
+        made = await (await connection.execute(statement("exclusions_draft"), about)).fetchone()
+        assert made is not None
+        draft = Draft(arena, int(made[0]), selection, await read_head(connection, arena))
+        values = draft.chosen() | {"upto": draft.upto}
+        draft.votes = await _count(connection, "exclusions_choose", values)
+        for _ in range(_ROUNDS):
+            behind = await _follow(connection, draft, await read_head(connection, arena))
+            if behind <= _CLOSE:
+                break
+    return draft
+
+
+async def settle_exclusion(connection: Connection, draft: Draft, position: int, at: datetime) -> int:
+    """Under the arena's lock: what came meanwhile; how many votes there are. The caller adds the event there."""
+    await _follow(connection, draft, position - 1)
+    values = {"exclusion": draft.exclusion, "position": position, "at": at}
+    await connection.execute(statement("exclusions_settle"), values)
+    return draft.votes
+
+
+async def list_exclusions(connection: Connection, arena: int) -> list[Exclusion]:
+    """Every exclusion, newest first."""
+    with translated("list the exclusions"):
+        found = await connection.execute(statement("exclusions_list"), {"arena": arena})
+        return [Exclusion(*row) for row in await found.fetchall()]
+
+
+async def read_whose(connection: Connection, arena: int) -> dict[int, Whose]:
+    """Of every exclusion, by number."""
+    with translated("read whose votes are excluded"):
+        found = await connection.execute(statement("exclusions_whose"), {"arena": arena, "most": _NAMED})
+        return {row[0]: Whose(tuple(row[1]), *row[2:]) for row in await found.fetchall()}
+
+
+async def restore_exclusion(connection: Connection, arena: int, exclusion: int, position: int) -> None:
+    """Let its votes in again; the caller adds the event."""
+    values = {"arena": arena, "exclusion": exclusion, "position": position}
+    row = await (await connection.execute(statement("exclusions_find"), values)).fetchone()
+    if row is None:
+        raise NotFound(f"there is no exclusion {exclusion} in this arena; ask for the list of exclusions")
+    if row[0] is not None:
+        raise Conflict(f"exclusion {exclusion} was restored already; its votes count")
+    await connection.execute(statement("exclusions_restore"), values)
+
+
+async def read_sessions(connection: Connection, arena: int) -> list[int]:
+    """Every session that was ever served in this arena."""
+    with translated("read the sessions of an arena"):
+        found = await connection.execute(statement("exclusions_sessions"), {"arena": arena})
+        return sorted(int(session) for (session,) in await found.fetchall())
+
+
+async def _follow(connection: Connection, draft: Draft, upto: int) -> int:
+    """Drop what was undone since, and choose on; how many positions that were."""
+    behind = upto - draft.upto
+    if behind:
+        values = draft.chosen() | {"after": draft.upto, "upto": upto}
+        draft.votes -= await _count(connection, "exclusions_drop_undone", values)
+        draft.votes += await _count(connection, "exclusions_choose_since", values)
+        draft.upto = upto
+    return behind
+
+
+async def _count(connection: Connection, named: str, values: dict[str, Any]) -> int:
+    row = await (await connection.execute(statement(named), values)).fetchone()
+    assert row is not None
+    return int(row[0])

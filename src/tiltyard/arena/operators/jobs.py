@@ -1,0 +1,76 @@
+"""Scheduled work as an operator sees it: done, at work, failed, or late."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from zoneinfo import ZoneInfo
+
+from tiltyard.arena.boards.reports import Reported, read_method_then
+from tiltyard.arena.content.arenas import Arena
+from tiltyard.arena.operators.ticks import Tick
+from tiltyard.core.policy.validity.method import method_from_dict
+from tiltyard.jobs.schedule import Schedule
+from tiltyard.postgres.connection_pool import Connection
+
+__all__ = ["HOURS", "REPORTED", "Job", "jobs_of", "report_is_late", "week_before"]
+
+#: When the work of a house is due. Reports are tried every hour: a week ends at another moment in each
+#: timezone, and what failed is tried again.
+HOURS: Mapping[str, str] = {
+    "weekly-reports": "7 * * * *",
+    "thin-snapshots": "23 3 * * *",
+    "sweep-bytes": "41 3 * * *",
+}
+#: From this phase of the policy on there are weekly reports.
+REPORTED = 4
+#: Work that nobody has begun so long after it was due is late, and so is a report so long after its week.
+_TAKEN_UP = timedelta(minutes=15)
+_REPORTED_WITHIN = timedelta(hours=3)
+_WEEK = timedelta(days=7)
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """Scheduled work: when it was last due, and ``done``, ``running``, ``waiting``, ``failed`` or ``late``."""
+
+    name: str
+    due: datetime
+    state: str
+
+
+def jobs_of(arena: str, ticks: Mapping[str, Tick], now: datetime) -> list[Job]:
+    """The work of the house, and the round of an arena's judges if there are any."""
+    found = [_job(name, cron, ticks.get(name), now) for name, cron in HOURS.items()]
+    judges = ticks.get(f"judges-{arena}")
+    if judges is not None:
+        found.append(Job("judges", judges.moment, judges.state))
+    return found
+
+
+async def report_is_late(
+    connection: Connection, arena: Arena, reports: Sequence[Reported], now: datetime
+) -> bool:
+    """Whether the last week should have been reported by now, and was not."""
+    _, until = week_before(now - _REPORTED_WITHIN, arena.settings.timezone)
+    if arena.created_at >= until or any(one.until >= until for one in reports):
+        return False
+    said = await read_method_then(connection, arena.arena, until)
+    return said is not None and method_from_dict(said)[0].phase >= REPORTED
+
+
+def week_before(moment: datetime, timezone: str) -> tuple[datetime, datetime]:
+    """The last whole week, Monday to Monday on the clock of a timezone, that had ended at a moment."""
+    zone = ZoneInfo(timezone)
+    today = moment.astimezone(zone).date()
+    monday = today - timedelta(days=today.weekday())
+    first, last = (datetime(day.year, day.month, day.day, tzinfo=zone) for day in (monday - _WEEK, monday))
+    return first.astimezone(UTC), last.astimezone(UTC)
+
+
+def _job(name: str, cron: str, tick: Tick | None, now: datetime) -> Job:
+    due = Schedule(name, cron, lambda _moment: None).due(now - _TAKEN_UP)
+    if tick is None or tick.moment < due:
+        return Job(name, due, "late")
+    return Job(name, tick.moment, tick.state)

@@ -1,0 +1,131 @@
+"""Checkpoints: what a rater had folded up to a position, and under which arithmetic."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from psycopg import AsyncConnection, Connection
+
+from tiltyard.errors import StoreFault
+from tiltyard.postgres.connecting import translated
+from tiltyard.postgres.statements import statement
+
+__all__ = [
+    "STATE_VERSION",
+    "Checkpoint",
+    "Place",
+    "add_checkpoint",
+    "list_checkpoints",
+    "newest_checkpoint",
+    "read_checkpoint",
+    "superfluous",
+    "thin_checkpoints",
+]
+
+#: How kernels of this version begin: a checkpoint of another cannot be read here.
+STATE_VERSION = "state-2 "
+#: The newest stay whatever they are; of older ones, one in so many events.
+_NEWEST = 2
+_APART = 1_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Checkpoint:
+    """Both sources of an arena, as bytes."""
+
+    arena: int
+    generation: int
+    position: int
+    #: Versions and arithmetic under which a replay gives the same bits.
+    kernel: str
+    digest: bytes
+    state: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a checkpoint stands."""
+
+    generation: int
+    position: int
+    kernel: str
+
+
+def add_checkpoint(connection: Connection, checkpoint: Checkpoint) -> None:
+    """Write a checkpoint, inside the caller's transaction."""
+    values = {name: getattr(checkpoint, name) for name in Checkpoint.__slots__}
+    with translated("write a checkpoint"):
+        connection.execute(statement("checkpoints_add"), values)
+
+
+def list_checkpoints(connection: Connection, arena: int) -> list[Place]:
+    """Every checkpoint of an arena, the furthest first."""
+    with translated("read the checkpoints"):
+        rows = connection.execute(statement("checkpoints_list"), {"arena": arena}).fetchall()
+    return [Place(*row) for row in rows]
+
+
+def read_checkpoint(connection: Connection, arena: int, place: Place, kernel: str) -> Checkpoint:
+    """One checkpoint, for a rater of this kernel."""
+    if place.kernel != kernel:
+        raise StoreFault(
+            f"the checkpoint of arena {arena} at {place.position} was made by another kernel ({place.kernel}), "
+            f"and {kernel} would not go on with the same bits; replay the log instead"
+        )
+    values = {"arena": arena, "generation": place.generation, "position": place.position}
+    with translated("read a checkpoint"):
+        row = connection.execute(statement("checkpoints_find"), values).fetchone()
+    if row is None:
+        raise StoreFault(f"the checkpoint of arena {arena} at {place.position} is gone; take another one")
+    return _checkpoint(row)
+
+
+async def newest_checkpoint(connection: AsyncConnection, arena: int) -> Checkpoint | None:
+    """The furthest checkpoint, for those who need its counts: any kernel will do.
+
+    While votes are left out and everything is folded again, the furthest is of the generation before: its
+    counts are those of the boards that are shown until then.
+    """
+    with translated("read a checkpoint"):
+        values = {"arena": arena, "version": STATE_VERSION}
+        row = await (await connection.execute(statement("checkpoints_newest"), values)).fetchone()
+    return None if row is None else _checkpoint(row)
+
+
+def thin_checkpoints(connection: Connection, arena: int, kernel: str) -> int:
+    """Remove what a rater of this kernel does not need; how many."""
+    gone = superfluous(list_checkpoints(connection, arena), kernel)
+    values = {
+        "arena": arena,
+        "generations": [place.generation for place in gone],
+        "positions": [place.position for place in gone],
+    }
+    with translated("remove old checkpoints"):
+        return connection.execute(statement("checkpoints_remove"), values).rowcount
+
+
+def superfluous(places: Sequence[Place], kernel: str) -> list[Place]:
+    """All but the newest two, and one for about each million events: the newest generation's first.
+
+    What this kernel cannot go on from does not stand in for what it can: checkpoints of others go where it has
+    its own, but for the newest of each, from which that kernel's raters would go on.
+    """
+    newest = sorted(places, key=lambda place: (place.generation, place.position), reverse=True)
+    own = [place for place in newest if place.kernel == kernel]
+    million = {place.position // _APART for place in own[1:_NEWEST]}
+    others: set[str] = set()
+    gone: list[Place] = []
+    for place in own[_NEWEST:] + [place for place in newest if place.kernel != kernel]:
+        first = place.kernel != kernel and place.kernel not in others
+        if not first and place.position // _APART in million:
+            gone.append(place)
+        others.add(place.kernel)
+        million.add(place.position // _APART)
+    return gone
+
+
+def _checkpoint(row: Sequence[Any]) -> Checkpoint:
+    arena, generation, position, kernel, digest, state = row
+    return Checkpoint(arena, generation, position, kernel, bytes(digest), bytes(state))

@@ -1,0 +1,1 @@
+"""Voting: from the next matchup to the vote in the log."""

@@ -1,0 +1,45 @@
+"""Ids of matchups: the number of their arena in 32 bits, and 96 random bits that cannot be guessed."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import secrets
+from uuid import UUID
+
+from tiltyard.arena.log.log import no_such_matchup
+
+__all__ = ["arena_number", "new_matchup", "parse_matchup", "shown_matchup"]
+
+_LENGTH = 22
+_ARENA_BYTES, _RANDOM_BYTES = 4, 12
+
+
+def new_matchup(arena: int) -> UUID:
+    """An id for a matchup of this arena. By its number a process finds the arena without asking all of them."""
+    return UUID(bytes=arena.to_bytes(_ARENA_BYTES) + secrets.token_bytes(_RANDOM_BYTES))
+
+
+def arena_number(matchup: UUID) -> int:
+    """The number of the arena that an id carries; any number, if the id was guessed or made by version 0.1."""
+    return int.from_bytes(matchup.bytes[:_ARENA_BYTES])
+
+
+def shown_matchup(matchup: UUID) -> str:
+    """22 characters that fit into an address."""
+    return base64.urlsafe_b64encode(matchup.bytes).rstrip(b"=").decode("ascii")
+
+
+def parse_matchup(text: str) -> UUID:
+    """The id that this text shows; anything else is a matchup that does not exist."""
+    found = _decoded(text) if len(text) == _LENGTH and text.isascii() else None
+    if found is None or shown_matchup(found) != text:
+        raise no_such_matchup()
+    return found
+
+
+def _decoded(text: str) -> UUID | None:
+    try:
+        return UUID(bytes=base64.b64decode(f"{text}==", altchars=b"-_", validate=True))
+    except binascii.Error:
+        return None

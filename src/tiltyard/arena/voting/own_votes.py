@@ -1,0 +1,68 @@
+"""One voter's own votes, once the voter was told their names. Of others nothing is told but that they exist."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from uuid import UUID
+
+from tiltyard.postgres.connecting import translated
+from tiltyard.postgres.connection_pool import Connection
+from tiltyard.postgres.statements import statement
+
+__all__ = ["OwnTotals", "OwnVote", "read_own_counts", "read_own_recent", "read_own_totals"]
+
+
+@dataclass(frozen=True, slots=True)
+class OwnTotals:
+    """How many matchups of a voter ended how."""
+
+    votes: int
+    #: Votes whose names were not told yet.
+    pending: int
+    skipped: int
+
+
+@dataclass(frozen=True, slots=True)
+class OwnVote:
+    """One vote; models and prompts by number."""
+
+    matchup: UUID
+    at: datetime
+    a: int
+    b: int
+    prompt: int
+    outcome: int
+    blind: bool
+
+
+async def read_own_totals(connection: Connection, arena: int, source: int, session: int) -> OwnTotals:
+    """Votes whose names were told, votes whose names were not yet, and matchups that were passed over."""
+    with translated("count a voter's votes"):
+        values = _values(arena, source, session)
+        row = await (await connection.execute(statement("own_votes_totals"), values)).fetchone()
+    assert row is not None
+    return OwnTotals(*row)
+
+
+async def read_own_counts(
+    connection: Connection, arena: int, source: int, session: int
+) -> list[tuple[int, int, int, int, int]]:
+    """Left model, right model, prompt, outcome, and how often: all blind votes whose names were told."""
+    with translated("count a voter's votes"):
+        values = _values(arena, source, session)
+        return await (await connection.execute(statement("own_votes_counts"), values)).fetchall()
+
+
+async def read_own_recent(
+    connection: Connection, arena: int, source: int, session: int, *, limit: int, latest: bool = False
+) -> list[OwnVote]:
+    """The last votes whose names were told, newest first; ``latest``: only those that were told last, together."""
+    with translated("read a voter's votes"):
+        values = _values(arena, source, session) | {"limit": limit, "latest": latest}
+        rows = await (await connection.execute(statement("own_votes_recent"), values)).fetchall()
+    return [OwnVote(*row) for row in rows]
+
+
+def _values(arena: int, source: int, session: int) -> dict[str, object]:
+    return {"arena": arena, "source": source, "session": session}

@@ -1,0 +1,116 @@
+"""Batches: columns of battles on their way from a reader into a table."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
+from itertools import islice
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tiltyard.core.battles.battle import Battle
+from tiltyard.core.battles.keys import Keys, text_keys
+
+__all__ = ["TAGS", "Batch", "Names", "batches_of"]
+
+Ints = npt.NDArray[np.integer[Any]]
+Floats = npt.NDArray[np.float64]
+Kinds = npt.NDArray[np.uint8]
+
+#: The columns whose distinct values a table remembers.
+TAGS = ("source", "dimension", "judge_model")
+
+
+@dataclass(frozen=True, slots=True)
+class Names:
+    """A column of names as integers: row k is called ``values[codes[k]]``."""
+
+    codes: Ints
+    values: Sequence[str]
+
+    @classmethod
+    def of(cls, column: Iterable[str]) -> Names:
+        index: dict[str, int] = {}
+        codes = np.array([index.setdefault(name, len(index)) for name in column], dtype=np.int32)
+        return cls(codes, tuple(index))
+
+    def distinct(self) -> frozenset[str]:
+        """The names that occur, the empty one apart."""
+        used = np.flatnonzero(np.bincount(self.codes, minlength=len(self.values)))
+        return frozenset(self.values[k] for k in used.tolist()) - {""}
+
+    def take(self, rows: npt.NDArray[Any]) -> Names:
+        """The same column for some rows, without the names that none of them bears."""
+        codes = self.codes[rows]
+        used = np.bincount(codes, minlength=len(self.values)) > 0
+        return Names((np.cumsum(used) - 1)[codes], [self.values[k] for k in np.flatnonzero(used).tolist()])
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """Some battles in log order, column by column. Optional columns may be absent."""
+
+    model_a: Names
+    model_b: Names
+    kind: Kinds
+    prompt: Keys | None = None
+    voter: Keys | None = None
+    weight: Floats | None = None
+    #: P(A better), NaN where a row states none.
+    pref: Floats | None = None
+    #: One row of style differences per battle.
+    covariates: Floats | None = None
+    #: The columns of `TAGS` that the battles have; an empty name is none.
+    tags: Mapping[str, Names] = field(default_factory=dict)
+
+    def __len__(self) -> int:
+        return len(self.kind)
+
+    def take(self, rows: npt.NDArray[Any]) -> Batch:
+        """The same columns for some rows (indices or a mask)."""
+        columns = {name: column[rows] for name in _OPTIONAL if (column := getattr(self, name)) is not None}
+        return replace(
+            self,
+            model_a=self.model_a.take(rows),
+            model_b=self.model_b.take(rows),
+            tags={tag: names.take(rows) for tag, names in self.tags.items()},
+            **columns,
+        )
+
+    def split(self, groups: Names) -> Iterator[tuple[str, Batch]]:
+        """This batch apart by group, each part in log order."""
+        for code, name in enumerate(groups.values):
+            rows = np.flatnonzero(groups.codes == code)
+            if len(rows):
+                yield name, self.take(rows)
+
+
+_OPTIONAL = tuple(f.name for f in fields(Batch) if f.name not in ("model_a", "model_b", "tags"))
+
+
+def batches_of(battles: Iterable[Battle], size: int = 65_536) -> Iterator[Batch]:
+    """Battles in hand as batches."""
+    battles = iter(battles)
+    while rows := list(islice(battles, size)):
+        yield Batch(
+            model_a=Names.of(row.model_a for row in rows),
+            model_b=Names.of(row.model_b for row in rows),
+            kind=np.array([row.kind for row in rows], dtype=np.uint8),
+            prompt=_keys([row.question_id for row in rows]),
+            voter=_keys([row.voter for row in rows]),
+            weight=_floats([row.weight for row in rows], absent=1.0),
+            pref=_floats([row.pref for row in rows], absent=np.nan),
+            tags={tag: Names.of(getattr(row, tag) or "" for row in rows) for tag in TAGS},
+        )
+
+
+def _keys(column: list[str | None]) -> Keys | None:
+    return None if all(value is None for value in column) else text_keys(column)
+
+
+def _floats(column: list[float | None], absent: float) -> Floats | None:
+    if all(value is None for value in column):
+        return None
+    return np.array([absent if value is None else value for value in column], dtype=np.float64)

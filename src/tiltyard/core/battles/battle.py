@@ -1,0 +1,195 @@
+"""The record: one settled comparison of two models on one prompt."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from types import MappingProxyType
+from typing import Any
+
+from tiltyard.core.battles.outcome import Kind, Label, Outcome, kind_of, parse_label, parse_outcome
+from tiltyard.errors import BadBattle
+
+__all__ = ["MAX_WEIGHT", "TIE_PREF", "Battle", "pref_contradicts"]
+
+#: A battle called a tie may carry a preference this far from one half, and no further.
+TIE_PREF = 0.25
+
+#: Weights are compared by their squares: beyond this they say nothing more.
+MAX_WEIGHT = 1e12
+
+_NOTHING: Mapping[str, Any] = MappingProxyType({})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Battle:
+    """One battle. ``extra`` keeps the fields that Tiltyard does not know and writes them back."""
+
+    model_a: str
+    model_b: str
+    winner: Outcome
+    label: Label | None = None
+    #: Of a judge's battle: whether it called both responses bad in both orders. It is rated all the same.
+    both_bad: bool | None = None
+    source: str | None = None
+    question_id: str | None = None
+    judge_model: str | None = None
+    dimension: str | None = None
+    category: str | None = None
+    language: str | None = None
+    pref: float | None = None
+    voter: str | None = None
+    time: datetime | None = None
+    position: int | None = None
+    weight: float | None = None
+    extra: Mapping[str, Any] = field(default_factory=lambda: _NOTHING)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        values = {name: getattr(self, name) for name in _FIELDS} | {"extra": dict(self.extra)}
+        return _rebuilt, (values,)
+
+    @property
+    def kind(self) -> Kind:
+        return kind_of(self.winner, self.label, both_bad=bool(self.both_bad))
+
+    @classmethod
+    def from_dict(cls, row: Mapping[str, Any]) -> Battle:
+        """Read one row: optional fields may be missing, unknown ones are kept, wrong ones raise."""
+        winner = parse_outcome(_winner_text(row))
+        label = parse_label(row.get("label"))
+        kind_of(winner, label)
+        pref = _number(row, "pref", low=0.0, high=1.0)
+        if pref is not None and pref_contradicts(winner, label, pref):
+            raise BadBattle(f"pref {pref} (the probability that A is better) contradicts winner {winner}")
+        return cls(
+            model_a=_name(row, "model_a"),
+            model_b=_name(row, "model_b"),
+            winner=winner,
+            label=label,
+            both_bad=_flag(row.get("both_bad")),
+            pref=pref,
+            time=_time(row.get("time")),
+            position=_position(row.get("position")),
+            weight=_number(row, "weight", low=0.0, high=MAX_WEIGHT),
+            extra=MappingProxyType({k: v for k, v in row.items() if k not in _READ}),
+            **{name: _text(row, name) for name in _TEXT_FIELDS},
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """The row as it is written: the contract's keys always, others where set, then the unknown."""
+        row: dict[str, Any] = {}
+        for name in _FIELDS:
+            value = getattr(self, name)
+            if value is not None or name in _ALWAYS:
+                row[name] = _written(value)
+        return row | dict(self.extra)
+
+
+_FIELDS = tuple(f.name for f in dataclasses.fields(Battle) if f.name != "extra")
+_TEXT_FIELDS = ("source", "question_id", "judge_model", "dimension", "category", "language", "voter")
+_ALWAYS = frozenset({"source", "question_id", "judge_model"})
+_READ = frozenset(_FIELDS) | {"outcome"}
+
+
+def _rebuilt(values: dict[str, Any]) -> Battle:
+    return Battle(**values | {"extra": MappingProxyType(values["extra"])})
+
+
+def pref_contradicts(winner: Outcome, label: Label | None, pref: float) -> bool:
+    """Whether a stated preference and the recorded winner cannot both be true."""
+    if winner is Outcome.MODEL_A:
+        return pref < 0.5
+    if winner is Outcome.MODEL_B:
+        return pref > 0.5
+    if winner is Outcome.TIE and label is not Label.INCONSISTENT:
+        return abs(pref - 0.5) > TIE_PREF
+    return False
+
+
+def _written(value: Any) -> Any:
+    match value:
+        case datetime():
+            return value.isoformat()
+        case Outcome() | Label():
+            return value.value
+        case _:
+            return value
+
+
+def _winner_text(row: Mapping[str, Any]) -> object:
+    winner, outcome = row.get("winner"), row.get("outcome")
+    if winner is not None and outcome is not None and parse_outcome(winner) is not parse_outcome(outcome):
+        raise BadBattle(f"winner {winner!r} and outcome {outcome!r} disagree")
+    return outcome if winner is None else winner
+
+
+def _name(row: Mapping[str, Any], key: str) -> str:
+    value = row.get(key)
+    if not isinstance(value, str) or not value.strip():
+        raise BadBattle(f"{key} is {value!r}; expected the name of a model")
+    return value
+
+
+def _text(row: Mapping[str, Any], key: str) -> str | None:
+    value = row.get(key)
+    if value is None or isinstance(value, str):
+        return value
+    if isinstance(value, int) and not isinstance(value, bool):
+        return str(value)
+    raise BadBattle(f"{key} is {value!r}; expected text")
+
+
+def _number(row: Mapping[str, Any], key: str, *, low: float, high: float) -> float | None:
+    value = row.get(key)
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, int | float) or not low <= value <= high:
+        raise BadBattle(f"{key} is {value!r}; expected a number from {low:g} to {high:g}")
+    return float(value)
+
+
+def _flag(value: object) -> bool | None:
+    """True or false, also as CSV spells them; an absent flag is ``None``."""
+    if value is None or isinstance(value, bool):
+        return value
+    spelled = str(value).strip().lower() if isinstance(value, str | int) else None
+    if spelled in _FLAGS:
+        return _FLAGS[spelled]
+    raise BadBattle(f"both_bad is {value!r}; expected true or false")
+
+
+_FLAGS: Mapping[str | None, bool | None] = {
+    "true": True,
+    "false": False,
+    "1": True,
+    "0": False,
+    "": None,
+}
+
+
+def _position(value: object) -> int | None:
+    if value is None or (isinstance(value, int) and not isinstance(value, bool) and value >= 0):
+        return value
+    raise BadBattle(f"position is {value!r}; expected the battle's place in its log, 0 or more")
+
+
+def _time(value: object) -> datetime | None:
+    """A moment in UTC, from ISO 8601 text, seconds since 1970 or a datetime."""
+    moment: datetime | None = None
+    try:
+        match value:
+            case None:
+                return None
+            case datetime():
+                moment = value
+            case str():
+                moment = datetime.fromisoformat(value)
+            case int() | float() if not isinstance(value, bool):
+                moment = datetime.fromtimestamp(value, tz=UTC)
+        if moment is not None:
+            return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
+    except (ValueError, OverflowError, OSError):
+        pass
+    raise BadBattle(f"time is {value!r}; expected ISO 8601 or seconds since 1970")

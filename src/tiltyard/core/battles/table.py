@@ -1,0 +1,216 @@
+"""The table: battles as integer codes in log order, and the counts derived from them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tiltyard.compiling import chosen_kernel
+from tiltyard.core.battles.batch import Batch, Names, batches_of
+from tiltyard.core.battles.battle import Battle
+from tiltyard.core.battles.counts import Counts, CountsBuilder
+from tiltyard.core.battles.keys import MISSING, Keys
+from tiltyard.errors import CannotRate
+
+__all__ = ["Codes", "Table", "TableBuilder", "tables_by_group"]
+
+Ints = npt.NDArray[np.integer[Any]]
+Floats = npt.NDArray[np.float64]
+Tags = Mapping[str, frozenset[str]]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Codes:
+    """A run of battles in log order, models as indices into the table's names."""
+
+    a: Ints
+    b: Ints
+    kind: npt.NDArray[np.uint8]
+    prompt: Keys | None = None
+    voter: Keys | None = None
+    weight: Floats | None = None
+    pref: Floats | None = None
+    covariates: Floats | None = None
+
+    def __len__(self) -> int:
+        return len(self.kind)
+
+
+@dataclass(frozen=True, eq=False)
+class Table:
+    """Battles ready to be rated: names in sorted order, counts, and (unless dropped) the log.
+
+    The log is either held in memory or read again from its source at each `scan`. A table
+    made by `TableBuilder(keep_log=False)` without a source has counts alone: enough for
+    Bradley–Terry with battle-level intervals, whatever the number of battles.
+    """
+
+    models: tuple[str, ...]
+    counts: Counts
+    covariates: tuple[str, ...] = ()
+    #: Which clusters the log can name: ``prompt``, ``voter``, both or neither.
+    keyed: frozenset[str] = frozenset()
+    #: Distinct sources, dimensions and judges that the battles name.
+    tags: Tags = field(default_factory=dict)
+    _log: tuple[Codes, ...] | None = field(default=None, repr=False)
+    _reread: Callable[[], Iterable[Batch]] | None = field(default=None, repr=False)
+
+    @classmethod
+    def from_battles(cls, battles: Iterable[Battle]) -> Table:
+        """A table of battles in hand, log kept."""
+        builder = TableBuilder()
+        for batch in batches_of(battles):
+            builder.add(batch)
+        return builder.table()
+
+    @classmethod
+    def from_codes(cls, models: Sequence[str], codes: Codes, *, covariates: Sequence[str] = ()) -> Table:
+        """A table of battles that are integer codes already; ``models`` must be sorted."""
+        if list(models) != sorted(set(models)):
+            raise ValueError("models must be sorted and distinct")
+        builder = CountsBuilder(len(models), kernel=chosen_kernel("auto", len(codes)))
+        builder.add_rows(codes.a, codes.b, codes.kind, codes.weight, codes.pref)
+        return cls(tuple(models), builder.counts(), tuple(covariates), _keyed(codes), _log=(codes,))
+
+    @property
+    def n_battles(self) -> int:
+        return self.counts.n_battles
+
+    @property
+    def has_log(self) -> bool:
+        return self._log is not None or self._reread is not None
+
+    def scan(self) -> Iterator[Codes]:
+        """The log, run by run, in order."""
+        if self._log is not None:
+            yield from self._log
+        elif self._reread is not None:
+            index = {name: code for code, name in enumerate(self.models)}
+            for batch in self._reread():
+                yield _encode(batch, _codes_of(index, batch.model_a), _codes_of(index, batch.model_b))
+        else:
+            raise CannotRate(
+                "this table holds counts only; what you asked for needs the battles one by one. "
+                "Build it with the log kept."
+            )
+
+    def log(self) -> Codes:
+        """The whole log at once, in memory."""
+        runs = list(self.scan())
+        if not runs:
+            none = np.empty(0, dtype=np.uint16)
+            return Codes(none, none, np.empty(0, dtype=np.uint8))
+        return runs[0] if len(runs) == 1 else _concatenated(runs)
+
+    def merge(self, other: Table) -> Table:
+        """Both tables as one: names united, counts added, logs laid end to end."""
+        if self.covariates != other.covariates:
+            raise CannotRate(f"tables with different style columns: {self.covariates} and {other.covariates}")
+        models = tuple(sorted(set(self.models) | set(other.models)))
+        place = {name: code for code, name in enumerate(models)}
+        counts = CountsBuilder(len(models))
+        logs: list[Codes] = []
+        for table in (self, other):
+            codes = np.array([place[name] for name in table.models], dtype=_code_type(len(models)))
+            counts.add_counts(table.counts, codes)
+            if self.has_log and other.has_log:
+                logs += [_recode(run, codes) for run in table.scan()]
+        kept = tuple(logs) if self.has_log and other.has_log else None
+        keyed = self.keyed | other.keyed if kept is not None else frozenset()
+        tags = _united(self.tags, other.tags)
+        return Table(models, counts.counts(), self.covariates, keyed, tags, _log=kept)
+
+
+class TableBuilder:
+    """Builds one table from batches, streaming."""
+
+    def __init__(self, *, keep_log: bool = True, covariates: Sequence[str] = ()) -> None:
+        self._index: dict[str, int] = {}
+        self._counts = CountsBuilder()
+        self._log: list[Codes] | None = [] if keep_log else None
+        self._covariates = tuple(covariates)
+        self._keyed: frozenset[str] = frozenset()
+        self._tags: Tags = {}
+
+    def add(self, batch: Batch) -> None:
+        index = self._index
+        for name in (*batch.model_a.values, *batch.model_b.values):
+            index.setdefault(name, len(index))
+        self._counts.grow(len(index))
+        run = _encode(batch, _codes_of(index, batch.model_a), _codes_of(index, batch.model_b))
+        self._counts.add_rows(run.a, run.b, run.kind, run.weight, run.pref)
+        self._keyed |= _keyed(batch)
+        self._tags = _united(self._tags, {tag: names.distinct() for tag, names in batch.tags.items()})
+        if self._log is not None:
+            self._log.append(run)
+
+    def table(self, reread: Callable[[], Iterable[Batch]] | None = None) -> Table:
+        """The table of all that was added; ``reread`` yields the same batches again."""
+        order = sorted(self._index)
+        place = {name: code for code, name in enumerate(order)}
+        codes = np.array([place[name] for name in self._index], dtype=_code_type(len(order)))
+        log = None if self._log is None else tuple(_recode(run, codes) for run in self._log)
+        counts = self._counts.counts().relabel(codes)
+        return Table(tuple(order), counts, self._covariates, self._keyed, self._tags, log, reread)
+
+
+def tables_by_group(
+    batches: Iterable[tuple[Batch, Names]], *, covariates: Sequence[str] = ()
+) -> Mapping[str, Table]:
+    """One table per group, from batches that come with the group of each row; groups sorted."""
+    builders: dict[str, TableBuilder] = {}
+    for batch, groups in batches:
+        for name, part in batch.split(groups):
+            builders.setdefault(name, TableBuilder(covariates=covariates)).add(part)
+    return {name: builders[name].table() for name in sorted(builders)}
+
+
+def _keyed(columns: Batch | Codes) -> frozenset[str]:
+    return frozenset(name for name in ("prompt", "voter") if getattr(columns, name) is not None)
+
+
+def _united(one: Tags, other: Tags) -> Tags:
+    return {
+        tag: one.get(tag, frozenset()) | other.get(tag, frozenset()) for tag in dict.fromkeys((*one, *other))
+    }
+
+
+def _encode(batch: Batch, a: Ints, b: Ints) -> Codes:
+    return Codes(a, b, batch.kind, batch.prompt, batch.voter, batch.weight, batch.pref, batch.covariates)
+
+
+def _codes_of(index: Mapping[str, int], names: Names) -> Ints:
+    codes = np.array([index[name] for name in names.values], dtype=_code_type(len(index)))
+    return codes[names.codes]
+
+
+def _recode(run: Codes, codes: Ints) -> Codes:
+    return Codes(
+        codes[run.a], codes[run.b], run.kind, run.prompt, run.voter, run.weight, run.pref, run.covariates
+    )
+
+
+def _code_type(models: int) -> type[np.integer[Any]]:
+    return np.uint16 if models <= 1 << 16 else np.int32
+
+
+#: What an absent optional column means, where some runs have it and others do not.
+_ABSENT = {"prompt": MISSING, "voter": MISSING, "weight": 1.0, "pref": np.nan}
+
+
+def _concatenated(runs: list[Codes]) -> Codes:
+    columns: dict[str, Any] = {}
+    for name in Codes.__slots__:
+        parts = [getattr(run, name) for run in runs]
+        if any(part is not None for part in parts):
+            columns[name] = np.concatenate(
+                [
+                    np.full(len(run), _ABSENT[name]) if part is None else part
+                    for run, part in zip(runs, parts, strict=True)
+                ]
+            )
+    return Codes(**columns)

@@ -1,0 +1,11 @@
+"""The board: ranked rows, ready to be shown.
+
+This room is pure: rows are values made from ratings and ranks, and every page, terminal table
+and file shows the same rows.
+"""
+
+from tiltyard.core.board.rated import Rated
+from tiltyard.core.board.rows import Board, Row, make_board
+from tiltyard.core.board.winrates import PairRow, pair_rows
+
+__all__ = ["Board", "PairRow", "Rated", "Row", "make_board", "pair_rows"]

@@ -1,0 +1,330 @@
+"""The board of a live arena: rows with badges, and whether the whole is official."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from tiltyard.core.board.cross_check import Batch, CrossCheck, cross_check
+from tiltyard.core.board.serving import Serving, serving_findings, serving_of
+from tiltyard.core.policy.state.state import Standing
+from tiltyard.core.policy.validity.badges import Badge, badge_of
+from tiltyard.core.policy.validity.consistency import consistencies
+from tiltyard.core.policy.validity.coverage import Coverage, band_top_coverage, coverage_of
+from tiltyard.core.policy.validity.evaluation import History
+from tiltyard.core.policy.validity.form import (
+    Form,
+    WinLoss,
+    average_score,
+    confidence,
+    recent_form,
+    record_of,
+    spread,
+)
+from tiltyard.core.policy.validity.neighbours import pair_coverage_score
+from tiltyard.core.policy.validity.order_marks import Scope
+from tiltyard.core.policy.validity.publication import publication_rules
+from tiltyard.core.policy.validity.quality import Quality, model_quality, quality_findings
+from tiltyard.core.policy.validity.rules import Rule, number
+from tiltyard.core.ratings import Finding
+from tiltyard.core.ratings.findings import listed
+from tiltyard.errors import BadOption
+
+__all__ = ["ArenaBoard", "ArenaRow", "Order", "Status", "make_arena_board"]
+
+Floats = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int64]
+Bools = npt.NDArray[np.bool_]
+Proven = Mapping[Scope, Bools]
+
+#: What orders the board, once the arena ranks by the policy at all.
+Order = Literal["conservative", "bradley-terry"]
+Status = Literal["official", "calibrating"]
+
+
+@dataclass(frozen=True, slots=True)
+class ArenaRow:
+    """One model. What the votes do not support is ``None``, never a number.
+
+    In phase 1 everything that the ranking policy adds is ``None`` too, or empty.
+    """
+
+    #: Place on the board, 1 first; ``None`` for a model that is retired or has no score.
+    rank: int | None
+    model: str
+    #: Whether it may be served; if not, it is retired.
+    enabled: bool
+    record: WinLoss
+    form: Form
+    consistency: float | None
+    spread: float | None
+    average_score: float | None
+    legacy_elo: float | None
+
+    #: Rating − 2·RD, and the two it is made of. RD is bookkeeping, not an interval.
+    conservative: float | None = None
+    rating: float | None = None
+    rd: float | None = None
+    #: RD for people: 100·(1 − RD/350).
+    confidence: float | None = None
+    coverage: Coverage | None = None
+    pair_coverage: float | None = None
+    quality: Quality | None = None
+    #: Conservative score against that of an evaluation's length ago.
+    delta: float | None = None
+    #: ``None`` for a retired model.
+    badge: Badge | None = None
+    #: Rules that hold up the next badge.
+    waiting: tuple[Rule, ...] = ()
+    #: In which scopes its place above the next row is proven.
+    proven: tuple[Scope, ...] = ()
+    #: Batch rating, where batch ratings were given.
+    bradley_terry: float | None = None
+    #: Whether its place may be claimed: the board is official, and the model more than provisional.
+    official: bool = False
+
+    @property
+    def votes(self) -> int:
+        """Votes of any kind."""
+        return self.record.votes
+
+    @property
+    def both_bad(self) -> int:
+        return self.record.both_bad
+
+
+@dataclass(frozen=True, slots=True)
+class ArenaBoard:
+    """Ranked rows, then models without a score, then retired ones; and the rules behind the status.
+
+    What the ranking policy adds is ``None`` or empty in phase 1, where it is computed unseen.
+    """
+
+    rows: tuple[ArenaRow, ...]
+    #: ``legacy-elo`` in the phases that keep the old ranking.
+    order: str
+    phase: int
+    status: Status | None
+    #: Votes at which the board became official; ``None`` if it is not.
+    official_since: int | None
+    #: The publication rules now; the status rests on several evaluations in a row as well.
+    rules: tuple[Rule, ...]
+    votes: int
+    #: Share of the contender band's prompts at its own, higher floor.
+    band_coverage: float | None
+    #: Fairness of exposures and the mix of lanes.
+    serving: Serving | None
+    #: Batch Bradley–Terry beside the order shown, where batch ratings were given.
+    cross_check: CrossCheck | None
+    findings: tuple[Finding, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Given:
+    """Everything a board is made of."""
+
+    standing: Standing
+    history: History
+    legacy_elo: Floats | None
+    batch: Batch | None
+    proven: Proven
+
+    @property
+    def seen(self) -> bool:
+        """Whether what the policy computes is shown."""
+        return self.standing.policy.phase > 1
+
+
+def make_arena_board(
+    standing: Standing,
+    history: History,
+    *,
+    order: Order = "conservative",
+    legacy_elo: Floats | None = None,
+    batch: Batch | None = None,
+    proven: Proven | None = None,
+    findings: tuple[Finding, ...] = (),
+) -> ArenaBoard:
+    """The board now, in the phase that the arena's policy names.
+
+    1 ranks by legacy Elo and shows nothing new. 2 still ranks by legacy Elo, with the policy's
+    diagnostics beside. 3 ranks by ``order`` and keeps Elo as a secondary field. 4 looks the same: the
+    weekly report that it adds is scheduled by whoever runs the arena.
+
+    ``legacy_elo`` is by the codes of the standing; ``proven`` holds, for each scope, a matrix that says
+    which model (row) is proven above which (column).
+    """
+    given = _Given(standing, history, legacy_elo, batch, proven or {})
+    _check(given, order)
+    shown, score = _ranking(given, order)
+    ranked = _ranked(standing.enabled & ~np.isnan(score), score)
+    board = ArenaBoard(
+        rows=(),
+        order=shown,
+        phase=standing.policy.phase,
+        status=None,
+        official_since=None,
+        rules=(),
+        votes=standing.votes,
+        band_coverage=None,
+        serving=None,
+        cross_check=None,
+        findings=findings,
+    )
+    board = _with_policy(board, given, ranked) if given.seen else board
+    return replace(board, rows=_rows(given, ranked, score, official=board.status == "official"))
+
+
+def _check(given: _Given, order: str) -> None:
+    m = len(given.standing.models)
+    if order not in ("conservative", "bradley-terry"):
+        raise BadOption(f"order is {order!r}; expected conservative or bradley-terry")
+    by_model = {"legacy_elo": given.legacy_elo, "batch": None if given.batch is None else given.batch.rating}
+    for name, ratings in by_model.items():
+        if ratings is not None and ratings.shape != (m,):
+            raise BadOption(f"{name} has shape {ratings.shape}; expected one rating for each of {m} models")
+    for scope, above in given.proven.items():
+        if above.shape != (m, m):
+            raise BadOption(f"proven {scope!r} has shape {above.shape}; expected ({m}, {m})")
+
+
+def _ranking(given: _Given, order: str) -> tuple[str, Floats]:
+    """The name of the order that this phase shows, and its scores."""
+    phase = given.standing.policy.phase
+    if phase <= 2:
+        if given.legacy_elo is None:
+            raise BadOption(f"phase {phase} ranks by legacy Elo; pass legacy_elo")
+        return "legacy-elo", given.legacy_elo
+    if order == "bradley-terry":
+        if given.batch is None:
+            raise BadOption("the order is bradley-terry; pass batch")
+        return order, given.batch.score
+    return order, given.standing.strengths.conservative()
+
+
+def _ranked(among: Bools, score: Floats) -> Ints:
+    """Codes of these models, highest score first, those without one last; codes break ties."""
+    codes = np.flatnonzero(among)
+    return codes[np.argsort(np.where(np.isnan(score), np.inf, -score)[codes], kind="stable")]
+
+
+def _with_policy(board: ArenaBoard, given: _Given, ranked: Ints) -> ArenaBoard:
+    """All that the policy has to say of the board as a whole."""
+    standing, history = given.standing, given.history
+    rules, serving = publication_rules(standing), serving_of(standing)
+    check = None if given.batch is None else cross_check(standing, given.batch, ranked)
+    official = history.official and standing.n_enabled >= 2 and all(rule.holds for rule in rules)
+    withheld = _withheld(standing, ranked) if official else None
+    official = official and withheld is None
+    alarms = (withheld, _disproven(given, ranked), None if check is None else check.alarm)
+    return replace(
+        board,
+        status="official" if official else "calibrating",
+        official_since=history.official_since() if official else None,
+        rules=rules,
+        band_coverage=band_top_coverage(standing),
+        serving=serving,
+        cross_check=check,
+        findings=(
+            *quality_findings(standing),
+            *serving_findings(serving, standing.n_enabled),
+            *(alarm for alarm in alarms if alarm is not None),
+            *board.findings,
+        ),
+    )
+
+
+def _withheld(standing: Standing, ranked: Ints) -> Finding | None:
+    """The rules looked at the conservative order: another top has not earned their word."""
+    top = standing.policy.published_top
+    if np.array_equal(ranked[:top], standing.order[:top]):
+        return None
+    first = [standing.models[model] for model in standing.order[:top].tolist()]
+    return Finding(
+        "official-withheld",
+        f"The publication rules hold for the order by conservative score ({listed(first)}), "
+        "and the board shows other models, or other places, at the top.",
+        "Call the board calibrating, or show the order by conservative score.",
+    )
+
+
+def _disproven(given: _Given, ranked: Ints) -> Finding | None:
+    """A mark is stronger than a place: it may not stand the other way round without a word."""
+    names, pairs = given.standing.models, []
+    for scope, above in given.proven.items():
+        wrong = np.argwhere(np.triu(above[np.ix_(ranked, ranked)].T, 1))
+        pairs += [f"{names[low]} above {names[high]} on {scope}" for high, low in ranked[wrong].tolist()]
+    if not pairs:
+        return None
+    return Finding(
+        "order-disproven",
+        f"Direct votes prove an order that the board shows the other way round: {listed(pairs)}.",
+        "Do not claim the places of these models: other opponents, or the time of the votes, decide them.",
+    )
+
+
+def _rows(given: _Given, ranked: Ints, score: Floats, *, official: bool) -> tuple[ArenaRow, ...]:
+    """Badges and neighbours are those by conservative score, whatever the order."""
+    standing = given.standing
+    steady = consistencies(standing)
+    unranked = _ranked(standing.enabled & np.isnan(score), score)
+    retired = _ranked(~standing.enabled, score)
+    places = [*ranked.tolist(), *unranked.tolist(), *retired.tolist()]
+    rows: list[ArenaRow] = []
+    for n, model in enumerate(places):
+        row = _row(given, model, n + 1 if n < len(ranked) else None, steady[model])
+        if given.seen:
+            below = int(ranked[n + 1]) if n + 1 < len(ranked) else None
+            row = _row_with_policy(row, given, model, below, official=official)
+        rows.append(row)
+    return tuple(rows)
+
+
+def _row(given: _Given, model: int, rank: int | None, consistency: float | None) -> ArenaRow:
+    """What a board showed before there was a policy."""
+    standing, elo = given.standing, given.legacy_elo
+    return ArenaRow(
+        rank=rank,
+        model=standing.models[model],
+        enabled=bool(standing.enabled[model]),
+        record=record_of(standing, model),
+        form=recent_form(standing, model),
+        consistency=consistency,
+        spread=spread(standing, model),
+        average_score=average_score(standing, model),
+        legacy_elo=None if elo is None else number(elo[model]),
+    )
+
+
+def _row_with_policy(
+    row: ArenaRow, given: _Given, model: int, below: int | None, *, official: bool
+) -> ArenaRow:
+    standing = given.standing
+    rating, rd = float(standing.strengths.rating[model]), float(standing.strengths.rd[model])
+    card = badge_of(standing, model) if row.enabled else None
+    marks = (
+        () if below is None else tuple(scope for scope, mark in given.proven.items() if mark[model, below])
+    )
+    return replace(
+        row,
+        conservative=rating - 2.0 * rd,
+        rating=rating,
+        rd=rd,
+        confidence=confidence(rd),
+        coverage=coverage_of(standing, model),
+        pair_coverage=pair_coverage_score(standing, model),
+        quality=model_quality(standing, model),
+        delta=given.history.recent_delta(model, over=standing.policy.evaluated_every, now=standing),
+        badge=None if card is None else card.badge,
+        waiting=() if card is None else card.waiting,
+        proven=marks,
+        bradley_terry=None if given.batch is None else number(given.batch.rating[model]),
+        official=official
+        and row.rank is not None
+        and card is not None
+        and card.badge is not Badge.PROVISIONAL,
+    )

@@ -1,0 +1,114 @@
+"""Rows of a board, best first."""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+from typing import Any
+
+from tiltyard.core.ratings import Finding, Method, Ratings
+from tiltyard.core.ratings.ranks import Ranks
+
+__all__ = ["Board", "Row", "make_board"]
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One model. What the battles do not support is ``None``, never a number."""
+
+    #: Place among the models of its group, 1 first.
+    rank: int | None
+    model: str
+    rating: float | None
+    low: float | None
+    high: float | None
+    rank_low: int | None
+    rank_high: int | None
+    tier: int | None
+    #: Models of one group may be compared; ``None`` belongs to none.
+    group: int | None
+    wins: int
+    losses: int
+    ties: int
+    #: Battles whose responses were both called bad: as the outcome, or by a judge's flag beside it.
+    both_bad: int
+    #: Battles that rate skill, those that a judge flagged among them.
+    battles: int
+    #: Battles that rate nobody: their outcome is ``both_bad``.
+    unrated: int
+    #: Glicko-2's own bookkeeping of uncertainty; not an interval.
+    rd: float | None = None
+
+    @property
+    def both_bad_rate(self) -> float | None:
+        """Share of all the model's battles in which both answers were called bad."""
+        total = self.battles + self.unrated
+        return self.both_bad / total if total else None
+
+
+@dataclass(frozen=True, slots=True)
+class Board:
+    """Rows with the method that made them and what its intervals speak of."""
+
+    rows: tuple[Row, ...]
+    method: Method
+    n_battles: int
+    level: float | None
+    scope: str | None
+    clusters: str | None
+    n_clusters: int | None
+    findings: tuple[Finding, ...]
+
+    def parameters(self) -> dict[str, Any]:
+        """The method's parameters by name."""
+        return parameters_of(self.method)
+
+
+def parameters_of(method: Method) -> dict[str, Any]:
+    return {field.name: getattr(method, field.name) for field in dataclasses.fields(method)}  # type: ignore[arg-type]
+
+
+def make_board(ratings: Ratings, ranks: Ranks | None, *, findings: tuple[Finding, ...] = ()) -> Board:
+    """Rows of these ratings; ``findings`` are those of other checks, shown after the method's own."""
+    interval = ratings.interval
+    rows: list[Row] = []
+    place: dict[int, int] = {}
+    for k in ratings.order():
+        group = int(ratings.group[k])
+        rated = group >= 0 and ratings.rating[k] == ratings.rating[k]
+        if rated:
+            place[group] = place.get(group, 0) + 1
+        rows.append(
+            Row(
+                rank=place[group] if rated else None,
+                model=ratings.models[k],
+                rating=_number(ratings.rating[k]),
+                low=None if interval is None else _number(interval.low[k]),
+                high=None if interval is None else _number(interval.high[k]),
+                rank_low=int(ranks.low[k]) if ranks is not None and rated else None,
+                rank_high=int(ranks.high[k]) if ranks is not None and rated else None,
+                tier=int(ranks.tier[k]) if ranks is not None and rated else None,
+                group=group if rated else None,
+                wins=int(ratings.record.wins[k]),
+                losses=int(ratings.record.losses[k]),
+                ties=int(ratings.record.ties[k]),
+                both_bad=int(ratings.record.both_bad[k]),
+                battles=int(ratings.record.battles[k]),
+                unrated=int(ratings.record.unrated[k]),
+                rd=_number(ratings.extras["rd"][k]) if "rd" in ratings.extras and rated else None,
+            )
+        )
+    return Board(
+        rows=tuple(rows),
+        method=ratings.method,
+        n_battles=int(ratings.record.battles.sum() + ratings.record.unrated.sum()) // 2,
+        level=None if interval is None else interval.level,
+        scope=None if interval is None else interval.scope,
+        clusters=None if interval is None else interval.clusters,
+        n_clusters=None if interval is None else interval.n_clusters,
+        findings=(*ratings.findings, *findings),
+    )
+
+
+def _number(value: float) -> float | None:
+    return None if value != value else float(value)

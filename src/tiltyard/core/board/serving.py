@@ -1,0 +1,68 @@
+"""How an arena's matchups were shared out: what a board must say of its fairness."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tiltyard.core.policy.state.policy import Fairness
+from tiltyard.core.policy.state.state import Standing
+from tiltyard.core.policy.validity.lanes import LaneMix, infeasible_mix, lane_mix
+from tiltyard.core.policy.validity.strain import Strain, widest_strain
+from tiltyard.core.ratings import Finding
+
+__all__ = ["Serving", "serving_findings", "serving_of"]
+
+
+@dataclass(frozen=True, slots=True)
+class Serving:
+    """Exposures in the window now, and lanes since the log began."""
+
+    #: In ``scoped`` mode exposures by the contender lane count for no tolerance.
+    fairness: Fairness
+    #: The enabled model that strays furthest from its target, in tolerances; ``None`` before any matchup.
+    widest: Strain | None
+    #: Whether enough has been served for exposures to be steered.
+    steered: bool
+    #: Whether the window is full and its roster unchanged: only then is the tolerance promised.
+    settled: bool
+    #: Lanes drawn and lanes that chose, and whether the contender lane's share can be had at all.
+    lanes: LaneMix
+
+    @property
+    def deviation(self) -> float | None:
+        """(exposures − target) / target of the model that strays furthest."""
+        if self.widest is None or self.widest.target <= 0.0:
+            return None
+        return (self.widest.exposures - self.widest.target) / self.widest.target
+
+    @property
+    def within(self) -> bool | None:
+        """Whether every enabled model is within tolerance; ``None`` before any matchup."""
+        return None if self.widest is None else self.widest.within
+
+
+def serving_of(standing: Standing) -> Serving:
+    """The fairness of an arena now."""
+    window, policy = standing.window, standing.policy
+    return Serving(
+        fairness=policy.fairness,
+        widest=widest_strain(window, standing.models, standing.enabled) if window.served else None,
+        steered=window.active(),
+        settled=window.settled(),
+        lanes=lane_mix(policy, standing.n_enabled, standing.lanes),
+    )
+
+
+def serving_findings(serving: Serving, models: int) -> tuple[Finding, ...]:
+    """What of it asks for a look; ``models`` is how many are enabled."""
+    findings: list[Finding] = []
+    widest = serving.widest
+    if widest is not None and serving.settled and not serving.within:
+        text = (
+            f"{widest.model} has {widest.exposures} exposures in the window; {widest.target:.0f} were due, "
+            f"give or take {widest.tolerance:.0f}."
+        )
+        advice = "Look for models that share few prompts with the others, or for matchups that were not chosen by the lanes."
+        findings.append(Finding("outside-tolerance", text, advice))
+    infeasible = infeasible_mix(serving.lanes, models)
+    return (*findings, infeasible) if infeasible is not None else tuple(findings)

@@ -1,0 +1,149 @@
+"""Battles from verdicts: match by match, both orders, all judges."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from tiltyard.core.battles import Battle, Label
+from tiltyard.core.battles.outcome import DECISIVE, JUDGE_LABELS
+from tiltyard.core.judging.judged import Judged
+from tiltyard.core.judging.matches import Match, Prompt
+from tiltyard.core.judging.question import Purpose, Question
+from tiltyard.core.judging.reconcile import Result, panel_result, reconcile
+from tiltyard.core.judging.verdict import Verdict
+from tiltyard.errors import UnreadableFile
+
+__all__ = ["DimensionTally", "Settled", "Tally", "battles_of", "panel_name"]
+
+
+@dataclass(frozen=True, slots=True)
+class Settled:
+    """One match with each judge's result; ``battle`` is ``None`` where the match is incomplete."""
+
+    match: Match
+    battle: Battle | None
+    results: Mapping[str, Result | None]
+
+
+def panel_name(judges: Sequence[str]) -> str:
+    """What stands as ``judge_model``: the judge, or all of a panel by name, however they were listed."""
+    return judges[0] if len(judges) == 1 else "panel:" + "+".join(sorted(judges))
+
+
+def battles_of(
+    matches: Iterable[Match],
+    judged: Iterable[Judged],
+    judges: Sequence[str],
+    quorum: int,
+    tags: Mapping[str, Prompt],
+) -> Iterator[Settled]:
+    """Every match with its battle, in the order of ``matches``; nothing is held but the match at hand.
+
+    ``judged`` comes in the same order; canaries and repeats are passed over. A judge without both
+    orders has no result. One judge's result is the battle; of several, the panel's.
+    """
+    name = panel_name(judges)
+    rows = (row for row in judged if row.question.purpose is Purpose.MATCH)
+    row = next(rows, None)
+    for match in matches:
+        verdicts: dict[tuple[str, int], Verdict | None] = {}
+        while row is not None and _is_of(row.question, match):
+            place = row.question.judge, row.question.order
+            if place in verdicts or place[0] not in judges:
+                raise _misplaced(row)
+            verdicts[place] = row.verdict
+            row = next(rows, None)
+        results = {judge: _result(verdicts.get((judge, 0)), verdicts.get((judge, 1))) for judge in judges}
+        found = [result for result in results.values() if result is not None]
+        result = panel_result(found, quorum) if len(judges) > 1 else next(iter(found), None)
+        battle = None if result is None else _battle(match, result, name, tags.get(match.prompt_id))
+        yield Settled(match, battle, results)
+    if row is not None:
+        raise _misplaced(row)
+
+
+def _is_of(question: Question, match: Match) -> bool:
+    first, second = match.model_a, match.model_b
+    return (
+        question.prompt_id == match.prompt_id
+        and question.dimension == match.dimension
+        and (question.first, question.second) in ((first, second), (second, first))
+    )
+
+
+def _misplaced(row: Judged) -> UnreadableFile:
+    question = row.question
+    return UnreadableFile(
+        f"the verdict of {question.judge} on {question.first} and {question.second}, prompt {question.prompt_id}, "
+        f"dimension {question.dimension} (question {question.id}) stands twice, out of order, or belongs to no "
+        "match of this run; expected one for each judge and order, in the order of the matches"
+    )
+
+
+def _result(a_first: Verdict | None, b_first: Verdict | None) -> Result | None:
+    return None if a_first is None or b_first is None else reconcile(a_first, b_first)
+
+
+def _battle(match: Match, result: Result, judge: str, prompt: Prompt | None) -> Battle:
+    return Battle(
+        model_a=match.model_a,
+        model_b=match.model_b,
+        winner=result.outcome,
+        label=result.label,
+        both_bad=result.both_bad,
+        source="llm-judge",
+        question_id=match.prompt_id,
+        judge_model=judge,
+        dimension=match.dimension,
+        category=prompt.category if prompt else None,
+        language=prompt.language if prompt else None,
+        pref=result.pref,
+    )
+
+
+@dataclass
+class DimensionTally:
+    """How the matches of one dimension ended. ``labels`` has every label of a judge, zeros too."""
+
+    matches: int = 0
+    settled: int = 0
+    decisive: int = 0
+    both_bad: int = 0
+    labels: Counter[Label] = field(default_factory=Counter)
+
+    @property
+    def incomplete(self) -> int:
+        return self.matches - self.settled
+
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            "matches": self.matches,
+            "settled": self.settled,
+            "incomplete": self.incomplete,
+            "decisive": self.decisive,
+            "both_bad": self.both_bad,
+            "labels": {label.value: self.labels[label] for label in JUDGE_LABELS},
+        }
+
+
+class Tally:
+    """Counts by dimension, in the order in which they are met."""
+
+    def __init__(self) -> None:
+        self.dimensions: dict[str, DimensionTally] = {}
+
+    def add(self, settled: Settled) -> None:
+        counts = self.dimensions.setdefault(settled.match.dimension, DimensionTally())
+        counts.matches += 1
+        battle = settled.battle
+        if battle is not None and battle.label is not None:
+            counts.settled += 1
+            counts.decisive += battle.winner in DECISIVE
+            counts.both_bad += bool(battle.both_bad)
+            counts.labels[battle.label] += 1
+
+    def to_dict(self) -> dict[str, Any]:
+        return {name: counts.to_dict() for name, counts in self.dimensions.items()}

@@ -1,0 +1,128 @@
+"""Canaries: questions whose answer is known, to look at the judge; and questions asked twice."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from tiltyard.core.judging.ids import stable_id
+from tiltyard.core.judging.matches import Match
+from tiltyard.core.judging.question import Purpose, Question, Shown
+
+__all__ = ["Checks", "check_questions", "orders_of", "shown_of"]
+
+#: A response this short has nothing to cut or to shuffle.
+_SHORTEST = 40
+#: Fewer words than this are not worth shuffling.
+_FEWEST = 6
+#: The share of a response that is left of it when it is cut.
+_KEPT = 0.4
+
+#: Model and prompt_id of a response.
+_Place = tuple[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Checks:
+    """How many questions of each kind are asked of every judge in every dimension."""
+
+    identical: int = 2
+    truncated: int = 2
+    garbage: int = 2
+    repeats: int = 4
+
+
+def orders_of(match: Match, judges: Sequence[str]) -> Iterator[Question]:
+    """The questions of one match: every judge, both orders."""
+    for judge in judges:
+        for first, second in ((match.model_a, match.model_b), (match.model_b, match.model_a)):
+            yield Question(judge, match.dimension, match.prompt_id, first, second)
+
+
+def check_questions(
+    matches: Sequence[Match], responses: Mapping[tuple[str, str], str], judges: Sequence[str], checks: Checks
+) -> list[Question]:
+    """The canaries and repeats of one dimension.
+
+    Which responses are spoilt and which questions are repeated follows from their names alone,
+    so that it is the same on every run. ``responses`` holds texts by (model, prompt_id).
+    """
+    if not matches:
+        return []
+    dimension = matches[0].dimension
+    shown = dict.fromkeys((model, one.prompt_id) for one in matches for model in (one.model_a, one.model_b))
+    again = heapq.nsmallest(checks.repeats, matches, key=lambda match: stable_id(["repeat", match.id]))
+    wanted = {
+        Purpose.IDENTICAL: checks.identical,
+        Purpose.TRUNCATED: checks.truncated,
+        Purpose.GARBAGE: checks.garbage,
+    }
+    drawn = {
+        purpose: _drawn(responses, shown, purpose, count, dimension) for purpose, count in wanted.items()
+    }
+    found: list[Question] = []
+    for judge in judges:
+        for purpose, places in drawn.items():
+            found += [
+                Question(judge, dimension, prompt_id, model, model, purpose, spoilt=k % 2)
+                for k, (model, prompt_id) in enumerate(places)
+            ]
+        found += [_repeat(match, judge, k % 2) for k, match in enumerate(again)]
+    return found
+
+
+def _drawn(
+    responses: Mapping[_Place, str], shown: Iterable[_Place], purpose: Purpose, count: int, dimension: str
+) -> list[_Place]:
+    """Responses that can be spoilt, as many as wanted and there are, in an order of their own."""
+    line = [(stable_id([dimension, purpose.value, *place]), place) for place in shown] if count else []
+    heapq.heapify(line)
+    found: list[_Place] = []
+    while line and len(found) < count:
+        _, place = heapq.heappop(line)
+        if _spoils(responses[place], purpose):
+            found.append(place)
+    return found
+
+
+def _spoils(text: str, purpose: Purpose) -> bool:
+    """Whether the copy will differ from the response, so that a judge can see it."""
+    if purpose is Purpose.IDENTICAL:
+        return True
+    whole = text.strip()
+    return len(whole) >= _SHORTEST and (
+        purpose is Purpose.TRUNCATED or _shuffled(whole).split() != whole.split()
+    )
+
+
+def _repeat(match: Match, judge: str, order: int) -> Question:
+    question = list(orders_of(match, [judge]))[order]
+    return replace(question, purpose=Purpose.REPEAT, replicate=1)
+
+
+def shown_of(question: Question, texts: Shown) -> Shown:
+    """What is shown for a question, given the texts of its prompt and models; a canary's copy is spoilt here."""
+    if question.spoilt is None or question.purpose is Purpose.IDENTICAL:
+        return texts
+    whole = texts.first
+    copy = _cut(whole) if question.purpose is Purpose.TRUNCATED else _shuffled(whole)
+    return replace(texts, first=copy) if question.spoilt == 0 else replace(texts, second=copy)
+
+
+def _cut(text: str) -> str:
+    """The beginning of a text, broken off in the middle of a word."""
+    whole = text.strip()
+    return whole[: max(1, int(len(whole) * _KEPT))].rstrip()
+
+
+def _shuffled(text: str) -> str:
+    """The words of a text in no order; its characters, where it has hardly any words (a link, or Chinese)."""
+    words = text.split()
+    if len(words) < _FEWEST:
+        return "".join(_out_of_order(list(text.strip())))
+    return " ".join(_out_of_order(words))
+
+
+def _out_of_order(pieces: Sequence[str]) -> list[str]:
+    return [piece for _, piece in sorted(enumerate(pieces), key=lambda one: stable_id([*one]))]

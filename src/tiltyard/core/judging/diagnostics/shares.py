@@ -1,0 +1,229 @@
+"""Shares of a judge: flips, slots, lengths, lists, families, repeats and canaries."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from tiltyard.core.battles.outcome import Label
+from tiltyard.core.judging.diagnostics.rows import LABELS, Ints, Pairs, Rows, pairs_of
+from tiltyard.core.judging.proportions import Share, difference, share
+from tiltyard.core.judging.question import Purpose
+from tiltyard.core.judging.verdict import State
+
+__all__ = ["NO_FAMILY", "JudgeDiagnostics", "Seen", "diagnose"]
+
+Flags = npt.NDArray[np.bool_]
+
+#: The family of a judge that has none, or whose family fields no model.
+NO_FAMILY = -2
+
+
+@dataclass(frozen=True, slots=True)
+class JudgeDiagnostics:
+    """What one judge's verdicts say of it: in one dimension or, where that is ``None``, in all together.
+
+    Each share is ``None`` where there is nothing to say. Intervals are clustered by prompt, over
+    all dimensions of it. A verdict is decisive if its step chooses a slot, whatever it says of both_bad.
+    """
+
+    judge: str
+    dimension: str | None
+    #: Questions of all purposes, by the state in which they ended.
+    states: Mapping[State, int]
+    #: Matches with a verdict in both orders, by what they were reconciled to.
+    labels: Mapping[Label, int]
+    #: Matches that both orders called both bad; they are among the labels too.
+    both_bad: int
+    #: Opposite winners, among matches decisive in both orders.
+    flips: Share | None
+    #: Opposite winners, among all matches with both orders.
+    inconsistent: Share | None
+    #: Slot A, among decisive verdicts on matches. 0.5 is no preference.
+    first_slot: Share | None
+    #: Won by the longer response, among wins and leans with different lengths.
+    longer_wins: Share | None
+    #: Won by the response with more list items, among wins and leans where they differ.
+    lists_win: Share | None
+    #: Won by the judge's own family, among wins and leans where exactly one side is known to be of it.
+    own_family: Share | None
+    #: The same matches in the eyes of judges of other families.
+    own_family_by_others: Share | None
+    #: The judge's share less the others', on matches that both decided.
+    own_family_excess: Share | None
+    #: Repeats that chose as the first asking did: A, B or neither.
+    self_agreement: Share | None
+    #: Canaries passed. Two identical responses: neither chosen. A spoilt copy: the whole one chosen.
+    identical: Share | None
+    truncated: Share | None
+    garbage: Share | None
+
+    @property
+    def questions(self) -> int:
+        return sum(self.states.values())
+
+    def shares(self) -> Iterator[tuple[str, Share | None]]:
+        """Every share by its name."""
+        for field in fields(self)[5:]:
+            yield field.name, getattr(self, field.name)
+
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            "judge_model": self.judge,
+            "dimension": self.dimension,
+            "questions": self.questions,
+            "states": {state.value: self.states.get(state, 0) for state in State},
+            "labels": {label.value: self.labels.get(label, 0) for label in LABELS},
+            "both_bad": self.both_bad,
+            **{name: None if found is None else found.to_dict() for name, found in self.shares()},
+        }
+
+
+class Trials(NamedTuple):
+    """Single trials: the prompt of each, and whether it was a hit."""
+
+    prompt: Ints
+    hit: Flags
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Seen:
+    """All that was seen of one judge in one dimension."""
+
+    states: Mapping[State, int]
+    rows: Rows
+    pairs: Pairs
+
+    @classmethod
+    def of(cls, states: Mapping[State, int], rows: Rows) -> Seen:
+        return cls(states, rows, pairs_of(rows))
+
+
+def diagnose(
+    seen: Mapping[tuple[str, str], Seen], own: Mapping[str, int], level: float
+) -> tuple[JudgeDiagnostics, ...]:
+    """Diagnostics of every judge, and of every judge and dimension."""
+    found: list[JudgeDiagnostics] = []
+    for judge in sorted({judge for judge, _ in seen}):
+        dimensions = sorted(dimension for name, dimension in seen if name == judge)
+        trials = {dimension: _trials(seen, judge, dimension, own) for dimension in dimensions}
+        for chosen in (None, *dimensions):
+            parts = [chosen] if chosen is not None else dimensions
+            found.append(
+                _one(
+                    judge,
+                    chosen,
+                    [seen[judge, part] for part in parts],
+                    [trials[part] for part in parts],
+                    level,
+                )
+            )
+    return tuple(found)
+
+
+def _one(
+    judge: str,
+    dimension: str | None,
+    parts: Sequence[Seen],
+    trials: Sequence[Mapping[str, Trials]],
+    level: float,
+) -> JudgeDiagnostics:
+    states = {state: sum(part.states.get(state, 0) for part in parts) for state in State}
+    labels = np.bincount(np.concatenate([part.pairs.label for part in parts]), minlength=len(LABELS))
+    shares = {name: _share([part[name] for part in trials], level) for name in trials[0]}
+    ours, others = shares.pop("own_family_shared"), shares["own_family_by_others"]
+    return JudgeDiagnostics(
+        judge=judge,
+        dimension=dimension,
+        states=states,
+        labels=dict(zip(LABELS, labels.tolist(), strict=True)),
+        both_bad=sum(int(part.pairs.both_bad.sum()) for part in parts),
+        own_family_excess=None if ours is None or others is None else difference(ours, others),
+        **shares,
+    )
+
+
+def _share(parts: Sequence[Trials], level: float) -> Share | None:
+    prompt = np.concatenate([part.prompt for part in parts])
+    hit = np.concatenate([part.hit for part in parts])
+    size = int(prompt.max(initial=-1)) + 1
+    trials = np.bincount(prompt, minlength=size)
+    return share(np.bincount(prompt[hit], minlength=size), trials, level)
+
+
+def _trials(
+    seen: Mapping[tuple[str, str], Seen], judge: str, dimension: str, own: Mapping[str, int]
+) -> dict[str, Trials]:
+    rows, pairs = seen[judge, dimension].rows, seen[judge, dimension].pairs
+    asked = rows.purposed(Purpose.MATCH)
+    chose = asked.where(asked.chosen != 0)
+    twice = pairs.where(pairs.decided_twice)
+    won = pairs.where(pairs.winner != 0)
+    long, listed = won.where(won.longer != 0), won.where(won.lists != 0)
+    return {
+        "flips": Trials(twice.prompt, twice.inconsistent),
+        "inconsistent": Trials(pairs.prompt, pairs.inconsistent),
+        "first_slot": Trials(chose.prompt, chose.chosen > 0),
+        "longer_wins": Trials(long.prompt, long.winner == long.longer),
+        "lists_win": Trials(listed.prompt, listed.winner == listed.lists),
+        "self_agreement": _repeated(rows),
+        **_canaries(rows),
+        **_family(won, _others(seen, judge, dimension, own), own.get(judge, NO_FAMILY)),
+    }
+
+
+def _repeated(rows: Rows) -> Trials:
+    """Repeats against the first asking of the same question; those whose first asking failed are left out."""
+    asked, again = rows.purposed(Purpose.MATCH), rows.purposed(Purpose.REPEAT)
+    order = np.argsort(asked.keys())
+    known, wanted = asked.keys()[order], again.keys()
+    place = np.searchsorted(known, wanted)
+    found = place < len(known)
+    found[found] = known[place[found]] == wanted[found]
+    before = asked.where(order[place[found]])
+    again = again.where(found)
+    return Trials(again.prompt, again.chosen == before.chosen)
+
+
+def _canaries(rows: Rows) -> dict[str, Trials]:
+    same = rows.purposed(Purpose.IDENTICAL)
+    passed = {"identical": Trials(same.prompt, same.chosen == 0)}
+    for purpose in (Purpose.TRUNCATED, Purpose.GARBAGE):
+        shown = rows.purposed(purpose)
+        passed[purpose.value] = Trials(shown.prompt, shown.chosen == np.where(shown.spoilt == 0, -1, 1))
+    return passed
+
+
+def _others(
+    seen: Mapping[tuple[str, str], Seen], judge: str, dimension: str, own: Mapping[str, int]
+) -> list[Pairs]:
+    """Matches of the judges that are not known to be of this judge's family."""
+    family = own.get(judge, NO_FAMILY)
+    return [
+        part.pairs
+        for (name, place), part in seen.items()
+        if name != judge and place == dimension and own.get(name, NO_FAMILY) != family
+    ]
+
+
+def _family(won: Pairs, others: Sequence[Pairs], family: int) -> dict[str, Trials]:
+    mixed = won.where((won.family == family) != (won.rival_family == family))
+    theirs = [other.where((other.winner != 0) & np.isin(other.key, mixed.key)) for other in others]
+    decided = np.isin(mixed.key, np.concatenate([mixed.key[:0], *(part.key for part in theirs)]))
+    judged = [_won_by(part, family) for part in theirs]
+    return {
+        "own_family": _won_by(mixed, family),
+        "own_family_shared": _won_by(mixed.where(decided), family),
+        "own_family_by_others": Trials(
+            np.concatenate([mixed.prompt[:0], *(part.prompt for part in judged)]),
+            np.concatenate([mixed.decided_twice[:0], *(part.hit for part in judged)]),
+        ),
+    }
+
+
+def _won_by(pairs: Pairs, family: int) -> Trials:
+    return Trials(pairs.prompt, (pairs.winner > 0) == (pairs.family == family))

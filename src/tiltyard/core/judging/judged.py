@@ -1,0 +1,204 @@
+"""Judged: one question with what became of it, as a row of a run's verdicts."""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from tiltyard.core.judging.matches import Match
+from tiltyard.core.judging.question import Purpose, Question
+from tiltyard.core.judging.verdict import PARSER, Form, Reply, State, Step, Verdict, read_reply
+from tiltyard.errors import UnreadableFile
+
+__all__ = ["SCHEMA", "Judged", "match_id_of", "reread"]
+
+#: Version of the row; a reader of version N reads all before it.
+SCHEMA = 1
+
+_Named = TypeVar("_Named", bound=enum.StrEnum)
+
+#: States that come from reading a reply; the others have none to read.
+_REPLIED = frozenset({State.OK, State.REFUSED, State.TRUNCATED, State.UNPARSEABLE})
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """One question, its state, its verdict exactly where the state is ``ok``, and the reply it was read from."""
+
+    question: Question
+    #: The match it was asked for; ``None`` for canaries.
+    match_id: str | None
+    state: State
+    verdict: Verdict | None
+    problem: str | None
+    #: The reply that was read, where there is one: the last of them, if it was asked again.
+    reply: Reply | None
+    form: Form
+    #: Key of the request in the cache of replies.
+    key: str
+    #: How many replies were read: 1, or 2 where the first could not be.
+    asks: int
+    parser: int = PARSER
+
+    def to_dict(self) -> dict[str, Any]:
+        """The row as it is written."""
+        question, verdict, reply = self.question, self.verdict, self.reply
+        return {
+            "schema": SCHEMA,
+            "question_id": question.id,
+            "match_id": self.match_id,
+            "judge_model": question.judge,
+            "dimension": question.dimension,
+            "prompt_id": question.prompt_id,
+            "first": question.first,
+            "second": question.second,
+            "order": question.order,
+            "purpose": question.purpose.value,
+            "replicate": question.replicate,
+            "spoilt": question.spoilt,
+            "state": self.state.value,
+            "verdict": verdict.step.value if verdict else None,
+            "both_bad": verdict.both_bad if verdict else None,
+            "reasoning": verdict.reasoning if verdict else None,
+            "problem": self.problem,
+            "form": self.form.value,
+            "parser": self.parser,
+            "request_key": self.key,
+            "asks": self.asks,
+            "reply": {"text": reply.text, "data": reply.data, "stop": reply.stop} if reply else None,
+        }
+
+    @classmethod
+    def from_dict(cls, row: Mapping[str, Any], where: str) -> Judged:
+        """Read a row back; one that lacks a field, has one too many or contradicts itself is an error."""
+        fields = _Row(row, where)
+        judged = cls(
+            question=_question(fields),
+            match_id=fields.text_or_none("match_id"),
+            state=fields.one_of("state", State),
+            verdict=_verdict(fields),
+            problem=fields.text_or_none("problem"),
+            reply=_reply(fields),
+            form=fields.one_of("form", Form),
+            key=fields.text("request_key"),
+            asks=fields.count("asks"),
+            parser=fields.count("parser"),
+        )
+        _check(judged, fields)
+        return judged
+
+
+def reread(judged: Judged) -> Judged:
+    """Its reply read again by the parser of today; what has no reply stays as it is."""
+    if judged.reply is None:
+        return judged
+    reading = read_reply(judged.reply, judged.form)
+    return dataclasses.replace(
+        judged, state=reading.state, verdict=reading.verdict, problem=reading.problem, parser=PARSER
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Row:
+    """Fields of a row by type; what has another type is an error that names the place."""
+
+    row: Mapping[str, Any]
+    where: str
+
+    def wrong(self, key: str, expected: str) -> UnreadableFile:
+        said = repr(self.row[key])
+        return UnreadableFile(f"{self.where}: {key} is {said[:80]}; expected {expected}")
+
+    def text(self, key: str) -> str:
+        value = self.row[key]
+        if not isinstance(value, str):
+            raise self.wrong(key, "text")
+        return value
+
+    def text_or_none(self, key: str) -> str | None:
+        return None if self.row[key] is None else self.text(key)
+
+    def count(self, key: str) -> int:
+        value = self.row[key]
+        if type(value) is not int or value < 0:
+            raise self.wrong(key, "a whole number, 0 or more")
+        return value
+
+    def one_of(self, key: str, allowed: type[_Named]) -> _Named:
+        try:
+            return allowed(self.row[key])
+        except ValueError:
+            raise self.wrong(key, f"one of {', '.join(allowed)}") from None
+
+
+_KEYS = frozenset(
+    Judged(Question("", "", "", "", ""), None, State.LOST, None, None, None, Form.TEXT, "", 0).to_dict()
+)
+
+
+def _question(fields: _Row) -> Question:
+    row = fields.row
+    if row.keys() != _KEYS:
+        odd = ", ".join(sorted(_KEYS.symmetric_difference(row)))
+        raise UnreadableFile(f"{fields.where}: missing or unknown: {odd}; this is no row of verdicts")
+    if type(row["schema"]) is not int or row["schema"] != SCHEMA:
+        raise fields.wrong("schema", f"{SCHEMA}; a newer Tiltyard may read it")
+    if row["spoilt"] is not None and fields.count("spoilt") > 1:
+        raise fields.wrong("spoilt", "0, 1 or null")
+    return Question(
+        judge=fields.text("judge_model"),
+        dimension=fields.text("dimension"),
+        prompt_id=fields.text("prompt_id"),
+        first=fields.text("first"),
+        second=fields.text("second"),
+        purpose=fields.one_of("purpose", Purpose),
+        replicate=fields.count("replicate"),
+        spoilt=row["spoilt"],
+    )
+
+
+def _verdict(fields: _Row) -> Verdict | None:
+    keys = ("verdict", "both_bad", "reasoning")
+    if fields.row["state"] != State.OK:
+        for key in keys:
+            if fields.row[key] is not None:
+                raise fields.wrong(key, "null, because the state is not ok")
+        return None
+    if not isinstance(fields.row["both_bad"], bool):
+        raise fields.wrong("both_bad", "true or false")
+    return Verdict(fields.one_of("verdict", Step), fields.row["both_bad"], fields.text("reasoning"))
+
+
+def _reply(fields: _Row) -> Reply | None:
+    reply = fields.row["reply"]
+    if reply is None:
+        return None
+    if not isinstance(reply, Mapping) or set(reply) != {"text", "data", "stop"}:
+        raise fields.wrong("reply", "null or an object with text, data and stop")
+    inner = _Row(reply, f"{fields.where}, reply")
+    if not isinstance(reply["data"], Mapping | None):
+        raise inner.wrong("data", "an object or null")
+    return Reply(inner.text_or_none("text"), reply["data"], inner.text("stop"))
+
+
+def _check(judged: Judged, fields: _Row) -> None:
+    """What a row says twice, it must say alike."""
+    question = judged.question
+    if fields.row["question_id"] != question.id:
+        raise fields.wrong("question_id", f"{question.id}, by the row's own fields")
+    if type(fields.row["order"]) is not int or fields.row["order"] != question.order:
+        raise fields.wrong("order", f"{question.order}, by the names of the models")
+    if judged.match_id != match_id_of(question):
+        raise fields.wrong("match_id", f"{match_id_of(question)}, by the row's own fields")
+    if (judged.reply is not None) != (judged.state in _REPLIED):
+        raise fields.wrong("reply", f"one exactly where a reply was read; the state is {judged.state}")
+
+
+def match_id_of(question: Question) -> str | None:
+    """The match that a question was asked for, or asked again; canaries have none."""
+    if question.purpose not in (Purpose.MATCH, Purpose.REPEAT):
+        return None
+    return Match.between(question.dimension, question.prompt_id, question.first, question.second).id

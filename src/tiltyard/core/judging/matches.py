@@ -1,0 +1,139 @@
+"""Matches: which responses meet, on which prompts, in which dimension."""
+
+from __future__ import annotations
+
+import itertools
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+
+from tiltyard.core.judging.ids import stable_id
+from tiltyard.errors import BadOption
+
+__all__ = ["Match", "MatchList", "Prompt", "all_pairs", "pilot_subset"]
+
+
+@dataclass(frozen=True, slots=True)
+class Prompt:
+    """One prompt of the bank."""
+
+    prompt_id: str
+    text: str
+    source: str = ""
+    category: str | None = None
+    language: str | None = None
+    gold: str | None = None
+    expected_behavior: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Match:
+    """Two models on one prompt in one dimension. ``model_a`` is the first of the two by name."""
+
+    dimension: str
+    prompt_id: str
+    model_a: str
+    model_b: str
+
+    @classmethod
+    def between(cls, dimension: str, prompt_id: str, one: str, other: str) -> Match:
+        """The match of two models, in whichever order they are named here."""
+        return cls(dimension, prompt_id, min(one, other), max(one, other))
+
+    @property
+    def id(self) -> str:
+        """Stable name: the same on every run, whatever the roster's order. 32 hex digits."""
+        return stable_id(
+            {
+                "dimension": self.dimension,
+                "prompt_id": self.prompt_id,
+                "model_a": self.model_a,
+                "model_b": self.model_b,
+            }
+        )
+
+
+@dataclass(frozen=True)
+class MatchList:
+    """The matches of a run in canonical order, and what could not be matched.
+
+    ``dropped`` counts the pairs of models, prompt by prompt, of which one response is missing;
+    each once, however many dimensions there are. ``missing`` says how many prompts each model
+    left unanswered; models that answered all are not in it.
+    """
+
+    matches: Sequence[Match]
+    dropped: int
+    missing: Mapping[str, int]
+
+
+def all_pairs(
+    prompts: Sequence[Prompt],
+    models: Sequence[str],
+    dimensions: Sequence[str],
+    has: Collection[tuple[str, str]],
+    limit: int | None = None,
+    around: str | None = None,
+) -> MatchList:
+    """Every pair of models on every prompt; a missing response drops only the pairs that lack it.
+
+    ``has`` holds (model, prompt_id). Canonical order: dimension as given, prompt in bank order,
+    then the names of the models. ``limit`` keeps the first so many pairs of each dimension. ``around`` names a model under test:
+    only its own pairs are made, and only what it has not answered is missing.
+    """
+    if limit is not None and limit < 0:
+        raise BadOption(f"the limit of pairs is {limit}; expected 0 or more")
+    names = sorted(models)
+    for one, other in itertools.pairwise(names):
+        if one == other:
+            raise BadOption(f"model {one!r} is named twice; expected distinct names")
+    pairs: list[tuple[str, str, str]] = []
+    dropped = 0
+    missing: Counter[str] = Counter()
+    for prompt in prompts:
+        here = [name for name in names if (name, prompt.prompt_id) in has]
+        met = [pair for pair in itertools.combinations(here, 2) if around is None or around in pair]
+        pairs += [(prompt.prompt_id, *pair) for pair in met]
+        absent = set(names if around is None else [around]).difference(here)
+        wanted = len(names) * (len(names) - 1) // 2 if around is None else len(absent) + len(met)
+        dropped += wanted - len(met)
+        missing.update(absent)
+    matches = [Match(dimension, *pair) for dimension in dimensions for pair in pairs[:limit]]
+    return MatchList(matches, dropped, {name: missing[name] for name in sorted(missing)})
+
+
+def pilot_subset(prompts: Sequence[Prompt], sizes: Mapping[str, int] | int, seed: int) -> list[Prompt]:
+    """A seeded subset, stratified by source, in bank order.
+
+    ``sizes`` gives a number for each source, or one number to share among all sources in
+    proportion. A source with fewer prompts than asked for is an error that names it.
+
+    Within a source the prompts are drawn by the hash of seed, source and name: a prompt's draw
+    does not depend on its place in the bank, so a bank that grows keeps most of its subset.
+    """
+    there = Counter(prompt.source for prompt in prompts)
+    wanted = _shared(there, sizes) if isinstance(sizes, int) else sizes
+    for source, size in wanted.items():
+        if not 0 <= size <= there[source]:
+            raise BadOption(
+                f"the subset asks for {size} prompts of source {source!r}; the bank has {there[source]}"
+            )
+    drawn: set[str] = set()
+    for source, size in wanted.items():
+        names = [prompt.prompt_id for prompt in prompts if prompt.source == source]
+        drawn.update(sorted(names, key=lambda name: stable_id([seed, source, name]))[:size])
+    return [prompt for prompt in prompts if prompt.prompt_id in drawn]
+
+
+def _shared(there: Mapping[str, int], size: int) -> dict[str, int]:
+    """``size`` shared among sources in proportion, by largest remainder, then by name."""
+    total = sum(there.values())
+    if not 0 <= size <= total:
+        raise BadOption(f"the subset asks for {size} prompts; the bank has {total}")
+    if not total:
+        return {}
+    shares = {source: size * count // total for source, count in there.items()}
+    by_remainder = sorted(there, key=lambda source: (-(size * there[source] % total), source))
+    for source in by_remainder[: size - sum(shares.values())]:
+        shares[source] += 1
+    return shares

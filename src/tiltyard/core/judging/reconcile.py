@@ -1,0 +1,121 @@
+"""Reconcile: from a judge's two orders to one result, and from several judges to a panel's."""
+
+from __future__ import annotations
+
+import statistics
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from tiltyard.core.battles.battle import TIE_PREF
+from tiltyard.core.battles.outcome import DECISIVE, Label, Outcome
+from tiltyard.core.judging.verdict import Step, Verdict
+
+__all__ = ["Result", "panel_result", "reconcile", "reconcile_outcomes"]
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """What two orders, or a panel, make: all that a battle needs. ``pref`` is P(model_a is better)."""
+
+    outcome: Outcome
+    label: Label
+    pref: float
+    #: Whether both responses were called bad. It stands beside the outcome and changes nothing in it.
+    both_bad: bool = False
+
+
+#: How far each step prefers the response in slot A.
+_SLOT_PREF = {
+    Step.FIRST_MUCH: 1.0,
+    Step.FIRST: 0.75,
+    Step.EVEN: 0.5,
+    Step.SECOND: 0.25,
+    Step.SECOND_MUCH: 0.0,
+}
+
+
+def reconcile_outcomes(first: Outcome, second: Outcome) -> tuple[Outcome, Label]:
+    """The same winner twice is a win, a tie twice a tie, a win and a tie a lean, opposite wins inconsistent.
+
+    Both outcomes are of the same ``model_a``: a win of one of them, or a tie.
+    """
+    winners = [outcome for outcome in (first, second) if outcome in DECISIVE]
+    if not winners:
+        return Outcome.TIE, Label.TIE
+    if len(winners) == 1:
+        return winners[0], Label.LEAN
+    return (first, Label.WIN) if first is second else (Outcome.TIE, Label.INCONSISTENT)
+
+
+def reconcile(a_first: Verdict, b_first: Verdict) -> Result:
+    """One result from the verdict with model_a in slot A and the verdict with model_b in slot A.
+
+    The steps decide, also between two bad responses; ``both_bad`` is set where both orders say so.
+    """
+    prefs = _SLOT_PREF[a_first.step], 1.0 - _SLOT_PREF[b_first.step]
+    outcome, label = reconcile_outcomes(*(_preferred(pref) for pref in prefs))
+    return Result(outcome, label, sum(prefs) / 2, a_first.both_bad and b_first.both_bad)
+
+
+def panel_result(results: Sequence[Result], quorum: int) -> Result | None:
+    """One result of several judges; ``None`` where fewer than ``quorum`` of them have one.
+
+    More than half of the judges decide, whatever they agree on:
+
+    - for one model: it wins. The label is ``win`` only where more than half of the judges found
+      it a win; a majority that includes leans is no firmer than a lean.
+    - a tie, inconsistent: that. Most judges being inconsistent is a property of the
+      match, which a lone consistent judge does not cure.
+
+    Without such a majority, more judges for one model than for the other make a lean: there is
+    evidence for it, but not agreement. As many for each make ``inconsistent``: the judges
+    contradict each other as one judge's two orders may.
+
+    ``pref`` is the median of the judges' (the mean of the middle two), which one extreme judge
+    cannot move far; it is held on the winner's side of one half, and near it for a tie, because a
+    battle must not contradict itself. ``both_bad`` is set where more than half of the judges set it.
+    """
+    if len(results) < max(quorum, 1):
+        return None
+    outcome, label = _agreed(results)
+    low, high = _bounds(outcome, label)
+    pref = statistics.median(result.pref for result in results)
+    flags = sum(result.both_bad for result in results)
+    return Result(outcome, label, min(max(pref, low), high), 2 * flags > len(results))
+
+
+def _preferred(pref: float) -> Outcome:
+    if pref == 0.5:
+        return Outcome.TIE
+    return Outcome.MODEL_A if pref > 0.5 else Outcome.MODEL_B
+
+
+def _agreed(results: Sequence[Result]) -> tuple[Outcome, Label]:
+    votes = Counter(_vote(result) for result in results)
+    vote, n = votes.most_common(1)[0]
+    if 2 * n > len(results):
+        if isinstance(vote, Label):
+            return Outcome.TIE, vote
+        wins = sum(result.outcome is vote and result.label is Label.WIN for result in results)
+        return vote, Label.WIN if 2 * wins > len(results) else Label.LEAN
+    ahead = votes[Outcome.MODEL_A] - votes[Outcome.MODEL_B]
+    if ahead == 0:
+        return Outcome.TIE, Label.INCONSISTENT
+    return (Outcome.MODEL_A if ahead > 0 else Outcome.MODEL_B), Label.LEAN
+
+
+def _vote(result: Result) -> Outcome | Label:
+    """The winner where there is one, else what was found instead of one."""
+    return result.outcome if result.outcome in DECISIVE else result.label
+
+
+def _bounds(outcome: Outcome, label: Label) -> tuple[float, float]:
+    """Between which preferences a result does not contradict itself."""
+    if outcome is Outcome.MODEL_A:
+        return 0.5, 1.0
+    if outcome is Outcome.MODEL_B:
+        return 0.0, 0.5
+    if label is Label.TIE:
+        return 0.5 - TIE_PREF, 0.5 + TIE_PREF
+    return 0.0, 1.0

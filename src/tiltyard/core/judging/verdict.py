@@ -1,0 +1,202 @@
+"""Verdicts: what one judge said of one question, and how it is read from a reply."""
+
+from __future__ import annotations
+
+import enum
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, NoReturn
+
+from tiltyard.core.judging.reply_text import outer_objects, verdict_lines, without_thoughts
+
+__all__ = ["PARSER", "Form", "Reading", "Reply", "State", "Step", "Verdict", "read_reply"]
+
+#: Version of this parser: replies are kept raw, so a new version reads them again for nothing.
+PARSER = 2
+
+
+class Form(enum.StrEnum):
+    """How the verdict is asked for."""
+
+    SCHEMA = "schema"
+    TOOL = "tool"
+    TEXT = "text"
+
+
+class State(enum.StrEnum):
+    """How an attempt ended. Only ``ok`` has a verdict."""
+
+    OK = "ok"
+    REFUSED = "refused"
+    TRUNCATED = "truncated"
+    UNPARSEABLE = "unparseable"
+    PROVIDER_ERROR = "provider_error"
+    EXPIRED = "expired"
+    LOST = "lost"
+    #: The budget did not cover it, or judging was skipped.
+    UNASKED = "unasked"
+
+
+class Step(enum.StrEnum):
+    """Five steps from "the first is much better" to "the second is much better"."""
+
+    FIRST_MUCH = "A>>B"
+    FIRST = "A>B"
+    EVEN = "A=B"
+    SECOND = "B>A"
+    SECOND_MUCH = "B>>A"
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """What a provider answered, reduced to what a parser needs."""
+
+    text: str | None
+    #: The input of the forced tool, where the verdict came by tool.
+    data: Mapping[str, Any] | None = None
+    #: ``end``, ``length`` (cut off), ``refusal``, or ``other``.
+    stop: str = "end"
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What was said, in terms of the slots: A is the response shown first."""
+
+    step: Step
+    both_bad: bool
+    reasoning: str
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """A reply, read: a verdict exactly where the state is ``ok``, else why there is none."""
+
+    state: State
+    verdict: Verdict | None = None
+    problem: str | None = None
+
+
+class _Unparseable(Exception):
+    """Why a reply holds no verdict, and the state that follows; never leaves this module."""
+
+    def __init__(self, problem: str, state: State = State.UNPARSEABLE) -> None:
+        super().__init__(problem)
+        self.state = state
+
+
+def read_reply(reply: Reply, form: Form) -> Reading:
+    """Read a reply of one form; anything but a whole, well-formed verdict is its own state.
+
+    Fences, sentences beside the verdict and leading thoughts do not matter. Doubt does: a reply
+    that gives two different verdicts has none. A reply that was cut off is never read, even where
+    a verdict can be seen in it: what was cut may have taken it back.
+    """
+    if reply.stop == "refusal":
+        return Reading(State.REFUSED, problem="the judge refused to answer")
+    if reply.stop == "length":
+        return Reading(State.TRUNCATED, problem="the reply was cut off; raise max_tokens")
+    try:
+        return Reading(State.OK, _READERS[form](reply))
+    except _Unparseable as error:
+        return Reading(error.state, problem=str(error))
+
+
+def _from_schema(reply: Reply) -> Verdict:
+    stated = [verdict for part in outer_objects(_text(reply)) if (verdict := _stated(part)) is not None]
+    if not stated:
+        raise _Unparseable("the reply holds no JSON object with a verdict")
+    if len({(verdict.step, verdict.both_bad) for verdict in stated}) > 1:
+        raise _Unparseable("the reply holds JSON objects with different verdicts")
+    return stated[-1]
+
+
+def _stated(part: str) -> Verdict | None:
+    """The verdict of one part of a reply that looks like a JSON object; ``None`` where it names none."""
+    if '"verdict"' not in part:
+        return None
+    try:
+        document = json.loads(part, object_pairs_hook=_distinct, parse_constant=_no_constant)
+    except (ValueError, RecursionError):
+        raise _Unparseable("the reply holds a verdict in something that is not valid JSON") from None
+    return _from_object(document)
+
+
+def _from_tool(reply: Reply) -> Verdict:
+    if not isinstance(reply.data, Mapping):
+        raise _Unparseable("the judge did not call the tool")
+    return _from_object(reply.data)
+
+
+def _from_text(reply: Reply) -> Verdict:
+    """The last line decides, and no line before it may say otherwise."""
+    lines, last = verdict_lines(_text(reply))
+    verdict = _line_verdict(last)
+    if verdict is None:
+        raise _Unparseable("the last line is not 'VERDICT: ' and one of the five steps")
+    for line in lines:
+        if _VERDICT_START.match(line) and _line_verdict(line) != verdict:
+            raise _Unparseable("an earlier line of the reply gives another verdict than the last")
+    return Verdict(*verdict, "\n".join(lines).strip())
+
+
+def _line_verdict(line: str) -> tuple[Step, bool] | None:
+    """Step and both_bad of a line that is a verdict and nothing else."""
+    found = _VERDICT_LINE.fullmatch(line)
+    return None if found is None else (_SPELLINGS[found["step"]], found["both_bad"] is not None)
+
+
+_READERS = {Form.SCHEMA: _from_schema, Form.TOOL: _from_tool, Form.TEXT: _from_text}
+
+#: A bare letter names the winner; it is not taken for "much better".
+_SPELLINGS = {**{step.value: step for step in Step}, "A": Step.FIRST, "B": Step.SECOND}
+_STEPS = "|".join(map(re.escape, _SPELLINGS))
+#: Possessive throughout: a megabyte of spaces is read once. The second colon is full-width.
+_EMPHASIS = r"[\s*_`]*+"
+_OPENING = rf"\s*+#*+{_EMPHASIS}VERDICT{_EMPHASIS}[:：]"
+_VERDICT_START = re.compile(_OPENING, re.IGNORECASE | re.ASCII)
+_VERDICT_LINE = re.compile(
+    rf"(?i:{_OPENING}){_EMPHASIS}(?P<step>{_STEPS})(?:[*_`]*+\s++[*_`]*+(?P<both_bad>BOTH_BAD))?{_EMPHASIS}",
+    re.ASCII,
+)
+
+
+def _text(reply: Reply) -> str:
+    """What a judge answered, without its thoughts."""
+    whole = (reply.text or "").strip()
+    if not whole:
+        raise _Unparseable("the reply is empty")
+    text = without_thoughts(whole)
+    if text is None:
+        raise _Unparseable("the reply ends inside the judge's thoughts; raise max_tokens", State.TRUNCATED)
+    if not text:
+        raise _Unparseable("the reply holds the judge's thoughts and nothing else")
+    return text
+
+
+def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    document = dict(pairs)
+    if len(document) != len(pairs):
+        raise _Unparseable("the reply says the same thing twice: a key of its JSON is repeated")
+    return document
+
+
+def _no_constant(name: str) -> NoReturn:
+    raise _Unparseable(f"the reply holds {name}, which is not JSON")
+
+
+def _from_object(document: Mapping[str, Any]) -> Verdict:
+    if set(document) != {"reasoning", "verdict", "both_bad"}:
+        raise _Unparseable("expected reasoning, verdict and both_bad, all of them and nothing else")
+    reasoning, step, both_bad = document["reasoning"], document["verdict"], document["both_bad"]
+    if not isinstance(reasoning, str):
+        raise _Unparseable("reasoning is not text")
+    if not isinstance(step, str) or step not in _BY_TEXT:
+        raise _Unparseable(f"verdict is none of {', '.join(Step)}")
+    if not isinstance(both_bad, bool):
+        raise _Unparseable("both_bad is neither true nor false")
+    return Verdict(_BY_TEXT[step], both_bad, reasoning)
+
+
+_BY_TEXT = {step.value: step for step in Step}

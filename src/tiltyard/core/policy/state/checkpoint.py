@@ -1,0 +1,155 @@
+"""A standing as plain arrays: saved, restored, compared.
+
+What follows from the counts is made again when a checkpoint is restored; what is saved is what
+a replay of the whole log would reach, bit for bit.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tiltyard.core.policy.state.meetings import PairCells
+from tiltyard.core.policy.state.policy import Policy
+from tiltyard.core.policy.state.sessions import Sessions
+from tiltyard.core.policy.state.state import Standing
+from tiltyard.core.policy.state.strengths import Strengths
+
+__all__ = ["Checkpoint", "restore", "save"]
+
+Array = npt.NDArray[Any]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Checkpoint:
+    """Arrays by name, and plain values that JSON keeps exactly."""
+
+    arrays: Mapping[str, Array]
+    values: Mapping[str, Any]
+
+    def digest(self) -> str:
+        """One hash of everything: equal standings have equal digests."""
+        digest = hashlib.sha256(json.dumps(self.values, sort_keys=True, ensure_ascii=False).encode())
+        for name in sorted(self.arrays):
+            array = self.arrays[name]
+            digest.update(f"{name} {array.dtype.str} {array.shape}".encode())
+            digest.update(np.ascontiguousarray(array).tobytes())
+        return digest.hexdigest()
+
+
+def save(standing: Standing) -> Checkpoint:
+    """All that a standing was folded to."""
+    window = standing.window
+    epochs = sorted(window.matchups)
+    arrays: dict[str, Array] = {
+        **{name: np.array(place) for name, place in _places(standing).items()},
+        "epoch": np.array(epochs, dtype=np.int64),
+        "epoch_enabled": np.stack([window.enabled[epoch] for epoch in epochs]),
+        "epoch_matchups": np.array([window.matchups[epoch] for epoch in epochs], dtype=np.int64),
+        **{
+            f"strengths.{part.name}": np.array(getattr(standing.strengths, part.name))
+            for part in fields(Strengths)
+        },
+        **_pair_columns(standing),
+        **standing.sessions.saved(),
+    }
+    values = {
+        "policy": asdict(standing.policy),
+        "models": list(standing.models),
+        "prompts": list(standing.prompts),
+        "votes": standing.votes,
+        "skipped": standing.skipped,
+        "expired": standing.expired,
+        "served": window.served,
+        "now": window.epoch,
+    }
+    return Checkpoint(arrays, values)
+
+
+def restore(checkpoint: Checkpoint) -> Standing:
+    """The standing that was saved; it goes on as if it had never stopped."""
+    arrays, values = checkpoint.arrays, checkpoint.values
+    policy = Policy(**{**values["policy"], "lane_weights": tuple(values["policy"]["lane_weights"])})
+    standing = Standing(policy, values["models"], values["prompts"], arrays["answered"])
+    for name, place in _places(standing).items():
+        place[...] = arrays[name]
+    standing.votes, standing.skipped, standing.expired = (
+        values[name] for name in ("votes", "skipped", "expired")
+    )
+    window = standing.window
+    window.served, window.epoch = values["served"], values["now"]
+    window.enabled = {
+        int(epoch): among.copy()
+        for epoch, among in zip(arrays["epoch"], arrays["epoch_enabled"], strict=True)
+    }
+    window.matchups = {
+        int(epoch): counts.tolist()
+        for epoch, counts in zip(arrays["epoch"], arrays["epoch_matchups"], strict=True)
+    }
+    standing.sessions = Sessions.restored(policy, arrays)
+    _restore_pairs(standing, arrays)
+    standing.strengths = Strengths(*(arrays[f"strengths.{field.name}"] for field in fields(Strengths)))
+    standing.cells.refresh()
+    standing._roster_changed()  # noqa: SLF001
+    return standing
+
+
+def _places(standing: Standing) -> dict[str, Array]:
+    """Arrays of fixed shape, by name, as they stand in memory."""
+    cells, meetings, window = standing.cells, standing.meetings, standing.window
+    return {
+        "answered": cells.answered,
+        "enabled": cells.enabled,
+        "tally": cells.tally,
+        "pair.decisive": meetings.decisive,
+        "pair.attempts": meetings.attempts,
+        "pair.prompts": meetings.prompts,
+        "pair.least": meetings.least,
+        "window.a": window.a,
+        "window.b": window.b,
+        "window.state": window.state,
+        "window.epoch": window.epoch_of,
+        "window.exposures": window.exposures,
+        "model_votes.ring": standing.model_votes.ring,
+        "model_votes.total": standing.model_votes.total,
+        "model_votes.flagged": standing.model_votes.flagged,
+        "prompt_votes.ring": standing.prompt_votes.ring,
+        "prompt_votes.total": standing.prompt_votes.total,
+        "prompt_votes.flagged": standing.prompt_votes.flagged,
+        "record": standing.record,
+        "shown": standing.shown,
+        "lanes": standing.lanes,
+    }
+
+
+def _pair_columns(standing: Standing) -> dict[str, Array]:
+    """The sparse cells of all pairs, laid end to end."""
+    pairs = list(standing.meetings)
+    packed = [cells.packed() for _, _, cells in pairs]
+    rows = [(low, high, len(cells), len(cells.recent)) for low, high, cells in pairs]
+    tally = np.frombuffer(b"".join(tally for _, tally in packed), dtype=np.uint32)
+    return {
+        "met": np.array(rows, dtype=np.int64).reshape(-1, 4),
+        "met.prompts": np.frombuffer(b"".join(prompts for prompts, _ in packed), dtype=np.uint32),
+        "met.tally": tally.reshape(-1, 4),
+        "met.recent": np.array([prompt for _, _, cells in pairs for prompt in cells.recent], dtype=np.int64),
+    }
+
+
+def _restore_pairs(standing: Standing, arrays: Mapping[str, Array]) -> None:
+    prompts, tally = arrays["met.prompts"].tobytes(), arrays["met.tally"].tobytes()
+    shown = arrays["met.recent"].tolist()
+    cell = recent = 0
+    for low, high, n_cells, n_recent in arrays["met"].tolist():
+        start, stop = 4 * cell, 4 * (cell + n_cells)
+        cells = PairCells()
+        cells.put(prompts[start:stop], tally[4 * start : 4 * stop])
+        cells.recent = shown[recent : recent + n_recent]
+        standing.meetings.put(low, high, cells)
+        cell, recent = cell + n_cells, recent + n_recent

@@ -1,0 +1,189 @@
+"""Evaluations: what was known of an arena after so many votes, and whether its board was official.
+
+The rules of publication are looked at every ``policy.evaluated_every`` votes; a board is official
+once they have held ``policy.evaluations`` times in a row.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tiltyard.core.policy.state.policy import Policy
+from tiltyard.core.policy.state.state import Standing
+from tiltyard.core.policy.validity.publication import publication_rules
+from tiltyard.core.policy.validity.rules import Rule, number
+
+__all__ = ["Evaluation", "History", "Moment", "evaluate"]
+
+Ints = npt.NDArray[np.int64]
+Floats = npt.NDArray[np.float64]
+
+
+#: What an evaluation has of every model.
+_COLUMNS = ("rating", "rd", "coverage")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Evaluation:
+    """What was known after so many votes. Arrays are by the codes of that moment."""
+
+    votes: int
+    #: Seconds since 1970, or 0 where nobody asked.
+    time: int
+    #: Enabled models by conservative score, best first.
+    order: Ints
+    rating: Floats
+    rd: Floats
+    #: Strict prompt coverage; NaN for a model without an eligible prompt.
+    coverage: Floats
+    #: The publication rules, and whether all of them held.
+    rules: tuple[Rule, ...]
+    holds: bool
+
+    def conservative(self, model: int) -> float | None:
+        """The model's conservative score; ``None`` if it was not enabled then."""
+        if not (self.order == model).any():
+            return None
+        return float(self.rating[model] - 2.0 * self.rd[model])
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values that JSON keeps exactly; what is not a number is ``None``."""
+        return {
+            "votes": self.votes,
+            "time": self.time,
+            "order": self.order.tolist(),
+            **{name: _written(getattr(self, name)) for name in _COLUMNS},
+            "rules": [asdict(rule) for rule in self.rules],
+            "holds": self.holds,
+        }
+
+    @classmethod
+    def from_dict(cls, saved: dict[str, Any]) -> Evaluation:
+        return cls(
+            votes=saved["votes"],
+            time=saved["time"],
+            order=np.array(saved["order"], dtype=np.int64),
+            **{name: np.array(saved[name], dtype=np.float64) for name in _COLUMNS},
+            rules=tuple(Rule(**rule) for rule in saved["rules"]),
+            holds=saved["holds"],
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """One row of a model's confidence history."""
+
+    votes: int
+    time: int
+    rating: float
+    rd: float
+    conservative: float
+
+
+@dataclass(frozen=True, slots=True)
+class History:
+    """Evaluations of one arena, oldest first. ``in_a_row`` of them must hold for an official board."""
+
+    evaluations: tuple[Evaluation, ...] = ()
+    in_a_row: int = 3
+
+    @classmethod
+    def under(cls, policy: Policy) -> History:
+        """Nothing evaluated yet, under this policy."""
+        return cls(in_a_row=policy.evaluations)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values that JSON keeps exactly: saved beside a standing, they let it go on the same."""
+        return {"evaluations": [known.to_dict() for known in self.evaluations], "in_a_row": self.in_a_row}
+
+    @classmethod
+    def from_dict(cls, saved: dict[str, Any]) -> History:
+        return cls(tuple(Evaluation.from_dict(known) for known in saved["evaluations"]), saved["in_a_row"])
+
+    def after(self, evaluation: Evaluation) -> History:
+        """With one more evaluation."""
+        return History((*self.evaluations, evaluation), self.in_a_row)
+
+    @property
+    def official(self) -> bool:
+        """Whether the board is officially stable now; if not, it is calibrating."""
+        return self._run() >= self.in_a_row
+
+    def official_since(self) -> int | None:
+        """Votes at which the present official stretch began (its last evaluation that was needed)."""
+        run = self._run()
+        return self.evaluations[self.in_a_row - 1 - run].votes if run >= self.in_a_row else None
+
+    def first_official(self) -> int | None:
+        """Votes at which the board first became official, whatever came after."""
+        run = 0
+        for evaluation in self.evaluations:
+            run = run + 1 if evaluation.holds else 0
+            if run == self.in_a_row:
+                return evaluation.votes
+        return None
+
+    def recent_delta(self, model: int, *, over: int = 250, now: Standing | None = None) -> float | None:
+        """Conservative score now against that of the last evaluation at least ``over`` votes ago.
+
+        Give the standing that a board shows as ``now``, and the delta is of the score shown there.
+        Without it, the last evaluation stands for now, which may be up to ``policy.evaluated_every``
+        votes old.
+        """
+        if now is not None:
+            score, votes = _conservative(now, model), now.votes
+        elif self.evaluations:
+            score, votes = self.evaluations[-1].conservative(model), self.evaluations[-1].votes
+        else:
+            return None
+        for before in reversed(self.evaluations):
+            if before.votes <= votes - over:
+                was = before.conservative(model)
+                return None if score is None or was is None else score - was
+        return None
+
+    def confidence_history(self, model: int) -> tuple[Moment, ...]:
+        """Rating and RD over time, from the evaluations in which the model was enabled."""
+        rows: list[Moment] = []
+        for known in self.evaluations:
+            score = known.conservative(model)
+            if score is not None:
+                rating, rd = float(known.rating[model]), float(known.rd[model])
+                rows.append(Moment(known.votes, known.time, rating, rd, score))
+        return tuple(rows)
+
+    def _run(self) -> int:
+        """How many of the last evaluations held, without a gap."""
+        run = 0
+        for evaluation in reversed(self.evaluations):
+            if not evaluation.holds:
+                break
+            run += 1
+        return run
+
+
+def evaluate(standing: Standing, *, time: int = 0) -> Evaluation:
+    """Look at the rules of publication now."""
+    rules = publication_rules(standing)
+    return Evaluation(
+        votes=standing.votes,
+        time=time,
+        order=standing.order.copy(),
+        rating=standing.strengths.rating.copy(),
+        rd=standing.strengths.rd.copy(),
+        coverage=standing.cells.coverage(),
+        rules=rules,
+        holds=all(rule.holds for rule in rules),
+    )
+
+
+def _conservative(standing: Standing, model: int) -> float | None:
+    return float(standing.strengths.conservative()[model]) if standing.enabled[model] else None
+
+
+def _written(column: Floats) -> list[float | None]:
+    return [number(value) for value in column.tolist()]

@@ -1,0 +1,9 @@
+"""The validity report of a span: what may be believed of a board, and what happened to it.
+
+Everything follows from the arena's log, its policy and the raters' settings. The same log gives
+the same report.
+"""
+
+from tiltyard.core.policy.validity.report.making import ValidityReport, validity_report
+
+__all__ = ["ValidityReport", "validity_report"]

@@ -1,0 +1,81 @@
+"""What in a validity report asks for a look."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+from tiltyard.core.policy.validity.report.parts import (
+    Churn,
+    Exploration,
+    ExposureFairness,
+    Publication,
+    Sides,
+)
+from tiltyard.core.ratings.findings import Finding, listed
+
+__all__ = [
+    "beyond_bands",
+    "contradicted",
+    "lost_status",
+    "out_of_tolerance",
+    "uneven_sides",
+]
+
+
+def lost_status(publication: Publication) -> Finding | None:
+    """The board was official within the span, and then no longer."""
+    lost = [new.votes for old, new in pairwise(publication.history) if old.official and not new.official]
+    if not lost:
+        return None
+    return Finding(
+        "official-lost",
+        f"The board ceased to be official at {listed([f'{votes:,}' for votes in lost])} votes.",
+        "The history of the rules says which of them failed there.",
+    )
+
+
+def out_of_tolerance(fairness: ExposureFairness) -> Finding | None:
+    """A promise was broken: a settled window with a model outside tolerance."""
+    if not fairness.settled_outside:
+        return None
+    return Finding(
+        "outside-tolerance",
+        f"In {fairness.settled_outside:,} of {fairness.settled:,} settled windows some model's exposures "
+        "were outside tolerance.",
+        "Look for models that share few prompts with the others, or for matchups that were not chosen by the lanes.",
+    )
+
+
+def uneven_sides(sides: Sides) -> Finding | None:
+    """Sides that no fair coin explains."""
+    if not sides.uneven:
+        return None
+    return Finding(
+        "sides-uneven",
+        f"Left and right were not drawn evenly for {listed(list(sides.uneven))}.",
+        "Sides must be drawn after the choice, by a fair coin: a bias of voters no longer cancels.",
+    )
+
+
+def beyond_bands(churn: Churn) -> Finding | None:
+    """Models changed places at the top although even their bands of two RD did not overlap."""
+    torn = [f"{pair.model} and {pair.other}" for pair in churn.pairs if pair.far_beyond]
+    if not torn:
+        return None
+    return Finding(
+        "churn-beyond-bands",
+        f"At the top, models changed order although their bands of rating ± 2·RD were apart: {listed(torn)}.",
+        "RD was too small there, or something changed: a model's responses, its voters, or its opponents.",
+    )
+
+
+def contradicted(exploration: Exploration) -> Finding | None:
+    """The exploration lane proves another order than the official one."""
+    if not exploration.reversed:
+        return None
+    pairs = [f"{pair.below} above {pair.above}" for pair in exploration.reversed]
+    return Finding(
+        "order-contradicted",
+        f"By the exploration lane alone, beyond its uncertainty: {listed(pairs)}.",
+        "The official order may owe something to how matchups were chosen. Compare both with batch Bradley–Terry.",
+    )

@@ -1,0 +1,27 @@
+"""Ratings: from a table of battles to numbers that can be defended.
+
+This room is pure. It has no clock, no environment, no logging and no files; randomness comes
+from a seed that is a parameter of the method. A method is a frozen dataclass called on a
+table; what it returns carries the method, its parameters and its findings.
+"""
+
+from tiltyard.core.ratings.bradley_terry import BradleyTerry
+from tiltyard.core.ratings.elo import Elo
+from tiltyard.core.ratings.findings import Finding
+from tiltyard.core.ratings.glicko2 import Glicko2, Glicko2State, rate_period
+from tiltyard.core.ratings.online import OnlineBradleyTerry, OnlineState
+from tiltyard.core.ratings.result import Interval, Method, Ratings
+
+__all__ = [
+    "BradleyTerry",
+    "Elo",
+    "Finding",
+    "Glicko2",
+    "Glicko2State",
+    "Interval",
+    "Method",
+    "OnlineBradleyTerry",
+    "OnlineState",
+    "Ratings",
+    "rate_period",
+]

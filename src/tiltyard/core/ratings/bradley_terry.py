@@ -1,0 +1,263 @@
+"""Bradley–Terry ratings with honest intervals."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from tiltyard.compiling import KernelChoice
+from tiltyard.core.battles import Table
+from tiltyard.core.ratings.bootstrap import battle_draws, cluster_draws, refit
+from tiltyard.core.ratings.findings import Finding
+from tiltyard.core.ratings.fitting import Fitted, fit_groups, fit_with_style
+from tiltyard.core.ratings.groups import comparable_groups, data_findings, group_findings
+from tiltyard.core.ratings.pairs import Pairs, pairs_of, record_of
+from tiltyard.core.ratings.posterior import Posterior, Reach, nearly_one_sided
+from tiltyard.core.ratings.result import Interval, Ratings
+from tiltyard.core.ratings.scoring import Scoring
+from tiltyard.core.ratings.uncertainty import Uncertainty
+from tiltyard.core.ratings.variance import (
+    ClusterChoice,
+    Spread,
+    cluster_key,
+    no_spread,
+    prompt_findings,
+    prompt_order,
+    quantile,
+    sandwich,
+)
+from tiltyard.errors import BadOption, CannotRate
+
+__all__ = ["BradleyTerry"]
+
+Floats = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class BradleyTerry:
+    """One strength per model, by maximum likelihood on counts.
+
+    Ratings are ``base + scale·log10(odds)``, with mean ``base`` in each group of comparable
+    models, or shifted as a whole so that ``anchor`` has ``anchor_rating``. Intervals belong to
+    the mean-zero contrasts and do not change when an anchor is chosen.
+    """
+
+    #: ``half`` a win each, Davidson's tie parameter, or ``drop``. Davidson's scale is wider:
+    #: its differences are odds of winning given that somebody wins.
+    ties: Literal["half", "davidson", "drop"] = "half"
+    lean: float = 0.75
+    inconsistent: float | None = 0.5
+    #: Use stated preferences (``pref``) in place of outcomes, where battles have them.
+    soft: bool = False
+    #: Control for the table's style covariates.
+    style: bool = False
+    interval: Literal["sandwich", "bootstrap", "none"] = "sandwich"
+    #: What is drawn again: ``auto`` is prompts (and voters) where the log knows them.
+    clusters: ClusterChoice = "auto"
+    level: float = 0.95
+    n_bootstraps: int = 100
+    seed: int = 0
+    #: Standard deviation, in rating points, of a normal prior on each rating; none if absent.
+    prior_sd: float | None = None
+    base: float = 1500.0
+    scale: float = 400.0
+    anchor: str | None = None
+    anchor_rating: float = 1500.0
+    kernel: KernelChoice = "auto"
+
+    def __post_init__(self) -> None:
+        if self.ties not in ("half", "davidson", "drop"):
+            raise BadOption(f"ties is {self.ties!r}; expected half, davidson or drop")
+        if self.interval not in ("sandwich", "bootstrap", "none"):
+            raise BadOption(f"interval is {self.interval!r}; expected sandwich, bootstrap or none")
+        if not (0.0 < self.level < 1.0 and self.scale > 0.0 and self.n_bootstraps >= 2):
+            raise BadOption("level must lie between 0 and 1, scale above 0, n_bootstraps at 2 or more")
+        if self.prior_sd is not None and not self.prior_sd > 0.0:
+            raise BadOption(f"prior_sd is {self.prior_sd}; expected rating points above 0")
+        if self.soft and self.ties == "davidson":
+            raise BadOption("soft preferences have no ties for Davidson's parameter to describe")
+        if self.style and (self.ties == "davidson" or self.interval == "bootstrap"):
+            raise BadOption("style control takes ties as half wins (or drops them) and sandwich intervals")
+
+    @property
+    def name(self) -> str:
+        return "bradley-terry"
+
+    def __call__(self, table: Table) -> Ratings:
+        scoring = self.scoring()
+        pairs = pairs_of(table.counts, len(table.models), scoring)
+        group = comparable_groups(pairs, prior=self.prior_sd is not None)
+        record = record_of(table.counts, len(table.models))
+        findings = data_findings(table, record, pairs.met)
+        findings += group_findings(table.models, pairs, group, prior=self.prior_sd is not None)
+        fitted = self._fit(table, pairs, group)
+        rating = self._points(fitted.theta) + self._shift(table.models, fitted)
+        spread, interval, extras = self._uncertainty(table, pairs, fitted, rating, findings)
+        if spread is not None and not spread.known[fitted.group >= 0].all():
+            findings.append(no_spread())
+        if not fitted.converged:
+            findings.append(
+                Finding("not-converged", "The fit did not settle.", "Treat every number here as unreliable.")
+            )
+        return Ratings(
+            method=self,
+            models=table.models,
+            rating=rating,
+            group=fitted.group,
+            record=record,
+            interval=interval,
+            uncertainty=None if spread is None else spread.uncertainty,
+            order_uncertainty=None if spread is None else spread.order,
+            findings=tuple(findings),
+            extras=fitted.extras() | extras,
+        )
+
+    def scoring(self) -> Scoring:
+        """What each kind of battle counts under these parameters."""
+        ties: Literal["half", "drop"] = "drop" if self.ties == "drop" else "half"
+        return Scoring(ties, self.lean, self.inconsistent, self.soft)
+
+    @property
+    def _unit(self) -> float:
+        """Rating points per logit."""
+        return self.scale / math.log(10.0)
+
+    @property
+    def _prior_precision(self) -> float:
+        return 0.0 if self.prior_sd is None else (self._unit / self.prior_sd) ** 2
+
+    def _points(self, theta: Floats) -> Floats:
+        return self.base + self._unit * theta
+
+    def _shift(self, models: tuple[str, ...], fitted: Fitted) -> Floats:
+        """What an anchor adds to every rating of its group."""
+        shift = np.zeros(len(models))
+        if self.anchor is None:
+            return shift
+        if self.anchor not in models:
+            raise BadOption(f"anchor {self.anchor!r} is not among the models")
+        k = models.index(self.anchor)
+        if np.isnan(fitted.theta[k]):
+            raise CannotRate(f"anchor {self.anchor!r} has no rating in these battles")
+        shift[fitted.group == fitted.group[k]] = self.anchor_rating - float(
+            self._points(fitted.theta[[k]])[0]
+        )
+        return shift
+
+    def _fit(self, table: Table, pairs: Pairs, group: npt.NDArray[np.int64]) -> Fitted:
+        bread = self.interval != "none"
+        if self.style:
+            return fit_with_style(
+                table,
+                self.scoring(),
+                group,
+                prior_precision=self._prior_precision,
+                kernel=self.kernel,
+                bread=bread,
+            )
+        davidson = self.ties == "davidson"
+        return fit_groups(pairs, group, davidson=davidson, prior_precision=self._prior_precision, bread=bread)
+
+    def _uncertainty(
+        self, table: Table, pairs: Pairs, fitted: Fitted, rating: Floats, findings: list[Finding]
+    ) -> tuple[Spread | None, Interval | None, dict[str, Any]]:
+        if self.interval == "none":
+            return None, None, {}
+        if self.interval == "bootstrap":
+            return self._bootstrap(table, pairs, fitted, rating, findings)
+        spread = sandwich(table, self.scoring(), fitted, self.clusters, self._unit, findings)
+        low, high = self._ends(pairs, fitted, spread.uncertainty)
+        interval = spread.interval(rating + low, rating + high, self.level, "sandwich")
+        return (
+            spread,
+            interval,
+            {"style_se": dict(zip(table.covariates, spread.extra_se.tolist(), strict=True))}
+            if self.style
+            else {},
+        )
+
+    def _ends(self, pairs: Pairs, fitted: Fitted, uncertainty: Uncertainty) -> tuple[Floats, Floats]:
+        """How far intervals reach below and above ratings, in points.
+
+        With a prior, those of models that hardly lost or won follow their own posterior, made wider
+        by as much as the variance exceeds the posterior's. (Style control reads the log for every
+        point of that, and does without.)
+        """
+        half = quantile(self.level, uncertainty.dof) * np.sqrt(uncertainty.ratings())
+        half[np.isnan(fitted.theta)] = np.nan
+        low, high = -half, half.copy()
+        if not fitted.prior_precision or fitted.beta is not None:
+            return low, high
+        for k, reach in self._one_sided(pairs, fitted):
+            wider = half[k] / reach.half
+            low[k], high[k] = wider * reach.low, wider * reach.high
+        return low, high
+
+    def _one_sided(self, pairs: Pairs, fitted: Fitted) -> Iterator[tuple[int, Reach]]:
+        """Models that hardly lost or won, and how far their ratings reach by their posterior alone."""
+        for g in range(int(fitted.group.max(initial=-1)) + 1):
+            members = np.flatnonzero(fitted.group == g)
+            posterior = Posterior.of(pairs, members, fitted.theta, fitted.log_tie, fitted.prior_precision)
+            for place in np.flatnonzero(nearly_one_sided(posterior.likelihood.pairs)).tolist():
+                yield int(members[place]), posterior.rating_reach(place, self.level)
+
+    def _bootstrap(
+        self, table: Table, pairs: Pairs, fitted: Fitted, rating: Floats, findings: list[Finding]
+    ) -> tuple[Spread, Interval, dict[str, Any]]:
+        kind, key = cluster_key(table, self.clusters, findings, voters=False)
+        scoring = self.scoring()
+        if key is None and table.counts.sums is None:
+            draw = battle_draws(table.counts, scoring, pairs, self.seed)
+            n_clusters = int(pairs.weight.sum())
+        else:
+            draw, clusters = cluster_draws(table, scoring, pairs, key, self.seed)
+            n_clusters = clusters.keyed
+            if key is not None:
+                findings += prompt_findings(clusters.keyed, clusters.alone, len(clusters.number))
+        theta = refit(
+            draw,
+            self.n_bootstraps,
+            pairs,
+            fitted.group,
+            fitted.theta,
+            davidson=self.ties == "davidson",
+            prior_precision=self._prior_precision,
+        )
+        replicates = rating + self._unit * (theta - fitted.theta)
+        failed = int(np.isnan(theta[:, fitted.group >= 0]).any(axis=1).sum())
+        if failed:
+            findings.append(_failed_replicates(failed, self.n_bootstraps))
+        spread = Spread.of_replicates(replicates, kind, n_clusters)
+        if key is not None:
+            order = prompt_order(table, scoring, fitted, self._unit, findings)
+            spread = replace(spread, order=order)
+        tails = [(1.0 - self.level) / 2.0, (1.0 + self.level) / 2.0]
+        low, high = _quantiles(replicates, tails)
+        if fitted.prior_precision:
+            spread = spread.with_prior(fitted, self._unit)
+            below, above = self._ends(pairs, fitted, spread.uncertainty)
+            low, high = np.fmin(low, rating + below), np.fmax(high, rating + above)
+        return spread, spread.interval(low, high, self.level, "bootstrap"), {"replicates": replicates}
+
+
+def _failed_replicates(failed: int, of: int) -> Finding:
+    return Finding(
+        "failed-replicates",
+        f"{failed} of {of} bootstrap replicates left some models incomparable and were set aside.",
+        "Collect more battles of the rarest pairs, or read the sandwich intervals.",
+    )
+
+
+def _quantiles(replicates: Floats, tails: list[float]) -> tuple[Floats, Floats]:
+    """Percentiles of each model's replicates that exist; NaN where none do."""
+    low, high = np.full((2, replicates.shape[1]), np.nan)
+    for k, column in enumerate(replicates.T):
+        present = column[~np.isnan(column)]
+        if len(present):
+            low[k], high[k] = np.quantile(present, tails)
+    return low, high

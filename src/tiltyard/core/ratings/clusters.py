@@ -1,0 +1,229 @@
+"""Sandwich variances: how much the fit would move, were its battles (or prompts) drawn again.
+
+The score of one battle is r·(e_a − e_b), r its residual, followed by the scores of any extra
+parameters. Scores are summed within a cluster before they are squared, so battles that share
+a prompt (or a voter) may depend on each other in any way. Liang and Zeger, Biometrika 73
+(1986); two-way clustering by Cameron, Gelbach and Miller, JBES 29 (2011).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from scipy.sparse import coo_array
+
+from tiltyard.core.battles import Codes, Table
+from tiltyard.core.battles.keys import MISSING, Keys
+from tiltyard.core.ratings.sums import sum_by
+
+__all__ = [
+    "KeyOf",
+    "Meat",
+    "Meats",
+    "RowScores",
+    "clustered_meat",
+    "distinct_keys",
+    "places",
+    "prompt_key",
+    "single_meat",
+    "two_way_keys",
+    "voter_key",
+]
+
+Floats = npt.NDArray[np.float64]
+Indices = npt.NDArray[np.integer[Any]]
+
+#: Residuals of a run of battles (NaN for one that does not count), and the scores (n, k) of the
+#: extra parameters, if any.
+RowScores = Callable[[Codes], tuple[Floats, Floats | None]]
+
+#: Which battles of a run belong together: those with the same key.
+KeyOf = Callable[[Codes], Keys | None]
+
+#: Cluster sums are held densely up to this many numbers (256 MB), sparsely beyond.
+_DENSE_SUMS = 1 << 25
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Meat:
+    """The summed squares of cluster scores, and how many clusters there were.
+
+    Battles that name no cluster vary on their own: they add ``alone`` to the meat, but show
+    nothing of how clusters differ, so they are not counted among them.
+    """
+
+    matrix: Floats
+    clusters: int
+    alone: Floats | float = 0.0
+    #: Battles that count, and those of them that name no cluster.
+    battles: int = 0
+    battles_alone: int = 0
+
+    @property
+    def dof(self) -> float:
+        return float(max(self.clusters - 1, 1))
+
+    def corrected(self) -> Floats:
+        """With the small-sample factor P / (P − 1)."""
+        return np.asarray(self.matrix * (self.clusters / self.dof) + self.alone)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Meats:
+    """The meat by prompt and, where clusters are also voters, by voter and by both."""
+
+    by_prompt: Meat
+    by_voter: Meat | None = None
+    by_both: Meat | None = None
+
+    @property
+    def dof(self) -> float:
+        return min(meat.dof for meat, _ in self.ways())
+
+    def ways(self) -> list[tuple[Meat, KeyOf]]:
+        """Each way of clustering, with the key that says which battles belong together."""
+        ways: list[tuple[Meat, KeyOf]] = [(self.by_prompt, prompt_key)]
+        if self.by_voter is not None:
+            ways.append((self.by_voter, voter_key))
+        return ways
+
+    def corrected(self) -> tuple[Floats, ...]:
+        """Each way alone and, first, their sum with the overlap taken off once.
+
+        The sum of three can fall below either one-way variance, which no dependence between battles
+        explains: it is noise, so the largest of the three counts, contrast by contrast.
+        """
+        one_way = tuple(meat.corrected() for meat, _ in self.ways())
+        return one_way if self.by_both is None else (sum(one_way) - self.by_both.corrected(), *one_way)
+
+
+def clustered_meat(
+    table: Table, scores: RowScores, extra: int, key: Callable[[Codes], Keys | None] | None
+) -> Meat:
+    """Scores summed by cluster, then squared. Without ``key`` each battle is a cluster.
+
+    Clusters are those with a battle that counts.
+
+    Two scans of the log: one to learn the distinct keys, one to sum. Memory is in the number
+    of distinct keys times the number of models, or in the number of battles if that is less.
+    """
+    m = len(table.models)
+    keys = distinct_keys(table, key)
+    dense = len(keys) * (m + extra) <= _DENSE_SUMS
+    sums = _DenseSums(len(keys), m + extra) if dense else _SparseSums(len(keys), m + extra)
+    meat = np.zeros((m + extra, m + extra))
+    touched = np.zeros(len(keys), dtype=bool)
+    alone, counted = 0, 0
+    for run in table.scan():
+        r, x = scores(run)
+        used = ~np.isnan(r)
+        counted += int(used.sum())
+        run_keys = key(run) if key is not None else None
+        single = used if run_keys is None else used & (run_keys == MISSING)
+        if single.any():
+            alone += int(single.sum())
+            meat += single_meat(run.a[single], run.b[single], r[single], None if x is None else x[single], m)
+        if run_keys is not None:
+            rows = np.flatnonzero(used & ~single)
+            cluster = places(keys, run_keys[rows])
+            touched[cluster] = True
+            sums.add(cluster, run.a[rows], r[rows])
+            sums.add(cluster, run.b[rows], -r[rows])
+            for k in range(extra):
+                assert x is not None
+                sums.add(cluster, np.full(len(cluster), m + k), x[rows, k])
+    if key is None:
+        return Meat(meat, alone)
+    return Meat(sums.squared(), int(touched.sum()), meat, counted, alone)
+
+
+def single_meat(a: Indices, b: Indices, r: Floats, x: Floats | None, m: int) -> Floats:
+    """The meat of battles that are each a cluster of their own: residuals r, extra scores x (n, k)."""
+    pair = sum_by(a.astype(np.int64) * m + b, r * r, m * m).reshape(m, m)
+    pair = pair + pair.T
+    models = np.diag(pair.sum(axis=1)) - pair
+    if x is None:
+        return models
+    cross = np.stack([sum_by(a, r * c, m) - sum_by(b, r * c, m) for c in x.T], axis=1)
+    return np.asarray(np.block([[models, cross], [cross.T, x.T @ x]]))
+
+
+def prompt_key(codes: Codes) -> Keys | None:
+    return codes.prompt
+
+
+def voter_key(codes: Codes) -> Keys | None:
+    return codes.voter
+
+
+def two_way_keys(codes: Codes) -> Keys | None:
+    """Keys of the cells prompt × voter."""
+    if codes.prompt is None or codes.voter is None:
+        return None
+    mixed = codes.prompt * np.uint64(0x9E3779B97F4A7C15) ^ codes.voter
+    mixed[(codes.prompt == MISSING) | (codes.voter == MISSING)] = MISSING
+    return mixed
+
+
+def distinct_keys(table: Table, key: Callable[[Codes], Keys | None] | None) -> Keys:
+    known = np.empty(0, dtype=np.uint64)
+    waiting: list[Keys] = []
+    for run in table.scan() if key is not None else ():
+        assert key is not None
+        keys = key(run)
+        if keys is not None:
+            waiting.append(_sorted_distinct(keys))
+        if sum(map(len, waiting)) > max(len(known), 1 << 20):
+            known, waiting = _sorted_distinct(np.concatenate([known, *waiting])), []
+    known = _sorted_distinct(np.concatenate([known, *waiting]))
+    return known[1:] if len(known) and known[0] == MISSING else known
+
+
+def _sorted_distinct(keys: Keys) -> Keys:
+    keys = np.sort(keys)
+    return keys[np.flatnonzero(np.diff(keys, prepend=~keys[:1]))]
+
+
+def places(known: Keys, keys: Keys) -> npt.NDArray[np.int64]:
+    """The place of each key among the known ones; sorted queries walk the table instead of jumping."""
+    order = np.argsort(keys)
+    found = np.empty(len(keys), dtype=np.int64)
+    found[order] = np.searchsorted(known, keys[order])
+    return found
+
+
+class _DenseSums:
+    """Score sums as one array, clusters by parameters."""
+
+    def __init__(self, clusters: int, width: int) -> None:
+        self._width = width
+        self._sums = np.zeros(clusters * width)
+
+    def add(self, cluster: Indices, parameter: Indices, r: Floats) -> None:
+        np.add.at(self._sums, cluster * self._width + parameter, r)
+
+    def squared(self) -> Floats:
+        sums = self._sums.reshape(-1, self._width)
+        return sums.T @ sums
+
+
+class _SparseSums:
+    """Score sums as coordinates, for clusters too many to lay out."""
+
+    def __init__(self, clusters: int, width: int) -> None:
+        self._shape = (clusters, width)
+        self._parts: list[coo_array] = []
+
+    def add(self, cluster: Indices, parameter: Indices, r: Floats) -> None:
+        self._parts.append(coo_array((r, (cluster, parameter)), shape=self._shape))
+
+    def squared(self) -> Floats:
+        rows = np.concatenate([part.coords[0] for part in self._parts])
+        columns = np.concatenate([part.coords[1] for part in self._parts])
+        values = np.concatenate([part.data for part in self._parts])
+        sums = coo_array((values, (rows, columns)), shape=self._shape).tocsr()
+        return np.asarray((sums.T @ sums).toarray())

@@ -1,0 +1,147 @@
+"""Two models set against each other: the difference, its interval, and a plain sentence."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+
+import numpy as np
+from scipy.special import ndtr, stdtr
+
+from tiltyard.core.battles import Table
+from tiltyard.core.battles.keys import MISSING
+from tiltyard.core.ratings.bradley_terry import BradleyTerry
+from tiltyard.core.ratings.findings import Finding
+from tiltyard.core.ratings.pairs import pairs_of, record_of
+from tiltyard.core.ratings.posterior import Posterior, nearly_one_sided
+from tiltyard.core.ratings.result import Ratings
+from tiltyard.core.ratings.scoring import Scoring
+from tiltyard.core.ratings.variance import quantile
+from tiltyard.errors import BadOption, CannotRate
+
+__all__ = ["Comparison", "compare_models"]
+
+
+#: Findings that say why two models cannot be compared.
+_REASONS = frozenset({"disconnected", "only-wins", "only-loses", "one-sided", "unrated", "no-spread"})
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """A against B. ``difference`` is A's rating minus B's, from all battles that connect them.
+
+    ``wins``, ``losses``, ``ties`` and ``both_bad`` are A's in their direct battles; prompts
+    ``ahead`` and ``behind`` are those on which A scored above or below one half there.
+    """
+
+    model_a: str
+    model_b: str
+    difference: float
+    low: float
+    high: float
+    level: float
+    scope: str
+    probability: float
+    expected_score: float
+    wins: int
+    losses: int
+    ties: int
+    both_bad: int
+    prompts_ahead: int | None
+    prompts_behind: int | None
+    findings: tuple[Finding, ...]
+
+    @property
+    def sentence(self) -> str:
+        """What the numbers say, for a person."""
+        ahead, behind = (self.model_a, self.model_b) if self.difference >= 0 else (self.model_b, self.model_a)
+        gap, sure = abs(self.difference), max(self.probability, 1.0 - self.probability)
+        bounds = f"{self.level:.0%} interval {min(abs(self.low), abs(self.high)):.0f} to {max(abs(self.low), abs(self.high)):.0f}"
+        if self.low > 0.0 or self.high < 0.0:
+            return f"{ahead} is better than {behind}, by {gap:.0f} points ({bounds}), on {self.scope}."
+        return (
+            f"These battles do not settle it: {ahead} is {gap:.0f} points ahead of {behind}, but the "
+            f"{self.level:.0%} interval for {self.model_a} minus {self.model_b} runs from {self.low:+.0f} to "
+            f"{self.high:+.0f}; P({ahead} is better) = {sure:.2f}, on {self.scope}."
+        )
+
+
+def compare_models(table: Table, a: str, b: str, method: BradleyTerry | None = None) -> Comparison:
+    """Compare two models by Bradley–Terry; prompts that both answered pair the two automatically."""
+    method = method or BradleyTerry()
+    for model in (a, b):
+        if model not in table.models:
+            raise BadOption(f"no battle names {model!r}; the models are {', '.join(table.models[:20])}")
+    if a == b:
+        raise BadOption("compare needs two different models")
+    ratings = method(table)
+    i, j = table.models.index(a), table.models.index(b)
+    together = ratings.group[i] >= 0 and ratings.group[i] == ratings.group[j]
+    if not together or ratings.interval is None or np.isnan(ratings.interval.low[[i, j]]).any():
+        why = [str(finding) for finding in ratings.findings if finding.name in _REASONS]
+        raise CannotRate(" ".join([f"{a} and {b} cannot be compared by these battles.", *why]))
+    assert ratings.uncertainty is not None
+    dof = ratings.uncertainty.dof
+    difference = float(ratings.rating[i] - ratings.rating[j])
+    error = float(np.sqrt(ratings.uncertainty.differences()[i, j]))
+    half = quantile(method.level, dof) * error
+    low, high = _reach(table, ratings, method, (i, j), half)
+    t = difference / error if error > 0.0 else 0.0
+    probability = float(ndtr(t) if np.isinf(dof) else stdtr(dof, t))
+    expected = 1.0 / (1.0 + 10.0 ** (-difference / method.scale))
+    ahead, behind = _prompts(table, i, j)
+    return Comparison(
+        a, b, difference, difference + low, difference + high, method.level, ratings.interval.scope,
+        probability, expected, *_direct(table, i, j), ahead, behind, ratings.findings,
+    )  # fmt: skip
+
+
+def _reach(
+    table: Table, ratings: Ratings, method: BradleyTerry, pair: tuple[int, int], half: float
+) -> tuple[float, float]:
+    """How far the difference of two models reaches below and above, in points.
+
+    With a prior, that of a model that hardly lost or won follows its own posterior, as its rating does.
+    """
+    pairs = pairs_of(table.counts, len(table.models), method.scoring())
+    if method.prior_sd is None or method.style or not nearly_one_sided(pairs)[list(pair)].any():
+        return -half, half
+    unit = method.scale / math.log(10.0)
+    tie = ratings.extras.get("tie_parameter")
+    members = np.flatnonzero(ratings.group == ratings.group[pair[0]])
+    posterior = Posterior.of(
+        pairs,
+        members,
+        ratings.rating / unit,
+        None if tie is None else math.log(tie),
+        (unit / method.prior_sd) ** 2,
+    )
+    place, other = np.searchsorted(members, pair).tolist()
+    reach = posterior.difference_reach(place, other, method.level)
+    return half * reach.low / reach.half, half * reach.high / reach.half
+
+
+def _direct(table: Table, i: int, j: int) -> tuple[int, int, int, int]:
+    """A's wins, losses and ties in the direct battles, and those whose outcome is both_bad."""
+    counts = table.counts
+    theirs = ((counts.a == i) & (counts.b == j)) | ((counts.a == j) & (counts.b == i))
+    record = record_of(replace(counts, n=np.where(theirs, counts.n, 0)), len(table.models))
+    return int(record.wins[i]), int(record.losses[i]), int(record.ties[i]), int(record.unrated[i])
+
+
+def _prompts(table: Table, i: int, j: int) -> tuple[int | None, int | None]:
+    """On how many prompts A scored above, and below, one half against B."""
+    if not table.has_log or "prompt" not in table.keyed:
+        return None, None
+    scores: dict[int, list[float]] = {}
+    for run in table.scan():
+        if run.prompt is None:
+            continue
+        for x, y, sign in ((i, j, 1.0), (j, i, -1.0)):
+            rows = np.flatnonzero((run.a == x) & (run.b == y) & (run.prompt != MISSING))
+            margin = sign * (Scoring().by_kind()[run.kind[rows]] - 0.5)
+            for key, value in zip(run.prompt[rows].tolist(), margin.tolist(), strict=True):
+                if value == value:
+                    scores.setdefault(key, []).append(value)
+    sums = [sum(values) for values in scores.values()]
+    return sum(total > 0 for total in sums), sum(total < 0 for total in sums)

@@ -1,0 +1,226 @@
+"""Elo, averaged over shuffled orders of the same battles."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from tiltyard.compiling import Kernel, KernelChoice, chosen_kernel, compiled
+from tiltyard.core.battles import KINDS, Table
+from tiltyard.core.ratings.bootstrap import ClusterNumbers, appearances, cluster_numbers
+from tiltyard.core.ratings.findings import Finding
+from tiltyard.core.ratings.groups import data_findings, disconnected_finding, numbered_groups
+from tiltyard.core.ratings.kernels.elo import decks_abreast, in_order, pack, shuffled_loop, shuffled_vectors
+from tiltyard.core.ratings.order import order_of_replicates
+from tiltyard.core.ratings.pairs import pairs_of, record_of
+from tiltyard.core.ratings.result import Interval, Ratings
+from tiltyard.core.ratings.scoring import Scoring
+from tiltyard.core.ratings.uncertainty import Uncertainty
+from tiltyard.core.ratings.variance import ClusterChoice, Spread, cluster_key, prompt_findings, quantile
+from tiltyard.errors import BadOption
+
+__all__ = ["Elo"]
+
+#: Bootstrap replicates that are played abreast in NumPy.
+_TOGETHER = 64
+
+Ints = npt.NDArray[np.int64]
+Floats = npt.NDArray[np.float64]
+Words = npt.NDArray[np.uint64]
+
+
+@dataclass(frozen=True, slots=True)
+class Elo:
+    """The mean of Elo ratings over ``n_permutations`` orders of the battles.
+
+    One pass of Elo depends on the order of its battles. Averaging over orders removes that,
+    and what is left of it, the standard error of the mean over orders, is reported as *order
+    noise*: it shrinks with more permutations and says nothing of how many battles there were.
+    The interval does: it comes from drawing the prompts (or battles) again.
+    """
+
+    k: float = 16.0
+    start: float = 1500.0
+    #: The rating difference at which ten to one is expected.
+    spread: float = 400.0
+    #: 0 plays the battles once, as they stand in the log, and gives no interval.
+    n_permutations: int = 100
+    ties: Literal["half", "drop"] = "half"
+    lean: float = 0.75
+    inconsistent: float | None = 0.5
+    soft: bool = False
+    seed: int = 0
+    interval: Literal["bootstrap", "none"] = "bootstrap"
+    clusters: ClusterChoice = "auto"
+    level: float = 0.95
+    n_bootstraps: int = 100
+    #: Orders played per bootstrap replicate; their noise is measured and taken off.
+    n_orders: int = 4
+    kernel: KernelChoice = "auto"
+
+    def __post_init__(self) -> None:
+        if not (self.k > 0.0 and self.spread > 0.0 and 0.0 < self.level < 1.0):
+            raise BadOption("k and spread must be above 0, level between 0 and 1")
+        if self.n_permutations < 0 or self.n_bootstraps < 2 or self.n_orders < 2:
+            raise BadOption("n_permutations must be 0 or more, n_bootstraps and n_orders 2 or more")
+        if self.interval not in ("bootstrap", "none"):
+            raise BadOption(f"interval is {self.interval!r}; expected bootstrap or none")
+        self._scoring()
+
+    @property
+    def name(self) -> str:
+        return "elo"
+
+    def __call__(self, table: Table) -> Ratings:
+        games = _Games.of(table, self._scoring())
+        m = len(table.models)
+        record = record_of(table.counts, m)
+        pairs = pairs_of(table.counts, m, self._scoring())
+        played = pairs.met
+        findings = data_findings(table, record, played)
+        findings += disconnected_finding(table.models, pairs, played)
+        extras: dict[str, Any] = {}
+        if self.n_permutations:
+            kernel = self._kernel(len(games) * self.n_permutations)
+            runs = self._shuffled(games, m, _seeds(self.seed, 0, self.n_permutations), kernel)
+            rating = runs.mean(axis=0)
+            extras |= {"per_permutation": runs, "order_noise": _order_noise(runs)}
+        else:
+            kernel = self._kernel(len(games))
+            rating = self._in_order(games, m, kernel)
+        rating = np.where(played, rating, np.nan)
+        spread, interval = self._uncertainty(table, games, rating, findings)
+        return Ratings(
+            method=self,
+            models=table.models,
+            rating=rating,
+            group=numbered_groups(pairs, played),
+            record=record,
+            interval=interval,
+            uncertainty=None if spread is None else spread.uncertainty,
+            order_uncertainty=None if spread is None else spread.order,
+            findings=tuple(findings),
+            extras=extras | {"kernel": kernel},
+        )
+
+    def sweep(self, table: Table, ks: Sequence[float]) -> dict[float, Ratings]:
+        """The same with other values of K: how much does the choice matter?"""
+        return {float(k): replace(self, k=float(k))(table) for k in ks}
+
+    def _scoring(self) -> Scoring:
+        return Scoring(self.ties, self.lean, self.inconsistent, self.soft)
+
+    def _kernel(self, work: int) -> Kernel:
+        return chosen_kernel(self.kernel, work)
+
+    @property
+    def _unit(self) -> float:
+        """Rating points per logit."""
+        return self.spread / math.log(10.0)
+
+    def _shuffled(self, games: _Games, m: int, seeds: Words, kernel: Kernel) -> Floats:
+        run = compiled(shuffled_loop) if kernel == "compiled" else shuffled_vectors
+        step = games.weight * (self.k / self._unit)
+        return self.start + self._unit * run(games.words, games.score, step, m, seeds)
+
+    def _in_order(self, games: _Games, m: int, kernel: Kernel) -> Floats:
+        logits = np.zeros(m)
+        run = compiled(in_order) if kernel == "compiled" else in_order
+        run(games.words, games.score, games.weight * (self.k / self._unit), logits)
+        return self.start + self._unit * logits
+
+    def _uncertainty(
+        self, table: Table, games: _Games, rating: Floats, findings: list[Finding]
+    ) -> tuple[Spread | None, Interval | None]:
+        if self.interval == "none" or not self.n_permutations or not len(games):
+            return None, None
+        kind, key = cluster_key(table, self.clusters, findings, voters=False)
+        clusters = cluster_numbers(None if key is None else key(table.log()), games.rows)
+        if key is not None:
+            findings += prompt_findings(clusters.keyed, clusters.alone, len(clusters.number))
+        means, within = self._replicates(games, len(rating), clusters)
+        between = np.atleast_2d(np.cov(means, rowvar=False))
+        # A replicate's mean still carries the noise of its few orders: take its part off, and
+        # put that of the rating's own orders in its place.
+        covariance = between - within / self.n_orders
+        np.fill_diagonal(covariance, np.clip(np.diag(covariance), 0.0, None))
+        covariance += within / self.n_permutations
+        dof = float(max(clusters.keyed - 1, 1)) if key is not None else np.inf
+        uncertainty = Uncertainty((covariance,), dof)
+        order = None if key is None else order_of_replicates(uncertainty, clusters, findings)
+        spread = Spread(uncertainty, kind, clusters.keyed, order=order)
+        half = quantile(self.level, dof) * np.sqrt(spread.uncertainty.ratings())
+        return spread, spread.interval(rating - half, rating + half, self.level, "bootstrap")
+
+    def _replicates(self, games: _Games, m: int, clusters: ClusterNumbers) -> tuple[Floats, Floats]:
+        """Each replicate's mean over its orders, and the covariance between orders."""
+        order = np.argsort(clusters.number, kind="stable")
+        starts = np.searchsorted(clusters.number[order], np.arange(clusters.drawn + 1))
+        kernel = self._kernel(len(games) * self.n_orders * self.n_bootstraps)
+        means, within = np.empty((self.n_bootstraps, m)), np.zeros((m, m))
+        times = appearances(self.seed, clusters.drawn)
+        together = _TOGETHER if kernel == "plain" else 1
+        for first in range(0, self.n_bootstraps, together):
+            drawn = [
+                games.take(order[np.repeat(np.arange(len(order)), np.repeat(times(k), np.diff(starts)))])
+                for k in range(first, min(first + together, self.n_bootstraps))
+            ]
+            for k, runs in enumerate(self._orders(drawn, first, m, kernel), start=first):
+                means[k] = runs.mean(axis=0)
+                within += np.cov(runs, rowvar=False)
+        return means, within / self.n_bootstraps
+
+    def _orders(self, drawn: Sequence[_Games], first: int, m: int, kernel: Kernel) -> list[Floats]:
+        """The orders of some replicates; in NumPy they are played abreast."""
+        seeds = [_seeds(self.seed, first + k + 1, self.n_orders) for k in range(len(drawn))]
+        if kernel == "compiled":
+            return [self._shuffled(games, m, own, kernel) for games, own in zip(drawn, seeds, strict=True)]
+        decks = [games.words for games in drawn for _ in range(self.n_orders)]
+        step = drawn[0].weight * (self.k / self._unit)
+        played = decks_abreast(decks, drawn[0].score, step, m, np.concatenate(seeds))
+        return list((self.start + self._unit * played).reshape(len(drawn), self.n_orders, m))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Games:
+    """The battles that count, as words (see the kernel); ``rows`` are their places in the log.
+
+    Battles of one kind share a score; stated preferences and weights give each its own.
+    """
+
+    rows: Ints
+    words: Words
+    score: Floats
+    weight: Floats
+
+    @classmethod
+    def of(cls, table: Table, scoring: Scoring) -> _Games:
+        log = table.log()
+        score = scoring.of(log)
+        rows = np.flatnonzero(~np.isnan(score))
+        a, b = log.a[rows], log.b[rows]
+        if log.weight is None and not scoring.soft:
+            return cls(rows, pack(a, b, log.kind[rows]), scoring.by_kind(), np.ones(KINDS))
+        weight = np.ones(len(rows)) if log.weight is None else log.weight[rows]
+        return cls(rows, pack(a, b, np.arange(len(rows))), score[rows], weight)
+
+    def __len__(self) -> int:
+        return len(self.words)
+
+    def take(self, rows: Ints) -> _Games:
+        return replace(self, rows=self.rows[rows], words=self.words[rows])
+
+
+def _seeds(seed: int, replicate: int, n: int) -> Words:
+    """Starting points of ``n`` shuffles, far apart."""
+    state = np.random.SeedSequence(seed, spawn_key=(replicate, 0)).generate_state(n, np.uint64)
+    return np.asarray(state, dtype=np.uint64)
+
+
+def _order_noise(runs: Floats) -> Floats:
+    return runs.std(axis=0, ddof=1) / np.sqrt(len(runs)) if len(runs) > 1 else np.full(runs.shape[1], np.nan)

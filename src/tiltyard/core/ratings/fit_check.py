@@ -1,0 +1,193 @@
+"""Does one number per model describe these battles at all?"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+import numpy.typing as npt
+from scipy.special import gammaincc
+
+from tiltyard.core.battles import Table
+from tiltyard.core.ratings.findings import Finding, listed
+from tiltyard.core.ratings.fitting import Fitted, fit_groups
+from tiltyard.core.ratings.groups import comparable_groups
+from tiltyard.core.ratings.pairs import Pairs, pairs_by_sorting, pairs_of, tied
+from tiltyard.core.ratings.scoring import Scoring
+
+__all__ = ["Cycle", "FitCheck", "PairResidual", "Prediction", "check_fit", "predict_ahead"]
+
+Ints = npt.NDArray[np.int64]
+Floats = npt.NDArray[np.float64]
+
+#: A pair's own battles decide it when its score lies this many standard errors from one half.
+_DECIDED = 3.0
+#: A poor fit is reported when pairs vary this many times more than chance allows.
+_DISPERSION = 1.5
+_BLOCKS = 20
+
+
+@dataclass(frozen=True, slots=True)
+class PairResidual:
+    """How a pair's battles went against what the ratings expect; ``z`` in standard errors."""
+
+    model_a: str
+    model_b: str
+    battles: float
+    observed: float
+    expected: float
+    z: float
+
+
+@dataclass(frozen=True, slots=True)
+class Cycle:
+    """Three models, each of which beats the next beyond doubt."""
+
+    models: tuple[str, str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class FitCheck:
+    """Residuals by pair (worst first), how they spread, cycles, and findings drawn from them.
+
+    ``dispersion`` is Pearson's χ² over its degrees of freedom: near 1 when the ratings say all
+    there is to say; more when pairs go their own way, or when battles depend on each other.
+    """
+
+    residuals: tuple[PairResidual, ...]
+    dispersion: float
+    p_value: float
+    cycles: tuple[Cycle, ...]
+    findings: tuple[Finding, ...]
+
+
+def check_fit(table: Table, scoring: Scoring | None = None) -> FitCheck:
+    """Compare every pair's score with what Bradley–Terry expects of it."""
+    scoring = scoring or Scoring()
+    m = len(table.models)
+    pairs = pairs_of(table.counts, m, scoring)
+    fitted = fit_groups(pairs, comparable_groups(pairs, prior=False), bread=False)
+    s = fitted.expected()[pairs.i, pairs.j]
+    known = ~np.isnan(s)
+    variance = _variance(pairs, s)
+    z = (pairs.score - pairs.weight * s) / np.sqrt(variance)
+    dof = int(known.sum()) - int((fitted.group >= 0).sum()) + len(np.unique(fitted.group[fitted.group >= 0]))
+    chi2 = float(np.sum(z[known] ** 2))
+    dispersion = chi2 / dof if dof > 0 else float("nan")
+    p_value = float(gammaincc(dof / 2.0, chi2 / 2.0)) if dof > 0 else float("nan")
+    worst = np.flatnonzero(known)[np.argsort(-np.abs(z[known]), kind="stable")]
+    residuals = tuple(
+        PairResidual(
+            table.models[pairs.i[k]],
+            table.models[pairs.j[k]],
+            float(pairs.weight[k]),
+            float(pairs.score[k] / pairs.weight[k]),
+            float(s[k]),
+            float(z[k]),
+        )
+        for k in worst
+    )
+    cycles = _cycles(table.models, pairs)
+    return FitCheck(residuals, dispersion, p_value, cycles, _findings(residuals, dispersion, p_value, cycles))
+
+
+def _variance(pairs: Pairs, s: Floats) -> Floats:
+    """Of each pair's score at expected score ``s``: a tie takes off a quarter, and ties go with s(1 − s)."""
+    decisive = pairs.weight * s * (1.0 - s)
+    known = ~np.isnan(s)
+    tied = pairs.tie[known].sum() / max(4.0 * decisive[known].sum(), 1e-300)
+    return np.asarray(decisive * max(1.0 - tied, 1e-3))
+
+
+def _cycles(models: tuple[str, ...], pairs: Pairs, most: int = 100) -> tuple[Cycle, ...]:
+    """Triples that beat each other in a ring, each link decided by its own battles."""
+    edge = (pairs.score / np.maximum(pairs.weight, 1e-300) - 0.5) * 2.0 * np.sqrt(pairs.weight)
+    beats = np.zeros((pairs.n_models,) * 2, dtype=bool)
+    won, lost = edge > _DECIDED, edge < -_DECIDED
+    beats[pairs.i[won], pairs.j[won]] = True
+    beats[pairs.j[lost], pairs.i[lost]] = True
+    found: list[Cycle] = []
+    for a in range(pairs.n_models):
+        for b in np.flatnonzero(beats[a]):
+            for c in np.flatnonzero(beats[b] & beats[:, a]):
+                if a < b and a < c and len(found) < most:
+                    found.append(Cycle((models[a], models[b], models[c])))
+    return tuple(found)
+
+
+def _findings(
+    residuals: tuple[PairResidual, ...], dispersion: float, p_value: float, cycles: tuple[Cycle, ...]
+) -> tuple[Finding, ...]:
+    findings: list[Finding] = []
+    if dispersion > _DISPERSION and p_value < 1e-3:
+        worst = residuals[0]
+        findings.append(
+            Finding(
+                "poor-fit",
+                f"Pairs stray {dispersion:.1f} times as far from their ratings as chance allows; worst is "
+                f"{worst.model_a} against {worst.model_b}: scored {worst.observed:.2f}, expected {worst.expected:.2f}.",
+                "Read the pairwise win rates beside the ratings, and rate by category or dimension.",
+            )
+        )
+    if cycles:
+        shown = listed([" > ".join((*cycle.models, cycle.models[0])) for cycle in cycles], most=2)
+        findings.append(
+            Finding(
+                "cycles", f"Some models beat each other in a ring: {shown}.", "No single order fits them."
+            )
+        )
+    return tuple(findings)
+
+
+@dataclass(frozen=True, slots=True)
+class Prediction:
+    """Battles predicted from those before them. ``log_loss`` is per battle, in nats.
+
+    ``coin`` is the loss of saying one half every time; ``calibration`` rows are (mean
+    prediction, mean score, battles) by tenths of the prediction.
+    """
+
+    battles: int
+    log_loss: float
+    coin: float
+    calibration: tuple[tuple[float, float, int], ...]
+
+
+def predict_ahead(
+    table: Table, scoring: Scoring | None = None, *, prior_sd: float = 2.0
+) -> Prediction | None:
+    """One-step-ahead log-loss in log order, refitting before each of twenty blocks.
+
+    A weak normal prior (``prior_sd`` logits) rates models that have hardly played. Every battle
+    counts one, whatever its weight. ``None`` when there are too few battles to predict any.
+    """
+    scoring = scoring or Scoring()
+    log = table.log()
+    y = scoring.of(log)
+    rows = np.flatnonzero(~np.isnan(y))
+    if len(rows) < 2 * _BLOCKS:
+        return None
+    a, b, y, m = log.a[rows].astype(np.int64), log.b[rows].astype(np.int64), y[rows], len(table.models)
+    bounds = np.linspace(0, len(rows), _BLOCKS + 1).astype(int)
+    predicted = np.full(len(rows), np.nan)
+    for seen, until in pairwise(bounds[1:]):
+        theta = _fit_rows(a[:seen], b[:seen], y[:seen], m, 1.0 / prior_sd**2).theta
+        theta = np.nan_to_num(theta)
+        predicted[seen:until] = 1.0 / (1.0 + np.exp(theta[b[seen:until]] - theta[a[seen:until]]))
+    p, y = predicted[bounds[1] :], y[bounds[1] :]
+    loss = -np.mean(y * np.log(p) + (1.0 - y) * np.log1p(-p))
+    return Prediction(len(p), float(loss), float(np.log(2.0)), _calibration(p, y))
+
+
+def _fit_rows(a: Ints, b: Ints, y: Floats, m: int, precision: float) -> Fitted:
+    pairs = pairs_by_sorting(a, b, (np.ones(len(y)), y, tied(y)), m)
+    return fit_groups(pairs, comparable_groups(pairs, prior=True), prior_precision=precision, bread=False)
+
+
+def _calibration(p: Floats, y: Floats) -> tuple[tuple[float, float, int], ...]:
+    tenth = np.minimum((p * 10).astype(int), 9)
+    return tuple(
+        (float(p[tenth == k].mean()), float(y[tenth == k].mean()), int((tenth == k).sum()))
+        for k in np.unique(tenth)
+    )

@@ -1,0 +1,233 @@
+"""Fits of every group of comparable models, gathered into one."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tiltyard.compiling import KernelChoice, chosen_kernel
+from tiltyard.core.battles import Codes, Table
+from tiltyard.core.ratings import newton
+from tiltyard.core.ratings.clusters import RowScores
+from tiltyard.core.ratings.groups import has_tie_parameter
+from tiltyard.core.ratings.leave_one_out import RowInformation
+from tiltyard.core.ratings.pairs import Pairs, tied
+from tiltyard.core.ratings.scoring import Scoring
+from tiltyard.core.ratings.style import fit_style
+from tiltyard.errors import BadOption, CannotRate
+
+__all__ = ["Fitted", "fit_groups", "fit_with_style"]
+
+Ints = npt.NDArray[np.int64]
+Floats = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Fitted:
+    """Log-strengths of all models (NaN where none), their bread, and the extra parameters.
+
+    ``bread`` covers all models, zero between groups and for the unrated, then the extra
+    parameters. Davidson's λ and style coefficients belong to group 0, the only one fitted then.
+    """
+
+    theta: Floats
+    group: Ints
+    bread: Floats
+    iterations: int
+    converged: bool
+    log_tie: float | None = None
+    beta: Floats | None = None
+    style_scale: Floats | None = None
+    style_names: tuple[str, ...] = ()
+    kernel: str = "plain"
+    #: Of the normal prior on each log-strength; 0 without one.
+    prior_precision: float = 0.0
+
+    @property
+    def prior(self) -> Floats:
+        """The precision matrix of the prior, extra parameters free."""
+        return np.diag(np.append(np.full(len(self.theta), self.prior_precision), np.zeros(self.n_extra)))
+
+    def with_prior(self, covariances: Sequence[Floats]) -> list[Floats]:
+        """Sandwiches B·meat·B with what the prior leaves open, and the posterior's own covariance beside them.
+
+        The prior's precision Λ belongs into the meat as it is in the bread: ratings that hang on the
+        prior alone would otherwise seem certain. Without a prior, as they are.
+        """
+        if not self.prior_precision:
+            return list(covariances)
+        pull = self.bread @ self.prior @ self.bread
+        return [*(covariance + pull for covariance in covariances), self.bread]
+
+    @property
+    def n_extra(self) -> int:
+        return len(self.bread) - len(self.theta)
+
+    def expected(self) -> Floats:
+        """Expected score of row model against column model; NaN where they are not compared."""
+        d = self._differences()
+        return newton.expected(d, self.log_tie).score
+
+    def expected_tie(self) -> Floats | None:
+        return None if self.log_tie is None else newton.expected(self._differences(), self.log_tie).tie
+
+    def _differences(self) -> Floats:
+        d = self.theta[:, None] - self.theta[None, :]
+        d[self.group[:, None] != self.group[None, :]] = np.nan
+        np.fill_diagonal(d, np.nan)
+        return d
+
+    def row_scores(self, scoring: Scoring) -> RowScores:
+        """A function of a run of battles: residuals and extra scores, NaN where a battle does not count."""
+        m = len(self.theta)
+        expected, tie = self.expected().ravel(), self.expected_tie()
+
+        def plain(codes: Codes) -> tuple[Floats, Floats | None]:
+            weight = 1.0 if codes.weight is None else codes.weight
+            y = scoring.of(codes)
+            pair = codes.a.astype(np.int64) * m + codes.b
+            r = weight * (y - expected[pair])
+            if tie is None:
+                return r, None
+            return r, (weight * (tied(y) - tie.ravel()[pair]))[:, None]
+
+        def styled(codes: Codes) -> tuple[Floats, Floats | None]:
+            assert codes.covariates is not None
+            assert self.beta is not None
+            assert self.style_scale is not None
+            weight = 1.0 if codes.weight is None else codes.weight
+            z = codes.covariates / self.style_scale
+            d = self.theta[codes.a] - self.theta[codes.b] + z @ self.beta
+            r = weight * (scoring.of(codes) - newton.expected(d, None).score)
+            return r, z * r[:, None]
+
+        return plain if self.beta is None else styled
+
+    def row_information(self) -> RowInformation:
+        """A function of a run of battles: what each says of its difference and of the extra parameters."""
+        m = len(self.theta)
+        expected, tie = newton.Expected(self.expected(), self.expected_tie()), self.expected_tie()
+        variance = expected.variance().ravel()
+
+        def plain(codes: Codes) -> tuple[Floats, Floats | None, Floats | None]:
+            weight = 1.0 if codes.weight is None else codes.weight
+            pair = codes.a.astype(np.int64) * m + codes.b
+            v = variance[pair]
+            if tie is None:
+                return weight * v, None, None
+            share = tie.ravel()[pair]
+            # Davidson's 2 × 2 information of (d, λ), as v at (1, z) and the rest at λ alone.
+            z = share * (0.5 - expected.score.ravel()[pair]) / v
+            return weight * v, z[:, None], weight * (share * (1.0 - share) - v * z * z)
+
+        def styled(codes: Codes) -> tuple[Floats, Floats | None, Floats | None]:
+            assert codes.covariates is not None
+            assert self.beta is not None
+            assert self.style_scale is not None
+            weight = 1.0 if codes.weight is None else codes.weight
+            z = codes.covariates / self.style_scale
+            d = self.theta[codes.a] - self.theta[codes.b] + z @ self.beta
+            return weight * newton.expected(d, None).variance(), z, None
+
+        return plain if self.beta is None else styled
+
+    def extras(self) -> dict[str, Any]:
+        """What goes into the result beside the ratings."""
+        extras: dict[str, Any] = {"iterations": self.iterations, "kernel": self.kernel}
+        if self.log_tie is not None:
+            extras["tie_parameter"] = math.exp(self.log_tie)
+        if self.beta is not None:
+            extras["style"] = dict(zip(self.style_names, self.beta.tolist(), strict=True))
+        return extras
+
+
+def fit_groups(
+    pairs: Pairs, group: Ints, *, davidson: bool = False, prior_precision: float = 0.0, bread: bool = True
+) -> Fitted:
+    """Fit each group of models on its own battles; without ``bread`` there are no errors to be had."""
+    m = pairs.n_models
+    if davidson:
+        group = _first_only(group)
+    theta = np.full(m, np.nan)
+    inverse = np.full((m + davidson, m + davidson), 0.0 if bread else np.nan)
+    iterations, converged, log_tie = 0, True, None
+    for g in range(int(group.max(initial=-1)) + 1):
+        members = np.flatnonzero(group == g)
+        among = pairs.among(members)
+        if davidson and not has_tie_parameter(among, prior=prior_precision > 0.0):
+            raise CannotRate(
+                "Davidson's tie parameter has no value here: it needs tied battles, and models that "
+                "beat each other both ways; use ties as half wins"
+            )
+        fit = newton.fit(among, davidson=davidson, prior_precision=prior_precision, bread=bread)
+        theta[members] = fit.theta
+        if fit.bread is not None:
+            rows = np.append(members, m) if davidson else members
+            inverse[np.ix_(rows, rows)] = fit.bread
+        iterations, converged = max(iterations, fit.iterations), converged and fit.converged
+        log_tie = fit.log_tie
+    size = m + (log_tie is not None)
+    bread_of_all = inverse[:size, :size]
+    return Fitted(theta, group, bread_of_all, iterations, converged, log_tie, prior_precision=prior_precision)
+
+
+def fit_with_style(
+    table: Table,
+    scoring: Scoring,
+    group: Ints,
+    *,
+    prior_precision: float,
+    kernel: KernelChoice,
+    bread: bool,
+) -> Fitted:
+    """Fit group 0 with the table's style covariates."""
+    if not table.covariates:
+        raise BadOption("style control needs style columns in the table; name them when reading the battles")
+    log = table.log()
+    group = _first_only(group)
+    members = np.flatnonzero(group == 0)
+    if not len(members):
+        raise CannotRate("no two models took points off each other, so there is nothing to control for style")
+    score = scoring.of(log)
+    chosen = chosen_kernel(kernel, len(log))
+    if len(members) < len(group):
+        log, score = _among(log, score, members, len(group))
+    fit = fit_style(log, score, len(members), prior_precision, chosen, bread=bread)
+    m, k = len(table.models), len(table.covariates)
+    theta = np.full(m, np.nan)
+    theta[members] = fit.theta
+    inverse = np.full((m + k, m + k), 0.0 if bread else np.nan)
+    if fit.bread is not None:
+        where = np.append(members, m + np.arange(k))
+        inverse[np.ix_(where, where)] = fit.bread
+    return Fitted(
+        theta,
+        group,
+        inverse,
+        fit.iterations,
+        fit.converged,
+        beta=fit.beta,
+        style_scale=fit.scale,
+        style_names=table.covariates,
+        kernel=chosen,
+        prior_precision=prior_precision,
+    )
+
+
+def _among(log: Codes, score: Floats, members: Ints, m: int) -> tuple[Codes, Floats]:
+    """The log with ``members`` numbered by their place, and no score for battles of others."""
+    place = np.full(m, -1)
+    place[members] = np.arange(len(members))
+    a, b = place[log.a], place[log.b]
+    outside = (a < 0) | (b < 0)
+    a[outside] = b[outside] = 0
+    return replace(log, a=a, b=b), np.where(outside, np.nan, score)
+
+
+def _first_only(group: Ints) -> Ints:
+    return np.where(group == 0, 0, -1)

@@ -1,0 +1,235 @@
+"""Glicko-2, vote by vote: state in, state out."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from tiltyard.compiling import Kernel, KernelChoice, chosen_kernel, compiled
+from tiltyard.core.battles import Codes, Table
+from tiltyard.core.ratings.findings import Finding
+from tiltyard.core.ratings.groups import data_findings, disconnected_finding, numbered_groups
+from tiltyard.core.ratings.kernels.glicko2 import fold_votes
+from tiltyard.core.ratings.pairs import pairs_of, record_of
+from tiltyard.core.ratings.result import Ratings
+from tiltyard.core.ratings.scoring import Scoring
+from tiltyard.errors import BadOption, CannotRate
+
+__all__ = ["GLICKO_POINTS", "Glicko2", "Glicko2State", "rate_period"]
+
+Floats = npt.NDArray[np.float64]
+
+#: Rating points per unit of the Glicko-2 scale (step 2 of the paper).
+GLICKO_POINTS = 173.7178
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Glicko2State:
+    """Everything a fold needs to go on: a checkpoint.
+
+    μ, φ² and σ² are kept as the fold left them, so that one which stops, is saved and goes on
+    reaches the same bits as one that never stopped. Ratings in points are derived.
+    """
+
+    models: tuple[str, ...]
+    mu: Floats
+    phi2: Floats
+    sigma2: Floats
+    #: The rating at μ = 0.
+    start: float
+    votes: int
+    kernel: Kernel
+
+    @property
+    def rating(self) -> Floats:
+        return self.start + GLICKO_POINTS * self.mu
+
+    @property
+    def rd(self) -> Floats:
+        return GLICKO_POINTS * np.sqrt(self.phi2)
+
+    @property
+    def volatility(self) -> Floats:
+        return np.sqrt(self.sigma2)
+
+    def conservative(self) -> Floats:
+        """Rating minus two RD: the order of the ranking policy."""
+        return self.rating - 2.0 * self.rd
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values that JSON keeps exactly."""
+        return {
+            "models": list(self.models),
+            "mu": self.mu.tolist(),
+            "phi2": self.phi2.tolist(),
+            "sigma2": self.sigma2.tolist(),
+            "start": self.start,
+            "votes": self.votes,
+            "kernel": self.kernel,
+        }
+
+    @classmethod
+    def from_dict(cls, saved: dict[str, Any]) -> Glicko2State:
+        arrays = {name: np.array(saved[name], dtype=np.float64) for name in ("mu", "phi2", "sigma2")}
+        return cls(
+            models=tuple(saved["models"]),
+            **arrays,
+            start=float(saved["start"]),
+            votes=int(saved["votes"]),
+            kernel=saved["kernel"],
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Glicko2:
+    """Rating, RD and volatility per model, updated by each vote in log order.
+
+    RD is the system's own bookkeeping of uncertainty. It steers matchmaking and the
+    conservative order; it is not a confidence interval and is never shown as one. The default
+    volatility suits models, which are fixed versions and do not drift; the textbook's 0.06
+    keeps RD near 60 for ever.
+    """
+
+    start: float = 1500.0
+    initial_rd: float = 350.0
+    initial_volatility: float = 0.003
+    tau: float = 0.5
+    rd_floor: float = 0.0
+    ties: Literal["half", "drop"] = "half"
+    lean: float = 0.75
+    inconsistent: float = 0.5
+    kernel: KernelChoice = "auto"
+
+    def __post_init__(self) -> None:
+        if not (self.initial_rd > 0 and self.initial_volatility > 0 and self.tau > 0 and self.rd_floor >= 0):
+            raise BadOption("initial_rd, initial_volatility and tau must be above 0, rd_floor 0 or more")
+        self.scoring()
+
+    @property
+    def name(self) -> str:
+        return "glicko-2"
+
+    def initial(self, models: Sequence[str], *, votes: int = 0) -> Glicko2State:
+        """Every model at the start, for a log of about this many ``votes``."""
+        m = len(models)
+        return Glicko2State(
+            models=tuple(models),
+            mu=np.zeros(m),
+            phi2=np.full(m, (self.initial_rd / GLICKO_POINTS) ** 2),
+            sigma2=np.full(m, self.initial_volatility**2),
+            start=self.start,
+            votes=0,
+            kernel=chosen_kernel(self.kernel, votes),
+        )
+
+    def fold(self, state: Glicko2State, votes: Codes) -> Glicko2State:
+        """The state after these votes. Codes index ``state.models``; the given state is untouched."""
+        if self.kernel not in ("auto", state.kernel):
+            raise CannotRate(
+                f"this state was made by the {state.kernel} kernel and cannot go on with the {self.kernel} one"
+            )
+        mu, phi2, sigma2 = state.mu.copy(), state.phi2.copy(), state.sigma2.copy()
+        run = compiled(fold_votes) if state.kernel == "compiled" else fold_votes
+        score = self.scoring().of(votes)
+        run(votes.a, votes.b, score, mu, phi2, sigma2, self.tau, self.phi2_floor)
+        return replace(state, mu=mu, phi2=phi2, sigma2=sigma2, votes=state.votes + len(votes))
+
+    def __call__(self, table: Table) -> Ratings:
+        state = self.initial(table.models, votes=table.n_battles)
+        for run in table.scan():
+            state = self.fold(state, run)
+        record = record_of(table.counts, len(table.models))
+        pairs = pairs_of(table.counts, len(table.models), self.scoring())
+        played = pairs.met
+        findings = data_findings(table, record, played)
+        if table.counts.sums is not None and (table.counts.sums[:, 0] != table.counts.n).any():
+            findings.append(
+                Finding(
+                    "weights-ignored",
+                    "Some battles carry a weight; Glicko-2 has no place for it, and every vote counts one.",
+                    "Use Bradley–Terry or Elo for weighted battles.",
+                )
+            )
+        findings += disconnected_finding(table.models, pairs, played)
+        return Ratings(
+            method=self,
+            models=table.models,
+            rating=np.where(played, state.rating, np.nan),
+            group=numbered_groups(pairs, played),
+            record=record,
+            findings=tuple(findings),
+            extras={"rd": state.rd, "volatility": state.volatility, "state": state, "kernel": state.kernel},
+        )
+
+    def scoring(self) -> Scoring:
+        """What each kind of battle counts under these parameters."""
+        return Scoring(self.ties, self.lean, self.inconsistent)
+
+    @property
+    def phi2_floor(self) -> float:
+        """The least φ² that the floor of RD allows."""
+        return (self.rd_floor / GLICKO_POINTS) ** 2
+
+
+def rate_period(
+    rating: float,
+    rd: float,
+    volatility: float,
+    opponents: Sequence[tuple[float, float, float]],
+    *,
+    tau: float = 0.5,
+    start: float = 1500.0,
+) -> tuple[float, float, float]:
+    """One model's rating period with any number of games, as the paper sets it out.
+
+    ``opponents`` are (rating, RD, score). Returns rating, RD and volatility. Steps are those of
+    Glickman (2013); step 5 is his Illinois iteration. `Glicko2` is the case of one game each.
+    """
+    mu, phi = (rating - start) / GLICKO_POINTS, rd / GLICKO_POINTS
+    precision = gain = 0.0
+    for other, other_rd, score in opponents:
+        phi_j = other_rd / GLICKO_POINTS
+        g = 1.0 / math.sqrt(1.0 + 3.0 * phi_j**2 / math.pi**2)
+        e = 1.0 / (1.0 + math.exp(-g * (mu - (other - start) / GLICKO_POINTS)))
+        precision += g * g * e * (1.0 - e)
+        gain += g * (score - e)
+    if not opponents:
+        return rating, math.sqrt(phi**2 + volatility**2) * GLICKO_POINTS, volatility
+    v = 1.0 / precision
+    sigma = _volatility(v * gain, phi, v, volatility, tau)
+    phi_new = 1.0 / math.sqrt(1.0 / (phi**2 + sigma**2) + 1.0 / v)
+    return (mu + phi_new**2 * gain) * GLICKO_POINTS + start, phi_new * GLICKO_POINTS, sigma
+
+
+def _volatility(delta: float, phi: float, v: float, sigma: float, tau: float) -> float:
+    """Step 5: the root of f by the Illinois form of false position."""
+    anchor = math.log(sigma**2)
+
+    def f(x: float) -> float:
+        ex = math.exp(x)
+        d = phi**2 + v + ex
+        return ex * (delta**2 - d) / (2.0 * d**2) - (x - anchor) / tau**2
+
+    low = anchor
+    if delta**2 > phi**2 + v:
+        high = math.log(delta**2 - phi**2 - v)
+    else:
+        steps = 1
+        while f(anchor - steps * tau) < 0:
+            steps += 1
+        high = anchor - steps * tau
+    f_low, f_high = f(low), f(high)
+    while abs(high - low) > 1e-9:
+        middle = low + (low - high) * f_low / (f_high - f_low)
+        f_middle = f(middle)
+        if f_middle * f_high <= 0:
+            low, f_low = high, f_high
+        else:
+            f_low /= 2.0
+        high, f_high = middle, f_middle
+    return math.exp(low / 2.0)

@@ -1,0 +1,137 @@
+"""Elo over shuffled orders of the same battles.
+
+A permutation is drawn by the shuffle of Fisher and Yates in Durstenfeld's form, from the
+splitmix64 stream of its seed: integer arithmetic that no library version can change. The
+last battle that the shuffle fixes is the first one played, so both go in one loop.
+
+A battle is one 64-bit word: model a, model b, and the place of its score and step in short
+lists. Words are shuffled themselves, so a battle costs one random access, not four. Ratings
+are in logits here; callers scale.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tiltyard.core.battles.keys import mixed
+from tiltyard.errors import CannotRate
+
+__all__ = ["decks_abreast", "in_order", "pack", "shuffled_loop", "shuffled_vectors"]
+
+Floats = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.integer[Any]]
+Words = npt.NDArray[np.uint64]
+
+#: Bits of a packed battle: its value's place lowest, then model b, then model a.
+_VALUE_BITS = 28
+_MODEL_BITS = 18
+#: Permutations that run side by side in the vectorised kernel: so many at most, and fewer where
+#: their decks together would hold more battles than this, but never fewer than a few.
+_ABREAST, _LARGEST, _FEWEST = 256, 1 << 23, 8
+#: Random numbers are made for this many steps at a time.
+_AHEAD = 1024
+
+_A = np.uint64(_VALUE_BITS + _MODEL_BITS)
+_B = np.uint64(_VALUE_BITS)
+_MODEL = np.uint64((1 << _MODEL_BITS) - 1)
+_VALUE = np.uint64((1 << _VALUE_BITS) - 1)
+
+
+def pack(a: Ints, b: Ints, value: Ints) -> Words:
+    """Battles as words; ``value`` is where a battle's score and step stand in their lists."""
+    for numbers, bits in ((a, _MODEL_BITS), (b, _MODEL_BITS), (value, _VALUE_BITS)):
+        if numbers.max(initial=0) >> bits:
+            raise CannotRate(f"Elo over permutations takes {1 << bits:,} models or distinct battles at most")
+    return np.asarray((a.astype(np.uint64) << _A) + (b.astype(np.uint64) << _B) + value.astype(np.uint64))
+
+
+def shuffled_loop(games: Words, score: Floats, step: Floats, m: int, seeds: Words) -> Floats:
+    """Final ratings (permutation, model), battle by battle; meant to be compiled."""
+    n = len(games)
+    out = np.zeros((len(seeds), m))
+    deck = np.empty(n, np.uint64)
+    for p in range(len(seeds)):
+        ratings = out[p]
+        deck[:] = games
+        state = seeds[p]
+        for left in range(n, 0, -1):
+            state = state + np.uint64(0x9E3779B97F4A7C15)
+            z = (state ^ (state >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+            z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+            z = z ^ (z >> np.uint64(31))
+            place = ((z >> np.uint64(32)) * np.uint64(left)) >> np.uint64(32)
+            game = deck[place]
+            deck[place] = deck[left - 1]
+            i, o, v = game >> _A, (game >> _B) & _MODEL, game & _VALUE
+            change = step[v] * (score[v] - 1.0 / (1.0 + math.exp(ratings[o] - ratings[i])))
+            ratings[i] += change
+            ratings[o] -= change
+    return out
+
+
+def shuffled_vectors(games: Words, score: Floats, step: Floats, m: int, seeds: Words) -> Floats:
+    """The same as `shuffled_loop`, many permutations abreast in NumPy."""
+    return decks_abreast([games] * len(seeds), score, step, m, seeds)
+
+
+def decks_abreast(decks: Sequence[Words], score: Floats, step: Floats, m: int, seeds: Words) -> Floats:
+    """One permutation of each deck, by the seed in the same place; as `shuffled_loop` would play it."""
+    out = np.zeros((len(decks), m))
+    # Longest first: those that are played out leave at the end of the row.
+    order = sorted(range(len(decks)), key=lambda k: -len(decks[k]))
+    first = 0
+    while first < len(order):
+        width = min(_ABREAST, max(_FEWEST, _LARGEST // max(len(decks[order[first]]), 1)))
+        here = order[first : first + width]
+        out[here] = _abreast([decks[k] for k in here], score, step, m, seeds[here])
+        first += width
+    return out
+
+
+def _abreast(decks: Sequence[Words], score: Floats, step: Floats, m: int, seeds: Words) -> Floats:
+    n, width = np.array([len(deck) for deck in decks]), len(decks)
+    lane = np.arange(width)
+    rows = np.zeros((n[0], width), dtype=np.uint64)
+    for k, deck in enumerate(decks):
+        rows[: n[k], k] = deck
+    deck = rows.reshape(-1)
+    ratings = np.zeros(width * m)
+    base = lane * m
+    for first in range(0, n[0], _AHEAD):
+        steps = np.arange(first, min(first + _AHEAD, n[0]))
+        left = np.maximum(n[None, :] - steps[:, None], 1)
+        places = _draws(seeds, first, left) * width + lane
+        lasts = (left - 1) * width + lane
+        playing = np.searchsorted(-n, -steps, side="left")
+        for place, last, w in zip(places, lasts, playing.tolist(), strict=True):
+            game = deck[place[:w]]
+            deck[place[:w]] = deck[last[:w]]
+            i, o = base[:w] + (game >> _A).view(np.int64), base[:w] + ((game >> _B) & _MODEL).view(np.int64)
+            v = (game & _VALUE).view(np.int64)
+            ri, ro = ratings[i], ratings[o]
+            change = step[v] * (score[v] - 1.0 / (1.0 + np.exp(ro - ri)))
+            ratings[i] = ri + change
+            ratings[o] = ro - change
+    return ratings.reshape(width, m)
+
+
+def _draws(seeds: Words, done: int, left: Ints) -> npt.NDArray[np.int64]:
+    """For each step and permutation, which of the battles left is next."""
+    counter = np.arange(done + 1, done + 1 + len(left), dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15)
+    z = mixed(counter[:, None] + seeds[None, :])
+    return (((z >> np.uint64(32)) * left.astype(np.uint64)) >> np.uint64(32)).astype(np.int64)
+
+
+def in_order(games: Words, score: Floats, step: Floats, ratings: Floats) -> None:
+    """Play the battles as they stand in the log, changing ``ratings``; compiled where work is large."""
+    for t in range(len(games)):
+        game = games[t]
+        i, o, v = game >> _A, (game >> _B) & _MODEL, game & _VALUE
+        change = step[v] * (score[v] - 1.0 / (1.0 + math.exp(ratings[o] - ratings[i])))
+        ratings[i] += change
+        ratings[o] -= change

@@ -1,0 +1,289 @@
+"""Leave-one-cluster-out variances (CR3), and the effective degrees of freedom behind them.
+
+Leaving cluster c out moves the parameters by D_c = (H − A_c)⁻¹ g_c to first order, with H the
+information of all battles, B its inverse, A_c the cluster's part of it and g_c its summed scores.
+The plain sandwich takes B g_c instead, which is too short where a cluster holds much of the
+information: its own battles pulled the fit towards it. MacKinnon, Nielsen and Webb, Journal of
+Applied Econometrics 38 (2023).
+
+Uneven clusters make a variance less certain than their number says. Effective degrees of freedom
+follow Carter, Schnepel and Steigerwald, Review of Economics and Statistics 99 (2017).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+from scipy.linalg.lapack import dpotrs
+
+from tiltyard.core.battles import Codes, Table
+from tiltyard.core.battles.keys import MISSING, Keys
+from tiltyard.core.ratings.clusters import Indices, KeyOf, RowScores, distinct_keys, places
+from tiltyard.core.ratings.newton import cholesky
+
+__all__ = ["LeftOut", "RowInformation", "leave_one_out"]
+
+Floats = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int64]
+
+#: Of a run of battles: the information v of each about its difference, its place z (n, k) on the
+#: extra parameters, and what it says of the last of them alone. A battle's information is
+#: v·(e_a − e_b + z)(e_a − e_b + z)ᵀ, plus the last on its diagonal place.
+RowInformation = Callable[[Codes], tuple[Floats, Floats | None, Floats | None]]
+
+#: A cluster with more than this share of one parameter's information is left out exactly; one term
+#: of the series does for the others. Shares sum to the number of parameters, so those are few.
+_LEVERAGE = 0.1
+#: Numbers held at once: clusters by parameters, or parts of the information.
+_NUMBERS = 1 << 25
+#: Of the clusters with little information, about so many stand for all in the degrees of freedom.
+_SAMPLED = 500
+#: A direction in which others hold less than this share of the information is the cluster's alone.
+_OWN = 1e-6
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class LeftOut:
+    """The covariance of the parameters, and the degrees of freedom behind that of each rating."""
+
+    covariance: Floats
+    dof: Floats
+
+
+def leave_one_out(
+    table: Table,
+    scores: RowScores,
+    information: RowInformation,
+    key: KeyOf,
+    bread: Floats,
+) -> LeftOut:
+    """Leave each cluster out in turn; battles without a key are not among them.
+
+    Three scans of the log, and more where clusters times models, or large clusters times models
+    squared, do not fit in memory.
+    """
+    keys = distinct_keys(table, key)
+    every = max(len(keys) // _SAMPLED, 1)
+    rows = _Rows(table, scores, information, key, len(table.models), len(bread))
+    totals = _Totals(len(table.models), len(bread))
+    size = max(_NUMBERS // len(bread), 1)
+    for first in range(0, len(keys), size):
+        block = _Block(rows, keys[first : first + size], bread)
+        sampled = (first + np.arange(len(block.keys))) % every == 0
+        block.shift_each(sampled, every, totals)
+        totals.add_shifts(block)
+    return totals.left_out()
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Some:
+    """Some battles: their clusters by number, models, scores r and x, information v at z."""
+
+    cluster: Ints
+    a: Indices
+    b: Indices
+    r: Floats
+    x: Floats | None
+    v: Floats
+    z: Floats | None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Rows:
+    """The log as scores and information by cluster."""
+
+    table: Table
+    scores: RowScores
+    information: RowInformation
+    key: KeyOf
+    m: int
+    width: int
+
+    def of(self, keys: Keys) -> Iterator[_Some]:
+        """Battles of the clusters with these keys, which are sorted and lack none between them."""
+        for run in self.table.scan():
+            run_keys = self.key(run)
+            if run_keys is None or not len(keys):
+                continue
+            r, x = self.scores(run)
+            here = ~np.isnan(r) & (run_keys != MISSING) & (run_keys >= keys[0]) & (run_keys <= keys[-1])
+            chosen = np.flatnonzero(here)
+            cluster = places(keys, run_keys[chosen])
+            v, z, own = self.information(run)
+            a, b = run.a[chosen], run.b[chosen]
+            z = None if z is None else z[chosen]
+            yield _Some(cluster, a, b, r[chosen], None if x is None else x[chosen], v[chosen], z)
+            if own is not None:
+                # A battle of a model with itself points nowhere but at the extra parameter.
+                none = np.zeros(len(chosen))
+                yield _Some(cluster, a, a, none, none[:, None], own[chosen], none[:, None] + 1.0)
+
+    def add(self, to: Floats, some: _Some, y: Floats, x: Floats | None) -> None:
+        """Add y·(e_a − e_b), and x at the extra parameters, to each battle's cluster."""
+        flat = to.reshape(-1)
+        at = some.cluster * self.width
+        np.add.at(flat, at + some.a, y)
+        np.add.at(flat, at + some.b, -y)
+        for k in range(self.width - self.m):
+            assert x is not None
+            np.add.at(flat, at + (self.m + k), x[:, k])
+
+
+class _Block:
+    """Clusters that fit in memory together: their scores and the shift when each is left out."""
+
+    def __init__(self, rows: _Rows, keys: Keys, bread: Floats) -> None:
+        self.keys, self.bread, self._rows = keys, bread, rows
+        self.shift = np.zeros((len(keys), rows.width))
+        self.score = np.zeros((len(keys), rows.width))
+        self.leverage = np.zeros(len(keys))
+        self.used = np.zeros(len(keys), dtype=bool)
+        self.squares, self.expected = 0.0, 0.0
+        for some in rows.of(keys):
+            rows.add(self.score, some, some.r, some.x)
+            np.add.at(self.leverage, some.cluster, some.v * self._variance(some))
+            self.used[some.cluster] = True
+            self.squares += float(some.r @ some.r)
+            self.expected += float(some.v @ (some.a != some.b))
+
+    def _variance(self, some: _Some) -> Floats:
+        """What the fit is unsure of in each battle's direction."""
+        bread, m, a, b = self.bread, self._rows.m, some.a, some.b
+        variance = bread[a, a] + bread[b, b] - 2.0 * bread[a, b]
+        if some.z is not None:
+            variance += 2.0 * np.einsum("nk,nk->n", bread[a, m:] - bread[b, m:], some.z)
+            variance += np.einsum("nk,kl,nl->n", some.z, bread[m:, m:], some.z)
+        return np.asarray(variance)
+
+    def shift_each(self, sampled: npt.NDArray[np.bool_], every: int, totals: _Totals) -> None:
+        """Fill in all shifts, and tell ``totals`` how information is spread over clusters."""
+        plain = self.score @ self.bread
+        turned = np.zeros_like(plain)
+        for some in self._rows.of(self.keys):
+            y, z = plain[some.cluster, some.a] - plain[some.cluster, some.b], some.z
+            if z is not None:
+                y += np.einsum("nk,nk->n", plain[some.cluster, self._rows.m :], z)
+            y *= some.v
+            self._rows.add(turned, some, y, None if z is None else y[:, None] * z)
+        self.shift = plain + turned @ self.bread
+        large = self.leverage > _LEVERAGE
+        chosen = np.flatnonzero(large | (sampled & self.used))
+        root = _root(self.bread)
+        for number, whole in self._parts(chosen):
+            part = _Part.of(whole)
+            if large[number]:
+                self.shift[number] = part.left_out(self.score[number], self.bread, root)
+            totals.add_part(part, self.bread, 1.0 if large[number] else float(every))
+
+    def _parts(self, chosen: Ints) -> Iterator[tuple[int, Floats]]:
+        """The information A_c of some clusters, a few at a time."""
+        rows, width = self._rows, self._rows.width
+        size = max(_NUMBERS // width**2, 1)
+        for first in range(0, len(chosen), size):
+            some_of = chosen[first : first + size]
+            place = np.full(len(self.keys), -1)
+            place[some_of] = np.arange(len(some_of))
+            parts = np.zeros((len(some_of), width, width))
+            for some in rows.of(self.keys):
+                _add_information(parts, place[some.cluster], some, rows.m)
+            yield from zip(some_of.tolist(), parts, strict=True)
+
+
+def _add_information(parts: Floats, place: Ints, some: _Some, m: int) -> None:
+    """Add v·(e_a − e_b + z)(e_a − e_b + z)ᵀ of each battle to the part at its place, if that is not −1."""
+    mine = np.flatnonzero(place >= 0)
+    width, flat = parts.shape[1], parts.reshape(-1)
+    at, a, b, v = place[mine] * width**2, some.a[mine].astype(np.int64), some.b[mine], some.v[mine]
+    for i, j, value in ((a, a, v), (b, b, v), (a, b, -v), (b, a, -v)):
+        np.add.at(flat, at + i * width + j, value)
+    for k in range(width - m):
+        assert some.z is not None
+        z = some.z[mine]
+        for i, value in ((a, v * z[:, k]), (b, -v * z[:, k])):
+            np.add.at(flat, at + i * width + (m + k), value)
+            np.add.at(flat, at + (m + k) * width + i, value)
+        for other in range(width - m):
+            np.add.at(flat, at + (m + k) * width + (m + other), v * z[:, k] * z[:, other])
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Part:
+    """A cluster's information, where it has any."""
+
+    at: Ints
+    matrix: Floats
+
+    @classmethod
+    def of(cls, whole: Floats) -> _Part:
+        at = np.flatnonzero(np.diag(whole))
+        # Cutting pays where it saves much: what is whole needs no root of its own.
+        return (
+            cls(at, whole[np.ix_(at, at)]) if 2 * len(at) < len(whole) else cls(np.arange(len(whole)), whole)
+        )
+
+    def left_out(self, score: Floats, bread: Floats, root: Floats) -> Floats:
+        """The shift D when the cluster is left out: D = B g + B A D, solved where the cluster has battles.
+
+        With B = R Rᵀ it is R (1 − Rᵀ A R)⁻¹ Rᵀ g. A direction that only this cluster informs has a
+        share of one and a score of nought, and is left where it is.
+        """
+        at = self.at
+        own = root if len(at) == len(root) else _root(bread[np.ix_(at, at)])
+        rest = np.eye(len(at)) - own.T @ self.matrix @ own
+        pulled = own.T @ score[at]
+        factor = cholesky(rest)
+        if factor is not None and float(np.diag(factor).min()) ** 2 > _OWN:
+            solved = dpotrs(factor, pulled, lower=1)[0]
+        else:
+            values, vectors = np.linalg.eigh(rest)
+            solved = vectors @ np.where(values > _OWN, vectors.T @ pulled / np.maximum(values, _OWN), 0.0)
+        return np.asarray(score @ bread + bread[:, at] @ (self.matrix @ (own @ solved)))
+
+
+def _root(bread: Floats) -> Floats:
+    """R with R Rᵀ the bread."""
+    values, vectors = np.linalg.eigh(bread)
+    return np.asarray(vectors * np.sqrt(np.clip(values, 0.0, None)))
+
+
+class _Totals:
+    """Sums over clusters: squared shifts, and for each rating how its variance is spread over them."""
+
+    def __init__(self, m: int, width: int) -> None:
+        self._m = m
+        self._squared = np.zeros((width, width))
+        self._clusters, self._squares, self._expected = 0, 0.0, 0.0
+        # Sums of q, Q, q², q·Q and Q² with x = B e: q = xᵀ A x and Q = |A x|².
+        self._moments = np.zeros((5, m))
+
+    def add_shifts(self, block: _Block) -> None:
+        self._squared += block.shift.T @ block.shift
+        self._clusters += int(block.used.sum())
+        self._squares += block.squares
+        self._expected += block.expected
+
+    def add_part(self, part: _Part, bread: Floats, times: float) -> None:
+        x = bread[part.at, : self._m]
+        turned = part.matrix @ x
+        one = np.einsum("ik,ik->k", x, turned)
+        two = np.einsum("ik,ik->k", turned, turned)
+        self._moments += times * np.stack([one, two, one * one, one * two, two * two])
+
+    def left_out(self) -> LeftOut:
+        """γ = φ·q + τ²·Q is each cluster's part of a variance; (Σγ)²/Σγ² counts clusters that are even.
+
+        φ is the variance of a battle beside that of a coin; τ² that of the effects of clusters, from
+        what the variances exceed φ·Σq by.
+        """
+        covariance = self._squared * (max(self._clusters - 1, 0) / max(self._clusters, 1))
+        phi = self._squares / self._expected if self._expected > 0.0 else 1.0
+        one, two, one_one, one_two, two_two = self._moments
+        excess = float(np.diag(covariance)[: self._m].sum() - phi * one.sum())
+        tau2 = max(excess / float(two.sum()), 0.0) if two.any() else 0.0
+        total = phi * one + tau2 * two
+        squares = phi**2 * one_one + 2.0 * phi * tau2 * one_two + tau2**2 * two_two
+        even = np.where(squares > 0.0, total**2 / np.where(squares > 0.0, squares, 1.0), 0.0)
+        return LeftOut(covariance, np.maximum(even - 1.0, 0.0))

@@ -1,0 +1,262 @@
+"""Bradley–Terry by Newton's method on pair sums, with ties as half wins or as Davidson's.
+
+Letters are those of the literature: θ log-strengths, d = θ_i − θ_j, s the expected score of
+i against j, ν Davidson's tie parameter and λ = ln ν. Both models are exponential families in
+(θ, λ), so the gradient is observed minus expected and the information is a covariance.
+Bradley and Terry, Biometrika 39 (1952); Davidson, JASA 65 (1970), eq. 2.6.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+from scipy.linalg.lapack import dpotrf, dpotri, dpotrs
+from scipy.special import expit
+
+from tiltyard.core.ratings.pairs import Pairs
+from tiltyard.core.ratings.sums import sum_by
+
+__all__ = [
+    "LAST_STEP",
+    "Expected",
+    "Factor",
+    "Fit",
+    "Likelihood",
+    "centred",
+    "cholesky",
+    "climb",
+    "expected",
+    "factored",
+    "fit",
+    "inverse_of",
+    "pin",
+    "start_near",
+]
+
+Floats = npt.NDArray[np.float64]
+
+#: Newton squares its error: after a step this small (in logits) 1e-10 is left.
+LAST_STEP = 1e-5
+#: After a step this small the information hardly moves: it is kept, and steps cost less.
+_NEAR = 0.02
+_ITERATIONS = 100
+
+#: Gradient and, if asked for, information at a point.
+Derivatives = Callable[[Floats, bool], tuple[Floats, Floats | None]]
+#: A lower Cholesky factor of the information. LAPACK is called by name: in small fits the
+#: wrappers around it cost more than it does.
+Factor = Floats
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Expected:
+    """Expected score of i against j and, with Davidson's ties, their share."""
+
+    score: Floats
+    tie: Floats | None = None
+
+    def variance(self) -> Floats:
+        """Of one battle's score: a tie takes a quarter off that of a coin."""
+        coin = self.score * (1.0 - self.score)
+        return coin if self.tie is None else coin - self.tie / 4.0
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Fit:
+    """Log-strengths with mean zero, λ where ties are Davidson's, and the inverse information."""
+
+    theta: Floats
+    log_tie: float | None
+    #: Inverse of the information on mean-zero contrasts, if asked for; λ's row is last.
+    bread: Floats | None
+    iterations: int
+    converged: bool
+
+
+def expected(d: Floats, log_tie: float | None) -> Expected:
+    """What the model says of a battle at strength difference ``d``."""
+    if log_tie is None:
+        return Expected(expit(d))
+    # Scaled by the largest of the three terms, so that no exponent overflows.
+    u = np.abs(d) / 2.0
+    top = np.maximum(u, log_tie)
+    strong, weak, level = np.exp(u - top), np.exp(-u - top), np.exp(log_tie - top)
+    total = strong + weak + level
+    upper = (strong + level / 2.0) / total
+    return Expected(np.where(d >= 0, upper, 1.0 - upper), level / total)
+
+
+def climb(
+    derivatives: Derivatives,
+    x: Floats,
+    *,
+    tolerance: float = LAST_STEP,
+    factored_by: Callable[[Floats], Factor] | None = None,
+) -> tuple[Floats, int, bool]:
+    """Newton's way to the top of a concave likelihood: where it is, steps taken, whether it settled.
+
+    The information is kept while steps shrink fast without a new one. A step is taken back by
+    halves when it went so far that the slope along it turned round.
+    """
+    factor: Factor | None = None
+    step, slope, last = np.zeros_like(x), 0.0, np.inf
+    for iteration in range(1, _ITERATIONS + 1):
+        fresh = factor is None
+        gradient, information = derivatives(x, fresh)
+        if float(gradient @ step) < -slope:
+            step, slope, factor = step / 2.0, slope / 2.0, None
+            x = x - step
+            continue
+        if factor is None:
+            assert information is not None
+            factor = (factored_by or factored)(information)
+        step = dpotrs(factor, gradient, lower=1)[0]
+        x, slope = x + step, float(gradient @ step)
+        size = float(np.abs(step).max(initial=0.0))
+        # What is left: of a Newton step about its square, of a kept one the next in its series.
+        if (size * size if fresh else size * size / last) < tolerance**2:
+            return x, iteration, True
+        if size > _NEAR or (not fresh and size > 0.2 * last):
+            factor = None
+        last = size
+    return x, _ITERATIONS, False
+
+
+def cholesky(information: Floats) -> Factor | None:
+    """The lower factor of a positive definite matrix; ``None`` if it is not."""
+    factor, failed = dpotrf(information, lower=1, clean=0)
+    return None if failed else np.asarray(factor)
+
+
+def inverse_of(factor: Factor) -> Floats:
+    """The inverse of the matrix that was factored."""
+    lower, _ = dpotri(factor, lower=1)
+    lower = np.tril(lower)
+    return np.asarray(lower + np.tril(lower, -1).T)
+
+
+def factored(information: Floats) -> Factor:
+    """With a little added to the diagonal, should rounding have made it indefinite."""
+    factor = cholesky(information)
+    nudge = 1e-12 * float(np.diag(information).max())
+    while factor is None:
+        nudge *= 10.0
+        factor = cholesky(information + nudge * np.eye(len(information)))
+    return factor
+
+
+def fit(
+    pairs: Pairs,
+    *,
+    davidson: bool = False,
+    prior_precision: float = 0.0,
+    start: Floats | None = None,
+    bread: bool = True,
+) -> Fit:
+    """Maximum likelihood, or the posterior mode when each θ has a normal prior of that precision."""
+    m = pairs.n_models
+    at_hand = _guess(pairs) if start is None else start
+    likelihood = Likelihood(pairs, davidson, prior_precision)
+    x, iterations, converged = climb(likelihood.derivatives, np.append(at_hand, np.zeros(int(davidson))))
+    inverse = None
+    if bread:
+        _, information = likelihood.derivatives(x, curved=True)
+        assert information is not None
+        inverse = centred(inverse_of(factored(information)), m)
+    return Fit(x[:m] - x[:m].mean(), float(x[m]) if davidson else None, inverse, iterations, converged)
+
+
+def start_near(pairs: Pairs, theta: Floats, *, prior_precision: float) -> Callable[[Pairs], Floats]:
+    """Where to start fits of other sums over the same pairs: one step, with what is known at ``theta``."""
+    score = expected(theta[pairs.i] - theta[pairs.j], None).score
+    _, information = Likelihood(pairs, davidson=False, prior_precision=prior_precision).derivatives(
+        theta, curved=True
+    )
+    assert information is not None
+    factor = factored(information)
+
+    def start(other: Pairs) -> Floats:
+        residual = other.score - other.weight * score
+        m = other.n_models
+        gradient = sum_by(other.i, residual, m) - sum_by(other.j, residual, m) - prior_precision * theta
+        return np.asarray(theta + dpotrs(factor, gradient, lower=1)[0])
+
+    return start
+
+
+def _guess(pairs: Pairs) -> Floats:
+    """Log-odds of each model's whole score: close where models met at random."""
+    m = pairs.n_models
+    lost = pairs.weight - pairs.score
+    won = sum_by(pairs.i, pairs.score, m) + sum_by(pairs.j, lost, m)
+    total = sum_by(pairs.i, pairs.weight, m) + sum_by(pairs.j, pairs.weight, m)
+    theta = np.log((won + 0.5) / (total - won + 0.5))
+    return np.asarray(theta - theta.mean())
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Likelihood:
+    """The likelihood of pair sums, times a normal prior on each θ if it has a precision."""
+
+    pairs: Pairs
+    davidson: bool
+    prior_precision: float
+
+    def value(self, x: Floats) -> float:
+        """Its logarithm, up to a constant."""
+        pairs, theta = self.pairs, x[: self.pairs.n_models]
+        d = theta[pairs.i] - theta[pairs.j]
+        total = np.logaddexp(d / 2.0, -d / 2.0)
+        tied = 0.0
+        if self.davidson:
+            total = np.logaddexp(total, x[-1])
+            tied = float(pairs.tie.sum() * x[-1])
+        fit = (pairs.score - pairs.weight / 2.0) @ d - pairs.weight @ total
+        return float(fit) + tied - self.prior_precision / 2.0 * float(theta @ theta)
+
+    def derivatives(self, x: Floats, curved: bool) -> tuple[Floats, Floats | None]:
+        """Gradient, and information with the constant direction (which no battle informs) filled in."""
+        pairs, m, i, j = self.pairs, self.pairs.n_models, self.pairs.i, self.pairs.j
+        theta = x[:m]
+        e = expected(theta[i] - theta[j], float(x[m]) if self.davidson else None)
+        residual = pairs.score - pairs.weight * e.score
+        gradient = np.zeros(len(x))
+        gradient[:m] = sum_by(i, residual, m) - sum_by(j, residual, m) - self.prior_precision * theta
+        if e.tie is not None:
+            gradient[m] = pairs.tie.sum() - pairs.weight @ e.tie
+        return gradient, self._information(e, len(x)) if curved else None
+
+    def _information(self, e: Expected, size: int) -> Floats:
+        pairs, m, i, j = self.pairs, self.pairs.n_models, self.pairs.i, self.pairs.j
+        w = pairs.weight * e.variance()
+        information = np.zeros((size, size))
+        information.ravel()[i * size + j] = -w
+        information += information.T
+        diagonal = np.arange(m)
+        information[diagonal, diagonal] = sum_by(i, w, m) + sum_by(j, w, m)
+        pin(information, m, self.prior_precision)
+        if e.tie is not None:
+            information[m, m] = pairs.weight @ (e.tie * (1.0 - e.tie))
+            cross = pairs.weight * e.tie * (0.5 - e.score)
+            information[m, :m] = information[:m, m] = sum_by(i, cross, m) - sum_by(j, cross, m)
+        return information
+
+
+def pin(information: Floats, m: int, prior_precision: float) -> None:
+    """Fill in, in place, the direction of the first ``m`` parameters that no battle informs, or the prior."""
+    diagonal = np.arange(m)
+    if prior_precision:
+        information[diagonal, diagonal] += prior_precision
+    else:
+        information[:m, :m] += max(float(information[diagonal, diagonal].mean()), 1e-300) / m
+
+
+def centred(bread: Floats, m: int) -> Floats:
+    """The inverse on mean-zero contrasts of the first ``m`` parameters."""
+    bread = bread.copy()
+    bread[:m] -= bread[:m].mean(axis=0)
+    bread[:, :m] -= bread[:, :m].mean(axis=1, keepdims=True)
+    return bread

@@ -1,0 +1,330 @@
+"""Bradley–Terry vote by vote, with the covariance of all strengths: what the matchmaker asks.
+
+Log-strengths have a normal prior, and each vote updates their mean and their whole covariance: a
+Kalman filter with a logistic observation. Letters are those of the filter: μ and Σ the mean and
+covariance, d = e_a − e_b the contrast that a vote observes, s = Σd its gain, v = dᵀΣd the variance
+of the gap. A vote is linearised at the mode of the gap after it, not before it (the iterated
+filter of Bell and Cathey, IEEE Transactions on Automatic Control 38, 1993): before it, an upset
+among uncertain models throws them past each other.
+
+What linearising leaves behind stays in a filter for good, a fifth of a standard error. So the fit
+is made again from the sums by pair now and then, which brings the state back to the posterior mode
+and its curvature, those of `BradleyTerry(prior_sd=…)`.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+from scipy.linalg.blas import dsyrk
+from scipy.special import ndtr
+
+from tiltyard.core.battles import Codes, Kind
+from tiltyard.core.ratings import newton
+from tiltyard.core.ratings.pairs import pairs_of_points
+from tiltyard.core.ratings.scoring import Scoring
+from tiltyard.errors import BadOption
+
+__all__ = ["OnlineBradleyTerry", "OnlineState"]
+
+Floats = npt.NDArray[np.float64]
+
+#: Votes whose part of the covariance is kept aside as a column each. Taking them off together
+#: costs a tenth of taking them off one by one at 1,000 models; more of them slow every vote.
+_HELD = 32
+#: Newton squares its error: after a step this small (in logits) 1e-12 is left.
+_LAST_STEP = 1e-6
+
+
+@dataclass(slots=True, eq=False)
+class OnlineState:
+    """What the votes so far say of all strengths together; votes are folded into it in place.
+
+    The covariance is ``upper`` (its upper triangle) less the products of the ``held`` rows. All of
+    it is kept as the fold left it, so that one which stops, is saved and goes on reaches the same
+    bits as one that never stopped, on the same machine.
+    """
+
+    #: μ in logits. It sums to zero: the prior's mean is zero, and every gain sums to zero.
+    mean: Floats
+    upper: Floats
+    held: Floats
+    n_held: int
+    #: What the row model scored against the column model, in all.
+    points: Floats
+    #: Votes folded, whether they rated or not.
+    votes: int
+    #: Rating votes since the fit was last made from ``points``.
+    since_fit: int
+    prior_variance: float
+    base: float
+    #: Rating points per logit.
+    unit: float
+
+    @property
+    def n_models(self) -> int:
+        return len(self.mean)
+
+    @property
+    def rating(self) -> Floats:
+        """Points; their mean is the base."""
+        return self.base + self.unit * self.mean
+
+    @property
+    def se(self) -> Floats:
+        """Standard error, in points, of each strength less the mean of all: the prior's while unplayed.
+
+        Votes tell nothing of the sum of all strengths, so Σ1 stays τ²1, and what the mean of all
+        adds to a variance is τ²/M.
+        """
+        held = self.held[: self.n_held]
+        variance = np.diagonal(self.upper) - np.einsum("tm,tm->m", held, held)
+        variance -= self.prior_variance / max(self.n_models, 1)
+        return np.asarray(self.unit * np.sqrt(np.maximum(variance, 0.0)), dtype=np.float64)
+
+    @property
+    def covariance(self) -> Floats:
+        """Σ in logits², laid out whole: for reports and tests, not for every vote."""
+        held = self.held[: self.n_held]
+        upper = np.triu(self.upper - held.T @ held)
+        return np.asarray(upper + np.triu(upper, 1).T, dtype=np.float64)
+
+    def difference(self, i: npt.ArrayLike, j: npt.ArrayLike) -> tuple[Floats, Floats]:
+        """How far i stands above j, and the standard deviation of that, in points."""
+        i, j = np.asarray(i), np.asarray(j)
+        held = self.held[: self.n_held]
+        between = self.upper[np.minimum(i, j), np.maximum(i, j)]
+        apart = held[:, i] - held[:, j]
+        variance = self.upper[i, i] + self.upper[j, j] - 2.0 * between - (apart * apart).sum(axis=0)
+        return self.unit * (self.mean[i] - self.mean[j]), self.unit * np.sqrt(np.maximum(variance, 0.0))
+
+    def misorder(self, above: npt.ArrayLike, below: npt.ArrayLike) -> Floats:
+        """P(the one placed above is truly the weaker), pair by pair; a model and itself: a half."""
+        gap, sd = self.difference(above, below)
+        return np.asarray(ndtr(-gap / np.where(sd > 0.0, sd, 1.0)), dtype=np.float64)
+
+    def widened(self, models: int) -> OnlineState:
+        """This state with newcomers at the prior, up to ``models`` in all; this one is untouched."""
+        m, more = self.n_models, models - self.n_models
+        if more < 0:
+            raise BadOption(
+                f"the state has {m} models and cannot be widened to {models}; models never leave it"
+            )
+        upper = np.pad(self.upper, (0, more))
+        upper[range(m, models), range(m, models)] = self.prior_variance
+        return OnlineState(
+            mean=np.pad(self.mean, (0, more)),
+            upper=upper,
+            held=np.pad(self.held, ((0, 0), (0, more))),
+            n_held=self.n_held,
+            points=np.pad(self.points, (0, more)),
+            votes=self.votes,
+            since_fit=self.since_fit,
+            prior_variance=self.prior_variance,
+            base=self.base,
+            unit=self.unit,
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values that JSON keeps exactly. Covariance and points are the bulk: M² numbers each."""
+        rows = range(self.n_models)
+        return {
+            "mean": self.mean.tolist(),
+            "upper": [self.upper[k, k:].tolist() for k in rows],
+            "held": self.held[: self.n_held].tolist(),
+            "points": self.points.tolist(),
+            "votes": self.votes,
+            "since_fit": self.since_fit,
+            "prior_variance": self.prior_variance,
+            "base": self.base,
+            "unit": self.unit,
+        }
+
+    @classmethod
+    def from_dict(cls, saved: dict[str, Any]) -> OnlineState:
+        m, n_held = len(saved["mean"]), len(saved["held"])
+        upper, held = np.zeros((m, m)), np.zeros((_HELD, m))
+        for k, row in enumerate(saved["upper"]):
+            upper[k, k:] = row
+        held[:n_held] = np.reshape(saved["held"], (n_held, m))
+        return cls(
+            mean=np.array(saved["mean"], dtype=np.float64),
+            upper=upper,
+            held=held,
+            n_held=n_held,
+            points=np.array(saved["points"], dtype=np.float64).reshape(m, m),
+            votes=int(saved["votes"]),
+            since_fit=int(saved["since_fit"]),
+            prior_variance=float(saved["prior_variance"]),
+            base=float(saved["base"]),
+            unit=float(saved["unit"]),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class OnlineBradleyTerry:
+    """Strengths and their covariance after every vote, in log order.
+
+    Ties are half wins, both_bad rates nobody, every vote counts one whatever its weight. The
+    standard deviations are those of the model: they know no prompts, and are for choosing
+    matchups, not for publishing.
+    """
+
+    #: Points. As wide as Glicko-2's first RD: such a prior weighs about as much as one vote, so
+    #: it holds newcomers without shrinking those who have played.
+    prior_sd: float = 350.0
+    #: Rating votes for each model after which the fit is made again from the sums; ``None``: never.
+    refit_after: int | None = 5
+    ties: Literal["half", "drop"] = "half"
+    lean: float = 0.75
+    inconsistent: float | None = 0.5
+    base: float = 1500.0
+    scale: float = 400.0
+
+    def __post_init__(self) -> None:
+        if not (self.prior_sd > 0.0 and self.scale > 0.0):
+            raise BadOption(f"prior_sd is {self.prior_sd}, scale {self.scale}; both must be above 0")
+        if self.refit_after is not None and self.refit_after < 1:
+            raise BadOption(
+                f"refit_after is {self.refit_after}; expected 1 vote for each model or more, or None"
+            )
+        self._scores()
+
+    @property
+    def name(self) -> str:
+        return "online-bradley-terry"
+
+    def initial(self, models: int) -> OnlineState:
+        """So many models, nothing known of any."""
+        unit = self.scale / math.log(10.0)
+        return OnlineState(
+            mean=np.zeros(models),
+            upper=np.eye(models) * (self.prior_sd / unit) ** 2,
+            held=np.zeros((_HELD, models)),
+            n_held=0,
+            points=np.zeros((models, models)),
+            votes=0,
+            since_fit=0,
+            prior_variance=(self.prior_sd / unit) ** 2,
+            base=self.base,
+            unit=unit,
+        )
+
+    def fold(self, state: OnlineState, a: int, b: int, kind: Kind | int) -> None:
+        """One vote into the state, in place."""
+        _check_known(state, min(a, b), max(a, b))
+        self._fold_score(state, a, b, self._scores()[kind])
+
+    def fold_many(self, state: OnlineState, votes: Codes) -> None:
+        """A run of votes into the state, in place and in order: the same as one by one, to the bit."""
+        if not len(votes):
+            return
+        models = np.concatenate((votes.a, votes.b))
+        _check_known(state, int(models.min()), int(models.max()))
+        score = np.asarray(self._scores())[votes.kind]
+        for a, b, y in zip(votes.a.tolist(), votes.b.tolist(), score.tolist(), strict=True):
+            self._fold_score(state, a, b, y)
+
+    def _fold_score(self, state: OnlineState, a: int, b: int, y: float) -> None:
+        """One vote of score ``y`` for a; NaN and a model against itself rate nobody."""
+        state.votes += 1
+        if math.isnan(y) or a == b:
+            return
+        _update(state, a, b, y)
+        state.points[a, b] += y
+        state.points[b, a] += 1.0 - y
+        state.since_fit += 1
+        if self.refit_after is not None and state.since_fit >= self.refit_after * state.n_models:
+            _refit(state)
+        elif state.n_held == len(state.held):
+            _settle(state)
+
+    def _scores(self) -> tuple[float, ...]:
+        return _scores(self.ties, self.lean, self.inconsistent)
+
+
+@cache
+def _scores(ties: Literal["half", "drop"], lean: float, inconsistent: float | None) -> tuple[float, ...]:
+    """A's score for each `Kind`: looked up with every vote."""
+    return tuple(Scoring(ties, lean, inconsistent).by_kind().tolist())
+
+
+def _update(state: OnlineState, a: int, b: int, y: float) -> None:
+    """μ += s(y − p) and Σ −= s sᵀ·h/(1 + hv), with p = σ(gap) and h = p(1 − p) at the gap's new mode."""
+    mean, held = state.mean, state.held[: state.n_held]
+    s = _row(state.upper, a) - _row(state.upper, b)
+    s -= (held[:, a] - held[:, b]) @ held
+    v = float(s[a] - s[b])
+    p = _logistic(_mode(float(mean[a] - mean[b]), v, y))
+    h = p * (1.0 - p)
+    mean += s * (y - p)
+    np.multiply(s, math.sqrt(h / (1.0 + h * v)), out=state.held[state.n_held])
+    state.n_held += 1
+
+
+def _row(upper: Floats, k: int) -> Floats:
+    """Row k of the symmetric matrix with this upper triangle."""
+    return np.concatenate((upper[:k, k], upper[k, k:]))
+
+
+def _mode(m: float, v: float, y: float) -> float:
+    """The likeliest gap after a vote of score y, if it was normal (m, v) before: x = m + v(y − σ(x)).
+
+    By Newton's method inside a bracket: the root lies between m and where a step with σ(m) would end.
+    """
+    x, end = m, m + v * (y - _logistic(m))
+    low, high = min(m, end), max(m, end)
+    for _ in range(100):  # pragma: no branch (halving alone needs fewer)
+        p = _logistic(x)
+        f = x - m - v * (y - p)
+        if f < 0.0:
+            low = x
+        else:
+            high = x
+        step = f / (1.0 + v * p * (1.0 - p))
+        if not low <= x - step <= high:
+            step = x - 0.5 * (low + high)
+        x -= step
+        if abs(step) < _LAST_STEP:
+            break
+    return x
+
+
+def _logistic(x: float) -> float:
+    """Without overflow, whichever side is far ahead."""
+    if x < 0.0:
+        odds = math.exp(x)
+        return odds / (1.0 + odds)
+    return 1.0 / (1.0 + math.exp(-x))
+
+
+def _settle(state: OnlineState) -> None:
+    """Take what is held aside off the covariance. BLAS writes the triangle in place."""
+    held = state.held[: state.n_held]
+    state.upper = dsyrk(-1.0, held.T, beta=1.0, c=state.upper.T, lower=1, overwrite_c=1).T
+    state.n_held = 0
+
+
+def _refit(state: OnlineState) -> None:
+    """The posterior mode and the inverse of its information, from the sums by pair."""
+    fit = newton.fit(
+        pairs_of_points(state.points), prior_precision=1.0 / state.prior_variance, start=state.mean
+    )
+    assert fit.bread is not None
+    state.mean[:] = fit.theta
+    # The bread is that of mean-zero contrasts; the prior alone speaks of their mean.
+    np.add(fit.bread, state.prior_variance / state.n_models, out=state.upper)
+    state.n_held = state.since_fit = 0
+
+
+def _check_known(state: OnlineState, first: int, last: int) -> None:
+    if first < 0 or last >= state.n_models:
+        raise BadOption(
+            f"a vote names model {first if first < 0 else last}, and the state has {state.n_models}, "
+            "numbered from 0; widen it before newcomers play"
+        )

@@ -1,0 +1,101 @@
+"""How sure one can be of an order: variances and degrees of freedom that hold where clusters are few or uneven."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from tiltyard.core.battles import Table
+from tiltyard.core.ratings.bootstrap import ClusterNumbers
+from tiltyard.core.ratings.clusters import Meats
+from tiltyard.core.ratings.findings import FEW_ORDER_DOF, MIN_ORDER_DOF, MIN_PROMPTS, Finding, listed
+from tiltyard.core.ratings.fitting import Fitted
+from tiltyard.core.ratings.leave_one_out import leave_one_out
+from tiltyard.core.ratings.scoring import Scoring
+from tiltyard.core.ratings.uncertainty import Uncertainty
+
+__all__ = ["order_findings", "order_left_out", "order_of_replicates"]
+
+Floats = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int64]
+
+#: A prompt with more than this share of the battles, and replicates prove no order.
+_LARGEST_SHARE = 0.1
+
+
+def order_left_out(table: Table, scoring: Scoring, fitted: Fitted, meats: Meats, unit: float) -> Uncertainty:
+    """Leave-one-cluster-out variances of the ratings, in points.
+
+    Battles that name no cluster add their variance. With two ways of clustering the overlap comes
+    off their sum once, and degrees of freedom are the fewer of the two.
+    """
+    scores, information, bread = fitted.row_scores(scoring), fitted.row_information(), fitted.bread
+    covariances: list[Floats] = []
+    dof = np.full(len(fitted.theta), np.inf)
+    for meat, key in meats.ways():
+        left = leave_one_out(table, scores, information, key, bread)
+        covariances.append(left.covariance + bread @ np.asarray(meat.alone) @ bread)
+        dof = np.minimum(dof, left.dof)
+    if meats.by_both is not None:
+        overlap = bread @ (meats.by_both.matrix + meats.by_both.alone) @ bread
+        covariances.insert(0, covariances[0] + covariances[1] - overlap)
+    m = len(fitted.theta)
+    points = tuple(v[:m, :m] * unit**2 for v in fitted.with_prior(covariances))
+    return Uncertainty(points, meats.dof, dof)
+
+
+def order_findings(models: tuple[str, ...], group: Ints, uncertainty: Uncertainty) -> list[Finding]:
+    """Whose order rests on little, and whose on too little to claim any."""
+    dof = uncertainty.dof_by_model
+    assert dof is not None
+    findings: list[Finding] = []
+    withheld = np.flatnonzero((group >= 0) & (dof < MIN_ORDER_DOF))
+    if len(withheld):
+        findings.append(
+            Finding(
+                "order-withheld",
+                f"So few prompts or voters decide the ratings of {listed([models[k] for k in withheld])} that "
+                "their rank ranges rule nothing out.",
+                "Spread battles evenly over more prompts and voters.",
+            )
+        )
+    few = np.flatnonzero((group >= 0) & (dof >= MIN_ORDER_DOF) & (dof < FEW_ORDER_DOF))
+    if len(few):
+        findings.append(
+            Finding(
+                "few-effective-prompts",
+                "Prompts or voters are few or uneven: in the rank ranges of "
+                f"{listed([models[k] for k in few])} they count like {dof[few].min() + 1.0:.0f} even ones.",
+                "Spread battles evenly over more prompts and voters.",
+            )
+        )
+    return findings
+
+
+def order_of_replicates(
+    uncertainty: Uncertainty, clusters: ClusterNumbers, findings: list[Finding]
+) -> Uncertainty:
+    """What replicates that draw prompts say of order; nothing where prompts are few or one holds much.
+
+    Replicates spread too little, as if each prompt's battles had not pulled the rating towards them:
+    with s the largest share of the battles, a factor 1/(1 − s)² allows for that and for the P − 1 of
+    P. Degrees of freedom are those of prompts that weigh by the square of their battles.
+    """
+    sizes = np.bincount(clusters.number, minlength=1)[: clusters.keyed].astype(np.float64)
+    share = float(sizes.max() / len(clusters.number))
+    if clusters.keyed < MIN_PROMPTS or share > _LARGEST_SHARE:
+        findings.append(_withheld(clusters.keyed, share))
+        return Uncertainty(uncertainty.covariances, 0.0)
+    factor = clusters.keyed / (clusters.keyed - 1.0) / (1.0 - share) ** 2
+    dof = float((sizes**2).sum() ** 2 / (sizes**4).sum() - 1.0)
+    return Uncertainty(tuple(factor * v for v in uncertainty.covariances), dof)
+
+
+def _withheld(prompts: int, share: float) -> Finding:
+    return Finding(
+        "order-withheld",
+        f"With {prompts} prompts, one of them with {share:.0%} of the battles, Elo proves no order, so rank "
+        "ranges rule nothing out.",
+        f"Use at least {MIN_PROMPTS} prompts with at most {_LARGEST_SHARE:.0%} of the battles each, or rate by "
+        "Bradley–Terry.",
+    )

@@ -1,0 +1,178 @@
+"""Scores by pair: all that a Bradley–Terry fit needs to know of a table."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+from scipy.sparse import coo_array
+from scipy.sparse.csgraph import connected_components
+
+from tiltyard.core.battles import Counts, Kind
+from tiltyard.core.ratings.scoring import Scoring
+from tiltyard.core.ratings.sums import sum_by
+
+__all__ = ["Pairs", "Record", "pairs_by_sorting", "pairs_of", "pairs_of_points", "record_of", "tied"]
+
+Ints = npt.NDArray[np.int64]
+Floats = npt.NDArray[np.float64]
+
+#: Up to this many models unweighted counts are laid out whole (15 MB); others are sorted.
+_DENSE_MODELS = 512
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Pairs:
+    """Unordered pairs i < j that met: their battles' weight, i's score, and the part that was tied."""
+
+    n_models: int
+    i: Ints
+    j: Ints
+    weight: Floats
+    score: Floats
+    tie: Floats
+
+    @property
+    def met(self) -> npt.NDArray[np.bool_]:
+        """Which models have a pair at all."""
+        met = np.zeros(self.n_models, dtype=bool)
+        met[self.i] = met[self.j] = True
+        return met
+
+    def places(self, a: Ints, b: Ints) -> Ints:
+        """Where the pairs of models ``a`` and ``b`` stand here; all of them must have met."""
+        keys = np.minimum(a, b) * self.n_models + np.maximum(a, b)
+        return np.searchsorted(self.i * self.n_models + self.j, keys)
+
+    def among(self, members: Ints) -> Pairs:
+        """The pairs inside a set of models, which are numbered by their place in ``members``."""
+        if len(members) == self.n_models:
+            return self
+        place = np.full(self.n_models, -1)
+        place[members] = np.arange(len(members))
+        i, j = place[self.i], place[self.j]
+        keep = (i >= 0) & (j >= 0)
+        return Pairs(len(members), i[keep], j[keep], self.weight[keep], self.score[keep], self.tie[keep])
+
+    def groups(self, *, strong: bool) -> Ints:
+        """The group of each model: those that battles connect; ``strong``: by points both ways."""
+        took = self.score > 0
+        gave = self.score < self.weight
+        if self._all_met_one(took, gave):
+            return np.zeros(self.n_models, dtype=np.int64)
+        rows = np.concatenate([self.i[took], self.j[gave]])
+        cols = np.concatenate([self.j[took], self.i[gave]])
+        graph = coo_array((np.ones(len(rows)), (rows, cols)), shape=(self.n_models,) * 2)
+        _, group = connected_components(graph, connection="strong" if strong else "weak")
+        return np.asarray(group, dtype=np.int64)
+
+    def _all_met_one(self, took: npt.NDArray[np.bool_], gave: npt.NDArray[np.bool_]) -> bool:
+        """Whether some model took points off every other and gave points to it: then all are one group."""
+        both = took & gave
+        rivals = np.bincount(self.i[both], minlength=self.n_models) + np.bincount(
+            self.j[both], minlength=self.n_models
+        )
+        return bool(rivals.max(initial=-1) == self.n_models - 1)
+
+
+def pairs_of(counts: Counts, n_models: int, scoring: Scoring) -> Pairs:
+    """Counts under a scoring. Battles of a model with itself, of no weight or of a kind left out do not enter."""
+    if counts.sums is None and n_models <= _DENSE_MODELS:
+        return _folded(_by_planes(counts, n_models, scoring), n_models)
+    y = scoring.by_kind()[counts.kind]
+    moments = counts.moments()
+    unused = np.isnan(y) | (counts.a == counts.b)
+    weight, y = np.where(unused, 0.0, moments[:, 0]), np.where(unused, 0.0, y)
+    score = weight * y
+    if scoring.soft:
+        score = np.where(counts.soft & ~unused, moments[:, 2], score)
+    return pairs_by_sorting(counts.a, counts.b, (weight, score, weight * tied(y)), n_models)
+
+
+def _by_planes(counts: Counts, m: int, scoring: Scoring) -> Floats:
+    """Weight, score and tie of every ordered pair: battles that count one, laid out by kind and added."""
+    kinds = int(counts.kind.max(initial=-1)) + 1
+    planes = np.zeros(kinds * m * m)
+    planes[(counts.kind * m + counts.a) * m + counts.b] = counts.n
+    y = scoring.by_kind()[:kinds]
+    used = ~np.isnan(y)
+    y = np.where(used, y, 0.0)
+    factors = np.stack([used, y, used * tied(y)])
+    return np.asarray((factors @ planes.reshape(kinds, m * m)).reshape(3, m, m))
+
+
+def _folded(sums: Floats, m: int) -> Pairs:
+    """Sums by ordered pair: the part below the diagonal is folded onto that above it."""
+    weight, score, tie = sums
+    score = score + (weight - score).T
+    weight, tie = weight + weight.T, tie + tie.T
+    met = np.flatnonzero(np.triu(weight, 1))
+    i = met // max(m, 1)
+    return Pairs(m, i, met - i * m, weight.ravel()[met], score.ravel()[met], tie.ravel()[met])
+
+
+def pairs_of_points(points: Floats) -> Pairs:
+    """Of a matrix of what each row model scored against each column model, ties half a win."""
+    met = points + points.T
+    i, j = np.nonzero(np.triu(met))
+    return Pairs(len(points), i, j, met[i, j], points[i, j], np.zeros(len(i)))
+
+
+def pairs_by_sorting(a: Ints, b: Ints, columns: tuple[Floats, Floats, Floats], m: int) -> Pairs:
+    """Sums by pair of any cells, for any number of models."""
+    used = columns[0] > 0.0
+    a, b = a[used], b[used]
+    weight, score, tie = (column[used] for column in columns)
+    score = np.where(a > b, weight - score, score)
+    met, place = np.unique(np.minimum(a, b) * m + np.maximum(a, b), return_inverse=True)
+    i, j = np.divmod(met, m)
+    return Pairs(m, i, j, *(sum_by(place, column, len(met)) for column in (weight, score, tie)))
+
+
+def tied(score: Floats) -> Floats:
+    """How much of a battle was a tie: all of it at one half, none at a win or a loss."""
+    return 1.0 - np.abs(2.0 * score - 1.0)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Record:
+    """Each model's battles by how they ended for it, unweighted."""
+
+    wins: Ints
+    losses: Ints
+    ties: Ints
+    #: Battles that rate nobody: their outcome is ``both_bad``.
+    unrated: Ints
+    #: Battles whose responses were both called bad: the unrated ones, and those that a judge flagged.
+    both_bad: Ints
+
+    @property
+    def battles(self) -> Ints:
+        """Battles that rate skill."""
+        return self.wins + self.losses + self.ties
+
+
+#: How each kind ended for A: won, lost, tied, both bad.
+_FOR_A = {
+    Kind.WIN_A: 0,
+    Kind.LEAN_A: 0,
+    Kind.WIN_B: 1,
+    Kind.LEAN_B: 1,
+    Kind.TIE: 2,
+    Kind.INCONSISTENT: 2,
+    Kind.BOTH_BAD: 3,
+}
+
+
+def record_of(counts: Counts, n_models: int) -> Record:
+    """How every model's battles ended for it; a battle with itself counts for nothing."""
+    for_a = np.array([_FOR_A[kind.plain] for kind in Kind])
+    for_b = np.array([1, 0, 2, 3])[for_a]
+    n = np.where(counts.a == counts.b, 0, counts.n).astype(np.float64)  # exact below 2^53 battles
+    total = sum_by(counts.a * 4 + for_a[counts.kind], n, n_models * 4)
+    total += sum_by(counts.b * 4 + for_b[counts.kind], n, n_models * 4)
+    wins, losses, ties, unrated = total.reshape(n_models, 4).astype(np.int64).T
+    flagged = np.where(np.array([kind.flagged for kind in Kind])[counts.kind], n, 0.0)
+    flags = sum_by(counts.a, flagged, n_models) + sum_by(counts.b, flagged, n_models)
+    return Record(wins, losses, ties, unrated, unrated + flags.astype(np.int64))

@@ -1,0 +1,130 @@
+"""Ranks that hold all at once: which order is proven, and which is not."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+from scipy.special import ndtr, ndtri, stdtr, stdtrit
+
+from tiltyard.core.ratings.findings import MIN_ORDER_DOF
+from tiltyard.core.ratings.result import Ratings
+from tiltyard.core.ratings.variance import NO_SPREAD
+
+__all__ = ["Ranks", "conservative_order", "rank_models", "tiers_of"]
+
+Ints = npt.NDArray[np.int64]
+Floats = npt.NDArray[np.float64]
+Bools = npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Ranks:
+    """What the ratings prove about order, within each group of comparable models.
+
+    ``low`` to ``high`` is the range of ranks that are not ruled out (1 is first; 0 for a model
+    without a rating). All ranges hold together at ``level``: a pair counts as ordered only if
+    its difference exceeds ``critical`` of its own standard errors (infinite where too little is
+    known of them), or if a third model stands between the two. ``above[i, j]`` says that i is
+    proven above j.
+    """
+
+    level: float
+    critical: Floats
+    low: Ints
+    high: Ints
+    tier: Ints
+    above: Bools
+    #: P(i outranks j), one pair at a time: not corrected for looking at many.
+    outranks: Floats
+
+
+def rank_models(ratings: Ratings, *, level: float = 0.95) -> Ranks | None:
+    """Rank ranges and tiers, or ``None`` for ratings that carry no uncertainty."""
+    uncertainty = ratings.uncertainty
+    if uncertainty is None:
+        return None
+    m = len(ratings.models)
+    same = (ratings.group[:, None] == ratings.group[None, :]) & (ratings.group >= 0)[:, None]
+    known = uncertainty.ratings() > NO_SPREAD
+    same &= known[:, None] & known[None, :] & ~np.eye(m, dtype=bool)
+    rating = np.nan_to_num(ratings.rating)
+    difference = np.where(same, rating[:, None] - rating[None, :], 0.0)
+    order = uncertainty if ratings.order_uncertainty is None else ratings.order_uncertainty
+    error = np.sqrt(order.differences())
+    critical = _critical(order.difference_dof(), same, level)
+    with np.errstate(invalid="ignore"):
+        above = _closed(same & (error > 0.0) & (difference > critical * error))
+    rated = ratings.group >= 0
+    peers = (ratings.group[:, None] == ratings.group[None, :]).sum(axis=1)
+    return Ranks(
+        level,
+        critical,
+        np.where(rated, 1 + above.sum(axis=0), 0),
+        np.where(rated, peers - above.sum(axis=1), 0),
+        tiers_of(ratings.order(), ratings.rating, ratings.group, above),
+        above,
+        _outranks(difference, np.sqrt(uncertainty.differences()), uncertainty.dof, same),
+    )
+
+
+def _outranks(difference: Floats, error: Floats, dof: float, same: Bools) -> Floats:
+    with np.errstate(divide="ignore", invalid="ignore"):
+        t = np.where(error > 0.0, difference / error, 0.0)
+    outranks = ndtr(t) if np.isinf(dof) else stdtr(dof, t)
+    return np.asarray(np.where(same, outranks, np.nan), dtype=np.float64)
+
+
+def _critical(dof: Floats, same: Bools, level: float) -> Floats:
+    """How many standard errors a difference must exceed: Student's t at a level shared by all pairs.
+
+    Bonferroni: so many claims, each wrong with probability (1 − level) / pairs at most, hold together
+    at ``level`` however they depend on each other. Two-sided, because either model may be ahead.
+    """
+    pairs = max(int(np.count_nonzero(same)) // 2, 1)
+    upper = 1.0 - (1.0 - level) / pairs / 2.0
+    decided = same & (dof >= MIN_ORDER_DOF)
+    finite = np.where(decided & np.isfinite(dof), dof, MIN_ORDER_DOF)
+    t = np.where(np.isinf(dof), ndtri(upper), stdtrit(finite, upper))
+    return np.asarray(np.where(decided, t, np.inf), dtype=np.float64)
+
+
+def _closed(above: Bools) -> Bools:
+    """With what follows: if i is above j and j above k, then i is above k.
+
+    The claims hold together, so what follows from them costs nothing.
+    """
+    while True:
+        through = above.astype(np.float32)
+        more = above | (through @ through > 0.0)
+        if (more == above).all():
+            return above
+        above = more
+
+
+def conservative_order(ratings: Ratings, errors: float = 2.0) -> Ints:
+    """Models by rating minus some standard errors (RD for Glicko-2), best first, unrated last."""
+    rd = ratings.extras.get("rd")
+    if rd is None and ratings.uncertainty is not None:
+        rd = np.sqrt(ratings.uncertainty.ratings())
+    score = ratings.rating - errors * (0.0 if rd is None else rd)
+    return np.lexsort((np.arange(len(score)), np.where(np.isnan(score), np.inf, -score)))
+
+
+def tiers_of(order: Ints, rating: Floats, group: Ints, above: Bools) -> Ints:
+    """A new tier starts at the first model proven below the first of its tier; 0 if unrated.
+
+    ``order`` is by group, and within it by rating, best first.
+    """
+    tier = np.zeros(len(rating), dtype=np.int64)
+    first, current, of = -1, 0, -1
+    for k in order:
+        if group[k] < 0 or np.isnan(rating[k]):
+            continue
+        if group[k] != of:
+            first, current, of = k, 1, int(group[k])
+        elif above[first, k]:
+            first, current = k, current + 1
+        tier[k] = current
+    return tier

@@ -1,0 +1,95 @@
+"""What a rating method returns: numbers with the method, the parameters and the findings."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from tiltyard.core.battles import Table
+from tiltyard.core.ratings.findings import Finding
+from tiltyard.core.ratings.pairs import Record
+from tiltyard.core.ratings.uncertainty import Uncertainty
+
+__all__ = ["Interval", "Method", "Ratings"]
+
+Ints = npt.NDArray[np.int64]
+Floats = npt.NDArray[np.float64]
+
+
+class Method(Protocol):
+    """A rating method: a frozen dataclass whose fields are its parameters."""
+
+    @property
+    def name(self) -> str: ...
+
+    def __call__(self, table: Table) -> Ratings: ...
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Interval:
+    """An interval for each rating, and what it is an interval of.
+
+    ``scope`` says which repetition it speaks of: ``prompts like these`` (other prompts drawn
+    from where these came from) or ``these prompts only`` (more battles on the same prompts).
+    """
+
+    low: Floats
+    high: Floats
+    level: float
+    made_by: str
+    clusters: str
+    n_clusters: int
+    scope: str
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Ratings:
+    """Ratings of the models of one table. A rating is NaN where the battles support none.
+
+    Only models of one ``group`` may be compared: battles connect them. Group 0 has the most
+    battles; −1 marks a model that belongs to none.
+    """
+
+    method: Method
+    models: tuple[str, ...]
+    rating: Floats
+    group: Ints
+    record: Record
+    interval: Interval | None = None
+    #: Variances of the ratings and of their differences; ``None`` if the method makes none.
+    uncertainty: Uncertainty | None = None
+    #: The same for claims of order, where those need more care; ``None``: as above.
+    order_uncertainty: Uncertainty | None = None
+    findings: tuple[Finding, ...] = ()
+    #: What only this method has: tie parameter, style coefficients, RD, order noise, …
+    extras: Mapping[str, Any] = field(default_factory=dict)
+
+    def order(self) -> Ints:
+        """Indices of models, group by group, highest rating first, unrated last; names break ties."""
+        unrated = np.isnan(self.rating)
+        descending = np.where(unrated, np.inf, -self.rating)
+        group = np.where(unrated, np.iinfo(np.int64).max, self.group)
+        return np.lexsort((np.arange(len(self.models)), descending, group))
+
+    def to_columns(self) -> dict[str, list[Any]]:
+        """Plain columns, best first: what pandas, polars and Arrow each turn into a frame."""
+        order = self.order()
+        columns: dict[str, list[Any]] = {
+            "model": [self.models[k] for k in order],
+            "rating": _nullable(self.rating[order]),
+            "group": self.group[order].tolist(),
+        }
+        if self.interval is not None:
+            columns["ci_low"] = _nullable(self.interval.low[order])
+            columns["ci_high"] = _nullable(self.interval.high[order])
+        for name in ("battles", "wins", "losses", "ties", "both_bad"):
+            columns[name] = getattr(self.record, name)[order].tolist()
+        return columns
+
+
+def _nullable(values: Floats) -> list[float | None]:
+    return [None if np.isnan(value) else float(value) for value in values]

@@ -1,0 +1,59 @@
+"""What each kind of battle counts, from A's side."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from tiltyard.core.battles import KINDS, Codes, Kind
+from tiltyard.errors import BadOption
+
+__all__ = ["Scoring"]
+
+Floats = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class Scoring:
+    """How outcomes become scores: a win is 1, the rest is a choice.
+
+    An outcome ``both_bad`` counts nothing. A judge's flag beside the outcome changes no score.
+    """
+
+    #: ``half``: a tie is half a win for each; ``drop``: ties and inconsistent results are left out.
+    ties: Literal["half", "drop"] = "half"
+    #: What a judge's lean (decisive in one order, a tie in the other) counts for its winner.
+    lean: float = 0.75
+    #: What an inconsistent result (opposite winners in the two orders) counts for A; ``None`` leaves it out.
+    inconsistent: float | None = 0.5
+    #: Use a battle's stated preference, where it has one, instead of its outcome.
+    soft: bool = False
+
+    def __post_init__(self) -> None:
+        if self.ties not in ("half", "drop"):
+            raise BadOption(f"ties is {self.ties!r}; expected half or drop")
+        if not (0.5 <= self.lean <= 1.0 and 0.0 <= (self.inconsistent or 0.0) <= 1.0):
+            raise BadOption("lean must lie between 0.5 and 1, inconsistent between 0 and 1")
+
+    def by_kind(self) -> Floats:
+        """A's score for each `Kind`; NaN where that kind is left out."""
+        scores = np.full(KINDS, np.nan)
+        scores[Kind.WIN_A], scores[Kind.WIN_B] = 1.0, 0.0
+        scores[Kind.LEAN_A], scores[Kind.LEAN_B] = self.lean, 1.0 - self.lean
+        if self.ties == "half":
+            scores[Kind.TIE] = 0.5
+            if self.inconsistent is not None:
+                scores[Kind.INCONSISTENT] = self.inconsistent
+        return scores[[kind.plain for kind in Kind]]
+
+    def of(self, codes: Codes) -> Floats:
+        """A's score in every battle of a log; NaN where it is left out."""
+        scores = self.by_kind()[codes.kind]
+        if self.soft and codes.pref is not None:
+            stated = ~np.isnan(codes.pref) & ~np.isnan(scores)
+            scores[stated] = codes.pref[stated]
+        scores[codes.a == codes.b] = np.nan
+        return scores

@@ -1,0 +1,120 @@
+"""Style control: Bradley–Terry with covariates of the two responses.
+
+logit P(a beats b) = θ_a − θ_b + Σ_k β_k z_k, z_k a difference in style (length, headings, …)
+between the responses of a and b, scaled to root mean square one. θ is then the strength at
+equal style. Covariates differ from battle to battle, so every Newton step reads the log.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from tiltyard.compiling import Kernel, compiled
+from tiltyard.core.battles import Codes
+from tiltyard.core.ratings.kernels.style import pass_loop, pass_vectors
+from tiltyard.core.ratings.newton import Factor, centred, cholesky, climb, inverse_of, pin
+from tiltyard.errors import CannotRate
+
+__all__ = ["StyleFit", "fit_style"]
+
+Floats = npt.NDArray[np.float64]
+
+#: Of an information scaled to ones on its diagonal: an eigenvalue this small is none.
+_SINGULAR = 1e-12
+#: A first part of the log, this fraction of it, gives the place to start from.
+_FIRST_PART = 16
+_FIRST_ROWS = 1 << 16
+#: How near to that place is near enough, in logits.
+_NEAR = 0.05
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class StyleFit:
+    """Log-strengths with mean zero, coefficients per unit of scaled covariate, and the bread."""
+
+    theta: Floats
+    beta: Floats
+    scale: Floats
+    #: ``None`` unless it was asked for.
+    bread: Floats | None
+    iterations: int
+    converged: bool
+
+
+def fit_style(
+    log: Codes, score: Floats, m: int, prior_precision: float, kernel: Kernel, *, bread: bool = True
+) -> StyleFit:
+    """Newton on the whole log. ``score`` is A's in each battle, NaN where it does not count.
+
+    Covariates are taken as they are; coefficients and bread are given per unit of their root
+    mean square, without centring: A and B are alike.
+    """
+    scale = _scale(log, score)
+    x = np.zeros(m + len(scale))
+    if len(log) >= _FIRST_PART * _FIRST_ROWS:
+        part = _Problem(log, score, m, max(prior_precision, 1.0), kernel, len(log) // _FIRST_PART)
+        x = climb(part.derivatives, x, tolerance=_NEAR, factored_by=_factored)[0]
+    problem = _Problem(log, score, m, prior_precision, kernel, len(log))
+    x, iterations, converged = climb(problem.derivatives, x, factored_by=_factored)
+    inverse = None
+    if bread:
+        units = np.append(np.ones(m), scale)
+        _, information = problem.derivatives(x, curved=True)
+        assert information is not None
+        inverse = centred(inverse_of(_factored(information)) * np.outer(units, units), m)
+    return StyleFit(x[:m] - x[:m].mean(), x[m:] * scale, scale, inverse, iterations, converged)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Problem:
+    """The likelihood of the first ``rows`` battles of a log."""
+
+    log: Codes
+    score: Floats
+    m: int
+    prior_precision: float
+    kernel: Kernel
+    rows: int
+
+    def derivatives(self, x: Floats, curved: bool) -> tuple[Floats, Floats | None]:
+        """Gradient and, if ``curved``, information, both with the prior."""
+        log, n, m = self.log, self.rows, self.m
+        assert log.covariates is not None
+        one_pass = compiled(pass_loop) if self.kernel == "compiled" else pass_vectors
+        w = np.ones(1) if log.weight is None else log.weight[:n]
+        gradient, information = one_pass(
+            log.a[:n], log.b[:n], self.score[:n], w, log.covariates[:n], x[:m], x[m:], curved
+        )
+        gradient[:m] -= self.prior_precision * x[:m]
+        if not curved:
+            return gradient, None
+        pin(information, m, self.prior_precision)
+        return gradient, information
+
+
+def _scale(log: Codes, score: Floats) -> Floats:
+    """Root mean square of each covariate over the battles that count."""
+    assert log.covariates is not None
+    unused = np.isnan(score)
+    covariates = log.covariates[~unused] if unused.any() else log.covariates
+    squares = np.einsum("ij,ij->j", covariates, covariates)
+    if not np.isfinite(squares).all():
+        raise CannotRate("a style column has missing values; style control needs it in every battle")
+    scale = np.sqrt(squares / max(len(covariates), 1))
+    scale[scale == 0.0] = 1.0
+    return np.asarray(scale)
+
+
+def _factored(information: Floats) -> Factor:
+    """The Cholesky factor, refused where it would rest on rounding alone."""
+    units = np.sqrt(np.clip(np.diag(information), 1e-300, None))
+    scaled = information / np.outer(units, units) - _SINGULAR * np.eye(len(units))
+    factor = cholesky(information)
+    if factor is None or cholesky(scaled) is None:
+        raise CannotRate(
+            "the style columns explain each other or the models completely; leave one of them out"
+        )
+    return factor

@@ -1,6 +1,0 @@
-"""Durable: work that outlives its process. The only room that imports DBOS."""
-
-from tiltyard.durable.engine import Engine, open_engine
-from tiltyard.durable.shard import Hook, Shard, Work
-
-__all__ = ["Engine", "Hook", "Shard", "Work", "open_engine"]

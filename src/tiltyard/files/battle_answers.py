@@ -1,0 +1,95 @@
+"""The answers inside battle files, where a file holds them beside who won."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from tiltyard.errors import BadBattle
+from tiltyard.files.answers import Answer
+from tiltyard.files.conversations import answers_in
+from tiltyard.files.detect import detect, named, open_records
+from tiltyard.files.format import LeftOut
+
+__all__ = ["battle_answers"]
+
+_PROMPTS = ("prompt", "instruction", "question")
+_CONVERSATIONS = ("conversation_a", "full_conversation", "conversation")
+
+
+def battle_answers(path: str | os.PathLike[str], *, format: str | None = None) -> Iterator[Answer]:
+    """Both answers of every battle whose file holds them and the prompt; others are passed over.
+
+    Conversations of several turns are passed over: what was answered there is not one prompt.
+    """
+    records = open_records(path)
+    found = detect(records) if format is None else named(format, records)
+    answers = found.answers or answers_in("response_a", "response_b")
+    for where, record in records.records():
+        try:
+            row = found.convert(record)
+        except BadBattle as error:
+            raise BadBattle(error.problem, where=where) from None
+        prompt = _prompt(record)
+        if isinstance(row, LeftOut) or prompt is None or row.get("question_id") is None:
+            continue
+        try:
+            texts = answers(record)
+        except BadBattle:
+            continue
+        for side, text in zip("ab", texts, strict=True):
+            answer = {
+                "prompt_id": str(row["question_id"]),
+                "prompt": prompt,
+                "model": row.get(f"model_{side}"),
+                "response": text,
+                "category": row.get("category"),
+                "language": row.get("language"),
+            }
+            yield Answer.from_dict(answer, where)
+
+
+def _prompt(record: Mapping[str, Any]) -> str | None:
+    """What was asked: a column of its own, or the only question of a conversation."""
+    for name in _PROMPTS:
+        value = record.get(name)
+        if isinstance(value, str) and value.strip():
+            return _single(value)
+    for name in _CONVERSATIONS:
+        turns = _turns(record.get(name))
+        asked = [turn.get("content") for turn in turns if turn.get("role") == "user"]
+        if len(asked) == 1:
+            return _text(asked[0])
+    return None
+
+
+def _single(value: str) -> str | None:
+    """Prompts in the oldest set are a JSON list, one for each turn."""
+    if value.lstrip().startswith("["):
+        try:
+            listed = json.loads(value)
+        except (ValueError, RecursionError):
+            return value
+        if isinstance(listed, list) and all(isinstance(one, str) for one in listed):
+            return listed[0] if len(listed) == 1 else None
+    return value
+
+
+def _turns(value: Any) -> list[Mapping[str, Any]]:
+    if isinstance(value, str) and value.lstrip().startswith("["):
+        try:
+            value = json.loads(value)
+        except (ValueError, RecursionError):
+            return []
+    return [turn for turn in value if isinstance(turn, Mapping)] if isinstance(value, list) else []
+
+
+def _text(content: Any) -> str | None:
+    if isinstance(content, str):
+        return content if content.strip() else None
+    if isinstance(content, list):
+        parts = [one.get("text") for one in content if isinstance(one, Mapping)]
+        return "\n".join(part for part in parts if isinstance(part, str)) or None
+    return None

@@ -1,0 +1,77 @@
+"""Delimited text: comma, tab or semicolon, with a header."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from tiltyard.errors import UnreadableFile
+from tiltyard.files.opening import InputFile, translated
+from tiltyard.files.records import Record, reject_twins
+
+__all__ = ["CsvRecords"]
+
+_DELIMITERS = ",\t;"
+
+#: Answers of models are longer than the 128 kB that the csv module allows a field.
+_LONGEST_FIELD = 1 << 30
+
+
+@dataclass(frozen=True)
+class CsvRecords:
+    """A header and its rows; an empty field is an absent value."""
+
+    file: InputFile
+    columns: tuple[str, ...]
+    delimiter: str
+    kind: ClassVar[str] = "csv"
+    rows: ClassVar[int | None] = None
+
+    @classmethod
+    def opened(cls, file: InputFile) -> CsvRecords:
+        with translated(f"{file.name}, line 1"):
+            with file.open_text() as stream:
+                line = stream.readline(1 << 20)
+            delimiter = max(_DELIMITERS, key=line.count)
+            columns: list[str] = next(_rows([line], delimiter), [])
+        reject_twins(f"{file.name}, line 1", columns)
+        return cls(file, tuple(columns), delimiter)
+
+    @property
+    def name(self) -> str:
+        return self.file.name
+
+    def records(self, _columns: Collection[str] | None = None, /) -> Iterator[Record]:
+        for where, fields in self.lines(self.name):
+            yield where, self._record(where, fields)
+
+    def lines(self, name: str) -> Iterator[tuple[str, list[str]]]:
+        """Every line with something on it below the header, as it is, and where it stands in the file so called."""
+        with translated(self.name), self.file.open_text() as stream:
+            reader = _rows(stream, self.delimiter)
+            next(reader, None)
+            while True:
+                where = f"{name}, line {reader.line_num + 1}"
+                try:
+                    fields = next(reader, None)
+                except csv.Error as error:
+                    raise UnreadableFile(f"{where}: broken CSV ({error})") from None
+                if fields is None:
+                    return
+                if fields:
+                    yield where, fields
+
+    def _record(self, where: str, fields: list[str]) -> dict[str, Any]:
+        if len(fields) != len(self.columns):
+            raise UnreadableFile(
+                f"{where}: {len(fields)} fields where the header has {len(self.columns)}; "
+                "quote a field that contains the delimiter"
+            )
+        return {name: text for name, text in zip(self.columns, fields, strict=True) if text != ""}
+
+
+def _rows(lines: Any, delimiter: str) -> Any:
+    csv.field_size_limit(max(csv.field_size_limit(), _LONGEST_FIELD))
+    return csv.reader(lines, delimiter=delimiter, strict=True)

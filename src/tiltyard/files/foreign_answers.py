@@ -1,0 +1,114 @@
+"""Answers as other tools keep them, read as `Answer`."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from tiltyard.errors import UnreadableFile
+from tiltyard.files.answers import Answer, without_replaced
+from tiltyard.files.detect import open_records
+from tiltyard.files.prompt_id import prompt_id
+
+__all__ = ["arena_hard_answers", "autoarena_answers", "entrant_answers"]
+
+Paths = Iterable[str | os.PathLike[str]]
+
+
+def entrant_answers(bank: str | os.PathLike[str], responses: Paths) -> Iterator[Answer]:
+    """Files ``responses_<entrant>.jsonl`` and the prompt bank that they answer.
+
+    Records of the bank have ``prompt_id`` and ``text``, those of the responses ``entrant_id``,
+    ``prompt_id`` and ``response_text``; what else they hold is kept. Truncated responses that
+    were replaced by whole ones are left out.
+    """
+    return without_replaced(_entrant_answers(bank, responses))
+
+
+def _entrant_answers(bank: str | os.PathLike[str], responses: Paths) -> Iterator[Answer]:
+    prompts = _by_key(bank, "prompt_id")
+    for path in responses:
+        for where, record in open_records(path).records():
+            row = dict(record)
+            prompt = dict(_found(prompts, row.get("prompt_id"), where, bank))
+            known = {
+                "prompt_id": row.pop("prompt_id"),
+                "prompt": prompt.pop("text", None),
+                "model": row.pop("entrant_id", None),
+                "response": row.pop("response_text", None),
+                "category": prompt.pop("subject", None),
+                "gold": prompt.pop("gold_answer", None),
+                "expected_behavior": prompt.pop("expected_behavior", None),
+                "source": prompt.pop("source", None) or None,
+            }
+            prompt.pop("prompt_id")
+            yield Answer.from_dict(prompt | row | known, where)
+
+
+def arena_hard_answers(answers: Paths, questions: str | os.PathLike[str] | None = None) -> Iterator[Answer]:
+    """arena-hard's ``model_answer/*.jsonl``; ``question.jsonl`` adds the categories."""
+    asked = {} if questions is None else _by_key(questions, "uid")
+    for path in answers:
+        for where, record in open_records(path).records():
+            uid = record.get("uid")
+            question = _found(asked, uid, where, questions) if questions is not None else {}
+            messages = _messages(record, where)
+            row = {
+                "prompt_id": uid,
+                "prompt": question.get("prompt") or _first_question(messages),
+                "model": record.get("model"),
+                "response": _last_answer(messages),
+                "category": question.get("category"),
+                "source": "arena-hard",
+            }
+            yield Answer.from_dict(row, where)
+
+
+def autoarena_answers(path: str | os.PathLike[str], model: str | None = None) -> Iterator[Answer]:
+    """A CSV of ``prompt`` and ``response``; the model is named like the file, unless it is given."""
+    named = model if model is not None else Path(path).name.split(".csv")[0]
+    for where, record in open_records(path).records():
+        prompt = record.get("prompt")
+        row = dict(record, model=named, prompt_id=prompt_id(prompt), source="autoarena")
+        yield Answer.from_dict(row, where)
+
+
+def _by_key(path: str | os.PathLike[str], key: str) -> dict[str, Mapping[str, Any]]:
+    """The records of a file by their names; two of one name cannot be told apart."""
+    found: dict[str, Mapping[str, Any]] = {}
+    for where, record in open_records(path).records():
+        name = record.get(key)
+        if name is None:
+            raise UnreadableFile(f"{where}: {key} is missing")
+        if str(name) in found:
+            raise UnreadableFile(f"{where}: a second prompt is called {name!r}; rename one")
+        found[str(name)] = record
+    return found
+
+
+def _found(
+    prompts: Mapping[str, Mapping[str, Any]], name: Any, where: str, path: str | os.PathLike[str]
+) -> Mapping[str, Any]:
+    if str(name) not in prompts:
+        raise UnreadableFile(
+            f"{where}: prompt {name!r} is not in {os.fspath(path)}; give the bank it answers"
+        )
+    return prompts[str(name)]
+
+
+def _messages(record: Mapping[str, Any], where: str) -> list[Mapping[str, Any]]:
+    messages = record.get("messages")
+    if isinstance(messages, list) and messages and all(isinstance(one, Mapping) for one in messages):
+        return messages
+    raise UnreadableFile(f"{where}: messages is no list of messages; older arena-hard answers cannot be read")
+
+
+def _first_question(messages: list[Mapping[str, Any]]) -> Any:
+    return next((one.get("content") for one in messages if one.get("role") == "user"), None)
+
+
+def _last_answer(messages: list[Mapping[str, Any]]) -> Any:
+    content = messages[-1].get("content")
+    return content.get("answer") if isinstance(content, Mapping) else content

@@ -1,0 +1,91 @@
+"""Parquet files, by row or by column."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from tiltyard.errors import UnreadableFile
+from tiltyard.files.opening import InputFile, translated
+from tiltyard.files.records import Record, reject_twins
+
+__all__ = ["ParquetRecords"]
+
+#: Rows turned into Python objects at a time: conversations are large.
+_ROWS_AT_ONCE = 1024
+
+
+@dataclass(frozen=True)
+class ParquetRecords:
+    """A Parquet file; records leave out absent values."""
+
+    file: InputFile
+    schema: pa.Schema
+    rows: int
+    kind: ClassVar[str] = "parquet"
+
+    @classmethod
+    def opened(cls, file: InputFile) -> ParquetRecords:
+        """Read the footer of an uncompressed file."""
+        with translated(file.name), pq.ParquetFile(file.path) as parquet:
+            # The metadata of single columns is not asked for: on a damaged file, Arrow's binding of
+            # it ends the process.
+            schema, rows = parquet.schema_arrow, parquet.metadata.num_rows
+        reject_twins(file.name, schema.names)
+        return cls(file, schema, rows)
+
+    @property
+    def name(self) -> str:
+        return self.file.name
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        return tuple(self.schema.names)
+
+    def unpacked(self) -> int:
+        """Bytes that the file says it has once it is unpacked; values that repeat count once."""
+        with translated(self.name), pq.ParquetFile(self.file.path) as parquet:
+            data = parquet.metadata
+            return sum(data.row_group(k).total_byte_size for k in range(data.num_row_groups))
+
+    def records(self, columns: Collection[str] | None = None, /) -> Iterator[Record]:
+        wanted = [name for name in self.columns if columns is None or name in columns]
+        number = 0
+        for batch in self.batches(wanted, _ROWS_AT_ONCE):
+            with translated(f"{self.name}, rows {number + 1} to {number + batch.num_rows}"):
+                rows = batch.to_pylist()
+            for row in rows:
+                number += 1
+                yield f"{self.name}, row {number}", {k: v for k, v in row.items() if v is not None}
+
+    def batches(
+        self, columns: Sequence[str], batch_size: int, codes: Collection[str] = ()
+    ) -> Iterator[pa.RecordBatch]:
+        """The named columns as the file has them; those in ``codes`` as dictionaries."""
+        coded = [name for name in codes if _is_text(self.schema.field(name).type)]
+        # Pre-buffering would keep all that was read in memory until the file is closed.
+        options = {"read_dictionary": coded, "pre_buffer": False}
+        with translated(self.name), pq.ParquetFile(self.file.path, **options) as parquet:
+            row = 0
+            for batch in parquet.iter_batches(batch_size, columns=list(columns), use_threads=False):
+                self._check(batch, row)
+                yield batch.select(list(columns))
+                row += batch.num_rows
+
+    def _check(self, batch: pa.RecordBatch, row: int) -> None:
+        """A damaged file can hold codes without a name, and names that are no text."""
+        for name, array in zip(batch.schema.names, batch.columns, strict=True):
+            try:
+                array.validate(full=True)
+            except pa.ArrowException as error:
+                damage = "bytes that are not UTF-8 text" if "UTF8" in str(error) else "damaged values"
+                rows = f"rows {row + 1} to {row + batch.num_rows}"
+                raise UnreadableFile(f"{self.name}, {rows}: column {name} holds {damage}") from None
+
+
+def _is_text(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))

@@ -1,0 +1,66 @@
+"""Rows of plain values in Parquet, written and read in pieces: for tables that may be long."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from tiltyard.errors import BadOption, UnreadableFile
+from tiltyard.files.opening import translated
+from tiltyard.files.writing import replacing
+from tiltyard.settings.regular_files import open_regular
+
+__all__ = ["read_rows", "write_row_table"]
+
+_CHUNK = 16_384
+_TYPES: Mapping[type, pa.DataType] = {str: pa.string(), int: pa.int64(), float: pa.float64()}
+
+
+def write_row_table(path: Path, columns: Mapping[str, type], rows: Iterable[Mapping[str, Any]]) -> int:
+    """Write rows that hold these columns, each text, integer, number or ``None``; returns how many."""
+    schema = pa.schema([(name, _TYPES[kind]) for name, kind in columns.items()])
+    stream, written = iter(rows), 0
+    with (
+        replacing(str(path)) as file,
+        pq.ParquetWriter(file, schema, compression="zstd", use_dictionary=True) as writer,
+    ):
+        while chunk := list(itertools.islice(stream, _CHUNK)):
+            for number, row in enumerate(chunk, start=written + 1):
+                _check(f"{path}, row {number}", columns, row)
+            writer.write_batch(_batch(path, schema, chunk, written))
+            written += len(chunk)
+    return written
+
+
+def _check(where: str, columns: Mapping[str, type], row: Mapping[str, Any]) -> None:
+    if row.keys() != columns.keys():
+        odd = ", ".join(sorted(row.keys() ^ columns.keys()))
+        raise BadOption(f"{where}: other columns than agreed: {odd}")
+    for name, kind in columns.items():
+        value = row[name]
+        if value is not None and (not isinstance(value, kind) or isinstance(value, bool)):
+            raise BadOption(f"{where}: {name} is {value!r}; expected {kind.__name__} or None")
+
+
+def _batch(path: Path, schema: pa.Schema, rows: list[Mapping[str, Any]], before: int) -> pa.RecordBatch:
+    try:
+        arrays = [pa.array([row[field.name] for row in rows], field.type) for field in schema]
+    except (pa.ArrowInvalid, OverflowError, UnicodeEncodeError) as error:
+        where = f"{path}, rows {before + 1} to {before + len(rows)}"
+        raise BadOption(f"{where}: a value does not fit its column ({error})") from None
+    return pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+
+def read_rows(path: Path, columns: Mapping[str, type]) -> Iterator[dict[str, Any]]:
+    """The rows of a file that has exactly these columns; anything else is an `UnreadableFile`."""
+    with translated(str(path)), open_regular(path) as opened, pq.ParquetFile(opened) as file:
+        expected = pa.schema([(name, _TYPES[kind]) for name, kind in columns.items()])
+        if not file.schema_arrow.equals(expected):
+            raise UnreadableFile(f"{path}: its columns are not {', '.join(columns)} in their types")
+        for batch in file.iter_batches(_CHUNK):
+            yield from batch.to_pylist()

@@ -1,0 +1,57 @@
+"""Style, counted in the text of an answer: length, and Markdown headers, lists and bold."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from tiltyard.files.columns import STYLE
+
+__all__ = ["Style", "style_of", "style_row"]
+
+_FENCE = re.compile(r" {0,3}(`{3,}|~{3,})")
+_HEADER = re.compile(r"^ {0,3}#{1,6}[ \t]+\S", re.MULTILINE)
+_LIST = re.compile(r"^[ \t]*(?:[-*+]|\d{1,9}[.)])[ \t]+\S", re.MULTILINE)
+_BOLD = re.compile(r"\*\*(?=[^\s*])[^\n*]*(?:\*[^\n*]+)*\*\*|(?<!\w)__(?=[^\s_])[^\n_]*(?:_[^\n_]+)*__(?!\w)")
+
+
+@dataclass(frozen=True)
+class Style:
+    """What is counted: characters of the answer, and Markdown marks outside its code fences."""
+
+    length: int
+    headers: int
+    lists: int
+    bold: int
+
+
+def style_of(text: str) -> Style:
+    """Measure one answer."""
+    prose = _without_fences(text)
+    return Style(
+        length=len(text),
+        headers=len(_HEADER.findall(prose)),
+        lists=len(_LIST.findall(prose)),
+        bold=len(_BOLD.findall(prose)),
+    )
+
+
+def style_row(text_a: str, text_b: str) -> dict[str, float]:
+    """The style columns of a battle between two answers."""
+    sides = {"a": style_of(text_a), "b": style_of(text_b)}
+    return {name: float(getattr(sides[name[-1]], name[:-2])) for name in STYLE}
+
+
+def _without_fences(text: str) -> str:
+    """The lines outside code fences; a fence that is never closed runs to the end."""
+    kept: list[str] = []
+    fence = ""
+    for line in text.split("\n"):
+        found = _FENCE.match(line)
+        if not fence and not found:
+            kept.append(line)
+        elif not fence and found:
+            fence = found[1]
+        elif found and found[1].startswith(fence) and not line[found.end() :].strip():
+            fence = ""
+    return "\n".join(kept)

@@ -1,0 +1,182 @@
+"""Schedules: work that is due at certain moments, done once for each by whichever process is there.
+
+A tick is a shard whose number is its moment, so that everything the engine promises of shards holds
+for it: no two live workers ever have it in hand, a dead worker's tick goes to another, and what was
+done stays done. Ticks that fell due while nobody was there are not made up for, except the latest.
+(DBOS's own schedules make up for all of them or for none.)
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from importlib.util import find_spec
+from zoneinfo import ZoneInfo
+
+from tiltyard.errors import BadOption, MissingExtra, TiltyardError
+from tiltyard.jobs.engine import Engine, open_engine
+from tiltyard.jobs.shard import Shard
+from tiltyard.retries import Backoff, Retries
+
+__all__ = ["RUN", "Schedule", "scheduled"]
+
+#: The run that all ticks belong to.
+RUN = "schedule"
+#: Seconds between two looks at the clock.
+_LOOK = 0.25
+#: Seconds between two looks for dead workers.
+_RESUME = 2.0
+#: Seconds before the database is tried again: twice as many each time, up to the longest.
+_AGAIN, _LONGEST = 2.0, 60.0
+#: Seconds that leaving waits for work in hand.
+_PATIENCE = 30.0
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Schedule:
+    """Work and when it is due. ``run`` is told the moment it is done for; it must bear repetition.
+
+    ``cron`` has five fields (minute, hour, day, month, day of the week), or six with seconds first, on the
+    clock of ``timezone``.
+    """
+
+    name: str
+    cron: str
+    run: Callable[[datetime], None]
+    timezone: str = "UTC"
+
+    def __post_init__(self) -> None:
+        if find_spec("dbos") is None:
+            raise MissingExtra("arena", "Scheduled work")
+        from croniter import croniter  # type: ignore[import-untyped]
+
+        if not self.name or ":" in self.name:
+            raise BadOption(f"a schedule is named {self.name!r}; expected a name without ':'")
+        if not croniter.is_valid(self.cron, second_at_beginning=True):
+            raise BadOption(
+                f"schedule {self.name}: {self.cron!r} is no cron expression; expected e.g. 7 * * * *"
+            )
+        try:
+            ZoneInfo(self.timezone)
+        except (OSError, ValueError, KeyError):
+            raise BadOption(
+                f"schedule {self.name}: the timezone is {self.timezone!r}; expected e.g. UTC or Europe/Berlin"
+            ) from None
+
+    def due(self, now: datetime) -> datetime:
+        """The latest moment, not after ``now``, at which the work was due."""
+        from croniter import croniter
+
+        after = now.replace(microsecond=0) + timedelta(seconds=1)
+        moments = croniter(self.cron, after.astimezone(ZoneInfo(self.timezone)), second_at_beginning=True)
+        moment: datetime = moments.get_prev(datetime)
+        return moment.astimezone(UTC)
+
+
+@contextlib.contextmanager
+def scheduled(database: str, schedules: Sequence[Schedule]) -> Iterator[None]:
+    """Do what falls due until the block is left; a database that goes away is waited for.
+
+    There is one engine in a process: a `RuntimeError` says that another is open.
+    """
+    by_name = {schedule.name: schedule for schedule in schedules}
+    if len(by_name) < len(schedules):
+        raise BadOption("two schedules have one name; give each its own")
+    ticking = _Ticking(database, by_name)
+    ticking.begin()
+    try:
+        yield
+    finally:
+        ticking.end()
+
+
+class _Ticking:
+    """A thread that looks at the clock, and puts what has fallen due into the engine's queue."""
+
+    def __init__(self, database: str, schedules: dict[str, Schedule]) -> None:
+        self._database = database
+        self._schedules = schedules
+        self._closing = threading.Event()
+        self._retries = Retries(_log, "scheduled work", Backoff(_AGAIN, _LONGEST))
+        self._began: Future[None] = Future()
+        self._thread = threading.Thread(target=self._live, name="tiltyard-schedule", daemon=True)
+
+    def begin(self) -> None:
+        """Start, and wait until the engine was opened or the database was found to be away."""
+        self._thread.start()
+        self._began.result()
+
+    def end(self) -> None:
+        self._closing.set()
+        self._thread.join(_PATIENCE)
+
+    def _live(self) -> None:
+        while not self._closing.is_set():
+            try:
+                with open_engine(
+                    self._database, None, self._work, run=RUN, parallel=len(self._schedules) + 1
+                ) as engine:
+                    self._has_begun()
+                    self._retries.succeeded()
+                    self._tick(engine)
+            except RuntimeError as error:
+                # Another engine is open here: no time will mend that.
+                if not self._began.done():
+                    self._began.set_exception(error)
+                    return
+                self._wait(error)
+            except Exception as error:  # noqa: BLE001 - drivers have many, and each means: try again
+                self._has_begun()
+                self._wait(error)
+
+    def _has_begun(self) -> None:
+        if not self._began.done():
+            self._began.set_result(None)
+
+    def _wait(self, error: Exception) -> None:
+        self._closing.wait(self._retries.failed(error))
+
+    def _tick(self, engine: Engine) -> None:
+        """Submit every moment as it falls due, and take over from the dead, until told to stop."""
+        submitted: dict[str, datetime] = {}
+        since_resume = _RESUME
+        while not self._closing.is_set():
+            now = datetime.now(UTC)
+            for name, schedule in self._schedules.items():
+                moment = schedule.due(now)
+                if submitted.get(name) != moment:
+                    engine.submit([_shard(name, moment)])
+                    submitted[name] = moment
+            if since_resume >= _RESUME:
+                engine.resume()
+                since_resume = 0.0
+            self._closing.wait(_LOOK)
+            since_resume += _LOOK
+
+    async def _work(self, shard: Shard) -> dict[str, int]:
+        schedule = self._schedules.get(shard.run.partition("/")[2])
+        moment = datetime.fromtimestamp(shard.generation, UTC)
+        if schedule is None or schedule.due(datetime.now(UTC)) > moment:
+            return {"passed": 1}
+        try:
+            await asyncio.to_thread(schedule.run, moment)
+        except Exception as error:  # noqa: BLE001 - whatever it was is kept with the tick
+            _log.error("scheduled work %s of %s failed: %s", schedule.name, moment.isoformat(), _said(error))
+            raise TiltyardError(f"{schedule.name}: {_said(error)}") from None
+        return {"done": 1}
+
+
+def _shard(name: str, moment: datetime) -> Shard:
+    return Shard(f"{RUN}/{name}", int(moment.timestamp()), 0, 0, 1)
+
+
+def _said(error: Exception) -> str:
+    return str(error).partition("\n")[0] or type(error).__name__

@@ -1,0 +1,29 @@
+"""Providers: one module for each SDK, behind one small protocol.
+
+Only these modules import ``anthropic`` and ``openai``. Errors of the SDKs are translated here
+into `ProviderFault`, which says whether asking again may help and whether the call may have
+been billed.
+"""
+
+from tiltyard.judges.providers.opening import PROVIDERS, open_provider
+from tiltyard.judges.providers.provider import (
+    BatchEntry,
+    BatchItem,
+    BatchStatus,
+    Body,
+    Capabilities,
+    Provider,
+    Usage,
+)
+
+__all__ = [
+    "PROVIDERS",
+    "BatchEntry",
+    "BatchItem",
+    "BatchStatus",
+    "Body",
+    "Capabilities",
+    "Provider",
+    "Usage",
+    "open_provider",
+]

@@ -1,0 +1,207 @@
+"""Anthropic: Messages, Message Batches, prompt caching, on the official SDK."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from contextlib import aclosing
+from datetime import datetime
+from typing import Any
+from urllib.parse import quote
+
+from anthropic import AsyncAnthropic, AsyncStream, DefaultAsyncHttpxClient
+
+from tiltyard.core.judging.question import TOOL_NAME, Ask
+from tiltyard.core.judging.verdict import Form, Reply
+from tiltyard.errors import BadOption
+from tiltyard.judges.providers.faults import said, unreadable
+from tiltyard.judges.providers.jsons import encode, moment, tokens, whole_text
+from tiltyard.judges.providers.options import VERDICT_TOOL, checked_options
+from tiltyard.judges.providers.pools import client_settings
+from tiltyard.judges.providers.provider import BatchEntry, BatchItem, BatchStatus, Body, Capabilities, Usage
+from tiltyard.judges.providers.wire import Wire, address
+
+__all__ = ["Anthropic"]
+
+_OURS = ("model", "messages", "system", "max_tokens", "tools", "tool_choice", "stream")
+_BATCHES = "/v1/messages/batches"
+_STOPS = {
+    "end_turn": "end",
+    "tool_use": "end",
+    "stop_sequence": "end",
+    "max_tokens": "length",
+    "model_context_window_exceeded": "length",
+    "refusal": "refusal",
+}
+#: Errors of an item of a batch that are the server's, not the request's.
+_SERVER_ERRORS = frozenset({"api_error", "overloaded_error", "rate_limit_error", "timeout_error"})
+
+
+class Anthropic:
+    """Claude models, or any server that speaks ``/v1/messages``."""
+
+    name = "anthropic"
+    adapter_version = 1
+    capabilities = Capabilities(
+        schema=True,
+        tool=True,
+        batch=True,
+        prompt_cache=True,
+        prewarm=True,
+        count_tokens=True,
+        batch_requests=100_000,
+        batch_bytes=256_000_000,
+    )
+
+    def __init__(self, base_url: str | None, api_key: str | None, timeout_seconds: float) -> None:
+        client = AsyncAnthropic(
+            api_key=api_key or "no-key",
+            base_url=address(base_url, self.name),
+            max_retries=0,
+            http_client=DefaultAsyncHttpxClient(**client_settings(timeout_seconds)),
+        )
+        own = client.base_url.host.endswith("anthropic.com")
+        keyless = "no API key: set ANTHROPIC_API_KEY, or the variable that api_key_env names"
+        self._wire = Wire(client, AsyncStream, self.name, keyless=keyless if own and not api_key else None)
+
+    @property
+    def base_url(self) -> str:
+        return self._wire.base_url
+
+    def body(self, model: str, ask: Ask, options: Mapping[str, Any]) -> Body:
+        extra, cache = checked_options(options, _OURS)
+        body: Body = {"model": model, "max_tokens": ask.max_tokens}
+        if ask.system:
+            body["system"] = _system(ask.system, cache)
+        body["messages"] = [{"role": "user", "content": ask.user}]
+        if ask.form is Form.TOOL:
+            body["tools"] = [VERDICT_TOOL | {"input_schema": dict(ask.schema or {})}]
+            body["tool_choice"] = {"type": "tool", "name": TOOL_NAME}
+        output = extra.pop("output_config", {})
+        if not isinstance(output, Mapping) or "format" in output:
+            raise BadOption("options: output_config takes no format here; form chooses it")
+        if ask.form is Form.SCHEMA:
+            output = {**output, "format": {"type": "json_schema", "schema": dict(ask.schema or {})}}
+        return body | ({"output_config": dict(output)} if output else {}) | extra
+
+    def read(self, body: Body) -> tuple[Reply, Usage | None]:
+        content = body.get("content")
+        blocks = (
+            [block for block in content if isinstance(block, Mapping)] if isinstance(content, list) else []
+        )
+        texts = [text for block in blocks if isinstance(text := _of(block, "text", "text"), str)]
+        inputs = [data for block in blocks if isinstance(data := _of(block, "tool_use", "input"), Mapping)]
+        stop = body.get("stop_reason")
+        reply = Reply(
+            text=whole_text("".join(texts)) if texts else None,
+            data=inputs[0] if inputs else None,
+            stop=_STOPS.get(stop, "other") if isinstance(stop, str) else "other",
+        )
+        return reply, _usage(body.get("usage"))
+
+    async def complete(self, body: Body) -> Body:
+        return await self._wire.post("/v1/messages", encode(body), billable=True)
+
+    async def count_tokens(self, body: Body) -> int:
+        kept = ("model", "system", "messages", "tools", "tool_choice", "thinking", "output_config")
+        asked = {key: body[key] for key in kept if key in body}
+        answer = await self._wire.post("/v1/messages/count_tokens", encode(asked))
+        count = tokens(answer.get("input_tokens"))
+        if count is None:
+            raise unreadable(self._wire.where, "the reply states no input_tokens", billable=False)
+        return count
+
+    async def prewarm(self, body: Body) -> Body:
+        return await self._wire.post("/v1/messages", encode(_prefix_only(body)), billable=True)
+
+    async def submit_batch(self, items: Sequence[BatchItem], mark: str) -> str:  # noqa: ARG002  nowhere to keep it
+        requests = b",".join(encode({"custom_id": item.name, "params": item.body}) for item in items)
+        asked = b'{"requests":[' + requests + b"]}"
+        answer = await self._wire.post(_BATCHES, asked, billable=True, creates=True)
+        return self._status(answer, billable=True).id
+
+    async def poll(self, batch_id: str) -> BatchStatus:
+        return self._status(await self._wire.get(f"{_BATCHES}/{quote(batch_id, safe='')}"))
+
+    async def list_batches(self, since: datetime) -> AsyncGenerator[BatchStatus, None]:
+        query: dict[str, object] = {"limit": 100}
+        while True:
+            page = await self._wire.get(_BATCHES, query)
+            found = page.get("data")
+            for document in found if isinstance(found, list) else []:
+                status = self._status(document)
+                if status.created_at < since:
+                    return
+                yield status
+            last = page.get("last_id")
+            if not page.get("has_more") or not found or last == query.get("after_id"):
+                return
+            query["after_id"] = last
+
+    async def results(self, batch_id: str) -> AsyncGenerator[BatchEntry, None]:
+        path = f"{_BATCHES}/{quote(batch_id, safe='')}/results"
+        async with aclosing(self._wire.lines(path)) as lines:
+            async for line in lines:
+                yield self._entry(line)
+
+    async def aclose(self) -> None:
+        await self._wire.close()
+
+    def _status(self, document: object, *, billable: bool = False) -> BatchStatus:
+        try:
+            return _batch_status(document)
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            raise unreadable(self._wire.where, f"not a batch ({error!r})", billable=billable) from None
+
+    def _entry(self, line: Body) -> BatchEntry:
+        result = line.get("result")
+        name, outcome = line.get("custom_id"), result.get("type") if isinstance(result, Mapping) else None
+        if not isinstance(name, str) or not isinstance(result, Mapping) or not isinstance(outcome, str):
+            raise unreadable(self._wire.where, "a line of the results is no result", billable=False)
+        message = result.get("message")
+        if outcome == "succeeded" and isinstance(message, dict):
+            return BatchEntry(name, "succeeded", body=message)
+        if outcome in {"expired", "canceled"}:
+            return BatchEntry(name, outcome)
+        failure = result.get("error")
+        kind, text = said(failure)
+        retryable = kind in _SERVER_ERRORS
+        return BatchEntry(name, "errored", error=f"{kind}: {text}", retryable=retryable, said=text)
+
+
+def _system(text: str, cache: str | None) -> Any:
+    if cache is None:
+        return text
+    return [{"type": "text", "text": text, "cache_control": {"type": "ephemeral", "ttl": cache}}]
+
+
+def _prefix_only(body: Body) -> Body:
+    """The same request with ``max_tokens`` 0, without what that forbids: a forced tool, a format, thinking."""
+    kept = {key: value for key, value in body.items() if key not in {"tool_choice", "thinking", "stream"}}
+    output = {key: value for key, value in body.get("output_config", {}).items() if key != "format"}
+    kept.pop("output_config", None)
+    return kept | ({"output_config": output} if output else {}) | {"max_tokens": 0}
+
+
+def _of(block: Mapping[str, Any], kind: str, field: str) -> Any:
+    return block.get(field) if block.get("type") == kind else None
+
+
+def _usage(stated: object) -> Usage | None:
+    if not isinstance(stated, Mapping):
+        return None
+    given, made = tokens(stated.get("input_tokens")), tokens(stated.get("output_tokens"))
+    if given is None or made is None:
+        return None
+    written = tokens(stated.get("cache_creation_input_tokens")) or 0
+    return Usage(given, made, written, tokens(stated.get("cache_read_input_tokens")) or 0)
+
+
+def _batch_status(document: Any) -> BatchStatus:
+    counts = document.get("request_counts") or {}
+    known = [count for count in map(tokens, counts.values()) if count is not None]
+    return BatchStatus(
+        id=str(document["id"]),
+        created_at=moment(document["created_at"]),
+        ended=document["processing_status"] == "ended",
+        size=sum(known) if known else None,
+    )

@@ -1,0 +1,268 @@
+"""OpenAI: chat completions and Batch on the official SDK; ``base_url`` serves everyone who speaks the same."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from contextlib import aclosing
+from datetime import datetime
+from typing import Any
+from urllib.parse import quote
+
+from openai import AsyncOpenAI, AsyncStream, DefaultAsyncHttpxClient
+
+from tiltyard.core.judging.question import TOOL_NAME, Ask
+from tiltyard.core.judging.verdict import Form, Reply
+from tiltyard.errors import BadOption, ProviderFault
+from tiltyard.judges.providers.faults import may_help, said, unreadable
+from tiltyard.judges.providers.jsons import encode, load, moment, tokens, whole_text
+from tiltyard.judges.providers.options import VERDICT_TOOL, checked_options
+from tiltyard.judges.providers.pools import client_settings
+from tiltyard.judges.providers.provider import BatchEntry, BatchItem, BatchStatus, Body, Capabilities, Usage
+from tiltyard.judges.providers.token_limits import LIMIT_FIELDS
+from tiltyard.judges.providers.wire import Wire, address
+
+__all__ = ["OpenAI"]
+
+_OURS = ("model", "messages", *LIMIT_FIELDS, "tools", "tool_choice", "response_format", "stream", "n")
+_ENDPOINT = "/v1/chat/completions"
+_STOPS = {
+    "stop": "end",
+    "tool_calls": "end",
+    "function_call": "end",
+    "length": "length",
+    "content_filter": "refusal",
+}
+_ENDED = frozenset({"completed", "failed", "expired", "cancelled"})
+_OUTCOMES = {"batch_expired": "expired", "batch_cancelled": "canceled"}
+#: Where our own mark stands in a batch's metadata.
+_MARK = "tiltyard"
+
+
+class OpenAI:
+    """OpenAI's models, and whatever vLLM, llama.cpp, Ollama or OpenRouter serve."""
+
+    name = "openai"
+    adapter_version = 1
+    capabilities = Capabilities(
+        schema=True,
+        tool=True,
+        batch=True,
+        prompt_cache=False,
+        prewarm=False,
+        count_tokens=False,
+        batch_requests=50_000,
+        batch_bytes=200_000_000,
+    )
+
+    def __init__(self, base_url: str | None, api_key: str | None, timeout_seconds: float) -> None:
+        client = AsyncOpenAI(
+            api_key=api_key or "no-key",
+            base_url=address(base_url, self.name),
+            max_retries=0,
+            http_client=DefaultAsyncHttpxClient(**client_settings(timeout_seconds)),
+        )
+        own = client.base_url.host.endswith("openai.com")
+        #: OpenAI's own models know only the new name of the limit, most other servers only the old one.
+        self._limit = "max_completion_tokens" if own else "max_tokens"
+        keyless = "no API key: set OPENAI_API_KEY, or the variable that api_key_env names"
+        self._wire = Wire(client, AsyncStream, self.name, keyless=keyless if own and not api_key else None)
+
+    @property
+    def base_url(self) -> str:
+        return self._wire.base_url
+
+    def body(self, model: str, ask: Ask, options: Mapping[str, Any]) -> Body:
+        """The exact request. The option ``max_tokens_field`` names the field that holds the limit."""
+        extra, _ = checked_options(options, _OURS)
+        limit = extra.pop("max_tokens_field", self._limit)
+        if limit not in LIMIT_FIELDS:
+            raise BadOption(f"options: max_tokens_field is {limit!r}; expected {' or '.join(LIMIT_FIELDS)}")
+        system = [{"role": "system", "content": ask.system}] if ask.system else []
+        body: Body = {"model": model, limit: ask.max_tokens}
+        body["messages"] = [*system, {"role": "user", "content": ask.user}]
+        schema = dict(ask.schema or {})
+        if ask.form is Form.SCHEMA:
+            asked = {"name": TOOL_NAME, "strict": True, "schema": schema}
+            body["response_format"] = {"type": "json_schema", "json_schema": asked}
+        if ask.form is Form.TOOL:
+            function = VERDICT_TOOL | {"strict": True, "parameters": schema}
+            body["tools"] = [{"type": "function", "function": function}]
+            body["tool_choice"] = {"type": "function", "function": {"name": TOOL_NAME}}
+        return body | extra
+
+    def read(self, body: Body) -> tuple[Reply, Usage | None]:
+        choice = _first(body.get("choices"))
+        message = choice.get("message")
+        message = message if isinstance(message, Mapping) else {}
+        finish = choice.get("finish_reason")
+        stop = _STOPS.get(finish, "other") if isinstance(finish, str) else "other"
+        refusal = message.get("refusal")
+        if isinstance(refusal, str) and refusal:
+            return Reply(whole_text(refusal), stop="refusal"), _usage(body.get("usage"))
+        text, data = _content(message.get("content")), None
+        arguments = _first(message.get("tool_calls")).get("function")
+        if isinstance(arguments, Mapping):
+            text, data = _arguments(arguments.get("arguments"), text)
+        return Reply(text, data, stop), _usage(body.get("usage"))
+
+    async def complete(self, body: Body) -> Body:
+        reply = await self._wire.post("/chat/completions", encode(body), billable=True)
+        if reply.get("error") and not reply.get("choices"):
+            raise self._hidden_fault(reply["error"])
+        return reply
+
+    async def count_tokens(self, body: Body) -> int:
+        raise ProviderFault(f"{self._wire.where}: has no endpoint that counts tokens of {body.get('model')}")
+
+    async def prewarm(self, body: Body) -> Body:
+        raise ProviderFault(
+            f"{self._wire.where}: caches prompts by itself; {body.get('model')} needs no warming"
+        )
+
+    async def submit_batch(self, items: Sequence[BatchItem], mark: str) -> str:
+        lines = b"\n".join(
+            encode({"custom_id": item.name, "method": "POST", "url": _ENDPOINT, "body": item.body})
+            for item in items
+        )
+        uploaded = await self._wire.upload("/files", {"purpose": "batch"}, ("questions.jsonl", lines))
+        if not isinstance(uploaded.get("id"), str):
+            raise unreadable(self._wire.where, "the upload was answered without an id", billable=False)
+        asked = {
+            "input_file_id": uploaded["id"],
+            "endpoint": _ENDPOINT,
+            "completion_window": "24h",
+            "metadata": {_MARK: mark},
+        }
+        answer = await self._wire.post("/batches", encode(asked), billable=True, creates=True)
+        return self._status(answer, billable=True).id
+
+    async def poll(self, batch_id: str) -> BatchStatus:
+        return self._status(await self._batch(batch_id))
+
+    async def list_batches(self, since: datetime) -> AsyncGenerator[BatchStatus, None]:
+        query: dict[str, object] = {"limit": 100}
+        while True:
+            page = await self._wire.get("/batches", query)
+            found = page.get("data")
+            status = None
+            for document in found if isinstance(found, list) else []:
+                status = self._status(document)
+                # Times are whole seconds here, rounded down.
+                if status.created_at < since.replace(microsecond=0):
+                    return
+                yield status
+            if not page.get("has_more") or status is None or status.id == query.get("after"):
+                return
+            query["after"] = status.id
+
+    async def results(self, batch_id: str) -> AsyncGenerator[BatchEntry, None]:
+        batch = await self._batch(batch_id)
+        if not self._status(batch).ended:
+            raise ProviderFault(f"{self._wire.where}: batch {batch_id} has not ended; wait", retryable=True)
+        for file in (batch.get("output_file_id"), batch.get("error_file_id")):
+            if not isinstance(file, str) or not file:
+                continue
+            async with aclosing(self._wire.lines(f"/files/{quote(file, safe='')}/content")) as lines:
+                async for line in lines:
+                    yield self._entry(line)
+
+    async def aclose(self) -> None:
+        await self._wire.close()
+
+    async def _batch(self, batch_id: str) -> Body:
+        return await self._wire.get(f"/batches/{quote(batch_id, safe='')}")
+
+    def _hidden_fault(self, error: object) -> ProviderFault:
+        """An error that came with status 200, as OpenRouter's do when a model behind it fails."""
+        code = error.get("code") if isinstance(error, Mapping) else None
+        status = code if isinstance(code, int) else 200
+        kind, message = said({"error": error})
+        problem = f"{self._wire.where}: an error instead of a reply: {message or kind or error!r}"[:400]
+        final = 400 <= status < 500 and not may_help(status)
+        return ProviderFault(
+            problem,
+            status=status,
+            retryable=not final,
+            throttled=status == 429,
+            billed=not final,
+            said=message,
+        )
+
+    def _status(self, document: object, *, billable: bool = False) -> BatchStatus:
+        try:
+            return _batch_status(document)
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            raise unreadable(self._wire.where, f"not a batch ({error!r})", billable=billable) from None
+
+    def _entry(self, line: Body) -> BatchEntry:
+        name, response, error = line.get("custom_id"), line.get("response"), line.get("error")
+        if not isinstance(name, str):
+            raise unreadable(self._wire.where, "a line of the results has no custom_id", billable=False)
+        response = response if isinstance(response, Mapping) else {}
+        status, body = response.get("status_code"), response.get("body")
+        if status == 200 and isinstance(body, dict):
+            return BatchEntry(name, "succeeded", body=body)
+        kind, text = said(error or body)
+        if kind in _OUTCOMES:
+            return BatchEntry(name, _OUTCOMES[kind], error=text)
+        retryable = may_help(status) if isinstance(status, int) else kind in {"server_error", "rate_limit"}
+        stated = f"status {status}, " if isinstance(status, int) else ""
+        return BatchEntry(name, "errored", error=f"{stated}{kind}: {text}", retryable=retryable, said=text)
+
+
+def _first(items: object) -> Mapping[str, Any]:
+    first = items[0] if isinstance(items, list) and items else None
+    return first if isinstance(first, Mapping) else {}
+
+
+def _content(content: object) -> str | None:
+    """Text, or the text among several parts."""
+    if isinstance(content, str):
+        return whole_text(content)
+    parts = (
+        [part.get("text") for part in content if isinstance(part, Mapping)]
+        if isinstance(content, list)
+        else []
+    )
+    texts = [text for text in parts if isinstance(text, str)]
+    return whole_text("".join(texts)) if texts else None
+
+
+def _arguments(arguments: object, text: str | None) -> tuple[str | None, Mapping[str, Any] | None]:
+    """The input of the tool; where it is no JSON object, the raw text of it instead."""
+    if not isinstance(arguments, str):
+        return text, arguments if isinstance(arguments, Mapping) else None
+    try:
+        data = load(arguments)
+    except ValueError:
+        data = None
+    return (text, data) if isinstance(data, dict) else (text or whole_text(arguments), None)
+
+
+def _usage(stated: object) -> Usage | None:
+    if not isinstance(stated, Mapping):
+        return None
+    given, made = tokens(stated.get("prompt_tokens")), tokens(stated.get("completion_tokens"))
+    if given is None or made is None:
+        return None
+    # Some endpoints, in front of Gemini for one, count thoughts in the total alone, and bill them as output.
+    made = max(made, (tokens(stated.get("total_tokens")) or 0) - given)
+    details = stated.get("prompt_tokens_details")
+    details = details if isinstance(details, Mapping) else {}
+    read = min(tokens(details.get("cached_tokens")) or 0, given)
+    written = min(tokens(details.get("cache_write_tokens")) or 0, given - read)
+    return Usage(given - read - written, made, written, read)
+
+
+def _batch_status(document: Any) -> BatchStatus:
+    status, errors = document["status"], (document.get("errors") or {}).get("data")
+    metadata, counts = document.get("metadata") or {}, document.get("request_counts") or {}
+    reason, mark = said({"error": _first(errors)})[1], metadata.get(_MARK)
+    return BatchStatus(
+        id=str(document["id"]),
+        created_at=moment(document["created_at"]),
+        ended=status in _ENDED,
+        size=tokens(counts.get("total")) or None,
+        mark=mark if isinstance(mark, str) else None,
+        failed=(reason or "no reason given") if status == "failed" else None,
+    )

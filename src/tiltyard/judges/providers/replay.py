@@ -1,0 +1,133 @@
+"""Replay: replies recorded in a file, found by the nonce of the question. No network, no price."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from datetime import datetime
+from pathlib import Path
+from typing import Any, NoReturn
+
+from tiltyard.core.judging.question import Ask
+from tiltyard.core.judging.verdict import Reply
+from tiltyard.errors import ProviderFault, UnreadableFile
+from tiltyard.judges.providers.jsons import load, tokens, whole_text
+from tiltyard.judges.providers.options import checked_options
+from tiltyard.judges.providers.provider import BatchEntry, BatchItem, BatchStatus, Body, Capabilities, Usage
+from tiltyard.settings.regular_files import read_regular
+
+__all__ = ["Replay"]
+
+_NONCE = re.compile(r"(?<![0-9a-zA-Z])[0-9a-f]{32}(?![0-9a-zA-Z])")
+_OURS = ("model", "system", "user", "max_tokens", "form")
+_STOPS = ("end", "length", "refusal", "other")
+
+
+class Replay:
+    """A file of lines ``{"nonce": …, "reply": {"text": …, "stop": "end", "usage": {…}}}``.
+
+    ``stop`` is ``end`` where it is left out; ``data`` may stand beside or instead of ``text``, and
+    ``usage`` (input, output, cache_write, cache_read) may be absent.
+    """
+
+    name = "replay"
+    adapter_version = 1
+    capabilities = Capabilities(
+        schema=True, tool=True, batch=False, prompt_cache=False, prewarm=False, count_tokens=False
+    )
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+        self._replies, self._sha256 = _recorded(path)
+
+    @property
+    def base_url(self) -> str:
+        """The file by its content: the same wherever it lies, another as soon as a reply is changed."""
+        return f"replay:{self._sha256}"
+
+    def body(self, model: str, ask: Ask, options: Mapping[str, Any]) -> Body:
+        extra, _ = checked_options(options, _OURS)
+        body = {"model": model, "system": ask.system, "user": ask.user}
+        return body | {"max_tokens": ask.max_tokens, "form": ask.form.value} | extra
+
+    def read(self, body: Body) -> tuple[Reply, Usage | None]:
+        text, data, stop, usage = (body.get(key) for key in ("text", "data", "stop", "usage"))
+        reply = Reply(
+            text=whole_text(text) if isinstance(text, str) else None,
+            data=data if isinstance(data, Mapping) else None,
+            stop=stop if isinstance(stop, str) and stop in _STOPS else "end" if stop is None else "other",
+        )
+        return reply, _usage(usage)
+
+    async def complete(self, body: Body) -> Body:
+        found = _NONCE.search(str(body.get("user")))
+        reply = self._replies.get(found[0]) if found else None
+        if reply is None:
+            nonce = found[0] if found else "without a nonce"
+            raise ProviderFault(
+                f"{self._path}: no recorded reply for this question ({nonce}); "
+                "the prompt, a response or the rubric changed since it was recorded: record it anew, or ask a real judge"
+            )
+        return reply
+
+    async def count_tokens(self, body: Body) -> int:
+        self._refuse(f"counts no tokens for {body.get('model')}")
+
+    async def prewarm(self, body: Body) -> Body:
+        self._refuse(f"has no prompt cache for {body.get('model')}")
+
+    async def submit_batch(self, items: Sequence[BatchItem], mark: str) -> str:
+        self._refuse(f"takes no batches (of {len(items)}, marked {mark})")
+
+    async def poll(self, batch_id: str) -> BatchStatus:
+        self._refuse(f"has no batch {batch_id}")
+
+    async def list_batches(self, since: datetime) -> AsyncGenerator[BatchStatus, None]:  # noqa: ARG002  there are none
+        nothing: tuple[BatchStatus, ...] = ()
+        for status in nothing:
+            yield status
+
+    async def results(self, batch_id: str) -> AsyncGenerator[BatchEntry, None]:
+        nothing: tuple[BatchEntry, ...] = ()
+        for entry in nothing:
+            yield entry
+        self._refuse(f"has no batch {batch_id}")
+
+    async def aclose(self) -> None:
+        """Nothing is open."""
+
+    def _refuse(self, what: str) -> NoReturn:
+        raise ProviderFault(f"{self._path}: a replayed judge {what}; set batch: false")
+
+
+def _recorded(path: str) -> tuple[dict[str, Body], str]:
+    try:
+        content = read_regular(Path(path))
+    except OSError as error:
+        raise UnreadableFile(f"{path}: cannot read the recorded replies: {error.strerror or error}") from None
+    replies: dict[str, Body] = {}
+    for number, line in enumerate(content.split(b"\n"), start=1):
+        if line.strip():
+            nonce, reply = _record(line, f"{path}, line {number}")
+            replies[nonce] = reply
+    return replies, hashlib.sha256(content).hexdigest()
+
+
+def _record(line: bytes, where: str) -> tuple[str, Body]:
+    try:
+        row = load(line)
+    except ValueError as error:
+        raise UnreadableFile(f"{where}: not JSON ({error})") from None
+    nonce, reply = (row.get("nonce"), row.get("reply")) if isinstance(row, dict) else (None, None)
+    if not isinstance(nonce, str) or not _NONCE.fullmatch(nonce) or not isinstance(reply, dict):
+        raise UnreadableFile(f'{where}: expected {{"nonce": "<32 hex digits>", "reply": {{"text": …}}}}')
+    return nonce, reply
+
+
+def _usage(stated: object) -> Usage | None:
+    if not isinstance(stated, Mapping):
+        return None
+    counts = [tokens(stated.get(key, 0)) for key in ("input", "output", "cache_write", "cache_read")]
+    known = [count for count in counts if count is not None]
+    return Usage(*known) if len(known) == len(counts) else None

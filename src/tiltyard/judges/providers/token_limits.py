@@ -1,0 +1,103 @@
+"""Token limits: where a request states how long its reply may be, and what an endpoint says it allows."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from tiltyard.judges.providers.provider import Body
+
+__all__ = [
+    "LIMIT_FIELDS",
+    "AllowedTokens",
+    "allowed_tokens",
+    "token_limit",
+    "wanted_field",
+    "with_token_limit",
+]
+
+#: Names of the field that holds the limit: the old one, and that of OpenAI's newer models.
+LIMIT_FIELDS = ("max_tokens", "max_completion_tokens")
+#: Words by which an endpoint speaks of the limit on the output, and of the context.
+_OUTPUT = re.compile(
+    r"max_(?:completion_|new_|output_)?tokens|maxOutputTokens|maximum tokens|(?:completion|output) tokens",
+    re.IGNORECASE,
+)
+_CONTEXT = re.compile(r"context|\binputs?\b", re.IGNORECASE)
+_REFUSED = re.compile(
+    r"unsupported|unrecogni[sz]ed|unknown|unexpected|not (?:supported|permitted|allowed)", re.IGNORECASE
+)
+#: A number that stands alone: not part of a model's name, a version or an address.
+_NUMBER = re.compile(r"(?<![\w.:/-])\d{1,3}(?:,\d{3})++(?![\w-])|(?<![\w.:/-])\d{1,9}(?![\w-]|[.,]\d)")
+#: Each of the fields as a word of its own.
+_NAMED = {field: re.compile(rf"\b{field}\b") for field in LIMIT_FIELDS}
+#: Nobody gives a verdict in fewer tokens: what leaves less room is not worth asking.
+_LEAST_TOKENS = 64
+
+
+@dataclass(frozen=True, slots=True)
+class AllowedTokens:
+    """What an endpoint allows for one request: so many tokens of output.
+
+    Where the context is what bounds it, ``context`` is its size and ``input`` what the request takes of it.
+    """
+
+    output: int
+    context: int | None = None
+    input: int | None = None
+
+
+def token_limit(body: Body) -> int:
+    """How many tokens the reply to a request may have."""
+    return next((int(body[field]) for field in LIMIT_FIELDS if field in body), 0)
+
+
+def with_token_limit(body: Body, limit: int, field: str | None = None) -> Body:
+    """The same request with another limit; ``field`` renames the field that holds it."""
+    return {
+        ((field or key) if key in LIMIT_FIELDS else key): (limit if key in LIMIT_FIELDS else value)
+        for key, value in body.items()
+    }
+
+
+def allowed_tokens(said: str, asked: int) -> AllowedTokens | None:
+    """What an endpoint that refused ``asked`` tokens says it allows; ``None`` where it does not say.
+
+    Two kinds of sentences are understood, whoever wrote them: "at most 4096, you asked for 16384",
+    and "the context is 8192, your messages take 900, you asked for 16384".
+    """
+    numbers = {int(number[0].replace(",", "")) for number in _NUMBER.finditer(said)}
+    if _CONTEXT.search(said) and (allowed := _by_context(numbers, asked)) is not None:
+        return allowed if allowed.output >= _LEAST_TOKENS else None
+    if not _OUTPUT.search(said):
+        return None
+    most = max((number for number in numbers if number < asked), default=0)
+    if _excluding(most).search(said):
+        most -= 1
+    return AllowedTokens(most) if most >= _LEAST_TOKENS else None
+
+
+def _excluding(limit: int) -> re.Pattern[str]:
+    """Words by which an endpoint says that a limit is not allowed itself."""
+    return re.compile(rf"(?:less|lower|smaller) than \W?{limit}\b|\b{limit} \(exclusive", re.IGNORECASE)
+
+
+def _by_context(numbers: set[int], asked: int) -> AllowedTokens | None:
+    """Context and input are the two numbers left beside what was asked for and the sum of both."""
+    if asked not in numbers:
+        return None
+    rest = sorted(n for n in numbers if n != asked and n - asked not in numbers)
+    if len(rest) != 2:
+        return None
+    given, context = rest
+    output = context - given
+    return AllowedTokens(output, context, given) if output < asked else None
+
+
+def wanted_field(said: str, body: Body) -> str | None:
+    """The other name of the limit's field, where an endpoint refuses the one that was used."""
+    used = next((field for field in LIMIT_FIELDS if field in body), None)
+    if used is None or not _REFUSED.search(said) or not _NAMED[used].search(said):
+        return None
+    other = next(field for field in LIMIT_FIELDS if field != used)
+    return other if other in said or used == "max_completion_tokens" else None

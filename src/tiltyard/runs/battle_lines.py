@@ -1,0 +1,47 @@
+"""Battles on lines of JSON, beside the same battles in columns."""
+
+from __future__ import annotations
+
+import json
+from itertools import zip_longest
+from pathlib import Path
+from typing import Any
+
+from tiltyard.runs.lines import parse_document
+from tiltyard.core.battles import Battle
+from tiltyard.errors import UnreadableFile
+from tiltyard.files import BattleSource
+from tiltyard.files.streaming import json_line
+from tiltyard.settings.regular_files import open_regular
+
+__all__ = ["first_difference"]
+
+
+def first_difference(lines: Path, source: BattleSource) -> int | None:
+    """The number of the first line that is not the battle of that number; ``None`` if all are.
+
+    Fields may be in any order, and one that says nothing may be left out.
+    """
+    battles = source.battles() if source.rows else iter(())
+    try:
+        with open_regular(lines) as file:
+            for number, (line, battle) in enumerate(zip_longest(file, battles), start=1):
+                if line is None or battle is None or not _same(f"{lines.name}, line {number}", line, battle):
+                    return number
+    except OSError as error:
+        raise UnreadableFile(f"{lines}: {error.strerror}") from None
+    return None
+
+
+def _same(where: str, line: bytes, battle: Battle) -> bool:
+    expected = json_line(where, battle.to_dict())
+    if line == expected:
+        return True
+    found = parse_document(where, line)
+    return isinstance(found, dict) and _fields(found) == _fields(json.loads(expected))
+
+
+def _fields(row: dict[str, Any]) -> str:
+    """A battle's fields that say something, in an order of their own."""
+    said = {key: value for key, value in row.items() if value is not None}
+    return json.dumps(said, sort_keys=True)

@@ -1,0 +1,148 @@
+"""A judged run, whole: the one value from which a tournament's folder is written."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from tiltyard.errors import BadOption
+from tiltyard.files import BattleSource
+from tiltyard.files.answers import Answer
+from tiltyard.core.judging.judged import Judged
+from tiltyard.core.judging.matches import (MatchList, Prompt)
+from tiltyard.core.judging.rubric import Rubric
+
+__all__ = ["ATTEMPT_COLUMNS", "OVERALL", "JudgedRun"]
+
+#: The group of pooled dimensions, and the dimension of human battles that name none.
+OVERALL = "overall"
+
+#: Columns of `attempts.parquet` and what they hold. Money is decimal text; null is unknown.
+ATTEMPT_COLUMNS: Mapping[str, type] = {
+    "attempt_id": str,
+    "question_id": str,
+    "request_key": str,
+    "ask": int,
+    "judge_model": str,
+    "dimension": str,
+    "mode": str,
+    "batch_id": str,
+    "state": str,
+    "input_tokens": int,
+    "output_tokens": int,
+    "cache_write_tokens": int,
+    "cache_read_tokens": int,
+    "usd": str,
+    "reserved_usd": str,
+    "error": str,
+    "worker": str,
+    "started_at": str,
+    "finished_at": str,
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class JudgedRun:
+    """Everything that a tournament found out. The folder is a function of it and nothing else.
+
+    ``judged`` and ``attempts`` are asked for when the folder is written, more than once if need
+    be, and stream: a run may have millions of questions. So the value can be made when the run
+    starts, with ``finished_at`` still ``None``, and completed by `dataclasses.replace`.
+    """
+
+    run_id: str
+    mode: str
+    config_path: str
+    #: The resolved configuration, plain values only.
+    config: Mapping[str, Any]
+    #: Judges by name, in configured order, each with its model and family.
+    judges: tuple[str, ...]
+    judge_models: tuple[str, ...]
+    judge_families: Mapping[str, str | None] = field(default_factory=dict)
+    #: Entrants in configured order.
+    entrants: tuple[str, ...]
+    families: Mapping[str, str | None] = field(default_factory=dict)
+    bank_size: int
+    pilot_seed: int
+    limit_pairs: int | None = None
+    #: The selected prompts, in bank order.
+    prompts: Sequence[Prompt]
+    #: Every response that was judged: prompts in bank order, then models by name.
+    answers: Sequence[Answer]
+    #: By dimension, in configured order.
+    rubrics: Mapping[str, Rubric]
+    matches: MatchList
+    #: Dimension → everything asked in it, in canonical order.
+    judged: Callable[[str], Iterator[Judged]]
+    quorum: int
+    #: Human battles that are rated together with the judged ones.
+    anchors: Sequence[BattleSource] = ()
+    #: Stated weights of the dimensions in one rating over all of them.
+    overall: Mapping[str, float] | None = None
+    n_perms: int = 100
+    shuffle_seed: int = 0
+    initial_rating: float = 1500.0
+    default_k: float = 16.0
+    k_sweep: tuple[float, ...] = (4.0, 8.0, 16.0, 32.0)
+    lean: float = 0.75
+    inconsistent: float | None = 0.5
+    n_bootstraps: int = 100
+    seed: int = 0
+    #: Rows with the keys of `ATTEMPT_COLUMNS`.
+    attempts: Callable[[], Iterator[Mapping[str, Any]]]
+    #: What the plan expected, plain values only; stands in costs.json beside what was paid.
+    estimate: Mapping[str, Any] = field(default_factory=dict)
+    prompt_cache_asked: bool = False
+    #: ISO 8601, UTC. ``finished_at`` is ``None`` until everything is judged.
+    started_at: str
+    finished_at: str | None = None
+    #: The model under test, and the name of the arena, where there are such.
+    evaluated: str | None = None
+    arena: str | None = None
+
+    def __post_init__(self) -> None:
+        if len(self.judges) != len(self.judge_models):
+            raise BadOption(f"{len(self.judges)} judges, but {len(self.judge_models)} models of judges")
+        if not self.rubrics:
+            raise BadOption("no rubrics: a tournament needs at least one dimension")
+        if self.n_bootstraps == 1 or min(self.n_bootstraps, self.n_perms) < 0:
+            raise BadOption("n_bootstraps must be 0, or 2 or more; n_perms 0 or more")
+        if not all(k > 0.0 for k in self.k_sweep):
+            raise BadOption("every K of the sweep must be above 0")
+        _check_weights(tuple(self.rubrics), self.overall, anchored=bool(self.anchors))
+
+    @property
+    def dimensions(self) -> tuple[str, ...]:
+        return tuple(self.rubrics)
+
+    @property
+    def weights(self) -> dict[str, float]:
+        """The weight of each dimension in the overall rating; empty where there is none."""
+        if self.overall is not None:
+            return {name: float(self.overall[name]) for name in self.rubrics if name in self.overall}
+        return dict.fromkeys(self.rubrics, 1.0) if self.anchors else {}
+
+
+def _check_weights(
+    dimensions: tuple[str, ...], weights: Mapping[str, float] | None, *, anchored: bool
+) -> None:
+    """An overall rating pools dimensions by stated weights, or stands for a single one."""
+    if weights is None:
+        if anchored and len(dimensions) > 1:
+            raise BadOption(
+                f"anchors are rated with the judged battles of {len(dimensions)} dimensions, "
+                "and nothing says how much each counts; add `overall:` with a weight for each"
+            )
+        return
+    if OVERALL in dimensions and len(dimensions) > 1:
+        raise BadOption(
+            f"a dimension is called {OVERALL!r}, and so is the pooled rating; rename the dimension"
+        )
+    for name, weight in weights.items():
+        if name not in dimensions:
+            raise BadOption(f"overall.{name} is no dimension; expected {', '.join(dimensions)}")
+        if not 0.0 <= weight < float("inf"):
+            raise BadOption(f"overall.{name} is {weight}; expected a weight of 0 or more")
+    if not any(weight > 0.0 for weight in weights.values()):
+        raise BadOption("overall: every weight is 0; give at least one dimension a weight")

@@ -1,0 +1,127 @@
+"""Which files a tournament's folder holds, and what is in those that are computed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tiltyard.runs.dimensions import (EloRatings, elo_ratings)
+from tiltyard.runs.documents import bootstrap_columns
+from tiltyard.runs.tournament_documents import (dimension_winrates, elo_archive, elo_document, tournament_ratings)
+from tiltyard.runs.tournament_manifest import TournamentManifest
+from tiltyard.core.board import Rated
+from tiltyard.report.costs import costs_section
+from tiltyard.report.judging import choices_section, judges_section, questions_section, tournament_lede
+from tiltyard.report.page import render_page
+
+__all__ = [
+    "ANSWERS",
+    "ATTEMPTS",
+    "BATTLES",
+    "BATTLE_LINES",
+    "BOOTSTRAP",
+    "CONFIG",
+    "COSTS",
+    "DIAGNOSTICS",
+    "ELO",
+    "MATCHES",
+    "PER_PERM",
+    "RATINGS",
+    "REPORT",
+    "WINRATES",
+    "Computed",
+    "expected_files",
+    "rubric_file",
+    "verdict_file",
+]
+
+CONFIG = "config.yaml"
+ANSWERS = "answers.jsonl"
+MATCHES = "matches/matches.jsonl"
+ATTEMPTS = "attempts.parquet"
+COSTS = "costs.json"
+BATTLE_LINES = "battles.jsonl"
+BATTLES = "battles.parquet"
+ELO = "elo_results.json"
+PER_PERM = "elo_per_perm.npz"
+RATINGS = "elo_ratings.json"
+BOOTSTRAP = "bootstrap_ratings.parquet"
+WINRATES = "pairwise_winrates.csv"
+DIAGNOSTICS = "diagnostics.json"
+REPORT = "report.html"
+
+
+def rubric_file(dimension: str) -> str:
+    return f"rubrics/{dimension}.txt"
+
+
+def verdict_file(dimension: str) -> str:
+    return f"verdicts/{dimension}.jsonl"
+
+
+def expected_files(manifest: TournamentManifest) -> Iterator[str]:
+    """Every file of the folder but the manifest and its hash, by its path inside."""
+    yield from (CONFIG, ANSWERS)
+    yield from map(rubric_file, manifest.dimensions)
+    yield MATCHES
+    yield from map(verdict_file, manifest.dimensions)
+    yield from (ATTEMPTS, COSTS, BATTLE_LINES, BATTLES, ELO, PER_PERM, RATINGS)
+    if manifest.n_bootstraps:
+        yield BOOTSTRAP
+    yield from (WINRATES, DIAGNOSTICS, REPORT)
+
+
+@dataclass(frozen=True)
+class Computed:
+    """All that follows from battles, verdicts and attempts: written once, and computed again by `verify`."""
+
+    manifest: TournamentManifest
+    groups: Sequence[Rated]
+    elos: Sequence[EloRatings]
+    ratings: Mapping[str, Any]
+    diagnostics: Mapping[str, Any]
+    costs: Mapping[str, Any]
+
+    @classmethod
+    def of(
+        cls,
+        manifest: TournamentManifest,
+        groups: Sequence[Rated],
+        diagnostics: Mapping[str, Any],
+        costs: Mapping[str, Any],
+    ) -> Computed:
+        elos = [elo_ratings(rated, manifest.elo_method(), manifest.k_sweep) for rated in groups]
+        ratings = tournament_ratings(groups, manifest)
+        return cls(manifest, groups, elos, ratings, diagnostics, costs)
+
+    def documents(self) -> Iterator[tuple[str, Mapping[str, Any]]]:
+        """JSON files by name."""
+        yield ELO, elo_document(self.elos, self.manifest)
+        yield RATINGS, self.ratings
+        yield DIAGNOSTICS, self.diagnostics
+        yield COSTS, self.costs
+
+    def archive(self) -> bytes:
+        return elo_archive(self.elos)
+
+    def bootstrap(self) -> dict[str, list[Any]]:
+        return bootstrap_columns(self.groups)
+
+    def winrates(self) -> str:
+        return dimension_winrates(self.groups)
+
+    def page(self) -> str:
+        """The report. Only its last section depends on attempts."""
+        manifest = self.manifest
+        sections = (
+            choices_section(self.ratings["choices"]),
+            judges_section(self.diagnostics),
+            questions_section(self.diagnostics),
+            costs_section(self.costs),
+        )
+        title = manifest.arena or f"Tournament ({manifest.mode})"
+        lede = tournament_lede(
+            manifest.judges, manifest.quorum, manifest.entrants, manifest.selected_prompt_count
+        )
+        return render_page(title, self.groups, lede=lede, sections="".join(sections))

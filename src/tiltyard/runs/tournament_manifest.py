@@ -1,0 +1,285 @@
+"""The manifest of a tournament: what was asked of whom, and all that `verify` needs."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cache
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import AfterValidator, TypeAdapter
+
+from tiltyard.runs.judged_run import JudgedRun
+from tiltyard.runs.manifest import (Document, InputFile, ManifestDocument, Platform, file_hash)
+from tiltyard.runs.rating import (RateSettings, method_of)
+from tiltyard.core.board.rows import parameters_of
+from tiltyard.errors import BadOption
+from tiltyard.files.answers import Answer
+from tiltyard.core.judging.matches import Prompt
+from tiltyard.core.ratings import (BradleyTerry, Elo, Method)
+
+__all__ = [
+    "RubricEntry",
+    "TournamentManifest",
+    "draft_of",
+    "prompt_of",
+    "prompt_set_hash",
+    "rating_methods",
+    "safe_dimension",
+]
+
+_FILE_NAME = re.compile(r"\w[\w .+-]{0,99}(?<![ .])")
+
+
+def safe_dimension(name: str) -> str:
+    """A dimension's name, which is also the name of its files."""
+    if not _FILE_NAME.fullmatch(name):
+        raise ValueError(
+            f"dimension {name!r} cannot name a file; use letters, digits, spaces, '-', '_', '+' and '.'"
+        )
+    return name
+
+
+Dimension = Annotated[str, AfterValidator(safe_dimension)]
+
+
+class RubricEntry(Document):
+    """A rubric's version, and the hash of what it says."""
+
+    version: str
+    sha256: str
+
+
+class TournamentManifest(ManifestDocument):
+    """Everything needed to make the folder's numbers again, and a hash of every file in it."""
+
+    kind: Literal["tournament"] = "tournament"
+    manifest_schema: Literal[1] = 1
+    run_id: str
+    mode: str
+    config_path: str
+    #: The judge's model, where there is one judge.
+    judge_model: str | None
+    entrants: list[str]
+    bank_size: int
+    selected_prompt_count: int
+    n_perms: int
+    shuffle_seed: int
+    pilot_seed: int
+    started_at: str
+    finished_at: str | None
+    config: dict[str, Any]
+    judges: list[str]
+    judge_models: list[str]
+    judge_families: dict[str, str | None]
+    families: dict[str, str | None]
+    quorum: int
+    limit_pairs: int | None
+    rubrics: dict[Dimension, RubricEntry]
+    prompt_set: str
+    unanswered: list[str]
+    dropped: int
+    missing: dict[str, int]
+    anchors: list[InputFile]
+    anchor_battles: int
+    overall: dict[str, float]
+    bradley_terry: dict[str, Any]
+    elo: dict[str, Any]
+    k_sweep: list[float]
+    n_bootstraps: int
+    arena: str | None
+    model: str | None
+    evaluated: list[str]
+    estimate: dict[str, Any]
+    prompt_cache_asked: bool
+    platform: Platform
+    files: dict[str, str]
+
+    @property
+    def dimensions(self) -> tuple[str, ...]:
+        return tuple(self.rubrics)
+
+    def settings(self) -> RateSettings:
+        """How the battles of each dimension are rated by Bradley–Terry."""
+        self.elo_method()
+        return RateSettings(
+            method=_checked("bradley-terry", self.bradley_terry),
+            by="dimension",
+            n_bootstraps=self.n_bootstraps,
+            arena=self.arena,
+            model=self.model,
+        )
+
+    def elo_method(self) -> Elo:
+        """How they are rated by Elo."""
+        method = _checked("elo", self.elo)
+        assert isinstance(method, Elo)
+        return method
+
+    def contradiction(self) -> str | None:
+        """Where two fields of this manifest cannot both be true."""
+        one = self.judge_models[0] if len(self.judge_models) == 1 else None
+        elo = self.elo_method()
+        pairs: dict[str, tuple[object, object]] = {
+            "judge_model and judge_models": (self.judge_model, one),
+            "judges and judge_models": (len(self.judges), len(self.judge_models)),
+            "two judges of one name": (len(self.judges), len(set(self.judges))),
+            "two entrants of one name": (len(self.entrants), len(set(self.entrants))),
+            "n_perms and elo.n_permutations": (self.n_perms, elo.n_permutations),
+            "shuffle_seed and elo.seed": (self.shuffle_seed, elo.seed),
+            "lean of bradley_terry and elo": (self.settings().method.lean, elo.lean),  # type: ignore[attr-defined]
+            "inconsistent of bradley_terry and elo": (
+                self.settings().method.inconsistent,  # type: ignore[attr-defined]
+                elo.inconsistent,
+            ),
+            "overall and rubrics": (set(self.overall) - set(self.rubrics), set()),
+            "anchors and anchor_battles": (bool(self.anchor_battles) and not self.anchors, False),
+            "missing and entrants": (set(self.missing) - set(self.entrants), set()),
+        }
+        return next((f"{name} disagree" for name, (a, b) in pairs.items() if a != b), None)
+
+
+def _checked(name: str, parameters: Mapping[str, Any]) -> Method:
+    """A method with these parameters, each of its own type."""
+    method = method_of(name, parameters)
+    _adapter(type(method)).validate_python(dict(parameters))
+    return method
+
+
+@cache
+def _adapter(method: type[Method]) -> TypeAdapter[Method]:
+    return TypeAdapter(method)
+
+
+def draft_of(run: JudgedRun) -> TournamentManifest:
+    """The manifest as far as it is known before anything is judged: no files, no end."""
+    for name in run.dimensions:
+        try:
+            safe_dimension(name)
+        except ValueError as error:
+            raise BadOption(str(error)) from None
+    answered = {answer.prompt_id for answer in run.answers}
+    asked = [prompt for prompt in run.prompts if prompt.prompt_id in answered]
+    bradley_terry, elo = _methods(run)
+    return TournamentManifest(
+        run_id=run.run_id,
+        mode=run.mode,
+        config_path=run.config_path,
+        judge_model=run.judge_models[0] if len(run.judge_models) == 1 else None,
+        entrants=list(run.entrants),
+        bank_size=run.bank_size,
+        selected_prompt_count=len(run.prompts),
+        n_perms=run.n_perms,
+        shuffle_seed=run.shuffle_seed,
+        pilot_seed=run.pilot_seed,
+        started_at=run.started_at,
+        finished_at=None,
+        config=json.loads(json.dumps(dict(run.config), allow_nan=False)),
+        judges=list(run.judges),
+        judge_models=list(run.judge_models),
+        judge_families={name: run.judge_families.get(name) for name in run.judges},
+        families={name: run.families.get(name) for name in run.entrants},
+        quorum=run.quorum,
+        limit_pairs=run.limit_pairs,
+        rubrics={
+            name: RubricEntry(version=rubric.version, sha256=rubric.sha256)
+            for name, rubric in run.rubrics.items()
+        },
+        prompt_set=prompt_set_hash(asked),
+        unanswered=[prompt.prompt_id for prompt in run.prompts if prompt.prompt_id not in answered],
+        dropped=run.matches.dropped,
+        missing=dict(run.matches.missing),
+        anchors=[_input(source.path, source.format) for source in run.anchors],
+        anchor_battles=0,
+        overall=run.weights,
+        bradley_terry=parameters_of(bradley_terry),
+        elo=parameters_of(elo),
+        k_sweep=list(run.k_sweep),
+        n_bootstraps=run.n_bootstraps,
+        arena=run.arena,
+        model=run.evaluated,
+        evaluated=[],
+        estimate=json.loads(json.dumps(dict(run.estimate), allow_nan=False)),
+        prompt_cache_asked=run.prompt_cache_asked,
+        platform=Platform.here(),
+        files={},
+    )
+
+
+def rating_methods(
+    *,
+    lean: float,
+    inconsistent: float | None,
+    n_bootstraps: int,
+    seed: int,
+    initial_rating: float,
+    default_k: float,
+    n_perms: int,
+    shuffle_seed: int,
+) -> tuple[BradleyTerry, Elo]:
+    """The two methods by which a tournament's battles are rated."""
+    bradley_terry = BradleyTerry(
+        lean=float(lean),
+        inconsistent=inconsistent,
+        seed=seed,
+        n_bootstraps=max(n_bootstraps, 2),
+        base=float(initial_rating),
+        anchor_rating=float(initial_rating),
+    )
+    elo = Elo(
+        k=float(default_k),
+        start=float(initial_rating),
+        n_permutations=n_perms,
+        lean=float(lean),
+        inconsistent=inconsistent,
+        seed=shuffle_seed,
+        interval="bootstrap" if n_bootstraps else "none",
+        n_bootstraps=max(n_bootstraps, 2),
+    )
+    return bradley_terry, elo
+
+
+def _methods(run: JudgedRun) -> tuple[BradleyTerry, Elo]:
+    return rating_methods(
+        lean=run.lean,
+        inconsistent=run.inconsistent,
+        n_bootstraps=run.n_bootstraps,
+        seed=run.seed,
+        initial_rating=run.initial_rating,
+        default_k=run.default_k,
+        n_perms=run.n_perms,
+        shuffle_seed=run.shuffle_seed,
+    )
+
+
+def _input(path: str, format: str) -> InputFile:
+    file = Path(path)
+    return InputFile(path=path, format=format, sha256=file_hash(file) if file.is_file() else None)
+
+
+def prompt_of(answer: Answer) -> Prompt:
+    """The prompt that an answer carries along."""
+    return Prompt(
+        prompt_id=answer.prompt_id,
+        text=answer.prompt,
+        source=answer.source or "",
+        category=answer.category,
+        language=answer.language,
+        gold=answer.gold,
+        expected_behavior=answer.expected_behavior,
+    )
+
+
+def prompt_set_hash(prompts: Iterable[Prompt]) -> str:
+    """Identity of a set of prompts: every field of each, in bank order."""
+    digest = hashlib.sha256()
+    for one in prompts:
+        fields: Sequence[str | None] = (
+            *(one.prompt_id, one.text, one.source, one.category),
+            *(one.language, one.gold, one.expected_behavior),
+        )
+        digest.update(json.dumps(fields).encode() + b"\n")
+    return digest.hexdigest()

@@ -1,0 +1,340 @@
+"""Simulated arenas: a world's voters, a matchmaker, the ratings and the rules, vote by vote.
+
+What an arena would show and do is compared with what is true in its world.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from itertools import pairwise
+
+import numpy as np
+import numpy.typing as npt
+
+from tiltyard.core.policy.matchmaking.choice import Choice
+from tiltyard.core.policy.state.events import NO_SESSION, Event
+from tiltyard.core.policy.state.policy import Policy
+from tiltyard.core.policy.state.rater import Rater, RaterSettings
+from tiltyard.core.policy.state.state import Standing
+from tiltyard.core.policy.validity.evaluation import Evaluation, History, evaluate
+from tiltyard.core.ratings.glicko2 import Glicko2
+from tiltyard.errors import BadOption
+from tiltyard.simulate.matchmakers import matchmaker_of
+from tiltyard.simulate.observers import TOP, Exposures, Newcomers, Truth, batch_strengths, in_order
+from tiltyard.simulate.studies import Study
+from tiltyard.simulate.worlds import WorldSettings, draw_world_of
+
+__all__ = ["ARENA", "Arena", "ArenaResult", "ArenaSettings", "Moment", "first_changes", "simulate"]
+
+Floats = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int64]
+
+#: The votes between which changes of the first place are counted.
+SETTLED = (20_000, 25_000)
+
+
+@dataclass(frozen=True, slots=True)
+class ArenaSettings:
+    """A kind of world, a policy, a matchmaker, and how long."""
+
+    world: WorldSettings = field(default_factory=WorldSettings)
+    policy: Policy = field(default_factory=Policy)
+    #: policy, v1, uniform, nearest or thompson.
+    matchmaker: str = "policy"
+    votes: int = 10_000
+    #: Stop when the board becomes official.
+    until_official: bool = False
+    #: Votes between two looks at the ratings, as between the snapshots of a live arena.
+    rank_every: int = 10
+    #: Share of served matchups that are passed over, or that nobody answers.
+    skips: float = 0.0
+    expiries: float = 0.0
+    #: Voters' sessions, who come in turn; 0: nobody remembers what was seen.
+    sessions: int = 0
+    #: The truly first model starts this many points below the others.
+    planted: float | None = None
+    #: First volatility of Glicko-2; the textbook has 0.06.
+    volatility: float = 0.003
+
+    def __post_init__(self) -> None:
+        matchmaker_of(self.matchmaker)
+        if self.votes < 1 or self.rank_every < 1 or self.sessions < 0:
+            raise BadOption(
+                f"votes is {self.votes}, rank_every {self.rank_every}, sessions {self.sessions}; "
+                "expected 1, 1 and 0 or more"
+            )
+        if min(self.skips, self.expiries) < 0.0 or self.skips + self.expiries >= 1.0:
+            raise BadOption(
+                f"skips is {self.skips} and expiries {self.expiries}; expected shares that leave some votes"
+            )
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """What an evaluation saw, and how right the orders were."""
+
+    votes: int
+    holds: bool
+    official: bool
+    #: Of each rule of publication: name, value, whether it holds.
+    rules: tuple[tuple[str, float | None, bool], ...]
+    #: The model that is first in the published order.
+    first: int
+    #: Share of the pairs of the truly first ten that batch Bradley–Terry has in order; none while it
+    #: has no answer, because some models have only won or only lost.
+    in_order: float | None
+    #: The same of the published order.
+    in_order_published: float
+    #: Median RD and mean coverage of the top.
+    top_rd: float
+    coverage: float
+
+
+@dataclass(frozen=True, slots=True)
+class ArenaResult:
+    """What became of one arena. Codes are those of the world's models.
+
+    Lanes and exposures are looked at once the window is full, and exposures only where the roster
+    has been the same for a whole window.
+    """
+
+    moments: tuple[Moment, ...]
+    #: Votes at which the board first became official.
+    official_at: int | None
+    #: Shares of the lanes that chose, and of those that were drawn.
+    lanes: tuple[float, ...]
+    nominal: tuple[float, ...]
+    #: Served matchups after which some model was out of tolerance, and out of how many.
+    outside: int
+    watched: int
+    #: Largest |w − T| / T.
+    largest_deviation: float
+    #: Matchups for which a rule was given up because nothing else was left.
+    given_up: int
+    #: Share of the votes that fell on dead prompts.
+    dead_share: float | None
+    #: Largest share that a newcomer had in the 200 matchups after it came.
+    newcomer_share: float | None
+    #: Share of the steps between evaluations, from 20,000 to 25,000 votes, in which the first place changed.
+    first_changes: float | None
+    #: Votes at which the planted model first stood among the first three.
+    planted_top3_at: int | None
+    #: The published order at the end.
+    order: tuple[int, ...]
+    #: Share of the matchups in which the model with the lower code stood on the left.
+    left_share: float
+
+
+def simulate(settings: ArenaSettings, seed: int) -> ArenaResult:
+    """One arena from its first vote to its last. The same seed is the same world to every matchmaker."""
+    arena = Arena(settings, seed)
+    arena.run()
+    return arena.result()
+
+
+class Arena:
+    """One arena on its way."""
+
+    def __init__(self, settings: ArenaSettings, seed: int) -> None:
+        self.settings = settings
+        self.world = draw_world_of(settings.world, np.random.default_rng([seed, 0]))
+        self.voters = np.random.default_rng([seed, 1])
+        self.chance = np.random.default_rng([seed, 2])
+        self.choose = matchmaker_of(settings.matchmaker)
+        prompts = [f"prompt-{k}" for k in range(settings.world.prompts)]
+        self.standing = Standing(settings.policy, self.world.models, prompts)
+        glicko2 = Glicko2(kernel="plain", initial_volatility=settings.volatility)
+        self.rater = Rater(RaterSettings(glicko2), len(self.world.models))
+        self.history = History.under(settings.policy)
+        self.moments: list[Moment] = []
+        self.truth = Truth(self.world)
+        self.exposures = Exposures(settings.policy)
+        self.newcomers = Newcomers()
+        self.changes = [0, *self.world.changes()]
+        self.votes = self.given_up = self.dead = self.left = 0
+        self.planted: int | None = None
+        self.planted_top3_at: int | None = None
+        if settings.planted is not None:
+            self.planted = int(self.world.true_order(these_prompts=True)[0])
+            self.rater.plant(self.planted, glicko2.start - settings.planted)
+        self._change_roster()
+        self._rank()
+
+    def run(self) -> None:
+        """To the last vote; or until the board is official, and all has happened that the world has in store."""
+        drift = self.world.drift
+        quiet = 0 if drift is None else drift.after + drift.over
+        while self.votes < self.settings.votes:
+            done = self.history.official and not self.changes and self.votes >= quiet
+            if self.settings.until_official and done:
+                break
+            self.step()
+
+    def step(self) -> None:
+        """One matchup, whatever becomes of it."""
+        standing, settings = self.standing, self.settings
+        session = standing.window.served % settings.sessions if settings.sessions else NO_SESSION
+        choice = self.choose(standing, self.chance, session)
+        serial = self._serve(choice, session)
+        lost = self.voters.random() if settings.skips or settings.expiries else 1.0
+        if lost < settings.skips:
+            standing.skip()
+            self.note(Event.SKIP, serial=serial)
+        elif lost < settings.skips + settings.expiries:
+            standing.expire(serial)
+            self.note(Event.EXPIRE, serial=serial)
+        else:
+            self._vote(choice, serial)
+        self.exposures.watch(standing)
+
+    def note(self, event: Event, **fields: int) -> None:
+        """Hears every event of the arena as it happens, by the names of `Events`; here nobody listens."""
+
+    def _serve(self, choice: Choice, session: int) -> int:
+        self.given_up += bool(choice.given_up)
+        self.left += choice.left < choice.right
+        self.newcomers.serve(choice.left, choice.right)
+        serial = self.standing.serve(
+            choice.left,
+            choice.right,
+            choice.prompt,
+            lane=choice.lane,
+            nominal=choice.nominal,
+            session=session,
+        )
+        self.note(
+            Event.SERVED,
+            a=choice.left,
+            b=choice.right,
+            prompt=choice.prompt,
+            lane=choice.lane,
+            nominal=choice.nominal,
+            serial=serial,
+            session=session,
+            given_up=len(choice.given_up),
+        )
+        return serial
+
+    def _vote(self, choice: Choice, serial: int) -> None:
+        left, right, prompt = choice.left, choice.right, choice.prompt
+        kind = self.world.vote(left, right, prompt, self.voters, self.votes)
+        self.standing.vote(left, right, prompt, kind)
+        self.rater.vote(left, right, kind)
+        self.votes += 1
+        self.note(Event.VOTE, a=left, b=right, prompt=prompt, kind=kind, serial=serial)
+        self.dead += prompt in self.world.dead
+        if self.changes and self.votes >= self.changes[0]:
+            self._change_roster()
+        evaluated = self.votes % self.settings.policy.evaluated_every == 0
+        if evaluated or self.votes % self.settings.rank_every == 0:
+            self._rank()
+        if evaluated:
+            self._evaluate()
+
+    def _change_roster(self) -> None:
+        """Enable and retire as the world says."""
+        self.changes = [moment for moment in self.changes if moment > self.votes]
+        present = set(self.world.present(self.votes).tolist())
+        for model in np.flatnonzero(self.standing.enabled).tolist():
+            if model not in present:
+                self.standing.retire(model)
+                self.note(Event.RETIRE, a=model)
+        for model in sorted(present):
+            if not self.standing.enabled[model]:
+                self.standing.enable(model)
+                self.note(Event.ENABLE, a=model)
+                if self.votes:
+                    self.newcomers.join(model)
+        self.exposures.roster_changed(self.standing)
+
+    def _rank(self) -> None:
+        self.standing.rank(self.rater.strengths(self.standing.enabled))
+        if self.planted_top3_at is None and self.planted in self.standing.order[:3].tolist():
+            self.planted_top3_at = self.votes
+
+    def _evaluate(self) -> None:
+        known = evaluate(self.standing)
+        self.history = self.history.after(known)
+        true_order = self.truth.order(self.votes)
+        score = batch_strengths(self.rater.online.points)
+        self.moments.append(_moment(known, self.history, true_order, score))
+
+    def result(self) -> ArenaResult:
+        served = self.standing.window.served
+        nominal, lanes = self.exposures.lane_shares(self.standing)
+        return ArenaResult(
+            moments=tuple(self.moments),
+            official_at=self.history.first_official(),
+            lanes=lanes,
+            nominal=nominal,
+            outside=self.exposures.outside,
+            watched=self.exposures.watched,
+            largest_deviation=self.exposures.largest,
+            given_up=self.given_up,
+            dead_share=self.dead / self.votes if self.world.dead else None,
+            newcomer_share=self.newcomers.largest_share(),
+            first_changes=first_changes(self.moments, *SETTLED),
+            planted_top3_at=self.planted_top3_at,
+            order=tuple(self.standing.order.tolist()),
+            left_share=self.left / served,
+        )
+
+
+def first_changes(moments: list[Moment] | tuple[Moment, ...], since: int, until: int) -> float | None:
+    """Share of the steps between evaluations, from ``since`` to ``until`` votes, that changed the first place."""
+    firsts = [moment.first for moment in moments if since <= moment.votes <= until]
+    if len(firsts) < 2 or moments[-1].votes < until:
+        return None
+    return sum(one != other for one, other in pairwise(firsts)) / (len(firsts) - 1)
+
+
+def _moment(known: Evaluation, history: History, true_order: Ints, score: Floats | None) -> Moment:
+    top = known.order[:TOP]
+    place = np.empty(len(known.rd))
+    place[known.order] = np.arange(len(known.order))
+    return Moment(
+        votes=known.votes,
+        holds=known.holds,
+        official=history.official,
+        rules=tuple((rule.name, rule.value, rule.holds) for rule in known.rules),
+        first=int(known.order[0]),
+        in_order=None if score is None else in_order(score, true_order),
+        in_order_published=in_order(-place, true_order),
+        top_rd=float(np.median(known.rd[top])),
+        coverage=float(known.coverage[top].mean()),
+    )
+
+
+#: What an arena's numbers come from: a change of anything else voids no kept run.
+ARENA: Study[ArenaSettings, ArenaResult] = Study(
+    "arena",
+    1,
+    simulate,
+    ArenaResult,
+    depends=(
+        "battles",
+        "lab/arenas.py",
+        "lab/matchmakers.py",
+        "lab/observers.py",
+        "lab/worlds.py",
+        "matchmaking",
+        "ratings/findings.py",
+        "ratings/glicko2.py",
+        "ratings/groups.py",
+        "ratings/kernels/glicko2.py",
+        "ratings/newton.py",
+        "ratings/online.py",
+        "ratings/pairs.py",
+        "ratings/result.py",
+        "ratings/scoring.py",
+        "ratings/sums.py",
+        "ratings/uncertainty.py",
+        "standing",
+        "validity/coverage.py",
+        "validity/evaluation.py",
+        "validity/floors.py",
+        "validity/pace.py",
+        "validity/publication.py",
+        "validity/rules.py",
+    ),
+)

@@ -1,0 +1,290 @@
+"""Forecasts: when an arena will be official, which rule will hold it up, how right its order will be.
+
+A forecast is made of simulated arenas, one for each seed. Worlds that became official stop there; in
+figures over time they keep the values they had then.
+"""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_right
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from tiltyard._version import __version__
+from tiltyard.core.policy.state.policy import Fairness, Policy
+from tiltyard.core.policy.validity.lanes import mix_fits
+from tiltyard.core.policy.validity.publication import pairs_needed
+from tiltyard.errors import BadOption
+from tiltyard.simulate.arenas import ARENA, ArenaResult, ArenaSettings, Moment
+from tiltyard.simulate.matchmakers import MATCHMAKERS
+from tiltyard.simulate.studies import Progress, median_figure, run_study
+
+__all__ = [
+    "Forecast",
+    "Look",
+    "RuleForecast",
+    "Simulation",
+    "Spread",
+    "default_votes",
+    "forecast",
+    "make_simulation",
+    "mix_feasible",
+]
+
+#: Four worlds in five lie between the quantiles this far from either end.
+_TAIL = 0.1
+
+
+@dataclass(frozen=True, slots=True)
+class Spread:
+    """The median over worlds, and where four in five of them lie. ``None``: never, or nothing known."""
+
+    median: float | None
+    low: float | None
+    high: float | None
+
+    @classmethod
+    def of(cls, values: Sequence[float]) -> Spread:
+        """Of one value for each world; what never happened may be given as infinity."""
+        if not values:
+            return cls(None, None, None)
+        ordered = sorted(values)
+        outside = math.floor(_TAIL * len(ordered))
+        found = (median_figure(values).value, ordered[outside], ordered[len(ordered) - 1 - outside])
+        return cls(*(value if math.isfinite(value) else None for value in found))
+
+
+@dataclass(frozen=True, slots=True)
+class RuleForecast:
+    """One rule of publication over all worlds."""
+
+    name: str
+    bar: float
+    at_most: bool
+    #: Votes from which it holds without a gap until the board is official, or until the end.
+    holds_from: Spread
+    #: Worlds in which it holds at last.
+    holds_in: int
+    #: Worlds in which it was the last to hold, alone or with others, or does not hold at the end.
+    last_in: int
+    #: Its value at last, in worlds that did not become official.
+    short: Spread
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """What there is to be seen after so many votes."""
+
+    votes: int
+    #: Share of worlds that are official by then.
+    official: float
+    #: Values of the rules, by name.
+    rules: dict[str, Spread]
+    #: Share of the pairs of the true top that the published order has right, and Bradley–Terry.
+    in_order: Spread
+    in_order_fitted: Spread
+
+
+@dataclass(frozen=True, slots=True)
+class Forecast:
+    """What is to be expected of one matchmaker under one kind of fairness."""
+
+    matchmaker: str
+    fairness: str
+    worlds: int
+    official_in: int
+    #: Votes until the board is official.
+    official: Spread
+    rules: tuple[RuleForecast, ...]
+    looks: tuple[Look, ...]
+    #: The same shares when the board is official, else at the end.
+    in_order: Spread
+    in_order_fitted: Spread
+    #: Mean shares of the lanes: asked for, drawn, served. Only the policy's matchmaker has lanes.
+    lane_weights: tuple[float, ...]
+    nominal: tuple[float, ...]
+    realised: tuple[float, ...]
+    #: Largest deviation of exposures from their targets in each world in which the window was full.
+    deviations: tuple[float, ...]
+    tolerance: float
+    mix_feasible: bool
+    #: World by world, in order of seeds: votes until official, and the share of pairs in order by then.
+    official_by_world: tuple[int | None, ...]
+    in_order_by_world: tuple[float | None, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Simulation:
+    """Forecasts on the same worlds. The first is what was asked for; the others stand beside it."""
+
+    made_by: str
+    votes_per_day: int
+    #: The first seed; the others follow it.
+    seed: int
+    settings: ArenaSettings
+    forecasts: tuple[Forecast, ...]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values for JSON."""
+        return asdict(self)
+
+
+def default_votes(models: int, prompts: int) -> int:
+    """How far to look: four votes for each model and prompt, within reason."""
+    return min(max(4 * models * prompts, 5_000), 50_000)
+
+
+def mix_feasible(policy: Policy, models: int) -> bool:
+    """Whether the contender lane can have its share while every exposure stays within tolerance."""
+    strict = replace(policy, fairness="strict")
+    return mix_fits(strict, models)
+
+
+def make_simulation(
+    settings: ArenaSettings,
+    seeds: range,
+    votes_per_day: int,
+    *,
+    compare: bool = False,
+    both_fairnesses: bool = False,
+    folder: Path | None = None,
+    processes: int = 0,
+    on_progress: Progress = lambda _done, _total: None,
+) -> Simulation:
+    """Simulate one world for each seed.
+
+    ``compare`` puts every matchmaker beside the one asked for, and lets all run to the last vote so
+    that figures at the same votes can be compared. ``both_fairnesses`` adds the other kind of fairness.
+    """
+    if not seeds:
+        raise BadOption("no seeds; a forecast needs at least one world")
+    asked = [settings]
+    if both_fairnesses:
+        other: Fairness = "scoped" if settings.policy.fairness == "strict" else "strict"
+        asked.append(replace(settings, policy=replace(settings.policy, fairness=other)))
+    if compare:
+        asked += [replace(settings, matchmaker=name) for name in MATCHMAKERS if name != settings.matchmaker]
+        asked = [replace(one, until_official=False) for one in asked]
+    forecasts = []
+    for number, one in enumerate(asked):
+        heard = partial(_heard, on_progress, number, len(asked))
+        results = run_study(ARENA, one, seeds, folder=folder, processes=processes, on_progress=heard)
+        forecasts.append(forecast(results, one))
+    return Simulation(__version__, votes_per_day, seeds.start, settings, tuple(forecasts))
+
+
+def _heard(on_progress: Progress, number: int, of: int, done: int, total: int) -> None:
+    on_progress(number * total + done, of * total)
+
+
+def forecast(results: Sequence[ArenaResult], settings: ArenaSettings) -> Forecast:
+    """What worlds simulated under one set of settings say together."""
+    untils = [_until(result) for result in results]
+    ends = [until[-1] for until in untils if until]
+    lanes = results if settings.matchmaker == "policy" else ()
+    return Forecast(
+        matchmaker=settings.matchmaker,
+        fairness=settings.policy.fairness,
+        worlds=len(results),
+        official_in=sum(result.official_at is not None for result in results),
+        official=Spread.of([_votes(result.official_at) for result in results]),
+        rules=_rules(results, settings),
+        looks=_looks(results, settings.policy.evaluated_every),
+        in_order=Spread.of([end.in_order_published for end in ends]),
+        in_order_fitted=Spread.of([end.in_order for end in ends if end.in_order is not None]),
+        lane_weights=settings.policy.lane_weights,
+        nominal=_mean_shares([result.nominal for result in lanes]),
+        realised=_mean_shares([result.lanes for result in lanes]),
+        deviations=tuple(result.largest_deviation for result in results if result.watched),
+        tolerance=settings.policy.tolerance,
+        mix_feasible=mix_feasible(settings.policy, settings.world.models),
+        official_by_world=tuple(result.official_at for result in results),
+        in_order_by_world=tuple(until[-1].in_order_published if until else None for until in untils),
+    )
+
+
+def _votes(official_at: int | None) -> float:
+    return math.inf if official_at is None else official_at
+
+
+def _until(result: ArenaResult) -> tuple[Moment, ...]:
+    """Moments up to the one that made the board official; all, where none did."""
+    return tuple(moment for moment in result.moments if moment.votes <= _votes(result.official_at))
+
+
+def _rules(results: Sequence[ArenaResult], settings: ArenaSettings) -> tuple[RuleForecast, ...]:
+    bars = _bars(settings.policy, max(len(result.order) for result in results))
+    begun = [{name: _held_from(result, name) for name in bars} for result in results]
+    last = Counter(name for world in begun for name, votes in world.items() if votes == max(world.values()))
+    unfinished = [
+        _values(result.moments[-1]) for result in results if result.moments and result.official_at is None
+    ]
+    return tuple(
+        RuleForecast(
+            name,
+            bar,
+            at_most,
+            Spread.of([world[name] for world in begun]),
+            sum(math.isfinite(world[name]) for world in begun),
+            last[name],
+            Spread.of([values[name] for values in unfinished if name in values]),
+        )
+        for name, (bar, at_most) in bars.items()
+    )
+
+
+def _bars(policy: Policy, models: int) -> dict[str, tuple[float, bool]]:
+    """The bar of each rule with so many models, and whether values must be at most it."""
+    top = min(policy.published_top, models)
+    return {
+        "top-rd": (policy.published_rd, True),
+        "top-pairs": (pairs_needed(top, policy.published_pairs), False),
+        "top-coverage": (policy.published_coverage, False),
+    }
+
+
+def _held_from(result: ArenaResult, name: str) -> float:
+    """Votes at the first of the last moments, without a gap, at which a rule held."""
+    since = math.inf
+    for moment in reversed(_until(result)):
+        if not any(rule == name and holds for rule, _, holds in moment.rules):
+            break
+        since = moment.votes
+    return since
+
+
+def _values(moment: Moment) -> dict[str, float]:
+    return {name: value for name, value, _ in moment.rules if value is not None}
+
+
+def _looks(results: Sequence[ArenaResult], every: int) -> tuple[Look, ...]:
+    """One look for each evaluation that any world had."""
+    longest = max((result.moments[-1].votes for result in results if result.moments), default=0)
+    looks = []
+    evaluated = [(result.moments, [moment.votes for moment in result.moments]) for result in results]
+    for votes in range(every, longest + 1, every):
+        past = [(moments, bisect_right(at, votes)) for moments, at in evaluated]
+        now = [moments[count - 1] for moments, count in past if count]
+        values = [_values(moment) for moment in now]
+        names = sorted({name for world in values for name in world})
+        official = sum(_votes(result.official_at) <= votes for result in results)
+        looks.append(
+            Look(
+                votes,
+                official / len(results),
+                {name: Spread.of([world[name] for world in values if name in world]) for name in names},
+                Spread.of([moment.in_order_published for moment in now]),
+                Spread.of([moment.in_order for moment in now if moment.in_order is not None]),
+            )
+        )
+    return tuple(looks)
+
+
+def _mean_shares(shares: Sequence[tuple[float, ...]]) -> tuple[float, ...]:
+    """Means lane by lane."""
+    return tuple(sum(lane) / len(shares) for lane in zip(*shares, strict=True))

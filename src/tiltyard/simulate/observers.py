@@ -1,0 +1,117 @@
+"""What is looked at while an arena runs: the true order, exposures, newcomers, orders against the truth."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from tiltyard.core.policy.state.policy import Policy
+from tiltyard.core.policy.state.state import Standing
+from tiltyard.core.ratings import newton
+from tiltyard.core.ratings.pairs import pairs_of_points
+from tiltyard.simulate.worlds import World
+
+__all__ = ["NEWCOMERS_MATCHUPS", "TOP", "Exposures", "Newcomers", "Truth", "batch_strengths", "in_order"]
+
+Floats = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int64]
+
+#: How many of the truly first models must stand in order.
+TOP = 10
+#: The matchups after its coming in which a newcomer's share is counted.
+NEWCOMERS_MATCHUPS = 200
+
+
+class Truth:
+    """The true order of those who are there, made again when strengths or roster have changed."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+        self._key: tuple[bytes, bytes] | None = None
+        self._order: Ints = np.empty(0, dtype=np.int64)
+
+    def order(self, at: int) -> Ints:
+        key = self._world.strengths(at).tobytes(), self._world.present(at).tobytes()
+        if key != self._key:
+            self._key, self._order = key, self._world.true_order(these_prompts=True, at=at)
+        return self._order
+
+
+class Exposures:
+    """Watches exposures and lanes once the window is full."""
+
+    def __init__(self, policy: Policy) -> None:
+        self._window = policy.window
+        self._watch_from = policy.window
+        self._lanes: Ints | None = None
+        self.outside = self.watched = 0
+        self.largest = 0.0
+
+    def roster_changed(self, standing: Standing) -> None:
+        self._watch_from = standing.window.served + self._window
+
+    def watch(self, standing: Standing) -> None:
+        """Look at the exposures after a matchup."""
+        if standing.window.served < self._window:
+            return
+        if self._lanes is None:
+            self._lanes = standing.lanes.copy()
+        if standing.window.served < self._watch_from:
+            return
+        due, exposures = standing.window.due(), standing.window.counted()
+        enabled = standing.enabled
+        gone = np.abs(exposures - due.target)[enabled]
+        self.watched += 1
+        self.outside += bool(due.outside(exposures)[enabled].any())
+        self.largest = max(self.largest, float((gone / due.target[enabled]).max()))
+
+    def lane_shares(self, standing: Standing) -> tuple[tuple[float, ...], tuple[float, ...]]:
+        """Nominal and realised, after the first window; of an arena of less than two, over all of it."""
+        lanes = standing.lanes
+        if self._lanes is not None and standing.window.served >= 2 * self._window:
+            lanes = lanes - self._lanes
+        shares = lanes / lanes.sum()
+        return tuple(shares.sum(axis=1).tolist()), tuple(shares.sum(axis=0).tolist())
+
+
+class Newcomers:
+    """How often each newcomer was served in its first matchups."""
+
+    def __init__(self) -> None:
+        self._served: dict[int, list[int]] = {}
+
+    def join(self, model: int) -> None:
+        self._served[model] = [0, 0]
+
+    def serve(self, left: int, right: int) -> None:
+        for model, count in self._served.items():
+            if count[1] < NEWCOMERS_MATCHUPS:
+                count[0] += model in (left, right)
+                count[1] += 1
+
+    def largest_share(self) -> float | None:
+        """None where no newcomer has been there long enough."""
+        shares = [mine / n for mine, n in self._served.values() if n == NEWCOMERS_MATCHUPS]
+        return max(shares, default=None)
+
+
+def in_order(score: Floats, true_order: Ints) -> float:
+    """Share of the pairs of the truly first ten whose better model has the higher score."""
+    top = score[true_order[:TOP]]
+    above, below = np.triu_indices(len(top), 1)
+    return float(np.mean(top[above] > top[below]))
+
+
+def batch_strengths(points: Floats) -> Floats | None:
+    """Bradley–Terry on all votes so far, ties half a win; NaN for who has not met anybody.
+
+    ``points`` is what each row model scored against each column model.
+    """
+    pairs = pairs_of_points(points)
+    played = np.flatnonzero(pairs.met)
+    pairs = pairs.among(played)
+    if not len(played) or pairs.groups(strong=True).any():
+        return None
+    strengths = np.full(len(points), np.nan)
+    strengths[played] = newton.fit(pairs, bread=False).theta
+    return strengths

@@ -1,0 +1,386 @@
+"""Worlds: models of known strength that meet on prompts of known effect."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from scipy.special import expit
+
+from tiltyard.core.battles import Codes, Kind, Table
+from tiltyard.core.battles.keys import text_keys
+from tiltyard.core.ratings import newton
+from tiltyard.core.ratings.pairs import Pairs
+from tiltyard.errors import BadOption
+
+__all__ = ["POINTS", "Drift", "Rigging", "World", "WorldSettings", "draw_world", "draw_world_of"]
+
+Floats = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.integer[Any]]
+Kinds = npt.NDArray[np.uint8]
+
+#: Rating points per logit.
+POINTS = 400.0 / math.log(10.0)
+#: How many models stand at small gaps at the top of a world with ``close_top``, and those gaps in points.
+CLOSE_TOP = 8
+CLOSE_GAPS = (4.0, 25.0)
+
+_NODES = 41
+_RIVALS = 3
+_SHARES = frozenset({"ties", "both_bad", "lazy", "dead", "riggers"})
+_EITHER_WAY = frozenset({"position_bias", "drift"})
+_WIN_A, _WIN_B, _TIE, _BOTH_BAD = Kind.WIN_A, Kind.WIN_B, Kind.TIE, Kind.BOTH_BAD
+
+
+@dataclass(frozen=True, slots=True)
+class Rigging:
+    """A share of the votes is cast to push one model up.
+
+    Whoever rigs votes for the target; where it is absent, against a rival of the target; where
+    neither or both are rivals, by a coin. They never tie. Rivals are the three models nearest
+    to the target in strength.
+    """
+
+    share: float
+    target: int
+    rivals: frozenset[int]
+
+    def vote(self, a: int, b: int, rng: np.random.Generator) -> Kind:
+        if self.target in (a, b):
+            return _WIN_A if a == self.target else _WIN_B
+        if (a in self.rivals) != (b in self.rivals):
+            return _WIN_B if a in self.rivals else _WIN_A
+        return _WIN_A if rng.random() < 0.5 else _WIN_B
+
+    def kinds(self, a: Ints, b: Ints, rng: np.random.Generator) -> Kinds:
+        """The same for many matchups."""
+        rivals = list(self.rivals)
+        push = 4.0 * (a == self.target) - 4.0 * (b == self.target) + np.isin(b, rivals) - np.isin(a, rivals)
+        coin = rng.random(len(a)) < 0.5
+        return np.where(np.where(push == 0, coin, push > 0), _WIN_A, _WIN_B).astype(np.uint8)
+
+
+@dataclass(frozen=True, slots=True)
+class Drift:
+    """Some models move by ``gain`` logits, evenly over the votes from ``after`` to ``after + over``.
+
+    With ``over`` 0 they move at once.
+    """
+
+    models: frozenset[int]
+    gain: float
+    after: int
+    over: int
+
+    def of(self, model: int, at: int) -> float:
+        """How far a model has moved when ``at`` votes have been cast."""
+        if at < self.after or model not in self.models:
+            return 0.0
+        return self.gain * (min((at - self.after) / self.over, 1.0) if self.over else 1.0)
+
+    def of_all(self, models: Ints, at: Ints) -> Floats:
+        """The same for many models, each at its own moment."""
+        begun = np.clip((at - self.after) / self.over, 0.0, 1.0) if self.over else at >= self.after
+        return np.asarray(self.gain * (begun * np.isin(models, list(self.models))), dtype=np.float64)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class World:
+    """Strengths in logits, and each model's effect on each prompt of this world.
+
+    A battle on prompt p is won by i over j with log-odds θ_i − θ_j + u_ip − u_jp, plus an
+    advantage of side A; the share ``lazy`` of voters throw a coin instead. Ties and both_bad come
+    at fixed rates. On a dead prompt everything is both_bad, whoever votes. Moments are counted in
+    votes: ``at`` is how many were cast before.
+    """
+
+    models: tuple[str, ...]
+    strength: Floats
+    effect: Floats
+    effect_sd: float
+    ties: float = 0.16
+    both_bad: float = 0.07
+    position_bias: float = 0.1
+    lazy: float = 0.0
+    dead: frozenset[int] = frozenset()
+    rigging: Rigging | None = None
+    drift: Drift | None = None
+    #: After how many votes a model comes, or goes; others are there from first to last.
+    joins: Mapping[int, int] = field(default_factory=dict)
+    leaves: Mapping[int, int] = field(default_factory=dict)
+    _strengths: list[float] = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "_strengths", self.strength.tolist())
+
+    def vote(self, a: int, b: int, prompt: int, rng: np.random.Generator, at: int = 0) -> Kind:
+        """How one matchup ends, ``a`` on side A."""
+        if prompt in self.dead:
+            return _BOTH_BAD
+        if self.rigging is not None and rng.random() < self.rigging.share:
+            return self.rigging.vote(a, b, rng)
+        other = rng.random()
+        if other < self.ties:
+            return _TIE
+        if other < self.ties + self.both_bad:
+            return _BOTH_BAD
+        d = self._strengths[a] - self._strengths[b] + self.position_bias
+        d += self.effect.item(a, prompt) - self.effect.item(b, prompt)
+        if self.drift is not None:
+            d += self.drift.of(a, at) - self.drift.of(b, at)
+        won = 0.5 + (0.5 - 0.5 * self.lazy) * math.tanh(0.5 * d)
+        return _WIN_A if rng.random() < won else _WIN_B
+
+    def kinds(self, a: Ints, b: Ints, prompt: Ints, rng: np.random.Generator, at: int = 0) -> Kinds:
+        """The same for many matchups, one after the other from moment ``at`` on."""
+        n = len(a)
+        d = self.strength[a] - self.strength[b] + self.effect[a, prompt] - self.effect[b, prompt]
+        d = d + self.position_bias
+        if self.drift is not None:
+            moments = at + np.arange(n)
+            d = d + self.drift.of_all(a, moments) - self.drift.of_all(b, moments)
+        kind = np.where(rng.random(n) < self._with_lazy(expit(d)), _WIN_A, _WIN_B).astype(np.uint8)
+        other = rng.random(n)
+        kind[other < self.ties + self.both_bad] = _BOTH_BAD
+        kind[other < self.ties] = _TIE
+        if self.rigging is not None:
+            rigged = rng.random(n) < self.rigging.share
+            kind[rigged] = self.rigging.kinds(a[rigged], b[rigged], rng)
+        if self.dead:
+            kind[np.isin(prompt, list(self.dead))] = _BOTH_BAD
+        return kind
+
+    def table(self, n: int, rng: np.random.Generator, *, shares: Floats | None = None) -> Table:
+        """``n`` battles between uniform pairs on prompts that come up by their ``shares``, or alike."""
+        return Table.from_codes(self.models, self.codes(n, rng, shares=shares))
+
+    def codes(self, n: int, rng: np.random.Generator, at: int = 0, *, shares: Floats | None = None) -> Codes:
+        """``n`` battles from moment ``at`` on: uniform pairs of the models then present, prompts by ``shares``."""
+        prompts = self.effect.shape[1]
+        keys = text_keys([f"prompt-{k}" for k in range(prompts)])
+        ends = [moment for moment in self.changes() if at < moment < at + n]
+        runs = []
+        for start, end in zip([at, *ends], [*ends, at + n], strict=True):
+            present, size = self.present(start), end - start
+            first = rng.integers(0, len(present), size)
+            second = (first + rng.integers(1, len(present), size)) % len(present)
+            a, b = present[first], present[second]
+            p = rng.integers(0, prompts, size) if shares is None else rng.choice(prompts, size, p=shares)
+            runs.append((a, b, self.kinds(a, b, p, rng, start), p))
+        a, b, kind, p = (np.concatenate(column) for column in zip(*runs, strict=True))
+        return Codes(a.astype(np.uint16), b.astype(np.uint16), kind, prompt=keys[p])
+
+    def present(self, at: int = 0) -> npt.NDArray[np.int64]:
+        """The models that are there when ``at`` votes have been cast."""
+        every = range(len(self.models))
+        return np.flatnonzero([self.joins.get(k, 0) <= at < self.leaves.get(k, at + 1) for k in every])
+
+    def changes(self) -> tuple[int, ...]:
+        """The moments at which a model comes or goes."""
+        return tuple(sorted({*self.joins.values(), *self.leaves.values()}))
+
+    def strengths(self, at: int = 0) -> Floats:
+        """Strengths at a moment, in logits: they change where models drift."""
+        if self.drift is None:
+            return self.strength
+        every = np.arange(len(self.models))
+        return self.strength + self.drift.of_all(every, np.full(len(every), at))
+
+    def truth(self, *, these_prompts: bool = False, at: int | None = None) -> Floats:
+        """Ratings (mean zero, points) that endless honest battles would give: the Bradley–Terry projection.
+
+        Over the population that prompts are drawn from or, with ``these_prompts``, over this
+        world's own prompts; pairs and sides uniform, a tie half a win. Dead prompts decide nothing
+        and are left out. Lazy voters shrink all gaps and are in; riggers are not.
+
+        At a moment it speaks of the models then present, as strong as they then are; the others are
+        NaN. Without one, of every model as strong as it was at first.
+        """
+        present = np.arange(len(self.models)) if at is None else self.present(at)
+        won = self._won(self.strengths(at or 0)[present], self.effect[present], these_prompts)
+        share = self.ties / (1.0 - self.both_bad)
+        score = share / 2.0 + (1.0 - share) * self._with_lazy(won)
+        i, j = np.triu_indices(len(present), 1)
+        pairs = Pairs(len(present), i, j, np.ones(len(i)), score[i, j], np.zeros(len(i)))
+        truth = np.full(len(self.models), np.nan)
+        truth[present] = newton.fit(pairs, bread=False).theta * POINTS
+        return truth
+
+    def true_order(self, *, these_prompts: bool = False, at: int | None = None) -> npt.NDArray[np.int64]:
+        """The models from the truly first to the truly last, those absent at the moment left out."""
+        truth = self.truth(these_prompts=these_prompts, at=at)
+        order = np.argsort(-truth, kind="stable")
+        return order[~np.isnan(truth[order])]
+
+    def _won(self, strength: Floats, effect: Floats, these_prompts: bool) -> Floats:
+        """Share of wins of each model over each, were no voter lazy: both sides in turn.
+
+        One model after the other, because all gaps at once would not fit for many prompts.
+        """
+        if these_prompts:
+            alive = [p for p in range(effect.shape[1]) if p not in self.dead]
+            ability, spread = strength[:, None] + effect[:, alive], np.zeros(1)
+            weights = np.full(len(alive), 1.0 / len(alive))
+        else:
+            nodes, weights = np.polynomial.hermite_e.hermegauss(_NODES)
+            ability, spread = strength[:, None], math.sqrt(2.0) * self.effect_sd * nodes
+            weights = weights / weights.sum()
+        bias = self.position_bias
+        won = np.empty((len(strength), len(strength)))
+        for k, mine in enumerate(ability):
+            gaps = mine - ability + spread
+            won[k] = 0.5 * (expit(gaps + bias) + expit(gaps - bias)) @ weights
+        return won
+
+    def _with_lazy(self, won: Floats) -> Floats:
+        return won if self.lazy == 0.0 else self.lazy / 2.0 + (1.0 - self.lazy) * won
+
+
+@dataclass(frozen=True, slots=True)
+class WorldSettings:
+    """What a world is drawn from. The defaults are the world of the ranking policy.
+
+    Shares are between 0 and 1, moments are counted in votes. Newcomers, retired and drifting
+    models are drawn at random from the ``models``, and none is two of these.
+    """
+
+    models: int = 20
+    prompts: int = 100
+    #: Spread of strengths, in points.
+    strength_sd: float = 200.0
+    #: The first min(8, models / 2) stand 4 to 25 points apart, above where the last of them was drawn.
+    close_top: bool = True
+    #: Models are equal in pairs, which is where false claims of order are born.
+    clones: bool = False
+    #: Clones are equal on each prompt, not only over the population of prompts.
+    same_effects: bool = False
+    #: Spread of the effects of model × prompt, in logits.
+    effect_sd: float = 0.5
+    ties: float = 0.16
+    both_bad: float = 0.07
+    lazy: float = 0.05
+    #: Advantage of side A, in logits.
+    position_bias: float = 0.1
+    #: Share of the prompts on which everything is both_bad.
+    dead: float = 0.0
+    #: Share of the votes that are cast for one model, and its true rank by strength.
+    riggers: float = 0.0
+    rigged_rank: int = 2
+    newcomers: int = 0
+    newcomers_after: int = 0
+    retired: int = 0
+    retired_after: int = 0
+    drifting: int = 0
+    #: How far drifting models move, in points.
+    drift: float = 0.0
+    drift_after: int = 0
+    #: Over how many votes they move; 0: at once.
+    drift_over: int = 0
+
+    def __post_init__(self) -> None:
+        for name in (one.name for one in fields(self)):
+            value = getattr(self, name)
+            if name in _SHARES and not 0.0 <= value <= 1.0:
+                raise BadOption(f"{name} is {value}; expected a share between 0 and 1")
+            if name not in _EITHER_WAY and value < 0:
+                raise BadOption(f"{name} is {value}; expected 0 or more")
+        if self.models < 2 or self.prompts < 1:
+            raise BadOption(f"{self.models} models and {self.prompts} prompts; a matchup needs 2 and 1")
+        if self.ties + self.both_bad >= 1.0:
+            raise BadOption(f"ties {self.ties} and both_bad {self.both_bad} leave no decisive votes")
+        if self.dead_prompts >= self.prompts:
+            raise BadOption(f"dead is {self.dead}: none of {self.prompts} prompts would be alive")
+        if not 1 <= self.rigged_rank <= self.models:
+            raise BadOption(f"rigged_rank is {self.rigged_rank}; expected 1 to {self.models}")
+        if self.newcomers + self.retired > self.models - max(2, self.drifting):
+            raise BadOption(
+                f"too many newcomers ({self.newcomers}), retired ({self.retired}) and drifting models "
+                f"({self.drifting}) for {self.models}: none may be two of these, and 2 must always be there"
+            )
+
+    @property
+    def dead_prompts(self) -> int:
+        return round(self.dead * self.prompts)
+
+
+def draw_world(
+    models: int,
+    prompts: int,
+    rng: np.random.Generator,
+    *,
+    strength_sd: float = 200.0,
+    effect_sd: float = 0.5,
+    clones: bool = False,
+) -> World:
+    """A plain world at random: strengths normal (points), effects normal (logits), voters sincere.
+
+    ``clones`` makes models equal in pairs, which is where false claims of order are born.
+    """
+    plain = WorldSettings(models, prompts, strength_sd, effect_sd=effect_sd, close_top=False, lazy=0.0)
+    return draw_world_of(replace(plain, clones=clones), rng)
+
+
+def draw_world_of(settings: WorldSettings, rng: np.random.Generator) -> World:
+    """A world at random."""
+    m = settings.models
+    strength = rng.normal(0.0, settings.strength_sd / POINTS, m)
+    if settings.close_top:
+        strength = _with_close_top(strength, rng)
+    effect = rng.normal(0.0, settings.effect_sd, (m, settings.prompts))
+    if settings.clones:
+        strength = np.repeat(strength[::2], 2)[:m]
+    if settings.clones and settings.same_effects:
+        effect = np.repeat(effect[::2], 2, axis=0)[:m]
+    dead = rng.choice(settings.prompts, settings.dead_prompts, replace=False) if settings.dead_prompts else ()
+    chosen = _chosen(settings, rng)
+    width = len(str(m - 1))
+    return World(
+        tuple(f"model-{k:0{width}}" for k in range(m)),
+        strength,
+        effect,
+        settings.effect_sd,
+        ties=settings.ties,
+        both_bad=settings.both_bad,
+        position_bias=settings.position_bias,
+        lazy=settings.lazy,
+        dead=frozenset(int(p) for p in dead),
+        rigging=_rigging(settings, strength),
+        drift=_drift(settings, chosen["drifting"]),
+        joins=dict.fromkeys(chosen["newcomers"], settings.newcomers_after),
+        leaves=dict.fromkeys(chosen["retired"], settings.retired_after),
+    )
+
+
+def _with_close_top(strength: Floats, rng: np.random.Generator) -> Floats:
+    """The top at small gaps. The last of it stays where it was drawn, the others stand above it."""
+    top = np.argsort(-strength)[: min(CLOSE_TOP, len(strength) // 2)]
+    above = np.cumsum(rng.uniform(*CLOSE_GAPS, len(top) - 1)) / POINTS
+    moved = strength.copy()
+    moved[top[:-1]] = strength[top[-1]] + above[::-1]
+    return moved
+
+
+def _chosen(settings: WorldSettings, rng: np.random.Generator) -> dict[str, list[int]]:
+    """Who comes late, goes early or drifts."""
+    counts = {name: getattr(settings, name) for name in ("newcomers", "retired", "drifting")}
+    order = rng.permutation(settings.models).tolist() if any(counts.values()) else []
+    return {name: [order.pop() for _ in range(count)] for name, count in counts.items()}
+
+
+def _rigging(settings: WorldSettings, strength: Floats) -> Rigging | None:
+    if settings.riggers == 0.0:
+        return None
+    target = int(np.argsort(-strength, kind="stable")[settings.rigged_rank - 1])
+    nearest = np.argsort(np.abs(strength - strength[target]), kind="stable").tolist()
+    rivals = [model for model in nearest if model != target][:_RIVALS]
+    return Rigging(settings.riggers, target, frozenset(rivals))
+
+
+def _drift(settings: WorldSettings, models: list[int]) -> Drift | None:
+    if not models:
+        return None
+    return Drift(frozenset(models), settings.drift / POINTS, settings.drift_after, settings.drift_over)

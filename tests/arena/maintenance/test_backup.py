@@ -1,0 +1,388 @@
+"""Backups: what was there at one instant, whole or not at all, and only into what is empty."""
+
+import asyncio
+import hashlib
+import io
+import json
+import os
+import stat
+import tarfile
+import threading
+import time
+from dataclasses import asdict
+from datetime import UTC, datetime
+
+import pytest
+
+from postgres_servers import fresh_database
+from tiltyard.arena.accounts import Accounts
+from tiltyard.arena.content.bulky import Folder
+from tiltyard.arena.log.partitions import create_arena_room
+from tiltyard.arena.maintenance import backup
+from tiltyard.arena.maintenance.backup import Manifest, back_up, read_backup
+from tiltyard.arena.maintenance.restored_access import RestoredAccess, RestoredResponses, read_access
+from tiltyard.arena.maintenance.restoring import check_logs, restore
+from tiltyard.errors import InputError, NotAllowed, StoreFault, UnreadableFile
+from tiltyard.postgres.connecting import connect, connect_async, open_pool
+from tiltyard.postgres.migrating import check_schema, migrate
+
+BULKY = [b"<svg>\xff\x00large</svg>" * 5_000, os.urandom(100_000)]
+
+
+def make_arena(url, name):
+    async def made():
+        async with await connect_async(url) as connection, connection.transaction():
+            row = await connection.execute(
+                "INSERT INTO arenas (name, title, settings) VALUES (%s, 'Title', '{}') RETURNING arena",
+                [name],
+            )
+            (arena,) = await row.fetchone()
+            await create_arena_room(connection, arena)
+            return arena
+
+    return asyncio.run(made())
+
+
+def append(connection, arena, count):
+    """So many events at the end of the log, in one transaction."""
+    connection.execute(
+        "INSERT INTO events (arena, position, at, kind)"
+        " SELECT %(arena)s, h.head + n, now(), 2 FROM generate_series(1, %(count)s) n,"
+        " (SELECT coalesce(max(position), 0) AS head FROM events WHERE arena = %(arena)s) h",
+        {"arena": arena, "count": count},
+    )
+
+
+@pytest.fixture
+def home(tmp_path):
+    folder = tmp_path / "home"
+    folder.mkdir()
+    (folder / "secret.key").write_text("a key of thirty-two characters..\n")
+    return folder
+
+
+@pytest.fixture
+def bulky(home):
+    return Folder(home / "responses")
+
+
+@pytest.fixture
+def filled(database, bulky):
+    """Two arenas, one of them empty; bytes in the database and beside it."""
+    arena = make_arena(database, "first")
+    make_arena(database, "empty")
+    with connect(database) as connection:
+        append(connection, arena, 500)
+        for data in BULKY:
+            digest = hashlib.sha256(data).digest()
+            asyncio.run(bulky.put(digest.hex(), data))
+            connection.execute("INSERT INTO contents (sha256, size) VALUES (%s, %s)", [digest, len(data)])
+        small = "Ünïcode ' \" \\ \n".encode()
+        connection.execute(
+            "INSERT INTO contents VALUES (%s, %s, %s)", [hashlib.sha256(small).digest(), len(small), small]
+        )
+    return database
+
+
+@pytest.fixture
+def empty(server):
+    with fresh_database(server) as url:
+        yield url
+
+
+def everything(url):
+    """All rows of all tables but the audit, to which backups and restorations are added."""
+    with connect(url) as connection:
+        names = connection.execute(
+            "SELECT relname FROM pg_class WHERE relkind = 'r' AND relnamespace = 'public'::regnamespace"
+            " AND relname <> 'audit' ORDER BY 1"
+        ).fetchall()
+        return {
+            name: connection.execute(f"SELECT t::text FROM {name} t ORDER BY 1").fetchall()
+            for (name,) in names
+        }
+
+
+def test_a_backup_restores_into_an_empty_place(filled, home, bulky, empty, tmp_path):
+    made = back_up(filled, home, bulky)
+    assert made.path.parent == home / "backups"
+    assert stat.S_IMODE(made.path.stat().st_mode) == 0o600
+    assert made.size == made.path.stat().st_size
+    assert [path.name for path in made.path.parent.iterdir()] == [made.path.name]
+    assert made.manifest.arenas == {"empty": 0, "first": 500}
+    there = tmp_path / "there"
+    restored = restore(made.path, empty, there, Folder(there / "responses"))
+    assert restored.manifest == made.manifest == read_backup(made.path)
+    assert everything(empty) == everything(filled)
+    assert (there / "secret.key").read_text() == (home / "secret.key").read_text()
+    assert stat.S_IMODE((there / "secret.key").stat().st_mode) == 0o600
+    assert sorted(path.read_bytes() for path in (there / "responses").iterdir()) == sorted(BULKY)
+    with connect(empty) as connection:
+        check_schema(connection)
+        assert connection.execute("SELECT action FROM audit").fetchall() == [("restore",)]
+    assert migrate(empty) == []
+
+
+@pytest.mark.parametrize(
+    ("source", "target"), [("server", "debian"), ("debian", "server"), ("debian", "debian")]
+)
+def test_a_backup_of_one_version_restores_into_another(source, target, request, home, bulky, tmp_path):
+    source, target = request.getfixturevalue(source), request.getfixturevalue(target)
+    with fresh_database(source) as one, fresh_database(target) as other:
+        migrate(one)
+        arena = make_arena(one, "first")
+        with connect(one) as connection:
+            append(connection, arena, 20)
+        made = back_up(one, home, bulky)
+        restore(made.path, other, tmp_path / "there", Folder(tmp_path / "there"))
+        assert everything(other) == everything(one)
+
+
+def with_accounts(url, work):
+    async def worked():
+        async with open_pool(url, most=2) as pool:
+            return await work(Accounts(pool))
+
+    return asyncio.run(worked())
+
+
+def test_access_that_was_ended_after_the_backup_is_told_and_can_be_revoked(
+    filled, home, bulky, server, tmp_path
+):
+    """A token, a password and a response that were gone when somebody restored an older backup."""
+
+    async def before(accounts):
+        await accounts.claim(await accounts.make_operator_link(), "Ada", "the first password")
+        session = await accounts.sign_in("Ada", "the first password")
+        first, _ = await accounts.make_token("cli", "nightly", ["import", "read"], arena="first")
+        _, revoked = await accounts.make_token("cli", "old", ["admin"])
+        await accounts.revoke_token("cli", revoked.api_token)
+        return session, first
+
+    session, token = with_accounts(filled, before)
+    with connect(filled) as connection:
+        connection.execute("INSERT INTO models (arena, model, name) VALUES (1, 0, 'm'), (1, 1, 'n')")
+        connection.execute(
+            "INSERT INTO prompts (arena, prompt, name, text, sha256) VALUES (1, 0, 'p', '', '')"
+        )
+        connection.execute(
+            "INSERT INTO responses (arena, model, prompt, kind, media_type, sha256, size, withdrawn_at)"
+            " SELECT 1, m, 0, 'text', 'text/plain', sha256, size, CASE m WHEN 1 THEN now() END"
+            " FROM contents, generate_series(0, 1) m WHERE bytes IS NOT NULL"
+        )
+    made = back_up(filled, home, bulky)
+    for revoke_all in (False, True):
+        there = tmp_path / str(revoke_all)
+        with fresh_database(server) as empty:
+            restored = restore(made.path, empty, there, Folder(there), revoke_all=revoke_all)
+            assert restored.access == RestoredAccess(
+                {1: "nightly (import, read; arena first)"},
+                ("Ada",),
+                1,
+                0,
+                (RestoredResponses("first", 1, 1),),
+            )
+            assert restored.revoked == revoke_all
+
+            async def now(accounts):
+                found = [await accounts.find_token(token) is not None]
+                found.append(await accounts.signed_in(session) is not None)
+                try:
+                    await accounts.sign_in("Ada", "the first password")
+                except NotAllowed:
+                    return [*found, False]
+                return [*found, True]
+
+            assert with_accounts(empty, now) == [not revoke_all] * 3
+            with connect(empty) as connection:
+                ((detail,),) = connection.execute(
+                    "SELECT detail FROM audit WHERE action = 'restore'"
+                ).fetchall()
+                assert detail["revoked_all"] == revoke_all
+                left = read_access(connection)
+            if revoke_all:
+                assert (left.tokens, left.operators, left.operator_sessions) == ({}, (), 0)
+
+                async def again(accounts):
+                    await accounts.claim(await accounts.make_operator_link(), "Ada", "another password")
+                    return await accounts.sign_in("Ada", "another password")
+
+                assert with_accounts(empty, again)
+
+
+def test_it_is_recorded(filled, home, bulky, tmp_path):
+    made = back_up(filled, home, bulky, tmp_path / "mine.tar")
+    with connect(filled) as connection:
+        ((actor, action, detail),) = connection.execute("SELECT actor, action, detail FROM audit").fetchall()
+    assert (actor, action, detail["file"]) == ("cli", "backup", str(tmp_path / "mine.tar"))
+    assert detail["arenas"] == made.manifest.arenas
+    assert datetime.now(UTC) > datetime.fromisoformat(made.manifest.made_at)
+
+
+def test_votes_that_are_being_written_are_in_it_up_to_one_instant(filled, home, bulky, empty, tmp_path):
+    """Events, and a table that must always agree with them."""
+    stop = threading.Event()
+    written = []
+
+    def write():
+        with connect(filled) as connection:
+            connection.execute("CREATE TABLE mirror AS SELECT 500::bigint AS head")
+            while not stop.is_set():
+                with connection.transaction():
+                    append(connection, 1, 7)
+                    connection.execute("UPDATE mirror SET head = head + 7")
+                written.append(7)
+
+    writer = threading.Thread(target=write)
+    writer.start()
+    try:
+        while len(written) < 5:
+            time.sleep(0.01)
+        before = len(written)
+        made = back_up(filled, home, bulky)
+        after = len(written)
+    finally:
+        stop.set()
+        writer.join()
+    assert after > before, "nothing was written meanwhile"
+    head = made.manifest.arenas["first"]
+    assert 500 + 7 * before <= head <= 500 + 7 * (after + 1)
+    restore(made.path, empty, tmp_path / "there", Folder(tmp_path / "there"))
+    with connect(empty) as connection:
+        assert connection.execute("SELECT head FROM mirror").fetchone() == (head,)
+        assert check_logs(connection) == {"empty": 0, "first": head}
+
+
+def damaged(path, name):
+    """Where in the file the middle of a member lies, with that byte changed."""
+    with tarfile.open(path) as tar:
+        found = tar.getmember(name)
+    data = bytearray(path.read_bytes())
+    data[found.offset_data + found.size // 2] ^= 1
+    path.write_bytes(data)
+
+
+@pytest.mark.parametrize("kind", ["database.dump", "secret.key", "responses/"])
+def test_one_changed_byte_is_refused_before_anything_is_touched(kind, filled, home, bulky, empty, tmp_path):
+    made = back_up(filled, home, bulky)
+    damaged(made.path, next(name for name in made.manifest.members if name.startswith(kind)))
+    with pytest.raises(InputError, match=f"{kind}.* is damaged; use another backup"):
+        restore(made.path, empty, tmp_path / "there", Folder(tmp_path / "there"))
+    assert everything(empty) == {}
+    assert not (tmp_path / "there").exists()
+
+
+def test_what_is_no_backup_is_refused(tmp_path, filled, home, bulky):
+    path = tmp_path / "some.tar"
+    with pytest.raises(UnreadableFile, match="cannot be read as a backup"):
+        read_backup(path)
+    path.write_bytes(b"not a tar file" * 100)
+    with pytest.raises(UnreadableFile, match="cannot be read as a backup"):
+        read_backup(path)
+    with tarfile.open(path, "w"):
+        pass
+    with pytest.raises(InputError, match=r"holds no manifest.json"):
+        read_backup(path)
+    made = back_up(filled, home, bulky)
+    path.write_bytes(made.path.read_bytes()[: made.size // 2])
+    with pytest.raises(InputError):
+        read_backup(path)
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        (b"{", "cannot be understood"),
+        (b'{"format": 1}', "cannot be understood"),
+        (b"[]", "cannot be understood"),
+        (
+            json.dumps(
+                {"format": 9, "made_at": "", "tiltyard": "9.0", "postgresql": "", "arenas": {}, "members": {}}
+            ).encode(),
+            r"made by Tiltyard 9.0; restore it with that version",
+        ),
+    ],
+)
+def test_a_manifest_that_is_not_ours_is_refused(tmp_path, text, told):
+    path = tmp_path / "some.tar"
+    with tarfile.open(path, "w") as tar:
+        info = tarfile.TarInfo("manifest.json")
+        info.size = len(text)
+        tar.addfile(info, io.BytesIO(text))
+    with pytest.raises(InputError, match=told):
+        read_backup(path)
+
+
+def test_nothing_is_replaced(filled, home, bulky, empty, tmp_path):
+    made = back_up(filled, home, bulky)
+    with pytest.raises(StoreFault, match=r"the database is not empty: it has public\."):
+        restore(made.path, filled, tmp_path / "there", Folder(tmp_path / "there"))
+    with pytest.raises(StoreFault, match=r"secret.key is there already"):
+        restore(made.path, empty, home, bulky)
+    with pytest.raises(StoreFault, match="is there already; name another file"):
+        back_up(filled, home, bulky, made.path)
+
+
+def test_bytes_that_are_missing_or_damaged_make_no_backup(filled, home, bulky):
+    damaged_file = next((home / "responses").iterdir())
+    whole = damaged_file.read_bytes()
+    damaged_file.write_bytes(b"x" + whole[1:])
+    with pytest.raises(StoreFault, match="cannot be backed up: they do not have that hash"):
+        back_up(filled, home, bulky)
+    damaged_file.unlink()
+    with pytest.raises(StoreFault, match="cannot be backed up: cannot read"):
+        back_up(filled, home, bulky)
+    assert list((home / "backups").iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("name", "told"),
+    [
+        ("responses/../../../etc/evil", "which no backup does"),
+        ("/etc/evil", "which no backup does"),
+        (f"responses/{'0' * 64}", "is damaged"),
+    ],
+)
+def test_a_backup_that_would_write_elsewhere_is_refused(name, told, tmp_path):
+    path = tmp_path / "some.tar"
+    data = b"evil"
+    members = {name: {"sha256": hashlib.sha256(data).hexdigest(), "size": len(data)}}
+    manifest = Manifest(1, "", "", "", {}, members)
+    with tarfile.open(path, "w") as tar:
+        for inner, text in ((name, data), ("manifest.json", json.dumps(asdict(manifest)).encode())):
+            info = tarfile.TarInfo(inner)
+            info.size = len(text)
+            tar.addfile(info, io.BytesIO(text))
+    with pytest.raises(InputError, match=told):
+        read_backup(path)
+
+
+def test_bytes_that_are_withdrawn_meanwhile_are_left_out(filled, home, monkeypatch):
+    class Withdrawing(Folder):
+        async def get(self, name):
+            with connect(filled) as connection:
+                connection.execute("DELETE FROM contents WHERE sha256 = %s", [bytes.fromhex(name)])
+            raise StoreFault("gone")
+
+    made = back_up(filled, home, Withdrawing(home / "responses"))
+    assert sorted(made.manifest.members) == ["database.dump", "secret.key"]
+
+
+def test_a_full_disk_leaves_no_half_of_a_backup(filled, home, bulky, monkeypatch):
+    def full(*_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(backup, "_add", full)
+    with pytest.raises(StoreFault, match="No space left on device; name another place"):
+        back_up(filled, home, bulky)
+    assert list((home / "backups").iterdir()) == []
+
+
+def test_a_hole_in_a_log_is_found(filled):
+    with connect(filled) as connection:
+        assert check_logs(connection) == {"empty": 0, "first": 500}
+        with pytest.raises(StoreFault, match="the backup states"):
+            check_logs(connection, {"empty": 0, "first": 501})
+        connection.execute("DELETE FROM events WHERE position = 250")
+        with pytest.raises(StoreFault, match=r"log of arena first goes from 1 to 500 and has 499 events"):
+            check_logs(connection)

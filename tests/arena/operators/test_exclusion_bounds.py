@@ -1,0 +1,70 @@
+"""Votes excluded by when they were cast: from a moment on, and before another, to the microsecond."""
+
+import asyncio
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from live_arenas import desk_of, make_arena
+from tiltyard.arena.log.log import LogKind, appending
+from tiltyard.arena.operators.exclusions import Selection, draft_exclusion, settle_exclusion
+from tiltyard.postgres.connecting import connect, open_pool
+from voted_arenas import cast
+
+VOTES = 6
+START, SECOND, INSTANT = (
+    datetime(2026, 3, 1, 12, tzinfo=UTC),
+    timedelta(seconds=1),
+    timedelta(microseconds=1),
+)
+THIRD = START + 3 * SECOND
+
+
+async def six_votes(url, desk):
+    """The first is cast at the start, each of the others a second later."""
+    await cast(desk, VOTES, voters=1)
+    with connect(url) as connection:
+        for table in ("events", "endings"):
+            connection.execute(
+                f"UPDATE {table} AS t SET at = %(start)s + (v.k - 1) * interval '1 second' "
+                f"FROM (SELECT position, row_number() OVER (ORDER BY position) AS k FROM {table} WHERE kind = 1) v "
+                "WHERE t.position = v.position",
+                {"start": START},
+            )
+
+
+async def excluded(url, selection, *, meanwhile):
+    """Which votes: those that are there when they are chosen, or those that come ``meanwhile``."""
+    arena = await make_arena(url, 4, 3)
+    async with open_pool(url, most=2) as pool, pool.connection() as connection, desk_of(url, arena) as desk:
+        if not meanwhile:
+            await six_votes(url, desk)
+        draft = await draft_exclusion(connection, 1, selection, "a test")
+        if meanwhile:
+            assert draft.votes == 0
+            await six_votes(url, desk)
+        async with appending(connection, 1) as batch:
+            votes = await settle_exclusion(connection, draft, batch.head + 1, batch.now)
+            batch.add(LogKind.EXCLUDE, detail={"exclusion": draft.exclusion})
+    with connect(url) as connection:
+        rows = connection.execute(
+            "SELECT at FROM excluded_votes JOIN endings USING (arena, source, serial) ORDER BY at"
+        ).fetchall()
+    assert votes == len(rows)
+    return [(at - START) // SECOND for (at,) in rows]
+
+
+@pytest.mark.parametrize("meanwhile", [False, True], ids=["before", "meanwhile"])
+@pytest.mark.parametrize(
+    ("selection", "expected"),
+    [
+        (Selection(until=THIRD), [0, 1, 2]),
+        (Selection(until=THIRD + INSTANT), [0, 1, 2, 3]),
+        (Selection(since=THIRD), [3, 4, 5]),
+        (Selection(since=THIRD + INSTANT), [4, 5]),
+        (Selection(since=START + SECOND, until=THIRD), [1, 2]),
+    ],
+    ids=["until", "until just after", "since", "since just after", "between"],
+)
+def test_a_vote_of_the_very_moment_is_in_since_and_out_of_until(database, selection, expected, meanwhile):
+    assert asyncio.run(excluded(database, selection, meanwhile=meanwhile)) == expected

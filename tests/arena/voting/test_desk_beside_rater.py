@@ -1,0 +1,236 @@
+"""Desk and rater on one log: what the web counts is what the rater folds, whatever happened."""
+
+import asyncio
+from contextlib import contextmanager
+
+import numpy as np
+import pytest
+
+from live_arenas import desk_of, make_arena
+from tiltyard.arena.content.bulky import Folder
+from tiltyard.arena.content.contents import Contents
+from tiltyard.arena.log.log import HUMAN, LogKind
+from tiltyard.arena.operators.changes import exclude, restore, set_enabled, set_policy, withdraw
+from tiltyard.arena.operators.exclusions import Selection
+from tiltyard.arena.rating.rating import ArenaRater, Pace, RatingHouse
+from tiltyard.arena.rating.replaying import replay_from_zero
+from tiltyard.arena.voting.asking import Voter
+from tiltyard.core.battles import Kind
+from tiltyard.core.policy.state.checkpoint import save
+from tiltyard.core.policy.state.strengths import Strengths
+from tiltyard.errors import Expired, TiltyardError
+from tiltyard.postgres.connecting import connect, open_pool
+from tiltyard.settings.arena import ArenaSettings
+
+AT_ONCE = ArenaSettings(undo_seconds=0.0, snapshot_seconds=0.05)
+IN_A_MINUTE = ArenaSettings(undo_seconds=60.0, snapshot_seconds=0.05)
+
+
+@contextmanager
+def rating(url):
+    house = RatingHouse(url, pace=Pace(checkpoint_events=40))
+    try:
+        yield house
+    finally:
+        house.close()
+
+
+def catch_up(house):
+    for _ in range(200):
+        if not house.turn() and house.raters:
+            return
+    raise AssertionError("the rater does not come to an end")
+
+
+def let_a_minute_pass(url):
+    """Whatever is not rated yet happened more than a minute ago."""
+    with connect(url) as connection:
+        connection.execute(
+            "UPDATE events e SET at = e.at - interval '61 seconds' FROM raters r "
+            "WHERE r.arena = e.arena AND e.position > r.position"
+        )
+
+
+async def some_votes(desk, voters, each, seed):
+    rng = np.random.default_rng(seed)
+    for _ in range(each):
+        for number in voters:
+            voter = Voter(number)
+            matchup = (await desk.next_matchup(voter)).matchup
+            await desk.vote(voter, matchup, Kind(int(rng.integers(4))), reveal=True)
+
+
+def counts(standing):
+    """A standing without what ratings bring to it."""
+    standing.rank(Strengths.unknown(len(standing.models)))
+    return save(standing).digest()
+
+
+def replayed(url, arena, generation):
+    with connect(url) as connection:
+        head = connection.execute("SELECT max(position) FROM events WHERE arena = %s", (arena,)).fetchone()[0]
+        return replay_from_zero(connection, arena, head, generation)
+
+
+def test_a_desk_that_starts_from_a_checkpoint_counts_as_one_that_was_there(database):
+    async def scene():
+        arena = await make_arena(database, settings=AT_ONCE)
+        with rating(database) as house:
+            async with desk_of(database, arena) as desk:
+                await some_votes(desk, (1, 2, 3), 20, 0)
+                await desk.next_matchup(Voter(9))
+                catch_up(house)
+                house.close()
+                await some_votes(desk, (1, 2), 3, 1)
+                await desk.open_matchups(Voter(1))
+                async with desk_of(database, arena) as late:
+                    assert late.live.open.keys() == desk.live.open.keys()
+                    here, there = (counts(each.live.standings[HUMAN]) for each in (desk, late))
+                    assert here == there == counts(replayed(database, arena.arena, 0)[HUMAN].standing)
+
+    asyncio.run(scene())
+    with connect(database) as connection:
+        assert connection.execute("SELECT count(*) FROM checkpoints").fetchone()[0] >= 1
+
+
+def test_every_change_of_an_arena_reaches_the_desk_and_a_replay_alike(database, tmp_path):
+    async def scene():
+        arena = await make_arena(database, 5, 6, settings=AT_ONCE)
+        async with open_pool(database, most=3) as pool, desk_of(database, arena) as desk:
+            contents = Contents(pool, Folder(tmp_path))
+            await some_votes(desk, (1, 2, 3), 6, 2)
+            await set_enabled(pool, arena.name, "model-0", enabled=False, actor="cli")
+            await some_votes(desk, (1, 2), 4, 3)
+            await set_policy(pool, arena.name, {"phase": 2}, actor="cli")
+            await some_votes(desk, (1,), 4, 4)
+            await withdraw(pool, contents, arena.name, "prompt-1", "model-2", reason="asked for", actor="cli")
+            await withdraw(pool, contents, arena.name, "prompt-3", reason="asked for", actor="cli")
+            await some_votes(desk, (1, 2), 6, 5)
+            await set_enabled(pool, arena.name, "model-0", enabled=True, actor="cli")
+            await some_votes(desk, (4,), 6, 6)
+            await desk.open_matchups(Voter(1))
+            assert desk.live.standings[HUMAN].policy.phase == 2
+            assert counts(desk.live.standings[HUMAN]) == counts(
+                replayed(database, arena.arena, 0)[HUMAN].standing
+            )
+
+    asyncio.run(scene())
+
+
+def test_a_withdrawn_response_voids_its_open_matchups(database, tmp_path):
+    async def scene():
+        arena = await make_arena(database, 2, 1, settings=AT_ONCE)
+        async with open_pool(database, most=3) as pool, desk_of(database, arena) as desk:
+            voter = Voter(1)
+            matchup = (await desk.next_matchup(voter)).matchup
+            contents = Contents(pool, Folder(tmp_path))
+            await withdraw(pool, contents, arena.name, "prompt-0", "model-1", reason="asked for", actor="cli")
+            with pytest.raises(Expired):
+                await desk.vote(voter, matchup, Kind.TIE)
+            with pytest.raises(Expired):
+                await desk.find(voter, matchup)
+            with pytest.raises(TiltyardError, match="no two enabled models"):
+                await desk.next_matchup(voter)
+
+    asyncio.run(scene())
+
+
+def test_excluded_votes_leave_the_desk_with_the_raters_next_generation(database):
+    async def scene():
+        arena = await make_arena(database, 4, 8, settings=AT_ONCE)
+        async with open_pool(database, most=3) as pool, desk_of(database, arena) as desk:
+            with rating(database) as house:
+                await some_votes(desk, (1, 2), 15, 7)
+                catch_up(house)
+                desk.rank(HUMAN, 0, Strengths.unknown(4))
+                done = await exclude(pool, arena.name, Selection(sessions=(2,)), "a robot", actor="cli")
+                catch_up(house)
+                desk.rank(HUMAN, 1, Strengths.unknown(4))
+                await desk.open_matchups(Voter(1))
+                assert desk.live.standings[HUMAN].votes == 15
+                assert desk.live.standings[HUMAN].skipped == 15
+                assert counts(desk.live.standings[HUMAN]) == counts(
+                    replayed(database, arena.arena, 1)[HUMAN].standing
+                )
+                await restore(pool, arena.name, done.exclusion, actor="cli")
+                catch_up(house)
+                desk.rank(HUMAN, 2, Strengths.unknown(4))
+                await desk.open_matchups(Voter(1))
+                assert desk.live.standings[HUMAN].votes == 30
+
+    asyncio.run(scene())
+
+
+def test_undone_votes_are_nothing_to_desk_and_rater(database):
+    async def scene():
+        arena = await make_arena(database, settings=IN_A_MINUTE)
+        async with desk_of(database, arena) as desk:
+            with rating(database) as house:
+                for k in range(10):
+                    matchup = (await desk.next_matchup(Voter(1))).matchup
+                    await desk.vote(Voter(1), matchup, Kind.WIN_A)
+                    catch_up(house)
+                    if k % 3 == 0:
+                        await desk.undo(Voter(1), matchup)
+                        if k == 6:
+                            await desk.skip(Voter(1), matchup)
+                        else:
+                            await desk.vote(Voter(1), matchup, Kind.TIE, ballot=1)
+                    if k % 4 == 3:
+                        let_a_minute_pass(database)
+                let_a_minute_pass(database)
+                catch_up(house)
+                await desk.open_matchups(Voter(1))
+                standing = desk.live.standings[HUMAN]
+                assert (standing.votes, standing.skipped) == (9, 1)
+                rater = next(iter(house.raters.values()))
+                assert rater.following(HUMAN).votes == 9
+                assert counts(standing) == counts(replayed(database, arena.arena, 0)[HUMAN].standing)
+
+    asyncio.run(scene())
+    with connect(database) as connection:
+        kinds = [row[0] for row in connection.execute("SELECT kind FROM events ORDER BY position").fetchall()]
+    assert kinds.count(LogKind.UNDO) == 4
+
+
+def test_an_arena_that_cannot_be_rated_does_not_stop_the_others(database, monkeypatch):
+    step = ArenaRater.step
+
+    def failing(rater):
+        if rater.arena.name == "one":
+            raise FloatingPointError("a mistake of ours")
+        return step(rater)
+
+    monkeypatch.setattr(ArenaRater, "step", failing)
+
+    async def scene():
+        await make_arena(database, name="one", settings=AT_ONCE)
+        two = await make_arena(database, name="two", settings=AT_ONCE)
+        async with desk_of(database, two) as desk:
+            await some_votes(desk, (1,), 3, 8)
+        with rating(database) as house:
+            for _ in range(30):
+                house.turn()
+            assert house.raters[two.arena].following(HUMAN).votes == 3
+
+    asyncio.run(scene())
+
+
+def test_an_undo_is_remembered_until_its_vote_is_folded(database):
+    """The matchup's serving is folded in one step, another's vote is waited for, the undone vote comes in a later step."""
+
+    async def scene():
+        arena = await make_arena(database, settings=IN_A_MINUTE)
+        async with desk_of(database, arena) as desk:
+            ann, bob = [(await desk.next_matchup(Voter(number))).matchup for number in (1, 2)]
+            await desk.vote(Voter(2), bob, Kind.WIN_A)
+            await desk.vote(Voter(1), ann, Kind.WIN_A)
+            await desk.undo(Voter(1), ann)
+            with rating(database) as house:
+                catch_up(house)
+                let_a_minute_pass(database)
+                catch_up(house)
+                following = next(iter(house.raters.values())).following(HUMAN)
+                assert (following.votes, following.standing.skipped) == (1, 0)
+
+    asyncio.run(scene())

@@ -1,0 +1,65 @@
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tiltyard.core.battles import Names, Table, batches_of
+from tiltyard.core.battles.keys import MISSING, text_keys
+from worlds import batch, battles, drawn, names
+
+
+@given(st.lists(st.sampled_from(["oak", "elm", "ash"])))
+def test_names_are_integers_into_a_list_of_distinct_names(column):
+    found = Names.of(column)
+    assert [found.values[code] for code in found.codes] == column
+    assert len(set(found.values)) == len(found.values)
+
+
+def test_battles_come_in_batches_of_a_size():
+    sizes = [len(some) for some in batches_of(battles("a>b*7"), size=3)]
+    assert sizes == [3, 3, 1]
+    assert list(batches_of([])) == []
+
+
+def test_columns_that_no_battle_states_are_absent():
+    (some,) = batches_of(battles("a>b a<b"))
+    assert (some.prompt, some.voter, some.weight, some.pref, some.covariates) == (None,) * 5
+
+
+def test_columns_that_some_battle_states_have_a_value_for_the_rest():
+    (some,) = batches_of(
+        battles("a>b a<b", question_id=["q", None], voter=[None, "v"], weight=[2, None], pref=[None, 0.25])
+    )
+    assert some.prompt.tolist() == [text_keys(["q"])[0], MISSING]
+    assert some.voter.tolist() == [MISSING, text_keys(["v"])[0]]
+    assert some.weight.tolist() == [2.0, 1.0]
+    np.testing.assert_array_equal(some.pref, [np.nan, 0.25])
+
+
+def test_taking_rows_takes_them_from_every_column():
+    codes = drawn(n=20, prompts=5, voters=3, weighted=True, soft=True)
+    whole = batch(codes, 5)
+    for chosen in (np.array([7, 3, 3]), np.arange(20) % 2 == 0):
+        part = whole.take(chosen)
+        for column, source in zip((part.model_a, part.model_b), (codes.a, codes.b), strict=True):
+            assert [column.values[k] for k in column.codes] == [names(5)[k] for k in source[chosen]]
+            assert len(column.values) == len(set(source[chosen]))
+        for name in ("kind", "prompt", "voter", "weight", "pref"):
+            np.testing.assert_array_equal(getattr(part, name), getattr(codes, name)[chosen])
+        assert part.covariates is None
+
+
+def test_a_batch_splits_into_groups_in_log_order():
+    whole = batch(drawn(n=6), 5)
+    groups = Names(np.array([1, 0, 1, 1, 0, 1]), ["x", "y", "nobody"])
+    parts = dict(whole.split(groups))
+    assert list(parts) == ["x", "y"]
+    np.testing.assert_array_equal(parts["x"].kind, whole.kind[[1, 4]])
+    np.testing.assert_array_equal(parts["y"].kind, whole.kind[[0, 2, 3, 5]])
+
+
+def test_a_table_of_many_batches_is_the_table_of_one():
+    rows = battles("a>b*3 c=b*2 a!c d<a", pref=[0.5, None, 1.0, 0.5, None, None, 0.25])
+    parts = [Table.from_battles(rows[:4]), Table.from_battles(rows[4:])]
+    merged = parts[0].merge(parts[1])
+    assert merged.models == Table.from_battles(rows).models == ("a", "b", "c", "d")
+    np.testing.assert_array_equal(merged.log().kind, Table.from_battles(rows).log().kind)

@@ -1,0 +1,221 @@
+import json
+import pickle
+from datetime import UTC, datetime, timedelta, timezone
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tiltyard.core.battles import Battle, Label, Outcome
+from tiltyard.core.battles.battle import TIE_PREF, pref_contradicts
+from tiltyard.errors import BadBattle, InputError, TiltyardError
+
+PAIR = {"model_a": "oak", "model_b": "elm"}
+NOON = datetime(2024, 5, 1, 12, tzinfo=UTC)
+
+
+def row(**more):
+    return PAIR | {"winner": "model_a"} | more
+
+
+def problem(given):
+    with pytest.raises(BadBattle) as caught:
+        Battle.from_dict(given)
+    return str(caught.value)
+
+
+LABELS = {
+    Outcome.MODEL_A: [None, Label.WIN, Label.LEAN],
+    Outcome.MODEL_B: [None, Label.WIN, Label.LEAN],
+    Outcome.TIE: [None, Label.TIE, Label.INCONSISTENT],
+    Outcome.BOTH_BAD: [None, Label.BOTH_BAD],
+}
+NAMES = st.text(min_size=1).filter(str.strip)
+WORDS = st.none() | st.text()
+
+
+@st.composite
+def any_battle(draw):
+    winner = draw(st.sampled_from(Outcome))
+    label = draw(st.sampled_from(LABELS[winner]))
+    pref = draw(st.none() | st.floats(0.0, 1.0))
+    if pref is not None and pref_contradicts(winner, label, pref):
+        pref = 0.5
+    texts = ("source", "question_id", "judge_model", "dimension", "category", "language", "voter")
+    known = {*Battle.__slots__, "outcome"}
+    return Battle(
+        model_a=draw(NAMES),
+        model_b=draw(NAMES),
+        winner=winner,
+        label=label,
+        both_bad=draw(st.sampled_from([None, False, True])),
+        pref=pref,
+        time=draw(st.none() | st.datetimes(datetime(1970, 1, 2), timezones=st.just(UTC))),
+        position=draw(st.none() | st.integers(0)),
+        weight=draw(st.none() | st.floats(0.0, 1e12)),
+        extra=draw(
+            st.dictionaries(st.text().filter(lambda key: key not in known), st.integers() | st.text())
+        ),
+        **{name: draw(WORDS) for name in texts},
+    )
+
+
+@given(any_battle())
+def test_a_battle_written_and_read_again_is_the_same_battle(battle):
+    assert Battle.from_dict(battle.to_dict()) == battle
+    assert Battle.from_dict(json.loads(json.dumps(battle.to_dict()))) == battle
+
+
+def test_only_the_names_and_the_winner_are_needed():
+    battle = Battle.from_dict(row())
+    assert battle == Battle(model_a="oak", model_b="elm", winner=Outcome.MODEL_A)
+    assert battle.to_dict() == row(source=None, question_id=None, judge_model=None)
+
+
+@pytest.mark.parametrize(
+    ("given", "flag"),
+    [
+        *((None, None), ("", None), (True, True), (False, False)),
+        *(("true", True), ("False", False), ("1", True), ("0", False), (1, True), (0, False)),
+    ],
+)
+def test_a_judges_flag_may_be_spelled_as_csv_does(given, flag):
+    battle = Battle.from_dict(row(both_bad=given))
+    assert battle.both_bad is flag
+    assert battle.kind.flagged is bool(flag)
+    assert battle.kind.plain is Battle.from_dict(row()).kind
+
+
+@pytest.mark.parametrize("given", ["yes", 2, 0.0, 1.0, [True]])
+def test_a_flag_that_is_neither_true_nor_false_is_refused(given):
+    assert problem(row(both_bad=given)) == f"both_bad is {given!r}; expected true or false"
+
+
+def test_unknown_fields_are_kept_and_written_back():
+    battle = Battle.from_dict(row(mood={"a": 1}))
+    assert battle.extra == {"mood": {"a": 1}}
+    assert battle.to_dict()["mood"] == {"a": 1}
+    with pytest.raises(TypeError):
+        battle.extra["mood"] = 2
+
+
+def test_the_winner_may_be_called_outcome():
+    assert Battle.from_dict(PAIR | {"outcome": "tie"}).winner is Outcome.TIE
+    agreed = Battle.from_dict(PAIR | {"winner": "B", "outcome": "model_b"})
+    assert agreed.winner is Outcome.MODEL_B
+    assert "outcome" not in agreed.to_dict()
+
+
+def test_winner_and_outcome_must_not_disagree():
+    assert problem(row(outcome="tie")) == "winner 'model_a' and outcome 'tie' disagree"
+
+
+def test_a_battle_without_a_winner_is_an_error():
+    assert problem(PAIR) == "winner is None; expected model_a, model_b, tie or both_bad"
+
+
+@pytest.mark.parametrize("name", [None, "", "  ", 7, ["oak"]])
+@pytest.mark.parametrize("side", ["model_a", "model_b"])
+def test_both_models_need_a_name(side, name):
+    assert problem(row(**{side: name})) == f"{side} is {name!r}; expected the name of a model"
+
+
+def test_numbers_may_name_prompts_and_voters():
+    battle = Battle.from_dict(row(question_id=17, voter="v"))
+    assert (battle.question_id, battle.voter) == ("17", "v")
+
+
+@pytest.mark.parametrize("value", [True, 1.5, ["q"], {}])
+def test_other_things_are_not_text(value):
+    assert problem(row(question_id=value)) == f"question_id is {value!r}; expected text"
+
+
+@pytest.mark.parametrize("value", [-0.1, 1.5, float("nan"), "0.5", True, 10**400])
+def test_a_preference_is_a_probability(value):
+    assert problem(row(pref=value)) == f"pref is {value!r}; expected a number from 0 to 1"
+
+
+@pytest.mark.parametrize("value", [-1, float("nan"), float("inf"), "2", False, 10**400])
+def test_a_weight_is_finite_and_not_negative(value):
+    assert problem(row(weight=value)).startswith(f"weight is {value!r}; expected a number from 0 to ")
+
+
+def test_a_whole_number_is_a_weight():
+    weight = Battle.from_dict(row(weight=3)).weight
+    assert (weight, type(weight)) == (3.0, float)
+
+
+@pytest.mark.parametrize("value", [-1, 2.0, True, "3"])
+def test_a_position_is_a_place_in_the_log(value):
+    expected = "expected the battle's place in its log, 0 or more"
+    assert problem(row(position=value)) == f"position is {value!r}; {expected}"
+
+
+def test_positions_start_at_zero():
+    assert Battle.from_dict(row(position=0)).position == 0
+
+
+@pytest.mark.parametrize(
+    "moment",
+    [
+        NOON,
+        datetime(2024, 5, 1, 12),
+        datetime(2024, 5, 1, 14, tzinfo=timezone(timedelta(hours=2))),
+        "2024-05-01T12:00:00",
+        "2024-05-01T12:00:00Z",
+        "2024-05-01T14:00:00+02:00",
+        1714564800,
+        1714564800.0,
+    ],
+)
+def test_a_moment_has_several_forms_and_is_kept_in_utc(moment):
+    time = Battle.from_dict(row(time=moment)).time
+    assert time == NOON
+    assert time.tzinfo is UTC
+
+
+@pytest.mark.parametrize(
+    "value", ["noon", "", True, [], float("nan"), float("inf"), 10**20, "0001-01-01T00:00:00+05:00"]
+)
+def test_what_is_no_moment_is_an_error(value):
+    assert problem(row(time=value)) == f"time is {value!r}; expected ISO 8601 or seconds since 1970"
+
+
+@pytest.mark.parametrize(
+    ("winner", "label", "pref", "contradicts"),
+    [
+        ("model_a", None, 0.5, False),
+        ("model_a", None, 0.49, True),
+        ("model_b", None, 0.5, False),
+        ("model_b", "lean", 0.51, True),
+        ("tie", None, 0.5 + TIE_PREF, False),
+        ("tie", None, 0.5 - TIE_PREF, False),
+        ("tie", None, 0.76, True),
+        ("tie", "tie", 0.24, True),
+        ("tie", "inconsistent", 0.99, False),
+        ("both_bad", None, 0.99, False),
+    ],
+)
+def test_a_preference_must_not_contradict_the_winner(winner, label, pref, contradicts):
+    given = row(winner=winner, label=label, pref=pref)
+    if contradicts:
+        expected = f"pref {pref} (the probability that A is better) contradicts winner {winner}"
+        assert problem(given) == expected
+    else:
+        assert Battle.from_dict(given).pref == pref
+
+
+def test_a_label_must_not_contradict_the_winner():
+    assert problem(row(label="tie")) == "label tie contradicts winner model_a"
+
+
+def test_a_bad_battle_says_where_once_that_is_known():
+    assert str(BadBattle("no name", where="log.jsonl, line 3")) == "log.jsonl, line 3: no name"
+    assert BadBattle("no name").where is None
+    assert issubclass(BadBattle, InputError)
+    assert issubclass(InputError, TiltyardError)
+
+
+def test_a_battle_can_be_sent_to_another_process():
+    battle = Battle.from_dict({"model_a": "a", "model_b": "b", "winner": "tie", "weather": "fair"})
+    assert pickle.loads(pickle.dumps(battle)) == battle

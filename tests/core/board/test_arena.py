@@ -1,0 +1,371 @@
+"""The board of a live arena."""
+
+from dataclasses import fields, replace
+
+import numpy as np
+import pytest
+from boarded_arenas import BAD, TIE, A, arena, noisy, settled
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tiltyard.core.board.arena import make_arena_board
+from tiltyard.core.board.cross_check import batch_ratings
+from tiltyard.core.policy.validity.badges import Badge
+from tiltyard.core.policy.validity.evaluation import History, evaluate
+from tiltyard.core.policy.validity.proven import proven_orders
+from tiltyard.core.ratings import Finding
+from tiltyard.errors import BadOption
+
+LOOKS = (250, 500, 750)
+
+
+def batch_of(standing, rating):
+    """Batch ratings that say what they are told to."""
+    rating = np.array(rating, dtype=float)
+    return replace(batch_ratings(standing), rating=rating, group=np.where(np.isnan(rating), -1, 0))
+
+
+def held(standing):
+    """A history in which the rules held three times in a row."""
+    history = History()
+    for votes in LOOKS:
+        history = history.after(replace(evaluate(standing), votes=votes, holds=True))
+    return history
+
+
+def named(board):
+    return [finding.name for finding in board.findings]
+
+
+def models_of(board):
+    return [row.model for row in board.rows]
+
+
+def test_rows_come_by_conservative_score_with_ranks_from_one():
+    board = make_arena_board(arena([1500, 1700, 1600], rd=[60, 200, 60]), History())
+    assert models_of(board) == ["m2", "m0", "m1"]
+    assert [row.rank for row in board.rows] == [1, 2, 3]
+    assert [row.conservative for row in board.rows] == [1480.0, 1380.0, 1300.0]
+    assert board.order == "conservative"
+
+
+@pytest.mark.parametrize(
+    ("phase", "order", "first", "shown"),
+    [
+        (1, "conservative", "m0", "legacy-elo"),
+        (2, "bradley-terry", "m0", "legacy-elo"),
+        (3, "conservative", "m1", "conservative"),
+        (4, "conservative", "m1", "conservative"),
+        (3, "bradley-terry", "m2", "bradley-terry"),
+        (4, "bradley-terry", "m2", "bradley-terry"),
+    ],
+)
+def test_the_order_follows_the_phase_of_the_policy(phase, order, first, shown):
+    standing = arena([1500, 1700, 1600], phase=phase)
+    board = make_arena_board(
+        standing,
+        History(),
+        order=order,
+        legacy_elo=np.array([1600.0, 1500.0, 1400.0]),
+        batch=batch_of(standing, [1400.0, np.nan, 1500.0]),
+    )
+    assert (board.rows[0].model, board.order, board.phase) == (first, shown, phase)
+    assert {row.model: row.legacy_elo for row in board.rows} == {"m0": 1600.0, "m1": 1500.0, "m2": 1400.0}
+    found = {row.model: row.bradley_terry for row in board.rows}
+    hidden = dict.fromkeys(("m0", "m1", "m2"))
+    assert found == (hidden if phase == 1 else {"m0": 1400.0, "m1": None, "m2": 1500.0})
+
+
+def test_phase_1_shows_what_a_board_showed_before_and_nothing_new():
+    standing = settled(phase=1)
+    above = np.ones((3, 3), dtype=bool)
+    board = make_arena_board(
+        standing,
+        held(standing),
+        legacy_elo=np.array([1500.0, 1510.0, 1490.0]),
+        batch=batch_ratings(standing),
+        proven={"these prompts": above},
+    )
+    assert models_of(board) == ["m1", "m0", "m2"]
+    assert (board.status, board.official_since, board.rules, board.band_coverage) == (None, None, (), None)
+    assert (board.serving, board.cross_check, board.findings) == (None, None, ())
+    old = {"rank", "model", "enabled", "record", "form", "consistency", "spread", "average_score"}
+    for row in board.rows:
+        values = {field.name: getattr(row, field.name) for field in fields(row)}
+        assert all(values.pop(name) is not None for name in (*old, "legacy_elo"))
+        assert all(value in (None, (), False) for value in values.values())
+
+
+def test_phase_1_still_shows_findings_that_it_was_given():
+    mine = Finding("x", "X.", "Do.")
+    board = make_arena_board(arena([1, 2], phase=1), History(), legacy_elo=np.zeros(2), findings=(mine,))
+    assert board.findings == (mine,)
+
+
+def test_phase_2_keeps_the_old_order_and_shows_diagnostics():
+    standing = settled(phase=2)
+    elo = np.array([1500.0, 1510.0, 1490.0])
+    board = make_arena_board(standing, held(standing), legacy_elo=elo, batch=batch_ratings(standing))
+    assert (models_of(board), board.order) == (["m1", "m0", "m2"], "legacy-elo")
+    assert [row.badge for row in board.rows] == [Badge.STABLE] * 3
+    assert all(row.coverage.strict == 1.0 and row.conservative is not None for row in board.rows)
+    assert board.serving is not None
+    assert [row.model for row in board.cross_check.rows] == ["m1", "m0", "m2"]
+
+
+def test_phases_3_and_4_show_the_same_board():
+    boards = []
+    for phase in (3, 4):
+        standing = settled(phase=phase)
+        board = make_arena_board(standing, held(standing), legacy_elo=np.array([1500.0, 1510.0, 1490.0]))
+        assert models_of(board) == ["m0", "m1", "m2"]
+        assert [row.legacy_elo for row in board.rows] == [1500.0, 1510.0, 1490.0]
+        boards.append(replace(board, phase=0))
+    assert boards[0] == boards[1]
+
+
+def test_a_model_without_a_score_has_no_rank_and_comes_after_those_that_have():
+    standing = arena([1500, 1700, 1600, 1400], retired=[3])
+    board = make_arena_board(
+        standing, History(), order="bradley-terry", batch=batch_of(standing, [1.0, np.nan, 2.0, 9.0])
+    )
+    assert [(row.model, row.rank, row.enabled) for row in board.rows] == [
+        ("m2", 1, True),
+        ("m0", 2, True),
+        ("m1", None, True),
+        ("m3", None, False),
+    ]
+    assert board.rows[2].badge is Badge.PROVISIONAL
+
+
+def test_models_of_another_group_have_no_place_in_a_batch_order():
+    votes = [(0, 1, p, A) for p in range(6)] + [(1, 0, p, A) for p in range(6)]
+    votes += [(2, 3, 0, A), (3, 2, 0, A)]
+    standing = arena([1500] * 4, votes)
+    board = make_arena_board(standing, History(), order="bradley-terry", batch=batch_ratings(standing))
+    assert [(row.model, row.rank) for row in board.rows] == [("m0", 1), ("m1", 2), ("m2", None), ("m3", None)]
+    assert board.rows[2].bradley_terry == pytest.approx(1500.0)
+
+
+@pytest.mark.parametrize(
+    ("policy", "options", "message"),
+    [
+        ({}, {"order": "elo"}, "order is 'elo'; expected conservative or bradley-terry"),
+        ({"phase": 1}, {}, "phase 1 ranks by legacy Elo; pass legacy_elo"),
+        ({"phase": 2}, {}, "phase 2 ranks by legacy Elo; pass legacy_elo"),
+        ({}, {"order": "bradley-terry"}, "the order is bradley-terry; pass batch"),
+        (
+            {},
+            {"legacy_elo": np.zeros(2)},
+            r"legacy_elo has shape \(2,\); expected one rating for each of 3 models",
+        ),
+        (
+            {},
+            {"batch": batch_ratings(arena([1, 2]))},
+            r"batch has shape \(2,\); expected one rating for each of 3",
+        ),
+        ({}, {"proven": {"x": np.zeros((2, 2), bool)}}, r"proven 'x' has shape \(2, 2\); expected \(3, 3\)"),
+    ],
+)
+def test_what_cannot_be_ordered_is_refused(policy, options, message):
+    with pytest.raises(BadOption, match=message):
+        make_arena_board(arena([1500, 1700, 1600], **policy), History(), **options)
+
+
+def test_retired_models_are_listed_after_and_unranked():
+    board = make_arena_board(arena([1900, 1700, 1600, 1950], retired=[0, 3]), History())
+    assert [(row.model, row.rank) for row in board.rows] == [("m1", 1), ("m2", 2), ("m3", None), ("m0", None)]
+    gone = board.rows[-1]
+    assert (gone.badge, gone.waiting, gone.consistency, gone.pair_coverage) == (None, (), None, None)
+    assert not gone.enabled
+    assert gone.rating == 1900.0
+
+
+def test_a_row_holds_everything_that_is_shown_of_a_model():
+    votes = [(0, 1, p, A) for p in range(6)] + [(1, 0, 0, A), (0, 1, 1, TIE), (0, 1, 2, BAD)]
+    row = make_arena_board(arena([1600, 1500], votes, rd=70.0), History()).rows[0]
+    assert (row.rank, row.model, row.rating, row.rd) == (1, "m0", 1600.0, 70.0)
+    assert row.conservative == 1460.0
+    assert row.confidence == pytest.approx(80.0)
+    assert (row.coverage.strict, row.coverage.adjusted, row.coverage.exhausted) == (1 / 6, 1 / 6, 0)
+    assert row.pair_coverage == pytest.approx(7 / 12)
+    assert (row.record.wins, row.record.losses, row.record.ties) == (6, 1, 1)
+    assert (row.votes, row.both_bad, row.quality.rate) == (9, 1, 1 / 9)
+    assert row.average_score == pytest.approx((0.5 + 0.75) / 2)
+    assert row.spread is None
+    assert row.consistency == 100.0
+    assert row.form.letters == "WWWWWWLTB"
+    assert row.badge is Badge.PROVISIONAL
+    assert [rule.name for rule in row.waiting] == ["decisive-votes", "established-coverage"]
+    assert (row.delta, row.proven, row.legacy_elo, row.bradley_terry) == (None, (), None, None)
+
+
+def test_a_board_is_calibrating_until_the_rules_have_held_in_a_row():
+    standing = settled()
+    history = History()
+    one = evaluate(standing)
+    assert one.holds
+    for votes in (250, 500):
+        history = history.after(replace(one, votes=votes))
+    board = make_arena_board(standing, history)
+    assert (board.status, board.official_since) == ("calibrating", None)
+    assert all(rule.holds for rule in board.rules)
+    board = make_arena_board(standing, history.after(replace(one, votes=750)))
+    assert (board.status, board.official_since) == ("official", 750)
+    assert [row.badge for row in board.rows] == [Badge.STABLE] * 3
+    assert board.band_coverage == 1.0
+    assert board.votes == 126
+
+
+@pytest.mark.parametrize("phase", [2, 3, 4])
+def test_a_top_in_other_places_than_the_rules_looked_at_is_not_official(phase):
+    standing = settled(phase=phase)
+    history = held(standing)
+    scores = np.array([1500.0, 1510.0, 1490.0])
+    board = make_arena_board(
+        standing, history, order="bradley-terry", legacy_elo=scores, batch=batch_of(standing, scores)
+    )
+    assert (board.status, board.official_since) == ("calibrating", None)
+    assert all(rule.holds for rule in board.rules)
+    assert "official-withheld" in named(board)
+    assert not any(row.official for row in board.rows)
+    scores = np.array([1520.0, 1510.0, 1490.0])
+    board = make_arena_board(
+        standing, history, order="bradley-terry", legacy_elo=scores, batch=batch_of(standing, scores)
+    )
+    assert (board.status, board.official_since) == ("official", 750)
+    assert "official-withheld" not in named(board)
+
+
+def test_only_the_published_top_must_stand_as_the_rules_saw_it():
+    standing = settled(published_top=2, rating=(1700, 1600, 1500))
+    board = make_arena_board(
+        standing, held(standing), order="bradley-terry", batch=batch_of(standing, [3.0, 2.0, np.nan])
+    )
+    assert board.status == "official"
+    assert [(row.rank, row.official) for row in board.rows] == [(1, True), (2, True), (None, False)]
+
+
+def test_another_order_is_no_reason_while_the_rules_do_not_hold():
+    standing = arena([1700, 1600, 1500])
+    board = make_arena_board(
+        standing, History(), order="bradley-terry", batch=batch_of(standing, [1.0, 2.0, 3.0])
+    )
+    assert (board.status, named(board)) == ("calibrating", [])
+
+
+def test_a_provisional_model_is_shown_and_never_official():
+    standing = settled(established_rd=65.0)
+    history = held(standing)
+    assert [row.official for row in make_arena_board(standing, history).rows] == [True] * 3
+    rd = np.array([60.0, 60.0, 70.0])
+    standing.rank(replace(standing.strengths, rd=rd))
+    board = make_arena_board(standing, history)
+    assert board.status == "official"
+    assert [(row.rank, row.badge, row.official) for row in board.rows] == [
+        (1, Badge.STABLE, True),
+        (2, Badge.STABLE, True),
+        (3, Badge.PROVISIONAL, False),
+    ]
+
+
+def test_a_status_does_not_outlive_its_board():
+    standing = settled()
+    history = held(standing)
+    standing.retire(1)
+    standing.retire(2)
+    assert history.official
+    board = make_arena_board(standing, history)
+    assert (board.status, board.official_since) == ("calibrating", None)
+    assert not any(row.official for row in board.rows)
+    assert not any(rule.holds for rule in board.rules)
+
+
+def test_a_rule_that_fails_now_ends_the_status_before_the_next_evaluation():
+    standing = settled()
+    history = held(standing)
+    standing.rank(replace(standing.strengths, rd=np.full(3, 120.0)))
+    board = make_arena_board(standing, history)
+    assert (board.status, board.official_since) == ("calibrating", None)
+    assert [rule.name for rule in board.rules if not rule.holds] == ["top-rd"]
+
+
+def test_a_board_says_how_its_matchups_were_shared_out():
+    board = make_arena_board(settled(), History())
+    assert (board.serving.fairness, board.serving.within, board.serving.deviation) == ("strict", True, 0.0)
+    assert board.serving.lanes.feasible
+    assert [lane.realised for lane in board.serving.lanes.lanes] == [0, 0, 0, 126]
+
+
+def test_a_mix_that_cannot_be_had_is_a_finding_of_the_board():
+    assert named(make_arena_board(arena([1500] * 33, prompts=1), History())) == ["mix-infeasible"]
+
+
+def test_delta_is_against_an_evaluation_ago():
+    standing = settled()
+    now = evaluate(standing)
+    before = replace(now, votes=now.votes - 250, rating=now.rating - 12.0)
+    board = make_arena_board(standing, History((before, now)))
+    assert [row.delta for row in board.rows] == [12.0] * 3
+
+
+def test_marks_say_which_places_are_proven():
+    above = np.zeros((3, 3), dtype=bool)
+    above[0, 1] = above[0, 2] = True
+    board = make_arena_board(
+        settled(), History(), proven={"these prompts": above, "prompts like these": np.zeros_like(above)}
+    )
+    assert [row.proven for row in board.rows] == [("these prompts",), (), ()]
+
+
+def test_a_mark_against_the_order_shown_is_a_finding():
+    above = np.zeros((3, 3), dtype=bool)
+    above[1, 0] = above[2, 0] = above[1, 2] = True
+    board = make_arena_board(settled(), History(), proven={"these prompts": above})
+    assert named(board) == ["order-disproven"]
+    assert "m1 above m0 on these prompts, m2 above m0 on these prompts." in board.findings[0].text
+    assert [row.proven for row in board.rows] == [(), ("these prompts",), ()]
+
+
+def test_marks_of_retired_models_contradict_nothing():
+    above = np.zeros((3, 3), dtype=bool)
+    above[1, 0] = True
+    assert named(make_arena_board(arena([3, 2, 1], retired=[1]), History(), proven={"x": above})) == []
+
+
+def test_votes_that_prove_the_other_order_are_found_by_marks_and_by_the_batch():
+    standing = noisy(8, [0.0, 2.0, 1.0], rating=[1900, 1700, 1500])
+    board = make_arena_board(
+        standing, History(), batch=batch_ratings(standing), proven=proven_orders(standing)
+    )
+    assert {"order-disproven", "orders-disagree"} <= set(named(board))
+    assert [pair.below for pair in board.cross_check.disagreements] == ["m1", "m2"]
+
+
+def test_findings_of_quality_and_of_others_are_shown():
+    mine = Finding("x", "X.", "Do.")
+    board = make_arena_board(arena([1, 2], [(0, 1, 0, BAD)] * 20), History(), findings=(mine,))
+    assert [finding.name for finding in board.findings] == ["both-bad-models", "both-bad-prompts", "x"]
+
+
+def test_an_arena_without_models_has_an_empty_board():
+    board = make_arena_board(arena([]), History())
+    assert (board.rows, board.status, board.band_coverage) == ((), "calibrating", None)
+
+
+@given(st.data())
+def test_every_model_has_one_row_and_no_number_is_nan(data):
+    m = data.draw(st.integers(0, 4))
+    votes = []
+    if m > 1:
+        vote = st.tuples(st.integers(0, m - 1), st.integers(1, m - 1), st.integers(0, 5), st.integers(0, 3))
+        votes = [(a, (a + d) % m, p, k) for a, d, p, k in data.draw(st.lists(vote, max_size=40))]
+    rating = data.draw(st.lists(st.floats(1000, 2000), min_size=m, max_size=m))
+    retired = data.draw(st.sets(st.integers(0, m - 1))) if m else ()
+    board = make_arena_board(arena(rating, votes, retired=retired), History())
+    assert sorted(models_of(board)) == [f"m{k}" for k in range(m)]
+    assert [row.rank for row in board.rows if row.rank] == list(range(1, m - len(retired) + 1))
+    for row in board.rows:
+        for field in fields(row):
+            value = getattr(row, field.name)
+            assert value == value

@@ -1,0 +1,180 @@
+"""Rows of a board, and its pairs."""
+
+from collections import Counter
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tiltyard.core.battles import Battle, Kind, Table
+from tiltyard.core.board import PairRow, Row, make_board, pair_rows
+from tiltyard.core.ratings import BradleyTerry, Elo, Finding, Glicko2
+from tiltyard.core.ratings.ranks import rank_models
+from worlds import drawn, names, table, told
+
+BARE = BradleyTerry(interval="none")
+
+
+def board_of(some: Table, method=None):
+    ratings = (method or BradleyTerry())(some)
+    return make_board(ratings, rank_models(ratings))
+
+
+def test_the_best_come_first_and_ranks_count_up():
+    board = board_of(table(drawn(6, 600)))
+    ratings = [row.rating for row in board.rows]
+    assert ratings == sorted(ratings, reverse=True)
+    assert [row.rank for row in board.rows] == [1, 2, 3, 4, 5, 6]
+
+
+def test_a_row_is_its_models_entry_in_the_ratings():
+    ratings = BradleyTerry()(table(drawn(4, 200, judged=True)))
+    ranks = rank_models(ratings)
+    for row in make_board(ratings, ranks).rows:
+        k = ratings.models.index(row.model)
+        assert (row.rating, row.low, row.high) == (
+            ratings.rating[k],
+            ratings.interval.low[k],
+            ratings.interval.high[k],
+        )
+        assert (row.rank_low, row.rank_high, row.tier) == (ranks.low[k], ranks.high[k], ranks.tier[k])
+        assert row.battles == row.wins + row.losses + row.ties == ratings.record.battles[k]
+
+
+def test_each_group_has_its_own_ranks():
+    board = board_of(told("a>b*3 b>a*2 x>y*2 y>x"), BARE)
+    assert [(row.model, row.group, row.rank) for row in board.rows] == [
+        ("a", 0, 1),
+        ("b", 0, 2),
+        ("x", 1, 1),
+        ("y", 1, 2),
+    ]
+
+
+def test_what_the_battles_do_not_support_is_none():
+    board = board_of(told("a>b*3 b>a*2 a!z"))
+    unrated = board.rows[-1]
+    assert unrated == Row(None, "z", *[None] * 7, wins=0, losses=0, ties=0, both_bad=1, battles=0, unrated=1)
+
+
+def test_a_method_without_intervals_gives_none():
+    board = board_of(told("a>b*3 b>a*2"), BARE)
+    assert (board.level, board.scope, board.clusters, board.n_clusters) == (None, None, None, None)
+    assert {(row.low, row.high, row.rank_low, row.tier) for row in board.rows} == {(None, None, None, None)}
+
+
+def test_an_interval_says_what_it_speaks_of():
+    board = board_of(table(drawn(4, 300, prompts=30)), BradleyTerry(level=0.9))
+    assert (board.level, board.scope, board.clusters, board.n_clusters) == (
+        0.9,
+        "prompts like these",
+        "prompt",
+        30,
+    )
+
+
+def test_rd_stands_beside_glicko_2_only():
+    some = told("a>b*3 b>a*2 z!a")
+    assert [row.rd is not None for row in board_of(some, Glicko2(kernel="plain")).rows] == [True, True, False]
+    assert {row.rd for row in board_of(some, BARE).rows} == {None}
+
+
+def test_parameters_are_the_methods_fields():
+    parameters = board_of(told("a>b b>a"), Elo(k=24.0, interval="none")).parameters()
+    assert parameters["k"] == 24.0
+    assert Elo(**parameters) == Elo(k=24.0, interval="none")
+
+
+def test_every_battle_is_counted_once():
+    assert board_of(told("a>b*3 b>a*2 a!b*4 a=b"), BARE).n_battles == 10
+
+
+def test_findings_of_the_method_come_before_those_of_other_checks():
+    ratings = BARE(told("a>b b>a"))
+    other = Finding("other", "It rained.", "Wait.")
+    findings = make_board(ratings, None, findings=(other,)).findings
+    assert findings == (*ratings.findings, other)
+    assert len(findings) > 1
+
+
+@pytest.mark.parametrize(
+    ("battles", "unrated", "both_bad", "rate"),
+    [(0, 0, 0, None), (3, 1, 1, 0.25), (0, 2, 2, 1.0), (5, 0, 0, 0.0), (4, 0, 3, 0.75), (3, 1, 2, 0.5)],
+)
+def test_both_bad_rate_is_a_share_of_all_battles(battles, unrated, both_bad, rate):
+    row = board_of(told("a>b b>a"), BARE).rows[0]
+    assert replace(row, battles=battles, unrated=unrated, both_bad=both_bad).both_bad_rate == rate
+
+
+def test_a_judges_flag_counts_as_both_bad_and_changes_no_rating():
+    rows = [
+        {"model_a": "a", "model_b": "b", "winner": winner, "question_id": str(k), "judge_model": "j"}
+        for k, winner in enumerate(["model_a"] * 6 + ["model_b"] * 2 + ["tie"] * 2)
+    ]
+    plain = board_of(Table.from_battles([Battle.from_dict(row) for row in rows]))
+    flagged = board_of(Table.from_battles([Battle.from_dict(row | {"both_bad": True}) for row in rows]))
+    for one, other in zip(plain.rows, flagged.rows, strict=True):
+        assert other == replace(one, both_bad=10)
+        assert (one.both_bad_rate, other.both_bad_rate) == (0.0, 1.0)
+    assert (plain.n_battles, flagged.n_battles) == (10, 10)
+
+
+def naive_pairs(some: list[Battle]) -> list[PairRow]:
+    cells = Counter()
+    for battle in some:
+        if battle.model_a == battle.model_b:
+            continue
+        a, b = sorted((battle.model_a, battle.model_b))
+        winner = {"model_a": battle.model_a, "model_b": battle.model_b}.get(battle.winner)
+        column = {a: "a_wins", b: "b_wins"}.get(winner) or {
+            Kind.TIE: "ties",
+            Kind.INCONSISTENT: "inconsistent",
+            Kind.BOTH_BAD: "both_bad",
+        }[battle.kind.plain]
+        cells[a, b, column] += 1
+        cells[a, b, "both_bad"] += column != "both_bad" and bool(battle.both_bad)
+    columns = ("a_wins", "b_wins", "ties", "inconsistent", "both_bad")
+    pairs = sorted({(a, b) for a, b, _ in cells})
+    return [PairRow(a, b, *(cells[a, b, column] for column in columns)) for a, b in pairs]
+
+
+KINDS = [
+    ("model_a", None),
+    ("model_a", "lean"),
+    ("model_b", None),
+    ("model_b", "lean"),
+    ("tie", None),
+    ("tie", "inconsistent"),
+    ("both_bad", None),
+]
+rows = st.builds(
+    lambda a, b, kind, flag: Battle.from_dict(
+        {"model_a": a, "model_b": b, "winner": kind[0], "label": kind[1], "both_bad": flag}
+    ),
+    st.sampled_from(names(4)),
+    st.sampled_from(names(4)),
+    st.sampled_from(KINDS),
+    st.sampled_from([None, False, True]),
+)
+
+
+@given(st.lists(rows, max_size=40))
+def test_pairs_are_those_of_counting_by_hand(some):
+    assert pair_rows(Table.from_battles(some)) == naive_pairs(some)
+
+
+def test_a_score_needs_a_battle_that_rates_skill():
+    (pair,) = pair_rows(told("b!a*2"))
+    assert (pair.battles, pair.both_bad, pair.a_score) == (0, 2, None)
+
+
+def test_a_tie_is_half_a_point():
+    (pair,) = pair_rows(told("a>b b>a*2 a=b"))
+    assert (pair.battles, pair.a_score) == (4, 0.375)
+
+
+def test_pair_counts_are_plain_integers():
+    (pair,) = pair_rows(table(drawn(2, 50)))
+    assert not any(isinstance(getattr(pair, name), np.generic) for name in ("a_wins", "ties", "both_bad"))

@@ -1,0 +1,152 @@
+"""A board as a document: complete, plain, and the same bytes for the same board."""
+
+import json
+from dataclasses import fields, is_dataclass
+from datetime import UTC, datetime, timedelta, timezone
+
+import numpy as np
+import pytest
+from boarded_arenas import BAD, TIE, A, arena, noisy, settled
+
+from tiltyard.core.board.arena import ArenaBoard, make_arena_board
+from tiltyard.core.board.cross_check import batch_ratings
+from tiltyard.core.board.document import FORMAT, board_document, canonical, document_hash
+from tiltyard.core.policy.state.policy import Policy
+from tiltyard.core.policy.validity.evaluation import History
+from tiltyard.core.policy.validity.method import method_to_dict
+from tiltyard.core.policy.validity.proven import proven_orders
+from tiltyard.errors import BadOption
+
+NOON = datetime(2026, 3, 1, 12, 0, 0, 5, tzinfo=UTC)
+METHOD = {**method_to_dict(Policy()), "order": "conservative", "proven_family": None}
+
+
+def whole_board(standing=None, **rest):
+    standing = noisy(1, np.linspace(-1, 1, 6), n=2500, prompts=20) if standing is None else standing
+    elo = np.full(len(standing.models), 1500.0)
+    return make_arena_board(
+        standing,
+        History(),
+        legacy_elo=elo,
+        batch=batch_ratings(standing),
+        proven=proven_orders(standing),
+        **rest,
+    )
+
+
+def document(board=None, **rest):
+    about = {
+        "arena": "poems",
+        "source": "human",
+        "position": 77,
+        "generation": 2,
+        "at": NOON,
+        "method": METHOD,
+    }
+    return board_document(whole_board() if board is None else board, **(about | rest))
+
+
+def leaves(value, path=()):
+    """Every number and word of a board, with where it stands."""
+    if is_dataclass(value):
+        for field in fields(value):
+            yield from leaves(getattr(value, field.name), (*path, field.name))
+    elif isinstance(value, tuple):
+        for k, part in enumerate(value):
+            yield from leaves(part, (*path, k))
+    else:
+        yield path, value
+
+
+def at_path(plain, path):
+    for step in path:
+        plain = plain[step]
+    return plain
+
+
+@pytest.mark.parametrize("phase", [1, 2, 3, 4])
+def test_everything_that_a_board_shows_is_in_its_document(phase):
+    board = whole_board(noisy(1, np.linspace(-1, 1, 6), n=2500, prompts=20, phase=phase))
+    plain = json.loads(canonical(document(board)))
+    seen = 0
+    for path, value in leaves(board):
+        assert at_path(plain, path) == value, path
+        seen += 1
+    assert seen > (50 if phase == 1 else 300)
+
+
+def test_it_says_where_in_the_log_it_stands_and_what_made_it():
+    plain = document()
+    assert plain["format"] == FORMAT
+    assert (plain["arena"], plain["source"]) == ("poems", "human")
+    assert (plain["position"], plain["generation"], plain["at"]) == (77, 2, "2026-03-01T12:00:00.000005Z")
+    assert plain["method"]["policy"]["evaluated_every"] == 250
+    assert plain["method"]["rater"]["glicko2"]["initial_volatility"] == 0.003
+
+
+def test_rules_come_with_value_bar_and_what_is_missing():
+    rule = document()["rules"][0]
+    assert rule["name"] == "top-rd"
+    assert {"text", "value", "bar", "at_most", "holds", "missing", "detail"} < set(rule)
+
+
+def test_what_is_worked_out_from_a_row_stands_in_it():
+    row = document(whole_board(arena([1600, 1500], [(0, 1, 0, A), (0, 1, 0, TIE), (0, 1, 0, BAD)])))["rows"][
+        0
+    ]
+    assert row["votes"] == row["record"]["votes"] == 3
+    assert (row["record"]["rated"], row["record"]["win_rate"]) == (2, 0.5)
+    served = document()["serving"]
+    assert served["within"] in (True, False)
+    assert isinstance(served["deviation"], float)
+
+
+def test_times_of_another_zone_are_written_in_utc_and_times_of_none_are_refused():
+    east = NOON.astimezone(timezone(timedelta(hours=9)))
+    assert document(at=east)["at"] == document()["at"]
+    with pytest.raises(BadOption, match="time zone"):
+        document(at=datetime(2026, 3, 1))
+
+
+def test_equal_states_make_equal_bytes_and_a_single_vote_makes_others():
+    same = [canonical(document(whole_board(settled()))) for _ in range(2)]
+    assert same[0] == same[1]
+    assert len({document_hash(one) for one in same}) == 1
+    assert canonical(document(whole_board(settled(n=8)))) != same[0]
+
+
+def test_bytes_are_canonical_json():
+    written = canonical(document())
+    assert written == canonical(json.loads(written))
+    assert b'": ' not in written
+    assert b"NaN" not in written
+
+
+def test_what_is_no_number_is_none():
+    assert canonical(document(method={"bar": float("nan"), "most": float("inf")})).count(b"null") >= 2
+    with pytest.raises(ValueError):
+        canonical({"bar": float("nan")})
+
+
+def test_an_empty_arena_has_a_document_too():
+    plain = document(whole_board(arena([])))
+    assert (plain["rows"], plain["votes"], plain["status"]) == ([], 0, "calibrating")
+
+
+HOSTILE = [
+    "</script><script>alert(1)</script>",
+    "a\u202eb",
+    '🦆\n\t\\"',
+    "'; DROP TABLE models; --",
+    "\x00\x1b[31m",
+]
+
+
+def test_hostile_names_come_back_as_they_were():
+    board = whole_board(arena([1500.0 - k for k in range(5)], names=HOSTILE))
+    assert [row["model"] for row in json.loads(canonical(document(board)))["rows"]] == HOSTILE
+
+
+def test_no_field_of_a_board_shares_its_name_with_what_is_said_about_it():
+    about = {"format", "arena", "source", "position", "generation", "at", "method"}
+    assert not about & {field.name for field in fields(ArenaBoard)}

@@ -1,0 +1,176 @@
+import json
+import math
+import random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from judged_worlds import match, observed, shown, worlds
+from naive_diagnostics import naive
+
+from tiltyard.core.battles.outcome import JUDGE_LABELS, Label
+from tiltyard.core.judging.diagnostics import Observer, findings
+from tiltyard.core.judging.question import Purpose, Question
+from tiltyard.core.judging.verdict import State, Step, Verdict
+from tiltyard.errors import BadOption
+
+FAMILIES = st.sampled_from([{}, {"j": "acme"}, {"j": "acme", "k": "bolt"}, {"j": "bolt", "k": "bolt"}])
+
+
+@given(worlds(), FAMILIES)
+def test_every_share_equals_that_of_the_naive_twin(world, families):
+    for one in observed(world, **families):
+        expected, labels = naive(world, one.judge, one.dimension, families)
+        assert dict(one.shares()) == expected
+        assert one.labels == {label: labels[label] for label in JUDGE_LABELS}
+
+
+@given(worlds(), FAMILIES, st.randoms(use_true_random=False))
+def test_the_order_in_which_questions_are_shown_does_not_matter(world, families, rng):
+    mixed = rng.sample(world, len(world))
+    assert observed(world, **families) == observed(mixed, **families)
+
+
+@given(worlds(), FAMILIES)
+def test_names_of_models_do_not_matter(world, families):
+    names = dict(zip("abcd", ["zed", "ypsilon", "x", "w"], strict=True))
+    renamed = [
+        (
+            Question(
+                q.judge,
+                q.dimension,
+                q.prompt_id,
+                names[q.first],
+                names[q.second],
+                q.purpose,
+                q.replicate,
+                q.spoilt,
+            ),
+            *rest,
+        )
+        for q, *rest in world
+    ]
+    assert observed(world, **families) == observed(renamed, **families)
+
+
+@given(worlds(), FAMILIES)
+def test_the_document_is_plain_finite_json_and_findings_can_be_drawn(world, families):
+    found = observed(world, **families)
+    for one in found:
+        document = one.to_dict()
+        assert json.loads(json.dumps(document, allow_nan=False)) == document
+        assert document["questions"] == sum(document["states"].values())
+        for _, share in one.shares():
+            assert share is None or share.low <= share.value <= share.high
+    for finding in findings(found):
+        assert finding.text.endswith(".")
+        assert finding.advice.endswith(".")
+
+
+@given(worlds())
+def test_swapping_the_slots_of_everything_mirrors_the_slot_preference_alone(world):
+    mirror = dict(zip(Step, reversed(Step), strict=True))
+    turned = [
+        (question, state, verdict and Verdict(mirror[verdict.step], verdict.both_bad, ""), traits)
+        for question, state, verdict, traits in world
+    ]
+    for one, other in zip(observed(world), observed(turned), strict=True):
+        assert (one.flips, one.inconsistent, one.labels) == (other.flips, other.inconsistent, other.labels)
+        assert (one.first_slot is None) == (other.first_slot is None)
+        if one.first_slot is not None:
+            assert math.isclose(one.first_slot.value, 1.0 - other.first_slot.value, abs_tol=1e-12)
+            assert math.isclose(one.first_slot.low, 1.0 - other.first_slot.high, abs_tol=1e-12)
+
+
+def test_a_judge_is_described_over_all_dimensions_first_and_judges_stand_by_name():
+    world = [shown("A>B", judge=judge, dimension=dimension) for judge in "kj" for dimension in "yx"]
+    found = [(one.judge, one.dimension) for one in observed(world)]
+    assert found == [("j", None), ("j", "x"), ("j", "y"), ("k", None), ("k", "x"), ("k", "y")]
+
+
+def test_nothing_shown_is_nothing_said():
+    assert Observer().diagnostics() == ()
+    assert findings(()) == ()
+
+
+def test_failed_questions_are_counted_by_state_and_nothing_else_is_said():
+    (one, _) = observed([shown(None, prompt=str(k), state=state) for k, state in enumerate(State) if k])
+    assert one.states == {state: int(state is not State.OK) for state in State}
+    assert all(share is None for _, share in one.shares())
+
+
+def test_opposite_winners_are_a_flip_though_both_orders_call_both_bad():
+    world = [shown("A>B", both_bad=True), shown("A>B", first="c", second="a", both_bad=True)]
+    one = observed(world, j="acme")[0]
+    assert (one.labels[Label.INCONSISTENT], one.both_bad) == (1, 1)
+    assert one.flips.value == one.inconsistent.value == 1.0
+    assert one.own_family is None
+    assert one.first_slot.value == 1.0
+
+
+def test_both_bad_twice_has_the_winner_that_both_orders_chose():
+    world = [shown("A>B", both_bad=True), shown("B>A", first="c", second="a", both_bad=True)]
+    one = observed(world, j="acme")[0]
+    assert (one.labels[Label.WIN], one.both_bad) == (1, 1)
+    assert one.own_family.value == 1.0
+    assert one.to_dict()["both_bad"] == 1
+
+
+def test_the_excess_is_taken_on_matches_that_others_decided_too():
+    world = match("A>B", "B>A", judge="j") + match("A>B", "B>A", judge="k")
+    world += match("B>A", "A>B", judge="j", prompt="q") + match("A=B", "A=B", judge="k", prompt="q")
+    one = observed(world, j="acme", k="bolt")[0]
+    assert one.own_family.value == 0.5
+    assert one.own_family_excess.value == 0.0
+
+
+def test_dimensions_of_one_prompt_are_one_cluster():
+    world = [row for dimension in "xyz" for row in match("A>B", "B>A", dimension=dimension)]
+    assert observed(world)[0].flips.clusters == 1
+
+
+def test_other_judges_are_asked_about_the_same_matches_only():
+    world = match("A>B", "B>A", judge="j") + match("B>A", "A>B", judge="k", prompt="p")
+    world += match("A>B", "B>A", judge="k", prompt="q")
+    one = observed(world, j="acme", k="bolt")[0]
+    assert (one.own_family.value, one.own_family_by_others.value, one.own_family_by_others.n) == (1.0, 0.0, 1)
+    assert one.own_family_excess.value == 1.0
+
+
+def test_a_judge_of_the_same_family_is_no_witness():
+    world = match("A>B", "B>A", judge="j") + match("B>A", "A>B", judge="k")
+    assert observed(world, j="acme", k="acme")[0].own_family_by_others is None
+
+
+def test_the_same_question_twice_is_an_error():
+    with pytest.raises(BadOption, match="shown to the observer twice"):
+        observed([shown("A>B"), shown("A>B")])
+
+
+@pytest.mark.parametrize(
+    ("row", "problem"),
+    [
+        ((Question("j", "x", "p", "a", "b"), State.OK, None), "only|nothing else"),
+        (
+            (Question("j", "x", "p", "a", "b"), State.REFUSED, Verdict(Step.EVEN, False, "")),
+            "is refused with",
+        ),
+        ((Question("j", "x", "p", "a", "a", Purpose.GARBAGE), State.LOST, None), "has spoilt None"),
+        ((Question("j", "x", "p", "a", "b", Purpose.REPEAT), State.LOST, None), "has replicate 0"),
+    ],
+)
+def test_what_cannot_be_is_refused(row, problem):
+    with pytest.raises(BadOption, match=problem):
+        Observer().add(*row)
+
+
+def test_a_verdict_costs_few_bytes():
+    observer = Observer()
+    rng = random.Random(0)
+    for prompt in range(200):
+        for first, second in ("ab", "ba", "ac", "ca"):
+            observer.add(*shown(rng.choice(list(Step)), prompt=str(prompt), first=first, second=second))
+    (rows,) = observer._rows.values()
+    assert rows.buffer_info()[1] * rows.itemsize == 24 * 800
+    assert observer.diagnostics() == observer.diagnostics()
+    observer.add(*shown("A=B", prompt="later"))

@@ -1,0 +1,360 @@
+"""A reply is a whole, well-formed verdict, or it is its own state. Never a tie, never an exception."""
+
+from __future__ import annotations
+
+import json
+import time
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tiltyard.core.judging import Form, Reply, State, Step, Verdict, read_reply
+
+FORMS = list(Form)
+STEPS = list(Step)
+VERDICTS = st.builds(Verdict, st.sampled_from(STEPS), st.booleans(), st.text())
+
+
+def document(verdict: Verdict) -> dict:
+    return {"reasoning": verdict.reasoning, "verdict": verdict.step.value, "both_bad": verdict.both_bad}
+
+
+def read_json(text: str):
+    return read_reply(Reply(text), Form.SCHEMA)
+
+
+def read_text(text: str):
+    return read_reply(Reply(text), Form.TEXT)
+
+
+@given(VERDICTS)
+def test_a_whole_verdict_is_read_as_it_was_said_by_schema_and_by_tool(verdict):
+    said = document(verdict)
+    for text in (json.dumps(said), json.dumps(said, indent=2), f"\n```json\n{json.dumps(said)}\n```\n"):
+        assert read_json(text).verdict == verdict
+    reading = read_reply(Reply(None, said), Form.TOOL)
+    assert (reading.state, reading.verdict, reading.problem) == (State.OK, verdict, None)
+
+
+@pytest.mark.parametrize("step", STEPS)
+@pytest.mark.parametrize("both_bad", [False, True])
+@pytest.mark.parametrize(
+    "line",
+    [
+        "VERDICT: {}",
+        "verdict: {}",
+        "**VERDICT: {}**",
+        "**VERDICT:** {}",
+        "**Verdict**: {}",
+        "VERDICT: **{}**",
+        "   VERDICT :   {}   ",
+        "VERDICT:{}",
+    ],
+)
+def test_the_last_line_of_a_text_is_the_verdict(step, both_bad, line):
+    said = step.value + (" BOTH_BAD" if both_bad else "")
+    for ending in ("", "\n", "\r\n\n   \n"):
+        reading = read_text(f"A is right.\n\nB is not.\n\n{line.format(said)}{ending}")
+        assert reading.verdict == Verdict(step, both_bad, "A is right.\n\nB is not.")
+    assert read_text(line.format(said)).verdict == Verdict(step, both_bad, "")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "VERDICT: BOTH",
+        "VERDICT: BOTH_BAD",
+        "VERDICT: BOTH BAD",
+        "VERDICT: A or B",
+        "VERDICT: AB",
+        "VERDICT: a",
+        "VERDICT: C",
+        "VERDICT: tie",
+        "VERDICT: a>b",
+        "VERDICT: A > B",
+        "VERDICT: A>>>B",
+        "VERDICT: A<B",
+        "VERDICT: B=A",
+        "VERDICT: A>B both_bad",
+        "VERDICT: A>BBOTH_BAD",
+        "VERDICT: A>B, clearly",
+        "VERDICT: A>B.",
+        "VERDICT A>B",
+        "FINAL VERDICT: A>B",
+        "The verdict: A>B",
+        "ＶＥＲＤＩＣＴ: A>B",
+        "VERDICT: A>B\nHope this helps!",
+        "VERDICT: A>B\n\u200b",
+        "VERDICT: B>A\nVERDICT: A>B",
+        "VERDICT: A>B BOTH_BAD\nVERDICT: A>B",
+        "**Verdict: A**\nVERDICT: A>>B",
+        "Verdict: A\nVERDICT: B",
+        "```\nVERDICT: A>B\n```\nOn reflection, no.",
+        "```\n```",
+        "A>B",
+        "[[A>B]]",
+        "I cannot say.",
+        "",
+        "   \n\t ",
+    ],
+)
+def test_a_text_that_does_not_end_in_one_exact_verdict_is_unparseable(text):
+    reading = read_text(text)
+    assert (reading.state, reading.verdict) == (State.UNPARSEABLE, None)
+    assert reading.problem
+
+
+def test_a_verdict_that_is_said_twice_alike_is_one_verdict():
+    reading = read_text("**VERDICT: A>B**\nThat is,\nVERDICT: A>B")
+    assert reading.verdict == Verdict(Step.FIRST, False, "**VERDICT: A>B**\nThat is,")
+
+
+@pytest.mark.parametrize(
+    ("text", "verdict"),
+    [
+        ("**VERDICT: A**", (Step.FIRST, False)),
+        ("Verdict: B", (Step.SECOND, False)),
+        ("Verdict: B BOTH_BAD", (Step.SECOND, True)),
+        ("VERDICT： A>B", (Step.FIRST, False)),
+        ("### Verdict: A=B", (Step.EVEN, False)),
+        ("VERDICT: `B>>A`", (Step.SECOND_MUCH, False)),
+        ("__VERDICT:__ **A>>B** BOTH_BAD", (Step.FIRST_MUCH, True)),
+        ("**Verdict: A**\nVERDICT: A>B", (Step.FIRST, False)),
+    ],
+)
+def test_other_spellings_of_one_verdict_are_read(text, verdict):
+    reading = read_text(f"Because.\n{text}")
+    assert reading.state is State.OK, reading.problem
+    assert (reading.verdict.step, reading.verdict.both_bad) == verdict
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("```\n", "\n```"),
+        ("```JSON\n", "\n```\n"),
+        ("~~~json\n", "\n~~~"),
+        ("   ```json\n   ", "\n   ```"),
+        ("```json\n", ""),
+        ("Here is the JSON:\n", ""),
+        ("Here it is: ", " I hope this helps!"),
+        ("Response A opens with { and never closes it. ", ""),
+        ("It answers with {x} and {} where {'a': 1} was wanted: ", ' and not {"name": "Ann"}.'),
+        ('Given {"name": {"first": "}"}}, I find ', ""),
+        ("[", "]"),
+    ],
+)
+def test_one_object_is_read_whatever_stands_around_it(before, after):
+    said = WHOLE | {"reasoning": 'It holds "}{" and \\ and {"verdict": "B>A"}.'}
+    reading = read_json(f"{before}{json.dumps(said)}{after}")
+    assert (reading.state, reading.problem) == (State.OK, None)
+    assert reading.verdict == Verdict(Step.FIRST, False, said["reasoning"])
+
+
+def test_an_object_that_is_given_twice_alike_is_one_verdict():
+    text = f"Draft: {json.dumps(WHOLE)}\nFinal: {json.dumps(WHOLE | {'reasoning': 'shorter'})}"
+    assert read_json(text).verdict == Verdict(Step.FIRST, False, "shorter")
+
+
+THOUGHTS = [
+    "<think>\nhm {thought}\n</think>\n\n{answer}",
+    "<thinking>{thought}</thinking>{answer}",
+    "\n <Reasoning>\n{thought}\n</reasoning>\n{answer}",
+    "<think></think>\n<thought>{thought}</thought>\n{answer}",
+    # The request's own template opened the block.
+    "Let me see.\n{thought}\n</think>\n\n{answer}",
+]
+
+
+@pytest.mark.parametrize("shape", THOUGHTS)
+def test_leading_thoughts_are_passed_over_with_the_verdicts_in_them(shape):
+    other = json.dumps(WHOLE | {"verdict": "B>>A"})
+    reading = read_json(shape.replace("{thought}", other).replace("{answer}", json.dumps(WHOLE)))
+    assert reading.verdict == Verdict(Step.FIRST, False, "r")
+    text = shape.replace("{thought}", "VERDICT: B>A maybe? no\nVERDICT: B>A")
+    reading = read_text(text.replace("{answer}", "A is better.\n\nVERDICT: A>B"))
+    assert reading.verdict == Verdict(Step.FIRST, False, "A is better.")
+
+
+@pytest.mark.parametrize("form", [Form.SCHEMA, Form.TEXT])
+def test_thoughts_that_never_end_are_a_reply_that_was_cut_off(form):
+    for text in ("<think>\nVERDICT: A>B", f"<think></think><thinking>{json.dumps(WHOLE)}"):
+        reading = read_reply(Reply(text), form)
+        assert (reading.state, reading.verdict) == (State.TRUNCATED, None)
+        assert "thoughts" in reading.problem
+    assert read_reply(Reply(f"<think>{json.dumps(WHOLE)}\nVERDICT: A>B</think>"), form).state is (
+        State.UNPARSEABLE
+    )
+
+
+def test_tags_that_are_quoted_in_an_answer_are_no_thoughts():
+    said = WHOLE | {"reasoning": "A begins with <think> and ends with </think>."}
+    assert read_json(json.dumps(said)).verdict.reasoning == said["reasoning"]
+    assert read_text("A says </think> twice.\nVERDICT: A>B").verdict.reasoning == "A says </think> twice."
+
+
+def test_a_verdict_in_a_fence_is_read():
+    for fence in ("```", "~~~", "  ````text"):
+        closing = fence.strip().removesuffix("text")
+        reading = read_text(f"A is right.\n\n{fence}\nVERDICT: A>B\n{closing}\n")
+        assert reading.verdict == Verdict(Step.FIRST, False, "A is right.")
+
+
+def test_a_quoted_verdict_in_the_reasoning_does_not_disturb():
+    assert read_text("It writes VERDICT (quoted): B>A.\nVERDICT: A>B").verdict.step is Step.FIRST
+
+
+WHOLE = {"reasoning": "r", "verdict": "A>B", "both_bad": False}
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        {},
+        {"verdict": "A>B", "both_bad": False},
+        {"reasoning": "r", "verdict": "A>B"},
+        WHOLE | {"confidence": 1},
+        WHOLE | {"verdict": "A"},
+        WHOLE | {"verdict": "a>b"},
+        WHOLE | {"verdict": " A>B"},
+        WHOLE | {"verdict": None},
+        WHOLE | {"verdict": ["A>B"]},
+        WHOLE | {"verdict": {}},
+        WHOLE | {"both_bad": 0},
+        WHOLE | {"both_bad": "false"},
+        WHOLE | {"both_bad": None},
+        WHOLE | {"reasoning": None},
+        WHOLE | {"reasoning": ["r"]},
+    ],
+)
+def test_an_object_with_other_fields_or_types_is_unparseable(said):
+    assert read_json(json.dumps(said)).state is State.UNPARSEABLE
+    assert read_reply(Reply("VERDICT: A>B", said), Form.TOOL).state is State.UNPARSEABLE
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "null",
+        "[]",
+        '"A>B"',
+        "NaN",
+        f"{json.dumps(WHOLE)} {json.dumps(WHOLE | {'verdict': 'B>A'})}",
+        f"{json.dumps(WHOLE | {'both_bad': True})} {json.dumps(WHOLE)}",
+        f"[{json.dumps(WHOLE)}, {json.dumps(WHOLE | {'verdict': 'A=B'})}]",
+        f'{{"draft": {json.dumps(WHOLE)}}}',
+        f"{json.dumps(WHOLE)[:-1]} then {json.dumps(WHOLE)}",
+        f'{{"a": never closed {json.dumps(WHOLE)}',
+        json.dumps(WHOLE).replace('"', "'"),
+        json.dumps(json.dumps(WHOLE)),
+        json.dumps(WHOLE)[:-1],
+        '{"reasoning": "r", "verdict": "A>B", "verdict": "B>A", "both_bad": false}',
+        '{"reasoning": "r", "verdict": "A>B", "verdict": "A>B", "both_bad": false}',
+        '{"reasoning": Infinity, "verdict": "A>B", "both_bad": false}',
+        "VERDICT: A>B",
+        "",
+    ],
+)
+def test_what_is_not_exactly_one_json_object_is_unparseable(text):
+    assert read_json(text).state is State.UNPARSEABLE
+
+
+def test_a_tool_that_was_not_called_is_unparseable_whatever_the_text_says():
+    assert read_reply(Reply(json.dumps(WHOLE)), Form.TOOL).state is State.UNPARSEABLE
+    assert read_reply(Reply("x", ["A>B"]), Form.TOOL).state is State.UNPARSEABLE  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_a_refusal_and_a_cut_are_their_own_states_even_beside_a_whole_verdict(form):
+    text = "VERDICT: A>B" if form is Form.TEXT else json.dumps(WHOLE)
+    for stop, state in (("refusal", State.REFUSED), ("length", State.TRUNCATED)):
+        reading = read_reply(Reply(text, WHOLE, stop), form)
+        assert (reading.state, reading.verdict) == (state, None)
+        assert reading.problem
+    assert read_reply(Reply(text, WHOLE, "other"), form).state is State.OK
+
+
+@given(
+    st.none()
+    | st.text(alphabet=st.characters(exclude_categories=()))
+    | st.text(alphabet='VERDICT: AB>=*\n{}"'),
+    st.none() | st.dictionaries(st.text(), st.none() | st.booleans() | st.text() | st.lists(st.integers())),
+    st.sampled_from(["end", "length", "refusal", "other", ""]),
+    st.sampled_from(FORMS),
+)
+def test_reading_never_raises_and_has_a_verdict_exactly_where_it_is_ok(text, data, stop, form):
+    reading = read_reply(Reply(text, data, stop), form)
+    assert (reading.verdict is not None) == (reading.state is State.OK) == (reading.problem is None)
+
+
+MEGABYTES = 10_000_000
+
+
+def thousands(text: str, size: int) -> str:
+    return (text * (size // len(text) + 1))[:size]
+
+
+WORST = [
+    '{"a":',
+    '{"a"}',
+    '{"a\\',
+    '{ "',
+    "{",
+    '"',
+    "</think",
+    "<think></think>",
+    "<think>",
+    "\n</think> \t",
+    "`",
+    "```\n",
+    "VERDICT:",
+    "**VERDICT: A>B\n",
+    "VERDICT: A>B *_` ",
+    "# ",
+]
+
+
+@pytest.mark.parametrize("text", WORST, ids=ascii)
+@pytest.mark.parametrize("form", [Form.SCHEMA, Form.TEXT])
+def test_time_grows_with_the_length_and_no_faster(text, form):
+    def seconds(size: int) -> float:
+        reply = Reply(thousands(text, size) + " x")
+        times = []
+        for _ in range(3):
+            start = time.process_time()
+            read_reply(reply, form)
+            times.append(time.process_time() - start)
+        return min(times)
+
+    # Sixteen times the text: 256 times the work, if it grew by the square.
+    assert seconds(400_000) < 64 * max(seconds(25_000), 0.0005)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "\ud800\udfff \x00 \ud800",
+        "x" * MEGABYTES,
+        " " * MEGABYTES + "\nx",
+        "x\n" + " " * MEGABYTES + "y\nVERDICT: A>B x",
+        "**" * (MEGABYTES // 2),
+        "\n" * MEGABYTES + "x",
+        "VERDICT" + " " * MEGABYTES + "x",
+        "</think" * (MEGABYTES // 7),
+        "[" * MEGABYTES,
+        '{"a":' * (MEGABYTES // 5),
+        "1" * MEGABYTES,
+        "```json\n" + "`" * MEGABYTES,
+    ],
+    ids=lambda text: ascii(text[:12]),
+)
+@pytest.mark.parametrize("form", [Form.SCHEMA, Form.TEXT])
+def test_hostile_and_huge_replies_are_unparseable_and_quick(text, form):
+    assert read_reply(Reply(text), form).state is State.UNPARSEABLE
+
+
+def test_halves_of_surrogate_pairs_and_nuls_in_the_reasoning_are_kept():
+    odd = "\ud800 \x00 \udfff"
+    assert read_text(f"{odd}\nVERDICT: A=B").verdict == Verdict(Step.EVEN, False, odd)
+    assert read_json(json.dumps(WHOLE | {"reasoning": odd})).verdict.reasoning == odd

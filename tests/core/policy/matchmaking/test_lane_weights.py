@@ -1,0 +1,336 @@
+"""Who is drawn, how often: the weights inside each lane, and of the lanes themselves."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import stats
+from staged_arenas import ASLEEP, arena, drawn, free_to_meet, lived, ranked, whole
+
+from tiltyard.core.battles import Kind
+from tiltyard.core.policy.matchmaking import contender as contender_lane
+from tiltyard.core.policy.matchmaking import coverage as coverage_lane
+from tiltyard.core.policy.matchmaking import uncertainty as uncertainty_lane
+from tiltyard.core.policy.matchmaking.choosing import choose
+from tiltyard.core.policy.matchmaking.contender import contender, floor_deficit
+from tiltyard.core.policy.matchmaking.coverage import coverage, pair_news
+from tiltyard.core.policy.matchmaking.exploration import exploration, scarcity
+from tiltyard.core.policy.matchmaking.uncertainty import closeness, novelty
+from tiltyard.core.policy.state.policy import Lane
+
+
+def within(hits, n, share):
+    """A count that a share would give, but for one time in a hundred thousand."""
+    return stats.binomtest(int(hits), int(n), share).pvalue > 1e-5
+
+
+def settled(models, prompts=6, **policy):
+    """Ranked by code, every adjacent pair left alone: only 70/20/10 is at work."""
+    standing = ranked(arena(models, prompts, **ASLEEP, **policy))
+    standing.meetings.attempts[:] = standing.policy.adjacent_attempts
+    return standing
+
+
+class TestLanes:
+    def test_nominal_shares_are_the_policys(self):
+        standing = ranked(arena(12, 6, **ASLEEP))
+        rng = np.random.default_rng(1)
+        choices = [choose(standing, rng) for _ in range(2000)]
+        for lane, share in zip(Lane, standing.policy.lane_weights, strict=True):
+            assert within(sum(choice.nominal is lane for choice in choices), len(choices), share)
+        assert all(choice.lane is choice.nominal for choice in choices)
+
+    @pytest.mark.parametrize("lane", Lane)
+    def test_a_lane_with_all_the_weight_is_the_only_one(self, lane):
+        weights = tuple(float(other is lane) for other in Lane)
+        standing = ranked(arena(5, 4, lane_weights=weights, **ASLEEP))
+        assert {choice.lane for choice in lived(standing, 60)} == {lane}
+
+    def test_the_contender_lane_sleeps_until_the_arena_has_settled(self):
+        standing = arena(6, 5, window=200, lane_weights=(0.0, 1.0, 0.0, 0.0))
+        choices = list(lived(standing, 60))
+        assert {choice.nominal for choice in choices} == {Lane.CONTENDER}
+        assert {choice.lane for choice in choices[: 5 * 6]} == {Lane.COVERAGE}
+        assert Lane.CONTENDER in {choice.lane for choice in choices[5 * 6 :]}
+
+    def test_the_standing_counts_nominal_and_realised_lanes(self):
+        standing = arena(6, 5, window=60)
+        choices = list(lived(standing, 300))
+        for nominal in Lane:
+            for lane in Lane:
+                n = sum((choice.nominal, choice.lane) == (nominal, lane) for choice in choices)
+                assert standing.lanes[nominal, lane] == n
+
+    def test_what_rounding_leaves_over_goes_to_coverage(self):
+        class Last:
+            def random(self, size=None):
+                return 1.0 - 1e-10 if size is None else np.zeros(size)
+
+        standing = arena(3, 2, lane_weights=(0.4, 0.3, 0.2, 0.1 - 5e-10), **ASLEEP)
+        assert choose(standing, Last()).nominal is Lane.COVERAGE
+
+
+class TestContender:
+    @pytest.mark.parametrize("anchor", [0, 3, 7])
+    def test_a_neighbour_70_a_rival_20_a_challenger_10(self, anchor):
+        weights = contender_lane.opponent_weights(whole(settled(20)), anchor)
+        neighbours = [k for k in (anchor - 1, anchor + 1) if k >= 0]
+        assert weights[neighbours].sum() == pytest.approx(0.7)
+        rest = np.setdiff1d(np.arange(8), [*neighbours, anchor])
+        assert weights[rest].sum() == pytest.approx(0.2)
+        # The challengers of ranks 9 to 16, less the one who is a neighbour already.
+        assert weights[8:16].sum() == pytest.approx(0.1 + (0.35 if anchor == 7 else 0.0))
+        assert not weights[16:].any()
+        assert weights.sum() == pytest.approx(1.0)
+
+    def test_the_rival_is_the_contender_of_nearest_rating(self):
+        rating = [2000, 1990, 1980, 1900, 1890, 1880, 1870, 1860, 1000]
+        standing = settled(9)
+        ranked(standing, rating)
+        weights = contender_lane.opponent_weights(whole(standing), 3)
+        assert weights[[2, 4]].tolist() == pytest.approx([0.35, 0.35])
+        assert weights[5] == pytest.approx(0.2)  # 20 away; the next is 30
+        assert weights[8] == pytest.approx(0.1)
+
+    @given(data=st.data())
+    def test_empty_buckets_fall_through(self, data):
+        models = data.draw(st.integers(2, 14))
+        standing = settled(models, contenders=4, challengers=3)
+        answered = np.array(
+            data.draw(
+                st.lists(st.lists(st.booleans(), min_size=3, max_size=3), min_size=models, max_size=models)
+            )
+        )
+        for model, prompt in zip(*np.nonzero(~np.pad(answered, ((0, 0), (0, 3)))), strict=True):
+            standing.respond(int(model), int(prompt), present=False)
+        anchor = data.draw(st.integers(0, min(4, models) - 1))
+        weights = contender_lane.opponent_weights(whole(standing), anchor)
+        assert weights == pytest.approx(by_hand(standing, anchor))
+
+    def test_half_the_draws_go_to_the_adjacent_pair_furthest_from_its_floor(self):
+        standing = ranked(arena(14, 8, **ASLEEP))
+        for low in range(9):
+            if low != 4:
+                meet(standing, low, low + 1, times=7)
+        draws = drawn(contender, whole(standing), 1000, seed=2)
+        floor = [draw for draw in draws if draw.reason == "adjacent pair short of its floor"]
+        assert within(len(floor), len(draws), 0.5)
+        assert {(draw.one, draw.other) for draw in floor} == {(4, 5)}
+
+    def test_pairs_short_by_the_same_share_the_half_evenly(self):
+        standing = ranked(arena(12, 6, **ASLEEP))
+        draws = drawn(contender, whole(standing), 2000, seed=3)
+        floor = [draw.one for draw in draws if draw.reason == "adjacent pair short of its floor"]
+        assert set(floor) == set(range(9))  # the nine adjacent pairs of the top ten
+        assert stats.chisquare(np.bincount(floor)).pvalue > 1e-4
+
+    def test_without_a_short_pair_every_draw_is_between_rivals(self):
+        draws = drawn(contender, whole(settled(12)), 200, seed=4)
+        assert {draw.reason for draw in draws} == {"rivals at the top"}
+
+    @given(misorder=st.lists(st.floats(0, 0.5), min_size=12, max_size=12))
+    def test_anchors_half_even_half_by_the_chance_of_a_wrong_place(self, misorder):
+        standing = ranked(arena(12, 3), misorder=misorder)
+        weights = contender_lane.anchor_weights(whole(standing))
+        assert not weights[8:].any()
+        wrong = np.array(misorder[:8])
+        if wrong.sum() > 0:
+            assert weights[:8] == pytest.approx(0.5 / 8 + 0.5 * wrong / wrong.sum())
+        else:
+            assert weights[:8] == pytest.approx(weights[0])
+            assert weights[0] > 0
+
+    def test_no_anchor_where_the_whole_band_has_had_its_share(self):
+        standing = ranked(arena(4, 3, contenders=2, window=20, settling=0))
+        for _ in range(10):
+            standing.serve(0, 1, 0)
+        assert not contender_lane.anchor_weights(whole(standing)).any()
+        assert contender(whole(standing), np.random.default_rng(0)) is None
+
+    def test_the_floor_deficit_is_what_its_table_says(self):
+        standing = ranked(arena(12, 8))
+        votes = [(0, 0, 0), (6, 3, 6), (12, 4, 12), (12, 6, 12), (5, 5, 36)]
+        for low, (decisive, prompts, attempts) in enumerate(votes):
+            standing.meetings.decisive[low, low + 1] = decisive
+            standing.meetings.prompts[low, low + 1] = prompts
+            standing.meetings.attempts[low, low + 1] = attempts
+        above = np.arange(len(votes))
+        assert floor_deficit(standing, above, above + 1).tolist() == pytest.approx([2, 1, 1 / 3, 0, 0])
+
+    def test_few_prompts_ask_for_no_more_prompts_than_there_are(self):
+        standing = ranked(arena(2, 3))
+        meet(standing, 0, 1, times=12)
+        assert floor_deficit(standing, np.array([0]), np.array([1])).tolist() == [0.0]
+
+    def test_the_prompt_is_the_one_on_which_the_pair_has_met_least(self):
+        standing = ranked(arena(2, 4, **ASLEEP))
+        for prompt, times in enumerate([2, 1, 3, 1]):
+            for _ in range(times):
+                standing.vote(0, 1, prompt, Kind.BOTH_BAD)
+        draws = drawn(contender, whole(standing), 300, seed=5)
+        assert {draw.prompt for draw in draws} == {1, 3}
+        assert within(sum(draw.prompt == 1 for draw in draws), len(draws), 0.5)
+
+
+class TestUncertainty:
+    @given(se=st.lists(st.floats(1, 400), min_size=5, max_size=5), votes=st.integers(0, 40))
+    def test_anchors_by_standard_error_times_two_less_coverage(self, se, votes):
+        standing = ranked(arena(5, 4, **ASLEEP), se=se)
+        rng = np.random.default_rng(votes)
+        for _ in range(votes):
+            a, b = rng.choice(5, 2, replace=False).tolist()
+            standing.vote(a, b, int(rng.integers(4)), Kind.WIN_A)
+        decisive = standing.cells.tally[:, :, :2].sum(axis=2)
+        covered = (decisive >= 2).mean(axis=1)
+        assert uncertainty_lane.anchor_weights(whole(standing)) == pytest.approx(np.array(se) * (2 - covered))
+
+    def test_a_model_without_prompts_counts_as_uncovered(self):
+        answered = np.ones((3, 2), dtype=bool)
+        answered[2] = False
+        standing = ranked(arena(3, 2, answered=answered))
+        assert uncertainty_lane.anchor_weights(whole(standing))[2] == pytest.approx(100.0)
+
+    def test_the_opponent_is_the_one_that_tells_most(self):
+        standing = ranked(arena(4, 3), [1500, 1490, 1200, 1470])
+        assert np.argmax(uncertainty_lane.opponent_weights(whole(standing), 0)) == 1
+        for _ in range(6):
+            standing.vote(0, 1, 0, Kind.TIE)
+        assert np.argmax(uncertainty_lane.opponent_weights(whole(standing), 0)) == 3
+
+    @given(gap=st.floats(-3000, 3000))
+    def test_closeness_is_1_between_equals_and_falls_both_ways(self, gap):
+        standing = ranked(arena(3, 1), [1500.0, 1500.0, 1500.0 + gap])
+        close = closeness(standing, 0)
+        p = 1 / (1 + 10 ** (-gap / 400))
+        assert close[:2].tolist() == [1.0, 1.0]
+        assert close[2] == pytest.approx(4 * p * (1 - p), abs=1e-12)
+
+    def test_novelty_is_a_quarter_over_one_and_the_attempts(self):
+        standing = arena(3, 2)
+        for _ in range(4):
+            standing.vote(0, 1, 1, Kind.BOTH_BAD)
+        assert novelty(standing, 0)[1:].tolist() == [0.05, 0.25]
+
+    def test_nobody_to_meet_is_no_weight_at_all(self):
+        standing = ranked(arena(2, 2))
+        standing.retire(1)
+        assert not uncertainty_lane.opponent_weights(whole(standing), 0).any()
+        assert uncertainty_lane.uncertainty(whole(standing), np.random.default_rng(0)) is None
+
+    def test_the_prompt_is_the_one_that_both_need_most(self):
+        standing = ranked(arena(2, 3, **ASLEEP))
+        for prompt in (0, 2):
+            meet(standing, 0, 1, times=4, on=prompt)
+        draws = drawn(uncertainty_lane.uncertainty, whole(standing), 20, seed=6)
+        assert {draw.prompt for draw in draws} == {1}
+
+
+class TestExploration:
+    def test_models_by_one_over_one_and_their_exposures_in_the_window(self):
+        standing = arena(4, 2, window=50, **ASLEEP)
+        standing.shown[3] = 10_000  # shown often, long ago
+        for _ in range(3):
+            standing.serve(0, 1, 0)
+        standing.serve(0, 2, 0)
+        assert scarcity(whole(standing)).tolist() == [1 / 5, 1 / 4, 1 / 2, 1.0]
+
+    def test_anchor_then_opponent_are_drawn_in_these_proportions(self):
+        standing = arena(4, 2, window=50, **ASLEEP)
+        for a, b in ((0, 1), (0, 1), (0, 2)):
+            standing.serve(a, b, 0)
+        weights = scarcity(whole(standing))
+        draws = drawn(exploration, whole(standing), 3000, seed=7)
+        anchors = np.bincount([draw.one for draw in draws], minlength=4)
+        assert stats.chisquare(anchors, len(draws) * weights / weights.sum()).pvalue > 1e-4
+        for anchor in range(4):
+            against = np.bincount([draw.other for draw in draws if draw.one == anchor], minlength=4)
+            others = np.delete(weights, anchor)
+            expected = anchors[anchor] * others / others.sum()
+            assert stats.chisquare(np.delete(against, anchor), expected).pvalue > 1e-4
+
+    def test_prompts_in_deficit_come_evenly_and_alone_then_all_evenly(self):
+        standing = arena(2, 4, **ASLEEP)
+        for prompt in (0, 3):
+            meet(standing, 0, 1, times=4, on=prompt)
+        draws = drawn(exploration, whole(standing), 600, seed=8)
+        on = np.bincount([draw.prompt for draw in draws], minlength=4)
+        assert on[[0, 3]].tolist() == [0, 0]
+        assert within(on[1], len(draws), 0.5)
+        for prompt in range(4):
+            meet(standing, 0, 1, times=4, on=prompt)
+        draws = drawn(exploration, whole(standing), 1200, seed=9)
+        assert stats.chisquare(np.bincount([draw.prompt for draw in draws], minlength=4)).pvalue > 1e-4
+
+
+class TestCoverage:
+    def test_the_anchor_score_adds_prompts_opponents_and_exposure(self):
+        standing = arena(4, 2, top_prompt_floor=2, **ASLEEP)
+        for _ in range(2):
+            standing.serve(0, 1, 0)
+            standing.vote(0, 1, 0, Kind.WIN_A)
+        # 0 and 1 have covered one prompt of two and one opponent of three; both had 2 where 1 was due.
+        score = coverage_lane.anchor_score(whole(standing))
+        assert score.tolist() == pytest.approx([0.5 + 2 / 3 - 1, 0.5 + 2 / 3 - 1, 1 + 1 + 1, 1 + 1 + 1])
+
+    def test_anchors_lack_prompts_by_everybodys_floor_and_cells_by_the_bands_own(self):
+        standing = arena(4, 2, contenders=1, **ASLEEP)
+        for _ in range(2):
+            standing.vote(0, 1, 0, Kind.WIN_A)
+        assert coverage_lane.missing_prompts(standing).tolist() == [0.5, 0.5, 1.0, 1.0]
+        assert standing.cells.short[:2, 0].tolist() == [True, False]
+        assert coverage_lane.missing_opponents(standing).tolist() == pytest.approx([2 / 3, 2 / 3, 1, 1])
+
+    @given(votes=st.lists(st.sampled_from(list(Kind)[:4]), max_size=12))
+    def test_an_opponent_is_news_until_two_decisive_votes_then_by_attempts(self, votes):
+        standing = arena(3, 2)
+        for kind in votes:
+            standing.vote(1, 0, 1, kind)
+        decisive = sum(kind in (Kind.WIN_A, Kind.WIN_B) for kind in votes)
+        assert pair_news(standing, 0)[1] == (1.0 if decisive < 2 else 1 / (1 + len(votes)))
+        assert pair_news(standing, 0)[2] == 1.0
+
+    def test_equal_anchors_share_the_draws_evenly(self):
+        draws = drawn(coverage, whole(arena(5, 3, **ASLEEP)), 2000, seed=10)
+        assert stats.chisquare(np.bincount([draw.one for draw in draws])).pvalue > 1e-4
+
+    def test_attempts_not_decisive_votes_exhaust_a_cell(self):
+        standing = arena(2, 2, contenders=1, **ASLEEP)
+        for _ in range(6):
+            standing.vote(0, 1, 0, Kind.BOTH_BAD)
+        assert not standing.cells.short[1, 0]
+        assert standing.cells.short[0, 0]  # the band is patient: 12
+        draws = drawn(coverage, whole(standing), 30, seed=11)
+        assert {draw.prompt for draw in draws} == {1}
+
+
+def meet(standing, one, other, *, times, on=None):
+    """Decisive votes of this pair, on one prompt or on all in turn."""
+    for k in range(times):
+        prompt = k % len(standing.prompts) if on is None else on
+        standing.vote(one, other, prompt, Kind.WIN_A if k % 2 else Kind.WIN_B)
+
+
+def by_hand(standing, anchor):
+    """70/20/10 with fall-through, in plain words; models are ranked by code."""
+    size, challengers = standing.policy.contenders, standing.policy.challengers
+    allowed, around = free_to_meet(standing, anchor), {anchor - 1, anchor + 1}
+    others = sorted((set(range(size)) - around) & allowed, key=lambda k: abs(k - anchor))
+    nearest = [k for k in others if abs(k - anchor) == abs(others[0] - anchor)]
+    below = sorted((set(range(size, size + challengers)) - around) & allowed)
+    weights, carried = np.zeros(len(standing.models)), 0.0
+    for share, bucket in ((0.7, sorted(around & allowed)), (0.2, nearest), (0.1, below)):
+        carried += share
+        for model in bucket:
+            weights[model] += carried / len(bucket)
+        carried = 0.0 if bucket else carried
+    return weights
+
+
+def test_a_floor_is_not_met_by_prompts_that_are_gone():
+    standing = ranked(arena(2, 8))
+    for _ in range(12):
+        standing.vote(0, 1, 0, Kind.WIN_A)
+    for prompt in range(7):
+        standing.respond(0, prompt, present=False)
+    deficit = contender_lane.floor_deficit(standing, np.array([0]), np.array([1]))
+    assert deficit.tolist() == [pytest.approx(1 / 6)]

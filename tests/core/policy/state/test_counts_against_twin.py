@@ -1,0 +1,142 @@
+"""Every count, against a twin that recounts the plain list of events."""
+
+import itertools
+
+import numpy as np
+from arena_logs import logs, one_by_one
+from hypothesis import given, settings
+from naive_standing import NaiveStanding, decisive
+
+from tiltyard.core.policy.state.events import NO_SESSION, Event
+from tiltyard.core.policy.state.meetings import models_of
+from tiltyard.core.policy.state.policy import Lane
+
+EXAMPLES = settings(max_examples=50)
+
+
+def folded(log):
+    """The log folded, and its twin."""
+    return one_by_one(log), NaiveStanding(log)
+
+
+@given(logs(most=80))
+@EXAMPLES
+def test_cells_deficits_and_coverage(log):
+    standing, naive = folded(log)
+    cells = standing.cells
+    for i, q in itertools.product(range(naive.m), range(naive.p)):
+        results = naive.of_model(i, q)
+        assert cells.tally[i, q].tolist() == [results.count(k) for k in range(4)]
+        eligible = q in naive.eligible(i)
+        assert cells.eligible[i, q] == eligible
+        assert cells.short[i, q] == (eligible and naive.deficit(i, q))
+        assert cells.need[i, q] == np.float32(naive.need(i, q))
+    for i in range(naive.m):
+        eligible = naive.eligible(i)
+        assert cells.n_eligible[i] == len(eligible)
+        assert cells.n_filled[i] == len(naive.filled(i))
+        assert cells.n_exhausted[i] == len(naive.exhausted(i))
+        assert cells.best[i] == max(np.float32(naive.need(i, q)) for q in range(naive.p))
+        coverage = cells.coverage()[i]
+        assert coverage == len(naive.filled(i)) / len(eligible) if eligible else np.isnan(coverage)
+
+
+@given(logs(most=80))
+@EXAMPLES
+def test_pairs_and_their_prompts(log):
+    standing, naive = folded(log)
+    meetings = standing.meetings
+    for i, j in itertools.permutations(range(naive.m), 2):
+        rows, low = naive.of_pair(i, j), min(i, j)
+        results = {q: [naive.result(row, low) for row in rows if row["prompt"] == q] for q in range(naive.p)}
+        assert meetings.attempts[i, j] == len(rows)
+        assert meetings.decisive[i, j] == sum(map(decisive, results.values()))
+        assert meetings.prompts[i, j] == sum(decisive(on) > 0 for on in results.values())
+        assert meetings.least[i, j] == min(map(len, results.values()))
+        cells = meetings.cells(i, j)
+        if cells is None:
+            assert not rows
+            assert not naive.recent_meetings(i, j)
+            continue
+        voted = {q: on for q, on in results.items() if on}
+        assert len(cells) == len(voted)
+        assert cells.prompts.tolist() == list(voted)
+        assert cells.tally.tolist() == [[on.count(k) for k in range(4)] for on in voted.values()]
+        assert [column.tolist() for column in cells.attempts()] == [
+            list(voted),
+            [len(on) for on in voted.values()],
+        ]
+        assert list(cells.recent) == naive.recent_meetings(i, j)
+
+
+@given(logs(most=80))
+@EXAMPLES
+def test_prompts_that_two_models_can_be_served_on(log):
+    standing, naive = folded(log)
+    for i, j in itertools.permutations(range(naive.m), 2):
+        both_play = {i, j} <= naive.enabled
+        common = [q for q in range(naive.p) if {(i, q), (j, q)} <= naive.answered]
+        assert standing.cells.shared[i, j] == (len(common) if both_play else 0)
+
+
+@given(logs(most=80))
+@EXAMPLES
+def test_order_band_and_thin_pairs(log):
+    standing, naive = folded(log)
+    assert standing.order.tolist() == naive.order()
+    assert standing.n_enabled == len(naive.enabled)
+    assert set(np.flatnonzero(standing.in_band).tolist()) == naive.in_band()
+    assert standing.thin.tolist() == [naive.thin(i) for i in range(naive.m)]
+
+
+@given(logs(most=80))
+@EXAMPLES
+def test_exposures_and_what_was_due(log):
+    standing, naive = folded(log)
+    exposures, targets = naive.exposures(), [float(naive.target(i)) for i in range(naive.m)]
+    assert standing.window.counted().tolist() == [exposures[i] for i in range(naive.m)]
+    np.testing.assert_allclose(standing.window.due().target, targets, atol=1e-12)
+    assert standing.window.served == len(naive.served)
+    assert standing.window.active() == (len(naive.served) >= naive.policy.settling * len(naive.enabled))
+
+
+@given(logs(most=80))
+@EXAMPLES
+def test_records_recents_and_totals(log):
+    standing, naive = folded(log)
+    kept = naive.policy.both_bad_over
+    for i in range(naive.m):
+        results = naive.of_model(i)
+        assert standing.record[i].tolist() == [results.count(k) for k in range(4)]
+        results = [naive.remembered(row, i) for row in naive.votes if i in (row["a"], row["b"])]
+        assert standing.model_votes.last(i).tolist() == results[-kept:]
+        assert standing.model_votes.last(i, 2).tolist() == results[-min(2, kept) :]
+        assert standing.model_votes.flagged[i] == sum(result > 3 for result in results)
+        left = sum(row["a"] == i for row in naive.served)
+        assert standing.shown[i].tolist() == [left + sum(row["b"] == i for row in naive.served), left]
+    for q in range(naive.p):
+        results = [naive.remembered(row, row["a"]) for row in naive.votes if row["prompt"] == q]
+        assert standing.prompt_votes.flagged[q] == sum(result > 3 for result in results)
+        results = results[-kept:]
+        assert standing.prompt_votes.last(q).tolist() == results
+        share = standing.prompt_votes.both_bad_share()[q]
+        assert share == sum(result >= 3 for result in results) / len(results) if results else np.isnan(share)
+    lanes = [(row["nominal"], row["lane"]) for row in naive.served]
+    assert standing.lanes.tolist() == [[lanes.count((n, k)) for k in Lane] for n in Lane]
+    counted = [row["event"] for row in log.rows]
+    assert standing.votes == counted.count(Event.VOTE)
+    assert (standing.skipped, standing.expired) == (counted.count(Event.SKIP), counted.count(Event.EXPIRE))
+
+
+@given(logs(most=80))
+@EXAMPLES
+def test_what_sessions_remember(log):
+    standing, naive = folded(log)
+    known = naive.sessions()
+    assert len(standing.sessions) == len(known)
+    for name in range(6):
+        memory = standing.sessions.of(name)
+        pairs, prompts = known.get(name, ([], {}))
+        assert [frozenset(models_of(key)) for key in memory.pairs] == pairs
+        assert {frozenset(models_of(key)): seen for key, seen in memory.prompts.items()} == prompts
+    assert standing.sessions.of(NO_SESSION).pairs == []

@@ -1,0 +1,113 @@
+"""The policy's constants: what is refused, and the fairness that follows from them."""
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tiltyard.core.policy.state.policy import Policy
+from tiltyard.core.policy.state.window import Due
+from tiltyard.errors import BadOption
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ({"lane_weights": (0.5, 0.5)}, "expected four shares"),
+        ({"lane_weights": (1.2, -0.2, 0.0, 0.0)}, "expected four shares"),
+        ({"lane_weights": (math.nan, 0.3, 0.3, 0.4)}, "expected four shares"),
+        ({"lane_weights": (0.4, 0.3, 0.2, 0.2)}, "add up to 1.1; expected 1"),
+        ({"fairness": "loose"}, "fairness is 'loose'; expected strict or scoped"),
+        ({"phase": 0}, "phase is 0; expected 1, 2, 3 or 4"),
+        ({"phase": 5}, "phase is 5"),
+        ({"window": 0}, "window is 0; expected 1 or more"),
+        ({"meetings": -1}, "meetings is -1"),
+        ({"patience": 0}, "patience is 0"),
+        ({"draws": math.nan}, "draws is nan"),
+        ({"repeats": 0}, "repeats is 0"),
+        ({"tolerance": -0.1}, "tolerance is -0.1; expected 0 or more"),
+        ({"guard": math.nan}, "guard is nan"),
+        ({"session_pairs": -1}, "session_pairs is -1; expected 0 or more"),
+        ({"stable_coverage": 1.5}, "stable_coverage is 1.5; expected a share between 0 and 1"),
+        ({"proven_alpha": -0.01}, "proven_alpha is -0.01"),
+        ({"prompt_floor": 5}, "top_prompt_floor is 4; expected at least prompt_floor, 5"),
+        ({"form_votes": 201}, "form_votes is 201; expected at most both_bad_over, 200"),
+    ],
+)
+def test_nonsense_is_refused(wrong, message):
+    with pytest.raises(BadOption, match=message):
+        Policy(**wrong)
+
+
+def test_the_constants_are_those_of_the_ranking_policy():
+    policy = Policy()
+    assert policy.lane_weights == (0.4, 0.3, 0.2, 0.1)
+    assert (policy.window, policy.contenders, policy.prompt_floor, policy.top_prompt_floor) == (2000, 8, 2, 4)
+    assert (policy.adjacent_votes, policy.adjacent_prompts, policy.adjacent_attempts) == (12, 6, 36)
+    assert (policy.established_votes, policy.established_coverage, policy.established_rd) == (80, 0.8, 90.0)
+    assert (policy.published_top, policy.published_rd, policy.published_coverage) == (10, 75.0, 0.9)
+
+
+@pytest.mark.parametrize(("prompts", "repeats"), [(0, 11), (1, 11), (2, 6), (3, 5), (4, 4), (5, 2), (100, 2)])
+def test_how_often_a_prompt_may_come_back(prompts, repeats):
+    """At most 2 in 10 meetings from 5 prompts on, else ⌈10/P⌉ + 1."""
+    assert Policy().repeats_of(prompts) == repeats
+
+
+@pytest.mark.parametrize(
+    ("target", "tolerance", "guard"),
+    [
+        (0.0, 2.0, 1.0),
+        (4.0, 2.0, 1.0),
+        (16.0, 2.0, 1.0),
+        (20.0, 2.4, 1.0),
+        (40.0, 4.8, 1.0),
+        (50.0, 6.0, 1.0),
+        (100.0, 12.0, 2.0),
+        (500.0, 60.0, 10.0),
+    ],
+)
+def test_samples_of_tolerance_and_guard(target, tolerance, guard):
+    """Tolerance max(12 % of T, 2); guard min(max(2 % of T, 1), half the tolerance)."""
+    due = Due.of(np.array([target]), Policy())
+    assert due.tolerance[0] == pytest.approx(tolerance)
+    assert due.guard[0] == pytest.approx(guard)
+
+
+@pytest.mark.parametrize(
+    ("exposures", "starved", "capped", "lag", "outside"),
+    [
+        (87, 3.0, False, 0.13, True),
+        (88, 2.0, False, 0.12, False),
+        (90, 0.0, False, 0.10, False),
+        (91, -1.0, False, 0.09, False),
+        (100, -10.0, False, 0.0, False),
+        (109, -19.0, False, -0.09, False),
+        (110, -20.0, True, -0.10, False),
+        (112, -22.0, True, -0.12, False),
+        (113, -23.0, True, -0.13, True),
+        (300, -210.0, True, -1.0, True),
+    ],
+)
+def test_samples_of_what_the_controller_sees(exposures, starved, capped, lag, outside):
+    """At a target of 100: tolerance 12, guard 2."""
+    due, seen = Due.of(np.array([100.0]), Policy()), np.array([exposures])
+    assert due.starved(seen)[0] == pytest.approx(starved)
+    assert due.capped(seen)[0] == capped
+    assert due.lag(seen)[0] == pytest.approx(lag)
+    assert due.outside(seen)[0] == outside
+
+
+@given(
+    st.floats(0.0, 1e6), st.floats(0.0, 2.0), st.floats(0.0, 10.0), st.floats(0.0, 2.0), st.floats(0.0, 10.0)
+)
+def test_the_guards_always_leave_room_between_them(target, tolerance, tolerance_least, guard, guard_least):
+    policy = Policy(
+        tolerance=tolerance, tolerance_least=tolerance_least, guard=guard, guard_least=guard_least
+    )
+    due = Due.of(np.array([target]), policy)
+    assert 0.0 <= due.guard[0] <= due.tolerance[0] / 2.0
+    inside = np.array([round(target)])
+    assert -1.0 <= due.lag(inside)[0] <= 1.0

@@ -1,0 +1,179 @@
+"""Evaluations in a row: when a board is official, and how scores have moved."""
+
+import json
+from dataclasses import fields, replace
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from told_arenas import arena, arenas, cast, full_votes, strengthen, uniform_votes
+
+from tiltyard.core.policy.state.checkpoint import restore, save
+from tiltyard.core.policy.state.policy import Policy
+from tiltyard.core.policy.validity.evaluation import Evaluation, History, Moment, evaluate
+
+
+def history_of(holds, in_a_row=3):
+    """Evaluations every 250 votes that held or did not."""
+    one = evaluate(strengthen(arena(2, 1), [1600, 1500]))
+    history = History(in_a_row=in_a_row)
+    for k, held in enumerate(holds, 1):
+        history = history.after(replace(one, votes=250 * k, holds=held))
+    return history
+
+
+@pytest.mark.parametrize(
+    ("holds", "official", "since", "first"),
+    [
+        ("", False, None, None),
+        ("yy", False, None, None),
+        ("yyy", True, 750, 750),
+        ("yyyyy", True, 750, 750),
+        ("yynyyy", True, 1500, 1500),
+        ("yyyn", False, None, 750),
+        ("yyynyyyy", True, 1750, 750),
+    ],
+)
+def test_a_board_is_official_after_three_in_a_row(holds, official, since, first):
+    history = history_of([held == "y" for held in holds])
+    assert history.official is official
+    assert history.official_since() == since
+    assert history.first_official() == first
+
+
+@given(st.lists(st.booleans(), max_size=12), st.integers(1, 4))
+def test_official_means_that_the_last_ones_all_held(holds, in_a_row):
+    history = history_of(holds, in_a_row)
+    assert history.official == (len(holds) >= in_a_row and all(holds[-in_a_row:]))
+    assert (history.official_since() is None) == (not history.official)
+    if history.official:
+        assert history.first_official() <= history.official_since()
+
+
+def test_the_policy_says_how_many_in_a_row():
+    assert History.under(Policy(evaluations=5)).in_a_row == 5
+
+
+@given(arenas())
+def test_an_evaluation_holds_exactly_when_all_its_rules_do(standing):
+    found = evaluate(standing, time=7)
+    assert found.holds == all(rule.holds for rule in found.rules)
+    assert (found.votes, found.time) == (standing.votes, 7)
+    assert found.order.tolist() == standing.order.tolist()
+
+
+def test_an_evaluation_is_not_changed_by_later_votes():
+    standing = strengthen(arena(2, 10, full_votes(2, 10, 2)), [1600, 1500])
+    found = evaluate(standing)
+    strengthen(standing, [1400, 1700], 30.0)
+    assert found.order.tolist() == [0, 1]
+    assert found.rating.tolist() == [1600, 1500]
+    assert found.coverage.tolist() == [1.0, 1.0]
+    assert found.holds
+
+
+def moved():
+    """Three evaluations: 0, 250 and 500 votes; m2 joins before the last."""
+    standing = arena(3, 1, retired=[2])
+    history = History()
+    for votes, rating, rd in ((0, 1500, 300), (250, 1540, 200), (500, 1600, 100)):
+        if votes == 500:
+            standing.enable(2)
+        strengthen(standing, [rating, 1500, 1450], rd)
+        history = history.after(replace(evaluate(standing, time=10 * votes), votes=votes))
+    return history
+
+
+def test_recent_delta_is_the_conservative_score_against_250_votes_ago():
+    history = moved()
+    assert history.recent_delta(0) == (1600 - 200) - (1540 - 400)
+    assert history.recent_delta(0, over=251) == (1600 - 200) - (1500 - 600)
+
+
+def test_recent_delta_may_be_that_of_the_score_a_board_shows():
+    standing = strengthen(arena(3, 1, retired=[2]), [1700, 1500, 1450], 80.0)
+    history = moved()
+    standing.votes = 600
+    assert history.recent_delta(0, now=standing) == (1700 - 160) - (1540 - 400)
+    standing.votes = 750
+    assert history.recent_delta(0, now=standing) == (1700 - 160) - (1600 - 200)
+    assert history.recent_delta(2, now=standing) is None
+    assert History().recent_delta(0, now=standing) is None
+
+
+def test_recent_delta_is_none_where_there_is_nothing_to_compare_with():
+    history = moved()
+    assert history.recent_delta(2) is None
+    assert history.recent_delta(9) is None
+    assert history.recent_delta(0, over=501) is None
+    assert History().recent_delta(0) is None
+
+
+def test_confidence_history_starts_when_the_model_was_enabled():
+    history = moved()
+    assert history.confidence_history(0) == (
+        Moment(0, 0, 1500.0, 300.0, 900.0),
+        Moment(250, 2500, 1540.0, 200.0, 1140.0),
+        Moment(500, 5000, 1600.0, 100.0, 1400.0),
+    )
+    assert [moment.votes for moment in history.confidence_history(2)] == [500]
+
+
+def test_a_model_that_came_later_has_no_place_in_earlier_evaluations():
+    standing = arena(2, 1)
+    early = evaluate(standing)
+    standing.widen(["m0", "m1", "m2"], ["p0"])
+    standing.enable(2)
+    history = History().after(early).after(replace(evaluate(standing), votes=250))
+    assert history.recent_delta(2) is None
+    assert np.isfinite(history.recent_delta(0))
+
+
+def same(one, other):
+    for part in fields(Evaluation):
+        mine, yours = getattr(one, part.name), getattr(other, part.name)
+        if isinstance(mine, np.ndarray):
+            assert mine.dtype == yours.dtype
+            np.testing.assert_array_equal(mine, yours)
+        else:
+            assert mine == yours
+            assert type(mine) is type(yours)
+
+
+def through_json(history):
+    return History.from_dict(json.loads(json.dumps(history.to_dict(), allow_nan=False)))
+
+
+@given(arenas(), st.integers(0, 2**40))
+def test_an_evaluation_comes_back_from_json_bit_for_bit(standing, time):
+    found = evaluate(standing, time=time)
+    (back,) = through_json(History().after(found)).evaluations
+    same(found, back)
+
+
+def test_what_is_not_a_number_is_written_as_none_and_comes_back():
+    found = evaluate(arena(2, 2, answered=np.array([[True, False], [False, True]])))
+    assert found.to_dict()["coverage"] == [None, None]
+    assert np.isnan(Evaluation.from_dict(found.to_dict()).coverage).all()
+
+
+def test_a_history_saved_and_restored_half_way_goes_on_the_same():
+    votes = uniform_votes(3, 6, 300, seed=2)
+    straight, history = arena(3, 6), History(in_a_row=2)
+    standing, kept = arena(3, 6), History(in_a_row=2)
+    for step in range(6):
+        for one in (straight, standing):
+            cast(one, votes[50 * step : 50 * step + 50])
+            strengthen(one, [1600 + step, 1500, 1400], 100.0 - 10 * step)
+        history, kept = history.after(evaluate(straight)), kept.after(evaluate(standing))
+        standing, kept = restore(save(standing)), through_json(kept)
+    for one, other in zip(history.evaluations, kept.evaluations, strict=True):
+        same(one, other)
+    assert history.official
+    assert (kept.official_since(), kept.first_official()) == (
+        history.official_since(),
+        history.first_official(),
+    )
+    assert kept.recent_delta(0, over=50) == history.recent_delta(0, over=50)
+    assert kept.confidence_history(1) == history.confidence_history(1)

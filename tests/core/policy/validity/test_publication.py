@@ -1,0 +1,287 @@
+"""Publication rules, and the estimates of what is missing."""
+
+import math
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from told_arenas import BAD, TIE, A, arena, arenas, cast, full_votes, strengthen, uniform_votes
+
+from tiltyard.core.policy.state.policy import Lane, Policy
+from tiltyard.core.policy.state.state import Standing
+from tiltyard.core.policy.validity.evaluation import evaluate
+from tiltyard.core.policy.validity.floors import floor_of
+from tiltyard.core.policy.validity.pace import (
+    adjacent_rate,
+    coverage_hits,
+    decisive_share,
+    exposure_rate,
+    votes_at,
+    votes_to_rd,
+)
+from tiltyard.core.policy.validity.publication import (
+    pairs_needed,
+    publication_rules,
+    top_coverage_rule,
+    top_pairs_rule,
+    top_rd_rule,
+)
+
+
+def by_name(standing):
+    return {rule.name: rule for rule in publication_rules(standing)}
+
+
+@pytest.mark.parametrize(
+    ("top", "pairs"), [(10, 8), (9, 7), (6, 4), (5, 4), (4, 3), (3, 2), (2, 1), (1, 0), (16, 12)]
+)
+def test_four_fifths_of_the_adjacent_pairs_round_up(top, pairs):
+    assert pairs_needed(top, 0.8) == pairs
+
+
+def test_a_settled_arena_meets_every_rule():
+    standing = strengthen(arena(3, 10, full_votes(3, 10, 2)), [1700, 1600, 1500])
+    rules = by_name(standing)
+    assert all(rule.holds for rule in rules.values())
+    assert (rules["top-rd"].value, rules["top-pairs"].value, rules["top-coverage"].value) == (60.0, 2.0, 1.0)
+    assert {rule.detail for rule in rules.values()} == {""}
+
+
+@pytest.mark.parametrize("models", [0, 1])
+def test_fewer_than_two_models_have_nothing_to_publish(models):
+    for rule in publication_rules(arena(models, 3)):
+        assert (rule.value, rule.holds, rule.missing) == (None, False, None)
+        assert rule.detail == "fewer than two models are enabled"
+
+
+def test_only_the_top_ten_count():
+    standing = strengthen(arena(12, 2), np.arange(12, 0, -1) * 10.0, [60.0] * 10 + [300.0] * 2)
+    assert top_rd_rule(standing).holds
+    assert top_rd_rule(standing).text == "The median RD of the top 10 is at most 75."
+
+
+def test_the_median_rd_of_an_even_number_is_the_mean_of_the_two_in_the_middle():
+    standing = strengthen(arena(4, 1), [1900, 1800, 1700, 1600], [50.0, 70.0, 90.0, 200.0])
+    rule = top_rd_rule(standing)
+    assert rule.value == 80.0
+    assert rule.detail == "2 of 4 have a larger RD: m2 90, m3 200"
+
+
+def test_short_pairs_are_named():
+    votes = [(0, 1, k % 6, A) for k in range(12)] + [(1, 2, 0, A)] * 3 + [(2, 3, 0, BAD)] * 36
+    rule = top_pairs_rule(strengthen(arena(4, 6, votes), [1700, 1600, 1500, 1400]))
+    assert (rule.value, rule.bar, rule.holds) == (1.0, 3.0, False)
+    assert rule.detail == (
+        "2 of 3 adjacent pairs are short: m1–m2 3 of 12 votes and 1 of 6 prompts, "
+        "m2–m3 0 of 12 votes and 0 of 6 prompts (indistinguishable so far)"
+    )
+    assert rule.missing is None
+
+
+def test_a_pair_without_a_common_prompt_is_named():
+    standing = arena(2, 2, answered=np.array([[True, False], [False, True]]))
+    assert top_pairs_rule(standing).detail == "1 of 1 adjacent pairs are short: m0–m1 share no prompt"
+    rule = top_coverage_rule(standing)
+    assert (rule.value, rule.missing) == (None, None)
+    assert rule.detail == "no prompt to be compared on: m0, m1"
+
+
+def test_models_below_the_coverage_bar_are_named():
+    rule = top_coverage_rule(strengthen(arena(2, 4, [(0, 1, 0, A)] * 2), [1600, 1500]))
+    assert (rule.value, rule.detail) == (0.25, "2 of 2 are below: m0 0.25, m1 0.25")
+
+
+def naive_holds(standing):
+    """The three rules in plain words."""
+    policy = standing.policy
+    top = [int(k) for k in standing.order[:10]]
+    if len(top) < 2:
+        return (False,) * 3
+    met = sum(floor_of(standing, a, b).met for a, b in pairwise(top))
+    coverage = standing.cells.coverage()[top]
+    return (
+        bool(np.median(standing.strengths.rd[top]) <= policy.published_rd),
+        met >= 0.8 * (len(top) - 1) - 1e-9,
+        bool(not np.isnan(coverage).any() and coverage.mean() >= 0.9 - 1e-9),
+    )
+
+
+@given(arenas())
+def test_the_rules_hold_as_their_words_say(standing):
+    assert tuple(rule.holds for rule in publication_rules(standing)) == naive_holds(standing)
+
+
+def test_before_any_vote_no_number_of_votes_is_given():
+    assert [rule.missing for rule in publication_rules(arena(4, 3))] == [None, None, None]
+
+
+def test_missing_votes_for_rd_are_those_of_the_arena():
+    """Both models in every matchup; 8 votes took RD from 350 to 100; 75 needs the rest at that rate."""
+    standing = strengthen(arena(2, 4, [(0, 1, p, A) for p in range(4)] * 2), [1600, 1500], 100.0)
+    per_vote = (100**-2 - 350**-2) / 8
+    assert top_rd_rule(standing).missing == math.ceil((75**-2 - 100**-2) / per_vote)
+    assert votes_to_rd(standing, np.array([0]), 120.0).tolist() == [0.0]
+
+
+def test_missing_votes_for_pairs_are_direct_votes_over_the_share_of_adjacent_meetings():
+    """Two models meet in every matchup: 4 of 12 on 4 of 6 prompts, all decisive, 8 more."""
+    standing = strengthen(arena(2, 6, [(0, 1, p, A) for p in range(4)]), [1600, 1500])
+    assert adjacent_rate(standing, standing.order) == 1.0
+    assert top_pairs_rule(standing).missing == 8
+
+
+def test_half_of_the_contender_lane_counts_for_adjacent_pairs_even_if_the_order_has_changed():
+    standing = strengthen(arena(10, 6), np.arange(10, 0, -1) * 100.0)
+    for lane in (Lane.CONTENDER, Lane.EXPLORATION):
+        standing.serve(0, 3, 0, lane=lane)
+    assert adjacent_rate(standing, standing.order) == 0.25
+    standing.serve(0, 1, 0)
+    assert adjacent_rate(standing, standing.order) == pytest.approx(1 / 3)
+
+
+def test_neighbours_meet_no_less_often_than_in_even_pairs():
+    """9 of the 45 pairs of ten models, 3 of the 6 of four."""
+    assert adjacent_rate(arena(10, 1), np.arange(10)) == pytest.approx(9 / 45)
+    standing = arena(4, 1)
+    standing.serve(0, 3, 0)
+    assert adjacent_rate(standing, standing.order) == 0.5
+
+
+def test_what_was_served_before_a_newcomer_came_says_nothing_of_its_meetings():
+    standing = strengthen(arena(12, 6, retired=[11]), np.arange(12, 0, -1) * 100.0)
+    for _ in range(50):
+        standing.serve(0, 5, 0)
+    standing.enable(11)
+    strengthen(standing, [1200, *range(1100, 100, -100), 1250])
+    assert standing.order[:2].tolist() == [11, 0]
+    for _ in range(4):
+        standing.serve(0, 11, 0)
+    standing.serve(0, 5, 0)
+    assert adjacent_rate(standing, standing.order[:10]) == 0.8
+
+
+def test_two_models_that_meet_in_every_matchup_miss_what_they_lack_whatever_the_window_holds():
+    """A window of 2,000 others; all but m0 retire, m5 comes: 6 of its 12 votes are missing, so 6 votes."""
+    standing = arena(6, 6, retired=[5])
+    cast(standing, uniform_votes(5, 6, 2000, shares=(1.0, 0.0, 0.0, 0.0)))
+    standing.enable(5)
+    for model in range(1, 5):
+        standing.retire(model)
+    cast(standing, [(0, 5, p, A) for p in range(6)])
+    strengthen(standing, [1600, 0, 0, 0, 0, 1500])
+    assert top_pairs_rule(standing).missing == 6
+    assert exposure_rate(standing) == pytest.approx([1.0, 0.0, 0.0, 0.0, 0.0, 1.0], abs=0.1)
+
+
+def test_exposures_are_even_until_something_was_served():
+    standing = arena(4, 1, retired=[3])
+    assert exposure_rate(standing).tolist() == [2 / 3] * 3 + [0.0]
+
+
+def test_exposures_go_on_as_in_the_window():
+    """Even shares would be 200 of 300 each; one more exposure at the even share is added to each."""
+    standing = arena(4, 1, retired=[3])
+    for _ in range(150):
+        standing.serve(0, 1, 0)
+        standing.serve(0, 2, 0)
+    assert exposure_rate(standing) == pytest.approx(np.array([301 / 201, 151 / 201, 151 / 201, 0.0]) * 2 / 3)
+
+
+@given(st.lists(st.tuples(st.sampled_from("esr"), st.integers(0, 4), st.integers(0, 4)), max_size=60))
+def test_rates_are_shares_whoever_comes_and_goes(told):
+    standing = arena(5, 1)
+    for what, a, b in told:
+        if what == "e":
+            standing.enable(a)
+        elif what == "r":
+            standing.retire(a)
+        elif a != b and standing.enabled[[a, b]].all():
+            standing.serve(a, b, 0)
+    rate = exposure_rate(standing)
+    assert ((rate > 0.0) == standing.enabled).all()
+    assert (rate <= 1.0).all()
+    assert standing.n_enabled < 2 or 0.0 < adjacent_rate(standing, standing.order) <= 1.0
+
+
+def test_a_model_that_never_played_gives_no_number_whatever_its_rd():
+    standing = strengthen(arena(3, 2, [(1, 2, 0, BAD)]), [1600, 1500, 1400], 200.0)
+    assert np.isinf(votes_to_rd(standing, np.arange(3), 75.0)).all()
+    assert top_rd_rule(standing).missing is None
+    assert votes_to_rd(standing, np.array([0]), 200.0).tolist() == [0.0]
+    cast(standing, [(1, 2, 0, TIE)])
+    assert np.isfinite(votes_to_rd(standing, np.arange(3), 75.0)).tolist() == [False, True, True]
+
+
+def test_models_with_few_prompts_raise_the_mean_coverage_by_more():
+    """Two models are full on 1,000 prompts, eight on half of their 10: 30 more of those cells."""
+    answered = np.zeros((10, 1010), dtype=bool)
+    answered[:2, :1000], answered[2:, 1000:] = True, True
+    standing = arena(10, 1010, answered=answered)
+    cast(standing, [(0, 1, p, A) for p in range(1000)] * 2)
+    cast(standing, [(k, k + 1, p, A) for k in range(2, 10, 2) for p in range(1000, 1005)] * 2)
+    rule = top_coverage_rule(strengthen(standing, np.arange(10, 0, -1) * 100.0))
+    assert rule.value == pytest.approx(0.6)
+    each = float(exposure_rate(standing)[2:].sum()) * coverage_hits(standing, 0.5, 0.5 + 0.3 * 10 / 8)
+    assert rule.missing == math.ceil(30 * 2 / each)
+
+
+def test_coverage_that_exhausted_cells_keep_below_its_bar_gives_no_number():
+    rule = top_coverage_rule(strengthen(arena(2, 1, [(0, 1, 0, BAD)] * 6), [1600, 1500]))
+    assert (rule.value, rule.missing) == (0.0, None)
+
+
+def test_votes_of_the_coverage_lane_always_hit_a_short_prompt():
+    standing = arena(2, 2)
+    assert coverage_hits(standing, 0.9, 0.9) == pytest.approx(0.4 + 0.6 * 0.1)
+    standing.serve(0, 1, 0, lane=Lane.COVERAGE)
+    assert coverage_hits(standing, 0.2, 0.9) == 1.0
+    standing.serve(0, 1, 0, lane=Lane.EXPLORATION)
+    assert 0.55 < coverage_hits(standing, 0.2, 0.9) < 0.9
+
+
+def test_where_nothing_is_sought_and_all_must_be_covered_hits_are_taken_as_now():
+    standing = Standing(Policy(lane_weights=(0.0, 0.3, 0.2, 0.5)), ["a", "b"], ["p"])
+    assert coverage_hits(standing, 0.5, 1.0) == 0.5
+
+
+def test_votes_at_a_pace():
+    assert votes_at(0.0, 0.0) == 0.0
+    assert votes_at(3.0, 0.5) == 6.0
+    assert math.isinf(votes_at(3.0, 0.0))
+    assert math.isinf(votes_at(3.0, math.nan))
+    assert math.isnan(decisive_share(arena(2, 1)))
+
+
+def test_the_estimate_of_missing_votes_is_about_right_for_even_matchmaking():
+    """The votes until coverage holds, foretold from a third of the way, are within a third of the truth."""
+    votes = uniform_votes(6, 20, 3000, seed=4)
+    standing = arena(6, 20)
+    estimates, held = {}, None
+    for n, (a, b, prompt, kind) in enumerate(votes, 1):
+        standing.serve(a, b, prompt)
+        standing.vote(a, b, prompt, kind)
+        if n % 25 == 0:
+            rule = top_coverage_rule(standing)
+            if rule.holds:
+                held = n
+                break
+            estimates[n] = n + rule.missing
+    early = [estimate for n, estimate in estimates.items() if n > held / 3]
+    assert all(held / 1.34 < estimate < held * 1.34 for estimate in early)
+
+
+def test_an_evaluation_takes_at_most_a_few_milliseconds_at_a_hundred_models():
+    """The lab asks thousands of times; the bound is loose, for machines that are busy."""
+    import time
+
+    standing = strengthen(
+        arena(100, 300, uniform_votes(100, 300, 2000)), np.linspace(1800, 1200, 100), np.full(100, 120.0)
+    )
+    best = math.inf
+    for _ in range(20):
+        start = time.perf_counter()
+        evaluate(standing)
+        best = min(best, time.perf_counter() - start)
+    assert best < 0.005

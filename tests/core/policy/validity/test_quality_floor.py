@@ -1,0 +1,97 @@
+"""Both-bad votes: rates, trend, findings."""
+
+import pytest
+from hypothesis import given
+from told_arenas import BAD, A, arena, arenas, cast
+
+from tiltyard.core.policy.state.policy import Policy
+from tiltyard.core.policy.validity.quality import (
+    flagged_models,
+    flagged_prompts,
+    model_quality,
+    prompt_quality,
+    quality_findings,
+)
+
+
+def test_a_worked_example():
+    standing = arena(2, 2, [(0, 1, 0, A)] * 30 + [(0, 1, 1, BAD)] * 10)
+    found = model_quality(standing, 0)
+    assert (found.votes, found.both_bad, found.rate, found.floor_score) == (40, 10, 0.25, 0.75)
+    assert found.trend == (0.0, 0.5)
+    assert prompt_quality(standing, 1).rate == 1.0
+    assert prompt_quality(standing, 1).trend == (1.0,)
+    assert prompt_quality(standing, 0).votes == 30
+
+
+def test_the_last_step_of_a_trend_is_the_newest_and_whole():
+    found = model_quality(arena(2, 1, [(0, 1, 0, A)] * 25 + [(0, 1, 0, BAD)] * 20), 0)
+    assert found.trend == (0.0, 1.0)
+
+
+def test_the_recent_rate_forgets_what_is_older_than_the_window():
+    policy = Policy(both_bad_over=20)
+    found = model_quality(arena(2, 1, [(0, 1, 0, BAD)] * 30 + [(0, 1, 0, A)] * 20, policy=policy), 0)
+    assert (found.rate, found.recent_rate, found.recent_votes) == (0.6, 0.0, 20)
+
+
+def test_without_votes_there_is_no_rate():
+    standing = arena(2, 1)
+    for found in (model_quality(standing, 0), prompt_quality(standing, 0)):
+        assert (found.rate, found.floor_score, found.recent_rate, found.trend) == (None, None, None, ())
+
+
+@pytest.mark.parametrize(("votes", "flagged"), [(1, []), (19, []), (20, [0, 1])])
+def test_a_few_votes_raise_no_finding(votes, flagged):
+    standing = arena(2, 1, [(0, 1, 0, BAD)] * votes)
+    assert flagged_models(standing).tolist() == flagged
+    assert len(quality_findings(standing)) == (2 if flagged else 0)
+
+
+def test_a_rate_at_the_bar_raises_none():
+    standing = arena(2, 1, [(0, 1, 0, BAD)] * 5 + [(0, 1, 0, A)] * 15)
+    assert quality_findings(standing) == ()
+    cast(standing, [(0, 1, 0, BAD)])
+    assert [finding.name for finding in quality_findings(standing)] == ["both-bad-models", "both-bad-prompts"]
+
+
+def test_findings_name_the_worst_first_and_leave_retired_models_out():
+    votes = [(0, 1, 0, BAD)] * 10 + [(0, 1, 0, A)] * 20 + [(1, 2, 1, BAD)] * 20 + [(3, 4, 2, A)] * 40
+    standing = arena(5, 3, votes)
+    models, prompts = quality_findings(standing)
+    assert "m2 (100% of 20), m1 (60% of 50), m0 (33% of 30)" in models.text
+    assert "p1 (100% of 20), p0 (33% of 30)" in prompts.text
+    assert flagged_prompts(standing).tolist() == [1, 0]
+    standing.retire(2)
+    assert flagged_models(standing).tolist() == [1, 0]
+
+
+def test_findings_count_no_more_votes_than_are_looked_at():
+    standing = arena(2, 1, [(0, 1, 0, BAD)] * 50, policy=Policy(both_bad_over=30))
+    assert "p0 (100% of 30)" in quality_findings(standing)[1].text
+
+
+def test_a_prompt_on_which_nobody_can_be_served_any_more_is_no_longer_flagged():
+    standing = arena(3, 2, [(0, 1, 0, BAD)] * 20 + [(0, 1, 1, A)] * 80)
+    assert flagged_prompts(standing).tolist() == [0]
+    standing.respond(0, 0, present=False)
+    assert flagged_prompts(standing).tolist() == [0]
+    standing.retire(2)
+    assert flagged_prompts(standing).tolist() == []
+    standing.respond(0, 0)
+    assert flagged_prompts(standing).tolist() == [0]
+
+
+def test_a_dead_prompt_alone_is_found_alone():
+    votes = [(0, 1, 0, BAD)] * 20 + [(0, 1, 1, A)] * 80
+    assert [finding.name for finding in quality_findings(arena(2, 2, votes))] == ["both-bad-prompts"]
+
+
+@given(arenas())
+def test_rates_lie_within_0_and_1(standing):
+    found = [model_quality(standing, k) for k in range(len(standing.models))]
+    found += [prompt_quality(standing, k) for k in range(len(standing.prompts))]
+    for quality in found:
+        for share in (quality.rate, quality.floor_score, quality.recent_rate, *quality.trend):
+            assert share is None or 0.0 <= share <= 1.0
+        assert (quality.rate is None) == (quality.votes == 0)

@@ -1,0 +1,126 @@
+import math
+from collections import defaultdict
+
+import numpy as np
+import pytest
+from scipy.stats import norm, t
+
+from tiltyard.core.battles import Kind
+from tiltyard.core.ratings import BradleyTerry
+from tiltyard.core.ratings.comparison import compare_models
+from tiltyard.core.ratings.scoring import Scoring
+from tiltyard.errors import BadOption, CannotRate
+from worlds import counted, drawn, table, told
+
+
+def test_the_difference_and_its_interval_come_from_the_ratings():
+    world = table(drawn(4, 400, 2, prompts=40))
+    found = compare_models(world, "ab", "ad", BradleyTerry(level=0.9))
+    result = BradleyTerry()(world)
+    contrast = np.array([0.0, 1.0, 0.0, -1.0])
+    difference, error = (
+        contrast @ result.rating,
+        math.sqrt(contrast @ result.uncertainty.covariances[0] @ contrast),
+    )
+    half = t.ppf(0.95, 39) * error
+    assert found.difference == pytest.approx(difference)
+    assert (found.low, found.high) == pytest.approx((difference - half, difference + half))
+    assert found.probability == pytest.approx(t.cdf(difference / error, 39))
+    assert found.expected_score == pytest.approx(1.0 / (1.0 + 10.0 ** (-difference / 400.0)))
+    assert (found.level, found.scope) == (0.9, "prompts like these")
+
+
+def test_turning_it_round_turns_the_signs():
+    world = table(drawn(4, 400, 2))
+    one, other = compare_models(world, "aa", "ac"), compare_models(world, "ac", "aa")
+    assert one.difference == pytest.approx(-other.difference)
+    assert (one.low, one.high) == pytest.approx((-other.high, -other.low))
+    assert one.probability == pytest.approx(1.0 - other.probability)
+    assert (one.wins, one.losses, one.ties) == (other.losses, other.wins, other.ties)
+
+
+def test_without_prompts_the_tails_are_normal():
+    world = told("a>b*30 b>a*20")
+    found = compare_models(world, "a", "b")
+    v = BradleyTerry()(world).uncertainty.covariances[0]
+    error = math.sqrt(v[0, 0] + v[1, 1] - 2.0 * v[0, 1])
+    assert found.probability == pytest.approx(norm.cdf(found.difference / error))
+    assert found.scope == "these prompts only"
+
+
+def test_direct_battles_and_prompts_are_counted_one_by_one():
+    codes = drawn(3, 300, 4, prompts=20, judged=True)
+    codes.kind[::25] = Kind.BOTH_BAD
+    codes.prompt[:10] = 0
+    found = compare_models(table(codes), "aa", "ac")
+    tally, margins = defaultdict(int), defaultdict(float)
+    for row in range(300):
+        pair = (int(codes.a[row]), int(codes.b[row]))
+        if pair not in ((0, 2), (2, 0)):
+            continue
+        score = Scoring().by_kind()[codes.kind[row]]
+        score = score if pair == (0, 2) else 1.0 - score
+        kind = codes.kind[row]
+        if kind == Kind.BOTH_BAD:
+            tally["both_bad"] += 1
+            continue
+        tied = kind in (Kind.TIE, Kind.INCONSISTENT)
+        tally["ties" if tied else "wins" if score > 0.5 else "losses"] += 1
+        if codes.prompt[row]:
+            margins[codes.prompt[row]] += score - 0.5
+    assert (found.wins, found.losses) == (tally["wins"], tally["losses"])
+    assert (found.ties, found.both_bad) == (tally["ties"], tally["both_bad"])
+    assert found.prompts_ahead == sum(margin > 0 for margin in margins.values())
+    assert found.prompts_behind == sum(margin < 0 for margin in margins.values())
+
+
+def test_prompts_are_unknown_where_the_log_names_none():
+    for world in (told("a>b*3 b>a"), counted("a>b*3 b>a")):
+        found = compare_models(world, "a", "b")
+        assert (found.prompts_ahead, found.prompts_behind) == (None, None)
+
+
+def test_parts_of_the_log_may_lack_prompts():
+    world = told("a>b*2", question_id=["p", "q"]).merge(told("b>a"))
+    found = compare_models(world, "a", "b")
+    assert (found.prompts_ahead, found.prompts_behind) == (2, 0)
+
+
+def test_a_settled_comparison_reads_as_one():
+    found = compare_models(told("a>b*400 b>a*100"), "b", "a")
+    assert found.sentence.startswith("a is better than b, by 241 points (95% interval 203 to 279), on these")
+
+
+def test_an_open_comparison_reads_as_one():
+    found = compare_models(told("a>b*6 b>a*5"), "a", "b")
+    assert found.sentence.startswith(
+        "These battles do not settle it: a is 32 points ahead of b, but the 95% "
+    )
+    assert "P(a is better) = 0.6" in found.sentence
+
+
+def test_where_nothing_differs_nothing_is_claimed():
+    with pytest.raises(CannotRate, match="no interval is given"):
+        compare_models(told("a=b*40"), "a", "b")
+
+
+@pytest.mark.parametrize(
+    ("pair", "error", "problem"),
+    [
+        (("a", "z"), BadOption, "no battle names 'z'; the models are a, b, c, d, e"),
+        (("a", "a"), BadOption, "two different models"),
+        (("a", "c"), CannotRate, "a and c cannot be compared by these battles. .*never met"),
+        (("e", "a"), CannotRate, "e won every battle"),
+    ],
+)
+def test_what_cannot_be_compared_is_refused_with_its_reason(pair, error, problem):
+    with pytest.raises(error, match=problem):
+        compare_models(told("a>b*2 b>a c=d e>a"), *pair)
+
+
+@pytest.mark.parametrize(
+    "method", [BradleyTerry(interval="none"), BradleyTerry(interval="bootstrap", n_bootstraps=2, seed=0)]
+)
+def test_without_an_interval_nothing_is_compared(method):
+    with pytest.raises(CannotRate, match="cannot be compared"):
+        compare_models(told("a>b b>a"), "a", "b", method)

@@ -1,0 +1,233 @@
+"""Which models may be compared, and every finding: there when it must be, absent otherwise."""
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tiltyard.core.battles import Codes
+from tiltyard.core.ratings import BradleyTerry, Elo, Finding, Glicko2, newton
+from tiltyard.core.ratings.findings import MIN_BATTLES, MIN_PROMPTS, MIN_VOTERS, listed
+from tiltyard.core.ratings.pairs import pairs_of
+from tiltyard.core.ratings.scoring import Scoring
+from worlds import drawn, table, told
+
+EVEN = "a>b*30 b>a*30"
+QUICK = {
+    "bradley-terry": BradleyTerry(),
+    "elo": Elo(n_permutations=2, n_bootstraps=2, n_orders=2),
+    "glicko-2": Glicko2(),
+}
+every_method = pytest.mark.parametrize("method", QUICK.values(), ids=QUICK)
+
+
+def findings(world, method=None):
+    return {finding.name: finding for finding in (method or BradleyTerry())(world).findings}
+
+
+def prompts(n, rows=60):
+    return [f"q{k % n}" for k in range(rows)]
+
+
+def voters(n, rows=60):
+    return [f"v{k % n}" for k in range(rows)]
+
+
+WITH_PROMPTS = {"question_id": prompts(MIN_PROMPTS)}
+
+#: A table that has the finding, and its nearest neighbour that has not.
+CASES = {
+    "self-battles": (told(f"{EVEN} a>a"), told(f"{EVEN} a>b")),
+    "unrated": (told(f"{EVEN} c!a"), told(f"{EVEN} c>a")),
+    "few-battles": (told("a>b*15 b>a*14"), told("a>b*15 b>a*15")),
+    "disconnected": (told(f"{EVEN} c>d d>c"), told(f"{EVEN} c>d d>c c=a")),
+    "only-wins": (told(f"{EVEN} c>a c>b"), told(f"{EVEN} c>a b>c")),
+    "only-loses": (told(f"{EVEN} c<a c<b"), told(f"{EVEN} c<a c=b")),
+    "one-sided": (told(f"{EVEN} c>d d>c a>c"), told(f"{EVEN} c>d d>c a=c")),
+    "no-prompts": (told(EVEN), told(EVEN, **WITH_PROMPTS)),
+    "few-prompts": (told(EVEN, question_id=prompts(MIN_PROMPTS - 1)), told(EVEN, **WITH_PROMPTS)),
+    "few-voters": (
+        told(EVEN, **WITH_PROMPTS, voter=voters(MIN_VOTERS - 1)),
+        told(EVEN, **WITH_PROMPTS, voter=voters(MIN_VOTERS)),
+    ),
+    "mixed-sources": (
+        told(EVEN, source=["human", "judge"] * 30),
+        told(EVEN, source=["human", None] * 30),
+    ),
+    "mixed-dimensions": (
+        told(EVEN, dimension=["style", "truth"] * 30),
+        told(EVEN, dimension=["style"] * 60),
+    ),
+}
+
+
+@pytest.mark.parametrize(("name", "present", "absent"), [(k, *v) for k, v in CASES.items()], ids=CASES)
+def test_a_finding_is_there_when_it_must_be_and_only_then(name, present, absent):
+    assert name in findings(present)
+    assert name not in findings(absent)
+
+
+@every_method
+@pytest.mark.parametrize("name", ["self-battles", "unrated", "few-battles", "disconnected"])
+def test_every_method_reports_what_lies_in_the_battles(method, name):
+    present, absent = CASES[name]
+    assert name in findings(present, method)
+    assert name not in findings(absent, method)
+
+
+def test_failed_replicates_are_counted():
+    method = BradleyTerry(interval="bootstrap", n_bootstraps=50)
+    found = findings(told("a>b*30 b>a"), method)["failed-replicates"]
+    assert "of 50 bootstrap replicates" in found.text
+    assert "failed-replicates" not in findings(told(EVEN), method)
+
+
+def test_a_fit_that_did_not_settle_says_so(monkeypatch):
+    assert "not-converged" not in findings(told(EVEN))
+    monkeypatch.setattr(newton, "_ITERATIONS", 1)
+    assert "not-converged" in findings(told("a>b*30 b>a*10"))
+
+
+def test_findings_say_who_and_what_to_do():
+    assert findings(told(f"{EVEN} c>a c>b"))["only-wins"] == Finding(
+        "only-wins",
+        "c won every battle: no upper limit to the rating, so none is given.",
+        "Let it meet stronger models, or state a weak prior (--prior-sd).",
+    )
+    found = findings(told(f"{EVEN} c>d d>c a>c"))["one-sided"]
+    assert str(found).startswith("Between c, d and the other models points only ever went one way")
+    assert (
+        findings(told("a>b*15 b>a*14"))["few-battles"].text == "Fewer than 30 battles each: a (29), b (29)."
+    )
+    assert MIN_BATTLES == 30
+
+
+def test_a_model_between_two_sides_is_neither_winner_nor_loser():
+    found = findings(told(f"{EVEN} a>c c>d"))
+    assert "Between c and" in found["one-sided"].text
+    assert found["only-loses"].text.startswith("d lost")
+
+
+def test_one_sided_is_seen_on_every_island():
+    found = findings(told(f"{EVEN} c=d*3 e=f*2 c>e"))
+    assert "Between e, f and" in found["one-sided"].text
+    assert "disconnected" in found
+    assert "one-sided" not in findings(told(f"{EVEN} c=d*3 e=f*2"))
+
+
+def test_long_lists_are_counted_not_printed():
+    assert listed(list("abc"), most=2) == "a, b and 1 more"
+    assert listed(list("ab"), most=2) == "a, b"
+
+
+# Groups
+
+
+def test_groups_are_numbered_by_their_battles():
+    result = BradleyTerry()(told("a=b*3 c=d*9 e=f*5"))
+    assert result.group.tolist() == [2, 2, 0, 0, 1, 1]
+    for method in (QUICK["elo"], QUICK["glicko-2"]):
+        assert method(told("a=b a=g c=d*9 e=f*5")).group.tolist() == [2, 2, 0, 0, 1, 1, 2]
+
+
+def test_points_one_way_do_not_make_models_comparable():
+    result = BradleyTerry()(told("a=b*5 c=d*3 a>c*2"))
+    assert result.group.tolist() == [0, 0, 1, 1]
+    for pair in (slice(0, 2), slice(2, 4)):
+        assert result.rating[pair].mean() == pytest.approx(1500.0)
+
+
+def test_a_prior_rates_all_that_battles_connect_and_no_more():
+    result = BradleyTerry(prior_sd=200.0)(told("a>b b>c d>e"))
+    assert result.group.tolist() == [0, 0, 0, 1, 1]
+    assert np.isfinite(result.rating).all()
+    assert result.rating[0] > result.rating[1] > result.rating[2]
+
+
+def reachable(edges, m):
+    """Who reaches whom along the edges, by squaring the relation."""
+    reach = np.eye(m, dtype=bool)
+    for i, j in edges:
+        reach[i, j] = True
+    for _ in range(m):
+        reach = reach | (reach @ reach)
+    return reach
+
+
+@given(st.lists(st.tuples(st.integers(0, 5), st.integers(0, 5), st.integers(0, 6)), max_size=14))
+def test_models_share_a_group_exactly_where_points_go_both_ways(battles):
+    a, b, kind = np.array(battles, dtype=np.int64).reshape(-1, 3).T
+    world = table(Codes(a, b, kind.astype(np.uint8)), 6)
+    edges, meetings = [], []
+    for i, j, score in zip(a, b, Scoring().by_kind()[kind], strict=True):
+        if i != j and not np.isnan(score):
+            edges += [(i, j)] * int(score > 0) + [(j, i)] * int(score < 1)
+            meetings += [(i, j), (j, i)]
+    for method, relation in (
+        (BradleyTerry(interval="none"), reachable(edges, 6)),
+        (BradleyTerry(interval="none", prior_sd=100.0), reachable(meetings, 6)),
+    ):
+        group = method(world).group
+        both = relation & relation.T
+        np.testing.assert_array_equal(group >= 0, both.sum(axis=1) > 1)
+        same = (group[:, None] == group[None, :]) & (group >= 0)[:, None]
+        np.testing.assert_array_equal(same, both & (group >= 0)[:, None])
+        used = [sum(group[i] == group[j] == g for i, j in meetings[::2]) for g in range(group.max() + 1)]
+        assert used == sorted(used, reverse=True)
+
+
+# Pairs and records
+
+
+def test_pairs_sum_what_the_battles_say():
+    codes = drawn(4, 200, 2, judged=True, weighted=True, soft=True)
+    for scoring in (Scoring(), Scoring("drop"), Scoring(soft=True), Scoring(lean=1.0, inconsistent=0.2)):
+        pairs = pairs_of(table(codes).counts, 4, scoring)
+        y = scoring.of(codes)
+        for i, j, weight, score in zip(pairs.i, pairs.j, pairs.weight, pairs.score, strict=True):
+            there = (codes.a == i) & (codes.b == j) & ~np.isnan(y)
+            back = (codes.a == j) & (codes.b == i) & ~np.isnan(y)
+            w = codes.weight
+            assert weight == pytest.approx(w[there | back].sum())
+            assert score == pytest.approx(w[there] @ y[there] + w[back] @ (1.0 - y[back]))
+
+
+def test_pairs_among_some_are_numbered_by_place():
+    pairs = pairs_of(told("a>b b>c*2 c>d").counts, 4, Scoring()).among(np.array([1, 2]))
+    assert (pairs.n_models, pairs.i.tolist(), pairs.j.tolist(), pairs.weight.tolist()) == (2, [0], [1], [2.0])
+
+
+def test_a_record_counts_how_battles_ended_for_each():
+    record = BradleyTerry()(told("a>b*3 a<b b=a*2 a!b a>a*9")).record
+    assert (record.wins[0], record.losses[0], record.ties[0], record.both_bad[0]) == (3, 1, 2, 1)
+    assert (record.wins[1], record.losses[1], record.ties[1], record.both_bad[1]) == (1, 3, 2, 1)
+    assert record.battles.tolist() == [6, 6]
+
+
+def test_scores_are_those_of_the_kind_or_the_stated_preference():
+    codes = told("a>b a>b a!b a>a", pref=[0.5, None, 0.9, 0.9]).log()
+    np.testing.assert_array_equal(Scoring(soft=True).of(codes), [0.5, 1.0, np.nan, np.nan])
+    np.testing.assert_array_equal(Scoring().of(codes), [1.0, 1.0, np.nan, np.nan])
+
+
+# The result
+
+
+def test_order_is_by_group_then_rating_and_the_unrated_come_last():
+    result = BradleyTerry()(told("b>a*3 a>b*2 c=d e>a f!e"))
+    assert [result.models[k] for k in result.order()] == ["b", "a", "c", "d", "e", "f"]
+
+
+def test_columns_are_plain_values_best_first():
+    columns = BradleyTerry()(told("b>a*3 a>b*2 a=b c>a c!a")).to_columns()
+    assert columns["model"] == ["b", "a", "c"]
+    assert columns["rating"][2] is None
+    assert columns["ci_low"][2] is None
+    assert columns["rating"][0] == pytest.approx(1500.0 + 200.0 * math.log10(3.5 / 2.5))
+    assert (columns["wins"], columns["losses"]) == ([3, 2, 1], [2, 4, 0])
+    assert (columns["ties"], columns["both_bad"]) == ([1, 1, 0], [0, 1, 1])
+    assert (columns["group"], columns["battles"]) == ([0, 0, -1], [6, 7, 1])
+    assert "ci_low" not in BradleyTerry(interval="none")(told("a=b")).to_columns()
+    assert all(len(column) == 3 for column in columns.values())

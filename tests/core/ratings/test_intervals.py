@@ -1,0 +1,483 @@
+import math
+from dataclasses import replace
+from itertools import combinations
+
+import numpy as np
+import pytest
+from scipy.stats import norm, poisson, t
+
+from tiltyard.core.battles import Codes, Table, TableBuilder
+from tiltyard.core.battles.keys import MISSING
+from tiltyard.core.ratings import BradleyTerry, clusters
+from tiltyard.core.ratings.bootstrap import _Poisson, appearances, cluster_numbers, uniforms
+from tiltyard.core.ratings.clusters import distinct_keys, two_way_keys
+from tiltyard.core.ratings.comparison import compare_models
+from tiltyard.core.ratings.fitting import fit_groups
+from tiltyard.core.ratings.groups import comparable_groups
+from tiltyard.core.ratings.pairs import pairs_of
+from tiltyard.core.ratings.ranks import rank_models
+from tiltyard.core.ratings.scoring import Scoring
+from tiltyard.core.ratings.variance import Spread, quantile
+from tiltyard.errors import CannotRate
+from worlds import batch, counted, drawn, names, rows, table, told
+
+UNIT = 400.0 / math.log(10.0)
+M = 5
+
+
+def fitted(world, *, davidson=False, scoring=None):
+    pairs = pairs_of(world.counts, len(world.models), scoring or Scoring())
+    group = comparable_groups(pairs, prior=False)
+    return fit_groups(pairs, group, davidson=davidson, prior_precision=0.0)
+
+
+def row_scores(codes, fit, scoring):
+    """The score vector of every battle, written out."""
+    m = len(fit.theta)
+    vectors = np.zeros((len(codes), m + fit.n_extra))
+    y = scoring.of(codes)
+    for row in np.flatnonzero(~np.isnan(y)):
+        a, b = int(codes.a[row]), int(codes.b[row])
+        weight = 1.0 if codes.weight is None else codes.weight[row]
+        u = (fit.theta[a] - fit.theta[b]) / 2.0
+        level = 0.0 if fit.log_tie is None else math.exp(fit.log_tie)
+        total = math.exp(u) + math.exp(-u) + level
+        residual = weight * (y[row] - (math.exp(u) + level / 2.0) / total)
+        vectors[row, a] += residual
+        vectors[row, b] -= residual
+        if fit.log_tie is not None:
+            vectors[row, m] = weight * (1.0 - abs(2.0 * y[row] - 1.0) - level / total)
+    return vectors
+
+
+def naive_meat(vectors, cluster):
+    """Scores summed within each cluster, squared, and scaled by P / (P − 1); of no cluster, just squared."""
+    named = [c is not None for c in cluster]
+    if not all(named):
+        alone = vectors[~np.array(named)]
+        return naive_meat(vectors[named], [c for c in cluster if c is not None]) + alone.T @ alone
+    meat = np.zeros((vectors.shape[1],) * 2)
+    for c in set(cluster):
+        total = np.zeros(vectors.shape[1])
+        for row, of in enumerate(cluster):
+            if of == c:
+                total += vectors[row]
+        meat += np.outer(total, total)
+    return meat * len(set(cluster)) / (len(set(cluster)) - 1)
+
+
+def sandwiched(fit, meat):
+    m = len(fit.theta)
+    return (fit.bread @ meat @ fit.bread)[:m, :m] * UNIT**2
+
+
+WORLDS = {
+    "half": (BradleyTerry(), {"judged": True}),
+    "davidson": (BradleyTerry(ties="davidson"), {"ties": 0.3}),
+    "drop": (BradleyTerry(ties="drop"), {}),
+    "soft": (BradleyTerry(soft=True), {"soft": True}),
+    "weighted": (BradleyTerry(), {"weighted": True}),
+    "weighted davidson": (BradleyTerry(ties="davidson"), {"weighted": True}),
+    "weighted and soft": (BradleyTerry(soft=True), {"weighted": True, "soft": True}),
+}
+every_world = pytest.mark.parametrize(("method", "world"), WORLDS.values(), ids=WORLDS)
+
+
+@every_world
+@pytest.mark.parametrize("prompts", [0, 12])
+def test_the_sandwich_is_the_one_that_loops_make(method, world, prompts):
+    codes = drawn(M, 150, 1, prompts=prompts, **world)
+    if prompts:
+        codes.prompt[::10] = MISSING
+    scoring = Scoring("drop" if method.ties == "drop" else "half", soft=method.soft)
+    fit = fitted(table(codes), davidson=method.ties == "davidson", scoring=scoring)
+    vectors = row_scores(codes, fit, scoring)
+    used = ~np.isnan(scoring.of(codes))
+    cluster = [row if not prompts else int(codes.prompt[row]) or None for row in range(150)]
+    vectors, cluster = vectors[used], [c for c, use in zip(cluster, used, strict=True) if use]
+    expected = sandwiched(fit, naive_meat(vectors, cluster))
+    result = method(table(codes))
+    np.testing.assert_allclose(result.uncertainty.covariances[0], expected, rtol=0, atol=1e-8)
+    assert result.interval.n_clusters == len(set(cluster) - {None})
+
+
+def one_way_and_two_way(codes):
+    """Covariances by prompt, by voter, and by both with their overlap taken off."""
+    fit = fitted(table(codes))
+    vectors = row_scores(codes, fit, Scoring())
+    prompts, voters = codes.prompt.tolist(), codes.voter.tolist()
+    overlap = naive_meat(vectors, list(zip(prompts, voters, strict=True)))
+    by_prompt, by_voter = naive_meat(vectors, prompts), naive_meat(vectors, voters)
+    return [sandwiched(fit, meat) for meat in (by_prompt, by_voter, by_prompt + by_voter - overlap)]
+
+
+def test_two_ways_of_clustering_add_and_their_overlap_comes_off():
+    codes = drawn(M, 200, 2, prompts=25, voters=12)
+    by_prompt, by_voter, both = one_way_and_two_way(codes)
+    result = BradleyTerry()(table(codes))
+    for found, expected in zip(result.uncertainty.covariances, (both, by_prompt, by_voter), strict=True):
+        np.testing.assert_allclose(found, expected, rtol=0, atol=1e-7)
+    assert result.interval.clusters == "prompt × voter"
+    assert result.uncertainty.dof == 11
+
+
+def test_two_way_variances_never_fall_below_a_one_way_variance():
+    codes = drawn(M, 200, 2, prompts=25, voters=12)
+    covariances = one_way_and_two_way(codes)
+    result = BradleyTerry()(table(codes))
+    differences = np.array([np.eye(M)[i] - np.eye(M)[j] for i, j in combinations(range(M), 2)])
+    contrasts = [np.eye(M) - 1.0 / M, differences]
+    one, other, both = (
+        np.concatenate([np.einsum("ki,ij,kj->k", c, v, c) for c in contrasts]) for v in covariances
+    )
+    assert (both < np.maximum(one, other)).any()
+    largest = np.maximum(both, np.maximum(one, other))
+    half = t.ppf(0.975, 11) * np.sqrt(largest)
+    np.testing.assert_allclose(result.interval.high - result.rating, half[:M], atol=1e-6)
+    for (i, j), expected in zip(combinations(range(M), 2), half[M:], strict=True):
+        found = compare_models(table(codes), names(M)[i], names(M)[j])
+        assert found.high - found.difference == pytest.approx(expected)
+
+
+def test_two_way_keys_tell_pairs_of_prompt_and_voter_apart():
+    codes = drawn(M, 300, 3, prompts=10, voters=10)
+    codes.prompt[0], codes.voter[1] = MISSING, MISSING
+    keys = two_way_keys(codes)
+    assert keys[:2].tolist() == [MISSING, MISSING]
+    pairs = set(zip(codes.prompt[2:].tolist(), codes.voter[2:].tolist(), strict=True))
+    assert len(set(keys[2:].tolist())) == len(pairs)
+    assert two_way_keys(drawn(M, 3)) is None
+
+
+def test_sums_by_cluster_may_be_sparse(monkeypatch):
+    codes = drawn(M, 200, 4, prompts=30)
+    dense = BradleyTerry(ties="davidson")(table(codes))
+    monkeypatch.setattr(clusters, "_DENSE_SUMS", 0)
+    sparse = BradleyTerry(ties="davidson")(table(codes))
+    np.testing.assert_allclose(
+        sparse.uncertainty.covariances[0], dense.uncertainty.covariances[0], rtol=1e-12
+    )
+
+
+def test_clusters_may_cross_batches():
+    codes = drawn(M, 90, 5, prompts=8)
+    builder = TableBuilder()
+    for first in range(0, 90, 20):
+        builder.add(batch(rows(codes, np.arange(first, min(first + 20, 90))), M))
+    cut = BradleyTerry()(builder.table())
+    whole = BradleyTerry()(table(codes))
+    np.testing.assert_allclose(cut.uncertainty.covariances[0], whole.uncertainty.covariances[0], rtol=1e-10)
+    assert cut.interval.n_clusters == whole.interval.n_clusters == 8
+
+
+def test_distinct_keys_are_sorted_and_none_is_missing():
+    keys = np.array([5, 3, 0, 5, 9], dtype=np.uint64)
+    codes = Codes(*np.zeros((2, 5), np.uint16), np.zeros(5, np.uint8), prompt=keys)
+    world = Table.from_codes(["a"], codes)
+    assert distinct_keys(world, lambda run: run.prompt).tolist() == [3, 5, 9]
+    assert distinct_keys(world, lambda run: run.voter).tolist() == []
+    assert distinct_keys(world, None).tolist() == []
+    every = np.arange(1, (1 << 20) + 3, dtype=np.uint64)
+    many = Codes(*np.zeros((2, len(every)), np.uint16), np.zeros(len(every), np.uint8), prompt=every)
+    assert len(distinct_keys(Table.from_codes(["a"], many), lambda run: run.prompt)) == len(every)
+
+
+# Oracle
+
+
+def regression(codes, **options):
+    """statsmodels' binomial regression on one row per battle, last model as reference."""
+    import statsmodels.api as sm
+
+    design = np.zeros((len(codes), M))
+    design[np.arange(len(codes)), codes.a] = 1.0
+    design[np.arange(len(codes)), codes.b] = -1.0
+    y = Scoring().of(codes)
+    return sm.GLM(y, design[:, :-1], family=sm.families.Binomial()).fit(tol=1e-14, **options)
+
+
+def contrasts(covariance):
+    """Covariance of mean-zero contrasts, in points, from one with the last model at nought."""
+    full = np.zeros((M, M))
+    full[:-1, :-1] = covariance
+    centre = np.eye(M) - 1.0 / M
+    return centre @ full @ centre * UNIT**2
+
+
+def test_statsmodels_agrees_battle_by_battle():
+    codes = drawn(M, 400, 6)
+    oracle = contrasts(regression(codes, cov_type="HC0").cov_params())
+    result = BradleyTerry(clusters="battle")(table(codes))
+    np.testing.assert_allclose(result.uncertainty.covariances[0], oracle * 400 / 399, rtol=1e-9)
+
+
+def test_statsmodels_agrees_by_prompt():
+    codes = drawn(M, 400, 7, prompts=30)
+    groups = np.unique(codes.prompt, return_inverse=True)[1]
+    kwds = {"groups": groups, "use_correction": False}
+    oracle = contrasts(regression(codes, cov_type="cluster", cov_kwds=kwds).cov_params())
+    result = BradleyTerry()(table(codes))
+    np.testing.assert_allclose(result.uncertainty.covariances[0], oracle * 30 / 29, rtol=1e-9)
+
+
+# What the interval says of itself
+
+
+def test_a_battle_level_interval_is_normal_and_speaks_of_these_prompts():
+    result = BradleyTerry(level=0.9)(table(drawn(M)))
+    half = norm.ppf(0.95) * np.sqrt(np.diag(result.uncertainty.covariances[0]))
+    np.testing.assert_allclose(result.interval.high - result.rating, half)
+    np.testing.assert_allclose(result.rating - result.interval.low, half)
+    assert (result.interval.scope, result.interval.clusters) == ("these prompts only", "battle")
+    assert (result.interval.level, result.interval.made_by) == (0.9, "sandwich")
+
+
+def test_an_interval_by_prompt_has_students_tails_and_speaks_of_prompts_like_these():
+    result = BradleyTerry()(table(drawn(M, prompts=25)))
+    half = t.ppf(0.975, 24) * np.sqrt(np.diag(result.uncertainty.covariances[0]))
+    np.testing.assert_allclose(result.interval.high - result.rating, half)
+    assert (result.interval.scope, result.interval.clusters) == ("prompts like these", "prompt")
+
+
+def test_quantiles_are_those_of_the_normal_and_of_student():
+    assert quantile(0.95, np.inf) == pytest.approx(norm.ppf(0.975))
+    assert quantile(0.9, 7.0) == pytest.approx(t.ppf(0.95, 7))
+
+
+def test_battles_may_be_drawn_though_prompts_are_known():
+    assert BradleyTerry(clusters="battle")(table(drawn(M, prompts=25))).interval.clusters == "battle"
+
+
+@pytest.mark.parametrize("world", [told("a>b b>a"), counted("a>b b>a")])
+def test_clustering_by_prompt_needs_prompts(world):
+    with pytest.raises(CannotRate, match="needs a question_id"):
+        BradleyTerry(clusters="prompt")(world)
+
+
+def test_one_prompt_cannot_speak_of_prompts_like_it():
+    world = told("a>b*30 b>a*20", question_id=["q"] * 50)
+    result = BradleyTerry()(world)
+    assert result.interval.scope == "these prompts only"
+    np.testing.assert_array_equal(
+        result.uncertainty.covariances[0], BradleyTerry(clusters="battle")(world).uncertainty.covariances[0]
+    )
+    with pytest.raises(CannotRate, match="more than one prompt"):
+        BradleyTerry(clusters="prompt")(world)
+
+
+@pytest.mark.parametrize("method", [BradleyTerry(), BradleyTerry(interval="bootstrap", n_bootstraps=5)])
+def test_battles_without_a_prompt_add_neither_clusters_nor_degrees_of_freedom(method):
+    codes = drawn(M, 180, 4, prompts=6)
+    codes.prompt[30:] = MISSING
+    result = method(table(codes))
+    assert (result.interval.clusters, result.interval.n_clusters) == ("prompt", 6)
+    assert result.uncertainty.dof == 5
+    found = next(finding for finding in result.findings if finding.name == "without-prompt")
+    assert found.text.startswith("150 of 180 battles (83%) name no prompt.")
+    assert "few-prompts" in {finding.name for finding in result.findings}
+
+
+def test_parts_of_the_log_may_name_no_prompt():
+    parts = told("a>b*3 b>a", question_id=["p", "p", "q", "q"]).merge(told("b>a*2"))
+    result = BradleyTerry()(parts)
+    assert (result.interval.n_clusters, result.uncertainty.dof) == (2, 1)
+
+
+@pytest.mark.parametrize("method", [BradleyTerry(), BradleyTerry(interval="bootstrap", n_bootstraps=5)])
+@pytest.mark.parametrize(("named", "finding"), [(0, "no-prompts"), (1, "few-prompts"), (40, "few-prompts")])
+def test_without_two_prompts_intervals_are_battle_level_and_say_so(method, named, finding):
+    codes = drawn(M, 150, 4, prompts=1)
+    codes.prompt[named:] = MISSING
+    result = method(table(codes))
+    assert (result.interval.clusters, result.interval.n_clusters) == ("battle", 150)
+    assert (result.interval.scope, result.uncertainty.dof) == ("these prompts only", np.inf)
+    assert "battle-level" in next(said.text for said in result.findings if said.name == finding)
+    with pytest.raises(CannotRate, match="clustering by prompt needs"):
+        replace(method, clusters="prompt")(table(codes))
+
+
+def test_battles_without_a_voter_add_no_voters():
+    codes = drawn(M, 200, 2, prompts=25, voters=12)
+    codes.voter[::3] = MISSING
+    result = BradleyTerry()(table(codes))
+    fit = fitted(table(codes))
+    voters = [voter or None for voter in codes.voter.tolist()]
+    expected = sandwiched(fit, naive_meat(row_scores(codes, fit, Scoring()), voters))
+    np.testing.assert_allclose(result.uncertainty.covariances[2], expected, rtol=0, atol=1e-7)
+    assert result.uncertainty.dof == 11
+
+
+def test_batches_without_battles_name_no_prompt():
+    codes = drawn(M, 30, prompts=1)
+    builder = TableBuilder()
+    for part in (np.arange(0), np.arange(30)):
+        builder.add(batch(rows(codes, part), M))
+    assert BradleyTerry()(builder.table()).interval.clusters == "battle"
+
+
+def test_no_interval_where_none_is_asked_for():
+    result = BradleyTerry(interval="none")(table(drawn(M)))
+    assert (result.interval, result.uncertainty) == (None, None)
+
+
+def test_models_without_a_rating_have_no_interval():
+    result = BradleyTerry()(told("a>b b>a a>c"))
+    assert np.isnan(result.interval.low).tolist() == [False, False, True]
+
+
+def test_variances_that_are_nought_are_not_less():
+    result = BradleyTerry()(told("a=b a=c c>b c<b"))
+    assert (np.diag(result.uncertainty.covariances[0]) >= 0.0).all()
+    assert np.isnan(result.interval.low).tolist() == [True, False, False]
+    assert "no-spread" in {finding.name for finding in result.findings}
+
+
+def test_battles_that_are_all_ties_leave_no_spread_to_build_on():
+    result = BradleyTerry()(told("a=b*40"))
+    assert np.isnan(result.interval.low).all()
+    ranks = rank_models(result)
+    assert (ranks.low.tolist(), ranks.high.tolist()) == ([1, 1], [2, 2])
+
+
+def test_the_bootstrap_draws_prompts_and_says_so():
+    codes = replace(drawn(M, 150, prompts=12), voter=np.arange(150, dtype=np.uint64) % 11 + 1)
+    result = BradleyTerry(interval="bootstrap", n_bootstraps=3)(table(codes))
+    assert result.interval.clusters == "prompt"
+    assert "few-prompts" in {finding.name for finding in result.findings}
+
+
+# Bootstrap
+
+
+def replicate_by_hand(codes, method, times):
+    """The rating of the log with every row written so many times."""
+    again = rows(codes, np.repeat(np.arange(len(codes)), times))
+    return BradleyTerry(ties=method.ties, soft=method.soft, interval="none")(table(again, M)).rating
+
+
+@every_world
+def test_prompts_are_drawn_again_as_a_whole(method, world):
+    codes = drawn(M, 150, 8, prompts=20, **world)
+    codes.prompt[:5] = MISSING
+    method = BradleyTerry(ties=method.ties, soft=method.soft, interval="bootstrap", n_bootstraps=4, seed=9)
+    result = method(table(codes))
+    used = np.flatnonzero(~np.isnan(Scoring("drop" if method.ties == "drop" else "half").of(codes)))
+    clusters_of = cluster_numbers(codes.prompt, used)
+    assert result.interval.n_clusters == clusters_of.keyed == 20
+    for k, replicate in enumerate(result.extras["replicates"]):
+        times = np.zeros(len(codes), dtype=int)
+        times[used] = appearances(9, clusters_of.drawn)(k)[clusters_of.number]
+        np.testing.assert_allclose(replicate, replicate_by_hand(codes, method, times), rtol=0, atol=1e-6)
+
+
+def test_battles_are_drawn_again_cell_by_cell():
+    """Cells are a score and a pair, in that order; each is drawn by scipy's own inverse here."""
+    codes = drawn(M, 200, 9)
+    method = BradleyTerry(interval="bootstrap", n_bootstraps=4, seed=2)
+    result = method(table(codes))
+    first = np.minimum(codes.a, codes.b)
+    pair = first * M + np.maximum(codes.a, codes.b)
+    y = Scoring().of(codes)
+    y = np.where(codes.a == first, y, 1.0 - y)
+    pairs = np.unique(pair)
+    n = np.array([[np.sum((y == score) & (pair == p)) for p in pairs] for score in (0.0, 0.5, 1.0)])
+    kind = np.repeat(np.array([1, 2, 0], np.uint8), len(pairs))
+    cells = Codes(np.tile(pairs // M, 3), np.tile(pairs % M, 3), kind)
+    for k, replicate in enumerate(result.extras["replicates"]):
+        times = poisson.ppf(uniforms(2, k, n.size), n.ravel()).astype(int) * (n.ravel() > 0)
+        np.testing.assert_allclose(replicate, replicate_by_hand(cells, method, times), rtol=0, atol=1e-6)
+    assert (result.interval.clusters, result.interval.n_clusters) == ("battle", 200)
+
+
+@pytest.mark.parametrize("mean", [1, 7, 60, 255, 256, 4000])
+def test_drawn_counts_have_the_mean_and_variance_of_poisson(mean):
+    drawn_counts = _Poisson(np.full(40_000, mean)).draw(uniforms(3, 0, 40_000))
+    assert drawn_counts.mean() == pytest.approx(mean, abs=5 * np.sqrt(mean / 40_000))
+    assert drawn_counts.var() == pytest.approx(mean, rel=0.05)
+
+
+def test_cells_large_and_small_are_drawn_side_by_side():
+    means = np.array([0, 3, 900, 1, 300])
+    drawn_counts = np.array([_Poisson(means).draw(uniforms(4, k, 5)) for k in range(4000)])
+    np.testing.assert_allclose(drawn_counts.mean(axis=0), means, atol=0.08 * np.sqrt(means.max()))
+    np.testing.assert_array_equal(drawn_counts[:, 0], 0.0)
+
+
+def test_weighted_battles_are_drawn_again_one_by_one():
+    codes = drawn(M, 100, 10, weighted=True)
+    method = BradleyTerry(interval="bootstrap", n_bootstraps=3)
+    for k, replicate in enumerate(method(table(codes)).extras["replicates"]):
+        times = appearances(0, 100)(k)
+        np.testing.assert_allclose(replicate, replicate_by_hand(codes, method, times), rtol=0, atol=1e-6)
+
+
+def test_more_replicates_leave_the_first_as_they_were():
+    world = table(drawn(M, prompts=30))
+    few, many = (
+        BradleyTerry(interval="bootstrap", n_bootstraps=n)(world).extras["replicates"] for n in (3, 6)
+    )
+    np.testing.assert_array_equal(many[:3], few)
+
+
+def test_the_interval_holds_the_percentiles_of_the_replicates():
+    result = BradleyTerry(interval="bootstrap", n_bootstraps=40, level=0.8)(table(drawn(M)))
+    low, high = np.quantile(result.extras["replicates"], [0.1, 0.9], axis=0)
+    np.testing.assert_allclose(result.interval.low, low)
+    np.testing.assert_allclose(result.interval.high, high)
+    assert result.interval.made_by == "bootstrap"
+    expected = np.cov(result.extras["replicates"], rowvar=False)
+    np.testing.assert_allclose(result.uncertainty.covariances[0], expected, rtol=0, atol=1e-9)
+
+
+def test_bootstrap_and_sandwich_say_about_the_same():
+    world = table(drawn(4, 2000, 11, prompts=200))
+    sandwich, bootstrap = (
+        np.sqrt(np.diag(BradleyTerry(interval=kind, n_bootstraps=300)(world).uncertainty.covariances[0]))
+        for kind in ("sandwich", "bootstrap")
+    )
+    np.testing.assert_allclose(bootstrap, sandwich, rtol=0.2)
+
+
+def test_replicates_that_failed_do_not_make_the_covariance_smaller():
+    nan = np.nan
+    replicates = np.array([[1.0, 3.0, nan], [nan, nan, nan], [3.0, 1.0, nan], [5.0, 2.0, nan]])
+    spread = Spread.of_replicates(replicates, "prompt", 8)
+    np.testing.assert_allclose(
+        spread.uncertainty.covariances[0][:2, :2], np.cov(replicates[[0, 2, 3], :2], rowvar=False)
+    )
+    assert not spread.uncertainty.covariances[0][2].any()
+    assert spread.uncertainty.dof == 7.0
+    assert Spread.of_replicates(replicates, "battle", 8).uncertainty.dof == np.inf
+
+
+def test_a_model_without_a_rating_has_no_replicates():
+    result = BradleyTerry(interval="bootstrap", n_bootstraps=5)(told("a>b*30 b>a*30 a>c"))
+    assert np.isnan(result.interval.low).tolist() == [False, False, True]
+    assert np.isnan(result.extras["replicates"][:, 2]).all()
+
+
+def test_groups_are_drawn_again_apart():
+    result = BradleyTerry(interval="bootstrap", n_bootstraps=30)(
+        told("a>b*30 b>a*30 c>d*20 d>c*10", question_id=[f"q{k % 25}" for k in range(90)])
+    )
+    for replicate in result.extras["replicates"]:
+        assert replicate[:2].mean() == pytest.approx(1500.0)
+        assert replicate[2:].mean() == pytest.approx(1500.0)
+
+
+def test_davidson_replicates_without_ties_are_set_aside():
+    result = BradleyTerry(ties="davidson", interval="bootstrap", n_bootstraps=40)(told("a>b*30 b>a*20 a=b"))
+    failed = np.isnan(result.extras["replicates"]).any(axis=1).sum()
+    assert 5 < failed < 30
+    assert f"{failed} of 40" in next(f.text for f in result.findings if f.name == "failed-replicates")
+
+
+@pytest.mark.parametrize(
+    ("keys", "numbers", "keyed"),
+    [(None, [0, 1, 2], 3), ([7, 7, 0, 3, 0], [1, 2, 0], 2), ([0] * 5, [0, 1, 2], 0)],
+)
+def test_clusters_are_numbered_by_key_and_the_keyless_alone(keys, numbers, keyed):
+    keys = None if keys is None else np.array(keys, dtype=np.uint64)
+    found = cluster_numbers(keys, np.array([1, 2, 3]))
+    assert (found.drawn, found.keyed, found.alone) == (3, keyed, 3 - keyed)
+    assert found.number.tolist() == numbers

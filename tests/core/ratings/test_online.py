@@ -1,0 +1,315 @@
+import json
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.optimize import brentq
+from scipy.special import expit, ndtr
+
+from tiltyard.core.battles import Codes, Kind
+from tiltyard.core.ratings import BradleyTerry
+from tiltyard.core.ratings.online import OnlineBradleyTerry, OnlineState
+from tiltyard.core.ratings.scoring import Scoring
+from tiltyard.errors import BadOption
+from worlds import drawn, mirrored, relabelled, rows, table
+
+UNIT = 400.0 / math.log(10.0)
+FILTER = OnlineBradleyTerry(refit_after=None)
+REFITTED = OnlineBradleyTerry()
+
+
+def after(method, codes, m):
+    state = method.initial(m)
+    method.fold_many(state, codes)
+    return state
+
+
+def no_votes():
+    return Codes(np.zeros(0, np.uint16), np.zeros(0, np.uint16), np.zeros(0, np.uint8))
+
+
+def contrasts(covariance):
+    """Standard errors of strengths less their mean, the long way."""
+    m = len(covariance)
+    centre = np.eye(m) - 1.0 / m
+    return UNIT * np.sqrt(np.diag(centre @ covariance @ centre))
+
+
+def same_bits(one, other):
+    assert one.to_dict() == other.to_dict()
+    for name in ("rating", "se", "covariance"):
+        np.testing.assert_array_equal(getattr(one, name), getattr(other, name))
+
+
+def textbook(codes, m, prior_sd=350.0):
+    """The iterated filter in information form: precisions add, the mode is found by bracketing."""
+    mean, precision = np.zeros(m), np.eye(m) * (UNIT / prior_sd) ** 2
+    for a, b, y in zip(codes.a, codes.b, Scoring().of(codes), strict=True):
+        if np.isnan(y):
+            continue
+        d = np.zeros(m)
+        d[a], d[b] = 1.0, -1.0
+        gain = np.linalg.solve(precision, d)
+        before, v = d @ mean, d @ gain
+        gap = brentq(
+            lambda x, y=y, v=v, m=before: x - m - v * (y - expit(x)), before - v, before + v, xtol=1e-13
+        )
+        mean = mean + gain * (y - expit(gap))
+        precision += np.outer(d, d) * expit(gap) * expit(-gap)
+    return mean, np.linalg.inv(precision)
+
+
+def laplace(codes, m, prior_sd=350.0):
+    """The batch fit with the same prior, and the inverse of its information."""
+    ratings = BradleyTerry(prior_sd=prior_sd, interval="none")(table(codes, m))
+    theta = np.nan_to_num((ratings.rating - 1500.0) / UNIT)
+    information = np.eye(m) * (UNIT / prior_sd) ** 2
+    y = Scoring().of(codes)
+    for a, b in zip(codes.a[~np.isnan(y)], codes.b[~np.isnan(y)], strict=True):
+        h = expit(theta[a] - theta[b]) * expit(theta[b] - theta[a])
+        information[[a, b], [a, b]] += h
+        information[[a, b], [b, a]] -= h
+    return theta, np.linalg.inv(information)
+
+
+def test_one_win_by_hand():
+    """Two models at τ² = 1 logit²: the gap x after a win of A solves x = 2·σ(−x)."""
+    method = OnlineBradleyTerry(prior_sd=UNIT)
+    state = method.initial(2)
+    method.fold(state, 0, 1, Kind.WIN_A)
+    x = 0.675
+    for _ in range(100):
+        x -= (x - 2.0 * expit(-x)) / (1.0 + 2.0 * expit(x) * expit(-x))
+    h = expit(x) * expit(-x)
+    gap, sd = state.difference(0, 1)
+    assert gap == pytest.approx(UNIT * x)
+    assert sd == pytest.approx(UNIT * math.sqrt(2.0 / (1.0 + 2.0 * h)))
+    np.testing.assert_allclose(state.rating, [1500.0 + UNIT * x / 2.0, 1500.0 - UNIT * x / 2.0])
+    assert state.misorder(0, 1) == pytest.approx(ndtr(-gap / sd))
+
+
+@pytest.mark.parametrize(("m", "n"), [(2, 150), (5, 400), (9, 1000)])
+def test_the_filter_is_the_textbook_one(m, n):
+    codes = drawn(m, n, seed=m, judged=True)
+    state = after(FILTER, codes, m)
+    mean, covariance = textbook(codes, m)
+    np.testing.assert_allclose(state.mean, mean, atol=1e-9)
+    np.testing.assert_allclose(state.covariance, covariance, atol=1e-9)
+
+
+@pytest.mark.parametrize(("m", "n"), [(6, 1200), (20, 4000)])
+def test_a_fresh_fit_is_the_batch_fit(m, n):
+    """Both sizes are multiples of five votes for each model, where the fit is made again."""
+    codes = drawn(m, n, seed=3)
+    state = after(REFITTED, codes, m)
+    assert state.since_fit == 0
+    theta, covariance = laplace(codes, m)
+    np.testing.assert_allclose(state.mean, theta, atol=1e-7)
+    np.testing.assert_allclose(state.covariance, covariance, atol=1e-7)
+
+
+@pytest.mark.parametrize(("method", "far", "wide"), [(REFITTED, 0.02, 0.01), (FILTER, 0.6, 0.05)])
+def test_thousands_of_votes_end_near_the_batch_fit(method, far, wide):
+    """In standard errors, just before a fit would be made again; without one the filter strays further."""
+    codes = drawn(20, 3999, seed=5)
+    state = after(method, codes, 20)
+    theta, covariance = laplace(codes, 20)
+    se = contrasts(covariance)
+    assert np.abs(UNIT * (state.mean - theta) / se).max() < far
+    np.testing.assert_allclose(state.se, se, rtol=wide)
+
+
+def test_standard_errors_are_those_of_the_published_board_where_the_model_holds():
+    """Without ties and prompts the sandwich estimates the same thing."""
+    codes = drawn(8, 8000, seed=1, ties=0.0)
+    ratings = BradleyTerry(prior_sd=350.0, clusters="battle")(table(codes, 8))
+    state = after(REFITTED, codes, 8)
+    np.testing.assert_allclose(state.rating, ratings.rating, atol=0.01)
+    np.testing.assert_allclose(state.se, np.sqrt(ratings.uncertainty.ratings()), rtol=0.04)
+
+
+@given(
+    m=st.integers(2, 9),
+    seed=st.integers(0, 99),
+    cuts=st.lists(st.integers(0, 200), max_size=4),
+    refit_after=st.sampled_from([None, 1, 5]),
+)
+def test_one_by_one_in_bulk_and_from_checkpoints_are_the_same_bits(m, seed, cuts, refit_after):
+    method = OnlineBradleyTerry(refit_after=refit_after)
+    codes = drawn(m, 200, seed, judged=True)
+    codes.kind[::17] = Kind.BOTH_BAD
+    whole = after(method, codes, m)
+    single, stopped = method.initial(m), method.initial(m)
+    for a, b, kind in zip(codes.a.tolist(), codes.b.tolist(), codes.kind.tolist(), strict=True):
+        method.fold(single, a, b, kind)
+    for first, last in zip([0, *sorted(cuts)], [*sorted(cuts), 200], strict=True):
+        stopped = OnlineState.from_dict(json.loads(json.dumps(stopped.to_dict())))
+        method.fold_many(stopped, rows(codes, np.arange(first, last)))
+    same_bits(single, whole)
+    same_bits(stopped, whole)
+    assert whole.votes == 200
+
+
+@given(m=st.integers(2, 8), seed=st.integers(0, 99), method=st.sampled_from([FILTER, REFITTED]))
+def test_names_and_sides_do_not_matter(m, seed, method):
+    codes = drawn(m, 150, seed, judged=True)
+    to = np.random.default_rng(seed).permutation(m)
+    state = after(method, codes, m)
+    renamed, turned = after(method, relabelled(codes, to), m), after(method, mirrored(codes), m)
+    np.testing.assert_allclose(renamed.rating[to], state.rating, atol=1e-7)
+    np.testing.assert_allclose(renamed.se[to], state.se, atol=1e-7)
+    np.testing.assert_allclose(turned.rating, state.rating, atol=1e-7)
+    np.testing.assert_allclose(turned.covariance, state.covariance, atol=1e-9)
+
+
+@given(
+    m=st.integers(2, 8),
+    n=st.integers(0, 120),
+    seed=st.integers(0, 99),
+    refit_after=st.sampled_from([None, 3]),
+)
+def test_ratings_keep_their_mean_and_errors_are_those_of_contrasts(m, n, seed, refit_after):
+    state = after(OnlineBradleyTerry(refit_after=refit_after), drawn(m, n, seed), m)
+    assert state.rating.mean() == pytest.approx(1500.0, abs=1e-8)
+    np.testing.assert_allclose(state.se, contrasts(state.covariance), rtol=1e-9)
+    np.testing.assert_array_equal(state.covariance, state.covariance.T)
+    assert np.linalg.eigvalsh(state.covariance).min() > 0.0
+
+
+@given(m=st.integers(2, 8), n=st.integers(0, 120), seed=st.integers(0, 99))
+def test_pairs_are_read_from_the_whole_covariance(m, n, seed):
+    state = after(REFITTED, drawn(m, n, seed), m)
+    i, j = (grid.ravel() for grid in np.indices((m, m)))
+    gap, sd = state.difference(i, j)
+    covariance = state.covariance
+    variance = covariance[i, i] + covariance[j, j] - 2.0 * covariance[i, j]
+    np.testing.assert_allclose(gap, state.rating[i] - state.rating[j], atol=1e-9)
+    np.testing.assert_allclose(sd, UNIT * np.sqrt(variance), atol=1e-5)
+    np.testing.assert_allclose(state.misorder(i, j) + state.misorder(j, i), 1.0, rtol=1e-12)
+    assert (state.misorder(range(m), range(m)) == 0.5).all()
+    higher = gap > 0.0
+    assert (state.misorder(i[higher], j[higher]) < 0.5).all()
+
+
+def test_every_rating_vote_narrows_what_it_asks_and_widens_nothing():
+    state = FILTER.initial(4)
+    codes = drawn(4, 100, 2)
+    for a, b, kind in zip(codes.a.tolist(), codes.b.tolist(), codes.kind.tolist(), strict=True):
+        sd, se = state.difference(a, b)[1], state.se
+        FILTER.fold(state, a, b, kind)
+        assert state.difference(a, b)[1] < sd
+        assert (state.se <= se + 1e-9).all()
+
+
+def test_both_bad_and_a_model_against_itself_are_counted_and_rate_nobody():
+    state = after(REFITTED, drawn(3, 40), 3)
+    before = state.to_dict()
+    REFITTED.fold(state, 0, 1, Kind.BOTH_BAD)
+    REFITTED.fold(state, 2, 2, Kind.WIN_A)
+    assert state.to_dict() == before | {"votes": 42}
+
+
+def test_ties_pull_together_or_are_dropped():
+    state = after(FILTER, drawn(2, 0), 2)
+    for _ in range(3):
+        FILTER.fold(state, 0, 1, Kind.WIN_A)
+    apart, sd = state.difference(0, 1)
+    FILTER.fold(state, 1, 0, Kind.TIE)
+    assert 0.0 < state.difference(0, 1)[0] < apart
+    assert state.difference(0, 1)[1] < sd
+    dropping = OnlineBradleyTerry(ties="drop", refit_after=None)
+    before = state.rating
+    dropping.fold(state, 0, 1, Kind.TIE)
+    np.testing.assert_array_equal(state.rating, before)
+
+
+def test_an_upset_among_the_unknown_does_not_throw_them_past_each_other():
+    """Linearised before the vote, the filter would: by 3 logits here."""
+    method = OnlineBradleyTerry(prior_sd=2.0 * UNIT, base=0.0)
+    state = method.initial(2)
+    state.mean[:] = 2.0, -2.0
+    method.fold(state, 0, 1, Kind.WIN_B)
+    assert abs(state.difference(0, 1)[0]) < 0.1 * UNIT
+
+
+@pytest.mark.parametrize("prior_sd", [1.0, 5_000.0, 1e6])
+def test_the_mode_is_found_whatever_the_prior(prior_sd):
+    method = OnlineBradleyTerry(prior_sd=prior_sd, refit_after=None)
+    codes = Codes(
+        np.array([0, 0, 0, 1, 1], np.uint16), np.array([1, 1, 2, 2, 0], np.uint16), np.zeros(5, np.uint8)
+    )
+    state = after(method, codes, 3)
+    mean, covariance = textbook(codes, 3, prior_sd)
+    np.testing.assert_allclose(state.mean, mean, rtol=1e-6, atol=1e-9)
+    np.testing.assert_allclose(state.se, contrasts(covariance), rtol=1e-4)
+
+
+@given(seed=st.integers(0, 99), joined=st.integers(0, 100))
+def test_who_joins_late_is_where_they_would_be_had_they_stood_by(seed, joined):
+    early, late = drawn(4, joined, seed), drawn(6, 80, seed + 1)
+    waiting = after(FILTER, early, 6)
+    state = after(FILTER, early, 4)
+    before = state.to_dict()
+    joining = state.widened(6)
+    np.testing.assert_allclose(joining.se[4:], waiting.se[4:])
+    for each in (waiting, joining):
+        FILTER.fold_many(each, late)
+    np.testing.assert_allclose(joining.rating, waiting.rating, atol=1e-9)
+    np.testing.assert_allclose(joining.covariance, waiting.covariance, atol=1e-12)
+    assert state.to_dict() == before
+
+
+def test_a_state_widened_by_nobody_is_a_copy():
+    state = after(REFITTED, drawn(4, 50), 4)
+    same_bits(state.widened(4), state)
+
+
+def test_unplayed_models_keep_the_error_of_the_prior():
+    state = REFITTED.initial(5)
+    np.testing.assert_allclose(state.se, 350.0 * math.sqrt(4.0 / 5.0))
+    REFITTED.fold_many(state, drawn(4, 2000))
+    assert state.rating[4] == pytest.approx(1500.0)
+    assert state.se[4] == pytest.approx(350.0 * math.sqrt(4.0 / 5.0))
+
+
+def test_an_arena_may_start_with_nobody_or_one():
+    nobody, alone = REFITTED.initial(0), REFITTED.initial(1)
+    assert nobody.rating.shape == nobody.se.shape == (0,)
+    assert (alone.rating[0], alone.se[0]) == (1500.0, 0.0)
+    same_bits(nobody.widened(1), alone)
+    same_bits(OnlineState.from_dict(nobody.to_dict()), nobody)
+    REFITTED.fold_many(alone, no_votes())
+    assert alone.votes == 0
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        ({"prior_sd": 0.0}, "prior_sd"),
+        ({"scale": -1.0}, "scale"),
+        ({"refit_after": 0}, "refit_after"),
+        ({"ties": "x"}, "ties"),
+    ],
+)
+def test_options_that_make_no_sense_are_refused(options, says):
+    with pytest.raises(BadOption, match=says):
+        OnlineBradleyTerry(**options)
+
+
+def test_votes_of_unknown_models_are_refused_and_leave_the_state_alone():
+    state = REFITTED.initial(3)
+    with pytest.raises(BadOption, match=r"model 3.*widen"):
+        REFITTED.fold(state, 0, 3, Kind.WIN_A)
+    with pytest.raises(BadOption, match="model -1"):
+        REFITTED.fold(state, -1, 2, Kind.WIN_A)
+    with pytest.raises(BadOption, match="model 5"):
+        REFITTED.fold_many(state, Codes(*(np.array([k], np.uint16) for k in (5, 0)), np.zeros(1, np.uint8)))
+    assert state.to_dict() == REFITTED.initial(3).to_dict()
+    with pytest.raises(BadOption, match="never leave"):
+        state.widened(2)
+
+
+def test_it_has_a_name():
+    assert REFITTED.name == "online-bradley-terry"

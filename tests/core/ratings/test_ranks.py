@@ -1,0 +1,207 @@
+from dataclasses import replace
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.stats import norm, t
+
+from tiltyard.core.ratings import BradleyTerry, Glicko2, Ratings
+from tiltyard.core.ratings.pairs import Record
+from tiltyard.core.ratings.ranks import conservative_order, rank_models
+from tiltyard.core.ratings.uncertainty import Uncertainty
+from worlds import drawn, names, table, told
+
+
+def ratings(rating, covariance, group=None, dof=np.inf):
+    m = len(rating)
+    nobody = np.zeros(m, dtype=np.int64)
+    return Ratings(
+        method=BradleyTerry(),
+        models=names(m),
+        rating=np.array(rating, dtype=np.float64),
+        group=nobody if group is None else np.array(group),
+        record=Record(nobody, nobody, nobody, nobody, nobody),
+        uncertainty=Uncertainty((np.array(covariance, dtype=np.float64),), dof),
+    )
+
+
+@st.composite
+def any_ratings(draw):
+    """Ratings with some covariance, in some groups, some of them absent."""
+    rng = np.random.default_rng(draw(st.integers(0, 10_000)))
+    m = draw(st.integers(1, 8))
+    group = rng.integers(-1, draw(st.integers(1, 3)), m)
+    factor = rng.normal(0.0, draw(st.sampled_from([0.5, 5.0, 50.0])), (m, rng.integers(1, m + 1)))
+    rating = np.where(
+        group < 0, np.nan, np.round(rng.normal(1500.0, 40.0, m), draw(st.sampled_from([-1, 3])))
+    )
+    result = ratings(rating, factor @ factor.T, group, draw(st.sampled_from([np.inf, 5.0])))
+    if draw(st.booleans()):
+        order = Uncertainty((2.0 * factor @ factor.T,), 5.0, rng.uniform(1.0, 30.0, m))
+        result = replace(result, order_uncertainty=order)
+    return result
+
+
+@given(any_ratings())
+def test_a_models_own_rank_lies_in_its_range(result):
+    ranks = rank_models(result)
+    for k in range(len(result.models)):
+        if result.group[k] < 0:
+            assert (ranks.low[k], ranks.high[k], ranks.tier[k]) == (0, 0, 0)
+        else:
+            peers = result.rating[result.group == result.group[k]]
+            best, worst = 1 + (peers > result.rating[k]).sum(), (peers >= result.rating[k]).sum()
+            assert 1 <= ranks.low[k] <= best <= worst <= ranks.high[k] <= len(peers)
+
+
+@given(any_ratings())
+def test_what_is_proven_is_a_strict_partial_order_within_groups(result):
+    above = rank_models(result).above
+    assert not (above & above.T).any()
+    assert not np.diag(above).any()
+    assert not ((above.astype(int) @ above.astype(int) > 0) & ~above).any()
+    i, j = np.nonzero(above)
+    assert (result.group[i] == result.group[j]).all()
+    assert (result.rating[i] > result.rating[j]).all()
+
+
+@given(any_ratings())
+def test_ranges_follow_from_what_is_proven(result):
+    ranks = rank_models(result)
+    rated = result.group >= 0
+    peers = np.array([(result.group == g).sum() for g in result.group])
+    np.testing.assert_array_equal(ranks.low[rated], 1 + ranks.above.sum(axis=0)[rated])
+    np.testing.assert_array_equal(ranks.high[rated], (peers - ranks.above.sum(axis=1))[rated])
+
+
+@given(any_ratings())
+def test_tiers_go_down_one_by_one_from_the_first(result):
+    ranks = rank_models(result)
+    for g in range(result.group.max() + 1):
+        order = [k for k in result.order() if result.group[k] == g]
+        tiers = ranks.tier[order].tolist()
+        assert tiers == sorted(tiers)
+        assert sorted(set(tiers)) == list(range(1, len(set(tiers)) + 1))
+        heads = [order[tiers.index(tier)] for tier in sorted(set(tiers))]
+        assert all(ranks.above[one, other] for one, other in pairwise(heads))
+        for tier, head in enumerate(heads, 1):
+            assert not any(ranks.above[head, k] for k in order if ranks.tier[k] == tier)
+
+
+@given(any_ratings())
+def test_outranking_is_a_probability_of_two_sides(result):
+    outranks = rank_models(result).outranks
+    same = (
+        (result.group[:, None] == result.group)
+        & (result.group >= 0)[:, None]
+        & ~np.eye(len(result.models), dtype=bool)
+    )
+    np.testing.assert_array_equal(np.isnan(outranks), ~same)
+    np.testing.assert_allclose((outranks + outranks.T)[same], 1.0)
+
+
+@pytest.mark.parametrize("m", [2, 3, 10])
+@pytest.mark.parametrize("dof", [np.inf, 8.0])
+@pytest.mark.parametrize("level", [0.9, 0.95])
+def test_the_critical_value_shares_the_level_among_all_pairs(m, dof, level):
+    ranks = rank_models(ratings(np.zeros(m), np.eye(m) * 9.0, dof=dof), level=level)
+    each = (1.0 - level) / (m * (m - 1) / 2)
+    expected = t.ppf(1.0 - each / 2.0, 1e12 if np.isinf(dof) else dof)
+    assert ranks.critical[0, 1] == pytest.approx(expected)
+    assert np.isinf(np.diag(ranks.critical)).all()
+
+
+def test_a_pair_has_the_fewer_degrees_of_freedom_of_its_two():
+    order = Uncertainty((np.eye(3),), 20.0, np.array([20.0, 5.0, 12.0]))
+    result = replace(ratings([0.0, 0.0, 0.0], np.eye(3)), order_uncertainty=order)
+    expected = t.ppf(1.0 - 0.05 / 3 / 2.0, np.array([[20, 5, 12], [5, 5, 5], [12, 5, 12]]))
+    found = rank_models(result).critical
+    off = ~np.eye(3, dtype=bool)
+    np.testing.assert_allclose(found[off], expected[off])
+
+
+def test_nothing_is_claimed_below_three_degrees_of_freedom():
+    order = Uncertainty((np.eye(4),), 20.0, np.array([2.99, 3.0, 20.0, 20.0]))
+    ranks = rank_models(replace(ratings([9e4, 6e4, 3e4, 0.0], np.eye(4)), order_uncertainty=order))
+    assert ranks.above.tolist() == [
+        [False, False, False, False],
+        [False, False, True, True],
+        [False, False, False, True],
+        [False, False, False, False],
+    ]
+    assert ranks.low.tolist() == [1, 1, 2, 3]
+    assert ranks.high.tolist() == [4, 2, 3, 4]
+
+
+def test_order_rests_on_the_uncertainty_made_for_it_and_outranking_does_not():
+    plain = ratings([10.0, 0.0], np.eye(2) * 0.5)
+    careful = replace(plain, order_uncertainty=Uncertainty((np.eye(2) * 50.0,), np.inf))
+    assert rank_models(plain).above[0, 1]
+    assert not rank_models(careful).above[0, 1]
+    assert rank_models(careful).outranks[0, 1] == rank_models(plain).outranks[0, 1]
+
+
+def test_what_follows_from_two_claims_is_claimed():
+    """The outer two have few degrees of freedom, so that only the one between them tells them apart."""
+    order = Uncertainty((np.diag([0.01, 0.0, 4.0]),), 50.0, np.array([3.0, 50.0, 50.0]))
+    result = replace(ratings([5.8, 5.2, 0.0], np.eye(3)), order_uncertainty=order)
+    ranks = rank_models(result)
+    assert ranks.critical[0, 2] * np.sqrt(4.01) > 5.8
+    assert ranks.above.tolist() == [[False, True, True], [False, False, True], [False, False, False]]
+
+
+def test_groups_apart_share_the_level_but_are_never_compared():
+    apart = rank_models(ratings([0.0, 50.0, 0.0, 50.0], np.eye(4), [0, 0, 1, 1]))
+    assert apart.low.tolist() == [2, 1, 2, 1]
+    assert np.isnan(apart.outranks[0, 2])
+    assert apart.critical[0, 1] == pytest.approx(norm.ppf(1.0 - 0.05 / 2 / 2))
+
+
+@pytest.mark.parametrize(("gap", "settled"), [(1.0, False), (100.0, True)])
+def test_two_models_are_ordered_or_they_are_not(gap, settled):
+    ranks = rank_models(ratings([gap, 0.0], np.eye(2) * 25.0))
+    assert ranks.low.tolist() == ([1, 2] if settled else [1, 1])
+    assert ranks.high.tolist() == ([1, 2] if settled else [2, 2])
+    assert ranks.tier.tolist() == ([1, 2] if settled else [1, 1])
+    assert ranks.outranks[0, 1] == pytest.approx(norm.cdf(gap / np.sqrt(50.0)))
+
+
+def test_outranking_has_the_tails_of_its_degrees_of_freedom():
+    ranks = rank_models(ratings([10.0, 0.0], np.eye(2) * 50.0, dof=4.0))
+    assert ranks.outranks[0, 1] == pytest.approx(t.cdf(1.0, 4))
+
+
+def test_equal_models_have_wide_ranges():
+    codes = drawn(6, 600, 1)
+    rng = np.random.default_rng(2)
+    codes.kind[:] = rng.integers(0, 2, 600)
+    ranks = rank_models(BradleyTerry()(table(codes)))
+    assert (ranks.high - ranks.low >= 4).all()
+
+
+def test_ratings_without_spread_prove_nothing():
+    ranks = rank_models(ratings([100.0, 0.0], np.zeros((2, 2))))
+    assert not ranks.above.any()
+    assert ranks.high.tolist() == [2, 2]
+
+
+def test_no_covariance_no_ranks():
+    assert rank_models(BradleyTerry(interval="none")(told("a>b b>a"))) is None
+    assert rank_models(Glicko2()(told("a>b b>a"))) is None
+
+
+def test_nobody_to_rank():
+    assert rank_models(BradleyTerry()(told("a>b"))).tier.tolist() == [0, 0]
+
+
+def test_the_conservative_order_takes_off_what_is_not_known():
+    result = ratings([1500.0, 1510.0, np.nan], np.diag([1.0, 100.0, 1.0]), [0, 0, -1])
+    assert conservative_order(result).tolist() == [0, 1, 2]
+    assert conservative_order(result, errors=0.0).tolist() == [1, 0, 2]
+    glicko = Glicko2(kernel="plain")(told("a>b*3 c>b"))
+    expected = np.argsort(-(glicko.rating - 2.0 * glicko.extras["rd"]))
+    assert conservative_order(glicko).tolist() == expected.tolist()
+    plain = BradleyTerry(interval="none")(told("b>a*2 a>b"))
+    assert conservative_order(plain).tolist() == [1, 0]

@@ -1,0 +1,64 @@
+"""Votes whose voter knew a name stand in an arena's export, and are in no rating."""
+
+import io
+from pathlib import Path
+
+import pytest
+
+from tiltyard.core.battles.battle import Battle
+from tiltyard.core.battles.outcome import Outcome
+from tiltyard.files.counting import count_table
+from tiltyard.files.source import open_battles
+from tiltyard.files.streaming import battle_pieces
+
+KNEW = ("the voter knew a name (blind is false)", 2)
+
+
+def exported(folder: Path, container: str) -> str:
+    battles = [
+        Battle(
+            model_a="x",
+            model_b="y",
+            winner=Outcome.MODEL_A,
+            question_id=f"p{k}",
+            extra={"blind": k not in (1, 4)},
+        )
+        for k in range(6)
+    ]
+    data = io.BytesIO()
+    for piece in battle_pieces(container, iter(battles)):
+        data.write(piece)
+    path = folder / f"battles.{container}"
+    path.write_bytes(data.getvalue())
+    return str(path)
+
+
+@pytest.mark.parametrize("container", ["jsonl", "csv", "parquet"])
+def test_votes_that_were_not_blind_are_left_out_and_counted(tmp_path, container):
+    source = open_battles(exported(tmp_path, container))
+    assert [battle.question_id for battle in source.battles()] == ["p0", "p2", "p3", "p5"]
+    assert source.notes == (KNEW,)
+    assert count_table([source]).n_battles == 4
+    assert source.notes == (KNEW,)
+    (batch,) = source.batches()
+    assert batch.column("blind").to_pylist() in ([True] * 4, ["true"] * 4, ["True"] * 4)
+    (batch,) = source.batches(["model_a", "label"])
+    assert batch.schema.names == ["model_a"] or batch.schema.names == ["model_a", "label"]
+    assert batch.num_rows == 4
+
+
+@pytest.mark.parametrize("word", ["FALSE", "False", " false", "0"])
+def test_a_spreadsheet_may_have_saved_the_file(tmp_path, word):
+    path = tmp_path / "battles.csv"
+    path.write_text(f"model_a,model_b,winner,blind\nx,y,model_a,TRUE\nx,y,model_b,{word}\n")
+    source = open_battles(str(path))
+    assert len(list(source.battles())) == 1
+    assert count_table([source]).n_battles == 1
+
+
+def test_files_without_the_column_are_read_whole(tmp_path):
+    path = tmp_path / "battles.jsonl"
+    path.write_text('{"model_a": "x", "model_b": "y", "winner": "tie"}\n' * 3)
+    source = open_battles(str(path))
+    assert len(list(source.battles())) == 3
+    assert source.notes == ()

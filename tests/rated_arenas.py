@@ -1,0 +1,384 @@
+"""Arenas in a real database whose log is written by hand, and a naive reader of such logs."""
+
+import asyncio
+from collections import Counter
+from dataclasses import replace
+from datetime import timedelta
+from itertools import count
+from uuid import uuid4
+
+import numpy as np
+from psycopg.types.json import Jsonb
+
+from tiltyard.arena.log.log import HUMAN, JUDGE, LogKind, Serving, appending
+from tiltyard.arena.log.partitions import create_arena_room
+from tiltyard.core.policy.state.events import Event, Events
+from tiltyard.core.policy.state.policy import Policy
+from tiltyard.core.policy.validity.following import Following
+from tiltyard.core.policy.validity.method import method_from_dict, method_to_dict
+from tiltyard.postgres.connecting import connect, connect_async
+from tiltyard.settings.arena import ArenaSettings
+
+SMALL = Policy(
+    window=12,
+    contenders=2,
+    meetings=3,
+    session_pairs=2,
+    sessions_kept=6,
+    both_bad_over=5,
+    form_votes=3,
+    evaluated_every=5,
+    evaluations=2,
+    published_rd=345.0,
+)
+_NUMBERS = count(1)
+
+
+class Yard:
+    """One arena: what happens there is appended to its log. Names are by number."""
+
+    def __init__(self, url, *, policy=SMALL, models=4, prompts=3, settings=None, **named):
+        self.url = url
+        self.policy = policy
+        self.settings = settings or ArenaSettings(snapshot_seconds=1.0)
+        self.name = named.get("name", f"yard-{next(_NUMBERS)}")
+        self.models, self.prompts = [], []
+        self.served = [[], []]
+        self.open, self.voted, self.revealed = [], [], set()
+        #: How often each vote was undone.
+        self.ballots = Counter()
+        self.exclusions = []
+        self.head = self.aged = 0
+        self._plain = connect(url, name="tiltyard test")
+        self._runner = asyncio.Runner()
+        self._connection = self._runner.run(connect_async(url, name="tiltyard test"))
+        self.arena = self._runner.run(self._make())
+        self.append(lambda log: log.add(LogKind.POLICY, detail=method_to_dict(policy)))
+        self.grow([f"m{k}" for k in range(models)], [f"p{k}" for k in range(prompts)])
+
+    def close(self):
+        self._runner.run(self._connection.close())
+        self._runner.close()
+        self._plain.close()
+
+    async def _make(self):
+        async with self._connection.transaction():
+            found = await self._connection.execute(
+                "INSERT INTO arenas (name, title, settings) VALUES (%s, %s, %s) RETURNING arena",
+                (self.name, "A yard", Jsonb(self.settings.to_dict())),
+            )
+            (arena,) = await found.fetchone()
+            await create_arena_room(self._connection, arena)
+            await self._connection.execute("INSERT INTO raters (arena) VALUES (%s)", (arena,))
+        return arena
+
+    def append(self, *deeds):
+        """One batch; what each deed returned, and the last position."""
+
+        async def write():
+            async with appending(self._connection, self.arena) as log:
+                self.horizon = log.horizon
+                return [deed(log) for deed in deeds], log.head
+
+        done, self.head = self._runner.run(write())
+        return done
+
+    def sql(self, text, values=()):
+        found = self._plain.execute(text, values)
+        return found.fetchall() if found.description else []
+
+    def age(self, by=timedelta(hours=1)):
+        """Everything since the last time happened earlier, unless it is folded already."""
+        self.sql(
+            "UPDATE events SET at = at - %s WHERE arena = %s AND position > %s "
+            "AND position > (SELECT position FROM raters r WHERE r.arena = events.arena)",
+            (by, self.arena, self.aged),
+        )
+        self.aged = self.head
+
+    # What happens
+
+    def grow(self, models=(), prompts=()):
+        """More models and prompts; everybody has answered everything and may be served."""
+        for name in models:
+            values = (self.arena, len(self.models), name)
+            self.sql("INSERT INTO models (arena, model, name) VALUES (%s, %s, %s)", values)
+            self.models.append(name)
+        for name in prompts:
+            values = (self.arena, len(self.prompts), name, b"")
+            self.sql("INSERT INTO prompts (arena, prompt, name, sha256) VALUES (%s, %s, %s, %s)", values)
+            self.prompts.append(name)
+
+        def add(log):
+            log.add(LogKind.WIDEN, a=len(self.models), prompt=len(self.prompts))
+            new_model, new_prompt = len(self.models) - len(models), len(self.prompts) - len(prompts)
+            for model in range(len(self.models)):
+                for prompt in range(len(self.prompts)):
+                    if model >= new_model or prompt >= new_prompt:
+                        log.add(LogKind.RESPOND, a=model, prompt=prompt, serial=1)
+            for model in range(new_model, len(self.models)):
+                log.add(LogKind.ENABLE, a=model)
+
+        self.append(add)
+
+    def serve(self, a, b, prompt, *, source=HUMAN, session=1):
+        return self.append(self.serving(a, b, prompt, source=source, session=session))[0]
+
+    def serving(self, a, b, prompt, *, source=HUMAN, session=1):
+        def add(log):
+            serial = len(self.served[source])
+            self.served[source].append((a, b, prompt))
+            self.open.append((source, serial))
+            log.serve(
+                Serving(
+                    source=source, serial=serial, matchup=uuid4(), session=session, a=a, b=b, prompt=prompt,
+                    response_a=1, response_b=2, nominal=serial % 4, lane=(serial + a) % 4, reason="told",
+                    propensity=0.5, given_up=0, expires_at=log.now + timedelta(hours=2),
+                )
+            )  # fmt: skip
+            return source, serial
+
+        return add
+
+    def vote(self, matchup, outcome=0):
+        return self.append(self.voting(matchup, outcome))[0]
+
+    def voting(self, matchup, outcome=0):
+        def add(log):
+            source, serial = matchup
+            self.open.remove(matchup)
+            self.voted.append(matchup)
+            a, b, prompt = self.served[source][serial]
+            return log.end(
+                LogKind.VOTE, source, serial, session=1, a=a, b=b, prompt=prompt, outcome=outcome,
+                ballot=self.ballots[matchup],
+            )  # fmt: skip
+
+        return add
+
+    def played(self, a, b, prompt=0, outcome=0, *, source=HUMAN, session=1):
+        """A matchup and its vote in one batch."""
+        matchup = (source, len(self.served[source]))
+        self.append(
+            self.serving(a, b, prompt, source=source, session=session), self.voting_later(outcome, source)
+        )
+        return matchup
+
+    def voting_later(self, outcome, source):
+        def add(log):
+            return self.voting((source, len(self.served[source]) - 1), outcome)(log)
+
+        return add
+
+    def ended(self, matchup, kind):
+        def add(log):
+            self.open.remove(matchup)
+            a, b, prompt = self.served[matchup[0]][matchup[1]]
+            return log.end(kind, *matchup, session=1, a=a, b=b, prompt=prompt, ballot=self.ballots[matchup])
+
+        return self.append(add)[0]
+
+    def undo(self, matchup):
+        """Undo a vote, so that its matchup is open again; whether it was still possible."""
+        ((position,),) = self.sql(
+            "SELECT position FROM endings WHERE arena = %s AND source = %s AND serial = %s",
+            (self.arena, *matchup),
+        )
+
+        def add(log):
+            if position > self.horizon:
+                self.ballots[matchup] += 1
+                log.undo(
+                    *matchup, 1, vote=position, ballot=self.ballots[matchup],
+                    expires_at=log.now + timedelta(hours=2),
+                )  # fmt: skip
+                self.voted.remove(matchup)
+                self.open.append(matchup)
+            return position > self.horizon
+
+        return self.append(add)[0]
+
+    def reveal(self, matchup):
+        self.revealed.add(matchup)
+        return self.append(lambda log: log.reveal(*matchup, 1))[0]
+
+    def exclude(self, matchups):
+        ((number,),) = self.sql(
+            "INSERT INTO exclusions (arena, reason, excluded) VALUES (%s, 'told', %s) RETURNING exclusion",
+            (self.arena, self.head + 1),
+        )
+        for source, serial in matchups:
+            self.sql(
+                "INSERT INTO excluded_votes VALUES (%s, %s, %s, %s)", (number, self.arena, source, serial)
+            )
+        self.exclusions.append(number)
+        self.append(lambda log: log.add(LogKind.EXCLUDE, detail={"exclusion": number}))
+        return number
+
+    def restore(self, number):
+        self.exclusions.remove(number)
+        self.sql("UPDATE exclusions SET restored = %s WHERE exclusion = %s", (self.head + 1, number))
+        self.append(lambda log: log.add(LogKind.RESTORE, detail={"exclusion": number}))
+
+    def change(self, **changes):
+        self.policy = replace(self.policy, **changes)
+        self.append(lambda log: log.add(LogKind.POLICY, detail=method_to_dict(self.policy)))
+
+    def mark(self, kind, model, prompt=None):
+        self.append(lambda log: log.add(kind, a=model, prompt=prompt))
+
+
+def tell_all(yard, rng):
+    """Let everything happen that can happen in an arena."""
+    _play(yard, rng)
+    for deed in rng.permutation(len(_DEEDS)).tolist():
+        _DEEDS[deed](yard, rng)
+        _serve(yard, rng)
+
+
+def tell(yard, rng, n):
+    """Let ``n`` things happen that could happen in an arena."""
+    for deed in rng.choice(len(_DEEDS), n, p=np.array(_WEIGHTS) / sum(_WEIGHTS)).tolist():
+        _DEEDS[deed](yard, rng)
+
+
+def _play(yard, rng):
+    deeds = []
+    for _ in range(int(rng.integers(1, 7))):
+        source = JUDGE if rng.random() < 0.25 else HUMAN
+        a, b, prompt = _pair(yard, rng)
+        deeds += [
+            yard.serving(a, b, prompt, source=source, session=int(rng.integers(1, 9))),
+            yard.voting_later(int(rng.integers(7)), source),
+        ]
+    yard.append(*deeds)
+
+
+def _pair(yard, rng):
+    a, b = rng.choice(len(yard.models), 2, replace=False).tolist()
+    return a, b, int(rng.integers(len(yard.prompts)))
+
+
+def _serve(yard, rng):
+    yard.serve(*_pair(yard, rng), source=int(rng.integers(2)), session=int(rng.integers(1, 9)))
+
+
+def _end(yard, rng):
+    if yard.open:
+        matchup = yard.open[int(rng.integers(len(yard.open)))]
+        kind = rng.choice([LogKind.VOTE, LogKind.SKIP, LogKind.EXPIRE])
+        yard.vote(matchup, int(rng.integers(7))) if kind == LogKind.VOTE else yard.ended(
+            matchup, LogKind(kind)
+        )
+
+
+def _undo(yard, rng):
+    fresh = [one for one in yard.voted[-6:] if one not in yard.revealed]
+    if fresh:
+        yard.undo(fresh[int(rng.integers(len(fresh)))])
+
+
+def _reveal(yard, rng):
+    hidden = [one for one in yard.voted if one not in yard.revealed]
+    if hidden:
+        yard.reveal(hidden[int(rng.integers(len(hidden)))])
+
+
+def _exclude(yard, rng):
+    if yard.voted:
+        places = rng.choice(len(yard.voted), int(rng.integers(1, 5)))
+        yard.exclude({yard.voted[place] for place in places.tolist()})
+
+
+def _restore(yard, rng):
+    if yard.exclusions:
+        yard.restore(yard.exclusions[int(rng.integers(len(yard.exclusions)))])
+
+
+def _mark(yard, rng):
+    kind = LogKind(int(rng.integers(4, 8)))
+    model, prompt = int(rng.integers(len(yard.models))), int(rng.integers(len(yard.prompts)))
+    yard.mark(kind, model, prompt if kind >= LogKind.RESPOND else None)
+
+
+def _grow(yard, rng):
+    models = [f"m{len(yard.models)}"] if rng.random() < 0.7 and len(yard.models) < 8 else []
+    yard.grow(models, [f"p{len(yard.prompts)}"] if rng.random() < 0.5 else [])
+
+
+def _change(yard, rng):
+    yard.change(
+        **{
+            0: {"evaluated_every": int(rng.integers(2, 8))},
+            1: {"phase": int(rng.integers(1, 5))},
+            2: {"fairness": str(rng.choice(["strict", "scoped"])), "evaluations": int(rng.integers(1, 4))},
+            3: {"prompt_floor": int(rng.integers(1, 4)), "contenders": int(rng.integers(1, 5))},
+        }[int(rng.integers(4))]
+    )
+
+
+_DEEDS = (_play, _serve, _end, _undo, _reveal, _exclude, _restore, _mark, _grow, _change)
+_WEIGHTS = (30, 6, 8, 5, 5, 2, 2, 3, 2, 2)
+
+
+def naive(url, arena, upto, generation):
+    """Each source by its own plain fold, one event at a time: what a rater must have come to."""
+    with connect(url) as connection:
+        rows = connection.execute(
+            "SELECT position, at, kind, source, serial, session, a, b, prompt, vote_kind(outcome, both_bad), nominal, lane, detail "
+            "FROM events WHERE arena = %s ORDER BY position",
+            (arena,),
+        ).fetchall()
+        votes = connection.execute(
+            "SELECT exclusion, source, serial FROM excluded_votes WHERE arena = %s", (arena,)
+        ).fetchall()
+        names = [
+            [
+                name
+                for (name,) in connection.execute(
+                    f"SELECT name FROM {table}s WHERE arena = %s ORDER BY {table}", (arena,)
+                )
+            ]
+            for table in ("model", "prompt")
+        ]
+    changes = [row for row in rows if row[2] in (LogKind.EXCLUDE, LogKind.RESTORE)][:generation]
+    active = set()
+    for row in changes:
+        (active.add if row[2] == LogKind.EXCLUDE else active.discard)(row[12]["exclusion"])
+    dropped = {(source, serial) for exclusion, source, serial in votes if exclusion in active}
+    undone = {row[12]["vote"] for row in rows if row[2] == LogKind.UNDO}
+    found = []
+    for source in (HUMAN, JUDGE):
+        following = None
+        for row in [row for row in rows[:upto] if row[0] not in undone]:
+            following = _naive_step(following, row, source, dropped, names)
+        found.append(following)
+    return found
+
+
+def _naive_step(following, row, source, dropped, names):
+    _, at, kind, of, serial, session, a, b, prompt, outcome, nominal, lane, detail = row
+    if kind == LogKind.POLICY:
+        policy, settings = method_from_dict(detail)
+        if following is None:
+            return Following(policy, settings, whole=400)
+        following.under(policy)
+    elif kind == LogKind.WIDEN:
+        following.widen(names[0][:a], names[1][:prompt])
+    elif kind <= LogKind.WITHDRAW and of in (None, source):
+        if kind == LogKind.VOTE and (of, serial) in dropped:
+            kind = Event.SKIP
+        event = {
+            "event": kind,
+            "a": a,
+            "b": b,
+            "prompt": prompt,
+            "serial": serial,
+            "time": int(at.timestamp()),
+        }
+        if kind == Event.SERVED:
+            event |= {"lane": lane, "nominal": nominal, "session": session}
+        if kind == Event.VOTE:
+            event["kind"] = outcome
+        following.fold(Events.of([{name: value or 0 for name, value in event.items()}]))
+    return following

@@ -14,7 +14,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from lab.intervals import Coverage, FalseClaims, coverage, false_claims, prior_coverage, rank_coverage
-
 from tiltyard._version import __version__
 
 PROMPTS = (8, 15, 30, 100)

@@ -139,17 +139,17 @@ def rd_after(settings: RdSettings, seed: int) -> RdAfter:
 
 
 _MARKS = (
-    "battles",
-    "lab/claims.py",
-    "lab/marks.py",
-    "lab/worlds.py",
-    "ratings/newton.py",
-    "ratings/pairs.py",
-    "ratings/scoring.py",
-    "ratings/sums.py",
-    "validity/mixture.py",
-    "validity/order_marks.py",
-    "validity/order_proven.py",
+    "tiltyard.core.battles",
+    "lab.claims",
+    "lab.marks",
+    "tiltyard.simulate.worlds",
+    "tiltyard.core.ratings.newton",
+    "tiltyard.core.ratings.pairs",
+    "tiltyard.core.ratings.scoring",
+    "tiltyard.core.ratings.sums",
+    "tiltyard.core.policy.validity.mixture",
+    "tiltyard.core.policy.validity.order_marks",
+    "tiltyard.core.policy.validity.order_proven",
 )
 
 COVERED: Study[CoveredSettings, Covered] = Study(
@@ -157,7 +157,13 @@ COVERED: Study[CoveredSettings, Covered] = Study(
     1,
     covered,
     Covered,
-    depends=("battles", "ratings", "lab/claims.py", "lab/intervals.py", "lab/worlds.py"),
+    depends=(
+        "tiltyard.core.battles",
+        "tiltyard.core.ratings",
+        "lab.claims",
+        "lab.intervals",
+        "tiltyard.simulate.worlds",
+    ),
 )
 FALSE_MARKS: Study[FalseMarksSettings, FalseMarks] = Study(
     "false-marks", 1, false_marks, FalseMarks, depends=_MARKS
@@ -166,5 +172,5 @@ MARK_VOTES: Study[MarkVotesSettings, MarkVotes] = Study(
     "mark-votes", 1, mark_votes, MarkVotes, depends=_MARKS
 )
 RD: Study[RdSettings, RdAfter] = Study(
-    "rd", 1, rd_after, RdAfter, depends=("battles", "ratings", "lab/claims.py")
+    "rd", 1, rd_after, RdAfter, depends=("tiltyard.core.battles", "tiltyard.core.ratings", "lab.claims")
 )

@@ -7,9 +7,9 @@ from typing import Any
 
 from rich.console import RenderableType
 
+from lab.suite_charts import AT_LEAST, AT_MOST, suite_charts
 from tiltyard.report.charts import chart_svg, charts_available
 from tiltyard.report.parts import Report, Rows, Section, report_markdown, report_page, report_terminal
-from tiltyard.report.simulation.charts import AT_LEAST, AT_MOST, suite_charts
 
 __all__ = ["suite_markdown", "suite_page", "suite_svgs", "suite_tables"]
 
@@ -22,7 +22,7 @@ _FOOTER = "Figures come from simulated worlds of known truth. suite.json holds e
 
 
 def suite_tables(suite: Document) -> RenderableType:
-    """Everything that `tiltyard simulate --suite` prints."""
+    """Everything that `just suite` prints."""
     return report_terminal(_report(suite))
 
 

@@ -16,8 +16,8 @@ from hashlib import sha256
 from pathlib import Path
 
 import numpy as np
-from lab.driving import Drive, answers_of, drive
 
+from lab.driving import Drive, answers_of, drive
 from tiltyard.arena.boards.snapshots import latest_snapshot
 from tiltyard.arena.log.columns import LogColumns, read_columns
 from tiltyard.arena.log.log import LogKind

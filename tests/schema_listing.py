@@ -11,7 +11,7 @@ from tiltyard.arena.maintenance.dump_archive import without_private_options
 from tiltyard.postgres.migrating import migrate
 from tiltyard.postgres.programs import Programs, shipped, without_password
 
-SCHEMA = Path(__file__).parents[2] / "src" / "tiltyard" / "store" / "schema.sql"
+SCHEMA = Path(__file__).parents[1] / "src" / "tiltyard" / "postgres" / "schema.sql"
 _HEAD = """\
 -- The tables as they are after all migrations: written by tests/schema_listing.py from a real
 -- database, compared with one by a test, and read by nobody but you.

@@ -16,7 +16,7 @@ from tiltyard.files import read_battles, write_battles
 from tiltyard.simulate.demo import demo_battles
 from worlds import battles
 
-FIXTURES = Path(__file__).parents[1] / "formats" / "fixtures"
+FIXTURES = Path(__file__).parents[1] / "files" / "fixtures"
 MODULE = (sys.executable, "-m", "tiltyard")
 
 

@@ -4,8 +4,6 @@ import json
 import re
 
 import pytest
-from lab.bars import Bar
-from lab.suite import Suite
 
 from command import run
 from tiltyard.report.simulation import simulation_page
@@ -141,22 +139,6 @@ def test_large_arenas_show_both_kinds_of_fairness_unless_one_is_named():
     assert "Strict or scoped fairness" not in run("simulate", *sizes, "--matchmaker", "v1").out
 
 
-def test_a_row_of_the_suite_is_measured_and_written(tmp_path):
-    ran = run("simulate", "--suite", "policy", "--only", "glicko-2", "--processes", 0, "--out", tmp_path)
-    assert ran.code == 0, ran.err
-    assert re.search(r"glicko-2 +6\d\.\d +.*59\.5 to 61\.5 +holds", ran.out)
-    assert restored(Suite, json.loads((tmp_path / "suite.json").read_text())).bars[0].name == "glicko-2"
-    assert {path.name for path in tmp_path.iterdir()} >= {"suite.json", "suite.md", "suite.html"}
-
-
-def test_a_missed_bar_ends_in_code_1(monkeypatch):
-    missed = Bar("x", "what is measured", 0.1, 0.0, 0.2, 0.5, None, "at least 0.5", False, 24)
-    monkeypatch.setattr("lab.suite.run_suite", lambda *_size, **_options: Suite("small", (missed,)))
-    ran = run("simulate", "--suite", "policy")
-    assert ran.code == 1
-    assert "Missed: x." in ran.out
-
-
 WRONG = {
     "--models 1": "--models",
     "--models 1001": "--models",
@@ -184,12 +166,6 @@ WRONG = {
     "--skips 0.6 --expiries 0.5": "expected shares that leave some votes",
     "--matchmaker elo": "--matchmaker",
     "--matchmaker v1 --fairness scoped": "--fairness does nothing with --matchmaker v1",
-    "--size full": "--size does nothing without --suite",
-    "--only intervals": "--only does nothing without --suite",
-    "--suite policy --models 10": "--models does nothing with --suite",
-    "--suite policy --compare": "--compare does nothing with --suite",
-    "--suite policy --only nonsense": "no row is called nonsense; expected some of fairness-8",
-    "--suite other": "--suite",
     "--out taken": "cannot write to taken",
     "stray": "",
 }

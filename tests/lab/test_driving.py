@@ -3,9 +3,9 @@
 import asyncio
 
 import pytest
-from lab.driving import answers_of, drive
 
 from driven import compared, driven, world_of
+from lab.driving import answers_of, drive
 from tiltyard.errors import BadOption
 from tiltyard.simulate.worlds import WorldSettings
 

@@ -5,8 +5,8 @@ from itertools import islice
 
 import numpy as np
 import pytest
-from lab.intervals import MADE_BY, coverage, rank_coverage
 
+from lab.intervals import MADE_BY, coverage, rank_coverage
 from tiltyard.core.battles import Kind
 from tiltyard.core.ratings import BradleyTerry
 from tiltyard.simulate.demo import demo_battles

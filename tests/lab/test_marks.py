@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+
 from lab.marks import (
     FalseMarks,
     _prompts,
@@ -13,7 +14,6 @@ from lab.marks import (
     mark_power,
     votes_until_proven,
 )
-
 from tiltyard.core.policy.validity.order_marks import LIKE_THESE, THESE
 from tiltyard.core.policy.validity.order_proven import OrderProven
 from tiltyard.errors import BadOption

@@ -4,12 +4,12 @@ import math
 from dataclasses import replace
 
 import pytest
-from lab.bars import SIZES, Bar, Runs, make_bar
-from lab.claims import RD, CoveredSettings, MarkVotesSettings, RdSettings, covered, mark_votes
-from lab.suite import ROWS, Suite, rows_of, run_suite
 
 from arena_results import result
 from lab import policy_rows
+from lab.bars import SIZES, Bar, Runs, make_bar
+from lab.claims import RD, CoveredSettings, MarkVotesSettings, RdSettings, covered, mark_votes
+from lab.suite import ROWS, Suite, rows_of, run_suite
 from tiltyard.core.policy.validity.order_marks import LIKE_THESE
 from tiltyard.errors import BadOption
 from tiltyard.simulate.arenas import ARENA

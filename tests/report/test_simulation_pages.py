@@ -13,7 +13,7 @@ from tiltyard.core.policy.state.policy import Policy
 from tiltyard.errors import MissingExtra
 from tiltyard.report import charts
 from tiltyard.report.simulation import simulation_markdown, simulation_page, simulation_tables
-from tiltyard.report.simulation.charts import LANES, OFFICIAL, RULES, simulation_charts, suite_charts
+from tiltyard.report.simulation.charts import LANES, OFFICIAL, RULES, simulation_charts
 from tiltyard.simulate.forecast import Simulation, forecast
 from tiltyard.simulate.worlds import WorldSettings
 
@@ -187,8 +187,6 @@ def test_without_the_extra_the_tables_remain(monkeypatch):
     assert "prompt coverage" in page
     with pytest.raises(MissingExtra):
         simulation_charts(document(TEN))
-    with pytest.raises(MissingExtra):
-        suite_charts({"bars": []})
 
 
 def test_the_page_is_made_of_the_document_alone():

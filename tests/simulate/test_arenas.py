@@ -2,14 +2,14 @@
 
 import ast
 from dataclasses import replace
+from importlib.util import find_spec
 from itertools import combinations
 from pathlib import Path
 
 import numpy as np
 import pytest
-from lab.claims import FALSE_MARKS
 
-import tiltyard
+from lab.claims import FALSE_MARKS
 from tiltyard.core.battles import Kind
 from tiltyard.core.policy.state.policy import Policy
 from tiltyard.errors import BadOption
@@ -265,32 +265,32 @@ def test_the_truth_follows_models_that_drift_and_leave():
     assert arena.truth.order(0).tolist() == arena.world.true_order(these_prompts=True).tolist()
 
 
-@pytest.mark.parametrize(("study", "module"), [(ARENA, "lab/arenas.py"), (FALSE_MARKS, "lab/marks.py")])
+@pytest.mark.parametrize(
+    ("study", "module"), [(ARENA, "tiltyard.simulate.arenas"), (FALSE_MARKS, "lab.marks")]
+)
 def test_everything_a_result_comes_from_is_among_what_it_depends_on(study, module):
     """Follow imports from the module of the study; what only runs or keeps studies moves no number."""
-    root = Path(tiltyard.__file__).parent
-    beside = {"errors.py", "compiling.py", "lab/studies.py"}
+    beside = {"tiltyard.errors", "tiltyard.compiling", "tiltyard.simulate.studies"}
     seen, ahead = set(), [module]
     while ahead:
-        path = ahead.pop()
-        if path in seen or path in beside:
+        name = ahead.pop()
+        if name in seen or name in beside:
             continue
-        seen.add(path)
-        for node in ast.walk(ast.parse((root / path).read_text())):
-            if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("tiltyard"):
-                ahead += _files(root, node)
-    missing = {
-        path for path in seen if not any(path == one or path.startswith(f"{one}/") for one in study.depends)
+        seen.add(name)
+        for node in ast.walk(ast.parse(Path(find_spec(name).origin).read_text())):
+            if isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] in {"lab", "tiltyard"}:
+                ahead += [_module(node.module, alias.name) for alias in node.names]
+    assert not {
+        name for name in seen if not any(name == one or name.startswith(f"{one}.") for one in study.depends)
     }
-    assert not missing
 
 
-def _files(root, node):
-    base = "/".join(node.module.split(".")[1:])
-    if (root / f"{base}.py").exists():
-        return [f"{base}.py"]
-    named = [f"{base}/{alias.name}.py" for alias in node.names]
-    return [path if (root / path).exists() else f"{base}/__init__.py" for path in named]
+def _module(package, name):
+    """What an import loads: the module of that name in the package, or else the package itself."""
+    try:
+        return package if find_spec(f"{package}.{name}") is None else f"{package}.{name}"
+    except ModuleNotFoundError:
+        return package
 
 
 @pytest.mark.parametrize(

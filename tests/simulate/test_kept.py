@@ -187,20 +187,23 @@ def test_a_full_disk_is_an_error(tmp_path):
         kept_module._append(Full(), b"line\n")
 
 
-def test_the_code_counts_room_by_room(tmp_path, monkeypatch):
-    monkeypatch.setattr(kept_module.tiltyard, "__file__", str(tmp_path / "__init__.py"))
-    (tmp_path / "lab").mkdir()
-    (tmp_path / "lab" / "worlds.py").write_text("a")
-    (tmp_path / "lab" / "demo.py").write_text("b")
+def test_the_code_counts_module_by_module(tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(tmp_path)
+    package = tmp_path / "code_that_counts"
+    package.mkdir()
+    (package / "__init__.py").write_text("")
+    (package / "worlds.py").write_text("a = 1")
+    (package / "demo.py").write_text("b = 1")
     code_hash.cache_clear()
     try:
-        seen = [code_hash(("lab",)), code_hash(("lab/worlds.py",))]
-        (tmp_path / "lab" / "demo.py").write_text("c")
+        seen = [code_hash(("code_that_counts",)), code_hash(("code_that_counts.worlds",))]
+        (package / "demo.py").write_text("b = 2")
         code_hash.cache_clear()
-        assert code_hash(("lab",)) != seen[0]
-        assert code_hash(("lab/worlds.py",)) == seen[1]
-        with pytest.raises(BadOption, match="there is no cellar"):
-            code_hash(("cellar",))
+        assert code_hash(("code_that_counts",)) != seen[0]
+        assert code_hash(("code_that_counts.worlds",)) == seen[1]
+        for unknown in ("cellar", "cellar.shelf"):
+            with pytest.raises(BadOption, match=f"there is no module {unknown};"):
+                code_hash((unknown,))
     finally:
         code_hash.cache_clear()
 

@@ -150,7 +150,7 @@ def test_a_recorded_judge_named_by_options_alone(yard, billed):
 
 
 def test_an_arena_of_conversations(yard, billed):
-    fixture = Path(__file__).parents[1] / "formats" / "fixtures" / "lmarena_100k.jsonl"
+    fixture = Path(__file__).parents[1] / "files" / "fixtures" / "lmarena_100k.jsonl"
     (yard.folder / "arena.jsonl").write_bytes(fixture.read_bytes())
     rows = [
         {"prompt_id": "c0ffee01", "prompt": "Write a loop.", "model": "new", "response": "for ever: pass"},

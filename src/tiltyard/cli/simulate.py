@@ -2,12 +2,7 @@
 
 from __future__ import annotations
 
-import json
 import os
-import sys
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
-from dataclasses import asdict
 from enum import StrEnum
 from functools import partial
 from pathlib import Path
@@ -15,8 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from tiltyard.cli.simulation_output import document_json, prepare_folder, simulation_progress, write_files
 from tiltyard.errors import BadOption
-from tiltyard.report.printable import printable
 
 if TYPE_CHECKING:
     from tiltyard.simulate.arenas import ArenaSettings
@@ -43,15 +38,6 @@ class Rater(StrEnum):
     LITERAL = "literal"
 
 
-class SuiteName(StrEnum):
-    POLICY = "policy"
-
-
-class Size(StrEnum):
-    SMALL = "small"
-    FULL = "full"
-
-
 #: First volatilities of Glicko-2: our default, and the textbook's.
 _VOLATILITY = {Rater.SETTLING: 0.003, Rater.LITERAL: 0.06}
 #: Worlds of a forecast.
@@ -69,10 +55,7 @@ _NEEDS = {
     "drifting": "drift",
     "newcomers": "newcomers_after",
     "retired": "retired_after",
-    "size": "suite",
-    "only": "suite",
 }
-_WITH_SUITE = {"suite", "size", "only", "seeds", "out", "processes"}
 
 
 def _share(help: str) -> Any:
@@ -91,12 +74,7 @@ def simulate(
     votes: Annotated[
         int | None, typer.Option(min=1, max=1_000_000, help="How many votes to look ahead.")
     ] = None,
-    seeds: Annotated[
-        int | None,
-        typer.Option(
-            min=1, max=100_000, help="How many worlds to simulate: 16, or as many as the suite says."
-        ),
-    ] = None,
+    seeds: Annotated[int, typer.Option(min=1, max=100_000, help="How many worlds to simulate.")] = _WORLDS,
     seed: Annotated[int, typer.Option(min=0, max=2**31, help="Seed of the first world.")] = 0,
     processes: Annotated[
         int | None, typer.Option(min=0, max=256, help="Worlds at once; 0: none beside this process.")
@@ -139,13 +117,6 @@ def simulate(
     skips: Annotated[float, _share("Share of matchups that voters pass over.")] = 0.0,
     expiries: Annotated[float, _share("Share of matchups that nobody answers.")] = 0.0,
     sessions: Annotated[int, _count("Voters' sessions, who come in turn; 0: no memory.")] = 0,
-    suite: Annotated[
-        SuiteName | None, typer.Option(help="Measure the policy against its bars instead.")
-    ] = None,
-    size: Annotated[Size, typer.Option(help="How many seeds and votes the suite takes.")] = Size.SMALL,
-    only: Annotated[
-        list[str] | None, typer.Option(metavar="ROW", help="Only this row of the suite; may be repeated.")
-    ] = None,
 ) -> None:
     """Forecast an arena: simulate its votes, and say when its board will be official."""
     from tiltyard.simulate.worlds import WorldSettings
@@ -158,9 +129,6 @@ def simulate(
         )
     _refuse_size(models, prompts)
     cores = os.cpu_count() or 1 if processes is None else processes
-    if suite is not None:
-        _run_suite(size.value, seeds, only or [], cores, out)
-        return
     world = WorldSettings(
         models=models,
         prompts=prompts,
@@ -193,7 +161,7 @@ def simulate(
         expiries=expiries,
         sessions=sessions,
     )
-    worlds = range(seed, seed + (seeds or _WORLDS))
+    worlds = range(seed, seed + seeds)
     _forecast(settings, worlds, votes_per_day, compare, "fairness" not in given, cores, out)
 
 
@@ -205,11 +173,6 @@ def _given(context: typer.Context) -> set[str]:
 
 def _refuse_unused(given: set[str]) -> None:
     """An option that would do nothing is an error, not a silence."""
-    if "suite" in given:
-        for name in sorted(given - _WITH_SUITE):
-            raise BadOption(
-                f"{_option(name)} does nothing with --suite, whose worlds are fixed; leave one out"
-            )
     for name, needed in _NEEDS.items():
         if name in given and needed not in given:
             raise BadOption(f"{_option(name)} does nothing without {_option(needed)}; give both, or neither")
@@ -263,8 +226,8 @@ def _forecast(
     from tiltyard.simulate.kept import lab_folder
 
     mixed = settings.matchmaker == "policy" and not mix_feasible(settings.policy, settings.world.models)
-    _prepare(out)
-    with _watched() as heard:
+    prepare_folder(out)
+    with simulation_progress() as heard:
         found = make_simulation(
             settings,
             seeds,
@@ -280,7 +243,9 @@ def _forecast(
         files = {"simulation.md": simulation_markdown(found), "simulation.html": simulation_page(found)}
         lanes = settings.matchmaker == "policy"
         report = _validity_files(settings, seeds[0], votes_per_day) if lanes else {}
-        _write(out, {"simulation.json": _json(found), **files, **report, **simulation_svgs(found)})
+        write_files(
+            out, {"simulation.json": document_json(found), **files, **report, **simulation_svgs(found)}
+        )
 
 
 def _validity_files(settings: ArenaSettings, seed: int, votes_per_day: int) -> dict[str, str]:
@@ -306,68 +271,3 @@ def _validity_files(settings: ArenaSettings, seed: int, votes_per_day: int) -> d
         "validity.md": validity_markdown(report, title=title),
         "validity.html": validity_page(report, title=title),
     }
-
-
-def _run_suite(size: str, seeds: int | None, only: list[str], cores: int, out: Path | None) -> None:
-    from lab.suite import run_suite
-
-    from tiltyard.report.simulation import suite_markdown, suite_page, suite_svgs, suite_tables
-    from tiltyard.report.terminal import Terminal
-    from tiltyard.simulate.kept import lab_folder
-
-    _prepare(out)
-    with _watched() as heard:
-        measured = run_suite(
-            size, seeds=seeds, folder=lab_folder(), processes=cores, on_progress=heard, only=only
-        )
-    found = asdict(measured)
-    Terminal().print(suite_tables(found))
-    if out is not None:
-        files = {"suite.md": suite_markdown(found), "suite.html": suite_page(found)}
-        _write(out, {"suite.json": _json(found), **files, **suite_svgs(found)})
-    if not measured.holds:
-        raise typer.Exit(1)
-
-
-@contextmanager
-def _watched() -> Iterator[Callable[[str, int, int], None]]:
-    """A bar where a person watches. Whoever stops it hears that nothing is lost."""
-    try:
-        if not sys.stderr.isatty():
-            yield lambda _what, _done, _total: None
-            return
-        from rich.console import Console
-        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-
-        columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-        with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-            task = bar.add_task("simulating", total=None)
-            yield lambda what, done, total: bar.update(
-                task, description=f"simulating {what}", completed=done, total=total
-            )
-    except KeyboardInterrupt:
-        typer.echo("What is finished is kept: the same command goes on from there.", err=True)
-        raise
-
-
-def _prepare(out: Path | None) -> None:
-    """Find out before the work whether its results can be written."""
-    if out is None:
-        return
-    try:
-        out.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise BadOption(f"cannot write to {out}: {error.strerror or error}; name another folder") from None
-
-
-def _write(out: Path, files: Mapping[str, str]) -> None:
-    from tiltyard.files.writing import replacing
-
-    for name, text in files.items():
-        with replacing(str(out / name)) as file:
-            file.write(text.encode())
-    typer.echo(f"Written to {printable(str(out))}: {', '.join(files)}", err=True)
-
-
-def _json(document: Mapping[str, Any]) -> str:
-    return json.dumps(document, indent=1, ensure_ascii=False, allow_nan=False) + "\n"

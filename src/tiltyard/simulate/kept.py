@@ -18,18 +18,18 @@ from collections.abc import Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
+from importlib.util import find_spec
 from pathlib import Path
 from types import NoneType, UnionType
 from typing import Any, Union, get_args, get_origin, get_type_hints
 
-import tiltyard
 from tiltyard.errors import BadOption
 from tiltyard.settings.environment import read_environment
 
 __all__ = ["ROOMS", "Kept", "canonical", "code_hash", "lab_folder", "plain", "restored", "versions"]
 
-#: The rooms a result of the lab may depend on.
-ROOMS = ("battles", "ratings", "standing", "matchmaking", "validity", "lab")
+#: The packages that a result may depend on.
+ROOMS = ("tiltyard.core.battles", "tiltyard.core.ratings", "tiltyard.core.policy", "tiltyard.simulate")
 
 _LIBRARIES = ("numpy", "scipy", "numba")
 
@@ -100,17 +100,28 @@ def versions(rooms: Sequence[str] = ROOMS) -> dict[str, str | None]:
 
 @cache
 def code_hash(rooms: tuple[str, ...] = ROOMS) -> str:
-    """A hash of the source of rooms (folders) and modules (files) of this package, as it is on disk."""
-    root = Path(tiltyard.__file__).parent
+    """A hash of the source of packages and modules, as it is on disk."""
     digest = hashlib.sha256()
     for room in sorted(rooms):
-        place = root / room
-        if not place.exists():
-            raise BadOption(f"there is no {room} in {root}; name rooms or modules of tiltyard")
-        for path in sorted(place.rglob("*.py")) if place.is_dir() else [place]:
-            digest.update(f"{path.relative_to(root).as_posix()}\0".encode())
+        for name, path in _sources(room):
+            digest.update(f"{name}\0".encode())
             digest.update(hashlib.sha256(path.read_bytes()).digest())
     return digest.hexdigest()
+
+
+def _sources(room: str) -> list[tuple[str, Path]]:
+    """The files of a package, or the one of a module, each with a name that does not depend on the machine."""
+    try:
+        spec = find_spec(room)
+    except ModuleNotFoundError:
+        spec = None
+    if spec is None or spec.origin is None:
+        raise BadOption(f"there is no module {room}; name packages or modules by their dotted names")
+    origin = Path(spec.origin)
+    if spec.submodule_search_locations is None:
+        return [(room, origin)]
+    root = origin.parent
+    return [(f"{room}/{path.relative_to(root).as_posix()}", path) for path in sorted(root.rglob("*.py"))]
 
 
 def canonical(value: Any) -> str:

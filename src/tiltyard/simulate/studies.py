@@ -53,8 +53,8 @@ class Study(Generic[SettingsT, ResultT]):
     """A function of settings and a seed, and what it answers with: a frozen dataclass that JSON can keep.
 
     The function stands at the top of a module, where other processes find it. ``version`` grows
-    when the meaning of a result changes; ``depends`` are the rooms, or modules such as
-    ``lab/worlds.py``, whose change makes kept results void.
+    when the meaning of a result changes; ``depends`` are the packages and modules
+    whose change makes kept results void.
     """
 
     name: str

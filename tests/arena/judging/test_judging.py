@@ -15,8 +15,8 @@ from pathlib import Path
 
 import psycopg
 import pytest
-from arena.judged_arenas import JudgedArena, judged_arena
 
+from judged_arenas import JudgedArena, judged_arena
 from postgres_servers import fresh_database
 from served import Served, served
 from servers.behaviour import Behaviour

@@ -23,7 +23,7 @@ from tiltyard.postgres.connecting import connect
 from tiltyard.postgres.migrating import Migration, migrate, migrations
 from tiltyard.postgres.security_releases import KNOWN_ON, SECURITY_RELEASES, missing_releases
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 
 #: The test server saves nothing to its disk, which the doctor rightly calls bad; and which security
 #: releases a server lacks depends on the machine that tests run on.

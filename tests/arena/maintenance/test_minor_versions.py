@@ -22,7 +22,7 @@ from tiltyard.postgres.programs import shipped
 
 pytestmark = pytest.mark.slow
 
-CACHE = Path(__file__).parents[2] / ".cache" / "postgresql-15"
+CACHE = Path(__file__).parents[3] / ".cache" / "postgresql-15"
 
 
 def unpacked(version: str) -> Path:

@@ -16,10 +16,10 @@ from zoneinfo import ZoneInfo
 
 import numpy as np
 import pytest
-from arena.judged_arenas import judged_arena
 from hypothesis import given
 from hypothesis import strategies as st
 
+from judged_arenas import judged_arena
 from live_arenas import desk_of, make_arena
 from served import served
 from servers.paid_llm import paid_llm

@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from lab.intervals import false_claims
 
+from lab.intervals import false_claims
 from tiltyard.core.battles import Codes, Table, TableBuilder
 from tiltyard.core.battles.keys import MISSING
 from tiltyard.core.ratings import BradleyTerry, Elo, leave_one_out

@@ -4,11 +4,11 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from lab.intervals import prior_coverage
 from scipy.optimize import approx_fprime
 from scipy.special import expit, log_expit
 from scipy.stats import norm, t
 
+from lab.intervals import prior_coverage
 from tiltyard.core.ratings import BradleyTerry, posterior
 from tiltyard.core.ratings.comparison import compare_models
 from tiltyard.core.ratings.fitting import fit_groups

@@ -96,7 +96,7 @@ def test_it_ends_when_whoever_opened_it_is_killed():
         "    print(server.url, flush=True)\n"
         "    time.sleep(60)"
     )
-    tests = str(Path(__file__).parent.parent)
+    tests = str(Path(__file__).parents[2])
     opener = subprocess.Popen([sys.executable, "-c", script, tests], stdout=subprocess.PIPE)
     with opener:
         url = opener.stdout.readline().decode().strip()

@@ -11,7 +11,7 @@ from tiltyard.runs.tournament_documents import PAIR_COLUMNS
 from tiltyard.runs.tournament_files import expected_files
 from tiltyard.runs.tournament_manifest import (RubricEntry, TournamentManifest)
 
-PAGE = Path(__file__).parents[2] / "docs" / "reference" / "artifacts.md"
+PAGE = Path(__file__).parents[3] / "docs" / "reference" / "artifacts.md"
 
 #: Fields whose keys are names from the data, or whose content is described elsewhere.
 NAMED = {"groups", "primary", "k_sensitivity", "n_decisive_matches", "choices", "overall_weights"}

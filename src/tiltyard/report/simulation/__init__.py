@@ -1,7 +1,5 @@
 """Simulated arenas, shown: what to expect of one, and the policy against its bars."""
 
-from lab.suite_report import suite_markdown, suite_page, suite_svgs, suite_tables
-
 from tiltyard.report.simulation.forecast import (
     simulation_markdown,
     simulation_page,
@@ -14,8 +12,4 @@ __all__ = [
     "simulation_page",
     "simulation_svgs",
     "simulation_tables",
-    "suite_markdown",
-    "suite_page",
-    "suite_svgs",
-    "suite_tables",
 ]

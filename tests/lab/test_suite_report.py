@@ -6,12 +6,12 @@ import re
 from dataclasses import asdict
 
 import pytest
-from lab.bars import Bar
-from lab.suite import Suite
 from rich.console import Console
 
+from lab.bars import Bar
+from lab.suite import Suite
+from lab.suite_report import suite_markdown, suite_page, suite_svgs, suite_tables
 from tiltyard.report import charts
-from tiltyard.report.simulation import suite_markdown, suite_page, suite_svgs, suite_tables
 
 OTHERS = {"v1": 5600.0, "uniform": 6000.0, "nearest": None, "thompson": 7000.0}
 BARS = (

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit
 
-from tiltyard.core.battles import Codes, Kind
+from tiltyard.core.battles import CodedBattles, Kind
 from tiltyard.core.ratings import newton, online
 from tiltyard.core.ratings.online import OnlineBradleyTerry, OnlineState
 from timing import one_thread, repeat
@@ -28,7 +28,7 @@ UNIT = 400.0 / math.log(10.0)
 FILTER, REFITTED = OnlineBradleyTerry(refit_after=None), OnlineBradleyTerry()
 
 
-def votes(m: int, n: int, seed: int = 0) -> Codes:
+def votes(m: int, n: int, seed: int = 0) -> CodedBattles:
     """Uniform pairs of models of SD 200 points, 16 % ties."""
     rng = np.random.default_rng(seed)
     strength = rng.normal(0.0, 200.0 / UNIT, m)
@@ -36,10 +36,10 @@ def votes(m: int, n: int, seed: int = 0) -> Codes:
     b = (a + rng.integers(1, m, n)) % m
     kind = np.where(rng.random(n) < expit(strength[a] - strength[b]), Kind.WIN_A, Kind.WIN_B)
     kind = np.where(rng.random(n) < 0.16, Kind.TIE, kind)
-    return Codes(a.astype(np.uint16), b.astype(np.uint16), kind.astype(np.uint8))
+    return CodedBattles(a.astype(np.uint16), b.astype(np.uint16), kind.astype(np.uint8))
 
 
-def folded(method: OnlineBradleyTerry, codes: Codes, m: int) -> OnlineState:
+def folded(method: OnlineBradleyTerry, codes: CodedBattles, m: int) -> OnlineState:
     state = method.initial(m)
     method.fold_many(state, codes)
     return state
@@ -75,7 +75,7 @@ class Stale:
         assert factor is not None
         self.covariance = newton.inverse_of(factor)
 
-    def fold_many(self, codes: Codes) -> None:
+    def fold_many(self, codes: CodedBattles) -> None:
         """All votes, and not the last refresh: that is when a stale covariance is stalest."""
         score = np.array([1.0, 0.0, 0.5])[codes.kind].tolist()
         for t, (a, b, y) in enumerate(zip(codes.a.tolist(), codes.b.tolist(), score, strict=True)):

@@ -16,7 +16,7 @@ import numpy as np
 import tiltyard
 from tiltyard import compiling
 from tiltyard.compiling import KernelChoice
-from tiltyard.core.battles import Codes
+from tiltyard.core.battles import CodedBattles
 from timing import ELO_K, PERMUTATIONS, REFITS, TAU, asked, farthest, load, repeat, report
 
 CASES = ["bt", "bt-names", "bootstrap", "elo", "glicko2", "style", "read"]
@@ -24,7 +24,9 @@ LARGE = ("bt", "glicko2", "style")
 
 
 def table_of(arrays: dict[str, np.ndarray], *, style: bool = False) -> tiltyard.Table:
-    codes = Codes(arrays["a"], arrays["b"], arrays["winner"], covariates=arrays["style"] if style else None)
+    codes = CodedBattles(
+        arrays["a"], arrays["b"], arrays["winner"], covariates=arrays["style"] if style else None
+    )
     names = [f"model-{k:04}" for k in range(len(arrays["names"]))]
     columns = [f"style-{k}" for k in range(arrays["style"].shape[1])] if style else []
     return tiltyard.Table.from_codes(names, codes, covariates=columns)

@@ -8,7 +8,7 @@ import numpy as np
 
 from lab.intervals import centred
 from lab.marks import FalseMarks, Prompts, false_marks_in_world, votes_until_proven
-from tiltyard.core.battles import Codes, Kind, Table
+from tiltyard.core.battles import CodedBattles, Kind, Table
 from tiltyard.core.policy.validity.order_marks import Scope
 from tiltyard.core.ratings.bradley_terry import BradleyTerry
 from tiltyard.core.ratings.glicko2 import Glicko2
@@ -135,7 +135,7 @@ def rd_after(settings: RdSettings, seed: int) -> RdAfter:
     kind = np.where(rng.random(len(a)) < 0.5, Kind.WIN_A, Kind.WIN_B).astype(np.uint8)
     glicko2 = Glicko2(kernel="plain", initial_volatility=settings.volatility)
     state = glicko2.initial([str(k) for k in range(settings.models)])
-    return RdAfter(float(glicko2.fold(state, Codes(a, b, kind)).rd.mean()))
+    return RdAfter(float(glicko2.fold(state, CodedBattles(a, b, kind)).rd.mean()))
 
 
 _MARKS = (

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import expit
 
-from tiltyard.core.battles import Codes, Kind, Table
+from tiltyard.core.battles import CodedBattles, Kind, Table
 from tiltyard.core.ratings import BradleyTerry, Elo, Ratings
 from tiltyard.core.ratings.ranks import rank_models
 from tiltyard.simulate.worlds import POINTS, World, draw_world
@@ -195,7 +195,7 @@ def prior_coverage(
         a = rng.integers(0, models, battles)
         b = (a + rng.integers(1, models, battles)) % models
         won = rng.random(battles) < expit(strength[a] - strength[b])
-        codes = Codes(
+        codes = CodedBattles(
             a.astype(np.uint16), b.astype(np.uint16), np.where(won, Kind.WIN_A, Kind.WIN_B).astype(np.uint8)
         )
         names = [f"model-{model:03}" for model in range(models)]

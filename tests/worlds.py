@@ -9,7 +9,16 @@ from typing import Any
 
 import numpy as np
 
-from tiltyard.core.battles import Batch, Battle, Codes, Kind, Names, Table, TableBuilder, batches_of
+from tiltyard.core.battles import (
+    Battle,
+    BattleBatch,
+    CodedBattles,
+    Kind,
+    NameColumn,
+    Table,
+    TableBuilder,
+    to_batches,
+)
 
 WINNER = {">": "model_a", "<": "model_b", "=": "tie", "!": "both_bad"}
 
@@ -52,7 +61,7 @@ def drawn(
     voters: int = 0,
     weighted: bool = False,
     soft: bool = False,
-) -> Codes:
+) -> CodedBattles:
     """Battles of models with normal strengths; a judged world also leans and contradicts itself.
 
     Weights and preferences are multiples of 1/8, so that sums of them are exact.
@@ -68,7 +77,7 @@ def drawn(
         kind = np.where(rng.random(n) < 0.1, Kind.INCONSISTENT, kind)
     kind = np.where(rng.random(n) < ties, Kind.TIE, kind)
     pref = np.round(p * 8.0) / 8.0
-    return Codes(
+    return CodedBattles(
         a.astype(np.uint16),
         b.astype(np.uint16),
         kind.astype(np.uint8),
@@ -79,16 +88,16 @@ def drawn(
     )
 
 
-def table(codes: Codes, m: int | None = None) -> Table:
+def table(codes: CodedBattles, m: int | None = None) -> Table:
     return Table.from_codes(names(m or 1 + int(max(codes.a.max(), codes.b.max()))), codes)
 
 
-def batch(codes: Codes, m: int) -> Batch:
+def batch(codes: CodedBattles, m: int) -> BattleBatch:
     columns = {field.name: getattr(codes, field.name) for field in fields(codes)[2:]}
-    return Batch(Names(codes.a, names(m)), Names(codes.b, names(m)), **columns)
+    return BattleBatch(NameColumn(codes.a, names(m)), NameColumn(codes.b, names(m)), **columns)
 
 
-def styled(codes: Codes, covariates: np.ndarray) -> Table:
+def styled(codes: CodedBattles, covariates: np.ndarray) -> Table:
     """The same battles with style columns s0, s1, …"""
     m = 1 + int(max(codes.a.max(), codes.b.max()))
     builder = TableBuilder(covariates=[f"s{k}" for k in range(covariates.shape[1])])
@@ -96,16 +105,16 @@ def styled(codes: Codes, covariates: np.ndarray) -> Table:
     return builder.table()
 
 
-def rows(codes: Codes, chosen: np.ndarray) -> Codes:
+def rows(codes: CodedBattles, chosen: np.ndarray) -> CodedBattles:
     """Some rows of a log, in the order given."""
-    return Codes(*(None if column is None else column[chosen] for column in columns(codes)))
+    return CodedBattles(*(None if column is None else column[chosen] for column in columns(codes)))
 
 
-def columns(codes: Codes) -> Iterator[np.ndarray | None]:
+def columns(codes: CodedBattles) -> Iterator[np.ndarray | None]:
     return (getattr(codes, field.name) for field in fields(codes))
 
 
-def mirrored(codes: Codes) -> Codes:
+def mirrored(codes: CodedBattles) -> CodedBattles:
     """The same battles with A and B exchanged."""
     return replace(
         codes,
@@ -116,21 +125,21 @@ def mirrored(codes: Codes) -> Codes:
     )
 
 
-def relabelled(codes: Codes, to: np.ndarray) -> Codes:
+def relabelled(codes: CodedBattles, to: np.ndarray) -> CodedBattles:
     """The same battles where model k is model ``to[k]``."""
     return replace(codes, a=to[codes.a].astype(np.uint16), b=to[codes.b].astype(np.uint16))
 
 
-def with_rows(codes: Codes, a: int, b: int, kind: Kind, times: int = 1) -> Codes:
+def with_rows(codes: CodedBattles, a: int, b: int, kind: Kind, times: int = 1) -> CodedBattles:
     """The log with some more battles at its end; their other columns are those of its first rows."""
     more = rows(codes, np.arange(times))
     more = replace(more, a=np.full(times, a, np.uint16), b=np.full(times, b, np.uint16))
     more = replace(more, kind=np.full(times, kind, np.uint8))
     joined = zip(columns(codes), columns(more), strict=True)
-    return Codes(*(None if old is None else np.concatenate([old, new]) for old, new in joined))
+    return CodedBattles(*(None if old is None else np.concatenate([old, new]) for old, new in joined))
 
 
-def split_tables(codes: Codes, m: int, part: np.ndarray) -> list[Table]:
+def split_tables(codes: CodedBattles, m: int, part: np.ndarray) -> list[Table]:
     """One table for each part of the log, models that do not occur left out."""
     found = []
     for number in np.unique(part):
@@ -145,6 +154,6 @@ def split_tables(codes: Codes, m: int, part: np.ndarray) -> list[Table]:
 def counted(story: str) -> Table:
     """A table that kept no log."""
     builder = TableBuilder(keep_log=False)
-    for some in batches_of(battles(story)):
+    for some in to_batches(battles(story)):
         builder.add(some)
     return builder.table()

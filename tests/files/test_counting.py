@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tiltyard.core.battles import Battle, Kind, Table
-from tiltyard.core.battles.keys import MISSING, text_keys
+from tiltyard.core.battles.cluster_keys import MISSING_KEY, hash_texts
 from tiltyard.core.ratings import BradleyTerry, Elo, Glicko2
 from tiltyard.errors import BadBattle, BadOption, CannotRate, InputError
 from tiltyard.files import counting, open_battles, read_battles, write_battles
@@ -191,7 +191,7 @@ def test_dictionaries_may_hold_what_no_row_bears():
     )
     table = count_table([source])
     assert (table.models, table.tags) == (("x", "y"), {"source": {"human"}})
-    assert table.log().prompt.tolist() == [text_keys(["c"])[0], MISSING]
+    assert table.log().prompt.tolist() == [hash_texts(["c"])[0], MISSING_KEY]
 
 
 @pytest.mark.parametrize("field", ["model_a", "winner"])
@@ -206,7 +206,7 @@ def test_a_dictionary_that_comes_again_keeps_its_keys():
     source = InHand.of(
         model_a=["x"] * 4, model_b=["y"] * 4, winner=["A"] * 4, question_id=coded([1, 0, 1, None], ["p", "q"])
     )
-    keys = text_keys(["q", "p", "q", None]).tolist()
+    keys = hash_texts(["q", "p", "q", None]).tolist()
     assert count_table([source]).log().prompt.tolist() == keys
     assert count_table([replace(source, size=2)]).log().prompt.tolist() == keys
 
@@ -224,7 +224,7 @@ def test_dictionaries_that_change_from_batch_to_batch_keep_their_keys(tmp_path):
     source = parquet(tmp_path / "rows.parquet", rows, row_group_size=11)
     table = count_table([source])
     assert table.models == Table.from_battles(some).models
-    np.testing.assert_array_equal(table.log().prompt, text_keys([battle.question_id for battle in some]))
+    np.testing.assert_array_equal(table.log().prompt, hash_texts([battle.question_id for battle in some]))
 
 
 def test_a_column_of_nothing_names_no_cluster():

@@ -11,7 +11,7 @@ from scipy.special import expit
 from scipy.stats import binomtest
 
 from tiltyard.core.battles import Kind
-from tiltyard.core.battles.keys import text_keys
+from tiltyard.core.battles.cluster_keys import hash_texts
 from tiltyard.core.ratings import BradleyTerry
 from tiltyard.errors import BadOption
 from tiltyard.simulate.kept import canonical, plain
@@ -114,7 +114,7 @@ def test_of_dead_prompts_comes_nothing_but_both_bad():
     assert len(world.dead) == 2
     _, _, prompt, kind = one_by_one(world, 3000)
     codes = world.codes(3000, np.random.default_rng(4))
-    dead_keys = text_keys([f"prompt-{p}" for p in world.dead])
+    dead_keys = hash_texts([f"prompt-{p}" for p in world.dead])
     assert (kind[np.isin(prompt, list(world.dead))] == Kind.BOTH_BAD).all()
     assert (codes.kind[np.isin(codes.prompt, dead_keys)] == Kind.BOTH_BAD).all()
     assert (codes.kind[~np.isin(codes.prompt, dead_keys)] != Kind.BOTH_BAD).mean() > 0.9

@@ -10,10 +10,10 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from tiltyard.core.battles import Batch, Kind, Names, Table, TableBuilder, tables_by_group
+from tiltyard.core.battles import BattleBatch, Kind, NameColumn, Table, TableBuilder, tables_by_group
 from tiltyard.core.battles.batch import TAGS
-from tiltyard.core.battles.battle import MAX_WEIGHT, TIE_PREF
-from tiltyard.core.battles.keys import MISSING, Keys, buffer_keys
+from tiltyard.core.battles.battle import MAX_WEIGHT, TIE_PREF_TOLERANCE
+from tiltyard.core.battles.cluster_keys import MISSING_KEY, Keys, hash_buffer
 from tiltyard.core.battles.outcome import kind_of, parse_label, parse_outcome
 from tiltyard.errors import BadBattle, BadOption
 from tiltyard.files.source import BattleSource
@@ -133,7 +133,7 @@ class _Reader:
     def covariates(self) -> tuple[str, ...]:
         return tuple(self.style)
 
-    def batches(self, progress: Progress | None) -> Iterator[tuple[Batch, Names | None]]:
+    def batches(self, progress: Progress | None) -> Iterator[tuple[BattleBatch, NameColumn | None]]:
         wanted = ["model_a", "model_b", "winner", "label", "both_bad", "pref", "weight"]
         wanted += TAGS
         wanted += ["question_id", "voter"] if self.clusters else []
@@ -152,10 +152,10 @@ class _Reader:
         if progress is not None:
             progress(0)
 
-    def _batch(self, columns: Mapping[str, pa.Array], n: int, where: _Place, keyed: _Keyed) -> Batch:
+    def _batch(self, columns: Mapping[str, pa.Array], n: int, where: _Place, keyed: _Keyed) -> BattleBatch:
         kind = _flagged(_kinds(columns["winner"], columns.get("label"), where), columns.get("both_bad"))
         covariates = [_covariate(trait, [columns[c] for c in cs], n) for trait, cs in self.style.items()]
-        return Batch(
+        return BattleBatch(
             model_a=_names(columns["model_a"], "model_a", where),
             model_b=_names(columns["model_b"], "model_b", where),
             kind=kind,
@@ -192,7 +192,7 @@ def _encoded(column: pa.Array) -> tuple[npt.NDArray[np.int32], pa.Array, npt.NDA
     return codes, column.dictionary, missing
 
 
-def _names(column: pa.Array, field: str, where: _Place) -> Names:
+def _names(column: pa.Array, field: str, where: _Place) -> NameColumn:
     codes, dictionary, missing = _encoded(column)
     values = dictionary.to_pylist()
     bad = [k for k, value in enumerate(values) if value is None or not value.strip()]
@@ -203,7 +203,7 @@ def _names(column: pa.Array, field: str, where: _Place) -> Names:
         row = int(np.argmax(wrong))
         value = column[row].as_py()
         raise BadBattle(f"{field} is {value!r}; expected the name of a model", where=where.row(row))
-    names = Names(codes, values)
+    names = NameColumn(codes, values)
     # A dictionary may hold names that no row bears: they are no models.
     return names if np.bincount(codes, minlength=len(values)).all() else names.take(np.arange(len(codes)))
 
@@ -281,7 +281,7 @@ def _prefs(column: pa.Array | None, kind: npt.NDArray[np.uint8], where: _Place) 
     kind = _PLAIN[kind]
     wrong |= np.isin(kind, (Kind.WIN_A, Kind.LEAN_A)) & (pref < 0.5)
     wrong |= np.isin(kind, (Kind.WIN_B, Kind.LEAN_B)) & (pref > 0.5)
-    wrong |= (kind == Kind.TIE) & (np.abs(pref - 0.5) > TIE_PREF)
+    wrong |= (kind == Kind.TIE) & (np.abs(pref - 0.5) > TIE_PREF_TOLERANCE)
     if wrong.any():
         row = int(np.argmax(wrong))
         problem = f"pref {pref[row]} (the probability that A is better) is not one, or contradicts the winner"
@@ -289,14 +289,14 @@ def _prefs(column: pa.Array | None, kind: npt.NDArray[np.uint8], where: _Place) 
     return np.asarray(pref)
 
 
-def _groups(columns: Mapping[str, pa.Array], name: str, n: int) -> Names:
+def _groups(columns: Mapping[str, pa.Array], name: str, n: int) -> NameColumn:
     column = columns.get(name)
     if column is None:
-        return Names(np.zeros(n, dtype=np.int32), (_NOWHERE,))
+        return NameColumn(np.zeros(n, dtype=np.int32), (_NOWHERE,))
     return _group_names(column, _NOWHERE)
 
 
-def _group_names(column: pa.Array, absent: str) -> Names:
+def _group_names(column: pa.Array, absent: str) -> NameColumn:
     """A column whose values may be missing or empty: such rows are called ``absent``."""
     codes, dictionary, missing = _encoded(column)
     values = [value or absent for value in dictionary.to_pylist()]
@@ -305,7 +305,7 @@ def _group_names(column: pa.Array, absent: str) -> Names:
         values.append(absent)
     unique = list(dict.fromkeys(values))
     place = np.array([unique.index(value) for value in values] or [0])
-    return Names(place[codes], unique)
+    return NameColumn(place[codes], unique)
 
 
 def _covariate(trait: str, columns: list[pa.Array], n: int) -> Floats:
@@ -334,7 +334,7 @@ class _Keyed:
         codes, dictionary, missing = _encoded(column)
         keys = self._of(dictionary)[codes]
         if missing is not None:
-            keys[missing] = MISSING
+            keys[missing] = MISSING_KEY
         return keys
 
     def _of(self, dictionary: pa.Array) -> Keys:
@@ -353,4 +353,4 @@ def _dictionary_keys(values: pa.Array) -> Keys:
     _, offsets, data = values.buffers()
     places = np.frombuffer(offsets, dtype=np.int64)[values.offset : values.offset + len(values) + 1]
     letters = np.frombuffer(data, dtype=np.uint8) if data is not None else np.empty(0, dtype=np.uint8)
-    return buffer_keys(letters, places)
+    return hash_buffer(letters, places)

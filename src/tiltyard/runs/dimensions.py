@@ -12,7 +12,7 @@ from tiltyard.runs.judged_run import OVERALL
 from tiltyard.runs.rating import (RateSettings, rate_table)
 from tiltyard.runs.tournament_manifest import TournamentManifest
 from tiltyard.core.battles import (Kind, Table)
-from tiltyard.core.battles.keys import MISSING
+from tiltyard.core.battles.cluster_keys import MISSING_KEY
 from tiltyard.core.battles.outcome import (DECISIVE, SPELLED)
 from tiltyard.core.board import (Rated, make_board)
 from tiltyard.files import BattleSource
@@ -49,7 +49,7 @@ def rate_dimensions(battles: BattleSource, manifest: TournamentManifest) -> list
 
 def _without_voters(table: Table) -> Table:
     """A table of judged battles alone knows no voters, though the file has a column for those of anchors."""
-    if any(run.voter is not None and (run.voter != MISSING).any() for run in table.scan()):
+    if any(run.voter is not None and (run.voter != MISSING_KEY).any() for run in table.scan()):
         return table
     return replace(table, keyed=table.keyed - {"voter"})
 

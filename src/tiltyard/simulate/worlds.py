@@ -11,8 +11,8 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import expit
 
-from tiltyard.core.battles import Codes, Kind, Table
-from tiltyard.core.battles.keys import text_keys
+from tiltyard.core.battles import CodedBattles, Kind, Table
+from tiltyard.core.battles.cluster_keys import hash_texts
 from tiltyard.core.ratings import newton
 from tiltyard.core.ratings.pairs import Pairs
 from tiltyard.errors import BadOption
@@ -158,10 +158,12 @@ class World:
         """``n`` battles between uniform pairs on prompts that come up by their ``shares``, or alike."""
         return Table.from_codes(self.models, self.codes(n, rng, shares=shares))
 
-    def codes(self, n: int, rng: np.random.Generator, at: int = 0, *, shares: Floats | None = None) -> Codes:
+    def codes(
+        self, n: int, rng: np.random.Generator, at: int = 0, *, shares: Floats | None = None
+    ) -> CodedBattles:
         """``n`` battles from moment ``at`` on: uniform pairs of the models then present, prompts by ``shares``."""
         prompts = self.effect.shape[1]
-        keys = text_keys([f"prompt-{k}" for k in range(prompts)])
+        keys = hash_texts([f"prompt-{k}" for k in range(prompts)])
         ends = [moment for moment in self.changes() if at < moment < at + n]
         runs = []
         for start, end in zip([at, *ends], [*ends, at + n], strict=True):
@@ -172,7 +174,7 @@ class World:
             p = rng.integers(0, prompts, size) if shares is None else rng.choice(prompts, size, p=shares)
             runs.append((a, b, self.kinds(a, b, p, rng, start), p))
         a, b, kind, p = (np.concatenate(column) for column in zip(*runs, strict=True))
-        return Codes(a.astype(np.uint16), b.astype(np.uint16), kind, prompt=keys[p])
+        return CodedBattles(a.astype(np.uint16), b.astype(np.uint16), kind, prompt=keys[p])
 
     def present(self, at: int = 0) -> npt.NDArray[np.int64]:
         """The models that are there when ``at`` votes have been cast."""

@@ -2,35 +2,35 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tiltyard.core.battles import Names, Table, batches_of
-from tiltyard.core.battles.keys import MISSING, text_keys
+from tiltyard.core.battles import NameColumn, Table, to_batches
+from tiltyard.core.battles.cluster_keys import MISSING_KEY, hash_texts
 from worlds import batch, battles, drawn, names
 
 
 @given(st.lists(st.sampled_from(["oak", "elm", "ash"])))
 def test_names_are_integers_into_a_list_of_distinct_names(column):
-    found = Names.of(column)
+    found = NameColumn.of(column)
     assert [found.values[code] for code in found.codes] == column
     assert len(set(found.values)) == len(found.values)
 
 
 def test_battles_come_in_batches_of_a_size():
-    sizes = [len(some) for some in batches_of(battles("a>b*7"), size=3)]
+    sizes = [len(some) for some in to_batches(battles("a>b*7"), size=3)]
     assert sizes == [3, 3, 1]
-    assert list(batches_of([])) == []
+    assert list(to_batches([])) == []
 
 
 def test_columns_that_no_battle_states_are_absent():
-    (some,) = batches_of(battles("a>b a<b"))
+    (some,) = to_batches(battles("a>b a<b"))
     assert (some.prompt, some.voter, some.weight, some.pref, some.covariates) == (None,) * 5
 
 
 def test_columns_that_some_battle_states_have_a_value_for_the_rest():
-    (some,) = batches_of(
+    (some,) = to_batches(
         battles("a>b a<b", question_id=["q", None], voter=[None, "v"], weight=[2, None], pref=[None, 0.25])
     )
-    assert some.prompt.tolist() == [text_keys(["q"])[0], MISSING]
-    assert some.voter.tolist() == [MISSING, text_keys(["v"])[0]]
+    assert some.prompt.tolist() == [hash_texts(["q"])[0], MISSING_KEY]
+    assert some.voter.tolist() == [MISSING_KEY, hash_texts(["v"])[0]]
     assert some.weight.tolist() == [2.0, 1.0]
     np.testing.assert_array_equal(some.pref, [np.nan, 0.25])
 
@@ -50,7 +50,7 @@ def test_taking_rows_takes_them_from_every_column():
 
 def test_a_batch_splits_into_groups_in_log_order():
     whole = batch(drawn(n=6), 5)
-    groups = Names(np.array([1, 0, 1, 1, 0, 1]), ["x", "y", "nobody"])
+    groups = NameColumn(np.array([1, 0, 1, 1, 0, 1]), ["x", "y", "nobody"])
     parts = dict(whole.split(groups))
     assert list(parts) == ["x", "y"]
     np.testing.assert_array_equal(parts["x"].kind, whole.kind[[1, 4]])

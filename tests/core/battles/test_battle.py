@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tiltyard.core.battles import Battle, Label, Outcome
-from tiltyard.core.battles.battle import TIE_PREF, pref_contradicts
+from tiltyard.core.battles.battle import TIE_PREF_TOLERANCE, pref_contradicts
 from tiltyard.errors import BadBattle, InputError, TiltyardError
 
 PAIR = {"model_a": "oak", "model_b": "elm"}
@@ -188,8 +188,8 @@ def test_what_is_no_moment_is_an_error(value):
         ("model_a", None, 0.49, True),
         ("model_b", None, 0.5, False),
         ("model_b", "lean", 0.51, True),
-        ("tie", None, 0.5 + TIE_PREF, False),
-        ("tie", None, 0.5 - TIE_PREF, False),
+        ("tie", None, 0.5 + TIE_PREF_TOLERANCE, False),
+        ("tie", None, 0.5 - TIE_PREF_TOLERANCE, False),
         ("tie", None, 0.76, True),
         ("tie", "tie", 0.24, True),
         ("tie", "inconsistent", 0.99, False),

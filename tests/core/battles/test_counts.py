@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from tiltyard.core.battles import counts as counts_module
-from tiltyard.core.battles.counts import SUMS, Counts, CountsBuilder, _count_loop
+from tiltyard.core.battles.counts import CELL_SUM_COUNT, Counts, CountsBuilder, _count_loop
 from worlds import drawn
 
 MODELS = 7
@@ -50,7 +50,9 @@ def naive(*parts):
             key = (int(a[k]), int(b[k]), int(kind[k]), soft)
             n[key] += 1
             terms = (w, w * w, w * y, w * w * y, w * w * y * y)
-            sums[key] = tuple(x + t for x, t in zip(sums.get(key, (0.0,) * SUMS), terms, strict=True))
+            sums[key] = tuple(
+                x + t for x, t in zip(sums.get(key, (0.0,) * CELL_SUM_COUNT), terms, strict=True)
+            )
     return {key: (n[key], sums[key]) for key in n}
 
 
@@ -64,7 +66,7 @@ def test_counts_are_what_counting_one_by_one_gives(parts):
 @given(st.lists(logs(), max_size=4))
 def test_sorted_runs_count_as_the_dense_array_does(parts):
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(counts_module, "_DENSE_MODELS", 3)
+        patched.setattr(counts_module, "_DENSE_MODEL_LIMIT", 3)
         patched.setattr(counts_module, "_WAITING_CELLS", 8)
         assert cells(built(*parts)) == naive(*parts)
 
@@ -72,7 +74,7 @@ def test_sorted_runs_count_as_the_dense_array_does(parts):
 @given(st.lists(logs(), max_size=4), st.integers(2, MODELS))
 def test_room_may_grow_while_counting(parts, dense):
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(counts_module, "_DENSE_MODELS", dense)
+        patched.setattr(counts_module, "_DENSE_MODEL_LIMIT", dense)
         builder = CountsBuilder()
         most = 0
         for part in parts:
@@ -117,7 +119,7 @@ def test_plain_battles_carry_no_sums():
 
 
 def test_rows_are_carried_over_before_thirty_two_bits_are_full(monkeypatch):
-    monkeypatch.setattr(counts_module, "_CARRY", 7)
+    monkeypatch.setattr(counts_module, "_CARRY_ROWS", 7)
     codes = drawn(MODELS, 40)
     part = (codes.a, codes.b, codes.kind, None, None)
     assert cells(built(part, part)) == naive(part, part)

@@ -4,7 +4,7 @@ import pytest
 
 from tiltyard.core.battles.outcome import (
     DECISIVE,
-    KINDS,
+    KIND_COUNT,
     SPELLED,
     Kind,
     Label,
@@ -87,7 +87,7 @@ def test_a_judges_flag_makes_another_kind_of_the_same_outcome(outcome, label):
 
 def test_every_kind_is_reached():
     assert {kind for plain in KIND_OF.values() for kind in (plain, plain.with_flag)} == set(Kind)
-    assert sorted(Kind) == list(range(KINDS))
+    assert sorted(Kind) == list(range(KIND_COUNT))
     assert {Outcome.MODEL_A, Outcome.MODEL_B} == DECISIVE
 
 

@@ -5,7 +5,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tiltyard.core.battles import Batch, Codes, Names, Table, TableBuilder, batches_of, tables_by_group
+from tiltyard.core.battles import (
+    BattleBatch,
+    CodedBattles,
+    NameColumn,
+    Table,
+    TableBuilder,
+    tables_by_group,
+    to_batches,
+)
 from tiltyard.core.battles.table import _code_type
 from tiltyard.errors import CannotRate
 from worlds import batch, battles, columns, counted, drawn, names, rows, split_tables, styled, table, told
@@ -13,7 +21,7 @@ from worlds import batch, battles, columns, counted, drawn, names, rows, split_t
 EVERYTHING = {"judged": True, "prompts": 6, "voters": 4, "weighted": True, "soft": True}
 
 
-def same_log(one: Codes, other: Codes) -> None:
+def same_log(one: CodedBattles, other: CodedBattles) -> None:
     for left, right in zip(columns(one), columns(other), strict=True):
         np.testing.assert_array_equal(left, right)
 
@@ -138,7 +146,7 @@ def test_tables_by_group_are_the_tables_of_each_group():
     told_rows = battles("a>b b>c c=a a!b b<a c>b", question_id=list("pqrstu"))
     groups = ["y", "x", "y", "y", "x", "z"]
     batches = [
-        (next(iter(batches_of(told_rows[first : first + 3]))), Names.of(groups[first : first + 3]))
+        (next(iter(to_batches(told_rows[first : first + 3]))), NameColumn.of(groups[first : first + 3]))
         for first in (0, 3)
     ]
     found = tables_by_group(batches)
@@ -153,7 +161,7 @@ def test_tables_by_group_are_the_tables_of_each_group():
 def test_batches_may_be_empty():
     builder = TableBuilder()
     none = np.empty(0, dtype=np.int32)
-    builder.add(Batch(Names(none, ()), Names(none, ()), none.astype(np.uint8)))
+    builder.add(BattleBatch(NameColumn(none, ()), NameColumn(none, ()), none.astype(np.uint8)))
     assert builder.table().n_battles == 0
 
 

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import minimize
 
-from tiltyard.core.battles import Codes, Kind, Table
+from tiltyard.core.battles import CodedBattles, Kind, Table
 from tiltyard.core.ratings import BradleyTerry, newton
 from tiltyard.core.ratings import pairs as pair_sums
 from tiltyard.core.ratings.groups import comparable_groups
@@ -33,7 +33,9 @@ def table_of_wins(models, wins):
     a, b = np.nonzero(wins)
     place = np.argsort(order)
     times = wins[a, b]
-    codes = Codes(np.repeat(place[a], times), np.repeat(place[b], times), np.zeros(times.sum(), np.uint8))
+    codes = CodedBattles(
+        np.repeat(place[a], times), np.repeat(place[b], times), np.zeros(times.sum(), np.uint8)
+    )
     return Table.from_codes(sorted(models), codes)
 
 
@@ -213,7 +215,7 @@ def banded(m, times, seed, reach=3):
     )
     won = rng.random(len(i)) < 1.0 / (1.0 + np.exp(strength[j] - strength[i]))
     kind = np.where(rng.random(len(i)) < 0.2, Kind.TIE, np.where(won, Kind.WIN_A, Kind.WIN_B))
-    return table(Codes(i, j, kind.astype(np.uint8)), m)
+    return table(CodedBattles(i, j, kind.astype(np.uint8)), m)
 
 
 def worst(world):
@@ -251,7 +253,7 @@ def test_choix_agrees():
 def test_whatever_the_battles_a_rating_is_moderate_or_absent(battles):
     a, b, kind = np.array(battles).T
     for method in (BradleyTerry(), BradleyTerry(prior_sd=300.0), BradleyTerry(ties="drop")):
-        result = method(table(Codes(a, b, kind.astype(np.uint8)), 5))
+        result = method(table(CodedBattles(a, b, kind.astype(np.uint8)), 5))
         assert not np.isinf(result.rating).any()
         np.testing.assert_array_equal(np.isnan(result.rating), result.group < 0)
         assert np.abs(result.rating[result.group >= 0] - 1500.0).max(initial=0.0) < 8000.0
@@ -267,7 +269,7 @@ def test_whatever_the_battles_a_rating_is_moderate_or_absent(battles):
 def test_davidson_rates_or_says_why_it_cannot(battles):
     a, b, kind = np.array(battles).T
     with suppress(CannotRate):
-        result = BradleyTerry(ties="davidson")(table(Codes(a, b, kind.astype(np.uint8)), 4))
+        result = BradleyTerry(ties="davidson")(table(CodedBattles(a, b, kind.astype(np.uint8)), 4))
         assert "not-converged" not in {finding.name for finding in result.findings}
         assert np.abs(result.rating[result.group >= 0] - 1500.0).max(initial=0.0) < 20_000.0
 

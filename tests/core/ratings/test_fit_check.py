@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.stats import chi2
 
-from tiltyard.core.battles import Codes, Kind
+from tiltyard.core.battles import CodedBattles, Kind
 from tiltyard.core.ratings import BradleyTerry
 from tiltyard.core.ratings.fit_check import check_fit, predict_ahead
 from tiltyard.core.ratings.scoring import Scoring
@@ -52,7 +52,7 @@ def davidson_world(seed, spread, nu):
     win, loss = np.exp(u), np.exp(-u)
     drawn_at = rng.random(3000) * (win + loss + nu)
     kind = np.where(drawn_at < win, Kind.WIN_A, np.where(drawn_at < win + loss, Kind.WIN_B, Kind.TIE))
-    return table(Codes(a, b, kind.astype(np.uint8)), 8)
+    return table(CodedBattles(a, b, kind.astype(np.uint8)), 8)
 
 
 @pytest.mark.parametrize(("spread", "nu"), [(0.5, 0.0), (1.0, 0.0), (0.5, 1.0), (1.2, 1.0)])
@@ -83,7 +83,7 @@ def test_an_order_is_no_ring():
 def test_many_rings_are_not_all_listed():
     m = 15
     i, j = np.array([(i, (i + k) % m) for i in range(m) for k in range(1, 8)]).repeat(20, 0).T
-    check = check_fit(table(Codes(i, j, np.zeros(len(i), np.uint8)), m))
+    check = check_fit(table(CodedBattles(i, j, np.zeros(len(i), np.uint8)), m))
     assert len(check.cycles) == 100
 
 
@@ -115,7 +115,7 @@ def test_every_battle_is_predicted_from_those_before_its_block():
     losses, predicted = [], []
     for block in range(1, 20):
         seen = 5 * block
-        past = Codes(codes.a[:seen], codes.b[:seen], codes.kind[:seen])
+        past = CodedBattles(codes.a[:seen], codes.b[:seen], codes.kind[:seen])
         unit = 400.0 / math.log(10.0)
         rating = BradleyTerry(prior_sd=unit, interval="none")(table(past, 4)).rating
         theta = np.nan_to_num((rating - 1500.0) / unit)

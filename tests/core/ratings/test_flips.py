@@ -4,7 +4,7 @@ from itertools import product
 import numpy as np
 import pytest
 
-from tiltyard.core.battles import Codes, Kind, Table
+from tiltyard.core.battles import CodedBattles, Kind, Table
 from tiltyard.core.ratings import BradleyTerry
 from tiltyard.core.ratings.flips import Flip, votes_to_flip
 from tiltyard.core.ratings.scoring import Scoring
@@ -44,7 +44,7 @@ def tiny(seed):
     a = rng.integers(0, 3, n)
     b = (a + rng.integers(1, 3, n)) % 3
     kind = rng.choice([Kind.WIN_A, Kind.WIN_B, Kind.TIE], n, p=[0.4, 0.4, 0.2])
-    return table(Codes(a, b, kind.astype(np.uint8)), 3)
+    return table(CodedBattles(a, b, kind.astype(np.uint8)), 3)
 
 
 @pytest.mark.parametrize("tables", [12, pytest.param(120, marks=pytest.mark.slow)])

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tiltyard.core.battles import Codes
+from tiltyard.core.battles import CodedBattles
 from tiltyard.core.ratings import BradleyTerry, Elo, Finding, Glicko2, newton
 from tiltyard.core.ratings.findings import MIN_BATTLES, MIN_PROMPTS, MIN_VOTERS, listed
 from tiltyard.core.ratings.pairs import pairs_of
@@ -159,7 +159,7 @@ def reachable(edges, m):
 @given(st.lists(st.tuples(st.integers(0, 5), st.integers(0, 5), st.integers(0, 6)), max_size=14))
 def test_models_share_a_group_exactly_where_points_go_both_ways(battles):
     a, b, kind = np.array(battles, dtype=np.int64).reshape(-1, 3).T
-    world = table(Codes(a, b, kind.astype(np.uint8)), 6)
+    world = table(CodedBattles(a, b, kind.astype(np.uint8)), 6)
     edges, meetings = [], []
     for i, j, score in zip(a, b, Scoring().by_kind()[kind], strict=True):
         if i != j and not np.isnan(score):

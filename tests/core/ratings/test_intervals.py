@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from scipy.stats import norm, poisson, t
 
-from tiltyard.core.battles import Codes, Table, TableBuilder
-from tiltyard.core.battles.keys import MISSING
+from tiltyard.core.battles import CodedBattles, Table, TableBuilder
+from tiltyard.core.battles.cluster_keys import MISSING_KEY
 from tiltyard.core.ratings import BradleyTerry, clusters
 from tiltyard.core.ratings.bootstrap import _Poisson, appearances, cluster_numbers, uniforms
 from tiltyard.core.ratings.clusters import distinct_keys, two_way_keys
@@ -88,7 +88,7 @@ every_world = pytest.mark.parametrize(("method", "world"), WORLDS.values(), ids=
 def test_the_sandwich_is_the_one_that_loops_make(method, world, prompts):
     codes = drawn(M, 150, 1, prompts=prompts, **world)
     if prompts:
-        codes.prompt[::10] = MISSING
+        codes.prompt[::10] = MISSING_KEY
     scoring = Scoring("drop" if method.ties == "drop" else "half", soft=method.soft)
     fit = fitted(table(codes), davidson=method.ties == "davidson", scoring=scoring)
     vectors = row_scores(codes, fit, scoring)
@@ -141,9 +141,9 @@ def test_two_way_variances_never_fall_below_a_one_way_variance():
 
 def test_two_way_keys_tell_pairs_of_prompt_and_voter_apart():
     codes = drawn(M, 300, 3, prompts=10, voters=10)
-    codes.prompt[0], codes.voter[1] = MISSING, MISSING
+    codes.prompt[0], codes.voter[1] = MISSING_KEY, MISSING_KEY
     keys = two_way_keys(codes)
-    assert keys[:2].tolist() == [MISSING, MISSING]
+    assert keys[:2].tolist() == [MISSING_KEY, MISSING_KEY]
     pairs = set(zip(codes.prompt[2:].tolist(), codes.voter[2:].tolist(), strict=True))
     assert len(set(keys[2:].tolist())) == len(pairs)
     assert two_way_keys(drawn(M, 3)) is None
@@ -172,13 +172,13 @@ def test_clusters_may_cross_batches():
 
 def test_distinct_keys_are_sorted_and_none_is_missing():
     keys = np.array([5, 3, 0, 5, 9], dtype=np.uint64)
-    codes = Codes(*np.zeros((2, 5), np.uint16), np.zeros(5, np.uint8), prompt=keys)
+    codes = CodedBattles(*np.zeros((2, 5), np.uint16), np.zeros(5, np.uint8), prompt=keys)
     world = Table.from_codes(["a"], codes)
     assert distinct_keys(world, lambda run: run.prompt).tolist() == [3, 5, 9]
     assert distinct_keys(world, lambda run: run.voter).tolist() == []
     assert distinct_keys(world, None).tolist() == []
     every = np.arange(1, (1 << 20) + 3, dtype=np.uint64)
-    many = Codes(*np.zeros((2, len(every)), np.uint16), np.zeros(len(every), np.uint8), prompt=every)
+    many = CodedBattles(*np.zeros((2, len(every)), np.uint16), np.zeros(len(every), np.uint8), prompt=every)
     assert len(distinct_keys(Table.from_codes(["a"], many), lambda run: run.prompt)) == len(every)
 
 
@@ -268,7 +268,7 @@ def test_one_prompt_cannot_speak_of_prompts_like_it():
 @pytest.mark.parametrize("method", [BradleyTerry(), BradleyTerry(interval="bootstrap", n_bootstraps=5)])
 def test_battles_without_a_prompt_add_neither_clusters_nor_degrees_of_freedom(method):
     codes = drawn(M, 180, 4, prompts=6)
-    codes.prompt[30:] = MISSING
+    codes.prompt[30:] = MISSING_KEY
     result = method(table(codes))
     assert (result.interval.clusters, result.interval.n_clusters) == ("prompt", 6)
     assert result.uncertainty.dof == 5
@@ -287,7 +287,7 @@ def test_parts_of_the_log_may_name_no_prompt():
 @pytest.mark.parametrize(("named", "finding"), [(0, "no-prompts"), (1, "few-prompts"), (40, "few-prompts")])
 def test_without_two_prompts_intervals_are_battle_level_and_say_so(method, named, finding):
     codes = drawn(M, 150, 4, prompts=1)
-    codes.prompt[named:] = MISSING
+    codes.prompt[named:] = MISSING_KEY
     result = method(table(codes))
     assert (result.interval.clusters, result.interval.n_clusters) == ("battle", 150)
     assert (result.interval.scope, result.uncertainty.dof) == ("these prompts only", np.inf)
@@ -298,7 +298,7 @@ def test_without_two_prompts_intervals_are_battle_level_and_say_so(method, named
 
 def test_battles_without_a_voter_add_no_voters():
     codes = drawn(M, 200, 2, prompts=25, voters=12)
-    codes.voter[::3] = MISSING
+    codes.voter[::3] = MISSING_KEY
     result = BradleyTerry()(table(codes))
     fit = fitted(table(codes))
     voters = [voter or None for voter in codes.voter.tolist()]
@@ -358,7 +358,7 @@ def replicate_by_hand(codes, method, times):
 @every_world
 def test_prompts_are_drawn_again_as_a_whole(method, world):
     codes = drawn(M, 150, 8, prompts=20, **world)
-    codes.prompt[:5] = MISSING
+    codes.prompt[:5] = MISSING_KEY
     method = BradleyTerry(ties=method.ties, soft=method.soft, interval="bootstrap", n_bootstraps=4, seed=9)
     result = method(table(codes))
     used = np.flatnonzero(~np.isnan(Scoring("drop" if method.ties == "drop" else "half").of(codes)))
@@ -382,7 +382,7 @@ def test_battles_are_drawn_again_cell_by_cell():
     pairs = np.unique(pair)
     n = np.array([[np.sum((y == score) & (pair == p)) for p in pairs] for score in (0.0, 0.5, 1.0)])
     kind = np.repeat(np.array([1, 2, 0], np.uint8), len(pairs))
-    cells = Codes(np.tile(pairs // M, 3), np.tile(pairs % M, 3), kind)
+    cells = CodedBattles(np.tile(pairs // M, 3), np.tile(pairs % M, 3), kind)
     for k, replicate in enumerate(result.extras["replicates"]):
         times = poisson.ppf(uniforms(2, k, n.size), n.ravel()).astype(int) * (n.ravel() > 0)
         np.testing.assert_allclose(replicate, replicate_by_hand(cells, method, times), rtol=0, atol=1e-6)

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tiltyard.core.battles import Codes, Kind
+from tiltyard.core.battles import CodedBattles, Kind
 from tiltyard.core.ratings import BradleyTerry, Elo, Glicko2
 from worlds import columns, drawn, mirrored, names, relabelled, rows, split_tables, table, with_rows
 
@@ -52,7 +52,7 @@ def numbers(result):
     yield from (value for value in result.extras.values() if isinstance(value, np.ndarray))
 
 
-def rate(method, codes: Codes):
+def rate(method, codes: CodedBattles):
     return method(table(codes, M))
 
 

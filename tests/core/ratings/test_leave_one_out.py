@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from lab.intervals import false_claims
-from tiltyard.core.battles import Codes, Table, TableBuilder
-from tiltyard.core.battles.keys import MISSING
+from tiltyard.core.battles import CodedBattles, Table, TableBuilder
+from tiltyard.core.battles.cluster_keys import MISSING_KEY
 from tiltyard.core.ratings import BradleyTerry, Elo, leave_one_out
 from tiltyard.core.ratings.clusters import prompt_key
 from tiltyard.core.ratings.fitting import fit_groups, fit_with_style
@@ -26,7 +26,7 @@ def uneven(seed=1, n=300, prompts=12, **options):
     """Battles on prompts of which the first holds a third, and some battles without one."""
     codes = drawn(M, n, seed, prompts=prompts, **options)
     codes.prompt[: n // 3] = 1
-    codes.prompt[-5:] = MISSING
+    codes.prompt[-5:] = MISSING_KEY
     return codes
 
 
@@ -75,7 +75,7 @@ def by_loops(codes, fit, z=None):
     """(P − 1)/P Σ D Dᵀ with D = (H − A)⁺ g, and degrees of freedom, written out."""
     m, width = len(fit.theta), len(fit.bread)
     scores, parts, _, _ = battle_parts(codes, fit, z)
-    clusters = sorted(set(codes.prompt.tolist()) - {int(MISSING)})
+    clusters = sorted(set(codes.prompt.tolist()) - {int(MISSING_KEY)})
     h = np.linalg.pinv(fit.bread, rcond=1e-10)
     covariance, gammas, squares, expected = np.zeros((width, width)), [], 0.0, 0.0
     for cluster in clusters:
@@ -172,7 +172,7 @@ def test_a_cluster_that_alone_informs_a_model_tells_nothing_of_its_spread():
     codes = drawn(4, 200, 3, prompts=10)
     lone = drawn(5, 20, 4)
     lone.a[:], lone.b[:] = 4, np.arange(20) % 4
-    joined = Codes(
+    joined = CodedBattles(
         *(np.concatenate([getattr(codes, c), getattr(lone, c)]) for c in ("a", "b", "kind")),
         prompt=np.concatenate([codes.prompt, np.full(20, 99, dtype=np.uint64)]),
     )
@@ -187,7 +187,7 @@ def test_a_cluster_that_alone_informs_a_model_tells_nothing_of_its_spread():
 
 def test_no_cluster_no_spread():
     nothing = drawn(M, 30, 1, prompts=3)
-    nothing.prompt[:] = MISSING
+    nothing.prompt[:] = MISSING_KEY
     fit = fitted(table(nothing))
     found = left_out(table(nothing), fit.row_scores(Scoring()), fit.row_information(), prompt_key, fit.bread)
     assert not found.covariance.any()
@@ -204,7 +204,7 @@ def test_parts_of_the_log_may_name_no_prompt():
     builder = TableBuilder()
     builder.add(batch(replace(rows(codes, np.arange(100)), prompt=None), M))
     builder.add(batch(rows(codes, np.arange(100, 300)), M))
-    codes.prompt[:100] = MISSING
+    codes.prompt[:100] = MISSING_KEY
     split, whole = BradleyTerry()(builder.table()), BradleyTerry()(table(codes))
     np.testing.assert_allclose(
         split.order_uncertainty.covariances[0], whole.order_uncertainty.covariances[0], rtol=1e-12
@@ -221,7 +221,7 @@ def test_even_prompts_have_about_as_many_degrees_of_freedom_as_prompts_and_uneve
 
 def test_battles_without_a_prompt_add_their_variance_and_no_degrees_of_freedom():
     codes = uneven(n=400)
-    codes.prompt[200:] = MISSING
+    codes.prompt[200:] = MISSING_KEY
     world = table(codes)
     result, fit = BradleyTerry()(world), fitted(world)
     covariance, dof = by_loops(codes, fit)

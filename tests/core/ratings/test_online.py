@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from scipy.optimize import brentq
 from scipy.special import expit, ndtr
 
-from tiltyard.core.battles import Codes, Kind
+from tiltyard.core.battles import CodedBattles, Kind
 from tiltyard.core.ratings import BradleyTerry
 from tiltyard.core.ratings.online import OnlineBradleyTerry, OnlineState
 from tiltyard.core.ratings.scoring import Scoring
@@ -27,7 +27,7 @@ def after(method, codes, m):
 
 
 def no_votes():
-    return Codes(np.zeros(0, np.uint16), np.zeros(0, np.uint16), np.zeros(0, np.uint8))
+    return CodedBattles(np.zeros(0, np.uint16), np.zeros(0, np.uint16), np.zeros(0, np.uint8))
 
 
 def contrasts(covariance):
@@ -237,7 +237,7 @@ def test_an_upset_among_the_unknown_does_not_throw_them_past_each_other():
 @pytest.mark.parametrize("prior_sd", [1.0, 5_000.0, 1e6])
 def test_the_mode_is_found_whatever_the_prior(prior_sd):
     method = OnlineBradleyTerry(prior_sd=prior_sd, refit_after=None)
-    codes = Codes(
+    codes = CodedBattles(
         np.array([0, 0, 0, 1, 1], np.uint16), np.array([1, 1, 2, 2, 0], np.uint16), np.zeros(5, np.uint8)
     )
     state = after(method, codes, 3)
@@ -305,7 +305,9 @@ def test_votes_of_unknown_models_are_refused_and_leave_the_state_alone():
     with pytest.raises(BadOption, match="model -1"):
         REFITTED.fold(state, -1, 2, Kind.WIN_A)
     with pytest.raises(BadOption, match="model 5"):
-        REFITTED.fold_many(state, Codes(*(np.array([k], np.uint16) for k in (5, 0)), np.zeros(1, np.uint8)))
+        REFITTED.fold_many(
+            state, CodedBattles(*(np.array([k], np.uint16) for k in (5, 0)), np.zeros(1, np.uint8))
+        )
     assert state.to_dict() == REFITTED.initial(3).to_dict()
     with pytest.raises(BadOption, match="never leave"):
         state.widened(2)

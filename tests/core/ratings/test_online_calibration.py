@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from scipy.special import expit
 
-from tiltyard.core.battles import Codes, Kind
+from tiltyard.core.battles import CodedBattles, Kind
 from tiltyard.core.ratings.online import OnlineBradleyTerry
 
 UNIT = 400.0 / math.log(10.0)
@@ -28,7 +28,9 @@ def claims(prior_sd, ties=0.0):
             b = (a + rng.integers(1, MODELS, more)) % MODELS
             kind = np.where(rng.random(more) < expit(strength[a] - strength[b]), Kind.WIN_A, Kind.WIN_B)
             kind = np.where(rng.random(more) < ties, Kind.TIE, kind)
-            method.fold_many(state, Codes(a.astype(np.uint16), b.astype(np.uint16), kind.astype(np.uint8)))
+            method.fold_many(
+                state, CodedBattles(a.astype(np.uint16), b.astype(np.uint16), kind.astype(np.uint8))
+            )
             up = state.mean[low] >= state.mean[high]
             above, below = np.where(up, low, high), np.where(up, high, low)
             said.append(state.misorder(above, below))

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize
 
-from tiltyard.core.battles import Codes, Kind
+from tiltyard.core.battles import CodedBattles, Kind
 from tiltyard.core.ratings import BradleyTerry, newton, style
 from tiltyard.core.ratings.kernels import style as kernels
 from tiltyard.core.ratings.kernels.style import pass_loop, pass_vectors
@@ -90,7 +90,7 @@ def test_style_takes_what_is_due_to_length_off_the_ratings():
     rng = np.random.default_rng(3)
     longer = rng.normal(1.0, 1.0, 4000)
     won = rng.random(4000) < 1.0 / (1.0 + np.exp(-longer))
-    codes = Codes(*np.tile([[0], [1]], 4000).astype(np.uint16), np.where(won, 0, 1).astype(np.uint8))
+    codes = CodedBattles(*np.tile([[0], [1]], 4000).astype(np.uint16), np.where(won, 0, 1).astype(np.uint8))
     plain, controlled = BradleyTerry()(table(codes)), STYLE(styled(codes, longer[:, None]))
     assert plain.rating[0] - plain.rating[1] > 100.0
     assert abs(controlled.rating[0] - controlled.rating[1]) < 40.0
@@ -130,7 +130,9 @@ def test_the_compiled_kernel_gives_the_same_numbers():
 
 def test_a_step_that_went_too_far_is_halved():
     z = np.array([[-40.6, -87.0], [0.0, 0.0], [0.0, 0.0], [-5.7, 4.8], [0.9, 2.8], [4.2, 12.5]])
-    codes = Codes(np.ones(6, np.uint16), np.zeros(6, np.uint16), np.array([0, 0, 1, 1, 2, 1], np.uint8))
+    codes = CodedBattles(
+        np.ones(6, np.uint16), np.zeros(6, np.uint16), np.array([0, 0, 1, 1, 2, 1], np.uint8)
+    )
     scaled = z / np.sqrt((z**2).mean(axis=0))
     fit = style.fit_style(replace(codes, covariates=z), Scoring().of(codes), 2, 0.0, "plain")
     assert fit.converged
@@ -183,7 +185,7 @@ def test_only_the_first_group_is_controlled():
 
 
 def test_style_needs_models_that_can_be_compared():
-    codes = Codes(np.zeros(3, np.uint16), np.ones(3, np.uint16), np.zeros(3, np.uint8))
+    codes = CodedBattles(np.zeros(3, np.uint16), np.ones(3, np.uint16), np.zeros(3, np.uint8))
     with pytest.raises(CannotRate, match="nothing to control for style"):
         STYLE(styled(codes, np.ones((3, 1))))
 

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from tiltyard.arena.log.battles import Tally
-from tiltyard.core.battles import Codes, Kind, Table
-from tiltyard.core.battles.keys import text_keys
+from tiltyard.core.battles import CodedBattles, Kind, Table
+from tiltyard.core.battles.cluster_keys import hash_texts
 from tiltyard.core.board.rows import Board, make_board
 from tiltyard.core.ratings import BradleyTerry, Finding
 from tiltyard.core.ratings.ranks import rank_models
@@ -78,9 +78,9 @@ def tally_table(tally: Tally, models: Sequence[str], prompts: Mapping[int, str])
     place = {name: k for k, name in enumerate(names)}
     code = np.array([place[name] for name in models], dtype=np.int64)
     numbers = np.array(sorted(prompts), dtype=np.int64)
-    keys = text_keys([prompts[number] for number in numbers.tolist()])
+    keys = hash_texts([prompts[number] for number in numbers.tolist()])
     row = np.repeat(np.arange(len(tally)), tally.count)
-    codes = Codes(
+    codes = CodedBattles(
         code[tally.a[row]],
         code[tally.b[row]],
         tally.kind[row].astype(np.uint8),

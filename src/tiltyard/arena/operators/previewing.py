@@ -17,7 +17,7 @@ from tiltyard.arena.content.arenas import Arena, read_head
 from tiltyard.arena.log.battles import Tally, patiently, read_tally
 from tiltyard.arena.log.rosters import Roster, read_roster
 from tiltyard.arena.operators.voter_rows import read_session_tally
-from tiltyard.core.battles.outcome import KINDS
+from tiltyard.core.battles.outcome import KIND_COUNT
 from tiltyard.core.board.rows import Row, make_board
 from tiltyard.core.ratings import BradleyTerry
 from tiltyard.errors import NotFound
@@ -122,7 +122,7 @@ def less(whole: Tally, own: Tally) -> Tally:
     prompts = 1 + int(whole.prompt.max(initial=0))
     models = 1 + max(int(whole.a.max(initial=0)), int(whole.b.max(initial=0)))
     keys, taken = (
-        ((one.a * models + one.b) * prompts + one.prompt) * KINDS + one.kind for one in (whole, own)
+        ((one.a * models + one.b) * prompts + one.prompt) * KIND_COUNT + one.kind for one in (whole, own)
     )
     left = whole.count.copy()
     left[np.searchsorted(keys, taken)] -= own.count

@@ -11,9 +11,9 @@ import numpy as np
 import numpy.typing as npt
 
 from tiltyard.core.battles.battle import Battle
-from tiltyard.core.battles.keys import Keys, text_keys
+from tiltyard.core.battles.cluster_keys import Keys, hash_texts
 
-__all__ = ["TAGS", "Batch", "Names", "batches_of"]
+__all__ = ["TAGS", "BattleBatch", "NameColumn", "to_batches"]
 
 Ints = npt.NDArray[np.integer[Any]]
 Floats = npt.NDArray[np.float64]
@@ -24,14 +24,14 @@ TAGS = ("source", "dimension", "judge_model")
 
 
 @dataclass(frozen=True, slots=True)
-class Names:
+class NameColumn:
     """A column of names as integers: row k is called ``values[codes[k]]``."""
 
     codes: Ints
     values: Sequence[str]
 
     @classmethod
-    def of(cls, column: Iterable[str]) -> Names:
+    def of(cls, column: Iterable[str]) -> NameColumn:
         index: dict[str, int] = {}
         codes = np.array([index.setdefault(name, len(index)) for name in column], dtype=np.int32)
         return cls(codes, tuple(index))
@@ -41,19 +41,21 @@ class Names:
         used = np.flatnonzero(np.bincount(self.codes, minlength=len(self.values)))
         return frozenset(self.values[k] for k in used.tolist()) - {""}
 
-    def take(self, rows: npt.NDArray[Any]) -> Names:
+    def take(self, rows: npt.NDArray[Any]) -> NameColumn:
         """The same column for some rows, without the names that none of them bears."""
         codes = self.codes[rows]
         used = np.bincount(codes, minlength=len(self.values)) > 0
-        return Names((np.cumsum(used) - 1)[codes], [self.values[k] for k in np.flatnonzero(used).tolist()])
+        return NameColumn(
+            (np.cumsum(used) - 1)[codes], [self.values[k] for k in np.flatnonzero(used).tolist()]
+        )
 
 
 @dataclass(frozen=True, slots=True)
-class Batch:
+class BattleBatch:
     """Some battles in log order, column by column. Optional columns may be absent."""
 
-    model_a: Names
-    model_b: Names
+    model_a: NameColumn
+    model_b: NameColumn
     kind: Kinds
     prompt: Keys | None = None
     voter: Keys | None = None
@@ -63,12 +65,12 @@ class Batch:
     #: One row of style differences per battle.
     covariates: Floats | None = None
     #: The columns of `TAGS` that the battles have; an empty name is none.
-    tags: Mapping[str, Names] = field(default_factory=dict)
+    tags: Mapping[str, NameColumn] = field(default_factory=dict)
 
     def __len__(self) -> int:
         return len(self.kind)
 
-    def take(self, rows: npt.NDArray[Any]) -> Batch:
+    def take(self, rows: npt.NDArray[Any]) -> BattleBatch:
         """The same columns for some rows (indices or a mask)."""
         columns = {name: column[rows] for name in _OPTIONAL if (column := getattr(self, name)) is not None}
         return replace(
@@ -79,7 +81,7 @@ class Batch:
             **columns,
         )
 
-    def split(self, groups: Names) -> Iterator[tuple[str, Batch]]:
+    def split(self, groups: NameColumn) -> Iterator[tuple[str, BattleBatch]]:
         """This batch apart by group, each part in log order."""
         for code, name in enumerate(groups.values):
             rows = np.flatnonzero(groups.codes == code)
@@ -87,27 +89,27 @@ class Batch:
                 yield name, self.take(rows)
 
 
-_OPTIONAL = tuple(f.name for f in fields(Batch) if f.name not in ("model_a", "model_b", "tags"))
+_OPTIONAL = tuple(f.name for f in fields(BattleBatch) if f.name not in ("model_a", "model_b", "tags"))
 
 
-def batches_of(battles: Iterable[Battle], size: int = 65_536) -> Iterator[Batch]:
+def to_batches(battles: Iterable[Battle], size: int = 65_536) -> Iterator[BattleBatch]:
     """Battles in hand as batches."""
     battles = iter(battles)
     while rows := list(islice(battles, size)):
-        yield Batch(
-            model_a=Names.of(row.model_a for row in rows),
-            model_b=Names.of(row.model_b for row in rows),
+        yield BattleBatch(
+            model_a=NameColumn.of(row.model_a for row in rows),
+            model_b=NameColumn.of(row.model_b for row in rows),
             kind=np.array([row.kind for row in rows], dtype=np.uint8),
             prompt=_keys([row.question_id for row in rows]),
             voter=_keys([row.voter for row in rows]),
             weight=_floats([row.weight for row in rows], absent=1.0),
             pref=_floats([row.pref for row in rows], absent=np.nan),
-            tags={tag: Names.of(getattr(row, tag) or "" for row in rows) for tag in TAGS},
+            tags={tag: NameColumn.of(getattr(row, tag) or "" for row in rows) for tag in TAGS},
         )
 
 
 def _keys(column: list[str | None]) -> Keys | None:
-    return None if all(value is None for value in column) else text_keys(column)
+    return None if all(value is None for value in column) else hash_texts(column)
 
 
 def _floats(column: list[float | None], absent: float) -> Floats | None:

@@ -12,10 +12,10 @@ from typing import Any
 from tiltyard.core.battles.outcome import Kind, Label, Outcome, kind_of, parse_label, parse_outcome
 from tiltyard.errors import BadBattle
 
-__all__ = ["MAX_WEIGHT", "TIE_PREF", "Battle", "pref_contradicts"]
+__all__ = ["MAX_WEIGHT", "TIE_PREF_TOLERANCE", "Battle", "pref_contradicts"]
 
 #: A battle called a tie may carry a preference this far from one half, and no further.
-TIE_PREF = 0.25
+TIE_PREF_TOLERANCE = 0.25
 
 #: Weights are compared by their squares: beyond this they say nothing more.
 MAX_WEIGHT = 1e12
@@ -104,7 +104,7 @@ def pref_contradicts(winner: Outcome, label: Label | None, pref: float) -> bool:
     if winner is Outcome.MODEL_B:
         return pref > 0.5
     if winner is Outcome.TIE and label is not Label.INCONSISTENT:
-        return abs(pref - 0.5) > TIE_PREF
+        return abs(pref - 0.5) > TIE_PREF_TOLERANCE
     return False
 
 

@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from tiltyard.compiling import Kernel, compiled
 
-__all__ = ["SUMS", "Counts", "CountsBuilder"]
+__all__ = ["CELL_SUM_COUNT", "Counts", "CountsBuilder"]
 
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
@@ -19,17 +19,17 @@ Codes = npt.NDArray[np.integer[Any]]
 _Run = tuple[Ints, Ints, Floats | None]
 
 #: What a weighted cell sums over its battles: w, w², w·pref, w²·pref, w²·pref².
-SUMS = 5
+CELL_SUM_COUNT = 5
 #: A cell's plane: its kind, plus 16 for battles that state a preference. Planes lie one behind
 #: the other, so that kinds which do not occur cost no cache and no memory.
-_PLANES = 32
-_SOFT = 16
+_PLANE_COUNT = 32
+_HARD_PLANE_COUNT = 16
 #: Up to this many models cells sit in one dense array (up to 84 MB of counts); beyond it, in sorted runs.
-_DENSE_MODELS = 512
+_DENSE_MODEL_LIMIT = 512
 #: Rows are counted in 32 bits, and carried over into 64 before those could overflow.
-_CARRY = 1 << 30
+_CARRY_ROWS = 1 << 30
 #: Keys of sorted runs leave room for 28-bit model codes: they never move again.
-_SPARSE_CAPACITY = 1 << 28
+_SPARSE_MODEL_LIMIT = 1 << 28
 #: Sorted runs are merged when this many cells are waiting.
 _WAITING_CELLS = 1 << 22
 
@@ -54,10 +54,10 @@ class Counts:
         return int(self.n.sum())
 
     def moments(self) -> Floats:
-        """The five sums of every cell (see `SUMS`), shape (cells, 5)."""
+        """The five sums of every cell (see `CELL_SUM_COUNT`), shape (cells, 5)."""
         if self.sums is not None:
             return self.sums
-        moments = np.zeros((len(self.n), SUMS))
+        moments = np.zeros((len(self.n), CELL_SUM_COUNT))
         moments[:, 0] = moments[:, 1] = self.n
         return moments
 
@@ -74,10 +74,10 @@ class CountsBuilder:
     def __init__(self, models: int = 0, *, kernel: Kernel = "plain") -> None:
         self._kernel = kernel
         self._capacity = max(models, 1)
-        self._sparse = models > _DENSE_MODELS
+        self._sparse = models > _DENSE_MODEL_LIMIT
         if self._sparse:
-            self._capacity = _SPARSE_CAPACITY
-        self._recent = np.zeros(0 if self._sparse else _SOFT * self._capacity**2, dtype=np.int32)
+            self._capacity = _SPARSE_MODEL_LIMIT
+        self._recent = np.zeros(0 if self._sparse else _HARD_PLANE_COUNT * self._capacity**2, dtype=np.int32)
         self._recent_rows = 0
         #: Made when 32 bits, or battles that all count one, are no longer enough.
         self._wide: Ints | None = None
@@ -88,10 +88,10 @@ class CountsBuilder:
         """Make room for this many models."""
         if models <= self._capacity:
             return
-        if models > _DENSE_MODELS:
+        if models > _DENSE_MODEL_LIMIT:
             self._to_sparse()
             return
-        old, new = self._capacity, min(max(models, 2 * self._capacity), _DENSE_MODELS)
+        old, new = self._capacity, min(max(models, 2 * self._capacity), _DENSE_MODEL_LIMIT)
         self._recent = _widen(self._recent, old, new)
         if self._wide is not None:
             self._wide = _widen(self._wide, old, new)
@@ -116,7 +116,7 @@ class CountsBuilder:
         y = np.zeros(len(plane))
         if pref is not None:
             stated = ~np.isnan(pref)
-            plane[stated] += _SOFT
+            plane[stated] += _HARD_PLANE_COUNT
             y[stated] = pref[stated]
         unweighted = weight is None and pref is None
         sums = None if unweighted else np.stack([w, w * w, w * y, w * w * y, w * w * y * y])
@@ -124,7 +124,7 @@ class CountsBuilder:
 
     def add_counts(self, counts: Counts, codes: Codes) -> None:
         """Add counts made elsewhere, whose model k is ``codes[k]`` here."""
-        plane = counts.kind + np.where(counts.soft, _SOFT, 0)
+        plane = counts.kind + np.where(counts.soft, _HARD_PLANE_COUNT, 0)
         keys = self._keys(plane, codes[counts.a], codes[counts.b])
         self._add(keys, counts.n, None if counts.sums is None else counts.sums.T)
 
@@ -132,8 +132,8 @@ class CountsBuilder:
         """Everything added so far, as cells sorted by kind, then model a, then model b."""
         keys, n, sums = self._merged()
         plane, a, b = self._parts(keys)
-        soft = plane >= _SOFT
-        kind = np.where(soft, plane - _SOFT, plane)
+        soft = plane >= _HARD_PLANE_COUNT
+        kind = np.where(soft, plane - _HARD_PLANE_COUNT, plane)
         return Counts(a, b, kind, soft, n, None if sums is None else sums.T.copy())
 
     def _keys(self, plane: Codes, a: Codes, b: Codes) -> Ints:
@@ -155,9 +155,9 @@ class CountsBuilder:
 
     def _count(self, a: Codes, b: Codes, kind: npt.NDArray[np.uint8]) -> None:
         """Unweighted rows: one more for each cell, in place."""
-        for first in range(0, len(kind), _CARRY):
-            rows = slice(first, first + _CARRY)
-            if self._recent_rows + len(kind[rows]) > _CARRY:
+        for first in range(0, len(kind), _CARRY_ROWS):
+            rows = slice(first, first + _CARRY_ROWS)
+            if self._recent_rows + len(kind[rows]) > _CARRY_ROWS:
                 self._carry()
             self._recent_rows += len(kind[rows])
             if self._kernel == "compiled":
@@ -169,7 +169,7 @@ class CountsBuilder:
     def _carry(self) -> Ints:
         """All counts in 64 bits."""
         if self._wide is None:
-            self._wide = np.zeros(_PLANES * self._capacity**2, dtype=np.int64)
+            self._wide = np.zeros(_PLANE_COUNT * self._capacity**2, dtype=np.int64)
         if self._recent_rows:
             self._wide[: len(self._recent)] += self._recent
             self._recent[:] = 0
@@ -193,7 +193,7 @@ class CountsBuilder:
     def _to_sparse(self) -> None:
         keys, n, sums = self._merged()
         plane, a, b = self._parts(keys)
-        self._capacity, self._sparse = _SPARSE_CAPACITY, True
+        self._capacity, self._sparse = _SPARSE_MODEL_LIMIT, True
         self._wide, self._recent, self._sums = None, self._recent[:0], None
         self._runs = [(self._keys(plane, a, b), n, sums)]
 
@@ -223,7 +223,7 @@ def _count_loop(
 
 def _unweighted(n: Ints) -> Floats:
     """The sums of cells whose battles weigh one and state no preference."""
-    sums = np.zeros((SUMS, len(n)))
+    sums = np.zeros((CELL_SUM_COUNT, len(n)))
     sums[:2] = n
     return sums
 

@@ -10,7 +10,7 @@ from tiltyard.errors import BadBattle
 __all__ = [
     "DECISIVE",
     "JUDGE_LABELS",
-    "KINDS",
+    "KIND_COUNT",
     "SPELLED",
     "Kind",
     "Label",
@@ -74,7 +74,7 @@ class Kind(enum.IntEnum):
         return _FLAGGED.get(self, self)
 
 
-KINDS = len(Kind)
+KIND_COUNT = len(Kind)
 DECISIVE = frozenset({Outcome.MODEL_A, Outcome.MODEL_B})
 #: Labels that two orders, or a panel, can end in.
 JUDGE_LABELS = (Label.WIN, Label.LEAN, Label.TIE, Label.INCONSISTENT)

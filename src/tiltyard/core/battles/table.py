@@ -10,13 +10,13 @@ import numpy as np
 import numpy.typing as npt
 
 from tiltyard.compiling import chosen_kernel
-from tiltyard.core.battles.batch import Batch, Names, batches_of
+from tiltyard.core.battles.batch import BattleBatch, NameColumn, to_batches
 from tiltyard.core.battles.battle import Battle
+from tiltyard.core.battles.cluster_keys import MISSING_KEY, Keys
 from tiltyard.core.battles.counts import Counts, CountsBuilder
-from tiltyard.core.battles.keys import MISSING, Keys
 from tiltyard.errors import CannotRate
 
-__all__ = ["Codes", "Table", "TableBuilder", "tables_by_group"]
+__all__ = ["CodedBattles", "Table", "TableBuilder", "tables_by_group"]
 
 Ints = npt.NDArray[np.integer[Any]]
 Floats = npt.NDArray[np.float64]
@@ -24,7 +24,7 @@ Tags = Mapping[str, frozenset[str]]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Codes:
+class CodedBattles:
     """A run of battles in log order, models as indices into the table's names."""
 
     a: Ints
@@ -56,19 +56,21 @@ class Table:
     keyed: frozenset[str] = frozenset()
     #: Distinct sources, dimensions and judges that the battles name.
     tags: Tags = field(default_factory=dict)
-    _log: tuple[Codes, ...] | None = field(default=None, repr=False)
-    _reread: Callable[[], Iterable[Batch]] | None = field(default=None, repr=False)
+    _log: tuple[CodedBattles, ...] | None = field(default=None, repr=False)
+    _reread: Callable[[], Iterable[BattleBatch]] | None = field(default=None, repr=False)
 
     @classmethod
     def from_battles(cls, battles: Iterable[Battle]) -> Table:
         """A table of battles in hand, log kept."""
         builder = TableBuilder()
-        for batch in batches_of(battles):
+        for batch in to_batches(battles):
             builder.add(batch)
         return builder.table()
 
     @classmethod
-    def from_codes(cls, models: Sequence[str], codes: Codes, *, covariates: Sequence[str] = ()) -> Table:
+    def from_codes(
+        cls, models: Sequence[str], codes: CodedBattles, *, covariates: Sequence[str] = ()
+    ) -> Table:
         """A table of battles that are integer codes already; ``models`` must be sorted."""
         if list(models) != sorted(set(models)):
             raise ValueError("models must be sorted and distinct")
@@ -84,7 +86,7 @@ class Table:
     def has_log(self) -> bool:
         return self._log is not None or self._reread is not None
 
-    def scan(self) -> Iterator[Codes]:
+    def scan(self) -> Iterator[CodedBattles]:
         """The log, run by run, in order."""
         if self._log is not None:
             yield from self._log
@@ -98,12 +100,12 @@ class Table:
                 "Build it with the log kept."
             )
 
-    def log(self) -> Codes:
+    def log(self) -> CodedBattles:
         """The whole log at once, in memory."""
         runs = list(self.scan())
         if not runs:
             none = np.empty(0, dtype=np.uint16)
-            return Codes(none, none, np.empty(0, dtype=np.uint8))
+            return CodedBattles(none, none, np.empty(0, dtype=np.uint8))
         return runs[0] if len(runs) == 1 else _concatenated(runs)
 
     def merge(self, other: Table) -> Table:
@@ -113,7 +115,7 @@ class Table:
         models = tuple(sorted(set(self.models) | set(other.models)))
         place = {name: code for code, name in enumerate(models)}
         counts = CountsBuilder(len(models))
-        logs: list[Codes] = []
+        logs: list[CodedBattles] = []
         for table in (self, other):
             codes = np.array([place[name] for name in table.models], dtype=_code_type(len(models)))
             counts.add_counts(table.counts, codes)
@@ -131,12 +133,12 @@ class TableBuilder:
     def __init__(self, *, keep_log: bool = True, covariates: Sequence[str] = ()) -> None:
         self._index: dict[str, int] = {}
         self._counts = CountsBuilder()
-        self._log: list[Codes] | None = [] if keep_log else None
+        self._log: list[CodedBattles] | None = [] if keep_log else None
         self._covariates = tuple(covariates)
         self._keyed: frozenset[str] = frozenset()
         self._tags: Tags = {}
 
-    def add(self, batch: Batch) -> None:
+    def add(self, batch: BattleBatch) -> None:
         index = self._index
         for name in (*batch.model_a.values, *batch.model_b.values):
             index.setdefault(name, len(index))
@@ -148,7 +150,7 @@ class TableBuilder:
         if self._log is not None:
             self._log.append(run)
 
-    def table(self, reread: Callable[[], Iterable[Batch]] | None = None) -> Table:
+    def table(self, reread: Callable[[], Iterable[BattleBatch]] | None = None) -> Table:
         """The table of all that was added; ``reread`` yields the same batches again."""
         order = sorted(self._index)
         place = {name: code for code, name in enumerate(order)}
@@ -159,7 +161,7 @@ class TableBuilder:
 
 
 def tables_by_group(
-    batches: Iterable[tuple[Batch, Names]], *, covariates: Sequence[str] = ()
+    batches: Iterable[tuple[BattleBatch, NameColumn]], *, covariates: Sequence[str] = ()
 ) -> Mapping[str, Table]:
     """One table per group, from batches that come with the group of each row; groups sorted."""
     builders: dict[str, TableBuilder] = {}
@@ -169,7 +171,7 @@ def tables_by_group(
     return {name: builders[name].table() for name in sorted(builders)}
 
 
-def _keyed(columns: Batch | Codes) -> frozenset[str]:
+def _keyed(columns: BattleBatch | CodedBattles) -> frozenset[str]:
     return frozenset(name for name in ("prompt", "voter") if getattr(columns, name) is not None)
 
 
@@ -179,17 +181,19 @@ def _united(one: Tags, other: Tags) -> Tags:
     }
 
 
-def _encode(batch: Batch, a: Ints, b: Ints) -> Codes:
-    return Codes(a, b, batch.kind, batch.prompt, batch.voter, batch.weight, batch.pref, batch.covariates)
+def _encode(batch: BattleBatch, a: Ints, b: Ints) -> CodedBattles:
+    return CodedBattles(
+        a, b, batch.kind, batch.prompt, batch.voter, batch.weight, batch.pref, batch.covariates
+    )
 
 
-def _codes_of(index: Mapping[str, int], names: Names) -> Ints:
+def _codes_of(index: Mapping[str, int], names: NameColumn) -> Ints:
     codes = np.array([index[name] for name in names.values], dtype=_code_type(len(index)))
     return codes[names.codes]
 
 
-def _recode(run: Codes, codes: Ints) -> Codes:
-    return Codes(
+def _recode(run: CodedBattles, codes: Ints) -> CodedBattles:
+    return CodedBattles(
         codes[run.a], codes[run.b], run.kind, run.prompt, run.voter, run.weight, run.pref, run.covariates
     )
 
@@ -199,12 +203,12 @@ def _code_type(models: int) -> type[np.integer[Any]]:
 
 
 #: What an absent optional column means, where some runs have it and others do not.
-_ABSENT = {"prompt": MISSING, "voter": MISSING, "weight": 1.0, "pref": np.nan}
+_ABSENT = {"prompt": MISSING_KEY, "voter": MISSING_KEY, "weight": 1.0, "pref": np.nan}
 
 
-def _concatenated(runs: list[Codes]) -> Codes:
+def _concatenated(runs: list[CodedBattles]) -> CodedBattles:
     columns: dict[str, Any] = {}
-    for name in Codes.__slots__:
+    for name in CodedBattles.__slots__:
         parts = [getattr(run, name) for run in runs]
         if any(part is not None for part in parts):
             columns[name] = np.concatenate(
@@ -213,4 +217,4 @@ def _concatenated(runs: list[Codes]) -> Codes:
                     for run, part in zip(runs, parts, strict=True)
                 ]
             )
-    return Codes(**columns)
+    return CodedBattles(**columns)

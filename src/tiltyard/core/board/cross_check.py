@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tiltyard.core.battles import Codes, Kind, Table
-from tiltyard.core.battles.keys import text_keys
+from tiltyard.core.battles import CodedBattles, Kind, Table
+from tiltyard.core.battles.cluster_keys import hash_texts
 from tiltyard.core.policy.state.state import Standing
 from tiltyard.core.policy.validity.rules import number
 from tiltyard.core.ratings import BradleyTerry, Finding, Interval
@@ -149,11 +149,11 @@ def votes_table(standing: Standing) -> Table:
     low, high = (np.repeat(np.array([pair[side] for pair in met], dtype=np.int64), sizes) for side in (0, 1))
     counts = tally.ravel().astype(np.int64)
     cell = np.repeat(np.arange(len(counts)) // 4, counts)
-    codes = Codes(
+    codes = CodedBattles(
         place[low[cell]],
         place[high[cell]],
         np.repeat(np.tile(_KINDS, len(tally)), counts),
-        prompt=text_keys(standing.prompts)[prompt[cell]],
+        prompt=hash_texts(standing.prompts)[prompt[cell]],
     )
     return Table.from_codes(sorted(standing.models), codes)
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from tiltyard.core.battles import Codes, Kind, Table
-from tiltyard.core.battles.keys import text_keys
+from tiltyard.core.battles import CodedBattles, Kind, Table
+from tiltyard.core.battles.cluster_keys import hash_texts
 from tiltyard.core.board.rows import Board, make_board
 from tiltyard.core.ratings import BradleyTerry
 from tiltyard.core.ratings.findings import MIN_BATTLES
@@ -89,11 +89,11 @@ def _table(cast: Sequence[Cast]) -> Table:
     names = sorted({name for one in cast for name in (one.model_a, one.model_b)})
     place = {name: k for k, name in enumerate(names)}
     row = np.repeat(np.arange(len(cast)), [one.count for one in cast])
-    codes = Codes(
+    codes = CodedBattles(
         np.array([place[one.model_a] for one in cast], dtype=np.int64)[row],
         np.array([place[one.model_b] for one in cast], dtype=np.int64)[row],
         np.array([one.kind for one in cast], dtype=np.uint8)[row],
-        prompt=text_keys([one.prompt for one in cast])[row],
+        prompt=hash_texts([one.prompt for one in cast])[row],
     )
     return Table.from_codes(names, codes)
 

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from tiltyard.core.battles.battle import TIE_PREF
+from tiltyard.core.battles.battle import TIE_PREF_TOLERANCE
 from tiltyard.core.battles.outcome import DECISIVE, Label, Outcome
 from tiltyard.core.judging.verdict import Step, Verdict
 
@@ -117,5 +117,5 @@ def _bounds(outcome: Outcome, label: Label) -> tuple[float, float]:
     if outcome is Outcome.MODEL_B:
         return 0.0, 0.5
     if label is Label.TIE:
-        return 0.5 - TIE_PREF, 0.5 + TIE_PREF
+        return 0.5 - TIE_PREF_TOLERANCE, 0.5 + TIE_PREF_TOLERANCE
     return 0.0, 1.0

@@ -16,8 +16,8 @@ import numpy.typing as npt
 from scipy.sparse import csr_array
 from scipy.special import ndtri, pdtr
 
-from tiltyard.core.battles import Codes, Counts, Table
-from tiltyard.core.battles.keys import MISSING, Keys, mixed
+from tiltyard.core.battles import CodedBattles, Counts, Table
+from tiltyard.core.battles.cluster_keys import MISSING_KEY, Keys, mix_bits
 from tiltyard.core.ratings import newton
 from tiltyard.core.ratings.groups import has_tie_parameter
 from tiltyard.core.ratings.pairs import Pairs, tied
@@ -73,7 +73,7 @@ def uniforms(seed: int, replicate: int, n: int) -> Floats:
     """``n`` numbers between 0 and 1, from integer arithmetic that no library version can change."""
     start = np.random.SeedSequence(seed, spawn_key=(replicate,)).generate_state(1, np.uint64)
     counter = np.arange(1, n + 1, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15)
-    return (mixed(counter + start) >> np.uint64(11)).astype(np.float64) * 2.0**-53
+    return (mix_bits(counter + start) >> np.uint64(11)).astype(np.float64) * 2.0**-53
 
 
 class _Poisson:
@@ -119,7 +119,7 @@ class _Poisson:
 
 
 def cluster_draws(
-    table: Table, scoring: Scoring, pairs: Pairs, key: Callable[[Codes], Keys | None] | None, seed: int
+    table: Table, scoring: Scoring, pairs: Pairs, key: Callable[[CodedBattles], Keys | None] | None, seed: int
 ) -> tuple[Draws, ClusterNumbers]:
     """Replicates that draw whole clusters, and which they are.
 
@@ -166,7 +166,7 @@ def cluster_numbers(keys: Keys | None, rows: Ints) -> ClusterNumbers:
     if keys is None:
         return ClusterNumbers(np.arange(len(rows)), len(rows), len(rows))
     keys = keys[rows]
-    keyed = keys != MISSING
+    keyed = keys != MISSING_KEY
     known, of_known = np.unique(keys[keyed], return_inverse=True)
     alone = len(rows) - len(of_known)
     number = np.empty(len(rows), dtype=np.int64)

@@ -16,8 +16,8 @@ import numpy as np
 import numpy.typing as npt
 from scipy.sparse import coo_array
 
-from tiltyard.core.battles import Codes, Table
-from tiltyard.core.battles.keys import MISSING, Keys
+from tiltyard.core.battles import CodedBattles, Table
+from tiltyard.core.battles.cluster_keys import MISSING_KEY, Keys
 from tiltyard.core.ratings.sums import sum_by
 
 __all__ = [
@@ -39,10 +39,10 @@ Indices = npt.NDArray[np.integer[Any]]
 
 #: Residuals of a run of battles (NaN for one that does not count), and the scores (n, k) of the
 #: extra parameters, if any.
-RowScores = Callable[[Codes], tuple[Floats, Floats | None]]
+RowScores = Callable[[CodedBattles], tuple[Floats, Floats | None]]
 
 #: Which battles of a run belong together: those with the same key.
-KeyOf = Callable[[Codes], Keys | None]
+KeyOf = Callable[[CodedBattles], Keys | None]
 
 #: Cluster sums are held densely up to this many numbers (256 MB), sparsely beyond.
 _DENSE_SUMS = 1 << 25
@@ -102,7 +102,7 @@ class Meats:
 
 
 def clustered_meat(
-    table: Table, scores: RowScores, extra: int, key: Callable[[Codes], Keys | None] | None
+    table: Table, scores: RowScores, extra: int, key: Callable[[CodedBattles], Keys | None] | None
 ) -> Meat:
     """Scores summed by cluster, then squared. Without ``key`` each battle is a cluster.
 
@@ -123,7 +123,7 @@ def clustered_meat(
         used = ~np.isnan(r)
         counted += int(used.sum())
         run_keys = key(run) if key is not None else None
-        single = used if run_keys is None else used & (run_keys == MISSING)
+        single = used if run_keys is None else used & (run_keys == MISSING_KEY)
         if single.any():
             alone += int(single.sum())
             meat += single_meat(run.a[single], run.b[single], r[single], None if x is None else x[single], m)
@@ -152,24 +152,24 @@ def single_meat(a: Indices, b: Indices, r: Floats, x: Floats | None, m: int) -> 
     return np.asarray(np.block([[models, cross], [cross.T, x.T @ x]]))
 
 
-def prompt_key(codes: Codes) -> Keys | None:
+def prompt_key(codes: CodedBattles) -> Keys | None:
     return codes.prompt
 
 
-def voter_key(codes: Codes) -> Keys | None:
+def voter_key(codes: CodedBattles) -> Keys | None:
     return codes.voter
 
 
-def two_way_keys(codes: Codes) -> Keys | None:
+def two_way_keys(codes: CodedBattles) -> Keys | None:
     """Keys of the cells prompt × voter."""
     if codes.prompt is None or codes.voter is None:
         return None
     mixed = codes.prompt * np.uint64(0x9E3779B97F4A7C15) ^ codes.voter
-    mixed[(codes.prompt == MISSING) | (codes.voter == MISSING)] = MISSING
+    mixed[(codes.prompt == MISSING_KEY) | (codes.voter == MISSING_KEY)] = MISSING_KEY
     return mixed
 
 
-def distinct_keys(table: Table, key: Callable[[Codes], Keys | None] | None) -> Keys:
+def distinct_keys(table: Table, key: Callable[[CodedBattles], Keys | None] | None) -> Keys:
     known = np.empty(0, dtype=np.uint64)
     waiting: list[Keys] = []
     for run in table.scan() if key is not None else ():
@@ -180,7 +180,7 @@ def distinct_keys(table: Table, key: Callable[[Codes], Keys | None] | None) -> K
         if sum(map(len, waiting)) > max(len(known), 1 << 20):
             known, waiting = _sorted_distinct(np.concatenate([known, *waiting])), []
     known = _sorted_distinct(np.concatenate([known, *waiting]))
-    return known[1:] if len(known) and known[0] == MISSING else known
+    return known[1:] if len(known) and known[0] == MISSING_KEY else known
 
 
 def _sorted_distinct(keys: Keys) -> Keys:

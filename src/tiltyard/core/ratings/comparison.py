@@ -9,7 +9,7 @@ import numpy as np
 from scipy.special import ndtr, stdtr
 
 from tiltyard.core.battles import Table
-from tiltyard.core.battles.keys import MISSING
+from tiltyard.core.battles.cluster_keys import MISSING_KEY
 from tiltyard.core.ratings.bradley_terry import BradleyTerry
 from tiltyard.core.ratings.findings import Finding
 from tiltyard.core.ratings.pairs import pairs_of, record_of
@@ -138,7 +138,7 @@ def _prompts(table: Table, i: int, j: int) -> tuple[int | None, int | None]:
         if run.prompt is None:
             continue
         for x, y, sign in ((i, j, 1.0), (j, i, -1.0)):
-            rows = np.flatnonzero((run.a == x) & (run.b == y) & (run.prompt != MISSING))
+            rows = np.flatnonzero((run.a == x) & (run.b == y) & (run.prompt != MISSING_KEY))
             margin = sign * (Scoring().by_kind()[run.kind[rows]] - 0.5)
             for key, value in zip(run.prompt[rows].tolist(), margin.tolist(), strict=True):
                 if value == value:

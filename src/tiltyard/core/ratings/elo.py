@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tiltyard.compiling import Kernel, KernelChoice, chosen_kernel, compiled
-from tiltyard.core.battles import KINDS, Table
+from tiltyard.core.battles import KIND_COUNT, Table
 from tiltyard.core.ratings.bootstrap import ClusterNumbers, appearances, cluster_numbers
 from tiltyard.core.ratings.findings import Finding
 from tiltyard.core.ratings.groups import data_findings, disconnected_finding, numbered_groups
@@ -205,7 +205,7 @@ class _Games:
         rows = np.flatnonzero(~np.isnan(score))
         a, b = log.a[rows], log.b[rows]
         if log.weight is None and not scoring.soft:
-            return cls(rows, pack(a, b, log.kind[rows]), scoring.by_kind(), np.ones(KINDS))
+            return cls(rows, pack(a, b, log.kind[rows]), scoring.by_kind(), np.ones(KIND_COUNT))
         weight = np.ones(len(rows)) if log.weight is None else log.weight[rows]
         return cls(rows, pack(a, b, np.arange(len(rows))), score[rows], weight)
 

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tiltyard.compiling import KernelChoice, chosen_kernel
-from tiltyard.core.battles import Codes, Table
+from tiltyard.core.battles import CodedBattles, Table
 from tiltyard.core.ratings import newton
 from tiltyard.core.ratings.clusters import RowScores
 from tiltyard.core.ratings.groups import has_tie_parameter
@@ -87,7 +87,7 @@ class Fitted:
         m = len(self.theta)
         expected, tie = self.expected().ravel(), self.expected_tie()
 
-        def plain(codes: Codes) -> tuple[Floats, Floats | None]:
+        def plain(codes: CodedBattles) -> tuple[Floats, Floats | None]:
             weight = 1.0 if codes.weight is None else codes.weight
             y = scoring.of(codes)
             pair = codes.a.astype(np.int64) * m + codes.b
@@ -96,7 +96,7 @@ class Fitted:
                 return r, None
             return r, (weight * (tied(y) - tie.ravel()[pair]))[:, None]
 
-        def styled(codes: Codes) -> tuple[Floats, Floats | None]:
+        def styled(codes: CodedBattles) -> tuple[Floats, Floats | None]:
             assert codes.covariates is not None
             assert self.beta is not None
             assert self.style_scale is not None
@@ -114,7 +114,7 @@ class Fitted:
         expected, tie = newton.Expected(self.expected(), self.expected_tie()), self.expected_tie()
         variance = expected.variance().ravel()
 
-        def plain(codes: Codes) -> tuple[Floats, Floats | None, Floats | None]:
+        def plain(codes: CodedBattles) -> tuple[Floats, Floats | None, Floats | None]:
             weight = 1.0 if codes.weight is None else codes.weight
             pair = codes.a.astype(np.int64) * m + codes.b
             v = variance[pair]
@@ -125,7 +125,7 @@ class Fitted:
             z = share * (0.5 - expected.score.ravel()[pair]) / v
             return weight * v, z[:, None], weight * (share * (1.0 - share) - v * z * z)
 
-        def styled(codes: Codes) -> tuple[Floats, Floats | None, Floats | None]:
+        def styled(codes: CodedBattles) -> tuple[Floats, Floats | None, Floats | None]:
             assert codes.covariates is not None
             assert self.beta is not None
             assert self.style_scale is not None
@@ -219,7 +219,7 @@ def fit_with_style(
     )
 
 
-def _among(log: Codes, score: Floats, members: Ints, m: int) -> tuple[Codes, Floats]:
+def _among(log: CodedBattles, score: Floats, members: Ints, m: int) -> tuple[CodedBattles, Floats]:
     """The log with ``members`` numbered by their place, and no score for battles of others."""
     place = np.full(m, -1)
     place[members] = np.arange(len(members))

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tiltyard.compiling import Kernel, KernelChoice, chosen_kernel, compiled
-from tiltyard.core.battles import Codes, Table
+from tiltyard.core.battles import CodedBattles, Table
 from tiltyard.core.ratings.findings import Finding
 from tiltyard.core.ratings.groups import data_findings, disconnected_finding, numbered_groups
 from tiltyard.core.ratings.kernels.glicko2 import fold_votes
@@ -127,7 +127,7 @@ class Glicko2:
             kernel=chosen_kernel(self.kernel, votes),
         )
 
-    def fold(self, state: Glicko2State, votes: Codes) -> Glicko2State:
+    def fold(self, state: Glicko2State, votes: CodedBattles) -> Glicko2State:
         """The state after these votes. Codes index ``state.models``; the given state is untouched."""
         if self.kernel not in ("auto", state.kernel):
             raise CannotRate(

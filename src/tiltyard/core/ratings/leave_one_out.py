@@ -19,8 +19,8 @@ import numpy as np
 import numpy.typing as npt
 from scipy.linalg.lapack import dpotrs
 
-from tiltyard.core.battles import Codes, Table
-from tiltyard.core.battles.keys import MISSING, Keys
+from tiltyard.core.battles import CodedBattles, Table
+from tiltyard.core.battles.cluster_keys import MISSING_KEY, Keys
 from tiltyard.core.ratings.clusters import Indices, KeyOf, RowScores, distinct_keys, places
 from tiltyard.core.ratings.newton import cholesky
 
@@ -32,7 +32,7 @@ Ints = npt.NDArray[np.int64]
 #: Of a run of battles: the information v of each about its difference, its place z (n, k) on the
 #: extra parameters, and what it says of the last of them alone. A battle's information is
 #: v·(e_a − e_b + z)(e_a − e_b + z)ᵀ, plus the last on its diagonal place.
-RowInformation = Callable[[Codes], tuple[Floats, Floats | None, Floats | None]]
+RowInformation = Callable[[CodedBattles], tuple[Floats, Floats | None, Floats | None]]
 
 #: A cluster with more than this share of one parameter's information is left out exactly; one term
 #: of the series does for the others. Shares sum to the number of parameters, so those are few.
@@ -109,7 +109,7 @@ class _Rows:
             if run_keys is None or not len(keys):
                 continue
             r, x = self.scores(run)
-            here = ~np.isnan(r) & (run_keys != MISSING) & (run_keys >= keys[0]) & (run_keys <= keys[-1])
+            here = ~np.isnan(r) & (run_keys != MISSING_KEY) & (run_keys >= keys[0]) & (run_keys <= keys[-1])
             chosen = np.flatnonzero(here)
             cluster = places(keys, run_keys[chosen])
             v, z, own = self.information(run)

@@ -24,7 +24,7 @@ import numpy.typing as npt
 from scipy.linalg.blas import dsyrk
 from scipy.special import ndtr
 
-from tiltyard.core.battles import Codes, Kind
+from tiltyard.core.battles import CodedBattles, Kind
 from tiltyard.core.ratings import newton
 from tiltyard.core.ratings.pairs import pairs_of_points
 from tiltyard.core.ratings.scoring import Scoring
@@ -220,7 +220,7 @@ class OnlineBradleyTerry:
         _check_known(state, min(a, b), max(a, b))
         self._fold_score(state, a, b, self._scores()[kind])
 
-    def fold_many(self, state: OnlineState, votes: Codes) -> None:
+    def fold_many(self, state: OnlineState, votes: CodedBattles) -> None:
         """A run of votes into the state, in place and in order: the same as one by one, to the bit."""
         if not len(votes):
             return

@@ -8,7 +8,7 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
-from tiltyard.core.battles import KINDS, Codes, Kind
+from tiltyard.core.battles import KIND_COUNT, CodedBattles, Kind
 from tiltyard.errors import BadOption
 
 __all__ = ["Scoring"]
@@ -40,7 +40,7 @@ class Scoring:
 
     def by_kind(self) -> Floats:
         """A's score for each `Kind`; NaN where that kind is left out."""
-        scores = np.full(KINDS, np.nan)
+        scores = np.full(KIND_COUNT, np.nan)
         scores[Kind.WIN_A], scores[Kind.WIN_B] = 1.0, 0.0
         scores[Kind.LEAN_A], scores[Kind.LEAN_B] = self.lean, 1.0 - self.lean
         if self.ties == "half":
@@ -49,7 +49,7 @@ class Scoring:
                 scores[Kind.INCONSISTENT] = self.inconsistent
         return scores[[kind.plain for kind in Kind]]
 
-    def of(self, codes: Codes) -> Floats:
+    def of(self, codes: CodedBattles) -> Floats:
         """A's score in every battle of a log; NaN where it is left out."""
         scores = self.by_kind()[codes.kind]
         if self.soft and codes.pref is not None:

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tiltyard.compiling import Kernel, compiled
-from tiltyard.core.battles import Codes
+from tiltyard.core.battles import CodedBattles
 from tiltyard.core.ratings.kernels.style import pass_loop, pass_vectors
 from tiltyard.core.ratings.newton import Factor, centred, cholesky, climb, inverse_of, pin
 from tiltyard.errors import CannotRate
@@ -45,7 +45,7 @@ class StyleFit:
 
 
 def fit_style(
-    log: Codes, score: Floats, m: int, prior_precision: float, kernel: Kernel, *, bread: bool = True
+    log: CodedBattles, score: Floats, m: int, prior_precision: float, kernel: Kernel, *, bread: bool = True
 ) -> StyleFit:
     """Newton on the whole log. ``score`` is A's in each battle, NaN where it does not count.
 
@@ -72,7 +72,7 @@ def fit_style(
 class _Problem:
     """The likelihood of the first ``rows`` battles of a log."""
 
-    log: Codes
+    log: CodedBattles
     score: Floats
     m: int
     prior_precision: float
@@ -95,7 +95,7 @@ class _Problem:
         return gradient, information
 
 
-def _scale(log: Codes, score: Floats) -> Floats:
+def _scale(log: CodedBattles, score: Floats) -> Floats:
     """Root mean square of each covariate over the battles that count."""
     assert log.covariates is not None
     unused = np.isnan(score)

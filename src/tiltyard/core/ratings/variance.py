@@ -10,8 +10,8 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import ndtri, stdtrit
 
-from tiltyard.core.battles import Codes, Counts, Table
-from tiltyard.core.battles.keys import MISSING, Keys
+from tiltyard.core.battles import CodedBattles, Counts, Table
+from tiltyard.core.battles.cluster_keys import MISSING_KEY, Keys
 from tiltyard.core.ratings.clusters import (
     Meat,
     Meats,
@@ -152,7 +152,7 @@ def _spread(
 
 def cluster_key(
     table: Table, choice: ClusterChoice, findings: list[Finding], *, voters: bool = True
-) -> tuple[ClusterKind, Callable[[Codes], Keys | None] | None]:
+) -> tuple[ClusterKind, Callable[[CodedBattles], Keys | None] | None]:
     """What to draw again, and the key that says which battles belong together.
 
     Without ``voters``, prompts alone are drawn, as a bootstrap does.
@@ -212,16 +212,16 @@ def _named_prompts(table: Table) -> int:
 
     One cluster alone would seem not to vary at all.
     """
-    first = MISSING
+    first = MISSING_KEY
     if not table.has_log or "prompt" not in table.keyed:
         return 0
     for run in table.scan():
-        named = np.empty(0, dtype=np.uint64) if run.prompt is None else run.prompt[run.prompt != MISSING]
-        if first == MISSING and len(named):
+        named = np.empty(0, dtype=np.uint64) if run.prompt is None else run.prompt[run.prompt != MISSING_KEY]
+        if first == MISSING_KEY and len(named):
             first = named[0]
         if (named != first).any():
             return 2
-    return int(first != MISSING)
+    return int(first != MISSING_KEY)
 
 
 def _meats(table: Table, scoring: Scoring, fitted: Fitted, kind: ClusterKind) -> Meats:

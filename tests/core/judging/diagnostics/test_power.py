@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 from scipy import integrate, stats
 from scipy.special import expit
 
-from tiltyard.core.battles import Codes, Kind, Table
-from tiltyard.core.battles.keys import text_keys
+from tiltyard.core.battles import CodedBattles, Kind, Table
+from tiltyard.core.battles.cluster_keys import hash_texts
 from tiltyard.core.judging.power import (
     POINTS,
     Assumptions,
@@ -38,10 +38,10 @@ def fought(models, prompts, assumptions, rng, *, kept=1.0, strength_sd=60.0):
     odds = strength[i] - strength[j] + effect[i, p] - effect[j, p]
     kind = np.where(rng.random(len(i)) < expit(odds), Kind.WIN_A, Kind.WIN_B)
     kind = np.where(rng.random(len(i)) < assumptions.tie_rate, Kind.TIE, kind).astype(np.uint8)
-    keys = text_keys([f"p{k}" for k in range(prompts)])[p]
+    keys = hash_texts([f"p{k}" for k in range(prompts)])[p]
     counts = np.zeros((models, models), dtype=int)
     np.add.at(counts, (i, j), 1)
-    codes = Codes(i.astype(np.uint16), j.astype(np.uint16), kind, prompt=keys)
+    codes = CodedBattles(i.astype(np.uint16), j.astype(np.uint16), kind, prompt=keys)
     return Table.from_codes(tuple(f"m{k}" for k in range(models)), codes), counts + counts.T
 
 
@@ -83,8 +83,8 @@ def test_the_detectable_difference_is_detected_as_often_as_promised():
         odds = strength[i] - strength[j] + effect[i, p] - effect[j, p]
         kind = np.where(rng.random(len(i)) < expit(odds), Kind.WIN_A, Kind.WIN_B)
         kind = np.where(rng.random(len(i)) < assumptions.tie_rate, Kind.TIE, kind).astype(np.uint8)
-        keys = text_keys([str(k) for k in range(prompts)])[p]
-        codes = Codes(i.astype(np.uint16), j.astype(np.uint16), kind, prompt=keys)
+        keys = hash_texts([str(k) for k in range(prompts)])[p]
+        codes = CodedBattles(i.astype(np.uint16), j.astype(np.uint16), kind, prompt=keys)
         ratings = BradleyTerry()(Table.from_codes(tuple("abcd"), codes))
         error = math.sqrt(ratings.uncertainty.differences()[0, 1])
         half = quantile(0.95, ratings.uncertainty.dof) * error

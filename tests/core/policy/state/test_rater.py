@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tiltyard.core.battles import Codes, Kind
+from tiltyard.core.battles import CodedBattles, Kind
 from tiltyard.core.policy.state.rater import Rater, RaterSettings
 from tiltyard.core.ratings.glicko2 import Glicko2
 from tiltyard.errors import BadOption
@@ -23,7 +23,7 @@ votes = st.lists(
 
 def codes(rows):
     a, b, kind = (np.array([row[k] for row in rows], dtype=np.int64) for k in range(3))
-    return Codes(a, b, kind.astype(np.uint8))
+    return CodedBattles(a, b, kind.astype(np.uint8))
 
 
 def folded(rows, rater=None):

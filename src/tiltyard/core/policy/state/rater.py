@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tiltyard.core.battles import Codes
+from tiltyard.core.battles import CodedBattles
 from tiltyard.core.policy.state.strengths import Strengths
 from tiltyard.core.ratings.glicko2 import GLICKO_POINTS, Glicko2, Glicko2State
 from tiltyard.core.ratings.kernels.glicko2 import fold_votes
@@ -68,7 +68,7 @@ class Rater:
         self.settings.online.fold(self.online, a, b, kind)
         self._rate_elo(a, b, y)
 
-    def fold(self, votes: Codes) -> None:
+    def fold(self, votes: CodedBattles) -> None:
         """A run of votes, in order: each method by itself, because none looks at another."""
         glicko2 = self.settings.glicko2
         a, b = votes.a.tolist(), votes.b.tolist()

@@ -12,7 +12,7 @@ from dataclasses import replace
 import numpy as np
 import numpy.typing as npt
 
-from tiltyard.core.battles import Codes
+from tiltyard.core.battles import CodedBattles
 from tiltyard.core.policy.state.events import Event, Events
 from tiltyard.core.policy.state.policy import Policy
 from tiltyard.core.policy.state.rater import Rater, RaterSettings
@@ -141,7 +141,7 @@ class Following:
     def _take(self, events: Events) -> None:
         self.standing.fold(events)
         votes = events[events.event == Event.VOTE]
-        self.rater.fold(Codes(votes.a, votes.b, votes.kind))
+        self.rater.fold(CodedBattles(votes.a, votes.b, votes.kind))
         self._ranked = False
 
     def _note(self, evaluation: Evaluation) -> None:

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tiltyard.core.battles.keys import mixed
+from tiltyard.core.battles.cluster_keys import mix_bits
 from tiltyard.errors import CannotRate
 
 __all__ = ["decks_abreast", "in_order", "pack", "shuffled_loop", "shuffled_vectors"]
@@ -123,7 +123,7 @@ def _abreast(decks: Sequence[Words], score: Floats, step: Floats, m: int, seeds:
 def _draws(seeds: Words, done: int, left: Ints) -> npt.NDArray[np.int64]:
     """For each step and permutation, which of the battles left is next."""
     counter = np.arange(done + 1, done + 1 + len(left), dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15)
-    z = mixed(counter[:, None] + seeds[None, :])
+    z = mix_bits(counter[:, None] + seeds[None, :])
     return (((z >> np.uint64(32)) * left.astype(np.uint64)) >> np.uint64(32)).astype(np.int64)
 
 

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tiltyard.core.battles import Codes, Table
+from tiltyard.core.battles import CodedBattles, Table
 from tiltyard.core.policy.state.events import Event, Events
 from tiltyard.core.policy.state.policy import Lane
 from tiltyard.core.policy.state.state import Standing
@@ -80,7 +80,7 @@ def _rated(models: tuple[str, ...], votes: Events, method: BradleyTerry) -> tupl
     place: Ints = np.zeros(len(models), dtype=np.uint16 if len(models) <= 1 << 16 else np.int32)
     place[code_of] = np.arange(len(code_of))
     keys = votes.prompt.astype(np.uint64) + np.uint64(1)
-    codes = Codes(place[votes.a], place[votes.b], votes.kind, prompt=keys)
+    codes = CodedBattles(place[votes.a], place[votes.b], votes.kind, prompt=keys)
     return method(Table.from_codes([models[code] for code in code_of], codes)), code_of
 
 

@@ -12,25 +12,25 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["MISSING", "Keys", "buffer_keys", "mixed", "text_keys"]
+__all__ = ["MISSING_KEY", "Keys", "hash_buffer", "hash_texts", "mix_bits"]
 
 Keys = npt.NDArray[np.uint64]
 
 #: The key of a row that names no prompt (or voter).
-MISSING = np.uint64(0)
+MISSING_KEY = np.uint64(0)
 
 
-def text_keys(values: Sequence[str | None]) -> Keys:
-    """One key for each text; ``None`` gives `MISSING`."""
+def hash_texts(values: Sequence[str | None]) -> Keys:
+    """One key for each text; ``None`` gives `MISSING_KEY`."""
     encoded = [(value or "").encode("utf-8", "surrogatepass") for value in values]
     offsets = np.zeros(len(encoded) + 1, dtype=np.int64)
     np.cumsum([len(text) for text in encoded], out=offsets[1:])
-    keys = buffer_keys(np.frombuffer(b"".join(encoded), dtype=np.uint8), offsets)
-    keys[[value is None for value in values]] = MISSING
+    keys = hash_buffer(np.frombuffer(b"".join(encoded), dtype=np.uint8), offsets)
+    keys[[value is None for value in values]] = MISSING_KEY
     return keys
 
 
-def buffer_keys(data: npt.NDArray[np.uint8], offsets: npt.NDArray[np.int64]) -> Keys:
+def hash_buffer(data: npt.NDArray[np.uint8], offsets: npt.NDArray[np.int64]) -> Keys:
     """Keys of texts laid end to end in ``data``; text k is ``data[offsets[k]:offsets[k + 1]]``.
 
     Each text is read in words of eight bytes, mixed one into the next, all texts abreast.
@@ -49,15 +49,15 @@ def buffer_keys(data: npt.NDArray[np.uint8], offsets: npt.NDArray[np.int64]) -> 
         keys[alive] = _mix(keys[alive] ^ word)
         read += 8
         alive = alive[left > 8]
-    keys[keys == MISSING] = np.uint64(1)
+    keys[keys == MISSING_KEY] = np.uint64(1)
     return keys
 
 
 def _mix(x: Keys) -> Keys:
-    return mixed(x + np.uint64(0x9E3779B97F4A7C15))
+    return mix_bits(x + np.uint64(0x9E3779B97F4A7C15))
 
 
-def mixed(x: Keys) -> Keys:
+def mix_bits(x: Keys) -> Keys:
     """The finaliser of splitmix64 (Steele, Lea and Flood 2014): every bit reaches every bit."""
     x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)

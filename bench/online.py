@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 from scipy.special import expit
 
 from tiltyard.core.battles import CodedBattles, Kind
-from tiltyard.core.ratings import newton, online
-from tiltyard.core.ratings.online import OnlineBradleyTerry, OnlineState
+from tiltyard.core.ratings import newton, online_bradley_terry
+from tiltyard.core.ratings.online_bradley_terry import OnlineBradleyTerry, OnlineState
 from timing import one_thread, repeat
 
 Floats = NDArray[np.float64]
@@ -62,7 +62,9 @@ class Stale:
     def fold(self, a: int, b: int, y: float) -> None:
         s = self.covariance[a] - self.covariance[b]
         v = float(s[a] - s[b])
-        p = online._logistic(online._mode(float(self.mean[a] - self.mean[b]), v, y))
+        p = online_bradley_terry._logistic(
+            online_bradley_terry._mode(float(self.mean[a] - self.mean[b]), v, y)
+        )
         self.mean += s * (y - p)
         h, precision = p * (1.0 - p), self.precision
         precision[a, a] += h
@@ -104,14 +106,14 @@ def costs(m: int) -> str:
     def settled() -> None:
         for _ in range(20):
             state.n_held = len(state.held)
-            online._settle(state)
+            online_bradley_terry._settle(state)
 
     single, bulk = repeat(one_by_one, 5), repeat(lambda: FILTER.fold_many(state, codes), 5)
     state.n_held = len(state.held) // 2
     asked = repeat(lambda: [state.misorder(i, j) for _ in range(1000)], 5)
     errors = repeat(lambda: [state.se for _ in range(1000)], 5)
     copy = state.widened(m)
-    refit = repeat(lambda: online._refit(copy), 5)
+    refit = repeat(lambda: online_bradley_terry._refit(copy), 5)
     copy.held[:] = 0.0
     settle = repeat(settled, 5)
     with_refits = (min(single) / n + min(refit) / (REFITTED.refit_after * m)) * 1e6
@@ -161,7 +163,7 @@ def against_batch(m: int, per_model: int) -> list[str]:
     for name, method in (("filter", FILTER), ("refitted", REFITTED)):
         state = folded(method, votes(m, per_model * m - 1), m)
         batch = state.widened(m)
-        online._refit(batch)
+        online_bradley_terry._refit(batch)
         row = apart(state.mean, state.se, batch.mean, batch.se)
         lines.append(f"| {name} | {m:,} | {per_model} | {row} |")
     return lines

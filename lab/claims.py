@@ -146,7 +146,7 @@ _MARKS = (
     "tiltyard.core.ratings.newton",
     "tiltyard.core.ratings.pairs",
     "tiltyard.core.ratings.scoring",
-    "tiltyard.core.ratings.sums",
+    "tiltyard.core.ratings.index_sums",
     "tiltyard.core.policy.validity.mixture",
     "tiltyard.core.policy.validity.order_marks",
     "tiltyard.core.policy.validity.order_proven",

@@ -20,7 +20,7 @@ from tiltyard.core.judging.matches import Match
 from tiltyard.core.judging.question import Purpose
 from tiltyard.core.judging.verdict import Form
 from tiltyard.core.ratings import Finding
-from tiltyard.core.ratings.findings import listed
+from tiltyard.core.ratings.findings import join_names
 
 __all__ = ["Gathering", "HumanVotes", "anchored"]
 
@@ -138,7 +138,7 @@ def _truncated_answers(truncated: Iterable[tuple[str, str]]) -> Iterator[Finding
         yield Finding(
             "truncated-answers",
             f"{counts.total():,} of the judged answers were cut off: "
-            f"{listed([f'{model} {counts[model]:,}' for model in sorted(counts)])}.",
+            f"{join_names([f'{model} {counts[model]:,}' for model in sorted(counts)])}.",
             "The models may be better than these answers. Raise max_tokens under generate:, run tiltyard generate "
             "again, and judge the whole answers.",
         )

@@ -12,7 +12,7 @@ from tiltyard.core.board import (Rated, make_board)
 from tiltyard.errors import BadOption, CannotRate
 from tiltyard.files import (BattleSource, open_battles)
 from tiltyard.files.counting import (Progress, count_by_group, count_table)
-from tiltyard.core.ratings import (BradleyTerry, Elo, Glicko2, Method)
+from tiltyard.core.ratings import (BradleyTerry, Elo, Glicko2, RatingMethod)
 from tiltyard.core.ratings.fit_check import (check_fit, predict_ahead)
 from tiltyard.core.ratings.flips import votes_to_flip
 from tiltyard.core.ratings.ranks import rank_models
@@ -35,7 +35,7 @@ _SWEEP_BATTLES = 200_000
 class RateSettings:
     """What was asked for; with the battles it decides every number."""
 
-    method: Method = field(default_factory=BradleyTerry)
+    method: RatingMethod = field(default_factory=BradleyTerry)
     by: str | None = None
     style: tuple[str, ...] = ()
     #: Bootstrap refits kept beside the ratings; none without a folder to keep them in.
@@ -61,7 +61,7 @@ class RateSettings:
         return bool(self.n_bootstraps) or getattr(self.method, "interval", None) == "bootstrap"
 
 
-def method_of(name: str, parameters: Mapping[str, Any]) -> Method:
+def method_of(name: str, parameters: Mapping[str, Any]) -> RatingMethod:
     """A method by its name, with these parameters."""
     if name not in METHODS:
         raise BadOption(f"method is {name!r}; expected one of {', '.join(METHODS)}")

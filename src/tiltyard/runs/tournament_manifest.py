@@ -19,7 +19,7 @@ from tiltyard.core.board.rows import parameters_of
 from tiltyard.errors import BadOption
 from tiltyard.files.answers import Answer
 from tiltyard.core.judging.matches import Prompt
-from tiltyard.core.ratings import (BradleyTerry, Elo, Method)
+from tiltyard.core.ratings import (BradleyTerry, Elo, RatingMethod)
 
 __all__ = [
     "RubricEntry",
@@ -142,7 +142,7 @@ class TournamentManifest(ManifestDocument):
         return next((f"{name} disagree" for name, (a, b) in pairs.items() if a != b), None)
 
 
-def _checked(name: str, parameters: Mapping[str, Any]) -> Method:
+def _checked(name: str, parameters: Mapping[str, Any]) -> RatingMethod:
     """A method with these parameters, each of its own type."""
     method = method_of(name, parameters)
     _adapter(type(method)).validate_python(dict(parameters))
@@ -150,7 +150,7 @@ def _checked(name: str, parameters: Mapping[str, Any]) -> Method:
 
 
 @cache
-def _adapter(method: type[Method]) -> TypeAdapter[Method]:
+def _adapter(method: type[RatingMethod]) -> TypeAdapter[RatingMethod]:
     return TypeAdapter(method)
 
 

@@ -8,7 +8,7 @@ import numpy.typing as npt
 from tiltyard.core.policy.state.policy import Policy
 from tiltyard.core.policy.state.state import Standing
 from tiltyard.core.ratings import newton
-from tiltyard.core.ratings.pairs import pairs_of_points
+from tiltyard.core.ratings.pairs import pairs_from_points
 from tiltyard.simulate.worlds import World
 
 __all__ = ["NEWCOMERS_MATCHUPS", "TOP", "Exposures", "Newcomers", "Truth", "batch_strengths", "in_order"]
@@ -107,11 +107,11 @@ def batch_strengths(points: Floats) -> Floats | None:
 
     ``points`` is what each row model scored against each column model.
     """
-    pairs = pairs_of_points(points)
+    pairs = pairs_from_points(points)
     played = np.flatnonzero(pairs.met)
     pairs = pairs.among(played)
     if not len(played) or pairs.groups(strong=True).any():
         return None
     strengths = np.full(len(points), np.nan)
-    strengths[played] = newton.fit(pairs, bread=False).theta
+    strengths[played] = newton.fit_pairs(pairs, bread=False).theta
     return strengths

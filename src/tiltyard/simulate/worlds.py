@@ -14,7 +14,7 @@ from scipy.special import expit
 from tiltyard.core.battles import CodedBattles, Kind, Table
 from tiltyard.core.battles.cluster_keys import hash_texts
 from tiltyard.core.ratings import newton
-from tiltyard.core.ratings.pairs import Pairs
+from tiltyard.core.ratings.pairs import PairScores
 from tiltyard.errors import BadOption
 
 __all__ = ["POINTS", "Drift", "Rigging", "World", "WorldSettings", "draw_world", "draw_world_of"]
@@ -207,9 +207,9 @@ class World:
         share = self.ties / (1.0 - self.both_bad)
         score = share / 2.0 + (1.0 - share) * self._with_lazy(won)
         i, j = np.triu_indices(len(present), 1)
-        pairs = Pairs(len(present), i, j, np.ones(len(i)), score[i, j], np.zeros(len(i)))
+        pairs = PairScores(len(present), i, j, np.ones(len(i)), score[i, j], np.zeros(len(i)))
         truth = np.full(len(self.models), np.nan)
-        truth[present] = newton.fit(pairs, bread=False).theta * POINTS
+        truth[present] = newton.fit_pairs(pairs, bread=False).theta * POINTS
         return truth
 
     def true_order(self, *, these_prompts: bool = False, at: int | None = None) -> npt.NDArray[np.int64]:

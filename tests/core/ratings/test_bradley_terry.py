@@ -13,7 +13,7 @@ from tiltyard.core.battles import CodedBattles, Kind, Table
 from tiltyard.core.ratings import BradleyTerry, newton
 from tiltyard.core.ratings import pairs as pair_sums
 from tiltyard.core.ratings.groups import comparable_groups
-from tiltyard.core.ratings.pairs import pairs_of
+from tiltyard.core.ratings.pairs import score_pairs
 from tiltyard.core.ratings.scoring import Scoring
 from tiltyard.errors import BadOption, CannotRate
 from worlds import counted, drawn, table, told
@@ -116,7 +116,7 @@ def test_newton_finds_what_minorisation_finds(method, world):
     scoring = Scoring(
         "drop" if method.ties == "drop" else "half", method.lean, method.inconsistent, method.soft
     )
-    twin = minorised(pairs_of(world.counts, 6, scoring))
+    twin = minorised(score_pairs(world.counts, 6, scoring))
     np.testing.assert_allclose(logits(method(world)), twin, atol=1e-9)
 
 
@@ -165,7 +165,7 @@ def test_davidson_expects_as_many_ties_as_there_were():
 
 def test_a_prior_is_a_penalty_in_rating_points():
     world = table(drawn(4, 60, 7))
-    pairs = pairs_of(world.counts, 4, Scoring())
+    pairs = score_pairs(world.counts, 4, Scoring())
 
     def loss(rating):
         d = (rating[pairs.i] - rating[pairs.j]) / UNIT
@@ -181,8 +181,8 @@ def test_a_prior_is_a_penalty_in_rating_points():
 
 @given(st.floats(-800.0, 800.0), st.floats(-50.0, 50.0))
 def test_expectations_are_probabilities_however_far_apart(d, log_tie):
-    plain = newton.expected(np.array([d, -d]), None)
-    tied = newton.expected(np.array([d, -d]), log_tie)
+    plain = newton.expected_score(np.array([d, -d]), None)
+    tied = newton.expected_score(np.array([d, -d]), log_tie)
     for found in (plain, tied):
         assert found.score.sum() == pytest.approx(1.0)
         assert ((found.score >= 0.0) & (found.score <= 1.0) & (found.variance() >= -1e-15)).all()
@@ -219,7 +219,7 @@ def banded(m, times, seed, reach=3):
 
 
 def worst(world):
-    pairs = pairs_of(world.counts, len(world.models), Scoring())
+    pairs = score_pairs(world.counts, len(world.models), Scoring())
     assert comparable_groups(pairs, prior=False).max() == 0
     return np.abs(POINT(world).rating - 1500.0 - oracle(pairs)).max()
 
@@ -238,7 +238,7 @@ def test_choix_agrees():
     import choix
 
     world = table(drawn(20, 4000, 9), 20)
-    pairs = pairs_of(world.counts, 20, Scoring())
+    pairs = score_pairs(world.counts, 20, Scoring())
     wins = np.zeros((20, 20))
     wins[pairs.i, pairs.j], wins[pairs.j, pairs.i] = pairs.score, pairs.weight - pairs.score
     theta = choix.ilsr_pairwise_dense(wins, max_iter=1000, tol=1e-12)
@@ -330,23 +330,25 @@ def test_pairs_sorted_are_pairs_laid_out(world, monkeypatch):
     codes = drawn(7, 200, 3, **world)
     codes.kind[::20] = Kind.BOTH_BAD
     counts = table(codes).counts
-    whole = pairs_of(counts, 7, Scoring())
-    monkeypatch.setattr(pair_sums, "_DENSE_MODELS", 6)
-    for one, other in zip(astuple(pairs_of(counts, 7, Scoring())), astuple(whole), strict=True):
+    whole = score_pairs(counts, 7, Scoring())
+    monkeypatch.setattr(pair_sums, "_DENSE_MODEL_LIMIT", 6)
+    for one, other in zip(astuple(score_pairs(counts, 7, Scoring())), astuple(whole), strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-12)
 
 
 def test_an_information_that_rounding_made_indefinite_is_nudged():
     information = np.array([[1.0, 1.0], [1.0, 1.0 - 1e-15]])
     assert newton.cholesky(information) is None
-    factor = np.tril(newton.factored(information))
+    factor = np.tril(newton.regularised_cholesky(information))
     np.testing.assert_allclose(factor @ factor.T, information, atol=1e-8)
 
 
 def test_long_steps_are_halved_until_they_gain():
-    pairs = pairs_of(told("a>b*3 b>a*2").counts, 2, Scoring())
+    pairs = score_pairs(told("a>b*3 b>a*2").counts, 2, Scoring())
     start = np.array([6.0, -6.0])
-    assert newton.fit(pairs, start=start).theta == pytest.approx([math.log(1.5) / 2, -math.log(1.5) / 2])
+    assert newton.fit_pairs(pairs, start=start).theta == pytest.approx(
+        [math.log(1.5) / 2, -math.log(1.5) / 2]
+    )
 
 
 @pytest.mark.parametrize(

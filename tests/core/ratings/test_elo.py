@@ -7,10 +7,15 @@ from hypothesis import strategies as st
 
 from tiltyard.core.battles import Kind
 from tiltyard.core.ratings import Elo
-from tiltyard.core.ratings.bootstrap import appearances
+from tiltyard.core.ratings.bootstrap import cluster_multiplicities
 from tiltyard.core.ratings.elo import _seeds
 from tiltyard.core.ratings.kernels import elo as kernels
-from tiltyard.core.ratings.kernels.elo import in_order, pack, shuffled_loop, shuffled_vectors
+from tiltyard.core.ratings.kernels.elo import (
+    pack_battles,
+    play_in_log_order,
+    play_shuffled_loop,
+    play_shuffled_vectors,
+)
 from tiltyard.core.ratings.scoring import Scoring
 from tiltyard.errors import BadOption, CannotRate
 from worlds import drawn, rows, table, told
@@ -116,27 +121,29 @@ def test_evalica_agrees_in_log_order():
 def games(n=150, m=6, **world):
     codes = drawn(m, n, 6, **world)
     weight = np.ones(n) if codes.weight is None else codes.weight
-    return pack(codes.a, codes.b, np.arange(n)), Scoring().of(codes), 0.09 * weight
+    return pack_battles(codes.a, codes.b, np.arange(n)), Scoring().of(codes), 0.09 * weight
 
 
 @pytest.mark.parametrize("world", [{}, {"weighted": True}], ids=["plain", "weighted"])
 def test_one_loop_many_abreast_and_compiled_agree(world, monkeypatch):
-    monkeypatch.setattr(kernels, "_ABREAST", 3)
-    monkeypatch.setattr(kernels, "_AHEAD", 64)
+    monkeypatch.setattr(kernels, "_PERMUTATION_LIMIT", 3)
+    monkeypatch.setattr(kernels, "_RANDOM_STEP_COUNT", 64)
     seeds = _seeds(1, 0, 5)
     given_games = (*games(**world), 6)
-    abreast = shuffled_vectors(*given_games, seeds)
+    abreast = play_shuffled_vectors(*given_games, seeds)
     with np.errstate(over="ignore"):
-        np.testing.assert_allclose(shuffled_loop(*given_games, seeds[:2]), abreast[:2], rtol=0, atol=1e-9)
+        np.testing.assert_allclose(
+            play_shuffled_loop(*given_games, seeds[:2]), abreast[:2], rtol=0, atol=1e-9
+        )
 
 
 def test_no_permutations_give_no_rows():
-    assert shuffled_vectors(*games(), 6, _seeds(0, 0, 0)).shape == (0, 6)
+    assert play_shuffled_vectors(*games(), 6, _seeds(0, 0, 0)).shape == (0, 6)
 
 
 def test_more_models_than_a_word_holds_are_refused():
     with pytest.raises(CannotRate, match="262,144 models"):
-        pack(np.array([1 << 18]), np.array([0]), np.array([0]))
+        pack_battles(np.array([1 << 18]), np.array([0]), np.array([0]))
 
 
 @pytest.mark.parametrize("world", [{}, {"weighted": True}], ids=["plain", "weighted"])
@@ -158,9 +165,9 @@ def test_the_compiled_kernel_gives_the_same_numbers(world, n_permutations):
 def test_a_run_starts_from_the_ratings_it_is_given():
     words, score, step = games()
     half, whole = np.zeros(6), np.zeros(6)
-    in_order(words[:70], score, step, half)
-    in_order(words[70:], score, step, half)
-    in_order(words, score, step, whole)
+    play_in_log_order(words[:70], score, step, half)
+    play_in_log_order(words[70:], score, step, half)
+    play_in_log_order(words, score, step, whole)
     np.testing.assert_array_equal(half, whole)
 
 
@@ -171,7 +178,7 @@ def naive_replicates(codes, method, cluster):
     """Each replicate by writing its battles out again and playing them."""
     means, within = [], []
     for k in range(method.n_bootstraps):
-        times = appearances(method.seed, cluster.max() + 1)(k)
+        times = cluster_multiplicities(method.seed, cluster.max() + 1)(k)
         drawn_rows = [
             row
             for c in range(cluster.max() + 1)

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from tiltyard.core.battles import CodedBattles
 from tiltyard.core.ratings import BradleyTerry, Elo, Finding, Glicko2, newton
-from tiltyard.core.ratings.findings import MIN_BATTLES, MIN_PROMPTS, MIN_VOTERS, listed
-from tiltyard.core.ratings.pairs import pairs_of
+from tiltyard.core.ratings.findings import MIN_BATTLES, MIN_PROMPTS, MIN_VOTERS, join_names
+from tiltyard.core.ratings.pairs import score_pairs
 from tiltyard.core.ratings.scoring import Scoring
 from worlds import drawn, table, told
 
@@ -86,7 +86,7 @@ def test_failed_replicates_are_counted():
 
 def test_a_fit_that_did_not_settle_says_so(monkeypatch):
     assert "not-converged" not in findings(told(EVEN))
-    monkeypatch.setattr(newton, "_ITERATIONS", 1)
+    monkeypatch.setattr(newton, "_MAX_ITERATIONS", 1)
     assert "not-converged" in findings(told("a>b*30 b>a*10"))
 
 
@@ -118,8 +118,8 @@ def test_one_sided_is_seen_on_every_island():
 
 
 def test_long_lists_are_counted_not_printed():
-    assert listed(list("abc"), most=2) == "a, b and 1 more"
-    assert listed(list("ab"), most=2) == "a, b"
+    assert join_names(list("abc"), most=2) == "a, b and 1 more"
+    assert join_names(list("ab"), most=2) == "a, b"
 
 
 # Groups
@@ -184,7 +184,7 @@ def test_models_share_a_group_exactly_where_points_go_both_ways(battles):
 def test_pairs_sum_what_the_battles_say():
     codes = drawn(4, 200, 2, judged=True, weighted=True, soft=True)
     for scoring in (Scoring(), Scoring("drop"), Scoring(soft=True), Scoring(lean=1.0, inconsistent=0.2)):
-        pairs = pairs_of(table(codes).counts, 4, scoring)
+        pairs = score_pairs(table(codes).counts, 4, scoring)
         y = scoring.of(codes)
         for i, j, weight, score in zip(pairs.i, pairs.j, pairs.weight, pairs.score, strict=True):
             there = (codes.a == i) & (codes.b == j) & ~np.isnan(y)
@@ -195,7 +195,7 @@ def test_pairs_sum_what_the_battles_say():
 
 
 def test_pairs_among_some_are_numbered_by_place():
-    pairs = pairs_of(told("a>b b>c*2 c>d").counts, 4, Scoring()).among(np.array([1, 2]))
+    pairs = score_pairs(told("a>b b>c*2 c>d").counts, 4, Scoring()).among(np.array([1, 2]))
     assert (pairs.n_models, pairs.i.tolist(), pairs.j.tolist(), pairs.weight.tolist()) == (2, [0], [1], [2.0])
 
 

@@ -8,16 +8,16 @@ from scipy.stats import norm, poisson, t
 
 from tiltyard.core.battles import CodedBattles, Table, TableBuilder
 from tiltyard.core.battles.cluster_keys import MISSING_KEY
-from tiltyard.core.ratings import BradleyTerry, clusters
-from tiltyard.core.ratings.bootstrap import _Poisson, appearances, cluster_numbers, uniforms
-from tiltyard.core.ratings.clusters import distinct_keys, two_way_keys
+from tiltyard.core.ratings import BradleyTerry, sandwich
+from tiltyard.core.ratings.bootstrap import _Poisson, cluster_multiplicities, cluster_numbers, uniform_numbers
 from tiltyard.core.ratings.comparison import compare_models
-from tiltyard.core.ratings.fitting import fit_groups
+from tiltyard.core.ratings.group_fit import fit_groups
 from tiltyard.core.ratings.groups import comparable_groups
-from tiltyard.core.ratings.pairs import pairs_of
+from tiltyard.core.ratings.pairs import score_pairs
 from tiltyard.core.ratings.ranks import rank_models
+from tiltyard.core.ratings.sandwich import distinct_keys, two_way_keys
 from tiltyard.core.ratings.scoring import Scoring
-from tiltyard.core.ratings.variance import Spread, quantile
+from tiltyard.core.ratings.variance import VarianceEstimate, critical_value
 from tiltyard.errors import CannotRate
 from worlds import batch, counted, drawn, names, rows, table, told
 
@@ -26,7 +26,7 @@ M = 5
 
 
 def fitted(world, *, davidson=False, scoring=None):
-    pairs = pairs_of(world.counts, len(world.models), scoring or Scoring())
+    pairs = score_pairs(world.counts, len(world.models), scoring or Scoring())
     group = comparable_groups(pairs, prior=False)
     return fit_groups(pairs, group, davidson=davidson, prior_precision=0.0)
 
@@ -152,7 +152,7 @@ def test_two_way_keys_tell_pairs_of_prompt_and_voter_apart():
 def test_sums_by_cluster_may_be_sparse(monkeypatch):
     codes = drawn(M, 200, 4, prompts=30)
     dense = BradleyTerry(ties="davidson")(table(codes))
-    monkeypatch.setattr(clusters, "_DENSE_SUMS", 0)
+    monkeypatch.setattr(sandwich, "_DENSE_SUM_LIMIT", 0)
     sparse = BradleyTerry(ties="davidson")(table(codes))
     np.testing.assert_allclose(
         sparse.uncertainty.covariances[0], dense.uncertainty.covariances[0], rtol=1e-12
@@ -240,8 +240,8 @@ def test_an_interval_by_prompt_has_students_tails_and_speaks_of_prompts_like_the
 
 
 def test_quantiles_are_those_of_the_normal_and_of_student():
-    assert quantile(0.95, np.inf) == pytest.approx(norm.ppf(0.975))
-    assert quantile(0.9, 7.0) == pytest.approx(t.ppf(0.95, 7))
+    assert critical_value(0.95, np.inf) == pytest.approx(norm.ppf(0.975))
+    assert critical_value(0.9, 7.0) == pytest.approx(t.ppf(0.95, 7))
 
 
 def test_battles_may_be_drawn_though_prompts_are_known():
@@ -366,7 +366,7 @@ def test_prompts_are_drawn_again_as_a_whole(method, world):
     assert result.interval.n_clusters == clusters_of.keyed == 20
     for k, replicate in enumerate(result.extras["replicates"]):
         times = np.zeros(len(codes), dtype=int)
-        times[used] = appearances(9, clusters_of.drawn)(k)[clusters_of.number]
+        times[used] = cluster_multiplicities(9, clusters_of.drawn)(k)[clusters_of.number]
         np.testing.assert_allclose(replicate, replicate_by_hand(codes, method, times), rtol=0, atol=1e-6)
 
 
@@ -384,21 +384,21 @@ def test_battles_are_drawn_again_cell_by_cell():
     kind = np.repeat(np.array([1, 2, 0], np.uint8), len(pairs))
     cells = CodedBattles(np.tile(pairs // M, 3), np.tile(pairs % M, 3), kind)
     for k, replicate in enumerate(result.extras["replicates"]):
-        times = poisson.ppf(uniforms(2, k, n.size), n.ravel()).astype(int) * (n.ravel() > 0)
+        times = poisson.ppf(uniform_numbers(2, k, n.size), n.ravel()).astype(int) * (n.ravel() > 0)
         np.testing.assert_allclose(replicate, replicate_by_hand(cells, method, times), rtol=0, atol=1e-6)
     assert (result.interval.clusters, result.interval.n_clusters) == ("battle", 200)
 
 
 @pytest.mark.parametrize("mean", [1, 7, 60, 255, 256, 4000])
 def test_drawn_counts_have_the_mean_and_variance_of_poisson(mean):
-    drawn_counts = _Poisson(np.full(40_000, mean)).draw(uniforms(3, 0, 40_000))
+    drawn_counts = _Poisson(np.full(40_000, mean)).draw(uniform_numbers(3, 0, 40_000))
     assert drawn_counts.mean() == pytest.approx(mean, abs=5 * np.sqrt(mean / 40_000))
     assert drawn_counts.var() == pytest.approx(mean, rel=0.05)
 
 
 def test_cells_large_and_small_are_drawn_side_by_side():
     means = np.array([0, 3, 900, 1, 300])
-    drawn_counts = np.array([_Poisson(means).draw(uniforms(4, k, 5)) for k in range(4000)])
+    drawn_counts = np.array([_Poisson(means).draw(uniform_numbers(4, k, 5)) for k in range(4000)])
     np.testing.assert_allclose(drawn_counts.mean(axis=0), means, atol=0.08 * np.sqrt(means.max()))
     np.testing.assert_array_equal(drawn_counts[:, 0], 0.0)
 
@@ -407,7 +407,7 @@ def test_weighted_battles_are_drawn_again_one_by_one():
     codes = drawn(M, 100, 10, weighted=True)
     method = BradleyTerry(interval="bootstrap", n_bootstraps=3)
     for k, replicate in enumerate(method(table(codes)).extras["replicates"]):
-        times = appearances(0, 100)(k)
+        times = cluster_multiplicities(0, 100)(k)
         np.testing.assert_allclose(replicate, replicate_by_hand(codes, method, times), rtol=0, atol=1e-6)
 
 
@@ -441,13 +441,13 @@ def test_bootstrap_and_sandwich_say_about_the_same():
 def test_replicates_that_failed_do_not_make_the_covariance_smaller():
     nan = np.nan
     replicates = np.array([[1.0, 3.0, nan], [nan, nan, nan], [3.0, 1.0, nan], [5.0, 2.0, nan]])
-    spread = Spread.of_replicates(replicates, "prompt", 8)
+    spread = VarianceEstimate.of_replicates(replicates, "prompt", 8)
     np.testing.assert_allclose(
         spread.uncertainty.covariances[0][:2, :2], np.cov(replicates[[0, 2, 3], :2], rowvar=False)
     )
     assert not spread.uncertainty.covariances[0][2].any()
     assert spread.uncertainty.dof == 7.0
-    assert Spread.of_replicates(replicates, "battle", 8).uncertainty.dof == np.inf
+    assert VarianceEstimate.of_replicates(replicates, "battle", 8).uncertainty.dof == np.inf
 
 
 def test_a_model_without_a_rating_has_no_replicates():

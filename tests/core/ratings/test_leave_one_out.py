@@ -9,12 +9,12 @@ from lab.intervals import false_claims
 from tiltyard.core.battles import CodedBattles, Table, TableBuilder
 from tiltyard.core.battles.cluster_keys import MISSING_KEY
 from tiltyard.core.ratings import BradleyTerry, Elo, leave_one_out
-from tiltyard.core.ratings.clusters import prompt_key
-from tiltyard.core.ratings.fitting import fit_groups, fit_with_style
+from tiltyard.core.ratings.group_fit import fit_groups, fit_with_style
 from tiltyard.core.ratings.groups import comparable_groups
 from tiltyard.core.ratings.leave_one_out import leave_one_out as left_out
-from tiltyard.core.ratings.pairs import pairs_of
+from tiltyard.core.ratings.pairs import score_pairs
 from tiltyard.core.ratings.ranks import rank_models
+from tiltyard.core.ratings.sandwich import prompt_key
 from tiltyard.core.ratings.scoring import Scoring
 from worlds import batch, drawn, names, rows, styled, table, told
 
@@ -31,7 +31,7 @@ def uneven(seed=1, n=300, prompts=12, **options):
 
 
 def fitted(world, *, davidson=False, prior_precision=0.0):
-    pairs = pairs_of(world.counts, len(world.models), Scoring())
+    pairs = score_pairs(world.counts, len(world.models), Scoring())
     group = comparable_groups(pairs, prior=prior_precision > 0.0)
     return fit_groups(pairs, group, davidson=davidson, prior_precision=prior_precision)
 
@@ -96,7 +96,7 @@ def by_loops(codes, fit, z=None):
 
 
 def test_each_cluster_is_left_out_as_loops_do_it(monkeypatch):
-    monkeypatch.setattr(leave_one_out, "_LEVERAGE", 0.0)
+    monkeypatch.setattr(leave_one_out, "_EXACT_LEVERAGE_SHARE", 0.0)
     for options in ({}, {"weighted": True}, {"ties": 0.0}):
         codes = uneven(**options)
         fit = fitted(table(codes))
@@ -109,7 +109,7 @@ def test_each_cluster_is_left_out_as_loops_do_it(monkeypatch):
 
 
 def test_davidsons_tie_parameter_moves_with_the_cluster_that_is_left_out(monkeypatch):
-    monkeypatch.setattr(leave_one_out, "_LEVERAGE", 0.0)
+    monkeypatch.setattr(leave_one_out, "_EXACT_LEVERAGE_SHARE", 0.0)
     codes = uneven(ties=0.3)
     fit = fitted(table(codes), davidson=True)
     found = left_out(table(codes), fit.row_scores(Scoring()), fit.row_information(), prompt_key, fit.bread)
@@ -119,7 +119,7 @@ def test_davidsons_tie_parameter_moves_with_the_cluster_that_is_left_out(monkeyp
 
 
 def test_style_moves_with_the_cluster_that_is_left_out(monkeypatch):
-    monkeypatch.setattr(leave_one_out, "_LEVERAGE", 0.0)
+    monkeypatch.setattr(leave_one_out, "_EXACT_LEVERAGE_SHARE", 0.0)
     codes = uneven()
     covariates = np.random.default_rng(2).normal(size=(len(codes), 2)) * [1.0, 3.0]
     world = styled(codes, covariates)
@@ -140,7 +140,7 @@ def both(codes, **options):
 def test_small_clusters_need_one_term_of_the_series(monkeypatch):
     codes = uneven(n=3000, prompts=300)
     quick = both(codes)
-    monkeypatch.setattr(leave_one_out, "_LEVERAGE", 0.0)
+    monkeypatch.setattr(leave_one_out, "_EXACT_LEVERAGE_SHARE", 0.0)
     exact = both(codes)
     np.testing.assert_allclose(np.diag(quick.covariance), np.diag(exact.covariance), rtol=1e-3)
     assert (np.diag(quick.covariance) != np.diag(exact.covariance)).all()
@@ -151,7 +151,7 @@ def test_small_clusters_need_one_term_of_the_series(monkeypatch):
 def test_clusters_may_be_taken_a_few_at_a_time(monkeypatch, davidson):
     codes = uneven(n=600, prompts=40)
     together = both(codes, davidson=davidson)
-    monkeypatch.setattr(leave_one_out, "_NUMBERS", 80)
+    monkeypatch.setattr(leave_one_out, "_HELD_NUMBER_LIMIT", 80)
     apart = both(codes, davidson=davidson)
     np.testing.assert_allclose(apart.covariance, together.covariance, rtol=1e-9, atol=1e-12)
     np.testing.assert_allclose(apart.dof, together.dof, rtol=1e-9)
@@ -160,7 +160,7 @@ def test_clusters_may_be_taken_a_few_at_a_time(monkeypatch, davidson):
 def test_some_small_clusters_stand_for_all_in_the_degrees_of_freedom(monkeypatch):
     codes = uneven(n=6000, prompts=1500)
     every = both(codes)
-    monkeypatch.setattr(leave_one_out, "_SAMPLED", 300)
+    monkeypatch.setattr(leave_one_out, "_SAMPLED_CLUSTER_COUNT", 300)
     some = both(codes)
     np.testing.assert_array_equal(some.covariance, every.covariance)
     assert (some.dof != every.dof).all()

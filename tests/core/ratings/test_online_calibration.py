@@ -8,7 +8,7 @@ import pytest
 from scipy.special import expit
 
 from tiltyard.core.battles import CodedBattles, Kind
-from tiltyard.core.ratings.online import OnlineBradleyTerry
+from tiltyard.core.ratings.online_bradley_terry import OnlineBradleyTerry
 
 UNIT = 400.0 / math.log(10.0)
 MODELS, WORLDS, STEPS = 12, 150, (12, 60, 300)

@@ -11,9 +11,9 @@ from scipy.stats import norm, t
 from lab.intervals import prior_coverage
 from tiltyard.core.ratings import BradleyTerry, posterior
 from tiltyard.core.ratings.comparison import compare_models
-from tiltyard.core.ratings.fitting import fit_groups
+from tiltyard.core.ratings.group_fit import fit_groups
 from tiltyard.core.ratings.newton import Likelihood
-from tiltyard.core.ratings.pairs import pairs_of
+from tiltyard.core.ratings.pairs import score_pairs
 from tiltyard.core.ratings.scoring import Scoring
 from worlds import drawn, styled, table, told
 
@@ -83,7 +83,7 @@ def test_davidsons_tie_parameter_is_free_while_a_rating_is_held():
 @pytest.mark.parametrize("davidson", [False, True])
 def test_the_gradient_is_that_of_the_value(davidson):
     world = table(drawn(4, 80, 1))
-    likelihood = Likelihood(pairs_of(world.counts, 4, Scoring()), davidson, 0.3)
+    likelihood = Likelihood(score_pairs(world.counts, 4, Scoring()), davidson, 0.3)
     x = np.array([0.4, -0.2, 0.7, 0.1, -0.5])[: 4 + davidson]
     gradient, _ = likelihood.derivatives(x, curved=False)
     np.testing.assert_allclose(approx_fprime(x, likelihood.value, 1e-7), gradient, atol=1e-4)
@@ -100,7 +100,7 @@ def test_an_interval_holds_its_rating_whatever_the_prior(prior_sd):
 def test_few_steps_at_each_point_come_near(monkeypatch):
     world = told("a>b*10 a>c*3 b>c*6 c>b*2")
     exact = PRIOR(world).interval
-    monkeypatch.setattr(posterior, "_ITERATIONS", 1)
+    monkeypatch.setattr(posterior, "_MAX_ITERATIONS", 1)
     near = PRIOR(world).interval
     np.testing.assert_allclose(near.high, exact.high, atol=20.0)
 
@@ -110,7 +110,9 @@ def test_the_prior_is_in_the_meat_and_the_posterior_beside_it():
     world = table(codes)
     result, plain = (
         PRIOR(world),
-        fit_groups(pairs_of(world.counts, 5, Scoring()), np.zeros(5, np.int64), prior_precision=1.0 / SD**2),
+        fit_groups(
+            score_pairs(world.counts, 5, Scoring()), np.zeros(5, np.int64), prior_precision=1.0 / SD**2
+        ),
     )
     scores = np.zeros((30, 5))
     residual = Scoring().of(codes) - expit(plain.theta[codes.a] - plain.theta[codes.b])

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from scipy.stats import norm, t
 
 from tiltyard.core.ratings import BradleyTerry, Glicko2, Ratings
-from tiltyard.core.ratings.pairs import Record
+from tiltyard.core.ratings.pairs import BattleRecord
 from tiltyard.core.ratings.ranks import conservative_order, rank_models
 from tiltyard.core.ratings.uncertainty import Uncertainty
 from worlds import drawn, names, table, told
@@ -22,7 +22,7 @@ def ratings(rating, covariance, group=None, dof=np.inf):
         models=names(m),
         rating=np.array(rating, dtype=np.float64),
         group=nobody if group is None else np.array(group),
-        record=Record(nobody, nobody, nobody, nobody, nobody),
+        record=BattleRecord(nobody, nobody, nobody, nobody, nobody),
         uncertainty=Uncertainty((np.array(covariance, dtype=np.float64),), dof),
     )
 

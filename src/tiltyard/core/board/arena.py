@@ -31,7 +31,7 @@ from tiltyard.core.policy.validity.publication import publication_rules
 from tiltyard.core.policy.validity.quality import Quality, model_quality, quality_findings
 from tiltyard.core.policy.validity.rules import Rule, number
 from tiltyard.core.ratings import Finding
-from tiltyard.core.ratings.findings import listed
+from tiltyard.core.ratings.findings import join_names
 from tiltyard.errors import BadOption
 
 __all__ = ["ArenaBoard", "ArenaRow", "Order", "Status", "make_arena_board"]
@@ -246,7 +246,7 @@ def _withheld(standing: Standing, ranked: Ints) -> Finding | None:
     first = [standing.models[model] for model in standing.order[:top].tolist()]
     return Finding(
         "official-withheld",
-        f"The publication rules hold for the order by conservative score ({listed(first)}), "
+        f"The publication rules hold for the order by conservative score ({join_names(first)}), "
         "and the board shows other models, or other places, at the top.",
         "Call the board calibrating, or show the order by conservative score.",
     )
@@ -262,7 +262,7 @@ def _disproven(given: _Given, ranked: Ints) -> Finding | None:
         return None
     return Finding(
         "order-disproven",
-        f"Direct votes prove an order that the board shows the other way round: {listed(pairs)}.",
+        f"Direct votes prove an order that the board shows the other way round: {join_names(pairs)}.",
         "Do not claim the places of these models: other opponents, or the time of the votes, decide them.",
     )
 

@@ -18,7 +18,7 @@ from tiltyard.core.battles.cluster_keys import hash_texts
 from tiltyard.core.policy.state.state import Standing
 from tiltyard.core.policy.validity.rules import number
 from tiltyard.core.ratings import BradleyTerry, Finding, Interval
-from tiltyard.core.ratings.findings import listed
+from tiltyard.core.ratings.findings import join_names
 from tiltyard.core.ratings.ranks import rank_models, tiers_of
 
 __all__ = ["Batch", "CrossCheck", "CrossRow", "Disagreement", "batch_ratings", "cross_check", "votes_table"]
@@ -107,7 +107,7 @@ class CrossCheck:
         pairs = [f"{pair.below} above {pair.above}" for pair in self.disagreements]
         return Finding(
             "orders-disagree",
-            f"By batch Bradley–Terry, beyond its uncertainty and unlike the board: {listed(pairs)}.",
+            f"By batch Bradley–Terry, beyond its uncertainty and unlike the board: {join_names(pairs)}.",
             "Do not claim the order of these models; look for a burst of votes or for a change in a model.",
         )
 

@@ -6,7 +6,7 @@ import dataclasses
 from dataclasses import dataclass
 from typing import Any
 
-from tiltyard.core.ratings import Finding, Method, Ratings
+from tiltyard.core.ratings import Finding, RatingMethod, Ratings
 from tiltyard.core.ratings.ranks import Ranks
 
 __all__ = ["Board", "Row", "make_board"]
@@ -51,7 +51,7 @@ class Board:
     """Rows with the method that made them and what its intervals speak of."""
 
     rows: tuple[Row, ...]
-    method: Method
+    method: RatingMethod
     n_battles: int
     level: float | None
     scope: str | None
@@ -64,7 +64,7 @@ class Board:
         return parameters_of(self.method)
 
 
-def parameters_of(method: Method) -> dict[str, Any]:
+def parameters_of(method: RatingMethod) -> dict[str, Any]:
     return {field.name: getattr(method, field.name) for field in dataclasses.fields(method)}  # type: ignore[arg-type]
 
 

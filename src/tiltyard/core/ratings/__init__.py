@@ -9,8 +9,8 @@ from tiltyard.core.ratings.bradley_terry import BradleyTerry
 from tiltyard.core.ratings.elo import Elo
 from tiltyard.core.ratings.findings import Finding
 from tiltyard.core.ratings.glicko2 import Glicko2, Glicko2State, rate_period
-from tiltyard.core.ratings.online import OnlineBradleyTerry, OnlineState
-from tiltyard.core.ratings.result import Interval, Method, Ratings
+from tiltyard.core.ratings.online_bradley_terry import OnlineBradleyTerry, OnlineState
+from tiltyard.core.ratings.result import Interval, RatingMethod, Ratings
 
 __all__ = [
     "BradleyTerry",
@@ -19,9 +19,9 @@ __all__ = [
     "Glicko2",
     "Glicko2State",
     "Interval",
-    "Method",
     "OnlineBradleyTerry",
     "OnlineState",
+    "RatingMethod",
     "Ratings",
     "rate_period",
 ]

@@ -20,34 +20,34 @@ from tiltyard.core.battles import CodedBattles, Counts, Table
 from tiltyard.core.battles.cluster_keys import MISSING_KEY, Keys, mix_bits
 from tiltyard.core.ratings import newton
 from tiltyard.core.ratings.groups import has_tie_parameter
-from tiltyard.core.ratings.pairs import Pairs, tied
+from tiltyard.core.ratings.pairs import PairScores, tie_share
 from tiltyard.core.ratings.scoring import Scoring
 
 __all__ = [
     "ClusterNumbers",
     "Draws",
-    "appearances",
     "battle_draws",
     "cluster_draws",
+    "cluster_multiplicities",
     "cluster_numbers",
     "refit",
-    "uniforms",
+    "uniform_numbers",
 ]
 
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
 
 #: A replicate's pair sums, by its number.
-Draws = Callable[[int], Pairs]
+Draws = Callable[[int], PairScores]
 
 
-def appearances(seed: int, n: int) -> Callable[[int], Ints]:
+def cluster_multiplicities(seed: int, n: int) -> Callable[[int], Ints]:
     """How often each of ``n`` clusters appears in a replicate, by the replicate's number."""
     poisson = _Poisson(np.ones(n, dtype=np.int64))
-    return lambda replicate: poisson.draw(uniforms(seed, replicate, n)).astype(np.int64)
+    return lambda replicate: poisson.draw(uniform_numbers(seed, replicate, n)).astype(np.int64)
 
 
-def battle_draws(counts: Counts, scoring: Scoring, pairs: Pairs, seed: int) -> Draws:
+def battle_draws(counts: Counts, scoring: Scoring, pairs: PairScores, seed: int) -> Draws:
     """Replicates that draw single battles, cell by cell. Counts must be unweighted.
 
     Cells of one pair and one score are drawn as one: a sum of Poisson counts is Poisson.
@@ -60,16 +60,16 @@ def battle_draws(counts: Counts, scoring: Scoring, pairs: Pairs, seed: int) -> D
     cells = np.zeros((len(scores), len(pairs.i)), dtype=np.int64)
     np.add.at(cells, (which, place), n)
     poisson = _Poisson(cells.ravel())
-    ties = tied(scores)
+    ties = tie_share(scores)
 
-    def draw(replicate: int) -> Pairs:
-        drawn = poisson.draw(uniforms(seed, replicate, cells.size)).reshape(cells.shape)
+    def draw(replicate: int) -> PairScores:
+        drawn = poisson.draw(uniform_numbers(seed, replicate, cells.size)).reshape(cells.shape)
         return replace(pairs, weight=drawn.sum(axis=0), score=scores @ drawn, tie=ties @ drawn)
 
     return draw
 
 
-def uniforms(seed: int, replicate: int, n: int) -> Floats:
+def uniform_numbers(seed: int, replicate: int, n: int) -> Floats:
     """``n`` numbers between 0 and 1, from integer arithmetic that no library version can change."""
     start = np.random.SeedSequence(seed, spawn_key=(replicate,)).generate_state(1, np.uint64)
     counter = np.arange(1, n + 1, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15)
@@ -119,7 +119,11 @@ class _Poisson:
 
 
 def cluster_draws(
-    table: Table, scoring: Scoring, pairs: Pairs, key: Callable[[CodedBattles], Keys | None] | None, seed: int
+    table: Table,
+    scoring: Scoring,
+    pairs: PairScores,
+    key: Callable[[CodedBattles], Keys | None] | None,
+    seed: int,
 ) -> tuple[Draws, ClusterNumbers]:
     """Replicates that draw whole clusters, and which they are.
 
@@ -132,13 +136,13 @@ def cluster_draws(
     a, b, y, weight = log.a[rows].astype(np.int64), log.b[rows].astype(np.int64), y[rows], weight[rows]
     pair = pairs.places(a, b)
     score = weight * np.where(a > b, 1.0 - y, y)
-    tie = weight * tied(y)
+    tie = weight * tie_share(y)
     clusters = cluster_numbers(key(log) if key is not None else None, rows)
     shape = (clusters.drawn, len(pairs.i))
     sums = [csr_array((column, (clusters.number, pair)), shape=shape) for column in (weight, score, tie)]
-    times = appearances(seed, clusters.drawn)
+    times = cluster_multiplicities(seed, clusters.drawn)
 
-    def draw(replicate: int) -> Pairs:
+    def draw(replicate: int) -> PairScores:
         appeared = times(replicate).astype(np.float64)
         weight, score, tie = (np.asarray(appeared @ column) for column in sums)
         return replace(pairs, weight=weight, score=score, tie=tie)
@@ -177,7 +181,7 @@ def cluster_numbers(keys: Keys | None, rows: Ints) -> ClusterNumbers:
 def refit(
     draw: Draws,
     replicates: int,
-    pairs: Pairs,
+    pairs: PairScores,
     group: Ints,
     theta: Floats,
     *,
@@ -193,7 +197,7 @@ def refit(
     out = np.full((replicates, len(group)), np.nan)
     parts = [np.flatnonzero(group == g) for g in range(int(group.max(initial=-1)) + 1)]
     starts = [
-        newton.start_near(pairs.among(members), theta[members], prior_precision=prior_precision)
+        newton.newton_start(pairs.among(members), theta[members], prior_precision=prior_precision)
         for members in parts
     ]
     for k in range(replicates):
@@ -203,7 +207,7 @@ def refit(
             comparable = among.groups(strong=not prior_precision).max(initial=0) == 0
             if comparable and (not davidson or has_tie_parameter(among, prior=prior_precision > 0.0)):
                 near = theta[members] if davidson else start(among)
-                fitted = newton.fit(
+                fitted = newton.fit_pairs(
                     among, davidson=davidson, prior_precision=prior_precision, start=near, bread=False
                 )
                 out[k, members] = fitted.theta

@@ -14,22 +14,22 @@ from tiltyard.compiling import KernelChoice
 from tiltyard.core.battles import Table
 from tiltyard.core.ratings.bootstrap import battle_draws, cluster_draws, refit
 from tiltyard.core.ratings.findings import Finding
-from tiltyard.core.ratings.fitting import Fitted, fit_groups, fit_with_style
+from tiltyard.core.ratings.group_fit import FittedStrengths, fit_groups, fit_with_style
 from tiltyard.core.ratings.groups import comparable_groups, data_findings, group_findings
-from tiltyard.core.ratings.pairs import Pairs, pairs_of, record_of
-from tiltyard.core.ratings.posterior import Posterior, Reach, nearly_one_sided
+from tiltyard.core.ratings.pairs import PairScores, count_records, score_pairs
+from tiltyard.core.ratings.posterior import ContrastInterval, Posterior, nearly_one_sided
 from tiltyard.core.ratings.result import Interval, Ratings
 from tiltyard.core.ratings.scoring import Scoring
 from tiltyard.core.ratings.uncertainty import Uncertainty
 from tiltyard.core.ratings.variance import (
     ClusterChoice,
-    Spread,
+    VarianceEstimate,
     cluster_key,
-    no_spread,
+    critical_value,
     prompt_findings,
-    prompt_order,
-    quantile,
-    sandwich,
+    prompt_order_variance,
+    sandwich_variance,
+    unknown_variance,
 )
 from tiltyard.errors import BadOption, CannotRate
 
@@ -90,16 +90,16 @@ class BradleyTerry:
 
     def __call__(self, table: Table) -> Ratings:
         scoring = self.scoring()
-        pairs = pairs_of(table.counts, len(table.models), scoring)
+        pairs = score_pairs(table.counts, len(table.models), scoring)
         group = comparable_groups(pairs, prior=self.prior_sd is not None)
-        record = record_of(table.counts, len(table.models))
+        record = count_records(table.counts, len(table.models))
         findings = data_findings(table, record, pairs.met)
         findings += group_findings(table.models, pairs, group, prior=self.prior_sd is not None)
         fitted = self._fit(table, pairs, group)
         rating = self._points(fitted.theta) + self._shift(table.models, fitted)
         spread, interval, extras = self._uncertainty(table, pairs, fitted, rating, findings)
         if spread is not None and not spread.known[fitted.group >= 0].all():
-            findings.append(no_spread())
+            findings.append(unknown_variance())
         if not fitted.converged:
             findings.append(
                 Finding("not-converged", "The fit did not settle.", "Treat every number here as unreliable.")
@@ -134,7 +134,7 @@ class BradleyTerry:
     def _points(self, theta: Floats) -> Floats:
         return self.base + self._unit * theta
 
-    def _shift(self, models: tuple[str, ...], fitted: Fitted) -> Floats:
+    def _shift(self, models: tuple[str, ...], fitted: FittedStrengths) -> Floats:
         """What an anchor adds to every rating of its group."""
         shift = np.zeros(len(models))
         if self.anchor is None:
@@ -149,7 +149,7 @@ class BradleyTerry:
         )
         return shift
 
-    def _fit(self, table: Table, pairs: Pairs, group: npt.NDArray[np.int64]) -> Fitted:
+    def _fit(self, table: Table, pairs: PairScores, group: npt.NDArray[np.int64]) -> FittedStrengths:
         bread = self.interval != "none"
         if self.style:
             return fit_with_style(
@@ -164,13 +164,18 @@ class BradleyTerry:
         return fit_groups(pairs, group, davidson=davidson, prior_precision=self._prior_precision, bread=bread)
 
     def _uncertainty(
-        self, table: Table, pairs: Pairs, fitted: Fitted, rating: Floats, findings: list[Finding]
-    ) -> tuple[Spread | None, Interval | None, dict[str, Any]]:
+        self,
+        table: Table,
+        pairs: PairScores,
+        fitted: FittedStrengths,
+        rating: Floats,
+        findings: list[Finding],
+    ) -> tuple[VarianceEstimate | None, Interval | None, dict[str, Any]]:
         if self.interval == "none":
             return None, None, {}
         if self.interval == "bootstrap":
             return self._bootstrap(table, pairs, fitted, rating, findings)
-        spread = sandwich(table, self.scoring(), fitted, self.clusters, self._unit, findings)
+        spread = sandwich_variance(table, self.scoring(), fitted, self.clusters, self._unit, findings)
         low, high = self._ends(pairs, fitted, spread.uncertainty)
         interval = spread.interval(rating + low, rating + high, self.level, "sandwich")
         return (
@@ -181,14 +186,16 @@ class BradleyTerry:
             else {},
         )
 
-    def _ends(self, pairs: Pairs, fitted: Fitted, uncertainty: Uncertainty) -> tuple[Floats, Floats]:
+    def _ends(
+        self, pairs: PairScores, fitted: FittedStrengths, uncertainty: Uncertainty
+    ) -> tuple[Floats, Floats]:
         """How far intervals reach below and above ratings, in points.
 
         With a prior, those of models that hardly lost or won follow their own posterior, made wider
         by as much as the variance exceeds the posterior's. (Style control reads the log for every
         point of that, and does without.)
         """
-        half = quantile(self.level, uncertainty.dof) * np.sqrt(uncertainty.ratings())
+        half = critical_value(self.level, uncertainty.dof) * np.sqrt(uncertainty.ratings())
         half[np.isnan(fitted.theta)] = np.nan
         low, high = -half, half.copy()
         if not fitted.prior_precision or fitted.beta is not None:
@@ -198,7 +205,9 @@ class BradleyTerry:
             low[k], high[k] = wider * reach.low, wider * reach.high
         return low, high
 
-    def _one_sided(self, pairs: Pairs, fitted: Fitted) -> Iterator[tuple[int, Reach]]:
+    def _one_sided(
+        self, pairs: PairScores, fitted: FittedStrengths
+    ) -> Iterator[tuple[int, ContrastInterval]]:
         """Models that hardly lost or won, and how far their ratings reach by their posterior alone."""
         for g in range(int(fitted.group.max(initial=-1)) + 1):
             members = np.flatnonzero(fitted.group == g)
@@ -207,8 +216,13 @@ class BradleyTerry:
                 yield int(members[place]), posterior.rating_reach(place, self.level)
 
     def _bootstrap(
-        self, table: Table, pairs: Pairs, fitted: Fitted, rating: Floats, findings: list[Finding]
-    ) -> tuple[Spread, Interval, dict[str, Any]]:
+        self,
+        table: Table,
+        pairs: PairScores,
+        fitted: FittedStrengths,
+        rating: Floats,
+        findings: list[Finding],
+    ) -> tuple[VarianceEstimate, Interval, dict[str, Any]]:
         kind, key = cluster_key(table, self.clusters, findings, voters=False)
         scoring = self.scoring()
         if key is None and table.counts.sums is None:
@@ -232,9 +246,9 @@ class BradleyTerry:
         failed = int(np.isnan(theta[:, fitted.group >= 0]).any(axis=1).sum())
         if failed:
             findings.append(_failed_replicates(failed, self.n_bootstraps))
-        spread = Spread.of_replicates(replicates, kind, n_clusters)
+        spread = VarianceEstimate.of_replicates(replicates, kind, n_clusters)
         if key is not None:
-            order = prompt_order(table, scoring, fitted, self._unit, findings)
+            order = prompt_order_variance(table, scoring, fitted, self._unit, findings)
             spread = replace(spread, order=order)
         tails = [(1.0 - self.level) / 2.0, (1.0 + self.level) / 2.0]
         low, high = _quantiles(replicates, tails)

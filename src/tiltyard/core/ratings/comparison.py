@@ -12,11 +12,11 @@ from tiltyard.core.battles import Table
 from tiltyard.core.battles.cluster_keys import MISSING_KEY
 from tiltyard.core.ratings.bradley_terry import BradleyTerry
 from tiltyard.core.ratings.findings import Finding
-from tiltyard.core.ratings.pairs import pairs_of, record_of
+from tiltyard.core.ratings.pairs import count_records, score_pairs
 from tiltyard.core.ratings.posterior import Posterior, nearly_one_sided
 from tiltyard.core.ratings.result import Ratings
 from tiltyard.core.ratings.scoring import Scoring
-from tiltyard.core.ratings.variance import quantile
+from tiltyard.core.ratings.variance import critical_value
 from tiltyard.errors import BadOption, CannotRate
 
 __all__ = ["Comparison", "compare_models"]
@@ -84,7 +84,7 @@ def compare_models(table: Table, a: str, b: str, method: BradleyTerry | None = N
     dof = ratings.uncertainty.dof
     difference = float(ratings.rating[i] - ratings.rating[j])
     error = float(np.sqrt(ratings.uncertainty.differences()[i, j]))
-    half = quantile(method.level, dof) * error
+    half = critical_value(method.level, dof) * error
     low, high = _reach(table, ratings, method, (i, j), half)
     t = difference / error if error > 0.0 else 0.0
     probability = float(ndtr(t) if np.isinf(dof) else stdtr(dof, t))
@@ -103,7 +103,7 @@ def _reach(
 
     With a prior, that of a model that hardly lost or won follows its own posterior, as its rating does.
     """
-    pairs = pairs_of(table.counts, len(table.models), method.scoring())
+    pairs = score_pairs(table.counts, len(table.models), method.scoring())
     if method.prior_sd is None or method.style or not nearly_one_sided(pairs)[list(pair)].any():
         return -half, half
     unit = method.scale / math.log(10.0)
@@ -125,7 +125,7 @@ def _direct(table: Table, i: int, j: int) -> tuple[int, int, int, int]:
     """A's wins, losses and ties in the direct battles, and those whose outcome is both_bad."""
     counts = table.counts
     theirs = ((counts.a == i) & (counts.b == j)) | ((counts.a == j) & (counts.b == i))
-    record = record_of(replace(counts, n=np.where(theirs, counts.n, 0)), len(table.models))
+    record = count_records(replace(counts, n=np.where(theirs, counts.n, 0)), len(table.models))
     return int(record.wins[i]), int(record.losses[i]), int(record.ties[i]), int(record.unrated[i])
 
 

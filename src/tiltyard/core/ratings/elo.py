@@ -12,22 +12,34 @@ import numpy.typing as npt
 
 from tiltyard.compiling import Kernel, KernelChoice, chosen_kernel, compiled
 from tiltyard.core.battles import KIND_COUNT, Table
-from tiltyard.core.ratings.bootstrap import ClusterNumbers, appearances, cluster_numbers
+from tiltyard.core.ratings.bootstrap import ClusterNumbers, cluster_multiplicities, cluster_numbers
 from tiltyard.core.ratings.findings import Finding
 from tiltyard.core.ratings.groups import data_findings, disconnected_finding, numbered_groups
-from tiltyard.core.ratings.kernels.elo import decks_abreast, in_order, pack, shuffled_loop, shuffled_vectors
-from tiltyard.core.ratings.order import order_of_replicates
-from tiltyard.core.ratings.pairs import pairs_of, record_of
+from tiltyard.core.ratings.kernels.elo import (
+    pack_battles,
+    play_decks_vectors,
+    play_in_log_order,
+    play_shuffled_loop,
+    play_shuffled_vectors,
+)
+from tiltyard.core.ratings.order_uncertainty import order_of_replicates
+from tiltyard.core.ratings.pairs import count_records, score_pairs
 from tiltyard.core.ratings.result import Interval, Ratings
 from tiltyard.core.ratings.scoring import Scoring
 from tiltyard.core.ratings.uncertainty import Uncertainty
-from tiltyard.core.ratings.variance import ClusterChoice, Spread, cluster_key, prompt_findings, quantile
+from tiltyard.core.ratings.variance import (
+    ClusterChoice,
+    VarianceEstimate,
+    cluster_key,
+    critical_value,
+    prompt_findings,
+)
 from tiltyard.errors import BadOption
 
 __all__ = ["Elo"]
 
 #: Bootstrap replicates that are played abreast in NumPy.
-_TOGETHER = 64
+_BATCH_REPLICATES = 64
 
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
@@ -79,8 +91,8 @@ class Elo:
     def __call__(self, table: Table) -> Ratings:
         games = _Games.of(table, self._scoring())
         m = len(table.models)
-        record = record_of(table.counts, m)
-        pairs = pairs_of(table.counts, m, self._scoring())
+        record = count_records(table.counts, m)
+        pairs = score_pairs(table.counts, m, self._scoring())
         played = pairs.met
         findings = data_findings(table, record, played)
         findings += disconnected_finding(table.models, pairs, played)
@@ -124,19 +136,19 @@ class Elo:
         return self.spread / math.log(10.0)
 
     def _shuffled(self, games: _Games, m: int, seeds: Words, kernel: Kernel) -> Floats:
-        run = compiled(shuffled_loop) if kernel == "compiled" else shuffled_vectors
+        run = compiled(play_shuffled_loop) if kernel == "compiled" else play_shuffled_vectors
         step = games.weight * (self.k / self._unit)
         return self.start + self._unit * run(games.words, games.score, step, m, seeds)
 
     def _in_order(self, games: _Games, m: int, kernel: Kernel) -> Floats:
         logits = np.zeros(m)
-        run = compiled(in_order) if kernel == "compiled" else in_order
+        run = compiled(play_in_log_order) if kernel == "compiled" else play_in_log_order
         run(games.words, games.score, games.weight * (self.k / self._unit), logits)
         return self.start + self._unit * logits
 
     def _uncertainty(
         self, table: Table, games: _Games, rating: Floats, findings: list[Finding]
-    ) -> tuple[Spread | None, Interval | None]:
+    ) -> tuple[VarianceEstimate | None, Interval | None]:
         if self.interval == "none" or not self.n_permutations or not len(games):
             return None, None
         kind, key = cluster_key(table, self.clusters, findings, voters=False)
@@ -153,8 +165,8 @@ class Elo:
         dof = float(max(clusters.keyed - 1, 1)) if key is not None else np.inf
         uncertainty = Uncertainty((covariance,), dof)
         order = None if key is None else order_of_replicates(uncertainty, clusters, findings)
-        spread = Spread(uncertainty, kind, clusters.keyed, order=order)
-        half = quantile(self.level, dof) * np.sqrt(spread.uncertainty.ratings())
+        spread = VarianceEstimate(uncertainty, kind, clusters.keyed, order=order)
+        half = critical_value(self.level, dof) * np.sqrt(spread.uncertainty.ratings())
         return spread, spread.interval(rating - half, rating + half, self.level, "bootstrap")
 
     def _replicates(self, games: _Games, m: int, clusters: ClusterNumbers) -> tuple[Floats, Floats]:
@@ -163,8 +175,8 @@ class Elo:
         starts = np.searchsorted(clusters.number[order], np.arange(clusters.drawn + 1))
         kernel = self._kernel(len(games) * self.n_orders * self.n_bootstraps)
         means, within = np.empty((self.n_bootstraps, m)), np.zeros((m, m))
-        times = appearances(self.seed, clusters.drawn)
-        together = _TOGETHER if kernel == "plain" else 1
+        times = cluster_multiplicities(self.seed, clusters.drawn)
+        together = _BATCH_REPLICATES if kernel == "plain" else 1
         for first in range(0, self.n_bootstraps, together):
             drawn = [
                 games.take(order[np.repeat(np.arange(len(order)), np.repeat(times(k), np.diff(starts)))])
@@ -182,7 +194,7 @@ class Elo:
             return [self._shuffled(games, m, own, kernel) for games, own in zip(drawn, seeds, strict=True)]
         decks = [games.words for games in drawn for _ in range(self.n_orders)]
         step = drawn[0].weight * (self.k / self._unit)
-        played = decks_abreast(decks, drawn[0].score, step, m, np.concatenate(seeds))
+        played = play_decks_vectors(decks, drawn[0].score, step, m, np.concatenate(seeds))
         return list((self.start + self._unit * played).reshape(len(drawn), self.n_orders, m))
 
 
@@ -205,9 +217,9 @@ class _Games:
         rows = np.flatnonzero(~np.isnan(score))
         a, b = log.a[rows], log.b[rows]
         if log.weight is None and not scoring.soft:
-            return cls(rows, pack(a, b, log.kind[rows]), scoring.by_kind(), np.ones(KIND_COUNT))
+            return cls(rows, pack_battles(a, b, log.kind[rows]), scoring.by_kind(), np.ones(KIND_COUNT))
         weight = np.ones(len(rows)) if log.weight is None else log.weight[rows]
-        return cls(rows, pack(a, b, np.arange(len(rows))), score[rows], weight)
+        return cls(rows, pack_battles(a, b, np.arange(len(rows))), score[rows], weight)
 
     def __len__(self) -> int:
         return len(self.words)

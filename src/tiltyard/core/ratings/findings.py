@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-__all__ = ["FEW_ORDER_DOF", "MIN_BATTLES", "MIN_ORDER_DOF", "MIN_PROMPTS", "MIN_VOTERS", "Finding"]
+__all__ = ["MIN_BATTLES", "MIN_ORDER_DOF", "MIN_PROMPTS", "MIN_VOTERS", "WARN_ORDER_DOF", "Finding"]
 
 #: Fewer prompts than this, and intervals for "prompts like these" rest on little.
 MIN_PROMPTS = 20
@@ -18,7 +18,7 @@ MIN_BATTLES = 30
 MIN_VOTERS = 10
 #: Fewer effective degrees of freedom than this, and no order is claimed; below the second, with a finding.
 MIN_ORDER_DOF = 3.0
-FEW_ORDER_DOF = 10.0
+WARN_ORDER_DOF = 10.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +33,7 @@ class Finding:
         return f"{self.text} {self.advice}"
 
 
-def listed(names: list[str], most: int = 5) -> str:
+def join_names(names: list[str], most: int = 5) -> str:
     """Names for a sentence, the tail counted rather than printed."""
     shown = ", ".join(names[:most])
     return shown if len(names) <= most else f"{shown} and {len(names) - most} more"

@@ -10,10 +10,10 @@ import numpy.typing as npt
 from scipy.special import gammaincc
 
 from tiltyard.core.battles import Table
-from tiltyard.core.ratings.findings import Finding, listed
-from tiltyard.core.ratings.fitting import Fitted, fit_groups
+from tiltyard.core.ratings.findings import Finding, join_names
+from tiltyard.core.ratings.group_fit import FittedStrengths, fit_groups
 from tiltyard.core.ratings.groups import comparable_groups
-from tiltyard.core.ratings.pairs import Pairs, pairs_by_sorting, pairs_of, tied
+from tiltyard.core.ratings.pairs import PairScores, pairs_by_sorting, score_pairs, tie_share
 from tiltyard.core.ratings.scoring import Scoring
 
 __all__ = ["Cycle", "FitCheck", "PairResidual", "Prediction", "check_fit", "predict_ahead"]
@@ -22,10 +22,10 @@ Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
 
 #: A pair's own battles decide it when its score lies this many standard errors from one half.
-_DECIDED = 3.0
+_DECIDED_STANDARD_ERRORS = 3.0
 #: A poor fit is reported when pairs vary this many times more than chance allows.
-_DISPERSION = 1.5
-_BLOCKS = 20
+_POOR_FIT_DISPERSION_RATIO = 1.5
+_REFIT_BLOCK_COUNT = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +66,7 @@ def check_fit(table: Table, scoring: Scoring | None = None) -> FitCheck:
     """Compare every pair's score with what Bradley–Terry expects of it."""
     scoring = scoring or Scoring()
     m = len(table.models)
-    pairs = pairs_of(table.counts, m, scoring)
+    pairs = score_pairs(table.counts, m, scoring)
     fitted = fit_groups(pairs, comparable_groups(pairs, prior=False), bread=False)
     s = fitted.expected()[pairs.i, pairs.j]
     known = ~np.isnan(s)
@@ -92,7 +92,7 @@ def check_fit(table: Table, scoring: Scoring | None = None) -> FitCheck:
     return FitCheck(residuals, dispersion, p_value, cycles, _findings(residuals, dispersion, p_value, cycles))
 
 
-def _variance(pairs: Pairs, s: Floats) -> Floats:
+def _variance(pairs: PairScores, s: Floats) -> Floats:
     """Of each pair's score at expected score ``s``: a tie takes off a quarter, and ties go with s(1 − s)."""
     decisive = pairs.weight * s * (1.0 - s)
     known = ~np.isnan(s)
@@ -100,11 +100,11 @@ def _variance(pairs: Pairs, s: Floats) -> Floats:
     return np.asarray(decisive * max(1.0 - tied, 1e-3))
 
 
-def _cycles(models: tuple[str, ...], pairs: Pairs, most: int = 100) -> tuple[Cycle, ...]:
+def _cycles(models: tuple[str, ...], pairs: PairScores, most: int = 100) -> tuple[Cycle, ...]:
     """Triples that beat each other in a ring, each link decided by its own battles."""
     edge = (pairs.score / np.maximum(pairs.weight, 1e-300) - 0.5) * 2.0 * np.sqrt(pairs.weight)
     beats = np.zeros((pairs.n_models,) * 2, dtype=bool)
-    won, lost = edge > _DECIDED, edge < -_DECIDED
+    won, lost = edge > _DECIDED_STANDARD_ERRORS, edge < -_DECIDED_STANDARD_ERRORS
     beats[pairs.i[won], pairs.j[won]] = True
     beats[pairs.j[lost], pairs.i[lost]] = True
     found: list[Cycle] = []
@@ -120,7 +120,7 @@ def _findings(
     residuals: tuple[PairResidual, ...], dispersion: float, p_value: float, cycles: tuple[Cycle, ...]
 ) -> tuple[Finding, ...]:
     findings: list[Finding] = []
-    if dispersion > _DISPERSION and p_value < 1e-3:
+    if dispersion > _POOR_FIT_DISPERSION_RATIO and p_value < 1e-3:
         worst = residuals[0]
         findings.append(
             Finding(
@@ -131,7 +131,7 @@ def _findings(
             )
         )
     if cycles:
-        shown = listed([" > ".join((*cycle.models, cycle.models[0])) for cycle in cycles], most=2)
+        shown = join_names([" > ".join((*cycle.models, cycle.models[0])) for cycle in cycles], most=2)
         findings.append(
             Finding(
                 "cycles", f"Some models beat each other in a ring: {shown}.", "No single order fits them."
@@ -166,10 +166,10 @@ def predict_ahead(
     log = table.log()
     y = scoring.of(log)
     rows = np.flatnonzero(~np.isnan(y))
-    if len(rows) < 2 * _BLOCKS:
+    if len(rows) < 2 * _REFIT_BLOCK_COUNT:
         return None
     a, b, y, m = log.a[rows].astype(np.int64), log.b[rows].astype(np.int64), y[rows], len(table.models)
-    bounds = np.linspace(0, len(rows), _BLOCKS + 1).astype(int)
+    bounds = np.linspace(0, len(rows), _REFIT_BLOCK_COUNT + 1).astype(int)
     predicted = np.full(len(rows), np.nan)
     for seen, until in pairwise(bounds[1:]):
         theta = _fit_rows(a[:seen], b[:seen], y[:seen], m, 1.0 / prior_sd**2).theta
@@ -180,8 +180,8 @@ def predict_ahead(
     return Prediction(len(p), float(loss), float(np.log(2.0)), _calibration(p, y))
 
 
-def _fit_rows(a: Ints, b: Ints, y: Floats, m: int, precision: float) -> Fitted:
-    pairs = pairs_by_sorting(a, b, (np.ones(len(y)), y, tied(y)), m)
+def _fit_rows(a: Ints, b: Ints, y: Floats, m: int, precision: float) -> FittedStrengths:
+    pairs = pairs_by_sorting(a, b, (np.ones(len(y)), y, tie_share(y)), m)
     return fit_groups(pairs, comparable_groups(pairs, prior=True), prior_precision=precision, bread=False)
 
 

@@ -15,9 +15,9 @@ import numpy.typing as npt
 
 from tiltyard.core.battles import Counts, Table
 from tiltyard.core.ratings import newton
-from tiltyard.core.ratings.fitting import Fitted, fit_groups
+from tiltyard.core.ratings.group_fit import FittedStrengths, fit_groups
 from tiltyard.core.ratings.groups import comparable_groups
-from tiltyard.core.ratings.pairs import pairs_of
+from tiltyard.core.ratings.pairs import score_pairs
 from tiltyard.core.ratings.scoring import Scoring
 
 __all__ = ["Flip", "votes_to_flip"]
@@ -26,7 +26,7 @@ Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
 
 #: A lead of this many logits or less is a tie, not a flip.
-_TIED = 1e-9
+_TIED_LEAD_LOGITS = 1e-9
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +48,7 @@ def votes_to_flip(table: Table, scoring: Scoring | None = None, *, rivals: int =
     counts, m = table.counts, len(table.models)
     if counts.sums is not None:
         return None
-    pairs = pairs_of(counts, m, scoring)
+    pairs = score_pairs(counts, m, scoring)
     fitted = fit_groups(pairs, comparable_groups(pairs, prior=False))
     ranked = np.argsort(np.where(fitted.group == 0, -fitted.theta, np.inf), kind="stable")
     ranked = ranked[: int((fitted.group == 0).sum())]
@@ -65,7 +65,7 @@ def votes_to_flip(table: Table, scoring: Scoring | None = None, *, rivals: int =
     return Flip(table.models[first], table.models[rival], votes, int(pairs.weight.sum()))
 
 
-def _fewest(counts: Counts, fitted: Fitted, scoring: Scoring, first: int, rival: int) -> int | None:
+def _fewest(counts: Counts, fitted: FittedStrengths, scoring: Scoring, first: int, rival: int) -> int | None:
     """The smallest prefix of the influence order found whose removal, refitted, puts the rival ahead.
 
     As battles go, the rival is behind, then ahead, then no longer comparable: the search is for
@@ -78,7 +78,7 @@ def _fewest(counts: Counts, fitted: Fitted, scoring: Scoring, first: int, rival:
     at = int(np.searchsorted(reach, fitted.theta[first] - fitted.theta[rival]))
     refit = _Refit(counts, fitted, scoring, order, first, rival)
     low, high, best = 0, min(int(available[:at].sum()) + 1, total), None
-    while (lead := refit.lead(high)) is not None and lead <= _TIED:
+    while (lead := refit.lead(high)) is not None and lead <= _TIED_LEAD_LOGITS:
         if high == total:
             return None
         low, high = high, min(high * 2, total)
@@ -87,7 +87,7 @@ def _fewest(counts: Counts, fitted: Fitted, scoring: Scoring, first: int, rival:
     while high - low > 1:
         middle = (low + high) // 2
         lead = refit.lead(middle)
-        if lead is not None and lead <= _TIED:
+        if lead is not None and lead <= _TIED_LEAD_LOGITS:
             low = middle
         else:
             high = middle
@@ -96,7 +96,7 @@ def _fewest(counts: Counts, fitted: Fitted, scoring: Scoring, first: int, rival:
 
 
 def _influence(
-    counts: Counts, fitted: Fitted, scoring: Scoring, first: int, rival: int
+    counts: Counts, fitted: FittedStrengths, scoring: Scoring, first: int, rival: int
 ) -> tuple[Ints, Floats]:
     """Cells whose removal narrows the gap, most influential first, and by how much per battle."""
     lever = fitted.bread[first] - fitted.bread[rival]
@@ -109,7 +109,7 @@ def _influence(
 @dataclass(frozen=True, slots=True, eq=False)
 class _Refit:
     counts: Counts
-    fitted: Fitted
+    fitted: FittedStrengths
     scoring: Scoring
     order: Ints
     first: int
@@ -120,10 +120,10 @@ class _Refit:
         n = self.counts.n.copy()
         taken = np.diff(np.minimum(np.cumsum(n[self.order]), votes), prepend=0)
         n[self.order] -= taken
-        pairs = pairs_of(replace(self.counts, n=n), len(self.fitted.theta), self.scoring)
+        pairs = score_pairs(replace(self.counts, n=n), len(self.fitted.theta), self.scoring)
         members = np.flatnonzero(self.fitted.group == 0)
         among = pairs.among(members)
         if among.groups(strong=True).max(initial=0) > 0:
             return None
-        theta = newton.fit(among, start=self.fitted.theta[members], bread=False).theta
+        theta = newton.fit_pairs(among, start=self.fitted.theta[members], bread=False).theta
         return float(theta[members == self.rival][0] - theta[members == self.first][0])

@@ -15,7 +15,7 @@ from tiltyard.core.battles import CodedBattles, Table
 from tiltyard.core.ratings.findings import Finding
 from tiltyard.core.ratings.groups import data_findings, disconnected_finding, numbered_groups
 from tiltyard.core.ratings.kernels.glicko2 import fold_votes
-from tiltyard.core.ratings.pairs import pairs_of, record_of
+from tiltyard.core.ratings.pairs import count_records, score_pairs
 from tiltyard.core.ratings.result import Ratings
 from tiltyard.core.ratings.scoring import Scoring
 from tiltyard.errors import BadOption, CannotRate
@@ -143,8 +143,8 @@ class Glicko2:
         state = self.initial(table.models, votes=table.n_battles)
         for run in table.scan():
             state = self.fold(state, run)
-        record = record_of(table.counts, len(table.models))
-        pairs = pairs_of(table.counts, len(table.models), self.scoring())
+        record = count_records(table.counts, len(table.models))
+        pairs = score_pairs(table.counts, len(table.models), self.scoring())
         played = pairs.met
         findings = data_findings(table, record, played)
         if table.counts.sums is not None and (table.counts.sums[:, 0] != table.counts.n).any():

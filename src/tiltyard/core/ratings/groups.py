@@ -8,9 +8,9 @@ from scipy.sparse import csr_array
 from scipy.sparse.csgraph import NegativeCycleError, bellman_ford
 
 from tiltyard.core.battles import Table
-from tiltyard.core.ratings.findings import MIN_BATTLES, Finding, listed
-from tiltyard.core.ratings.pairs import Pairs, Record
-from tiltyard.core.ratings.sums import sum_by
+from tiltyard.core.ratings.findings import MIN_BATTLES, Finding, join_names
+from tiltyard.core.ratings.index_sums import sum_by_index
+from tiltyard.core.ratings.pairs import BattleRecord, PairScores
 
 __all__ = [
     "comparable_groups",
@@ -26,7 +26,7 @@ Ints = npt.NDArray[np.int64]
 _PRIOR = "Collect battles between them that might go the other way, or state a weak prior (--prior-sd)."
 
 
-def comparable_groups(pairs: Pairs, *, prior: bool) -> Ints:
+def comparable_groups(pairs: PairScores, *, prior: bool) -> Ints:
     """The group of each model, the one with most battles first; −1 for a model alone.
 
     Without a prior, ratings exist only among models that took points off each other both
@@ -36,24 +36,24 @@ def comparable_groups(pairs: Pairs, *, prior: bool) -> Ints:
     raw = pairs.groups(strong=not prior)
     size = np.bincount(raw, minlength=1)
     same = raw[pairs.i] == raw[pairs.j]
-    battles = sum_by(raw[pairs.i[same]], pairs.weight[same], len(size))
+    battles = sum_by_index(raw[pairs.i[same]], pairs.weight[same], len(size))
     rank = np.full(len(size), -1)
     together = np.flatnonzero(size > 1)
     rank[together[np.argsort(-battles[together], kind="stable")]] = np.arange(len(together))
     return np.asarray(rank[raw], dtype=np.int64)
 
 
-def numbered_groups(pairs: Pairs, played: npt.NDArray[np.bool_]) -> Ints:
+def numbered_groups(pairs: PairScores, played: npt.NDArray[np.bool_]) -> Ints:
     """Groups of models that met, directly or through others; that with most battles is 0, who never played −1."""
     island = pairs.groups(strong=False)
     labels = np.unique(island[played])
-    battles = sum_by(island[pairs.i], pairs.weight, len(island))[labels]
+    battles = sum_by_index(island[pairs.i], pairs.weight, len(island))[labels]
     rank = np.full(len(island), -1)
     rank[labels[np.argsort(-battles, kind="stable")]] = np.arange(len(labels))
     return np.where(played, rank[island], -1)
 
 
-def has_tie_parameter(pairs: Pairs, *, prior: bool) -> bool:
+def has_tie_parameter(pairs: PairScores, *, prior: bool) -> bool:
     """Whether Davidson's ν has a value, for models that are comparable with ties as half wins.
 
     ν and all differences can grow together, and fit ever better, unless some ring of models
@@ -77,7 +77,7 @@ def has_tie_parameter(pairs: Pairs, *, prior: bool) -> bool:
 
 
 def group_findings(
-    models: tuple[str, ...], pairs: Pairs, group: Ints, *, prior: bool = False
+    models: tuple[str, ...], pairs: PairScores, group: Ints, *, prior: bool = False
 ) -> list[Finding]:
     """Why some models cannot be compared, or have no rating but for the ``prior``."""
     findings = _held_by_prior(models, pairs) if prior else []
@@ -86,7 +86,7 @@ def group_findings(
     return findings
 
 
-def _held_by_prior(models: tuple[str, ...], pairs: Pairs) -> list[Finding]:
+def _held_by_prior(models: tuple[str, ...], pairs: PairScores) -> list[Finding]:
     """Models whose rating has no limit but the prior's, on one side."""
     findings: list[Finding] = []
     total, score = _totals(pairs)
@@ -95,7 +95,7 @@ def _held_by_prior(models: tuple[str, ...], pairs: Pairs) -> list[Finding]:
         ("only-loses", "lost", "below", "weaker", pairs.met & (score == 0)),
     ):
         if chosen.any():
-            names = listed([models[k] for k in np.flatnonzero(chosen)])
+            names = join_names([models[k] for k in np.flatnonzero(chosen)])
             findings.append(
                 Finding(
                     name,
@@ -107,7 +107,7 @@ def _held_by_prior(models: tuple[str, ...], pairs: Pairs) -> list[Finding]:
 
 
 def disconnected_finding(
-    models: tuple[str, ...], pairs: Pairs, played: npt.NDArray[np.bool_]
+    models: tuple[str, ...], pairs: PairScores, played: npt.NDArray[np.bool_]
 ) -> list[Finding]:
     """A finding if the models that played fall into sets that never met."""
     group = numbered_groups(pairs, played)
@@ -119,13 +119,13 @@ def disconnected_finding(
         Finding(
             "disconnected",
             f"The battles fall into {sets} sets of models that never met each other; ratings are "
-            f"comparable only within a set. Apart from the largest: {listed(apart)}.",
+            f"comparable only within a set. Apart from the largest: {join_names(apart)}.",
             "Add battles between the sets before comparing across them.",
         )
     ]
 
 
-def _one_sided(models: tuple[str, ...], pairs: Pairs, group: Ints) -> list[Finding]:
+def _one_sided(models: tuple[str, ...], pairs: PairScores, group: Ints) -> list[Finding]:
     findings: list[Finding] = []
     total, score = _totals(pairs)
     alone = pairs.met & (group < 0)
@@ -134,7 +134,7 @@ def _one_sided(models: tuple[str, ...], pairs: Pairs, group: Ints) -> list[Findi
         ("only-loses", "lost", "lower", "weaker", alone & (score == 0)),
     ):
         if chosen.any():
-            names = listed([models[k] for k in np.flatnonzero(chosen)])
+            names = join_names([models[k] for k in np.flatnonzero(chosen)])
             findings.append(
                 Finding(
                     name,
@@ -147,7 +147,7 @@ def _one_sided(models: tuple[str, ...], pairs: Pairs, group: Ints) -> list[Findi
     home = [int(island[group == g][0]) for g in range(int(group.max(initial=-1)) + 1)]
     split = [g for g in range(len(home)) if home[g] in home[:g]]
     if rest.any() or split:
-        names = listed([models[k] for k in np.flatnonzero(rest | np.isin(group, split))])
+        names = join_names([models[k] for k in np.flatnonzero(rest | np.isin(group, split))])
         findings.append(
             Finding(
                 "one-sided",
@@ -159,14 +159,14 @@ def _one_sided(models: tuple[str, ...], pairs: Pairs, group: Ints) -> list[Findi
     return findings
 
 
-def _totals(pairs: Pairs) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
+def _totals(pairs: PairScores) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
     m = pairs.n_models
-    total = sum_by(pairs.i, pairs.weight, m) + sum_by(pairs.j, pairs.weight, m)
-    score = sum_by(pairs.i, pairs.score, m) + sum_by(pairs.j, pairs.weight - pairs.score, m)
+    total = sum_by_index(pairs.i, pairs.weight, m) + sum_by_index(pairs.j, pairs.weight, m)
+    score = sum_by_index(pairs.i, pairs.score, m) + sum_by_index(pairs.j, pairs.weight - pairs.score, m)
     return total, score
 
 
-def data_findings(table: Table, record: Record, played: npt.NDArray[np.bool_]) -> list[Finding]:
+def data_findings(table: Table, record: BattleRecord, played: npt.NDArray[np.bool_]) -> list[Finding]:
     """Battles that should not be pooled, too few of them, of a model with itself, or that rate nothing."""
     models, counts = table.models, table.counts
     findings = _pooled(table)
@@ -182,11 +182,13 @@ def data_findings(table: Table, record: Record, played: npt.NDArray[np.bool_]) -
     none = [models[k] for k in np.flatnonzero(~played)]
     if none:
         findings.append(
-            Finding("unrated", f"{listed(none)} took part in no battle that rates skill.", "Collect some.")
+            Finding(
+                "unrated", f"{join_names(none)} took part in no battle that rates skill.", "Collect some."
+            )
         )
     few = np.flatnonzero(played & (record.battles < MIN_BATTLES))
     if len(few):
-        names = listed([f"{models[k]} ({record.battles[k]})" for k in few])
+        names = join_names([f"{models[k]} ({record.battles[k]})" for k in few])
         findings.append(
             Finding(
                 "few-battles",
@@ -212,7 +214,7 @@ def _pooled(table: Table) -> list[Finding]:
         findings.append(
             Finding(
                 "mixed-dimensions",
-                f"Battles on {len(dimensions)} dimensions are pooled: {listed(sorted(dimensions))}.",
+                f"Battles on {len(dimensions)} dimensions are pooled: {join_names(sorted(dimensions))}.",
                 "Rate them apart with --by dimension.",
             )
         )

@@ -21,10 +21,10 @@ from scipy.linalg.lapack import dpotrs
 
 from tiltyard.core.battles import CodedBattles, Table
 from tiltyard.core.battles.cluster_keys import MISSING_KEY, Keys
-from tiltyard.core.ratings.clusters import Indices, KeyOf, RowScores, distinct_keys, places
 from tiltyard.core.ratings.newton import cholesky
+from tiltyard.core.ratings.sandwich import Indices, KeyOf, RowScores, distinct_keys, key_positions
 
-__all__ = ["LeftOut", "RowInformation", "leave_one_out"]
+__all__ = ["LeaveOneOutVariance", "RowInformation", "leave_one_out"]
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
@@ -36,17 +36,17 @@ RowInformation = Callable[[CodedBattles], tuple[Floats, Floats | None, Floats | 
 
 #: A cluster with more than this share of one parameter's information is left out exactly; one term
 #: of the series does for the others. Shares sum to the number of parameters, so those are few.
-_LEVERAGE = 0.1
+_EXACT_LEVERAGE_SHARE = 0.1
 #: Numbers held at once: clusters by parameters, or parts of the information.
-_NUMBERS = 1 << 25
+_HELD_NUMBER_LIMIT = 1 << 25
 #: Of the clusters with little information, about so many stand for all in the degrees of freedom.
-_SAMPLED = 500
+_SAMPLED_CLUSTER_COUNT = 500
 #: A direction in which others hold less than this share of the information is the cluster's alone.
-_OWN = 1e-6
+_OWN_INFORMATION_SHARE = 1e-6
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class LeftOut:
+class LeaveOneOutVariance:
     """The covariance of the parameters, and the degrees of freedom behind that of each rating."""
 
     covariance: Floats
@@ -59,17 +59,17 @@ def leave_one_out(
     information: RowInformation,
     key: KeyOf,
     bread: Floats,
-) -> LeftOut:
+) -> LeaveOneOutVariance:
     """Leave each cluster out in turn; battles without a key are not among them.
 
     Three scans of the log, and more where clusters times models, or large clusters times models
     squared, do not fit in memory.
     """
     keys = distinct_keys(table, key)
-    every = max(len(keys) // _SAMPLED, 1)
+    every = max(len(keys) // _SAMPLED_CLUSTER_COUNT, 1)
     rows = _Rows(table, scores, information, key, len(table.models), len(bread))
     totals = _Totals(len(table.models), len(bread))
-    size = max(_NUMBERS // len(bread), 1)
+    size = max(_HELD_NUMBER_LIMIT // len(bread), 1)
     for first in range(0, len(keys), size):
         block = _Block(rows, keys[first : first + size], bread)
         sampled = (first + np.arange(len(block.keys))) % every == 0
@@ -111,7 +111,7 @@ class _Rows:
             r, x = self.scores(run)
             here = ~np.isnan(r) & (run_keys != MISSING_KEY) & (run_keys >= keys[0]) & (run_keys <= keys[-1])
             chosen = np.flatnonzero(here)
-            cluster = places(keys, run_keys[chosen])
+            cluster = key_positions(keys, run_keys[chosen])
             v, z, own = self.information(run)
             a, b = run.a[chosen], run.b[chosen]
             z = None if z is None else z[chosen]
@@ -169,7 +169,7 @@ class _Block:
             y *= some.v
             self._rows.add(turned, some, y, None if z is None else y[:, None] * z)
         self.shift = plain + turned @ self.bread
-        large = self.leverage > _LEVERAGE
+        large = self.leverage > _EXACT_LEVERAGE_SHARE
         chosen = np.flatnonzero(large | (sampled & self.used))
         root = _root(self.bread)
         for number, whole in self._parts(chosen):
@@ -181,7 +181,7 @@ class _Block:
     def _parts(self, chosen: Ints) -> Iterator[tuple[int, Floats]]:
         """The information A_c of some clusters, a few at a time."""
         rows, width = self._rows, self._rows.width
-        size = max(_NUMBERS // width**2, 1)
+        size = max(_HELD_NUMBER_LIMIT // width**2, 1)
         for first in range(0, len(chosen), size):
             some_of = chosen[first : first + size]
             place = np.full(len(self.keys), -1)
@@ -235,11 +235,15 @@ class _Part:
         rest = np.eye(len(at)) - own.T @ self.matrix @ own
         pulled = own.T @ score[at]
         factor = cholesky(rest)
-        if factor is not None and float(np.diag(factor).min()) ** 2 > _OWN:
+        if factor is not None and float(np.diag(factor).min()) ** 2 > _OWN_INFORMATION_SHARE:
             solved = dpotrs(factor, pulled, lower=1)[0]
         else:
             values, vectors = np.linalg.eigh(rest)
-            solved = vectors @ np.where(values > _OWN, vectors.T @ pulled / np.maximum(values, _OWN), 0.0)
+            solved = vectors @ np.where(
+                values > _OWN_INFORMATION_SHARE,
+                vectors.T @ pulled / np.maximum(values, _OWN_INFORMATION_SHARE),
+                0.0,
+            )
         return np.asarray(score @ bread + bread[:, at] @ (self.matrix @ (own @ solved)))
 
 
@@ -272,7 +276,7 @@ class _Totals:
         two = np.einsum("ik,ik->k", turned, turned)
         self._moments += times * np.stack([one, two, one * one, one * two, two * two])
 
-    def left_out(self) -> LeftOut:
+    def left_out(self) -> LeaveOneOutVariance:
         """γ = φ·q + τ²·Q is each cluster's part of a variance; (Σγ)²/Σγ² counts clusters that are even.
 
         φ is the variance of a battle beside that of a coin; τ² that of the effects of clusters, from
@@ -286,4 +290,4 @@ class _Totals:
         total = phi * one + tau2 * two
         squares = phi**2 * one_one + 2.0 * phi * tau2 * one_two + tau2**2 * two_two
         even = np.where(squares > 0.0, total**2 / np.where(squares > 0.0, squares, 1.0), 0.0)
-        return LeftOut(covariance, np.maximum(even - 1.0, 0.0))
+        return LeaveOneOutVariance(covariance, np.maximum(even - 1.0, 0.0))

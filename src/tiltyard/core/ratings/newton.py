@@ -16,33 +16,33 @@ import numpy.typing as npt
 from scipy.linalg.lapack import dpotrf, dpotri, dpotrs
 from scipy.special import expit
 
-from tiltyard.core.ratings.pairs import Pairs
-from tiltyard.core.ratings.sums import sum_by
+from tiltyard.core.ratings.index_sums import sum_by_index
+from tiltyard.core.ratings.pairs import PairScores
 
 __all__ = [
-    "LAST_STEP",
-    "Expected",
+    "LAST_STEP_LOGITS",
+    "ExpectedScore",
     "Factor",
-    "Fit",
     "Likelihood",
-    "centred",
+    "NewtonFit",
+    "centre_covariance",
     "cholesky",
-    "climb",
-    "expected",
-    "factored",
-    "fit",
+    "expected_score",
+    "fill_null_direction",
+    "fit_pairs",
     "inverse_of",
-    "pin",
-    "start_near",
+    "maximise_likelihood",
+    "newton_start",
+    "regularised_cholesky",
 ]
 
 Floats = npt.NDArray[np.float64]
 
 #: Newton squares its error: after a step this small (in logits) 1e-10 is left.
-LAST_STEP = 1e-5
+LAST_STEP_LOGITS = 1e-5
 #: After a step this small the information hardly moves: it is kept, and steps cost less.
-_NEAR = 0.02
-_ITERATIONS = 100
+_REUSE_STEP_LOGITS = 0.02
+_MAX_ITERATIONS = 100
 
 #: Gradient and, if asked for, information at a point.
 Derivatives = Callable[[Floats, bool], tuple[Floats, Floats | None]]
@@ -52,7 +52,7 @@ Factor = Floats
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Expected:
+class ExpectedScore:
     """Expected score of i against j and, with Davidson's ties, their share."""
 
     score: Floats
@@ -65,7 +65,7 @@ class Expected:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Fit:
+class NewtonFit:
     """Log-strengths with mean zero, λ where ties are Davidson's, and the inverse information."""
 
     theta: Floats
@@ -76,24 +76,24 @@ class Fit:
     converged: bool
 
 
-def expected(d: Floats, log_tie: float | None) -> Expected:
+def expected_score(d: Floats, log_tie: float | None) -> ExpectedScore:
     """What the model says of a battle at strength difference ``d``."""
     if log_tie is None:
-        return Expected(expit(d))
+        return ExpectedScore(expit(d))
     # Scaled by the largest of the three terms, so that no exponent overflows.
     u = np.abs(d) / 2.0
     top = np.maximum(u, log_tie)
     strong, weak, level = np.exp(u - top), np.exp(-u - top), np.exp(log_tie - top)
     total = strong + weak + level
     upper = (strong + level / 2.0) / total
-    return Expected(np.where(d >= 0, upper, 1.0 - upper), level / total)
+    return ExpectedScore(np.where(d >= 0, upper, 1.0 - upper), level / total)
 
 
-def climb(
+def maximise_likelihood(
     derivatives: Derivatives,
     x: Floats,
     *,
-    tolerance: float = LAST_STEP,
+    tolerance: float = LAST_STEP_LOGITS,
     factored_by: Callable[[Floats], Factor] | None = None,
 ) -> tuple[Floats, int, bool]:
     """Newton's way to the top of a concave likelihood: where it is, steps taken, whether it settled.
@@ -103,7 +103,7 @@ def climb(
     """
     factor: Factor | None = None
     step, slope, last = np.zeros_like(x), 0.0, np.inf
-    for iteration in range(1, _ITERATIONS + 1):
+    for iteration in range(1, _MAX_ITERATIONS + 1):
         fresh = factor is None
         gradient, information = derivatives(x, fresh)
         if float(gradient @ step) < -slope:
@@ -112,17 +112,17 @@ def climb(
             continue
         if factor is None:
             assert information is not None
-            factor = (factored_by or factored)(information)
+            factor = (factored_by or regularised_cholesky)(information)
         step = dpotrs(factor, gradient, lower=1)[0]
         x, slope = x + step, float(gradient @ step)
         size = float(np.abs(step).max(initial=0.0))
         # What is left: of a Newton step about its square, of a kept one the next in its series.
         if (size * size if fresh else size * size / last) < tolerance**2:
             return x, iteration, True
-        if size > _NEAR or (not fresh and size > 0.2 * last):
+        if size > _REUSE_STEP_LOGITS or (not fresh and size > 0.2 * last):
             factor = None
         last = size
-    return x, _ITERATIONS, False
+    return x, _MAX_ITERATIONS, False
 
 
 def cholesky(information: Floats) -> Factor | None:
@@ -138,7 +138,7 @@ def inverse_of(factor: Factor) -> Floats:
     return np.asarray(lower + np.tril(lower, -1).T)
 
 
-def factored(information: Floats) -> Factor:
+def regularised_cholesky(information: Floats) -> Factor:
     """With a little added to the diagonal, should rounding have made it indefinite."""
     factor = cholesky(information)
     nudge = 1e-12 * float(np.diag(information).max())
@@ -148,51 +148,57 @@ def factored(information: Floats) -> Factor:
     return factor
 
 
-def fit(
-    pairs: Pairs,
+def fit_pairs(
+    pairs: PairScores,
     *,
     davidson: bool = False,
     prior_precision: float = 0.0,
     start: Floats | None = None,
     bread: bool = True,
-) -> Fit:
+) -> NewtonFit:
     """Maximum likelihood, or the posterior mode when each θ has a normal prior of that precision."""
     m = pairs.n_models
     at_hand = _guess(pairs) if start is None else start
     likelihood = Likelihood(pairs, davidson, prior_precision)
-    x, iterations, converged = climb(likelihood.derivatives, np.append(at_hand, np.zeros(int(davidson))))
+    x, iterations, converged = maximise_likelihood(
+        likelihood.derivatives, np.append(at_hand, np.zeros(int(davidson)))
+    )
     inverse = None
     if bread:
         _, information = likelihood.derivatives(x, curved=True)
         assert information is not None
-        inverse = centred(inverse_of(factored(information)), m)
-    return Fit(x[:m] - x[:m].mean(), float(x[m]) if davidson else None, inverse, iterations, converged)
+        inverse = centre_covariance(inverse_of(regularised_cholesky(information)), m)
+    return NewtonFit(x[:m] - x[:m].mean(), float(x[m]) if davidson else None, inverse, iterations, converged)
 
 
-def start_near(pairs: Pairs, theta: Floats, *, prior_precision: float) -> Callable[[Pairs], Floats]:
+def newton_start(
+    pairs: PairScores, theta: Floats, *, prior_precision: float
+) -> Callable[[PairScores], Floats]:
     """Where to start fits of other sums over the same pairs: one step, with what is known at ``theta``."""
-    score = expected(theta[pairs.i] - theta[pairs.j], None).score
+    score = expected_score(theta[pairs.i] - theta[pairs.j], None).score
     _, information = Likelihood(pairs, davidson=False, prior_precision=prior_precision).derivatives(
         theta, curved=True
     )
     assert information is not None
-    factor = factored(information)
+    factor = regularised_cholesky(information)
 
-    def start(other: Pairs) -> Floats:
+    def start(other: PairScores) -> Floats:
         residual = other.score - other.weight * score
         m = other.n_models
-        gradient = sum_by(other.i, residual, m) - sum_by(other.j, residual, m) - prior_precision * theta
+        gradient = (
+            sum_by_index(other.i, residual, m) - sum_by_index(other.j, residual, m) - prior_precision * theta
+        )
         return np.asarray(theta + dpotrs(factor, gradient, lower=1)[0])
 
     return start
 
 
-def _guess(pairs: Pairs) -> Floats:
+def _guess(pairs: PairScores) -> Floats:
     """Log-odds of each model's whole score: close where models met at random."""
     m = pairs.n_models
     lost = pairs.weight - pairs.score
-    won = sum_by(pairs.i, pairs.score, m) + sum_by(pairs.j, lost, m)
-    total = sum_by(pairs.i, pairs.weight, m) + sum_by(pairs.j, pairs.weight, m)
+    won = sum_by_index(pairs.i, pairs.score, m) + sum_by_index(pairs.j, lost, m)
+    total = sum_by_index(pairs.i, pairs.weight, m) + sum_by_index(pairs.j, pairs.weight, m)
     theta = np.log((won + 0.5) / (total - won + 0.5))
     return np.asarray(theta - theta.mean())
 
@@ -201,7 +207,7 @@ def _guess(pairs: Pairs) -> Floats:
 class Likelihood:
     """The likelihood of pair sums, times a normal prior on each θ if it has a precision."""
 
-    pairs: Pairs
+    pairs: PairScores
     davidson: bool
     prior_precision: float
 
@@ -221,31 +227,33 @@ class Likelihood:
         """Gradient, and information with the constant direction (which no battle informs) filled in."""
         pairs, m, i, j = self.pairs, self.pairs.n_models, self.pairs.i, self.pairs.j
         theta = x[:m]
-        e = expected(theta[i] - theta[j], float(x[m]) if self.davidson else None)
+        e = expected_score(theta[i] - theta[j], float(x[m]) if self.davidson else None)
         residual = pairs.score - pairs.weight * e.score
         gradient = np.zeros(len(x))
-        gradient[:m] = sum_by(i, residual, m) - sum_by(j, residual, m) - self.prior_precision * theta
+        gradient[:m] = (
+            sum_by_index(i, residual, m) - sum_by_index(j, residual, m) - self.prior_precision * theta
+        )
         if e.tie is not None:
             gradient[m] = pairs.tie.sum() - pairs.weight @ e.tie
         return gradient, self._information(e, len(x)) if curved else None
 
-    def _information(self, e: Expected, size: int) -> Floats:
+    def _information(self, e: ExpectedScore, size: int) -> Floats:
         pairs, m, i, j = self.pairs, self.pairs.n_models, self.pairs.i, self.pairs.j
         w = pairs.weight * e.variance()
         information = np.zeros((size, size))
         information.ravel()[i * size + j] = -w
         information += information.T
         diagonal = np.arange(m)
-        information[diagonal, diagonal] = sum_by(i, w, m) + sum_by(j, w, m)
-        pin(information, m, self.prior_precision)
+        information[diagonal, diagonal] = sum_by_index(i, w, m) + sum_by_index(j, w, m)
+        fill_null_direction(information, m, self.prior_precision)
         if e.tie is not None:
             information[m, m] = pairs.weight @ (e.tie * (1.0 - e.tie))
             cross = pairs.weight * e.tie * (0.5 - e.score)
-            information[m, :m] = information[:m, m] = sum_by(i, cross, m) - sum_by(j, cross, m)
+            information[m, :m] = information[:m, m] = sum_by_index(i, cross, m) - sum_by_index(j, cross, m)
         return information
 
 
-def pin(information: Floats, m: int, prior_precision: float) -> None:
+def fill_null_direction(information: Floats, m: int, prior_precision: float) -> None:
     """Fill in, in place, the direction of the first ``m`` parameters that no battle informs, or the prior."""
     diagonal = np.arange(m)
     if prior_precision:
@@ -254,7 +262,7 @@ def pin(information: Floats, m: int, prior_precision: float) -> None:
         information[:m, :m] += max(float(information[diagonal, diagonal].mean()), 1e-300) / m
 
 
-def centred(bread: Floats, m: int) -> Floats:
+def centre_covariance(bread: Floats, m: int) -> Floats:
     """The inverse on mean-zero contrasts of the first ``m`` parameters."""
     bread = bread.copy()
     bread[:m] -= bread[:m].mean(axis=0)

@@ -10,20 +10,28 @@ from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
 from tiltyard.core.battles import Counts, Kind
+from tiltyard.core.ratings.index_sums import sum_by_index
 from tiltyard.core.ratings.scoring import Scoring
-from tiltyard.core.ratings.sums import sum_by
 
-__all__ = ["Pairs", "Record", "pairs_by_sorting", "pairs_of", "pairs_of_points", "record_of", "tied"]
+__all__ = [
+    "BattleRecord",
+    "PairScores",
+    "count_records",
+    "pairs_by_sorting",
+    "pairs_from_points",
+    "score_pairs",
+    "tie_share",
+]
 
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
 
 #: Up to this many models unweighted counts are laid out whole (15 MB); others are sorted.
-_DENSE_MODELS = 512
+_DENSE_MODEL_LIMIT = 512
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Pairs:
+class PairScores:
     """Unordered pairs i < j that met: their battles' weight, i's score, and the part that was tied."""
 
     n_models: int
@@ -45,7 +53,7 @@ class Pairs:
         keys = np.minimum(a, b) * self.n_models + np.maximum(a, b)
         return np.searchsorted(self.i * self.n_models + self.j, keys)
 
-    def among(self, members: Ints) -> Pairs:
+    def among(self, members: Ints) -> PairScores:
         """The pairs inside a set of models, which are numbered by their place in ``members``."""
         if len(members) == self.n_models:
             return self
@@ -53,7 +61,7 @@ class Pairs:
         place[members] = np.arange(len(members))
         i, j = place[self.i], place[self.j]
         keep = (i >= 0) & (j >= 0)
-        return Pairs(len(members), i[keep], j[keep], self.weight[keep], self.score[keep], self.tie[keep])
+        return PairScores(len(members), i[keep], j[keep], self.weight[keep], self.score[keep], self.tie[keep])
 
     def groups(self, *, strong: bool) -> Ints:
         """The group of each model: those that battles connect; ``strong``: by points both ways."""
@@ -76,9 +84,9 @@ class Pairs:
         return bool(rivals.max(initial=-1) == self.n_models - 1)
 
 
-def pairs_of(counts: Counts, n_models: int, scoring: Scoring) -> Pairs:
+def score_pairs(counts: Counts, n_models: int, scoring: Scoring) -> PairScores:
     """Counts under a scoring. Battles of a model with itself, of no weight or of a kind left out do not enter."""
-    if counts.sums is None and n_models <= _DENSE_MODELS:
+    if counts.sums is None and n_models <= _DENSE_MODEL_LIMIT:
         return _folded(_by_planes(counts, n_models, scoring), n_models)
     y = scoring.by_kind()[counts.kind]
     moments = counts.moments()
@@ -87,7 +95,7 @@ def pairs_of(counts: Counts, n_models: int, scoring: Scoring) -> Pairs:
     score = weight * y
     if scoring.soft:
         score = np.where(counts.soft & ~unused, moments[:, 2], score)
-    return pairs_by_sorting(counts.a, counts.b, (weight, score, weight * tied(y)), n_models)
+    return pairs_by_sorting(counts.a, counts.b, (weight, score, weight * tie_share(y)), n_models)
 
 
 def _by_planes(counts: Counts, m: int, scoring: Scoring) -> Floats:
@@ -98,28 +106,28 @@ def _by_planes(counts: Counts, m: int, scoring: Scoring) -> Floats:
     y = scoring.by_kind()[:kinds]
     used = ~np.isnan(y)
     y = np.where(used, y, 0.0)
-    factors = np.stack([used, y, used * tied(y)])
+    factors = np.stack([used, y, used * tie_share(y)])
     return np.asarray((factors @ planes.reshape(kinds, m * m)).reshape(3, m, m))
 
 
-def _folded(sums: Floats, m: int) -> Pairs:
+def _folded(sums: Floats, m: int) -> PairScores:
     """Sums by ordered pair: the part below the diagonal is folded onto that above it."""
     weight, score, tie = sums
     score = score + (weight - score).T
     weight, tie = weight + weight.T, tie + tie.T
     met = np.flatnonzero(np.triu(weight, 1))
     i = met // max(m, 1)
-    return Pairs(m, i, met - i * m, weight.ravel()[met], score.ravel()[met], tie.ravel()[met])
+    return PairScores(m, i, met - i * m, weight.ravel()[met], score.ravel()[met], tie.ravel()[met])
 
 
-def pairs_of_points(points: Floats) -> Pairs:
+def pairs_from_points(points: Floats) -> PairScores:
     """Of a matrix of what each row model scored against each column model, ties half a win."""
     met = points + points.T
     i, j = np.nonzero(np.triu(met))
-    return Pairs(len(points), i, j, met[i, j], points[i, j], np.zeros(len(i)))
+    return PairScores(len(points), i, j, met[i, j], points[i, j], np.zeros(len(i)))
 
 
-def pairs_by_sorting(a: Ints, b: Ints, columns: tuple[Floats, Floats, Floats], m: int) -> Pairs:
+def pairs_by_sorting(a: Ints, b: Ints, columns: tuple[Floats, Floats, Floats], m: int) -> PairScores:
     """Sums by pair of any cells, for any number of models."""
     used = columns[0] > 0.0
     a, b = a[used], b[used]
@@ -127,16 +135,16 @@ def pairs_by_sorting(a: Ints, b: Ints, columns: tuple[Floats, Floats, Floats], m
     score = np.where(a > b, weight - score, score)
     met, place = np.unique(np.minimum(a, b) * m + np.maximum(a, b), return_inverse=True)
     i, j = np.divmod(met, m)
-    return Pairs(m, i, j, *(sum_by(place, column, len(met)) for column in (weight, score, tie)))
+    return PairScores(m, i, j, *(sum_by_index(place, column, len(met)) for column in (weight, score, tie)))
 
 
-def tied(score: Floats) -> Floats:
+def tie_share(score: Floats) -> Floats:
     """How much of a battle was a tie: all of it at one half, none at a win or a loss."""
     return 1.0 - np.abs(2.0 * score - 1.0)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Record:
+class BattleRecord:
     """Each model's battles by how they ended for it, unweighted."""
 
     wins: Ints
@@ -165,14 +173,14 @@ _FOR_A = {
 }
 
 
-def record_of(counts: Counts, n_models: int) -> Record:
+def count_records(counts: Counts, n_models: int) -> BattleRecord:
     """How every model's battles ended for it; a battle with itself counts for nothing."""
     for_a = np.array([_FOR_A[kind.plain] for kind in Kind])
     for_b = np.array([1, 0, 2, 3])[for_a]
     n = np.where(counts.a == counts.b, 0, counts.n).astype(np.float64)  # exact below 2^53 battles
-    total = sum_by(counts.a * 4 + for_a[counts.kind], n, n_models * 4)
-    total += sum_by(counts.b * 4 + for_b[counts.kind], n, n_models * 4)
+    total = sum_by_index(counts.a * 4 + for_a[counts.kind], n, n_models * 4)
+    total += sum_by_index(counts.b * 4 + for_b[counts.kind], n, n_models * 4)
     wins, losses, ties, unrated = total.reshape(n_models, 4).astype(np.int64).T
     flagged = np.where(np.array([kind.flagged for kind in Kind])[counts.kind], n, 0.0)
-    flags = sum_by(counts.a, flagged, n_models) + sum_by(counts.b, flagged, n_models)
-    return Record(wins, losses, ties, unrated, unrated + flags.astype(np.int64))
+    flags = sum_by_index(counts.a, flagged, n_models) + sum_by_index(counts.b, flagged, n_models)
+    return BattleRecord(wins, losses, ties, unrated, unrated + flags.astype(np.int64))

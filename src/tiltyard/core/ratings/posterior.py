@@ -16,35 +16,35 @@ from scipy.interpolate import PchipInterpolator
 from scipy.linalg.lapack import dpotrs
 from scipy.special import ndtri
 
-from tiltyard.core.ratings.newton import Likelihood, factored
-from tiltyard.core.ratings.pairs import Pairs
-from tiltyard.core.ratings.sums import sum_by
+from tiltyard.core.ratings.index_sums import sum_by_index
+from tiltyard.core.ratings.newton import Likelihood, regularised_cholesky
+from tiltyard.core.ratings.pairs import PairScores
 
-__all__ = ["Posterior", "Reach", "nearly_one_sided"]
+__all__ = ["ContrastInterval", "Posterior", "nearly_one_sided"]
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 
 #: A model that lost, or won, fewer points than this is nearly one-sided.
-_FEW_POINTS = 5.0
+_ONE_SIDED_BATTLES = 5.0
 #: The density is followed in steps of so many standard errors at its top, shorter where it falls by
 #: more than the second at once, until it has fallen by the third (all in logarithms of it).
-_STEP, _STEEP, _FALL, _MOST_STEPS = 0.5, 1.0, 12.0, 200
+_STEP_STANDARD_ERRORS, _STEP_LOG_DENSITY, _TAIL_LOG_DENSITY, _STEP_LIMIT = 0.5, 1.0, 12.0, 200
 #: Newton's steps at one point, each of which starts near, and when one is small enough (in logits).
-_ITERATIONS, _CLOSE = 30, 1e-6
-_FINE = 4001
+_MAX_ITERATIONS, _CONVERGED_LOGITS = 30, 1e-6
+_DENSITY_GRID_COUNT = 4001
 
 
-def nearly_one_sided(pairs: Pairs) -> npt.NDArray[np.bool_]:
+def nearly_one_sided(pairs: PairScores) -> npt.NDArray[np.bool_]:
     """Models that played and won, or lost, almost every point."""
     m = pairs.n_models
-    total = sum_by(pairs.i, pairs.weight, m) + sum_by(pairs.j, pairs.weight, m)
-    won = sum_by(pairs.i, pairs.score, m) + sum_by(pairs.j, pairs.weight - pairs.score, m)
-    return np.asarray((total > 0.0) & (np.minimum(won, total - won) < _FEW_POINTS))
+    total = sum_by_index(pairs.i, pairs.weight, m) + sum_by_index(pairs.j, pairs.weight, m)
+    won = sum_by_index(pairs.i, pairs.score, m) + sum_by_index(pairs.j, pairs.weight - pairs.score, m)
+    return np.asarray((total > 0.0) & (np.minimum(won, total - won) < _ONE_SIDED_BATTLES))
 
 
 @dataclass(frozen=True, slots=True)
-class Reach:
+class ContrastInterval:
     """How far a contrast reaches below and above its value at the mode, in logits.
 
     ``half`` is what a normal curve at the top would give on both sides.
@@ -65,7 +65,7 @@ class Posterior:
 
     @classmethod
     def of(
-        cls, pairs: Pairs, members: Ints, theta: Floats, log_tie: float | None, precision: float
+        cls, pairs: PairScores, members: Ints, theta: Floats, log_tie: float | None, precision: float
     ) -> Posterior:
         """That of the models ``members``, with the log-strengths of all."""
         own = theta[members] - theta[members].mean()
@@ -73,20 +73,20 @@ class Posterior:
         mode = np.append(own, [] if log_tie is None else [log_tie])
         return cls(Likelihood(pairs.among(members), davidson, precision), mode)
 
-    def rating_reach(self, place: int, level: float) -> Reach:
+    def rating_reach(self, place: int, level: float) -> ContrastInterval:
         """Of one model's distance from the mean of the group."""
         contrast = np.zeros_like(self.mode)
         contrast[: self.likelihood.pairs.n_models] = -1.0 / self.likelihood.pairs.n_models
         contrast[place] += 1.0
         return self.reach(contrast, level)
 
-    def difference_reach(self, place: int, other: int, level: float) -> Reach:
+    def difference_reach(self, place: int, other: int, level: float) -> ContrastInterval:
         """Of the difference of two models."""
         contrast = np.zeros_like(self.mode)
         contrast[place], contrast[other] = 1.0, -1.0
         return self.reach(contrast, level)
 
-    def reach(self, contrast: Floats, level: float) -> Reach:
+    def reach(self, contrast: Floats, level: float) -> ContrastInterval:
         """The interval of a contrast that leaves as much of its distribution out on either side."""
         _, turned = self._solved(self.mode, contrast)
         error = float(np.sqrt(contrast @ turned))
@@ -95,23 +95,25 @@ class Posterior:
         at, density = (
             np.array([*a[::-1], b, *c]) for a, b, c in ((left[0], 0.0, right[0]), (left[1], top, right[1]))
         )
-        fine = np.linspace(at[0], at[-1], _FINE)
+        fine = np.linspace(at[0], at[-1], _DENSITY_GRID_COUNT)
         height = np.exp(PchipInterpolator(at, density)(fine) - density.max())
         below = (np.cumsum(height) - height / 2.0) / height.sum()
         low, high = np.interp([(1.0 - level) / 2.0, (1.0 + level) / 2.0], below, fine)
         # Of a very wide prior the mode itself is an unlikely value; an interval still holds it.
-        return Reach(min(float(low), 0.0), max(float(high), 0.0), float(ndtri((1.0 + level) / 2.0)) * error)
+        return ContrastInterval(
+            min(float(low), 0.0), max(float(high), 0.0), float(ndtri((1.0 + level) / 2.0)) * error
+        )
 
     def _followed(self, contrast: Floats, error: float, top: float) -> tuple[list[float], list[float]]:
         """Places on one side of the mode, and the logarithm of the density there, until it is nearly nought."""
         start = float(contrast @ self.mode)
-        step = _STEP * error
+        step = _STEP_STANDARD_ERRORS * error
         x, value = self._held(self.mode, contrast, start + step)
-        while value < top - _STEEP:
+        while value < top - _STEP_LOG_DENSITY:
             step /= 2.0
             x, value = self._held(self.mode, contrast, start + step)
         at, density, ahead = [step], [value], x - self.mode
-        while density[-1] > max(top, *density) - _FALL and len(at) < _MOST_STEPS:
+        while density[-1] > max(top, *density) - _TAIL_LOG_DENSITY and len(at) < _STEP_LIMIT:
             here, value = self._held(x + ahead, contrast, start + at[-1] + step)
             at.append(at[-1] + step)
             density.append(value)
@@ -122,26 +124,30 @@ class Posterior:
         """The best parameters with a contrast held at a value, and the logarithm of its density there."""
         x = x + contrast * ((value - contrast @ x) / (contrast @ contrast))
         height = self.likelihood.value(x)
-        for _ in range(_ITERATIONS):
+        for _ in range(_MAX_ITERATIONS):
             free, turned = self._solved(x, contrast)
             step = free - turned * ((contrast @ free) / (contrast @ turned))
-            while (higher := self.likelihood.value(x + step)) < height and np.abs(step).max() > _CLOSE:
+            while (higher := self.likelihood.value(x + step)) < height and np.abs(
+                step
+            ).max() > _CONVERGED_LOGITS:
                 step = step / 2.0
             x, height = x + step, higher
-            if np.abs(step).max() <= _CLOSE:
+            if np.abs(step).max() <= _CONVERGED_LOGITS:
                 break
         return x, height - self._open(x, contrast)
 
     def _open(self, x: Floats, contrast: Floats) -> float:
         """What is known of the other parameters there: half the logarithm of their information."""
-        factor = factored(self._information(x)[1])
+        factor = regularised_cholesky(self._information(x)[1])
         turned = dpotrs(factor, contrast, lower=1)[0]
         return float(np.log(np.diag(factor)).sum()) + 0.5 * float(np.log(contrast @ turned))
 
     def _solved(self, x: Floats, contrast: Floats) -> tuple[Floats, Floats]:
         """Newton's step there, and the direction in which the contrast moves."""
         gradient, information = self._information(x)
-        free, turned = dpotrs(factored(information), np.stack([gradient, contrast], axis=1), lower=1)[0].T
+        free, turned = dpotrs(
+            regularised_cholesky(information), np.stack([gradient, contrast], axis=1), lower=1
+        )[0].T
         return free, turned
 
     def _information(self, x: Floats) -> tuple[Floats, Floats]:

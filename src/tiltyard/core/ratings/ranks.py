@@ -10,7 +10,7 @@ from scipy.special import ndtr, ndtri, stdtr, stdtrit
 
 from tiltyard.core.ratings.findings import MIN_ORDER_DOF
 from tiltyard.core.ratings.result import Ratings
-from tiltyard.core.ratings.variance import NO_SPREAD
+from tiltyard.core.ratings.variance import ZERO_VARIANCE_TOLERANCE
 
 __all__ = ["Ranks", "conservative_order", "rank_models", "tiers_of"]
 
@@ -47,7 +47,7 @@ def rank_models(ratings: Ratings, *, level: float = 0.95) -> Ranks | None:
         return None
     m = len(ratings.models)
     same = (ratings.group[:, None] == ratings.group[None, :]) & (ratings.group >= 0)[:, None]
-    known = uncertainty.ratings() > NO_SPREAD
+    known = uncertainty.ratings() > ZERO_VARIANCE_TOLERANCE
     same &= known[:, None] & known[None, :] & ~np.eye(m, dtype=bool)
     rating = np.nan_to_num(ratings.rating)
     difference = np.where(same, rating[:, None] - rating[None, :], 0.0)

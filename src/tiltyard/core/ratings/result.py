@@ -11,16 +11,16 @@ import numpy.typing as npt
 
 from tiltyard.core.battles import Table
 from tiltyard.core.ratings.findings import Finding
-from tiltyard.core.ratings.pairs import Record
+from tiltyard.core.ratings.pairs import BattleRecord
 from tiltyard.core.ratings.uncertainty import Uncertainty
 
-__all__ = ["Interval", "Method", "Ratings"]
+__all__ = ["Interval", "RatingMethod", "Ratings"]
 
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
 
 
-class Method(Protocol):
+class RatingMethod(Protocol):
     """A rating method: a frozen dataclass whose fields are its parameters."""
 
     @property
@@ -54,11 +54,11 @@ class Ratings:
     battles; −1 marks a model that belongs to none.
     """
 
-    method: Method
+    method: RatingMethod
     models: tuple[str, ...]
     rating: Floats
     group: Ints
-    record: Record
+    record: BattleRecord
     interval: Interval | None = None
     #: Variances of the ratings and of their differences; ``None`` if the method makes none.
     uncertainty: Uncertainty | None = None

@@ -12,35 +12,35 @@ from scipy.special import ndtri, stdtrit
 
 from tiltyard.core.battles import CodedBattles, Counts, Table
 from tiltyard.core.battles.cluster_keys import MISSING_KEY, Keys
-from tiltyard.core.ratings.clusters import (
+from tiltyard.core.ratings.findings import MIN_PROMPTS, MIN_VOTERS, Finding
+from tiltyard.core.ratings.group_fit import FittedStrengths
+from tiltyard.core.ratings.order_uncertainty import order_findings, order_left_out
+from tiltyard.core.ratings.pairs import tie_share
+from tiltyard.core.ratings.result import Interval
+from tiltyard.core.ratings.sandwich import (
     Meat,
     Meats,
+    battle_meat,
     clustered_meat,
     distinct_keys,
     prompt_key,
-    single_meat,
     two_way_keys,
     voter_key,
 )
-from tiltyard.core.ratings.findings import MIN_PROMPTS, MIN_VOTERS, Finding
-from tiltyard.core.ratings.fitting import Fitted
-from tiltyard.core.ratings.order import order_findings, order_left_out
-from tiltyard.core.ratings.pairs import tied
-from tiltyard.core.ratings.result import Interval
 from tiltyard.core.ratings.scoring import Scoring
 from tiltyard.core.ratings.uncertainty import Uncertainty
 from tiltyard.errors import BadOption, CannotRate
 
 __all__ = [
-    "NO_SPREAD",
+    "ZERO_VARIANCE_TOLERANCE",
     "ClusterChoice",
-    "Spread",
+    "VarianceEstimate",
     "cluster_key",
-    "no_spread",
+    "critical_value",
     "prompt_findings",
-    "prompt_order",
-    "quantile",
-    "sandwich",
+    "prompt_order_variance",
+    "sandwich_variance",
+    "unknown_variance",
 ]
 
 Floats = npt.NDArray[np.float64]
@@ -50,14 +50,14 @@ ClusterChoice = Literal["auto", "prompt", "battle"]
 ClusterKind = Literal["battle", "prompt", "prompt × voter"]
 
 #: A variance (in points squared) this small is none: every battle went as the ratings expect.
-NO_SPREAD = 1e-9
+ZERO_VARIANCE_TOLERANCE = 1e-9
 
 LIKE_THESE = "prompts like these"
 THESE_ONLY = "these prompts only"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Spread:
+class VarianceEstimate:
     """The uncertainty of ratings and where it comes from."""
 
     uncertainty: Uncertainty
@@ -69,7 +69,7 @@ class Spread:
     order: Uncertainty | None = None
 
     @classmethod
-    def of_replicates(cls, replicates: Floats, clusters: ClusterKind, n_clusters: int) -> Spread:
+    def of_replicates(cls, replicates: Floats, clusters: ClusterKind, n_clusters: int) -> VarianceEstimate:
         """The covariance of bootstrap replicates that exist."""
         present = (~np.isnan(replicates)).astype(np.float64)
         mean = np.nan_to_num(replicates).sum(axis=0) / np.maximum(present.sum(axis=0), 1.0)
@@ -79,7 +79,7 @@ class Spread:
         uncertainty = Uncertainty((deviations.T @ deviations / together,), dof)
         return cls(uncertainty, clusters, n_clusters)
 
-    def with_prior(self, fitted: Fitted, unit: float) -> Spread:
+    def with_prior(self, fitted: FittedStrengths, unit: float) -> VarianceEstimate:
         """With what a prior leaves open: replicates, like battles, say nothing of it."""
         m = len(fitted.theta)
         covariances = fitted.with_prior(
@@ -91,7 +91,7 @@ class Spread:
     @property
     def known(self) -> npt.NDArray[np.bool_]:
         """Which ratings have a spread at all. Without one there is nothing to build an interval on."""
-        return self.uncertainty.ratings() > NO_SPREAD
+        return self.uncertainty.ratings() > ZERO_VARIANCE_TOLERANCE
 
     def interval(self, low: Floats, high: Floats, level: float, made_by: str) -> Interval:
         scope = THESE_ONLY if self.clusters == "battle" else LIKE_THESE
@@ -99,20 +99,20 @@ class Spread:
         return Interval(low, high, level, made_by, self.clusters, self.n_clusters, scope)
 
 
-def quantile(level: float, dof: float) -> float:
+def critical_value(level: float, dof: float) -> float:
     """How many standard errors reach to each side: Student's t, or the normal without limit."""
     upper = (1.0 + level) / 2.0
     return float(ndtri(upper) if np.isinf(dof) else stdtrit(dof, upper))
 
 
-def sandwich(
+def sandwich_variance(
     table: Table,
     scoring: Scoring,
-    fitted: Fitted,
+    fitted: FittedStrengths,
     choice: ClusterChoice,
     unit: float,
     findings: list[Finding],
-) -> Spread:
+) -> VarianceEstimate:
     """Sandwich variances of the ratings, in points; findings about the clusters are added."""
     kind, key = cluster_key(table, choice, findings)
     if key is None:
@@ -125,15 +125,20 @@ def sandwich(
     return replace(spread, order=_order(table, scoring, fitted, meats, unit, findings))
 
 
-def prompt_order(
-    table: Table, scoring: Scoring, fitted: Fitted, unit: float, findings: list[Finding]
+def prompt_order_variance(
+    table: Table, scoring: Scoring, fitted: FittedStrengths, unit: float, findings: list[Finding]
 ) -> Uncertainty:
     """How sure the order of the ratings is, clustered by prompt; findings about it are added."""
     return _order(table, scoring, fitted, _meats(table, scoring, fitted, "prompt"), unit, findings)
 
 
 def _order(
-    table: Table, scoring: Scoring, fitted: Fitted, meats: Meats, unit: float, findings: list[Finding]
+    table: Table,
+    scoring: Scoring,
+    fitted: FittedStrengths,
+    meats: Meats,
+    unit: float,
+    findings: list[Finding],
 ) -> Uncertainty:
     order = order_left_out(table, scoring, fitted, meats, unit)
     findings += order_findings(table.models, fitted.group, order)
@@ -141,13 +146,18 @@ def _order(
 
 
 def _spread(
-    fitted: Fitted, meats: tuple[Floats, ...], dof: float, unit: float, kind: ClusterKind, clusters: int
-) -> Spread:
+    fitted: FittedStrengths,
+    meats: tuple[Floats, ...],
+    dof: float,
+    unit: float,
+    kind: ClusterKind,
+    clusters: int,
+) -> VarianceEstimate:
     covariances = fitted.with_prior([fitted.bread @ middle @ fitted.bread for middle in meats])
     m = len(fitted.theta)
     extra_se = np.sqrt(Uncertainty(tuple(covariances), dof).ratings()[m:])
     points = tuple(covariance[:m, :m] * unit**2 for covariance in covariances)
-    return Spread(Uncertainty(points, dof), kind, clusters, extra_se)
+    return VarianceEstimate(Uncertainty(points, dof), kind, clusters, extra_se)
 
 
 def cluster_key(
@@ -198,7 +208,7 @@ def cluster_key(
     return "prompt", prompt_key
 
 
-def no_spread() -> Finding:
+def unknown_variance() -> Finding:
     return Finding(
         "no-spread",
         "These battles went exactly as the ratings expect, so they do not show how far ratings may be off; "
@@ -224,7 +234,7 @@ def _named_prompts(table: Table) -> int:
     return int(first != MISSING_KEY)
 
 
-def _meats(table: Table, scoring: Scoring, fitted: Fitted, kind: ClusterKind) -> Meats:
+def _meats(table: Table, scoring: Scoring, fitted: FittedStrengths, kind: ClusterKind) -> Meats:
     scores, extra = fitted.row_scores(scoring), fitted.n_extra
     by_prompt = clustered_meat(table, scores, extra, prompt_key)
     if kind == "prompt":
@@ -233,13 +243,13 @@ def _meats(table: Table, scoring: Scoring, fitted: Fitted, kind: ClusterKind) ->
     return Meats(by_prompt, by_voter, clustered_meat(table, scores, extra, two_way_keys))
 
 
-def _by_battle(table: Table, scoring: Scoring, fitted: Fitted) -> Meat:
+def _by_battle(table: Table, scoring: Scoring, fitted: FittedStrengths) -> Meat:
     if fitted.beta is None:
         return _cells(table.counts, scoring, fitted)
     return clustered_meat(table, fitted.row_scores(scoring), fitted.n_extra, None)
 
 
-def _cells(counts: Counts, scoring: Scoring, fitted: Fitted) -> Meat:
+def _cells(counts: Counts, scoring: Scoring, fitted: FittedStrengths) -> Meat:
     """Battle-level meat straight from counts: residuals are equal within a cell."""
     y = scoring.by_kind()[counts.kind]
     s = fitted.expected()[counts.a, counts.b]
@@ -250,8 +260,8 @@ def _cells(counts: Counts, scoring: Scoring, fitted: Fitted) -> Meat:
         r = np.where(counts.soft & ~np.isnan(y), stated, r)
     used = ~np.isnan(r)
     tie = fitted.expected_tie()
-    x = None if tie is None else (np.sqrt(w2) * (tied(y) - tie[counts.a, counts.b]))[used, None]
-    meat = single_meat(counts.a[used], counts.b[used], r[used], x, len(fitted.theta))
+    x = None if tie is None else (np.sqrt(w2) * (tie_share(y) - tie[counts.a, counts.b]))[used, None]
+    meat = battle_meat(counts.a[used], counts.b[used], r[used], x, len(fitted.theta))
     return Meat(meat, int(counts.n[used].sum()))
 
 

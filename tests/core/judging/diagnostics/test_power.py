@@ -20,7 +20,7 @@ from tiltyard.core.judging.power import (
     from_pilot,
 )
 from tiltyard.core.ratings import BradleyTerry
-from tiltyard.core.ratings.variance import quantile
+from tiltyard.core.ratings.variance import critical_value
 from tiltyard.errors import BadOption, CannotRate
 
 PROMPTS, MODELS = st.integers(2, 200), st.integers(2, 9)
@@ -49,7 +49,7 @@ def realised(table):
     """Mean half-width of a rating and of a difference, from the real intervals."""
     ratings = BradleyTerry()(table)
     i, j = np.triu_indices(len(ratings.models), 1)
-    between = quantile(0.95, ratings.uncertainty.dof) * np.sqrt(ratings.uncertainty.differences()[i, j])
+    between = critical_value(0.95, ratings.uncertainty.dof) * np.sqrt(ratings.uncertainty.differences()[i, j])
     return np.mean(ratings.interval.high - ratings.interval.low) / 2.0, np.mean(between)
 
 
@@ -87,7 +87,7 @@ def test_the_detectable_difference_is_detected_as_often_as_promised():
         codes = CodedBattles(i.astype(np.uint16), j.astype(np.uint16), kind, prompt=keys)
         ratings = BradleyTerry()(Table.from_codes(tuple("abcd"), codes))
         error = math.sqrt(ratings.uncertainty.differences()[0, 1])
-        half = quantile(0.95, ratings.uncertainty.dof) * error
+        half = critical_value(0.95, ratings.uncertainty.dof) * error
         found += ratings.rating[0] - ratings.rating[1] > half
     assert 0.72 <= found / 200 <= 0.88
 

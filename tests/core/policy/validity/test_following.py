@@ -20,7 +20,7 @@ from tiltyard.core.policy.validity.following import Following, _worn
 from tiltyard.core.policy.validity.method import method_from_dict, method_to_dict
 from tiltyard.core.policy.validity.packing import digest_of, pack, unpack
 from tiltyard.core.ratings.glicko2 import Glicko2
-from tiltyard.core.ratings.online import OnlineBradleyTerry
+from tiltyard.core.ratings.online_bradley_terry import OnlineBradleyTerry
 from tiltyard.errors import BadOption
 
 MODELS, PROMPTS = 5, 4

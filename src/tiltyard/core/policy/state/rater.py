@@ -17,7 +17,7 @@ from tiltyard.core.battles import CodedBattles
 from tiltyard.core.policy.state.strengths import Strengths
 from tiltyard.core.ratings.glicko2 import GLICKO_POINTS, Glicko2, Glicko2State
 from tiltyard.core.ratings.kernels.glicko2 import fold_votes
-from tiltyard.core.ratings.online import OnlineBradleyTerry, OnlineState
+from tiltyard.core.ratings.online_bradley_terry import OnlineBradleyTerry, OnlineState
 from tiltyard.errors import BadOption
 
 __all__ = ["Rater", "RaterSettings"]

@@ -37,10 +37,10 @@ import numpy.typing as npt
 from scipy.special import expit
 
 from tiltyard.core.policy.state.state import Standing
-from tiltyard.core.ratings.fitting import fit_groups
+from tiltyard.core.ratings.group_fit import fit_groups
 from tiltyard.core.ratings.groups import comparable_groups
+from tiltyard.core.ratings.index_sums import sum_by_index
 from tiltyard.core.ratings.pairs import pairs_by_sorting
-from tiltyard.core.ratings.sums import sum_by
 
 __all__ = ["FEWEST_PROMPTS", "Effects", "consistencies", "prompt_effects"]
 
@@ -137,8 +137,8 @@ def _overall(votes: _Votes, models: int) -> Floats:
 def _by_cell(votes: _Votes, shape: tuple[int, int], column: Floats, mirrored: float) -> Floats:
     """Sums by model and prompt; a pair's votes count for both its models."""
     models, prompts = shape
-    low = sum_by(votes.low * prompts + votes.prompt, column, models * prompts)
-    high = sum_by(votes.high * prompts + votes.prompt, column, models * prompts)
+    low = sum_by_index(votes.low * prompts + votes.prompt, column, models * prompts)
+    high = sum_by_index(votes.high * prompts + votes.prompt, column, models * prompts)
     return np.asarray(low + mirrored * high).reshape(models, prompts)
 
 

@@ -20,7 +20,7 @@ from tiltyard.core.policy.validity.evaluation import Evaluation, History
 from tiltyard.core.policy.validity.method import method_from_dict
 from tiltyard.core.policy.validity.packing import pack, unpack
 from tiltyard.core.policy.validity.rules import Rule
-from tiltyard.core.ratings.online import OnlineState
+from tiltyard.core.ratings.online_bradley_terry import OnlineState
 
 __all__ = ["packed_following", "unpacked_following"]
 

@@ -9,7 +9,7 @@ from typing import Any
 from tiltyard.core.policy.state.policy import Policy
 from tiltyard.core.policy.state.rater import RaterSettings
 from tiltyard.core.ratings.glicko2 import Glicko2
-from tiltyard.core.ratings.online import OnlineBradleyTerry
+from tiltyard.core.ratings.online_bradley_terry import OnlineBradleyTerry
 from tiltyard.errors import BadOption
 
 __all__ = ["method_from_dict", "method_to_dict"]

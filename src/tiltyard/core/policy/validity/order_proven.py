@@ -20,7 +20,7 @@ import numpy.typing as npt
 
 from tiltyard.core.policy.validity.mixture import Mixture
 from tiltyard.core.policy.validity.order_marks import LIKE_THESE, THESE, OrderMarks, PairVotes, Scope
-from tiltyard.core.ratings.sums import sum_by
+from tiltyard.core.ratings.index_sums import sum_by_index
 from tiltyard.errors import BadOption
 
 __all__ = ["OrderProven"]
@@ -189,7 +189,7 @@ class OrderProven:
         g, h, w2 = w * (wins - losses), w * n, w * w
         columns = (n + both_bad, n, decisive, (n > 0.0) * 1.0, g, h, g * g, g * h, h * h)
         variances = (w2 * decisive, w2 * n, w2 * w2 * n * (n - 1.0))
-        return np.stack([sum_by(pair, column, last - first) for column in columns + variances])
+        return np.stack([sum_by_index(pair, column, last - first) for column in columns + variances])
 
     def _these(self, sums: _Sums, prompts: int | None) -> _Statistic:
         estimate, moment = _ratio(sums.g, sums.h), _ratio(sums.decisive, sums.rated)

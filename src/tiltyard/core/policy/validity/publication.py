@@ -24,7 +24,7 @@ from tiltyard.core.policy.validity.pace import (
     votes_to_rd,
 )
 from tiltyard.core.policy.validity.rules import Rule, make_rule
-from tiltyard.core.ratings.findings import listed
+from tiltyard.core.ratings.findings import join_names
 
 __all__ = ["pairs_needed", "publication_rules", "top_coverage_rule", "top_pairs_rule", "top_rd_rule"]
 
@@ -53,7 +53,7 @@ def top_rd_rule(standing: Standing) -> Rule:
         arena = np.where(needed > 0.0, needed / rate, 0.0)
     missing = float(np.sort(arena)[len(top) // 2])
     above = [f"{standing.models[k]} {standing.strengths.rd[k]:.0f}" for k in top[rd > bar].tolist()]
-    detail = f"{len(above)} of {len(top)} have a larger RD: {listed(above)}" if above else ""
+    detail = f"{len(above)} of {len(top)} have a larger RD: {join_names(above)}" if above else ""
     return make_rule("top-rd", text, float(np.median(rd)), bar, at_most=True, missing=missing, detail=detail)
 
 
@@ -99,7 +99,7 @@ def top_coverage_rule(standing: Standing) -> Rule:
     coverage = standing.cells.coverage()[top]
     unseen = [standing.models[k] for k in top[np.isnan(coverage)].tolist()]
     if unseen:
-        detail = f"no prompt to be compared on: {listed(unseen)}"
+        detail = f"no prompt to be compared on: {join_names(unseen)}"
         return make_rule("top-coverage", text, None, bar, missing=None, detail=detail)
     mean = float(coverage.mean())
     short = [f"{standing.models[k]} {share:.2f}" for k, share in _below(top, coverage, bar)]
@@ -109,7 +109,7 @@ def top_coverage_rule(standing: Standing) -> Rule:
         mean,
         bar,
         missing=0.0 if mean >= bar else _votes_to_mean_coverage(standing, top, coverage),
-        detail=f"{len(short)} of {len(top)} are below: {listed(short)}" if short else "",
+        detail=f"{len(short)} of {len(top)} are below: {join_names(short)}" if short else "",
     )
 
 
@@ -145,7 +145,7 @@ def _short(standing: Standing, floors: tuple[Floor, ...]) -> str:
     short = [floor for floor in floors if not floor.met]
     if not short:
         return ""
-    return f"{len(short)} of {len(floors)} adjacent pairs are short: " + listed(
+    return f"{len(short)} of {len(floors)} adjacent pairs are short: " + join_names(
         [_told(standing, floor) for floor in short], most=3
     )
 

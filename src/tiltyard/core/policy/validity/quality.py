@@ -16,7 +16,7 @@ from tiltyard.core.policy.state.cells import BOTH_BAD
 from tiltyard.core.policy.state.recent import Recent, called_bad
 from tiltyard.core.policy.state.state import Standing
 from tiltyard.core.policy.validity.coverage import live_prompts
-from tiltyard.core.ratings.findings import Finding, listed
+from tiltyard.core.ratings.findings import Finding, join_names
 
 __all__ = [
     "FEWEST_VOTES",
@@ -85,12 +85,12 @@ def quality_findings(standing: Standing) -> tuple[Finding, ...]:
     findings: list[Finding] = []
     models = _told(flagged_models(standing), standing.models, standing.model_votes)
     if models:
-        text = f"Both responses were called bad in {bar} of {listed(models)}."
+        text = f"Both responses were called bad in {bar} of {join_names(models)}."
         advice = "Read some of these models' responses: broken or empty ones must be replaced or the model retired."
         findings.append(Finding("both-bad-models", text, advice))
     prompts = _told(flagged_prompts(standing), standing.prompts, standing.prompt_votes)
     if prompts:
-        text = f"Both responses were called bad in {bar} on {listed(prompts)}."
+        text = f"Both responses were called bad in {bar} on {join_names(prompts)}."
         advice = "Reword or drop these prompts: nobody answers them well enough to be compared."
         findings.append(Finding("both-bad-prompts", text, advice))
     return tuple(findings)

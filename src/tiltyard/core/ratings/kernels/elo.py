@@ -21,7 +21,13 @@ import numpy.typing as npt
 from tiltyard.core.battles.cluster_keys import mix_bits
 from tiltyard.errors import CannotRate
 
-__all__ = ["decks_abreast", "in_order", "pack", "shuffled_loop", "shuffled_vectors"]
+__all__ = [
+    "pack_battles",
+    "play_decks_vectors",
+    "play_in_log_order",
+    "play_shuffled_loop",
+    "play_shuffled_vectors",
+]
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.integer[Any]]
@@ -32,25 +38,29 @@ _VALUE_BITS = 28
 _MODEL_BITS = 18
 #: Permutations that run side by side in the vectorised kernel: so many at most, and fewer where
 #: their decks together would hold more battles than this, but never fewer than a few.
-_ABREAST, _LARGEST, _FEWEST = 256, 1 << 23, 8
+_PERMUTATION_LIMIT, _BATTLE_LIMIT, _MIN_PERMUTATION_COUNT = 256, 1 << 23, 8
 #: Random numbers are made for this many steps at a time.
-_AHEAD = 1024
+_RANDOM_STEP_COUNT = 1024
 
-_A = np.uint64(_VALUE_BITS + _MODEL_BITS)
-_B = np.uint64(_VALUE_BITS)
-_MODEL = np.uint64((1 << _MODEL_BITS) - 1)
-_VALUE = np.uint64((1 << _VALUE_BITS) - 1)
+_MODEL_A_SHIFT_BITS = np.uint64(_VALUE_BITS + _MODEL_BITS)
+_MODEL_B_SHIFT_BITS = np.uint64(_VALUE_BITS)
+_MODEL_MASK = np.uint64((1 << _MODEL_BITS) - 1)
+_VALUE_MASK = np.uint64((1 << _VALUE_BITS) - 1)
 
 
-def pack(a: Ints, b: Ints, value: Ints) -> Words:
+def pack_battles(a: Ints, b: Ints, value: Ints) -> Words:
     """Battles as words; ``value`` is where a battle's score and step stand in their lists."""
     for numbers, bits in ((a, _MODEL_BITS), (b, _MODEL_BITS), (value, _VALUE_BITS)):
         if numbers.max(initial=0) >> bits:
             raise CannotRate(f"Elo over permutations takes {1 << bits:,} models or distinct battles at most")
-    return np.asarray((a.astype(np.uint64) << _A) + (b.astype(np.uint64) << _B) + value.astype(np.uint64))
+    return np.asarray(
+        (a.astype(np.uint64) << _MODEL_A_SHIFT_BITS)
+        + (b.astype(np.uint64) << _MODEL_B_SHIFT_BITS)
+        + value.astype(np.uint64)
+    )
 
 
-def shuffled_loop(games: Words, score: Floats, step: Floats, m: int, seeds: Words) -> Floats:
+def play_shuffled_loop(games: Words, score: Floats, step: Floats, m: int, seeds: Words) -> Floats:
     """Final ratings (permutation, model), battle by battle; meant to be compiled."""
     n = len(games)
     out = np.zeros((len(seeds), m))
@@ -67,26 +77,32 @@ def shuffled_loop(games: Words, score: Floats, step: Floats, m: int, seeds: Word
             place = ((z >> np.uint64(32)) * np.uint64(left)) >> np.uint64(32)
             game = deck[place]
             deck[place] = deck[left - 1]
-            i, o, v = game >> _A, (game >> _B) & _MODEL, game & _VALUE
+            i, o, v = (
+                game >> _MODEL_A_SHIFT_BITS,
+                (game >> _MODEL_B_SHIFT_BITS) & _MODEL_MASK,
+                game & _VALUE_MASK,
+            )
             change = step[v] * (score[v] - 1.0 / (1.0 + math.exp(ratings[o] - ratings[i])))
             ratings[i] += change
             ratings[o] -= change
     return out
 
 
-def shuffled_vectors(games: Words, score: Floats, step: Floats, m: int, seeds: Words) -> Floats:
-    """The same as `shuffled_loop`, many permutations abreast in NumPy."""
-    return decks_abreast([games] * len(seeds), score, step, m, seeds)
+def play_shuffled_vectors(games: Words, score: Floats, step: Floats, m: int, seeds: Words) -> Floats:
+    """The same as `play_shuffled_loop`, many permutations abreast in NumPy."""
+    return play_decks_vectors([games] * len(seeds), score, step, m, seeds)
 
 
-def decks_abreast(decks: Sequence[Words], score: Floats, step: Floats, m: int, seeds: Words) -> Floats:
-    """One permutation of each deck, by the seed in the same place; as `shuffled_loop` would play it."""
+def play_decks_vectors(decks: Sequence[Words], score: Floats, step: Floats, m: int, seeds: Words) -> Floats:
+    """One permutation of each deck, by the seed in the same place; as `play_shuffled_loop` would play it."""
     out = np.zeros((len(decks), m))
     # Longest first: those that are played out leave at the end of the row.
     order = sorted(range(len(decks)), key=lambda k: -len(decks[k]))
     first = 0
     while first < len(order):
-        width = min(_ABREAST, max(_FEWEST, _LARGEST // max(len(decks[order[first]]), 1)))
+        width = min(
+            _PERMUTATION_LIMIT, max(_MIN_PERMUTATION_COUNT, _BATTLE_LIMIT // max(len(decks[order[first]]), 1))
+        )
         here = order[first : first + width]
         out[here] = _abreast([decks[k] for k in here], score, step, m, seeds[here])
         first += width
@@ -102,8 +118,8 @@ def _abreast(decks: Sequence[Words], score: Floats, step: Floats, m: int, seeds:
     deck = rows.reshape(-1)
     ratings = np.zeros(width * m)
     base = lane * m
-    for first in range(0, n[0], _AHEAD):
-        steps = np.arange(first, min(first + _AHEAD, n[0]))
+    for first in range(0, n[0], _RANDOM_STEP_COUNT):
+        steps = np.arange(first, min(first + _RANDOM_STEP_COUNT, n[0]))
         left = np.maximum(n[None, :] - steps[:, None], 1)
         places = _draws(seeds, first, left) * width + lane
         lasts = (left - 1) * width + lane
@@ -111,8 +127,11 @@ def _abreast(decks: Sequence[Words], score: Floats, step: Floats, m: int, seeds:
         for place, last, w in zip(places, lasts, playing.tolist(), strict=True):
             game = deck[place[:w]]
             deck[place[:w]] = deck[last[:w]]
-            i, o = base[:w] + (game >> _A).view(np.int64), base[:w] + ((game >> _B) & _MODEL).view(np.int64)
-            v = (game & _VALUE).view(np.int64)
+            i, o = (
+                base[:w] + (game >> _MODEL_A_SHIFT_BITS).view(np.int64),
+                base[:w] + ((game >> _MODEL_B_SHIFT_BITS) & _MODEL_MASK).view(np.int64),
+            )
+            v = (game & _VALUE_MASK).view(np.int64)
             ri, ro = ratings[i], ratings[o]
             change = step[v] * (score[v] - 1.0 / (1.0 + np.exp(ro - ri)))
             ratings[i] = ri + change
@@ -127,11 +146,11 @@ def _draws(seeds: Words, done: int, left: Ints) -> npt.NDArray[np.int64]:
     return (((z >> np.uint64(32)) * left.astype(np.uint64)) >> np.uint64(32)).astype(np.int64)
 
 
-def in_order(games: Words, score: Floats, step: Floats, ratings: Floats) -> None:
+def play_in_log_order(games: Words, score: Floats, step: Floats, ratings: Floats) -> None:
     """Play the battles as they stand in the log, changing ``ratings``; compiled where work is large."""
     for t in range(len(games)):
         game = games[t]
-        i, o, v = game >> _A, (game >> _B) & _MODEL, game & _VALUE
+        i, o, v = game >> _MODEL_A_SHIFT_BITS, (game >> _MODEL_B_SHIFT_BITS) & _MODEL_MASK, game & _VALUE_MASK
         change = step[v] * (score[v] - 1.0 / (1.0 + math.exp(ratings[o] - ratings[i])))
         ratings[i] += change
         ratings[o] -= change

@@ -11,7 +11,7 @@ from tiltyard.core.policy.validity.report.parts import (
     Publication,
     Sides,
 )
-from tiltyard.core.ratings.findings import Finding, listed
+from tiltyard.core.ratings.findings import Finding, join_names
 
 __all__ = [
     "beyond_bands",
@@ -29,7 +29,7 @@ def lost_status(publication: Publication) -> Finding | None:
         return None
     return Finding(
         "official-lost",
-        f"The board ceased to be official at {listed([f'{votes:,}' for votes in lost])} votes.",
+        f"The board ceased to be official at {join_names([f'{votes:,}' for votes in lost])} votes.",
         "The history of the rules says which of them failed there.",
     )
 
@@ -52,7 +52,7 @@ def uneven_sides(sides: Sides) -> Finding | None:
         return None
     return Finding(
         "sides-uneven",
-        f"Left and right were not drawn evenly for {listed(list(sides.uneven))}.",
+        f"Left and right were not drawn evenly for {join_names(list(sides.uneven))}.",
         "Sides must be drawn after the choice, by a fair coin: a bias of voters no longer cancels.",
     )
 
@@ -64,7 +64,7 @@ def beyond_bands(churn: Churn) -> Finding | None:
         return None
     return Finding(
         "churn-beyond-bands",
-        f"At the top, models changed order although their bands of rating ± 2·RD were apart: {listed(torn)}.",
+        f"At the top, models changed order although their bands of rating ± 2·RD were apart: {join_names(torn)}.",
         "RD was too small there, or something changed: a model's responses, its voters, or its opponents.",
     )
 
@@ -76,6 +76,6 @@ def contradicted(exploration: Exploration) -> Finding | None:
     pairs = [f"{pair.below} above {pair.above}" for pair in exploration.reversed]
     return Finding(
         "order-contradicted",
-        f"By the exploration lane alone, beyond its uncertainty: {listed(pairs)}.",
+        f"By the exploration lane alone, beyond its uncertainty: {join_names(pairs)}.",
         "The official order may owe something to how matchups were chosen. Compare both with batch Bradley–Terry.",
     )

@@ -6,9 +6,9 @@ import pytest
 from scipy.optimize import minimize
 
 from tiltyard.core.battles import CodedBattles, Kind
-from tiltyard.core.ratings import BradleyTerry, newton, style
-from tiltyard.core.ratings.kernels import style as kernels
-from tiltyard.core.ratings.kernels.style import pass_loop, pass_vectors
+from tiltyard.core.ratings import BradleyTerry, newton, style_control
+from tiltyard.core.ratings.kernels import style_control as kernels
+from tiltyard.core.ratings.kernels.style_control import gradient_loop, gradient_vectors
 from tiltyard.core.ratings.scoring import Scoring
 from tiltyard.errors import CannotRate
 from worlds import drawn, styled, table
@@ -106,14 +106,15 @@ def test_exchanging_sides_turns_style_round():
 
 @pytest.mark.parametrize("weighted", [False, True])
 def test_the_passes_agree(weighted, monkeypatch):
-    monkeypatch.setattr(kernels, "_ROWS", 64)
+    monkeypatch.setattr(kernels, "_BLOCK_ROWS", 64)
     codes, z = verbose_world(n=200, weighted=weighted)
     y = Scoring().of(codes)
     y[::20] = np.nan
     w = codes.weight if weighted else np.ones(1)
     theta, beta = np.array([0.3, -0.2, 0.5, -40.0]), np.array([0.01, -0.4])
     loop, vectors = (
-        one_pass(codes.a, codes.b, y, w, z, theta, beta, True) for one_pass in (pass_loop, pass_vectors)
+        one_pass(codes.a, codes.b, y, w, z, theta, beta, True)
+        for one_pass in (gradient_loop, gradient_vectors)
     )
     for one, other in zip(loop, vectors, strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-9, atol=1e-9)
@@ -134,9 +135,9 @@ def test_a_step_that_went_too_far_is_halved():
         np.ones(6, np.uint16), np.zeros(6, np.uint16), np.array([0, 0, 1, 1, 2, 1], np.uint8)
     )
     scaled = z / np.sqrt((z**2).mean(axis=0))
-    fit = style.fit_style(replace(codes, covariates=z), Scoring().of(codes), 2, 0.0, "plain")
+    fit = style_control.fit_style(replace(codes, covariates=z), Scoring().of(codes), 2, 0.0, "plain")
     assert fit.converged
-    gradient, _ = pass_vectors(
+    gradient, _ = gradient_vectors(
         codes.a, codes.b, Scoring().of(codes), np.ones(1), scaled, fit.theta, fit.beta, False
     )
     np.testing.assert_allclose(gradient, 0.0, atol=1e-8)
@@ -145,7 +146,7 @@ def test_a_step_that_went_too_far_is_halved():
 def test_a_start_from_part_of_the_log_changes_nothing(monkeypatch):
     codes, z = verbose_world()
     whole = STYLE(styled(codes, z))
-    monkeypatch.setattr(style, "_FIRST_ROWS", 4)
+    monkeypatch.setattr(style_control, "_FIRST_PART_ROWS", 4)
     started = STYLE(styled(codes, z))
     np.testing.assert_allclose(started.rating, whole.rating, rtol=0, atol=1e-6)
     np.testing.assert_allclose(
@@ -163,14 +164,14 @@ def test_without_intervals_the_ratings_are_the_same():
 def test_a_flat_pass_has_the_same_gradient():
     codes, z = verbose_world(n=50)
     given_rows = (codes.a, codes.b, Scoring().of(codes), np.ones(1), z, np.zeros(4), np.zeros(2))
-    for one_pass in (pass_loop, pass_vectors):
+    for one_pass in (gradient_loop, gradient_vectors):
         flat, curved = one_pass(*given_rows, False), one_pass(*given_rows, True)
         np.testing.assert_array_equal(flat[0], curved[0])
         assert not flat[1].any()
 
 
 def test_a_fit_that_did_not_settle_says_so(monkeypatch):
-    monkeypatch.setattr(newton, "_ITERATIONS", 1)
+    monkeypatch.setattr(newton, "_MAX_ITERATIONS", 1)
     codes, z = verbose_world()
     assert "not-converged" in {finding.name for finding in STYLE(styled(codes, z)).findings}
 

@@ -26,7 +26,7 @@ from scipy.special import ndtr
 
 from tiltyard.core.battles import CodedBattles, Kind
 from tiltyard.core.ratings import newton
-from tiltyard.core.ratings.pairs import pairs_of_points
+from tiltyard.core.ratings.pairs import pairs_from_points
 from tiltyard.core.ratings.scoring import Scoring
 from tiltyard.errors import BadOption
 
@@ -36,9 +36,9 @@ Floats = npt.NDArray[np.float64]
 
 #: Votes whose part of the covariance is kept aside as a column each. Taking them off together
 #: costs a tenth of taking them off one by one at 1,000 models; more of them slow every vote.
-_HELD = 32
+_PENDING_VOTES = 32
 #: Newton squares its error: after a step this small (in logits) 1e-12 is left.
-_LAST_STEP = 1e-6
+_LAST_STEP_LOGITS = 1e-6
 
 
 @dataclass(slots=True, eq=False)
@@ -148,7 +148,7 @@ class OnlineState:
     @classmethod
     def from_dict(cls, saved: dict[str, Any]) -> OnlineState:
         m, n_held = len(saved["mean"]), len(saved["held"])
-        upper, held = np.zeros((m, m)), np.zeros((_HELD, m))
+        upper, held = np.zeros((m, m)), np.zeros((_PENDING_VOTES, m))
         for k, row in enumerate(saved["upper"]):
             upper[k, k:] = row
         held[:n_held] = np.reshape(saved["held"], (n_held, m))
@@ -205,7 +205,7 @@ class OnlineBradleyTerry:
         return OnlineState(
             mean=np.zeros(models),
             upper=np.eye(models) * (self.prior_sd / unit) ** 2,
-            held=np.zeros((_HELD, models)),
+            held=np.zeros((_PENDING_VOTES, models)),
             n_held=0,
             points=np.zeros((models, models)),
             votes=0,
@@ -290,7 +290,7 @@ def _mode(m: float, v: float, y: float) -> float:
         if not low <= x - step <= high:
             step = x - 0.5 * (low + high)
         x -= step
-        if abs(step) < _LAST_STEP:
+        if abs(step) < _LAST_STEP_LOGITS:
             break
     return x
 
@@ -312,8 +312,8 @@ def _settle(state: OnlineState) -> None:
 
 def _refit(state: OnlineState) -> None:
     """The posterior mode and the inverse of its information, from the sums by pair."""
-    fit = newton.fit(
-        pairs_of_points(state.points), prior_precision=1.0 / state.prior_variance, start=state.mean
+    fit = newton.fit_pairs(
+        pairs_from_points(state.points), prior_precision=1.0 / state.prior_variance, start=state.mean
     )
     assert fit.bread is not None
     state.mean[:] = fit.theta

@@ -13,22 +13,22 @@ import numpy.typing as npt
 from tiltyard.compiling import KernelChoice, chosen_kernel
 from tiltyard.core.battles import CodedBattles, Table
 from tiltyard.core.ratings import newton
-from tiltyard.core.ratings.clusters import RowScores
 from tiltyard.core.ratings.groups import has_tie_parameter
 from tiltyard.core.ratings.leave_one_out import RowInformation
-from tiltyard.core.ratings.pairs import Pairs, tied
+from tiltyard.core.ratings.pairs import PairScores, tie_share
+from tiltyard.core.ratings.sandwich import RowScores
 from tiltyard.core.ratings.scoring import Scoring
-from tiltyard.core.ratings.style import fit_style
+from tiltyard.core.ratings.style_control import fit_style
 from tiltyard.errors import BadOption, CannotRate
 
-__all__ = ["Fitted", "fit_groups", "fit_with_style"]
+__all__ = ["FittedStrengths", "fit_groups", "fit_with_style"]
 
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Fitted:
+class FittedStrengths:
     """Log-strengths of all models (NaN where none), their bread, and the extra parameters.
 
     ``bread`` covers all models, zero between groups and for the unrated, then the extra
@@ -71,10 +71,10 @@ class Fitted:
     def expected(self) -> Floats:
         """Expected score of row model against column model; NaN where they are not compared."""
         d = self._differences()
-        return newton.expected(d, self.log_tie).score
+        return newton.expected_score(d, self.log_tie).score
 
     def expected_tie(self) -> Floats | None:
-        return None if self.log_tie is None else newton.expected(self._differences(), self.log_tie).tie
+        return None if self.log_tie is None else newton.expected_score(self._differences(), self.log_tie).tie
 
     def _differences(self) -> Floats:
         d = self.theta[:, None] - self.theta[None, :]
@@ -94,7 +94,7 @@ class Fitted:
             r = weight * (y - expected[pair])
             if tie is None:
                 return r, None
-            return r, (weight * (tied(y) - tie.ravel()[pair]))[:, None]
+            return r, (weight * (tie_share(y) - tie.ravel()[pair]))[:, None]
 
         def styled(codes: CodedBattles) -> tuple[Floats, Floats | None]:
             assert codes.covariates is not None
@@ -103,7 +103,7 @@ class Fitted:
             weight = 1.0 if codes.weight is None else codes.weight
             z = codes.covariates / self.style_scale
             d = self.theta[codes.a] - self.theta[codes.b] + z @ self.beta
-            r = weight * (scoring.of(codes) - newton.expected(d, None).score)
+            r = weight * (scoring.of(codes) - newton.expected_score(d, None).score)
             return r, z * r[:, None]
 
         return plain if self.beta is None else styled
@@ -111,7 +111,7 @@ class Fitted:
     def row_information(self) -> RowInformation:
         """A function of a run of battles: what each says of its difference and of the extra parameters."""
         m = len(self.theta)
-        expected, tie = newton.Expected(self.expected(), self.expected_tie()), self.expected_tie()
+        expected, tie = newton.ExpectedScore(self.expected(), self.expected_tie()), self.expected_tie()
         variance = expected.variance().ravel()
 
         def plain(codes: CodedBattles) -> tuple[Floats, Floats | None, Floats | None]:
@@ -132,7 +132,7 @@ class Fitted:
             weight = 1.0 if codes.weight is None else codes.weight
             z = codes.covariates / self.style_scale
             d = self.theta[codes.a] - self.theta[codes.b] + z @ self.beta
-            return weight * newton.expected(d, None).variance(), z, None
+            return weight * newton.expected_score(d, None).variance(), z, None
 
         return plain if self.beta is None else styled
 
@@ -147,8 +147,13 @@ class Fitted:
 
 
 def fit_groups(
-    pairs: Pairs, group: Ints, *, davidson: bool = False, prior_precision: float = 0.0, bread: bool = True
-) -> Fitted:
+    pairs: PairScores,
+    group: Ints,
+    *,
+    davidson: bool = False,
+    prior_precision: float = 0.0,
+    bread: bool = True,
+) -> FittedStrengths:
     """Fit each group of models on its own battles; without ``bread`` there are no errors to be had."""
     m = pairs.n_models
     if davidson:
@@ -164,7 +169,7 @@ def fit_groups(
                 "Davidson's tie parameter has no value here: it needs tied battles, and models that "
                 "beat each other both ways; use ties as half wins"
             )
-        fit = newton.fit(among, davidson=davidson, prior_precision=prior_precision, bread=bread)
+        fit = newton.fit_pairs(among, davidson=davidson, prior_precision=prior_precision, bread=bread)
         theta[members] = fit.theta
         if fit.bread is not None:
             rows = np.append(members, m) if davidson else members
@@ -173,7 +178,9 @@ def fit_groups(
         log_tie = fit.log_tie
     size = m + (log_tie is not None)
     bread_of_all = inverse[:size, :size]
-    return Fitted(theta, group, bread_of_all, iterations, converged, log_tie, prior_precision=prior_precision)
+    return FittedStrengths(
+        theta, group, bread_of_all, iterations, converged, log_tie, prior_precision=prior_precision
+    )
 
 
 def fit_with_style(
@@ -184,7 +191,7 @@ def fit_with_style(
     prior_precision: float,
     kernel: KernelChoice,
     bread: bool,
-) -> Fitted:
+) -> FittedStrengths:
     """Fit group 0 with the table's style covariates."""
     if not table.covariates:
         raise BadOption("style control needs style columns in the table; name them when reading the battles")
@@ -205,7 +212,7 @@ def fit_with_style(
     if fit.bread is not None:
         where = np.append(members, m + np.arange(k))
         inverse[np.ix_(where, where)] = fit.bread
-    return Fitted(
+    return FittedStrengths(
         theta,
         group,
         inverse,

@@ -10,7 +10,7 @@ from scipy.special import expit, ndtr
 
 from tiltyard.core.battles import CodedBattles, Kind
 from tiltyard.core.ratings import BradleyTerry
-from tiltyard.core.ratings.online import OnlineBradleyTerry, OnlineState
+from tiltyard.core.ratings.online_bradley_terry import OnlineBradleyTerry, OnlineState
 from tiltyard.core.ratings.scoring import Scoring
 from tiltyard.errors import BadOption
 from worlds import drawn, mirrored, relabelled, rows, table

@@ -14,8 +14,15 @@ import numpy.typing as npt
 
 from tiltyard.compiling import Kernel, compiled
 from tiltyard.core.battles import CodedBattles
-from tiltyard.core.ratings.kernels.style import pass_loop, pass_vectors
-from tiltyard.core.ratings.newton import Factor, centred, cholesky, climb, inverse_of, pin
+from tiltyard.core.ratings.kernels.style_control import gradient_loop, gradient_vectors
+from tiltyard.core.ratings.newton import (
+    Factor,
+    centre_covariance,
+    cholesky,
+    fill_null_direction,
+    inverse_of,
+    maximise_likelihood,
+)
 from tiltyard.errors import CannotRate
 
 __all__ = ["StyleFit", "fit_style"]
@@ -23,12 +30,12 @@ __all__ = ["StyleFit", "fit_style"]
 Floats = npt.NDArray[np.float64]
 
 #: Of an information scaled to ones on its diagonal: an eigenvalue this small is none.
-_SINGULAR = 1e-12
+_SINGULAR_TOLERANCE = 1e-12
 #: A first part of the log, this fraction of it, gives the place to start from.
-_FIRST_PART = 16
-_FIRST_ROWS = 1 << 16
+_FIRST_PART_RATIO = 16
+_FIRST_PART_ROWS = 1 << 16
 #: How near to that place is near enough, in logits.
-_NEAR = 0.05
+_START_TOLERANCE = 0.05
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -54,17 +61,17 @@ def fit_style(
     """
     scale = _scale(log, score)
     x = np.zeros(m + len(scale))
-    if len(log) >= _FIRST_PART * _FIRST_ROWS:
-        part = _Problem(log, score, m, max(prior_precision, 1.0), kernel, len(log) // _FIRST_PART)
-        x = climb(part.derivatives, x, tolerance=_NEAR, factored_by=_factored)[0]
+    if len(log) >= _FIRST_PART_RATIO * _FIRST_PART_ROWS:
+        part = _Problem(log, score, m, max(prior_precision, 1.0), kernel, len(log) // _FIRST_PART_RATIO)
+        x = maximise_likelihood(part.derivatives, x, tolerance=_START_TOLERANCE, factored_by=_factored)[0]
     problem = _Problem(log, score, m, prior_precision, kernel, len(log))
-    x, iterations, converged = climb(problem.derivatives, x, factored_by=_factored)
+    x, iterations, converged = maximise_likelihood(problem.derivatives, x, factored_by=_factored)
     inverse = None
     if bread:
         units = np.append(np.ones(m), scale)
         _, information = problem.derivatives(x, curved=True)
         assert information is not None
-        inverse = centred(inverse_of(_factored(information)) * np.outer(units, units), m)
+        inverse = centre_covariance(inverse_of(_factored(information)) * np.outer(units, units), m)
     return StyleFit(x[:m] - x[:m].mean(), x[m:] * scale, scale, inverse, iterations, converged)
 
 
@@ -83,7 +90,7 @@ class _Problem:
         """Gradient and, if ``curved``, information, both with the prior."""
         log, n, m = self.log, self.rows, self.m
         assert log.covariates is not None
-        one_pass = compiled(pass_loop) if self.kernel == "compiled" else pass_vectors
+        one_pass = compiled(gradient_loop) if self.kernel == "compiled" else gradient_vectors
         w = np.ones(1) if log.weight is None else log.weight[:n]
         gradient, information = one_pass(
             log.a[:n], log.b[:n], self.score[:n], w, log.covariates[:n], x[:m], x[m:], curved
@@ -91,7 +98,7 @@ class _Problem:
         gradient[:m] -= self.prior_precision * x[:m]
         if not curved:
             return gradient, None
-        pin(information, m, self.prior_precision)
+        fill_null_direction(information, m, self.prior_precision)
         return gradient, information
 
 
@@ -111,7 +118,7 @@ def _scale(log: CodedBattles, score: Floats) -> Floats:
 def _factored(information: Floats) -> Factor:
     """The Cholesky factor, refused where it would rest on rounding alone."""
     units = np.sqrt(np.clip(np.diag(information), 1e-300, None))
-    scaled = information / np.outer(units, units) - _SINGULAR * np.eye(len(units))
+    scaled = information / np.outer(units, units) - _SINGULAR_TOLERANCE * np.eye(len(units))
     factor = cholesky(information)
     if factor is None or cholesky(scaled) is None:
         raise CannotRate(

@@ -7,10 +7,10 @@ import numpy.typing as npt
 
 from tiltyard.core.battles import Table
 from tiltyard.core.ratings.bootstrap import ClusterNumbers
-from tiltyard.core.ratings.clusters import Meats
-from tiltyard.core.ratings.findings import FEW_ORDER_DOF, MIN_ORDER_DOF, MIN_PROMPTS, Finding, listed
-from tiltyard.core.ratings.fitting import Fitted
+from tiltyard.core.ratings.findings import MIN_ORDER_DOF, MIN_PROMPTS, WARN_ORDER_DOF, Finding, join_names
+from tiltyard.core.ratings.group_fit import FittedStrengths
 from tiltyard.core.ratings.leave_one_out import leave_one_out
+from tiltyard.core.ratings.sandwich import Meats
 from tiltyard.core.ratings.scoring import Scoring
 from tiltyard.core.ratings.uncertainty import Uncertainty
 
@@ -23,7 +23,9 @@ Ints = npt.NDArray[np.int64]
 _LARGEST_SHARE = 0.1
 
 
-def order_left_out(table: Table, scoring: Scoring, fitted: Fitted, meats: Meats, unit: float) -> Uncertainty:
+def order_left_out(
+    table: Table, scoring: Scoring, fitted: FittedStrengths, meats: Meats, unit: float
+) -> Uncertainty:
     """Leave-one-cluster-out variances of the ratings, in points.
 
     Battles that name no cluster add their variance. With two ways of clustering the overlap comes
@@ -54,18 +56,18 @@ def order_findings(models: tuple[str, ...], group: Ints, uncertainty: Uncertaint
         findings.append(
             Finding(
                 "order-withheld",
-                f"So few prompts or voters decide the ratings of {listed([models[k] for k in withheld])} that "
+                f"So few prompts or voters decide the ratings of {join_names([models[k] for k in withheld])} that "
                 "their rank ranges rule nothing out.",
                 "Spread battles evenly over more prompts and voters.",
             )
         )
-    few = np.flatnonzero((group >= 0) & (dof >= MIN_ORDER_DOF) & (dof < FEW_ORDER_DOF))
+    few = np.flatnonzero((group >= 0) & (dof >= MIN_ORDER_DOF) & (dof < WARN_ORDER_DOF))
     if len(few):
         findings.append(
             Finding(
                 "few-effective-prompts",
                 "Prompts or voters are few or uneven: in the rank ranges of "
-                f"{listed([models[k] for k in few])} they count like {dof[few].min() + 1.0:.0f} even ones.",
+                f"{join_names([models[k] for k in few])} they count like {dof[few].min() + 1.0:.0f} even ones.",
                 "Spread battles evenly over more prompts and voters.",
             )
         )

@@ -9,18 +9,18 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import expit
 
-from tiltyard.core.ratings.sums import sum_by
+from tiltyard.core.ratings.index_sums import sum_by_index
 
-__all__ = ["pass_loop", "pass_vectors"]
+__all__ = ["gradient_loop", "gradient_vectors"]
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.integer[Any]]
 
 #: Rows that the vectorised pass takes at a time: what stays in the cache.
-_ROWS = 1 << 15
+_BLOCK_ROWS = 1 << 15
 
 
-def pass_loop(
+def gradient_loop(
     a: Ints, b: Ints, y: Floats, w: Floats, z: Floats, theta: Floats, beta: Floats, curved: bool
 ) -> tuple[Floats, Floats]:
     """Gradient and, if ``curved``, information (models, then covariates); meant to be compiled."""
@@ -61,30 +61,30 @@ def pass_loop(
     return gradient, information
 
 
-def pass_vectors(
+def gradient_vectors(
     a: Ints, b: Ints, y: Floats, w: Floats, z: Floats, theta: Floats, beta: Floats, curved: bool
 ) -> tuple[Floats, Floats]:
-    """The same as `pass_loop` in NumPy, a block of rows at a time."""
+    """The same as `gradient_loop` in NumPy, a block of rows at a time."""
     m, k = len(theta), len(beta)
     gradient = np.zeros(m + k)
     pair = np.zeros(m * m)
     information = np.zeros((m + k, m + k))
-    for first in range(0, len(y), _ROWS):
-        rows = slice(first, first + _ROWS)
+    for first in range(0, len(y), _BLOCK_ROWS):
+        rows = slice(first, first + _BLOCK_ROWS)
         used = ~np.isnan(y[rows])
         ai, bi, yi = a[rows][used].astype(np.int64), b[rows][used].astype(np.int64), y[rows][used]
         zi = z[rows][used]
         wi = w[rows][used] if len(w) == len(y) else w
         p = expit(theta[ai] - theta[bi] + zi @ beta)
         r = wi * (yi - p)
-        gradient[:m] += sum_by(ai, r, m) - sum_by(bi, r, m)
+        gradient[:m] += sum_by_index(ai, r, m) - sum_by_index(bi, r, m)
         gradient[m:] += zi.T @ r
         if curved:
             h = wi * p * (1.0 - p)
-            pair += sum_by(ai * m + bi, h, m * m)
+            pair += sum_by_index(ai * m + bi, h, m * m)
             hz = zi * h[:, None]
             for c in range(k):
-                information[:m, m + c] += sum_by(ai, hz[:, c], m) - sum_by(bi, hz[:, c], m)
+                information[:m, m + c] += sum_by_index(ai, hz[:, c], m) - sum_by_index(bi, hz[:, c], m)
             information[m:, m:] += hz.T @ zi
     information[m:, :m] = information[:m, m:].T
     both = pair.reshape(m, m) + pair.reshape(m, m).T

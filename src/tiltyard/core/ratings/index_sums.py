@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["sum_by"]
+__all__ = ["sum_by_index"]
 
 
-def sum_by(
+def sum_by_index(
     index: npt.NDArray[np.integer[Any]], values: npt.NDArray[np.float64], size: int
 ) -> npt.NDArray[np.float64]:
     """``out[k]`` is the sum of ``values`` where ``index`` is k."""

@@ -18,18 +18,18 @@ from scipy.sparse import coo_array
 
 from tiltyard.core.battles import CodedBattles, Table
 from tiltyard.core.battles.cluster_keys import MISSING_KEY, Keys
-from tiltyard.core.ratings.sums import sum_by
+from tiltyard.core.ratings.index_sums import sum_by_index
 
 __all__ = [
     "KeyOf",
     "Meat",
     "Meats",
     "RowScores",
+    "battle_meat",
     "clustered_meat",
     "distinct_keys",
-    "places",
+    "key_positions",
     "prompt_key",
-    "single_meat",
     "two_way_keys",
     "voter_key",
 ]
@@ -45,7 +45,7 @@ RowScores = Callable[[CodedBattles], tuple[Floats, Floats | None]]
 KeyOf = Callable[[CodedBattles], Keys | None]
 
 #: Cluster sums are held densely up to this many numbers (256 MB), sparsely beyond.
-_DENSE_SUMS = 1 << 25
+_DENSE_SUM_LIMIT = 1 << 25
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -113,7 +113,7 @@ def clustered_meat(
     """
     m = len(table.models)
     keys = distinct_keys(table, key)
-    dense = len(keys) * (m + extra) <= _DENSE_SUMS
+    dense = len(keys) * (m + extra) <= _DENSE_SUM_LIMIT
     sums = _DenseSums(len(keys), m + extra) if dense else _SparseSums(len(keys), m + extra)
     meat = np.zeros((m + extra, m + extra))
     touched = np.zeros(len(keys), dtype=bool)
@@ -126,10 +126,10 @@ def clustered_meat(
         single = used if run_keys is None else used & (run_keys == MISSING_KEY)
         if single.any():
             alone += int(single.sum())
-            meat += single_meat(run.a[single], run.b[single], r[single], None if x is None else x[single], m)
+            meat += battle_meat(run.a[single], run.b[single], r[single], None if x is None else x[single], m)
         if run_keys is not None:
             rows = np.flatnonzero(used & ~single)
-            cluster = places(keys, run_keys[rows])
+            cluster = key_positions(keys, run_keys[rows])
             touched[cluster] = True
             sums.add(cluster, run.a[rows], r[rows])
             sums.add(cluster, run.b[rows], -r[rows])
@@ -141,14 +141,14 @@ def clustered_meat(
     return Meat(sums.squared(), int(touched.sum()), meat, counted, alone)
 
 
-def single_meat(a: Indices, b: Indices, r: Floats, x: Floats | None, m: int) -> Floats:
+def battle_meat(a: Indices, b: Indices, r: Floats, x: Floats | None, m: int) -> Floats:
     """The meat of battles that are each a cluster of their own: residuals r, extra scores x (n, k)."""
-    pair = sum_by(a.astype(np.int64) * m + b, r * r, m * m).reshape(m, m)
+    pair = sum_by_index(a.astype(np.int64) * m + b, r * r, m * m).reshape(m, m)
     pair = pair + pair.T
     models = np.diag(pair.sum(axis=1)) - pair
     if x is None:
         return models
-    cross = np.stack([sum_by(a, r * c, m) - sum_by(b, r * c, m) for c in x.T], axis=1)
+    cross = np.stack([sum_by_index(a, r * c, m) - sum_by_index(b, r * c, m) for c in x.T], axis=1)
     return np.asarray(np.block([[models, cross], [cross.T, x.T @ x]]))
 
 
@@ -188,7 +188,7 @@ def _sorted_distinct(keys: Keys) -> Keys:
     return keys[np.flatnonzero(np.diff(keys, prepend=~keys[:1]))]
 
 
-def places(known: Keys, keys: Keys) -> npt.NDArray[np.int64]:
+def key_positions(known: Keys, keys: Keys) -> npt.NDArray[np.int64]:
     """The place of each key among the known ones; sorted queries walk the table instead of jumping."""
     order = np.argsort(keys)
     found = np.empty(len(keys), dtype=np.int64)

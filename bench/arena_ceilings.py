@@ -22,8 +22,8 @@ from tiltyard.arena.log.columns import LogColumns, read_columns
 from tiltyard.arena.log.log import SOURCES, LogKind, LogRow, appending, read_tail
 from tiltyard.arena.voting.live import Live
 from tiltyard.core.policy.state.policy import Policy
-from tiltyard.core.policy.state.state import Standing
-from tiltyard.core.policy.validity.following import Following
+from tiltyard.core.policy.state.standing import Standing
+from tiltyard.core.policy.validity.arena_fold import ArenaFold
 from tiltyard.postgres.connecting import connect, connect_async
 from tiltyard.settings.arena import ArenaSettings
 
@@ -110,12 +110,12 @@ def _rated(url: str, arena: Arena, settings: LoadSettings) -> list[tuple[str, st
         columns: LogColumns = read_columns(connection, arena.arena, 0)
         reading = time.perf_counter() - start
     names = [f"model-{k}" for k in range(settings.models)], [f"prompt-{k}" for k in range(settings.prompts)]
-    following = Following(Policy(), None, *names, whole=_WHOLE)
+    following = ArenaFold(Policy(), None, *names, whole=_WHOLE)
     events = columns.events(0)
     cpu = _cpu(lambda: following.fold(events))
     saved: list[bytes] = []
     saving = _cpu(lambda: saved.append(following.save()))
-    restoring = _cpu(lambda: Following.restore(saved[0]))
+    restoring = _cpu(lambda: ArenaFold.restore(saved[0]))
     votes = max(following.votes, 1)
     return [
         ("an event read in bulk", f"{reading / len(columns) * 1e6:.1f} µs"),

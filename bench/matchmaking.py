@@ -21,12 +21,18 @@ from statistics import median
 import numpy as np
 
 from standing import KINDS, served_and_voted
-from tiltyard.core.policy.matchmaking import contender, coverage, exploration, prompts, uncertainty
-from tiltyard.core.policy.matchmaking.choosing import choose
-from tiltyard.core.policy.matchmaking.field import Field
+from tiltyard.core.policy.matchmaking import (
+    contender_lane,
+    coverage_lane,
+    exploration_lane,
+    prompt_choice,
+    uncertainty_lane,
+)
+from tiltyard.core.policy.matchmaking.eligible_pairs import EligiblePairs
+from tiltyard.core.policy.matchmaking.matchmaker import choose
 from tiltyard.core.policy.state.policy import Lane, Policy
-from tiltyard.core.policy.state.sessions import UNSEEN
-from tiltyard.core.policy.state.state import Standing
+from tiltyard.core.policy.state.session_memory import UNSEEN
+from tiltyard.core.policy.state.standing import Standing
 from tiltyard.core.policy.state.strengths import Strengths
 from timing import one_thread
 
@@ -90,33 +96,35 @@ def with_weights(standing: Standing, weights: tuple[float, ...]) -> None:
 
 def terms(standing: Standing) -> dict[str, Callable[[], object]]:
     """The named parts of the lanes, each as a call of its own on the field as it stands."""
-    field = Field.of(standing, UNSEEN, capped=True, depth=0)
+    field = EligiblePairs.of(standing, UNSEEN, capped=True, depth=0)
     rng = np.random.default_rng(5)
     free = np.flatnonzero(field.free)
     anchor, opponent = int(free[0]), int(free[-1])
     top = standing.order[: max(standing.policy.contenders, standing.policy.published_top)]
     leader = int(next(model for model in standing.order if field.free[model]))
     return {
-        "the field itself": lambda: Field.of(standing, UNSEEN, capped=True, depth=0),
+        "the field itself": lambda: EligiblePairs.of(standing, UNSEEN, capped=True, depth=0),
         "lag": field.lag,
         "opponents": lambda: field.opponents(anchor),
         "prompts": lambda: field.prompts(anchor, opponent),
-        "coverage: missing_prompts": lambda: coverage.missing_prompts(standing),
-        "coverage: missing_opponents": lambda: coverage.missing_opponents(standing),
-        "coverage: anchor_score": lambda: coverage.anchor_score(field),
-        "coverage: pair_news": lambda: coverage.pair_news(standing, anchor),
-        "coverage: whole, anchor given": lambda: coverage.coverage(field, rng, anchor=anchor),
-        "contender: floor_deficit": lambda: contender.floor_deficit(standing, top[:-1], top[1:]),
-        "contender: anchor_weights": lambda: contender.anchor_weights(field),
-        "contender: opponent_weights": lambda: contender.opponent_weights(field, leader),
-        "uncertainty: anchor_weights": lambda: uncertainty.anchor_weights(field),
-        "uncertainty: closeness": lambda: uncertainty.closeness(standing, anchor),
-        "uncertainty: novelty": lambda: uncertainty.novelty(standing, anchor),
-        "uncertainty: opponent_weights": lambda: uncertainty.opponent_weights(field, anchor),
-        "exploration: scarcity": lambda: exploration.scarcity(field),
-        "prompt: least_met": lambda: prompts.least_met(field, anchor, opponent, rng),
-        "prompt: most_needed": lambda: prompts.most_needed(field, anchor, opponent, rng),
-        "prompt: under_covered": lambda: prompts.under_covered(field, anchor, opponent, rng),
+        "coverage: missing_prompts": lambda: coverage_lane.missing_prompts(standing),
+        "coverage: missing_opponents": lambda: coverage_lane.missing_opponents(standing),
+        "coverage: anchor_score": lambda: coverage_lane.anchor_score(field),
+        "coverage: pair_news": lambda: coverage_lane.pair_novelty(standing, anchor),
+        "coverage: whole, anchor given": lambda: coverage_lane.draw_coverage(field, rng, anchor=anchor),
+        "contender: floor_deficit": lambda: contender_lane.floor_deficit(standing, top[:-1], top[1:]),
+        "contender: anchor_weights": lambda: contender_lane.anchor_weights(field),
+        "contender: opponent_weights": lambda: contender_lane.opponent_weights(field, leader),
+        "uncertainty: anchor_weights": lambda: uncertainty_lane.anchor_weights(field),
+        "uncertainty: closeness": lambda: uncertainty_lane.closeness(standing, anchor),
+        "uncertainty: novelty": lambda: uncertainty_lane.novelty(standing, anchor),
+        "uncertainty: opponent_weights": lambda: uncertainty_lane.opponent_weights(field, anchor),
+        "exploration: scarcity": lambda: exploration_lane.scarcity(field),
+        "prompt: least_met": lambda: prompt_choice.draw_least_met_prompt(field, anchor, opponent, rng),
+        "prompt: most_needed": lambda: prompt_choice.draw_most_needed_prompt(field, anchor, opponent, rng),
+        "prompt: under_covered": lambda: prompt_choice.draw_under_covered_prompt(
+            field, anchor, opponent, rng
+        ),
     }
 
 

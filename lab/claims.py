@@ -147,9 +147,9 @@ _MARKS = (
     "tiltyard.core.ratings.pairs",
     "tiltyard.core.ratings.scoring",
     "tiltyard.core.ratings.index_sums",
-    "tiltyard.core.policy.validity.mixture",
+    "tiltyard.core.policy.validity.mixture_martingale",
     "tiltyard.core.policy.validity.order_marks",
-    "tiltyard.core.policy.validity.order_proven",
+    "tiltyard.core.policy.validity.order_test",
 )
 
 COVERED: Study[CoveredSettings, Covered] = Study(

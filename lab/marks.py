@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from tiltyard.core.battles import Kind
 from tiltyard.core.policy.validity.order_marks import LIKE_THESE, THESE, PairVotes, Scope
-from tiltyard.core.policy.validity.order_proven import OrderProven
+from tiltyard.core.policy.validity.order_test import OrderTest
 from tiltyard.errors import BadOption
 from tiltyard.simulate.studies import Median, Proportion, median_figure, proportion
 from tiltyard.simulate.worlds import POINTS, World, WorldSettings, draw_world_of
@@ -83,7 +83,7 @@ def false_marks_in_world(
     peeks: int = 96,
     chosen: Prompts = "uniform",
     same_effects: bool = False,
-    method: OrderProven | None = None,
+    method: OrderTest | None = None,
 ) -> FalseMarks:
     """One world of models that are equal in pairs, looked at ``peeks`` times while votes come in.
 
@@ -96,7 +96,7 @@ def false_marks_in_world(
     world = draw_world_of(replace(settings, effect_sd=effect_sd), rng)
     low, high = np.triu_indices(models, 1)
     truths = {THESE: _signs(world.truth(these_prompts=True)), LIKE_THESE: _signs(world.strength * POINTS)}
-    rule, false, marked = method or OrderProven(), set(), {THESE: 0, LIKE_THESE: 0}
+    rule, false, marked = method or OrderTest(), set(), {THESE: 0, LIKE_THESE: 0}
     for tally in _tallies(world, votes, peeks, chosen, rng):
         filled = np.einsum("ij->i", tally) > 0
         start = np.concatenate(([0], np.cumsum(filled.reshape(-1, prompts).sum(axis=1))))
@@ -137,7 +137,7 @@ def votes_until_proven(
     chosen: Prompts = "uniform",
     every: int = 5,
     most: int = 24_000,
-    method: OrderProven | None = None,
+    method: OrderTest | None = None,
 ) -> int | None:
     """Votes of one pair, ``gap`` points apart in strength, until it is marked; looked at ``every`` few.
 
@@ -147,7 +147,7 @@ def votes_until_proven(
     rng = np.random.default_rng([seed, round(1000 * gap), prompts])
     settings = WorldSettings(2, prompts, close_top=False, effect_sd=effect_sd)
     world = replace(draw_world_of(settings, rng), strength=np.array([gap / POINTS, 0.0]))
-    rule = replace(method or OrderProven(), alpha=alpha)
+    rule = replace(method or OrderTest(), alpha=alpha)
     looks = most // every
     tallies = _tallies(world, looks * every, looks, chosen, rng)
     for first in range(0, looks, _LOOKS):

@@ -29,8 +29,8 @@ from tiltyard.arena.voting.desk import Desk
 from tiltyard.client import Client
 from tiltyard.core.battles import Kind
 from tiltyard.core.policy.state.checkpoint import save
-from tiltyard.core.policy.validity.following import Following
-from tiltyard.core.policy.validity.method import method_from_dict
+from tiltyard.core.policy.validity.arena_fold import ArenaFold
+from tiltyard.core.policy.validity.method_document import method_from_dict
 from tiltyard.errors import TiltyardError
 from tiltyard.postgres.connecting import connect, open_pool
 from tiltyard.simulate.worlds import World, WorldSettings, draw_world_of
@@ -216,7 +216,7 @@ async def _fresh_standings(url: str) -> tuple[str, ...]:
             await desk.close()
 
 
-def folded(columns: LogColumns, models: list[str], prompts: list[str], source: int) -> Following:
+def folded(columns: LogColumns, models: list[str], prompts: list[str], source: int) -> ArenaFold:
     """One source by the pure functions alone, in as few pieces as its arena's growth allows."""
     following, start = None, 0
     for row in np.flatnonzero(columns.kind >= LogKind.POLICY).tolist():
@@ -225,7 +225,7 @@ def folded(columns: LogColumns, models: list[str], prompts: list[str], source: i
         if columns.kind[row] == LogKind.WIDEN:
             following.widen(models[: columns.a[row]], prompts[: columns.prompt[row]])
         elif following is None:
-            following = Following(
+            following = ArenaFold(
                 *method_from_dict(columns.details[int(columns.position[row])]), whole=_WHOLE
             )
         start = row + 1
@@ -239,7 +239,7 @@ def compared(url: str, found: Driven) -> Same:
         arena, roster, place = rated_arena(connection, 1), roster_of(connection, 1), rated(connection, 1)
         columns = read_columns(connection, 1, 0)
         pure = [folded(columns, roster.models, roster.prompts, source) for source in (0, 1)]
-        state = Following.save_all(pure)
+        state = ArenaFold.save_all(pure)
         kept, *_ = list_checkpoints(connection, 1)
         checkpoint = read_checkpoint(connection, 1, kept, kept.kernel)
         rows = connection.execute(

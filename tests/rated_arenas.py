@@ -14,8 +14,8 @@ from tiltyard.arena.log.log import HUMAN, JUDGE, LogKind, Serving, appending
 from tiltyard.arena.log.partitions import create_arena_room
 from tiltyard.core.policy.state.events import Event, Events
 from tiltyard.core.policy.state.policy import Policy
-from tiltyard.core.policy.validity.following import Following
-from tiltyard.core.policy.validity.method import method_from_dict, method_to_dict
+from tiltyard.core.policy.validity.arena_fold import ArenaFold
+from tiltyard.core.policy.validity.method_document import method_from_dict, method_to_dict
 from tiltyard.postgres.connecting import connect, connect_async
 from tiltyard.settings.arena import ArenaSettings
 
@@ -361,7 +361,7 @@ def _naive_step(following, row, source, dropped, names):
     if kind == LogKind.POLICY:
         policy, settings = method_from_dict(detail)
         if following is None:
-            return Following(policy, settings, whole=400)
+            return ArenaFold(policy, settings, whole=400)
         following.under(policy)
     elif kind == LogKind.WIDEN:
         following.widen(names[0][:a], names[1][:prompt])

@@ -23,10 +23,10 @@ if TYPE_CHECKING:
     from tiltyard.core.battles import Battle, Label, Outcome, Table
     from tiltyard.core.board import Board, Row, make_board
     from tiltyard.core.policy.matchmaking.choice import Choice
-    from tiltyard.core.policy.matchmaking.choosing import choose
+    from tiltyard.core.policy.matchmaking.matchmaker import choose
     from tiltyard.core.policy.state.policy import Policy
-    from tiltyard.core.policy.state.rater import Rater, RaterSettings
-    from tiltyard.core.policy.state.state import Standing
+    from tiltyard.core.policy.state.rating_fold import Rater, RaterSettings
+    from tiltyard.core.policy.state.standing import Standing
     from tiltyard.core.policy.validity.evaluation import evaluate
     from tiltyard.core.policy.validity.report import validity_report
     from tiltyard.core.ratings import (
@@ -106,15 +106,15 @@ _HOMES = {
     "OnlineState": "tiltyard.core.ratings",
     "Outcome": "tiltyard.core.battles",
     "Policy": "tiltyard.core.policy.state.policy",
-    "Rater": "tiltyard.core.policy.state.rater",
-    "RaterSettings": "tiltyard.core.policy.state.rater",
+    "Rater": "tiltyard.core.policy.state.rating_fold",
+    "RaterSettings": "tiltyard.core.policy.state.rating_fold",
     "Ratings": "tiltyard.core.ratings",
     "Row": "tiltyard.core.board",
-    "Standing": "tiltyard.core.policy.state.state",
+    "Standing": "tiltyard.core.policy.state.standing",
     "Table": "tiltyard.core.battles",
     "TiltyardError": "tiltyard.errors",
     "check_fit": "tiltyard.core.ratings.fit_check",
-    "choose": "tiltyard.core.policy.matchmaking.choosing",
+    "choose": "tiltyard.core.policy.matchmaking.matchmaker",
     "compare_models": "tiltyard.core.ratings.comparison",
     "evaluate": "tiltyard.core.policy.validity.evaluation",
     "make_board": "tiltyard.core.board",

@@ -19,7 +19,7 @@ from tiltyard.arena.rating.raters import RatedArena, event_time, log_head, rated
 from tiltyard.arena.rating.replaying import replay_from_zero
 from tiltyard.arena.voting.matchup_ids import parse_matchup
 from tiltyard.core.battles import Kind
-from tiltyard.core.policy.validity.following import Following
+from tiltyard.core.policy.validity.arena_fold import ArenaFold
 from tiltyard.postgres.connecting import connect
 from tiltyard.settings.arena import ArenaSettings
 
@@ -104,7 +104,7 @@ def audit_ratings(url: str, arena: int = 1, *, every: bool = False) -> Place:
         for one in kept if every else kept[:1]:
             saved = read_checkpoint(connection, arena, one, one.kernel)
             replayed = replay_from_zero(connection, arena, one.position, one.generation)
-            state = Following.save_all([replayed[source] for source in sorted(replayed)])
+            state = ArenaFold.save_all([replayed[source] for source in sorted(replayed)])
             assert sha256(state).digest() == saved.digest, f"the checkpoint at {one.position} is no replay"
             assert state == saved.state
     return Place(place.position, place.term, len(boards), len(kept))

@@ -15,7 +15,7 @@ from lab.marks import (
     votes_until_proven,
 )
 from tiltyard.core.policy.validity.order_marks import LIKE_THESE, THESE
-from tiltyard.core.policy.validity.order_proven import OrderProven
+from tiltyard.core.policy.validity.order_test import OrderTest
 from tiltyard.errors import BadOption
 from tiltyard.simulate.worlds import draw_world
 
@@ -65,7 +65,7 @@ def test_a_wider_gap_is_proven_sooner_and_a_larger_family_later():
 
 def test_a_pair_that_is_never_marked_is_counted_as_such():
     assert votes_until_proven(0, 0.0, LIKE_THESE, most=200, every=50) is None
-    easy = votes_until_proven(1, 400.0, THESE, every=10, prompts=20, method=OrderProven(gap=80.0))
+    easy = votes_until_proven(1, 400.0, THESE, every=10, prompts=20, method=OrderTest(gap=80.0))
     assert easy is not None
     assert easy % 10 == 0
 

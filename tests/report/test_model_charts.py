@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from tiltyard.core.policy.validity.evaluation import Moment
+from tiltyard.core.policy.validity.evaluation import ConfidencePoint
 from tiltyard.core.policy.validity.heatmap import Heatmap
 from tiltyard.report.looks import COLOURS, labelled, picture
 from tiltyard.report.model_charts import (
@@ -25,7 +25,9 @@ HOSTILE = [
     "\N{PILE OF POO}" * 60,
     "datum['x'] + \\u0000",
 ]
-HISTORY = [Moment(250 * k, 0, 1500.0 + 3 * k, 200.0 / k, 1500.0 + 3 * k - 400.0 / k) for k in range(1, 6)]
+HISTORY = [
+    ConfidencePoint(250 * k, 0, 1500.0 + 3 * k, 200.0 / k, 1500.0 + 3 * k - 400.0 / k) for k in range(1, 6)
+]
 HEAT = Heatmap(
     0,
     (1, 0),
@@ -80,7 +82,7 @@ def test_the_confidence_history_shows_every_moment():
 
 
 def test_a_long_history_is_thinned_and_keeps_its_end():
-    long = [Moment(k, 0, 1500.0, 50.0, 1400.0) for k in range(1, 1001)]
+    long = [ConfidencePoint(k, 0, 1500.0, 50.0, 1400.0) for k in range(1, 1001)]
     votes = [row["votes"] for row in values_of(confidence_chart(long))]
     assert max(votes) == 1000
     assert len(set(votes)) <= 160

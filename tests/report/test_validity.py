@@ -11,7 +11,7 @@ from test_page import ATTRIBUTES, TAGS, Page
 
 from reported_arenas import HOUR, SMALL, START, happened, named, reported
 from tiltyard.core.policy.state.policy import Policy
-from tiltyard.core.policy.validity.report.parts import Placed, Reversed
+from tiltyard.core.policy.validity.report.report_records import ExplorationPlace, ReversedPair
 from tiltyard.core.ratings.findings import Finding
 from tiltyard.errors import MissingExtra
 from tiltyard.report import charts
@@ -47,7 +47,7 @@ def evil():
     return replace(
         found,
         findings=(Finding("name", f"About {EVIL[3]} and {EVIL[9]}.", EVIL[4]),),
-        exploration=replace(found.exploration, reversed=(Reversed(EVIL[3], EVIL[10], 5.0),)),
+        exploration=replace(found.exploration, reversed=(ReversedPair(EVIL[3], EVIL[10], 5.0),)),
     )
 
 
@@ -135,7 +135,7 @@ def test_the_span_is_told_by_time_or_by_votes(report):
 
 
 def test_long_tables_are_cut_and_say_so(report):
-    row = Placed(1, 1, "somebody", 1500.0, None, None)
+    row = ExplorationPlace(1, 1, "somebody", 1500.0, None, None)
     exploration = replace(report.exploration, models=(row,) * (MOST_ROWS + 7))
     text = validity_markdown(replace(report, exploration=exploration))
     assert "*7 more.*" in text
@@ -184,7 +184,7 @@ def test_nothing_is_loaded_from_elsewhere(page_text):
 
 @pytest.mark.usefixtures("no_plots")
 def test_without_the_extra_there_are_tables_and_a_note(report):
-    row = Placed(1, 1, "somebody", 1500.0, None, None)
+    row = ExplorationPlace(1, 1, "somebody", 1500.0, None, None)
     exploration = replace(report.exploration, models=(row,) * (MOST_ROWS + 7))
     page = Page(text := validity_page(replace(report, exploration=exploration)))
     assert "<small>7 more.</small>" in text

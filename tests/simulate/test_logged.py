@@ -7,7 +7,7 @@ import pytest
 
 from tiltyard.core.policy.state.events import Event
 from tiltyard.core.policy.state.policy import Policy
-from tiltyard.core.policy.state.state import Standing
+from tiltyard.core.policy.state.standing import Standing
 from tiltyard.core.policy.validity.report import validity_report
 from tiltyard.simulate.arenas import ArenaSettings, simulate
 from tiltyard.simulate.logged import arena_log

@@ -11,7 +11,7 @@ from scipy import stats
 
 from tiltyard.core.policy.state.events import NO_SESSION
 from tiltyard.core.policy.state.policy import Lane, Policy
-from tiltyard.core.policy.state.state import Standing
+from tiltyard.core.policy.state.standing import Standing
 from tiltyard.core.policy.state.strengths import Strengths
 from tiltyard.errors import BadOption, NoMatchup
 from tiltyard.simulate.matchmakers import MATCHMAKERS, matchmaker_of

@@ -11,7 +11,7 @@ from babel import Locale
 
 from tiltyard.core.battles import Kind
 from tiltyard.core.policy.state.policy import Policy
-from tiltyard.core.policy.state.state import Standing
+from tiltyard.core.policy.state.standing import Standing
 from tiltyard.core.policy.state.strengths import Strengths
 from tiltyard.core.policy.validity.badges import established_rules, stable_rules
 from tiltyard.core.policy.validity.publication import publication_rules

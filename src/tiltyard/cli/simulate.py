@@ -250,7 +250,7 @@ def _forecast(
 
 def _validity_files(settings: ArenaSettings, seed: int, votes_per_day: int) -> dict[str, str]:
     """The validity report of the first world: what its operator would have read."""
-    from tiltyard.core.policy.state.rater import RaterSettings
+    from tiltyard.core.policy.state.rating_fold import RaterSettings
     from tiltyard.core.policy.validity.report import validity_report
     from tiltyard.core.ratings.glicko2 import Glicko2
     from tiltyard.report.validity import validity_markdown, validity_page

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tiltyard.core.policy.validity.evaluation import Moment
+from tiltyard.core.policy.validity.evaluation import ConfidencePoint
 from tiltyard.core.policy.validity.heatmap import Heatmap
 from tiltyard.report.charts import Spec, chart_data, need_charts, thinned
 from tiltyard.report.looks import COLOURS, Look, Say, dressed, labelled, tip
@@ -35,7 +35,7 @@ class Against:
     votes: int
 
 
-def confidence_chart(history: Sequence[Moment], look: Look = "light", say: Say = str) -> Spec:
+def confidence_chart(history: Sequence[ConfidencePoint], look: Look = "light", say: Say = str) -> Spec:
     """Rating over the arena's votes, within twice its RD, and the conservative score beneath."""
     import altair as alt
 

@@ -14,9 +14,9 @@ import numpy.typing as npt
 from tiltyard.core.policy.matchmaking.choice import Choice
 from tiltyard.core.policy.state.events import NO_SESSION, Event
 from tiltyard.core.policy.state.policy import Policy
-from tiltyard.core.policy.state.rater import Rater, RaterSettings
-from tiltyard.core.policy.state.state import Standing
-from tiltyard.core.policy.validity.evaluation import Evaluation, History, evaluate
+from tiltyard.core.policy.state.rating_fold import Rater, RaterSettings
+from tiltyard.core.policy.state.standing import Standing
+from tiltyard.core.policy.validity.evaluation import Evaluation, EvaluationHistory, evaluate
 from tiltyard.core.ratings.glicko2 import Glicko2
 from tiltyard.errors import BadOption
 from tiltyard.simulate.matchmakers import matchmaker_of
@@ -145,7 +145,7 @@ class Arena:
         self.standing = Standing(settings.policy, self.world.models, prompts)
         glicko2 = Glicko2(kernel="plain", initial_volatility=settings.volatility)
         self.rater = Rater(RaterSettings(glicko2), len(self.world.models))
-        self.history = History.under(settings.policy)
+        self.history = EvaluationHistory.under(settings.policy)
         self.moments: list[Moment] = []
         self.truth = Truth(self.world)
         self.exposures = Exposures(settings.policy)
@@ -288,7 +288,7 @@ def first_changes(moments: list[Moment] | tuple[Moment, ...], since: int, until:
     return sum(one != other for one, other in pairwise(firsts)) / (len(firsts) - 1)
 
 
-def _moment(known: Evaluation, history: History, true_order: Ints, score: Floats | None) -> Moment:
+def _moment(known: Evaluation, history: EvaluationHistory, true_order: Ints, score: Floats | None) -> Moment:
     top = known.order[:TOP]
     place = np.empty(len(known.rd))
     place[known.order] = np.arange(len(known.order))
@@ -330,10 +330,10 @@ ARENA: Study[ArenaSettings, ArenaResult] = Study(
         "tiltyard.core.ratings.index_sums",
         "tiltyard.core.ratings.uncertainty",
         "tiltyard.core.policy.state",
-        "tiltyard.core.policy.validity.coverage",
+        "tiltyard.core.policy.validity.prompt_coverage",
         "tiltyard.core.policy.validity.evaluation",
-        "tiltyard.core.policy.validity.floors",
-        "tiltyard.core.policy.validity.pace",
+        "tiltyard.core.policy.validity.pair_floors",
+        "tiltyard.core.policy.validity.vote_forecast",
         "tiltyard.core.policy.validity.publication",
         "tiltyard.core.policy.validity.rules",
     ),

@@ -17,7 +17,7 @@ from typing import Any
 
 from tiltyard._version import __version__
 from tiltyard.core.policy.state.policy import Fairness, Policy
-from tiltyard.core.policy.validity.lanes import mix_fits
+from tiltyard.core.policy.validity.lane_mix import is_mix_feasible
 from tiltyard.core.policy.validity.publication import pairs_needed
 from tiltyard.errors import BadOption
 from tiltyard.simulate.arenas import ARENA, ArenaResult, ArenaSettings, Moment
@@ -142,7 +142,7 @@ def default_votes(models: int, prompts: int) -> int:
 def mix_feasible(policy: Policy, models: int) -> bool:
     """Whether the contender lane can have its share while every exposure stays within tolerance."""
     strict = replace(policy, fairness="strict")
-    return mix_fits(strict, models)
+    return is_mix_feasible(strict, models)
 
 
 def make_simulation(

@@ -13,10 +13,10 @@ from types import MappingProxyType
 import numpy as np
 
 from tiltyard.core.policy.matchmaking.choice import Choice
-from tiltyard.core.policy.matchmaking.choosing import choose
-from tiltyard.core.policy.matchmaking.field import pick
+from tiltyard.core.policy.matchmaking.eligible_pairs import draw_index
+from tiltyard.core.policy.matchmaking.matchmaker import choose
 from tiltyard.core.policy.state.policy import Lane
-from tiltyard.core.policy.state.state import Standing
+from tiltyard.core.policy.state.standing import Standing
 from tiltyard.errors import BadOption, NoMatchup
 
 __all__ = ["MATCHMAKERS", "Matchmaker", "matchmaker_of"]
@@ -34,10 +34,10 @@ def by_v1(standing: Standing, rng: np.random.Generator, _session: int) -> Choice
     """A prompt at random, then models by how seldom they were ever shown."""
     order = _at_least_two(standing)
     weights = 1.0 / (1.0 + standing.shown[order, 0])
-    first = pick(weights, rng)
+    first = draw_index(weights, rng)
     others = weights.copy()
     others[first] = 0.0
-    second = pick(others, rng)
+    second = draw_index(others, rng)
     total, one, other = weights.sum(), weights[first], weights[second]
     chance = one * other / total * (1.0 / (total - one) + 1.0 / (total - other))
     prompt = _any_prompt(standing, rng)

@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tiltyard.core.policy.state.policy import Policy
-from tiltyard.core.policy.state.state import Standing
+from tiltyard.core.policy.state.standing import Standing
 from tiltyard.core.ratings import newton
 from tiltyard.core.ratings.pairs import pairs_from_points
 from tiltyard.simulate.worlds import World

@@ -19,8 +19,8 @@ from tiltyard.arena.operators.exclusions import Selection
 from tiltyard.arena.voting.asking import Voter
 from tiltyard.core.battles import Kind, Table
 from tiltyard.core.board.cross_check import batch_ratings
-from tiltyard.core.policy.state.state import Standing
-from tiltyard.core.policy.validity.method import method_from_dict
+from tiltyard.core.policy.state.standing import Standing
+from tiltyard.core.policy.validity.method_document import method_from_dict
 from tiltyard.core.ratings import BradleyTerry
 from tiltyard.errors import BadOption, NotFound
 from tiltyard.files.source import open_battles

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from tiltyard.core.board.arena import make_arena_board
 from tiltyard.core.board.cross_check import batch_ratings
 from tiltyard.core.policy.validity.badges import Badge
-from tiltyard.core.policy.validity.evaluation import History, evaluate
-from tiltyard.core.policy.validity.proven import proven_orders
+from tiltyard.core.policy.validity.evaluation import EvaluationHistory, evaluate
+from tiltyard.core.policy.validity.proven_orders import proven_orders
 from tiltyard.core.ratings import Finding
 from tiltyard.errors import BadOption
 
@@ -27,7 +27,7 @@ def batch_of(standing, rating):
 
 def held(standing):
     """A history in which the rules held three times in a row."""
-    history = History()
+    history = EvaluationHistory()
     for votes in LOOKS:
         history = history.after(replace(evaluate(standing), votes=votes, holds=True))
     return history
@@ -42,7 +42,7 @@ def models_of(board):
 
 
 def test_rows_come_by_conservative_score_with_ranks_from_one():
-    board = make_arena_board(arena([1500, 1700, 1600], rd=[60, 200, 60]), History())
+    board = make_arena_board(arena([1500, 1700, 1600], rd=[60, 200, 60]), EvaluationHistory())
     assert models_of(board) == ["m2", "m0", "m1"]
     assert [row.rank for row in board.rows] == [1, 2, 3]
     assert [row.conservative for row in board.rows] == [1480.0, 1380.0, 1300.0]
@@ -64,7 +64,7 @@ def test_the_order_follows_the_phase_of_the_policy(phase, order, first, shown):
     standing = arena([1500, 1700, 1600], phase=phase)
     board = make_arena_board(
         standing,
-        History(),
+        EvaluationHistory(),
         order=order,
         legacy_elo=np.array([1600.0, 1500.0, 1400.0]),
         batch=batch_of(standing, [1400.0, np.nan, 1500.0]),
@@ -98,7 +98,9 @@ def test_phase_1_shows_what_a_board_showed_before_and_nothing_new():
 
 def test_phase_1_still_shows_findings_that_it_was_given():
     mine = Finding("x", "X.", "Do.")
-    board = make_arena_board(arena([1, 2], phase=1), History(), legacy_elo=np.zeros(2), findings=(mine,))
+    board = make_arena_board(
+        arena([1, 2], phase=1), EvaluationHistory(), legacy_elo=np.zeros(2), findings=(mine,)
+    )
     assert board.findings == (mine,)
 
 
@@ -127,7 +129,10 @@ def test_phases_3_and_4_show_the_same_board():
 def test_a_model_without_a_score_has_no_rank_and_comes_after_those_that_have():
     standing = arena([1500, 1700, 1600, 1400], retired=[3])
     board = make_arena_board(
-        standing, History(), order="bradley-terry", batch=batch_of(standing, [1.0, np.nan, 2.0, 9.0])
+        standing,
+        EvaluationHistory(),
+        order="bradley-terry",
+        batch=batch_of(standing, [1.0, np.nan, 2.0, 9.0]),
     )
     assert [(row.model, row.rank, row.enabled) for row in board.rows] == [
         ("m2", 1, True),
@@ -142,7 +147,9 @@ def test_models_of_another_group_have_no_place_in_a_batch_order():
     votes = [(0, 1, p, A) for p in range(6)] + [(1, 0, p, A) for p in range(6)]
     votes += [(2, 3, 0, A), (3, 2, 0, A)]
     standing = arena([1500] * 4, votes)
-    board = make_arena_board(standing, History(), order="bradley-terry", batch=batch_ratings(standing))
+    board = make_arena_board(
+        standing, EvaluationHistory(), order="bradley-terry", batch=batch_ratings(standing)
+    )
     assert [(row.model, row.rank) for row in board.rows] == [("m0", 1), ("m1", 2), ("m2", None), ("m3", None)]
     assert board.rows[2].bradley_terry == pytest.approx(1500.0)
 
@@ -169,11 +176,11 @@ def test_models_of_another_group_have_no_place_in_a_batch_order():
 )
 def test_what_cannot_be_ordered_is_refused(policy, options, message):
     with pytest.raises(BadOption, match=message):
-        make_arena_board(arena([1500, 1700, 1600], **policy), History(), **options)
+        make_arena_board(arena([1500, 1700, 1600], **policy), EvaluationHistory(), **options)
 
 
 def test_retired_models_are_listed_after_and_unranked():
-    board = make_arena_board(arena([1900, 1700, 1600, 1950], retired=[0, 3]), History())
+    board = make_arena_board(arena([1900, 1700, 1600, 1950], retired=[0, 3]), EvaluationHistory())
     assert [(row.model, row.rank) for row in board.rows] == [("m1", 1), ("m2", 2), ("m3", None), ("m0", None)]
     gone = board.rows[-1]
     assert (gone.badge, gone.waiting, gone.consistency, gone.pair_coverage) == (None, (), None, None)
@@ -183,7 +190,7 @@ def test_retired_models_are_listed_after_and_unranked():
 
 def test_a_row_holds_everything_that_is_shown_of_a_model():
     votes = [(0, 1, p, A) for p in range(6)] + [(1, 0, 0, A), (0, 1, 1, TIE), (0, 1, 2, BAD)]
-    row = make_arena_board(arena([1600, 1500], votes, rd=70.0), History()).rows[0]
+    row = make_arena_board(arena([1600, 1500], votes, rd=70.0), EvaluationHistory()).rows[0]
     assert (row.rank, row.model, row.rating, row.rd) == (1, "m0", 1600.0, 70.0)
     assert row.conservative == 1460.0
     assert row.confidence == pytest.approx(80.0)
@@ -202,7 +209,7 @@ def test_a_row_holds_everything_that_is_shown_of_a_model():
 
 def test_a_board_is_calibrating_until_the_rules_have_held_in_a_row():
     standing = settled()
-    history = History()
+    history = EvaluationHistory()
     one = evaluate(standing)
     assert one.holds
     for votes in (250, 500):
@@ -249,7 +256,7 @@ def test_only_the_published_top_must_stand_as_the_rules_saw_it():
 def test_another_order_is_no_reason_while_the_rules_do_not_hold():
     standing = arena([1700, 1600, 1500])
     board = make_arena_board(
-        standing, History(), order="bradley-terry", batch=batch_of(standing, [1.0, 2.0, 3.0])
+        standing, EvaluationHistory(), order="bradley-terry", batch=batch_of(standing, [1.0, 2.0, 3.0])
     )
     assert (board.status, named(board)) == ("calibrating", [])
 
@@ -291,21 +298,21 @@ def test_a_rule_that_fails_now_ends_the_status_before_the_next_evaluation():
 
 
 def test_a_board_says_how_its_matchups_were_shared_out():
-    board = make_arena_board(settled(), History())
+    board = make_arena_board(settled(), EvaluationHistory())
     assert (board.serving.fairness, board.serving.within, board.serving.deviation) == ("strict", True, 0.0)
     assert board.serving.lanes.feasible
     assert [lane.realised for lane in board.serving.lanes.lanes] == [0, 0, 0, 126]
 
 
 def test_a_mix_that_cannot_be_had_is_a_finding_of_the_board():
-    assert named(make_arena_board(arena([1500] * 33, prompts=1), History())) == ["mix-infeasible"]
+    assert named(make_arena_board(arena([1500] * 33, prompts=1), EvaluationHistory())) == ["mix-infeasible"]
 
 
 def test_delta_is_against_an_evaluation_ago():
     standing = settled()
     now = evaluate(standing)
     before = replace(now, votes=now.votes - 250, rating=now.rating - 12.0)
-    board = make_arena_board(standing, History((before, now)))
+    board = make_arena_board(standing, EvaluationHistory((before, now)))
     assert [row.delta for row in board.rows] == [12.0] * 3
 
 
@@ -313,7 +320,9 @@ def test_marks_say_which_places_are_proven():
     above = np.zeros((3, 3), dtype=bool)
     above[0, 1] = above[0, 2] = True
     board = make_arena_board(
-        settled(), History(), proven={"these prompts": above, "prompts like these": np.zeros_like(above)}
+        settled(),
+        EvaluationHistory(),
+        proven={"these prompts": above, "prompts like these": np.zeros_like(above)},
     )
     assert [row.proven for row in board.rows] == [("these prompts",), (), ()]
 
@@ -321,7 +330,7 @@ def test_marks_say_which_places_are_proven():
 def test_a_mark_against_the_order_shown_is_a_finding():
     above = np.zeros((3, 3), dtype=bool)
     above[1, 0] = above[2, 0] = above[1, 2] = True
-    board = make_arena_board(settled(), History(), proven={"these prompts": above})
+    board = make_arena_board(settled(), EvaluationHistory(), proven={"these prompts": above})
     assert named(board) == ["order-disproven"]
     assert "m1 above m0 on these prompts, m2 above m0 on these prompts." in board.findings[0].text
     assert [row.proven for row in board.rows] == [(), ("these prompts",), ()]
@@ -330,13 +339,15 @@ def test_a_mark_against_the_order_shown_is_a_finding():
 def test_marks_of_retired_models_contradict_nothing():
     above = np.zeros((3, 3), dtype=bool)
     above[1, 0] = True
-    assert named(make_arena_board(arena([3, 2, 1], retired=[1]), History(), proven={"x": above})) == []
+    assert (
+        named(make_arena_board(arena([3, 2, 1], retired=[1]), EvaluationHistory(), proven={"x": above})) == []
+    )
 
 
 def test_votes_that_prove_the_other_order_are_found_by_marks_and_by_the_batch():
     standing = noisy(8, [0.0, 2.0, 1.0], rating=[1900, 1700, 1500])
     board = make_arena_board(
-        standing, History(), batch=batch_ratings(standing), proven=proven_orders(standing)
+        standing, EvaluationHistory(), batch=batch_ratings(standing), proven=proven_orders(standing)
     )
     assert {"order-disproven", "orders-disagree"} <= set(named(board))
     assert [pair.below for pair in board.cross_check.disagreements] == ["m1", "m2"]
@@ -344,12 +355,12 @@ def test_votes_that_prove_the_other_order_are_found_by_marks_and_by_the_batch():
 
 def test_findings_of_quality_and_of_others_are_shown():
     mine = Finding("x", "X.", "Do.")
-    board = make_arena_board(arena([1, 2], [(0, 1, 0, BAD)] * 20), History(), findings=(mine,))
+    board = make_arena_board(arena([1, 2], [(0, 1, 0, BAD)] * 20), EvaluationHistory(), findings=(mine,))
     assert [finding.name for finding in board.findings] == ["both-bad-models", "both-bad-prompts", "x"]
 
 
 def test_an_arena_without_models_has_an_empty_board():
-    board = make_arena_board(arena([]), History())
+    board = make_arena_board(arena([]), EvaluationHistory())
     assert (board.rows, board.status, board.band_coverage) == ((), "calibrating", None)
 
 
@@ -362,7 +373,7 @@ def test_every_model_has_one_row_and_no_number_is_nan(data):
         votes = [(a, (a + d) % m, p, k) for a, d, p, k in data.draw(st.lists(vote, max_size=40))]
     rating = data.draw(st.lists(st.floats(1000, 2000), min_size=m, max_size=m))
     retired = data.draw(st.sets(st.integers(0, m - 1))) if m else ()
-    board = make_arena_board(arena(rating, votes, retired=retired), History())
+    board = make_arena_board(arena(rating, votes, retired=retired), EvaluationHistory())
     assert sorted(models_of(board)) == [f"m{k}" for k in range(m)]
     assert [row.rank for row in board.rows if row.rank] == list(range(1, m - len(retired) + 1))
     for row in board.rows:

@@ -12,9 +12,9 @@ from tiltyard.core.board.arena import ArenaBoard, make_arena_board
 from tiltyard.core.board.cross_check import batch_ratings
 from tiltyard.core.board.document import FORMAT, board_document, canonical, document_hash
 from tiltyard.core.policy.state.policy import Policy
-from tiltyard.core.policy.validity.evaluation import History
-from tiltyard.core.policy.validity.method import method_to_dict
-from tiltyard.core.policy.validity.proven import proven_orders
+from tiltyard.core.policy.validity.evaluation import EvaluationHistory
+from tiltyard.core.policy.validity.method_document import method_to_dict
+from tiltyard.core.policy.validity.proven_orders import proven_orders
 from tiltyard.errors import BadOption
 
 NOON = datetime(2026, 3, 1, 12, 0, 0, 5, tzinfo=UTC)
@@ -26,7 +26,7 @@ def whole_board(standing=None, **rest):
     elo = np.full(len(standing.models), 1500.0)
     return make_arena_board(
         standing,
-        History(),
+        EvaluationHistory(),
         legacy_elo=elo,
         batch=batch_ratings(standing),
         proven=proven_orders(standing),

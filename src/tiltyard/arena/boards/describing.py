@@ -20,12 +20,19 @@ from tiltyard.arena.content.arenas import Arena, find_model, read_prompt_keys
 from tiltyard.arena.log.battles import Tally, patiently, read_tally
 from tiltyard.arena.log.rosters import Roster, read_responses, read_roster
 from tiltyard.core.policy.state.policy import Policy
-from tiltyard.core.policy.validity.evaluation import Moment
-from tiltyard.core.policy.validity.form import WinLoss
+from tiltyard.core.policy.validity.evaluation import ConfidencePoint
 from tiltyard.core.policy.validity.heatmap import Heatmap, coverage_heatmap
-from tiltyard.core.policy.validity.method import method_from_dict
-from tiltyard.core.policy.validity.neighbours import Challenge, challenges_of
-from tiltyard.core.policy.validity.one_model import Met, Votes, met_by, score_of, standing_of, tried_on
+from tiltyard.core.policy.validity.method_document import method_from_dict
+from tiltyard.core.policy.validity.model_votes import (
+    OpponentRecord,
+    VoteColumns,
+    build_standing,
+    opponent_records,
+    prompt_records,
+    score_of,
+)
+from tiltyard.core.policy.validity.neighbours import NeighbourRecord, challenges_of
+from tiltyard.core.policy.validity.recent_form import VoteRecord
 from tiltyard.errors import NotFound, StoreFault
 from tiltyard.postgres.connection_pool import Connection, ConnectionPool, connected
 
@@ -50,7 +57,7 @@ class Opponent:
     name: str
     rank: int | None
     enabled: bool
-    met: Met
+    met: OpponentRecord
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +68,7 @@ class PromptRecord:
     category: str | None
     language: str | None
     withdrawn: bool
-    record: WinLoss
+    record: VoteRecord
     #: Mean result of the votes that rate skill.
     score: float | None
 
@@ -83,9 +90,9 @@ class Portrait:
     prompts: tuple[PromptRecord, ...]
     heatmap: Heatmap | None
     #: The record against the neighbours above and below in rank.
-    challenges: tuple[Challenge | None, Challenge | None]
+    challenges: tuple[NeighbourRecord | None, NeighbourRecord | None]
     #: Rating and RD at past evaluations, oldest first.
-    history: tuple[Moment, ...]
+    history: tuple[ConfidencePoint, ...]
     responses: tuple[PastResponse, ...]
 
     @property
@@ -216,7 +223,7 @@ def _portrait(
     models, prompts = ground.roster.models, ground.roster.prompts
     rows = [ground.rows.get(name) for name in models]
     row = rows[number]
-    standing = standing_of(
+    standing = build_standing(
         ground.policy,
         models,
         prompts,
@@ -228,7 +235,7 @@ def _portrait(
     seen = ground.policy.phase > 1 and row is not None
     records = tuple(
         PromptRecord(prompts[k], *ground.about[k], record, score_of(record))
-        for k, record in tried_on(standing, number)
+        for k, record in prompt_records(standing, number)
     )
     return Portrait(
         name=models[number],
@@ -238,7 +245,7 @@ def _portrait(
         policy=ground.policy,
         models=models,
         prompt_names=prompts,
-        opponents=tuple(_opponent(models, rows, met) for met in met_by(standing, number)),
+        opponents=tuple(_opponent(models, rows, met) for met in opponent_records(standing, number)),
         prompts=records,
         heatmap=coverage_heatmap(standing, number) if seen and standing.enabled[number] else None,
         challenges=challenges_of(standing, number) if seen else (None, None),
@@ -247,23 +254,23 @@ def _portrait(
     )
 
 
-def _opponent(models: Sequence[str], rows: Sequence[dict[str, Any] | None], met: Met) -> Opponent:
+def _opponent(models: Sequence[str], rows: Sequence[dict[str, Any] | None], met: OpponentRecord) -> Opponent:
     row = rows[met.model]
     rank = None if row is None else row["rank"]
     return Opponent(models[met.model], rank, row is not None and row["enabled"], met)
 
 
-def _votes(tally: Tally) -> Votes:
+def _votes(tally: Tally) -> VoteColumns:
     row = np.repeat(np.arange(len(tally)), tally.count)
-    return Votes(tally.a[row], tally.b[row], tally.prompt[row], tally.kind[row])
+    return VoteColumns(tally.a[row], tally.b[row], tally.prompt[row], tally.kind[row])
 
 
-def _moments(history: Sequence[Once]) -> tuple[Moment, ...]:
+def _moments(history: Sequence[Once]) -> tuple[ConfidencePoint, ...]:
     """Oldest first; of several boards after as many votes, that of the last generation."""
-    by_votes: dict[int, Moment] = {}
+    by_votes: dict[int, ConfidencePoint] = {}
     for once in sorted(history, key=lambda each: (each.generation, each.position)):
         rating, rd = once.row["rating"], once.row["rd"]
         if rating is not None and rd is not None:
             at = int(once.made_at.timestamp())
-            by_votes[once.votes] = Moment(once.votes, at, rating, rd, once.row["conservative"])
+            by_votes[once.votes] = ConfidencePoint(once.votes, at, rating, rd, once.row["conservative"])
     return tuple(by_votes[votes] for votes in sorted(by_votes))

@@ -33,8 +33,8 @@ from tiltyard.arena.content.contents import Contents
 from tiltyard.arena.content.mentions import Lookout, Mention
 from tiltyard.arena.log.log import Appending, LogKind, appending
 from tiltyard.core.policy.state.policy import Policy
-from tiltyard.core.policy.state.rater import RaterSettings
-from tiltyard.core.policy.validity.method import method_to_dict
+from tiltyard.core.policy.state.rating_fold import RaterSettings
+from tiltyard.core.policy.validity.method_document import method_to_dict
 from tiltyard.errors import Conflict, InputError
 from tiltyard.postgres.connection_pool import Connection, ConnectionPool, connected
 from tiltyard.settings.arena import ArenaSettings

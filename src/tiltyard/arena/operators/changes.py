@@ -36,8 +36,8 @@ from tiltyard.arena.operators.exclusions import (
     settle_exclusion,
 )
 from tiltyard.core.policy.state.policy import Policy
-from tiltyard.core.policy.state.state import Standing
-from tiltyard.core.policy.validity.method import method_from_dict
+from tiltyard.core.policy.state.standing import Standing
+from tiltyard.core.policy.validity.method_document import method_from_dict
 from tiltyard.errors import BadOption, Conflict, InputError, NotFound, StoreFault
 from tiltyard.postgres.connection_pool import Connection, ConnectionPool, connected
 from tiltyard.settings.arena import ArenaSettings

@@ -10,7 +10,7 @@ from zoneinfo import ZoneInfo
 from tiltyard.arena.boards.reports import Reported, read_method_then
 from tiltyard.arena.content.arenas import Arena
 from tiltyard.arena.operators.ticks import Tick
-from tiltyard.core.policy.validity.method import method_from_dict
+from tiltyard.core.policy.validity.method_document import method_from_dict
 from tiltyard.jobs.schedule import Schedule
 from tiltyard.postgres.connection_pool import Connection
 

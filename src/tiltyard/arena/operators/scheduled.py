@@ -41,7 +41,7 @@ from tiltyard.arena.log.log import HUMAN, SOURCES, LogKind
 from tiltyard.arena.operators.jobs import HOURS, REPORTED, week_before
 from tiltyard.arena.rating.raters import log_head, undone_between
 from tiltyard.client import AsyncClient
-from tiltyard.core.policy.validity.method import method_from_dict
+from tiltyard.core.policy.validity.method_document import method_from_dict
 from tiltyard.core.policy.validity.report import validity_report
 from tiltyard.errors import BadConfig, TiltyardError
 from tiltyard.jobs.schedule import Schedule, scheduled

@@ -10,8 +10,8 @@ import numpy as np
 from tiltyard.arena.log.columns import LogColumns
 from tiltyard.arena.log.log import SOURCES, LogKind
 from tiltyard.arena.log.rosters import Roster
-from tiltyard.core.policy.validity.following import Following
-from tiltyard.core.policy.validity.method import method_from_dict
+from tiltyard.core.policy.validity.arena_fold import ArenaFold
+from tiltyard.core.policy.validity.method_document import method_from_dict
 from tiltyard.errors import StoreFault
 
 __all__ = ["Look", "Progress"]
@@ -22,7 +22,7 @@ _WHOLE = 400
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """The rules of one source were looked at here: its `Following` stands exactly at this event."""
+    """The rules of one source were looked at here: its `ArenaFold` stands exactly at this event."""
 
     source: int
     position: int
@@ -33,7 +33,7 @@ class Look:
 class Progress:
     """What the log says up to ``position``. ``followings`` are by source; there are none before the first policy."""
 
-    def __init__(self, followings: Sequence[Following] = (), position: int = 0) -> None:
+    def __init__(self, followings: Sequence[ArenaFold] = (), position: int = 0) -> None:
         self.followings = list(followings)
         self.position = position
         #: Whether each source has seen an event since somebody last cleared this.
@@ -87,7 +87,7 @@ class Progress:
             for following in self.followings:
                 following.under(policy)
             if not self.followings:
-                self.followings = [Following(policy, settings, whole=_WHOLE) for _ in SOURCES]
+                self.followings = [ArenaFold(policy, settings, whole=_WHOLE) for _ in SOURCES]
         else:
             names, models, prompts = roster(), int(columns.a[row]), int(columns.prompt[row])
             for following in self.followings:
@@ -96,9 +96,9 @@ class Progress:
 
     def save(self) -> bytes:
         """Both sources as bytes."""
-        return Following.save_all(self.followings)
+        return ArenaFold.save_all(self.followings)
 
     @classmethod
     def restore(cls, saved: bytes, position: int) -> Progress:
         """What was saved at this position."""
-        return cls(Following.restore_all(saved), position)
+        return cls(ArenaFold.restore_all(saved), position)

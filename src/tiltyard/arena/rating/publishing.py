@@ -1,4 +1,4 @@
-"""From a `Following` to the snapshot of its board."""
+"""From a `ArenaFold` to the snapshot of its board."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from tiltyard.arena.rating.raters import Connection, OpenThen, RatedArena, open_
 from tiltyard.core.board.arena import make_arena_board
 from tiltyard.core.board.cross_check import batch_ratings
 from tiltyard.core.board.document import board_document, canonical, document_hash
-from tiltyard.core.policy.state.state import Standing
-from tiltyard.core.policy.validity.following import Following
-from tiltyard.core.policy.validity.method import method_to_dict
-from tiltyard.core.policy.validity.proven import proven_orders
+from tiltyard.core.policy.state.standing import Standing
+from tiltyard.core.policy.validity.arena_fold import ArenaFold
+from tiltyard.core.policy.validity.method_document import method_to_dict
+from tiltyard.core.policy.validity.proven_orders import proven_orders
 from tiltyard.core.ratings.findings import Finding
 
 __all__ = ["Allowance", "make_snapshot", "open_then"]
 
 
 def make_snapshot(
-    following: Following,
+    following: ArenaFold,
     arena: RatedArena,
     *,
     source: int,
@@ -82,7 +82,7 @@ def make_snapshot(
 
 
 def open_then(
-    connection: Connection, arena: int, source: int, following: Following, position: int
+    connection: Connection, arena: int, source: int, following: ArenaFold, position: int
 ) -> list[OpenThen]:
     """Matchups of the window that had not ended when the log was at this position."""
     window = following.standing.window

@@ -40,7 +40,7 @@ from tiltyard.arena.rating.raters import (
     undoable_from,
     undone_between,
 )
-from tiltyard.core.policy.validity.following import Following
+from tiltyard.core.policy.validity.arena_fold import ArenaFold
 from tiltyard.errors import BadOption, Deposed, StoreFault
 
 __all__ = ["ArenaRater", "Pace", "active_exclusions"]
@@ -104,7 +104,7 @@ class ArenaRater:
         """The last event that is folded."""
         return self._progress.position
 
-    def following(self, source: int) -> Following:
+    def following(self, source: int) -> ArenaFold:
         """One source as it stands."""
         return self._progress.followings[source]
 

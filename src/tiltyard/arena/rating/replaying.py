@@ -15,14 +15,14 @@ from tiltyard.arena.rating.raters import (
     log_head,
     undone_between,
 )
-from tiltyard.core.policy.validity.following import Following
+from tiltyard.core.policy.validity.arena_fold import ArenaFold
 
 __all__ = ["replay_from_zero"]
 
 _ROWS = 200_000
 
 
-def replay_from_zero(connection: Connection, arena: int, upto: int, generation: int) -> dict[int, Following]:
+def replay_from_zero(connection: Connection, arena: int, upto: int, generation: int) -> dict[int, ArenaFold]:
     """Each source at a position, knowing the first ``generation`` exclusions and restorations.
 
     Up to the horizon nothing that comes later changes it.

@@ -36,7 +36,7 @@ from tiltyard.arena.voting.session_end import (
 )
 from tiltyard.core.battles import Kind
 from tiltyard.core.policy.matchmaking.choice import Choice
-from tiltyard.core.policy.matchmaking.choosing import choose
+from tiltyard.core.policy.matchmaking.matchmaker import choose
 from tiltyard.errors import Busy, Closed, Expired
 
 __all__ = [

@@ -58,7 +58,7 @@ from tiltyard.arena.voting.reviewing import (
 )
 from tiltyard.arena.voting.session_end import session_progress
 from tiltyard.core.battles import Kind
-from tiltyard.core.policy.state.meetings import pair_key
+from tiltyard.core.policy.state.pair_counts import pair_key
 from tiltyard.core.policy.state.strengths import Strengths
 from tiltyard.errors import Closed, Crowded, StoreFault, TiltyardError
 from tiltyard.postgres.connection_pool import ConnectionPool

@@ -19,9 +19,9 @@ from tiltyard.arena.log.log import HUMAN, SOURCES, LogKind, LogRow, OpenMatchup
 from tiltyard.arena.voting.told_names import ToldNames
 from tiltyard.core.policy.state.events import Events
 from tiltyard.core.policy.state.policy import Lane
-from tiltyard.core.policy.state.state import Standing
+from tiltyard.core.policy.state.standing import Standing
 from tiltyard.core.policy.state.strengths import Strengths
-from tiltyard.core.policy.validity.method import method_from_dict
+from tiltyard.core.policy.validity.method_document import method_from_dict
 from tiltyard.settings.arena import ArenaSettings
 
 __all__ = ["FreshVote", "Live"]

@@ -10,9 +10,9 @@ from tiltyard.arena.log.door import Door
 from tiltyard.arena.log.log import SOURCES, LogKind, LogRow
 from tiltyard.arena.rating.checkpoints import newest_checkpoint
 from tiltyard.arena.voting.live import Live
-from tiltyard.core.policy.state.state import Standing
-from tiltyard.core.policy.validity.following import Following
-from tiltyard.core.policy.validity.method import method_from_dict
+from tiltyard.core.policy.state.standing import Standing
+from tiltyard.core.policy.validity.arena_fold import ArenaFold
+from tiltyard.core.policy.validity.method_document import method_from_dict
 from tiltyard.errors import StoreFault
 from tiltyard.settings.arena import ArenaSettings
 
@@ -62,7 +62,7 @@ async def _widen(live: Live, door: Door, row: LogRow) -> None:
 
 
 def _restored(state: bytes) -> list[Standing]:
-    return [following.standing for following in Following.restore_all(state)]
+    return [following.standing for following in ArenaFold.restore_all(state)]
 
 
 async def _from_the_start(door: Door, settings: ArenaSettings) -> Live:

@@ -12,7 +12,7 @@ from tiltyard.arena.voting.live import Live
 from tiltyard.arena.voting.matchup_ids import shown_matchup
 from tiltyard.core.battles import Kind
 from tiltyard.core.battles.outcome import DECISIVE, SPELLED
-from tiltyard.core.policy.state.meetings import models_of, pair_key
+from tiltyard.core.policy.state.pair_counts import pair_key, unpack_pair_key
 from tiltyard.core.policy.state.policy import Lane
 from tiltyard.errors import Closed, StoreFault
 
@@ -151,7 +151,7 @@ def pair_progress(live: Live, source: int, one: int, other: int) -> tuple[int, i
 def settled_pairs(live: Live, source: int, pairs: list[int]) -> int:
     """How many of these pairs, each a `pair_key`, have as many decisive votes as they need."""
     standing, fresh = live.standings[source], _shown_fresh(live, source)
-    counts = (int(standing.meetings.decisive[models_of(pair)]) + fresh.get(pair, 0) for pair in pairs)
+    counts = (int(standing.meetings.decisive[unpack_pair_key(pair)]) + fresh.get(pair, 0) for pair in pairs)
     return sum(count >= standing.policy.adjacent_votes for count in counts)
 
 

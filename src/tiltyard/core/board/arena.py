@@ -11,25 +11,25 @@ import numpy.typing as npt
 
 from tiltyard.core.board.cross_check import Batch, CrossCheck, cross_check
 from tiltyard.core.board.serving import Serving, serving_findings, serving_of
-from tiltyard.core.policy.state.state import Standing
+from tiltyard.core.policy.state.standing import Standing
 from tiltyard.core.policy.validity.badges import Badge, badge_of
-from tiltyard.core.policy.validity.consistency import consistencies
-from tiltyard.core.policy.validity.coverage import Coverage, band_top_coverage, coverage_of
-from tiltyard.core.policy.validity.evaluation import History
-from tiltyard.core.policy.validity.form import (
-    Form,
-    WinLoss,
-    average_score,
-    confidence,
-    recent_form,
-    record_of,
-    spread,
-)
+from tiltyard.core.policy.validity.consistency import consistency_scores
+from tiltyard.core.policy.validity.evaluation import EvaluationHistory
 from tiltyard.core.policy.validity.neighbours import pair_coverage_score
 from tiltyard.core.policy.validity.order_marks import Scope
+from tiltyard.core.policy.validity.prompt_coverage import ModelCoverage, band_top_coverage, coverage_of
 from tiltyard.core.policy.validity.publication import publication_rules
-from tiltyard.core.policy.validity.quality import Quality, model_quality, quality_findings
-from tiltyard.core.policy.validity.rules import Rule, number
+from tiltyard.core.policy.validity.quality_floor import BothBadQuality, model_quality, quality_findings
+from tiltyard.core.policy.validity.recent_form import (
+    RecentForm,
+    VoteRecord,
+    average_score,
+    prompt_result_spread,
+    rd_confidence,
+    recent_form,
+    vote_record,
+)
+from tiltyard.core.policy.validity.rules import Rule, float_or_none
 from tiltyard.core.ratings import Finding
 from tiltyard.core.ratings.findings import join_names
 from tiltyard.errors import BadOption
@@ -58,8 +58,8 @@ class ArenaRow:
     model: str
     #: Whether it may be served; if not, it is retired.
     enabled: bool
-    record: WinLoss
-    form: Form
+    record: VoteRecord
+    form: RecentForm
     consistency: float | None
     spread: float | None
     average_score: float | None
@@ -71,9 +71,9 @@ class ArenaRow:
     rd: float | None = None
     #: RD for people: 100·(1 − RD/350).
     confidence: float | None = None
-    coverage: Coverage | None = None
+    coverage: ModelCoverage | None = None
     pair_coverage: float | None = None
-    quality: Quality | None = None
+    quality: BothBadQuality | None = None
     #: Conservative score against that of an evaluation's length ago.
     delta: float | None = None
     #: ``None`` for a retired model.
@@ -128,7 +128,7 @@ class _Given:
     """Everything a board is made of."""
 
     standing: Standing
-    history: History
+    history: EvaluationHistory
     legacy_elo: Floats | None
     batch: Batch | None
     proven: Proven
@@ -141,7 +141,7 @@ class _Given:
 
 def make_arena_board(
     standing: Standing,
-    history: History,
+    history: EvaluationHistory,
     *,
     order: Order = "conservative",
     legacy_elo: Floats | None = None,
@@ -270,7 +270,7 @@ def _disproven(given: _Given, ranked: Ints) -> Finding | None:
 def _rows(given: _Given, ranked: Ints, score: Floats, *, official: bool) -> tuple[ArenaRow, ...]:
     """Badges and neighbours are those by conservative score, whatever the order."""
     standing = given.standing
-    steady = consistencies(standing)
+    steady = consistency_scores(standing)
     unranked = _ranked(standing.enabled & np.isnan(score), score)
     retired = _ranked(~standing.enabled, score)
     places = [*ranked.tolist(), *unranked.tolist(), *retired.tolist()]
@@ -291,12 +291,12 @@ def _row(given: _Given, model: int, rank: int | None, consistency: float | None)
         rank=rank,
         model=standing.models[model],
         enabled=bool(standing.enabled[model]),
-        record=record_of(standing, model),
+        record=vote_record(standing, model),
         form=recent_form(standing, model),
         consistency=consistency,
-        spread=spread(standing, model),
+        spread=prompt_result_spread(standing, model),
         average_score=average_score(standing, model),
-        legacy_elo=None if elo is None else number(elo[model]),
+        legacy_elo=None if elo is None else float_or_none(elo[model]),
     )
 
 
@@ -314,7 +314,7 @@ def _row_with_policy(
         conservative=rating - 2.0 * rd,
         rating=rating,
         rd=rd,
-        confidence=confidence(rd),
+        confidence=rd_confidence(rd),
         coverage=coverage_of(standing, model),
         pair_coverage=pair_coverage_score(standing, model),
         quality=model_quality(standing, model),
@@ -322,7 +322,7 @@ def _row_with_policy(
         badge=None if card is None else card.badge,
         waiting=() if card is None else card.waiting,
         proven=marks,
-        bradley_terry=None if given.batch is None else number(given.batch.rating[model]),
+        bradley_terry=None if given.batch is None else float_or_none(given.batch.rating[model]),
         official=official
         and row.rank is not None
         and card is not None

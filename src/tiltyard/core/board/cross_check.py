@@ -15,8 +15,8 @@ import numpy.typing as npt
 
 from tiltyard.core.battles import CodedBattles, Kind, Table
 from tiltyard.core.battles.cluster_keys import hash_texts
-from tiltyard.core.policy.state.state import Standing
-from tiltyard.core.policy.validity.rules import number
+from tiltyard.core.policy.state.standing import Standing
+from tiltyard.core.policy.validity.rules import float_or_none
 from tiltyard.core.ratings import BradleyTerry, Finding, Interval
 from tiltyard.core.ratings.findings import join_names
 from tiltyard.core.ratings.ranks import rank_models, tiers_of
@@ -202,13 +202,13 @@ def _rows(names: tuple[str, ...], batch: Batch, order: Ints) -> tuple[CrossRow, 
                 rank=int(rank[k]) if rated else None,
                 model=names[model],
                 group=int(group[k]) if rated else None,
-                rating=number(rating[k]),
-                low=None if batch.interval is None else number(batch.interval.low[model]),
-                high=None if batch.interval is None else number(batch.interval.high[model]),
+                rating=float_or_none(rating[k]),
+                low=None if batch.interval is None else float_or_none(batch.interval.low[model]),
+                high=None if batch.interval is None else float_or_none(batch.interval.high[model]),
                 rank_low=int(low[k]) if rated else None,
                 rank_high=int(high[k]) if rated else None,
                 tier=int(tier[k]) if rated else None,
-                above_next=number(batch.outranks[model, below[0]]) if len(below) else None,
+                above_next=float_or_none(batch.outranks[model, below[0]]) if len(below) else None,
             )
         )
     return tuple(rows)

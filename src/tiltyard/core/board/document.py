@@ -16,7 +16,7 @@ from typing import Any
 
 from tiltyard.core.board.arena import ArenaBoard, ArenaRow
 from tiltyard.core.board.serving import Serving
-from tiltyard.core.policy.validity.rules import number
+from tiltyard.core.policy.validity.rules import float_or_none
 from tiltyard.errors import BadOption
 
 __all__ = ["FORMAT", "board_document", "canonical", "document_hash"]
@@ -76,7 +76,7 @@ def _row(row: ArenaRow) -> dict[str, Any]:
 
 def _serving(serving: Serving) -> dict[str, Any]:
     plain: dict[str, Any] = _plain(serving)
-    return plain | {"deviation": number(serving.deviation), "within": serving.within}
+    return plain | {"deviation": float_or_none(serving.deviation), "within": serving.within}
 
 
 def _plain(value: Any) -> Any:
@@ -84,7 +84,7 @@ def _plain(value: Any) -> Any:
     if isinstance(value, Enum):
         return value.value
     if isinstance(value, float):
-        return number(value)
+        return float_or_none(value)
     if value is None or isinstance(value, str | int):
         return value
     if isinstance(value, Mapping):

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tiltyard.core.policy.state.policy import Fairness
-from tiltyard.core.policy.state.state import Standing
-from tiltyard.core.policy.validity.lanes import LaneMix, infeasible_mix, lane_mix
-from tiltyard.core.policy.validity.strain import Strain, widest_strain
+from tiltyard.core.policy.state.standing import Standing
+from tiltyard.core.policy.validity.exposure_deviation import ExposureDeviation, largest_exposure_deviation
+from tiltyard.core.policy.validity.lane_mix import LaneMix, infeasible_mix_finding, lane_mix
 from tiltyard.core.ratings import Finding
 
 __all__ = ["Serving", "serving_findings", "serving_of"]
@@ -20,7 +20,7 @@ class Serving:
     #: In ``scoped`` mode exposures by the contender lane count for no tolerance.
     fairness: Fairness
     #: The enabled model that strays furthest from its target, in tolerances; ``None`` before any matchup.
-    widest: Strain | None
+    widest: ExposureDeviation | None
     #: Whether enough has been served for exposures to be steered.
     steered: bool
     #: Whether the window is full and its roster unchanged: only then is the tolerance promised.
@@ -46,7 +46,9 @@ def serving_of(standing: Standing) -> Serving:
     window, policy = standing.window, standing.policy
     return Serving(
         fairness=policy.fairness,
-        widest=widest_strain(window, standing.models, standing.enabled) if window.served else None,
+        widest=largest_exposure_deviation(window, standing.models, standing.enabled)
+        if window.served
+        else None,
         steered=window.active(),
         settled=window.settled(),
         lanes=lane_mix(policy, standing.n_enabled, standing.lanes),
@@ -64,5 +66,5 @@ def serving_findings(serving: Serving, models: int) -> tuple[Finding, ...]:
         )
         advice = "Look for models that share few prompts with the others, or for matchups that were not chosen by the lanes."
         findings.append(Finding("outside-tolerance", text, advice))
-    infeasible = infeasible_mix(serving.lanes, models)
+    infeasible = infeasible_mix_finding(serving.lanes, models)
     return (*findings, infeasible) if infeasible is not None else tuple(findings)

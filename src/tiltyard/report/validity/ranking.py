@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tiltyard.core.policy.validity.report import ValidityReport
-from tiltyard.core.policy.validity.report.parts import Churn, ModelConfidence
+from tiltyard.core.policy.validity.report.report_records import Churn, ModelConfidence
 from tiltyard.report.parts import Rows, Section
 from tiltyard.report.validity.words import cut, number, share, times, was
 

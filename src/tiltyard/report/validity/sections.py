@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import asdict
 
 from tiltyard.core.policy.validity.report import ValidityReport
-from tiltyard.core.policy.validity.report.parts import Look
+from tiltyard.core.policy.validity.report.report_records import EvaluationRecord
 from tiltyard.core.policy.validity.rules import Rule
 from tiltyard.report.parts import RULE_HEADS, RULE_NAMES, Rows, Section
 from tiltyard.report.validity.ranking import (
@@ -116,7 +116,7 @@ def _history(report: ValidityReport) -> Rows:
     return cut("Evaluations, newest first", heads, rows, words=2, folded=True)
 
 
-def _looked(rules: Sequence[Rule], look: Look) -> list[str]:
+def _looked(rules: Sequence[Rule], look: EvaluationRecord) -> list[str]:
     return [
         _value(rule, value) + (" ✓" if holds else " ✗")
         for rule, value, holds in zip(rules, look.values, look.holds, strict=True)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from tiltyard.core.policy.validity.exposure_deviation import ExposureDeviation
 from tiltyard.core.policy.validity.report import ValidityReport
-from tiltyard.core.policy.validity.report.parts import Exposure, Matchups, Sides
-from tiltyard.core.policy.validity.strain import Strain
+from tiltyard.core.policy.validity.report.report_records import MatchupCounts, ModelExposure, SideBalance
 from tiltyard.report.parts import Rows, Section
 from tiltyard.report.validity.words import cut, share
 
@@ -42,7 +42,7 @@ def fairness_section(report: ValidityReport) -> Section:
     )
 
 
-def by_strain(models: Iterable[Exposure]) -> list[Exposure]:
+def by_strain(models: Iterable[ModelExposure]) -> list[ModelExposure]:
     """Furthest from their target first, in tolerances; retired models last."""
     return sorted(
         models,
@@ -50,7 +50,7 @@ def by_strain(models: Iterable[Exposure]) -> list[Exposure]:
     )
 
 
-def _exposure(row: Exposure) -> tuple[str, ...]:
+def _exposure(row: ModelExposure) -> tuple[str, ...]:
     within = "no" if row.outside else "yes"
     return (
         row.model,
@@ -63,7 +63,7 @@ def _exposure(row: Exposure) -> tuple[str, ...]:
     )
 
 
-def _strain(one: Strain) -> str:
+def _strain(one: ExposureDeviation) -> str:
     share = f" ({(one.exposures - one.target) / one.target:+.1%})" if one.target else ""
     return (
         f"{one.model} with {one.exposures:,} exposures against {one.target:,.1f}{share}, "
@@ -118,7 +118,7 @@ def matchups_section(report: ValidityReport) -> Section:
     )
 
 
-def _sides(sides: Sides) -> tuple[str, ...]:
+def _sides(sides: SideBalance) -> tuple[str, ...]:
     if not sides.models:
         return ("Nothing was served.",)
     worst = max(sides.models, key=lambda row: abs(row.z))
@@ -134,7 +134,7 @@ def _sides(sides: Sides) -> tuple[str, ...]:
     )
 
 
-def _ended(found: Matchups) -> tuple[tuple[str, ...], ...]:
+def _ended(found: MatchupCounts) -> tuple[tuple[str, ...], ...]:
     counts = [
         ("Served", found.served),
         ("Voted", found.votes),

@@ -10,13 +10,13 @@ from itertools import combinations
 import numpy as np
 
 from tiltyard.core.battles import Kind
-from tiltyard.core.policy.matchmaking.choice import Choice, Draw
-from tiltyard.core.policy.matchmaking.choosing import choose
-from tiltyard.core.policy.matchmaking.field import Field
+from tiltyard.core.policy.matchmaking.choice import Choice, DrawnPair
+from tiltyard.core.policy.matchmaking.eligible_pairs import EligiblePairs
+from tiltyard.core.policy.matchmaking.matchmaker import choose
 from tiltyard.core.policy.state.events import NO_SESSION
 from tiltyard.core.policy.state.policy import Policy
-from tiltyard.core.policy.state.sessions import UNSEEN
-from tiltyard.core.policy.state.state import Standing
+from tiltyard.core.policy.state.session_memory import UNSEEN
+from tiltyard.core.policy.state.standing import Standing
 from tiltyard.core.policy.state.strengths import Strengths
 
 #: A controller that never wakes: lanes alone are looked at.
@@ -53,9 +53,9 @@ def ranked(
     return standing
 
 
-def whole(standing: Standing) -> Field:
+def whole(standing: Standing) -> EligiblePairs:
     """The field of a voter who has seen nothing."""
-    return Field.of(standing, UNSEEN, capped=True, depth=0)
+    return EligiblePairs.of(standing, UNSEEN, capped=True, depth=0)
 
 
 def free_to_meet(standing: Standing, model: int) -> set[int]:
@@ -71,12 +71,14 @@ def free_to_meet(standing: Standing, model: int) -> set[int]:
     }
 
 
-def drawn(lane: Callable[..., Draw | None], arena_field: Field, n: int, seed: int) -> list[Draw | None]:
+def drawn(
+    lane: Callable[..., DrawnPair | None], arena_field: EligiblePairs, n: int, seed: int
+) -> list[DrawnPair | None]:
     rng = np.random.default_rng(seed)
     return [lane(arena_field, rng) for _ in range(n)]
 
 
-def matchup(draw: Draw) -> tuple[frozenset[int], int]:
+def matchup(draw: DrawnPair) -> tuple[frozenset[int], int]:
     """What is served: two models in no order, and a prompt."""
     return frozenset((draw.one, draw.other)), draw.prompt
 

@@ -10,16 +10,16 @@ from scipy import stats
 from staged_arenas import ASLEEP, arena, believed, drawn, lived, matchup, ranked, whole
 
 from tiltyard.core.battles import Kind
-from tiltyard.core.policy.matchmaking.choosing import choose
-from tiltyard.core.policy.matchmaking.contender import contender
-from tiltyard.core.policy.matchmaking.coverage import coverage
-from tiltyard.core.policy.matchmaking.exploration import exploration
-from tiltyard.core.policy.matchmaking.field import Field
-from tiltyard.core.policy.matchmaking.uncertainty import uncertainty
-from tiltyard.core.policy.matchmaking.v1 import v1
-from tiltyard.core.policy.state.sessions import UNSEEN
+from tiltyard.core.policy.matchmaking.contender_lane import draw_contender
+from tiltyard.core.policy.matchmaking.coverage_lane import draw_coverage
+from tiltyard.core.policy.matchmaking.eligible_pairs import EligiblePairs
+from tiltyard.core.policy.matchmaking.exploration_lane import draw_exploration
+from tiltyard.core.policy.matchmaking.matchmaker import choose
+from tiltyard.core.policy.matchmaking.uncertainty_lane import draw_uncertainty
+from tiltyard.core.policy.matchmaking.v1 import draw_v1
+from tiltyard.core.policy.state.session_memory import UNSEEN
 
-LANES = (coverage, contender, uncertainty, exploration, v1)
+LANES = (draw_coverage, draw_contender, draw_uncertainty, draw_exploration, draw_v1)
 
 
 def tiny(seed, *, models=4, prompts=3, votes=25):
@@ -54,7 +54,7 @@ def agree(draws, chances, key):
     return stats.power_divergence(observed, expected, lambda_="log-likelihood").pvalue > 1e-4
 
 
-@pytest.mark.parametrize("lane", [contender, uncertainty, exploration])
+@pytest.mark.parametrize("lane", [draw_contender, draw_uncertainty, draw_exploration])
 @pytest.mark.parametrize("seed", range(2))
 def test_chances_add_to_1_and_matchups_come_as_often_as_they_say(lane, seed):
     draws = drawn(lane, whole(tiny(seed)), 2000, seed)
@@ -64,7 +64,7 @@ def test_chances_add_to_1_and_matchups_come_as_often_as_they_say(lane, seed):
 
 
 def test_v1_tells_its_chances_too():
-    draws = drawn(v1, whole(tiny(1, votes=9)), 2000, 1)
+    draws = drawn(draw_v1, whole(tiny(1, votes=9)), 2000, 1)
     chances = told(draws, matchup)
     assert sum(chances.values()) == pytest.approx(1.0)
     assert agree(draws, chances, matchup)
@@ -75,13 +75,13 @@ def test_coverage_tells_the_chance_of_an_anchor_with_an_opponent_and_a_prompt(vo
     def anchored(draw):
         return draw.one, draw.other, draw.prompt
 
-    draws = drawn(coverage, whole(tiny(4, votes=votes)), 2000, 4)
+    draws = drawn(draw_coverage, whole(tiny(4, votes=votes)), 2000, 4)
     chances = told(draws, anchored)
     assert sum(chances.values()) == pytest.approx(1.0)
     assert agree(draws, chances, anchored)
 
 
-@pytest.mark.parametrize("lane", [contender, exploration])
+@pytest.mark.parametrize("lane", [draw_contender, draw_exploration])
 def test_a_draw_that_comes_to_nothing_takes_its_share_of_the_chances(lane):
     """An anchor that may meet nobody: the lane is drawn again, and its chances fall short of 1 by as much."""
     answered = np.ones((4, 3), dtype=bool)
@@ -113,7 +113,7 @@ def test_every_lane_draws_two_models_that_may_meet_and_tells_a_probability(
         history.append((frozenset((a, b)), int(rng.integers(prompts))))
         standing.serve(a, b, history[-1][1], session=1)
     memory = standing.sessions.of(1)
-    field = Field.of(standing, memory, capped=True, depth=len(memory.pairs))
+    field = EligiblePairs.of(standing, memory, capped=True, depth=len(memory.pairs))
     for lane in LANES:
         draw = lane(field, rng)
         if draw is not None:
@@ -125,8 +125,8 @@ def test_every_lane_draws_two_models_that_may_meet_and_tells_a_probability(
 
 def test_a_choice_multiplies_the_lanes_weight_with_the_draws_chance():
     standing = tiny(6)
-    field = Field.of(standing, UNSEEN, capped=True, depth=0)
-    known = told(drawn(exploration, field, 1500, 6), matchup)
+    field = EligiblePairs.of(standing, UNSEEN, capped=True, depth=0)
+    known = told(drawn(draw_exploration, field, 1500, 6), matchup)
     rng = np.random.default_rng(7)
     found = [choice for choice in (choose(standing, rng) for _ in range(300)) if choice.lane == 3]
     assert found

@@ -7,11 +7,11 @@ from hypothesis import strategies as st
 from staged_arenas import ASLEEP, arena, believed, whole
 
 from tiltyard.core.battles import Kind
-from tiltyard.core.policy.matchmaking import coverage as coverage_lane
-from tiltyard.core.policy.matchmaking.coverage import coverage
-from tiltyard.core.policy.matchmaking.field import Field
-from tiltyard.core.policy.state.cells import FEWER_FIRST
-from tiltyard.core.policy.state.sessions import UNSEEN
+from tiltyard.core.policy.matchmaking import coverage_lane
+from tiltyard.core.policy.matchmaking.coverage_lane import draw_coverage
+from tiltyard.core.policy.matchmaking.eligible_pairs import EligiblePairs
+from tiltyard.core.policy.state.prompt_cells import FEW_ATTEMPTS_WEIGHT
+from tiltyard.core.policy.state.session_memory import UNSEEN
 
 
 def old(seed, *, models, prompts, votes, density=1.0, window=40):
@@ -49,7 +49,7 @@ def scores(field, anchor):
                 floor = policy.top_prompt_floor if standing.in_band[model] else policy.prompt_floor
                 short = wins + losses < floor and attempts < 3 * floor
                 few = 1.0 / (1.0 + attempts)
-                score += 1.0 + FEWER_FIRST * few if short else few
+                score += 1.0 + FEW_ATTEMPTS_WEIGHT * few if short else few
             found[opponent, prompt] = score
     return found
 
@@ -63,7 +63,7 @@ def agrees(field, anchor, seed, draws=40):
     """Every draw is a best cell, and all of the best are counted."""
     naive = scores(field, anchor)
     rng = np.random.default_rng(seed)
-    found = [coverage(field, rng, anchor=anchor) for _ in range(draws)]
+    found = [draw_coverage(field, rng, anchor=anchor) for _ in range(draws)]
     if not naive:
         assert found == [None] * draws
         return
@@ -93,9 +93,9 @@ def test_the_search_finds_what_looking_everywhere_finds(seed, models, prompts, v
 @given(seed=st.integers(0, 10**6), prompts=st.integers(1, 3), at_once=st.sampled_from([1, 4]))
 def test_also_where_every_pair_has_met_on_every_prompt_many_times(seed, prompts, at_once):
     standing = old(seed, models=4, prompts=prompts, votes=400)
-    field = Field.of(standing, UNSEEN, capped=False, depth=0)
+    field = EligiblePairs.of(standing, UNSEEN, capped=False, depth=0)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(coverage_lane, "_AT_ONCE", at_once)
+        patch.setattr(coverage_lane, "_BLOCK_CELLS", at_once)
         for anchor in range(4):
             agrees(field, anchor, seed, draws=5)
 
@@ -103,17 +103,17 @@ def test_also_where_every_pair_has_met_on_every_prompt_many_times(seed, prompts,
 def test_young_arenas_have_every_cell_equal_and_each_is_drawn():
     standing = arena(5, 4, **ASLEEP)
     rng = np.random.default_rng(1)
-    found = [coverage(whole(standing), rng, anchor=2) for _ in range(400)]
+    found = [draw_coverage(whole(standing), rng, anchor=2) for _ in range(400)]
     assert {(draw.other, draw.prompt) for draw in found} == {(j, p) for j in (0, 1, 3, 4) for p in range(4)}
     assert {draw.chance for draw in found} == {1 / 16}
 
 
 def test_where_more_cells_are_equal_than_enough_each_opponent_still_has_its_turn(monkeypatch):
-    monkeypatch.setattr(coverage_lane, "_ENOUGH", 4)
-    monkeypatch.setattr(coverage_lane, "_AT_ONCE", 4)
+    monkeypatch.setattr(coverage_lane, "_TIED_CELL_LIMIT", 4)
+    monkeypatch.setattr(coverage_lane, "_BLOCK_CELLS", 4)
     standing = arena(12, 4, **ASLEEP)
     rng = np.random.default_rng(2)
-    found = [coverage(whole(standing), rng, anchor=0) for _ in range(600)]
+    found = [draw_coverage(whole(standing), rng, anchor=0) for _ in range(600)]
     counts = np.bincount([draw.other for draw in found], minlength=12)
     assert (counts[1:] > 25).all()
 
@@ -130,7 +130,7 @@ def test_the_anchor_is_the_model_that_lacks_most(votes):
         opponents = np.mean(np.delete(standing.meetings.decisive[model], model) < 2)
         score.append(prompts + opponents + lag(field, model))
     rng = np.random.default_rng(4)
-    anchors = {coverage(field, rng).one for _ in range(30)}
+    anchors = {draw_coverage(field, rng).one for _ in range(30)}
     free = np.where(field.free, score, -np.inf)
     assert all(free[anchor] == pytest.approx(free.max()) for anchor in anchors)
 
@@ -140,5 +140,5 @@ def test_an_anchor_that_may_meet_nobody_gives_way_to_the_next():
     answered[2] = False
     standing = arena(3, 2, answered=answered, **ASLEEP)
     standing.vote(0, 1, 0, Kind.WIN_A)
-    found = [coverage(whole(standing), np.random.default_rng(seed)) for seed in range(20)]
+    found = [draw_coverage(whole(standing), np.random.default_rng(seed)) for seed in range(20)]
     assert all({draw.one, draw.other} == {0, 1} for draw in found)

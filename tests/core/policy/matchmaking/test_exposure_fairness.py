@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from staged_arenas import Crowd, Diary, arena, beyond, capped, free_to_meet, lived, ranked
 
-from tiltyard.core.policy.matchmaking.choosing import choose
+from tiltyard.core.policy.matchmaking.matchmaker import choose
 from tiltyard.core.policy.state.policy import Lane
 
 #: Two starved models do not meet each other first: the one that waits may stray for a matchup or two.

@@ -8,14 +8,12 @@ from scipy import stats
 from staged_arenas import ASLEEP, arena, drawn, free_to_meet, lived, ranked, whole
 
 from tiltyard.core.battles import Kind
-from tiltyard.core.policy.matchmaking import contender as contender_lane
-from tiltyard.core.policy.matchmaking import coverage as coverage_lane
-from tiltyard.core.policy.matchmaking import uncertainty as uncertainty_lane
-from tiltyard.core.policy.matchmaking.choosing import choose
-from tiltyard.core.policy.matchmaking.contender import contender, floor_deficit
-from tiltyard.core.policy.matchmaking.coverage import coverage, pair_news
-from tiltyard.core.policy.matchmaking.exploration import exploration, scarcity
-from tiltyard.core.policy.matchmaking.uncertainty import closeness, novelty
+from tiltyard.core.policy.matchmaking import contender_lane, coverage_lane, uncertainty_lane
+from tiltyard.core.policy.matchmaking.contender_lane import draw_contender, floor_deficit
+from tiltyard.core.policy.matchmaking.coverage_lane import draw_coverage, pair_novelty
+from tiltyard.core.policy.matchmaking.exploration_lane import draw_exploration, scarcity
+from tiltyard.core.policy.matchmaking.matchmaker import choose
+from tiltyard.core.policy.matchmaking.uncertainty_lane import closeness, novelty
 from tiltyard.core.policy.state.policy import Lane
 
 
@@ -112,20 +110,20 @@ class TestContender:
         for low in range(9):
             if low != 4:
                 meet(standing, low, low + 1, times=7)
-        draws = drawn(contender, whole(standing), 1000, seed=2)
+        draws = drawn(draw_contender, whole(standing), 1000, seed=2)
         floor = [draw for draw in draws if draw.reason == "adjacent pair short of its floor"]
         assert within(len(floor), len(draws), 0.5)
         assert {(draw.one, draw.other) for draw in floor} == {(4, 5)}
 
     def test_pairs_short_by_the_same_share_the_half_evenly(self):
         standing = ranked(arena(12, 6, **ASLEEP))
-        draws = drawn(contender, whole(standing), 2000, seed=3)
+        draws = drawn(draw_contender, whole(standing), 2000, seed=3)
         floor = [draw.one for draw in draws if draw.reason == "adjacent pair short of its floor"]
         assert set(floor) == set(range(9))  # the nine adjacent pairs of the top ten
         assert stats.chisquare(np.bincount(floor)).pvalue > 1e-4
 
     def test_without_a_short_pair_every_draw_is_between_rivals(self):
-        draws = drawn(contender, whole(settled(12)), 200, seed=4)
+        draws = drawn(draw_contender, whole(settled(12)), 200, seed=4)
         assert {draw.reason for draw in draws} == {"rivals at the top"}
 
     @given(misorder=st.lists(st.floats(0, 0.5), min_size=12, max_size=12))
@@ -145,7 +143,7 @@ class TestContender:
         for _ in range(10):
             standing.serve(0, 1, 0)
         assert not contender_lane.anchor_weights(whole(standing)).any()
-        assert contender(whole(standing), np.random.default_rng(0)) is None
+        assert draw_contender(whole(standing), np.random.default_rng(0)) is None
 
     def test_the_floor_deficit_is_what_its_table_says(self):
         standing = ranked(arena(12, 8))
@@ -167,7 +165,7 @@ class TestContender:
         for prompt, times in enumerate([2, 1, 3, 1]):
             for _ in range(times):
                 standing.vote(0, 1, prompt, Kind.BOTH_BAD)
-        draws = drawn(contender, whole(standing), 300, seed=5)
+        draws = drawn(draw_contender, whole(standing), 300, seed=5)
         assert {draw.prompt for draw in draws} == {1, 3}
         assert within(sum(draw.prompt == 1 for draw in draws), len(draws), 0.5)
 
@@ -215,13 +213,13 @@ class TestUncertainty:
         standing = ranked(arena(2, 2))
         standing.retire(1)
         assert not uncertainty_lane.opponent_weights(whole(standing), 0).any()
-        assert uncertainty_lane.uncertainty(whole(standing), np.random.default_rng(0)) is None
+        assert uncertainty_lane.draw_uncertainty(whole(standing), np.random.default_rng(0)) is None
 
     def test_the_prompt_is_the_one_that_both_need_most(self):
         standing = ranked(arena(2, 3, **ASLEEP))
         for prompt in (0, 2):
             meet(standing, 0, 1, times=4, on=prompt)
-        draws = drawn(uncertainty_lane.uncertainty, whole(standing), 20, seed=6)
+        draws = drawn(uncertainty_lane.draw_uncertainty, whole(standing), 20, seed=6)
         assert {draw.prompt for draw in draws} == {1}
 
 
@@ -239,7 +237,7 @@ class TestExploration:
         for a, b in ((0, 1), (0, 1), (0, 2)):
             standing.serve(a, b, 0)
         weights = scarcity(whole(standing))
-        draws = drawn(exploration, whole(standing), 3000, seed=7)
+        draws = drawn(draw_exploration, whole(standing), 3000, seed=7)
         anchors = np.bincount([draw.one for draw in draws], minlength=4)
         assert stats.chisquare(anchors, len(draws) * weights / weights.sum()).pvalue > 1e-4
         for anchor in range(4):
@@ -252,13 +250,13 @@ class TestExploration:
         standing = arena(2, 4, **ASLEEP)
         for prompt in (0, 3):
             meet(standing, 0, 1, times=4, on=prompt)
-        draws = drawn(exploration, whole(standing), 600, seed=8)
+        draws = drawn(draw_exploration, whole(standing), 600, seed=8)
         on = np.bincount([draw.prompt for draw in draws], minlength=4)
         assert on[[0, 3]].tolist() == [0, 0]
         assert within(on[1], len(draws), 0.5)
         for prompt in range(4):
             meet(standing, 0, 1, times=4, on=prompt)
-        draws = drawn(exploration, whole(standing), 1200, seed=9)
+        draws = drawn(draw_exploration, whole(standing), 1200, seed=9)
         assert stats.chisquare(np.bincount([draw.prompt for draw in draws], minlength=4)).pvalue > 1e-4
 
 
@@ -286,11 +284,11 @@ class TestCoverage:
         for kind in votes:
             standing.vote(1, 0, 1, kind)
         decisive = sum(kind in (Kind.WIN_A, Kind.WIN_B) for kind in votes)
-        assert pair_news(standing, 0)[1] == (1.0 if decisive < 2 else 1 / (1 + len(votes)))
-        assert pair_news(standing, 0)[2] == 1.0
+        assert pair_novelty(standing, 0)[1] == (1.0 if decisive < 2 else 1 / (1 + len(votes)))
+        assert pair_novelty(standing, 0)[2] == 1.0
 
     def test_equal_anchors_share_the_draws_evenly(self):
-        draws = drawn(coverage, whole(arena(5, 3, **ASLEEP)), 2000, seed=10)
+        draws = drawn(draw_coverage, whole(arena(5, 3, **ASLEEP)), 2000, seed=10)
         assert stats.chisquare(np.bincount([draw.one for draw in draws])).pvalue > 1e-4
 
     def test_attempts_not_decisive_votes_exhaust_a_cell(self):
@@ -299,7 +297,7 @@ class TestCoverage:
             standing.vote(0, 1, 0, Kind.BOTH_BAD)
         assert not standing.cells.short[1, 0]
         assert standing.cells.short[0, 0]  # the band is patient: 12
-        draws = drawn(coverage, whole(standing), 30, seed=11)
+        draws = drawn(draw_coverage, whole(standing), 30, seed=11)
         assert {draw.prompt for draw in draws} == {1}
 
 

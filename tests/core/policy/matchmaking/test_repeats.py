@@ -8,9 +8,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from staged_arenas import ASLEEP, Crowd, Diary, arena, capped, cells_in_reach, lived
 
-from tiltyard.core.policy.matchmaking.choosing import choose
-from tiltyard.core.policy.matchmaking.field import Field
-from tiltyard.core.policy.matchmaking.prompts import least_met, most_needed, under_covered
+from tiltyard.core.policy.matchmaking.eligible_pairs import EligiblePairs
+from tiltyard.core.policy.matchmaking.matchmaker import choose
+from tiltyard.core.policy.matchmaking.prompt_choice import (
+    draw_least_met_prompt,
+    draw_most_needed_prompt,
+    draw_under_covered_prompt,
+)
 from tiltyard.core.policy.state.policy import Lane
 
 
@@ -123,12 +127,14 @@ def strictest(standing, diary, session):
     raise AssertionError("nothing is left even without rules")
 
 
-@pytest.mark.parametrize("choose_prompt", [least_met, most_needed, under_covered])
+@pytest.mark.parametrize(
+    "choose_prompt", [draw_least_met_prompt, draw_most_needed_prompt, draw_under_covered_prompt]
+)
 def test_a_pair_that_the_session_saw_on_every_prompt_has_none_left(choose_prompt):
     standing = arena(3, 2)
     for prompt in range(2):
         standing.serve(0, 1, prompt, session=4)
-    seen = Field.of(standing, standing.sessions.of(4), capped=True, depth=0)
+    seen = EligiblePairs.of(standing, standing.sessions.of(4), capped=True, depth=0)
     rng = np.random.default_rng(0)
     assert choose_prompt(seen, 0, 1, rng) is None
     assert choose_prompt(seen, 0, 2, rng) is not None

@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
-from tiltyard.core.policy.matchmaking.choosing import choose, fields
-from tiltyard.core.policy.matchmaking.field import some_pair, unknown_need
+from tiltyard.core.policy.matchmaking.eligible_pairs import blind_need, has_servable_pair
+from tiltyard.core.policy.matchmaking.matchmaker import choose, fallback_fields
 from tiltyard.core.policy.state.policy import Policy
-from tiltyard.core.policy.state.state import Standing
+from tiltyard.core.policy.state.standing import Standing
 
 
 def arena(models=4, prompts=3, **policy):
@@ -18,12 +18,12 @@ def arena(models=4, prompts=3, **policy):
 
 def test_nothing_told_leaves_the_needs_as_they_are():
     standing = arena()
-    assert unknown_need(standing, []) is standing.cells.need
-    need = unknown_need(standing, [(0, 1), (3, 2)])
+    assert blind_need(standing, []) is standing.cells.need
+    need = blind_need(standing, [(0, 1), (3, 2)])
     assert need[0, 1] == need[3, 2] == -np.inf
     assert np.isfinite(standing.cells.need).all()
-    assert some_pair(need)
-    assert not some_pair(need[:1])
+    assert has_servable_pair(need)
+    assert not has_servable_pair(need[:1])
 
 
 @pytest.mark.parametrize("phase", [1, 4])
@@ -57,6 +57,6 @@ def test_told_responses_of_a_model_that_has_had_its_share_are_no_pair():
     told = [(model, prompt) for model in range(4) for prompt in range(3) if prompt or model > 1]
     for _ in range(12):
         standing.serve(0, 1, 0, session=1)
-    found = [relaxed for _, relaxed in fields(standing, standing.sessions.of(1), told)]
+    found = [relaxed for _, relaxed in fallback_fields(standing, standing.sessions.of(1), told)]
     assert found[0] == ()
     assert all("exposure" in relaxed for relaxed in found[1:3])

@@ -9,11 +9,10 @@ import numpy as np
 from hypothesis import strategies as st
 
 from tiltyard.core.battles import Kind
-from tiltyard.core.policy.state import state
 from tiltyard.core.policy.state.checkpoint import save
 from tiltyard.core.policy.state.events import NO_SESSION, Event, Events
 from tiltyard.core.policy.state.policy import Policy
-from tiltyard.core.policy.state.state import Standing
+from tiltyard.core.policy.state.standing import Standing
 from tiltyard.core.policy.state.strengths import Strengths
 
 #: What follows from the counts and must agree however they were folded.
@@ -100,14 +99,14 @@ def one_by_one(
 def in_bulk(log: Log, least: int = 0) -> Standing:
     """Every run between two ranks in one call; runs of ``least`` events and more take the bulk's path."""
     standing = log.standing()
-    before, state._BULK = state._BULK, least
+    before, standing._BULK_EVENTS = standing._BULK_EVENTS, least
     try:
         for start, stop in log.parts():
             if start in log.ranks:
                 standing.rank(log.strengths(log.ranks[start]))
             standing.fold(Events.of(log.rows[start:stop]))
     finally:
-        state._BULK = before
+        standing._BULK_EVENTS = before
     return standing
 
 

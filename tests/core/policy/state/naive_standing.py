@@ -8,9 +8,9 @@ from fractions import Fraction
 from arena_logs import Log
 
 from tiltyard.core.battles import Kind
-from tiltyard.core.policy.state.cells import FEWER_FIRST
 from tiltyard.core.policy.state.events import NO_SESSION, Event
 from tiltyard.core.policy.state.policy import Lane
+from tiltyard.core.policy.state.prompt_cells import FEW_ATTEMPTS_WEIGHT
 
 WON_BY_A = (Kind.WIN_A, Kind.LEAN_A, Kind.WIN_A_FLAGGED, Kind.LEAN_A_FLAGGED)
 WON_BY_B = (Kind.WIN_B, Kind.LEAN_B, Kind.WIN_B_FLAGGED, Kind.LEAN_B_FLAGGED)
@@ -91,7 +91,7 @@ class NaiveStanding:
         if model not in self.enabled or prompt not in self.eligible(model):
             return float("-inf")
         few = 1.0 / (1.0 + len(self.of_model(model, prompt)))
-        return 1.0 + FEWER_FIRST * few if self.deficit(model, prompt) else few
+        return 1.0 + FEW_ATTEMPTS_WEIGHT * few if self.deficit(model, prompt) else few
 
     def filled(self, model: int) -> list[int]:
         floor = self.policy.prompt_floor

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from naive_standing import NaiveStanding, decisive
 
 from tiltyard.core.policy.state.events import NO_SESSION, Event
-from tiltyard.core.policy.state.meetings import models_of
+from tiltyard.core.policy.state.pair_counts import unpack_pair_key
 from tiltyard.core.policy.state.policy import Lane
 
 EXAMPLES = settings(max_examples=50)
@@ -137,6 +137,6 @@ def test_what_sessions_remember(log):
     for name in range(6):
         memory = standing.sessions.of(name)
         pairs, prompts = known.get(name, ([], {}))
-        assert [frozenset(models_of(key)) for key in memory.pairs] == pairs
-        assert {frozenset(models_of(key)): seen for key, seen in memory.prompts.items()} == prompts
+        assert [frozenset(unpack_pair_key(key)) for key in memory.pairs] == pairs
+        assert {frozenset(unpack_pair_key(key)): seen for key, seen in memory.prompts.items()} == prompts
     assert standing.sessions.of(NO_SESSION).pairs == []

@@ -7,10 +7,10 @@ from arena_logs import Log, assert_same, caches, happen, in_bulk, logs, one_by_o
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tiltyard.core.policy.state.checkpoint import Checkpoint, restore, save
+from tiltyard.core.policy.state.checkpoint import StateCheckpoint, restore, save
 from tiltyard.core.policy.state.events import Event, Events
 from tiltyard.core.policy.state.policy import Policy
-from tiltyard.core.policy.state.state import Standing
+from tiltyard.core.policy.state.standing import Standing
 
 
 @given(logs())
@@ -29,7 +29,7 @@ def test_short_runs_of_events_are_folded_as_they_happened(log):
 def test_a_standing_goes_on_from_a_checkpoint(log, random):
     place = random.randint(0, len(log.rows))
     saved = save(one_by_one(log, stop=place))
-    through_json = Checkpoint(saved.arrays, json.loads(json.dumps(saved.values)))
+    through_json = StateCheckpoint(saved.arrays, json.loads(json.dumps(saved.values)))
     assert through_json.digest() == saved.digest()
     restored = restore(through_json)
     assert_same(restored, one_by_one(log, stop=place))

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tiltyard.core.policy.state.exposure_window import ExposureTargets
 from tiltyard.core.policy.state.policy import Policy
-from tiltyard.core.policy.state.window import Due
 from tiltyard.errors import BadOption
 
 
@@ -71,7 +71,7 @@ def test_how_often_a_prompt_may_come_back(prompts, repeats):
 )
 def test_samples_of_tolerance_and_guard(target, tolerance, guard):
     """Tolerance max(12 % of T, 2); guard min(max(2 % of T, 1), half the tolerance)."""
-    due = Due.of(np.array([target]), Policy())
+    due = ExposureTargets.of(np.array([target]), Policy())
     assert due.tolerance[0] == pytest.approx(tolerance)
     assert due.guard[0] == pytest.approx(guard)
 
@@ -93,7 +93,7 @@ def test_samples_of_tolerance_and_guard(target, tolerance, guard):
 )
 def test_samples_of_what_the_controller_sees(exposures, starved, capped, lag, outside):
     """At a target of 100: tolerance 12, guard 2."""
-    due, seen = Due.of(np.array([100.0]), Policy()), np.array([exposures])
+    due, seen = ExposureTargets.of(np.array([100.0]), Policy()), np.array([exposures])
     assert due.starved(seen)[0] == pytest.approx(starved)
     assert due.capped(seen)[0] == capped
     assert due.lag(seen)[0] == pytest.approx(lag)
@@ -107,7 +107,7 @@ def test_the_guards_always_leave_room_between_them(target, tolerance, tolerance_
     policy = Policy(
         tolerance=tolerance, tolerance_least=tolerance_least, guard=guard, guard_least=guard_least
     )
-    due = Due.of(np.array([target]), policy)
+    due = ExposureTargets.of(np.array([target]), policy)
     assert 0.0 <= due.guard[0] <= due.tolerance[0] / 2.0
     inside = np.array([round(target)])
     assert -1.0 <= due.lag(inside)[0] <= 1.0

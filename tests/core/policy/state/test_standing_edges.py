@@ -5,14 +5,14 @@ import pytest
 from arena_logs import assert_same
 
 from tiltyard.core.battles import Kind
-from tiltyard.core.policy.state import state
+from tiltyard.core.policy.state import standing
 from tiltyard.core.policy.state.checkpoint import restore, save
 from tiltyard.core.policy.state.events import NO_SESSION, Event, Events
-from tiltyard.core.policy.state.meetings import PairCells, models_of, pair_key
+from tiltyard.core.policy.state.pair_counts import PairCells, pair_key, unpack_pair_key
 from tiltyard.core.policy.state.policy import Lane, Policy
-from tiltyard.core.policy.state.recent import Recent
-from tiltyard.core.policy.state.sessions import UNSEEN
-from tiltyard.core.policy.state.state import Standing
+from tiltyard.core.policy.state.recent_votes import RecentVotes
+from tiltyard.core.policy.state.session_memory import UNSEEN
+from tiltyard.core.policy.state.standing import Standing
 from tiltyard.core.policy.state.strengths import Strengths
 from tiltyard.errors import BadOption
 
@@ -146,7 +146,7 @@ def test_a_session_is_forgotten_when_it_was_served_longest_ago():
 def test_a_pair_has_one_key_from_both_sides_at_any_width():
     for one, other in ((0, 1), (5, 3), (2**20 - 2, 2**20 - 1)):
         assert pair_key(one, other) == pair_key(other, one)
-        assert models_of(pair_key(one, other)) == (min(one, other), max(one, other))
+        assert unpack_pair_key(pair_key(one, other)) == (min(one, other), max(one, other))
     assert pair_key(np.int32(5000), np.int32(4000)) == pair_key(5000, 4000)
 
 
@@ -173,7 +173,7 @@ def test_cells_of_a_pair_made_of_columns():
 
 
 def test_recent_results_are_the_last_ones():
-    recent = Recent(2, 3)
+    recent = RecentVotes(2, 3)
     for result in range(5):
         recent.add(0, result)
     assert recent.last(0).tolist() == [2, 3, 4]
@@ -201,7 +201,7 @@ def test_an_unknown_kind_of_vote_is_refused_and_never_a_tie():
     for kind in (-1, 13):
         with pytest.raises(KeyError):
             arena().vote(0, 1, 0, kind)
-    votes = Events.of([{"event": Event.VOTE, "b": 1, "kind": 13}] * state._BULK)
+    votes = Events.of([{"event": Event.VOTE, "b": 1, "kind": 13}] * standing._BULK_EVENTS)
     with pytest.raises(IndexError):
         arena().fold(votes)
 

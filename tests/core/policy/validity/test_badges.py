@@ -7,7 +7,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from told_arenas import A, arena, arenas, full_votes, strengthen
 
-from tiltyard.core.policy.validity.badges import Badge, badge_of, badge_under, established_rules, stable_rules
+from tiltyard.core.policy.validity.badges import (
+    Badge,
+    badge_from_rules,
+    badge_of,
+    established_rules,
+    stable_rules,
+)
 
 STEPS = list(Badge)
 
@@ -96,9 +102,9 @@ def test_meeting_one_more_rule_never_lowers_a_badge(standing, data):
         for k, rule in enumerate(rules):
             better = (*rules[:k], replace(rule, holds=True), *rules[k + 1 :])
             new = (
-                badge_under(better, card.stable)
+                badge_from_rules(better, card.stable)
                 if rules is card.established
-                else badge_under(card.established, better)
+                else badge_from_rules(card.established, better)
             )
             assert STEPS.index(new) >= STEPS.index(card.badge)
 

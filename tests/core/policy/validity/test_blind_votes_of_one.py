@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from tiltyard.core.policy.matchmaking.choosing import choose
+from tiltyard.core.policy.matchmaking.matchmaker import choose
 from tiltyard.core.policy.state.policy import Policy
-from tiltyard.core.policy.state.state import Standing
+from tiltyard.core.policy.state.standing import Standing
 from tiltyard.core.policy.validity.blind_votes import blind_votes_of_one
 
 

@@ -8,7 +8,7 @@ from scipy.stats import rankdata
 from told_arenas import BAD, TIE, A, B, arena, arenas, cast, full_votes
 
 from tiltyard.core.policy.state.events import Event, Events
-from tiltyard.core.policy.validity.consistency import consistencies, prompt_effects
+from tiltyard.core.policy.validity.consistency import consistency_scores, prompt_effects
 
 
 def world(votes, *, effect=0.0, erratic=None, seed=0, models=12, prompts=50):
@@ -35,14 +35,14 @@ def world(votes, *, effect=0.0, erratic=None, seed=0, models=12, prompts=50):
 @pytest.mark.parametrize("votes", [300, 1000, 3000, 10_000])
 @pytest.mark.parametrize("seed", [1, 2, 3])
 def test_models_that_are_equally_good_everywhere_score_near_100_even_with_few_votes(votes, seed):
-    scores = consistencies(world(votes, seed=seed)[0])
+    scores = consistency_scores(world(votes, seed=seed)[0])
     assert np.mean(scores) > 95
     assert min(scores) > 75
 
 
 @pytest.mark.parametrize("seed", [1, 2, 3])
 def test_a_model_that_is_best_on_half_of_the_prompts_and_worst_on_the_rest_scores_low(seed):
-    scores = consistencies(world(3000, erratic=6, seed=seed)[0])
+    scores = consistency_scores(world(3000, erratic=6, seed=seed)[0])
     assert scores[6] < 15
     assert np.mean([score for k, score in enumerate(scores) if k != 6]) > 75
 
@@ -51,7 +51,7 @@ def test_more_votes_bring_the_score_near_the_truth():
     standing, strength = world(60_000, effect=0.7, seed=5)
     places = np.sort(100.0 * (rankdata(strength, axis=0) - 1.0) / 11.0, axis=1)
     truth = 100.0 - places[:, -10:].mean(axis=1) + places[:, :10].mean(axis=1)
-    assert np.abs(np.array(consistencies(standing)) - truth).mean() < 8
+    assert np.abs(np.array(consistency_scores(standing)) - truth).mean() < 8
 
 
 def test_effects_are_found_and_shrunk():
@@ -65,24 +65,24 @@ def test_effects_are_found_and_shrunk():
 
 def test_fewer_than_five_prompts_give_none():
     votes = [(0, 1, p, A) for p in range(4)] + [(1, 0, p, A) for p in range(4)]
-    assert consistencies(arena(2, 10, votes)) == (None, None)
+    assert consistency_scores(arena(2, 10, votes)) == (None, None)
     standing = arena(2, 10, votes)
     cast(standing, [(0, 1, 4, A)])
-    assert consistencies(standing) == (100.0, 100.0)
+    assert consistency_scores(standing) == (100.0, 100.0)
 
 
 def test_votes_that_rate_nobody_give_none():
-    assert consistencies(arena(2, 6, [(0, 1, p, BAD) for p in range(6)])) == (None, None)
+    assert consistency_scores(arena(2, 6, [(0, 1, p, BAD) for p in range(6)])) == (None, None)
 
 
 def test_ties_alone_are_perfectly_even():
     standing = arena(2, 6, [(0, 1, p, TIE) for p in range(6)] * 3)
-    assert consistencies(standing) == (100.0, 100.0)
+    assert consistency_scores(standing) == (100.0, 100.0)
 
 
 def test_retired_models_and_models_without_votes_have_none():
     standing = arena(4, 6, full_votes(3, 6, 2), retired=[0])
-    scores = consistencies(standing)
+    scores = consistency_scores(standing)
     assert scores[0] is None
     assert scores[3] is None
     assert scores[1] is not None
@@ -90,12 +90,12 @@ def test_retired_models_and_models_without_votes_have_none():
 
 @pytest.mark.parametrize("models", [0, 1])
 def test_a_model_alone_has_none(models):
-    assert consistencies(arena(models, 6)) == (None,) * models
+    assert consistency_scores(arena(models, 6)) == (None,) * models
 
 
 @given(arenas())
 def test_scores_lie_within_0_and_100(standing):
-    for score in consistencies(standing):
+    for score in consistency_scores(standing):
         assert score is None or 0.0 <= score <= 100.0
 
 
@@ -106,4 +106,4 @@ def test_the_side_a_model_stood_on_does_not_matter():
         for prompt, counts in zip(cells.prompts.tolist(), cells.tally.tolist(), strict=True):
             for kind, n in zip((B, A, TIE, BAD), counts, strict=True):
                 cast(turned, [(high, low, prompt, kind)] * n)
-    assert consistencies(turned) == pytest.approx(consistencies(standing))
+    assert consistency_scores(turned) == pytest.approx(consistency_scores(standing))

@@ -11,13 +11,13 @@ from told_arenas import arena, arenas, cast, full_votes, strengthen, uniform_vot
 
 from tiltyard.core.policy.state.checkpoint import restore, save
 from tiltyard.core.policy.state.policy import Policy
-from tiltyard.core.policy.validity.evaluation import Evaluation, History, Moment, evaluate
+from tiltyard.core.policy.validity.evaluation import ConfidencePoint, Evaluation, EvaluationHistory, evaluate
 
 
 def history_of(holds, in_a_row=3):
     """Evaluations every 250 votes that held or did not."""
     one = evaluate(strengthen(arena(2, 1), [1600, 1500]))
-    history = History(in_a_row=in_a_row)
+    history = EvaluationHistory(in_a_row=in_a_row)
     for k, held in enumerate(holds, 1):
         history = history.after(replace(one, votes=250 * k, holds=held))
     return history
@@ -52,7 +52,7 @@ def test_official_means_that_the_last_ones_all_held(holds, in_a_row):
 
 
 def test_the_policy_says_how_many_in_a_row():
-    assert History.under(Policy(evaluations=5)).in_a_row == 5
+    assert EvaluationHistory.under(Policy(evaluations=5)).in_a_row == 5
 
 
 @given(arenas())
@@ -76,7 +76,7 @@ def test_an_evaluation_is_not_changed_by_later_votes():
 def moved():
     """Three evaluations: 0, 250 and 500 votes; m2 joins before the last."""
     standing = arena(3, 1, retired=[2])
-    history = History()
+    history = EvaluationHistory()
     for votes, rating, rd in ((0, 1500, 300), (250, 1540, 200), (500, 1600, 100)):
         if votes == 500:
             standing.enable(2)
@@ -99,7 +99,7 @@ def test_recent_delta_may_be_that_of_the_score_a_board_shows():
     standing.votes = 750
     assert history.recent_delta(0, now=standing) == (1700 - 160) - (1600 - 200)
     assert history.recent_delta(2, now=standing) is None
-    assert History().recent_delta(0, now=standing) is None
+    assert EvaluationHistory().recent_delta(0, now=standing) is None
 
 
 def test_recent_delta_is_none_where_there_is_nothing_to_compare_with():
@@ -107,15 +107,15 @@ def test_recent_delta_is_none_where_there_is_nothing_to_compare_with():
     assert history.recent_delta(2) is None
     assert history.recent_delta(9) is None
     assert history.recent_delta(0, over=501) is None
-    assert History().recent_delta(0) is None
+    assert EvaluationHistory().recent_delta(0) is None
 
 
 def test_confidence_history_starts_when_the_model_was_enabled():
     history = moved()
     assert history.confidence_history(0) == (
-        Moment(0, 0, 1500.0, 300.0, 900.0),
-        Moment(250, 2500, 1540.0, 200.0, 1140.0),
-        Moment(500, 5000, 1600.0, 100.0, 1400.0),
+        ConfidencePoint(0, 0, 1500.0, 300.0, 900.0),
+        ConfidencePoint(250, 2500, 1540.0, 200.0, 1140.0),
+        ConfidencePoint(500, 5000, 1600.0, 100.0, 1400.0),
     )
     assert [moment.votes for moment in history.confidence_history(2)] == [500]
 
@@ -125,7 +125,7 @@ def test_a_model_that_came_later_has_no_place_in_earlier_evaluations():
     early = evaluate(standing)
     standing.widen(["m0", "m1", "m2"], ["p0"])
     standing.enable(2)
-    history = History().after(early).after(replace(evaluate(standing), votes=250))
+    history = EvaluationHistory().after(early).after(replace(evaluate(standing), votes=250))
     assert history.recent_delta(2) is None
     assert np.isfinite(history.recent_delta(0))
 
@@ -142,13 +142,13 @@ def same(one, other):
 
 
 def through_json(history):
-    return History.from_dict(json.loads(json.dumps(history.to_dict(), allow_nan=False)))
+    return EvaluationHistory.from_dict(json.loads(json.dumps(history.to_dict(), allow_nan=False)))
 
 
 @given(arenas(), st.integers(0, 2**40))
 def test_an_evaluation_comes_back_from_json_bit_for_bit(standing, time):
     found = evaluate(standing, time=time)
-    (back,) = through_json(History().after(found)).evaluations
+    (back,) = through_json(EvaluationHistory().after(found)).evaluations
     same(found, back)
 
 
@@ -160,8 +160,8 @@ def test_what_is_not_a_number_is_written_as_none_and_comes_back():
 
 def test_a_history_saved_and_restored_half_way_goes_on_the_same():
     votes = uniform_votes(3, 6, 300, seed=2)
-    straight, history = arena(3, 6), History(in_a_row=2)
-    standing, kept = arena(3, 6), History(in_a_row=2)
+    straight, history = arena(3, 6), EvaluationHistory(in_a_row=2)
+    standing, kept = arena(3, 6), EvaluationHistory(in_a_row=2)
     for step in range(6):
         for one in (straight, standing):
             cast(one, votes[50 * step : 50 * step + 50])

@@ -14,8 +14,8 @@ from tiltyard.arena.rating.checkpoints import STATE_VERSION
 from tiltyard.core.battles import Kind
 from tiltyard.core.policy.state.events import Event, Events
 from tiltyard.core.policy.state.policy import Policy
-from tiltyard.core.policy.validity.following import Following
-from tiltyard.core.policy.validity.packing import unpack
+from tiltyard.core.policy.validity.arena_fold import ArenaFold
+from tiltyard.core.policy.validity.state_encoding import decode_state
 
 KEPT = Path(__file__).parent / f"{STATE_VERSION.strip()}.json"
 MODELS, PROMPTS, MATCHUPS = 6, 5, 400
@@ -57,10 +57,10 @@ def told():
 
 def kept():
     """Shape and two sums of every array, and the plain values."""
-    following = Following(POLICY)
+    following = ArenaFold(POLICY)
     following.widen([f"m{k}" for k in range(MODELS)], [f"p{k}" for k in range(PROMPTS)])
     following.fold(Events.of(told()))
-    arrays, values = unpack(following.save())
+    arrays, values = decode_state(following.save())
     sums = {name: list(_sums(array)) for name, array in sorted(arrays.items())}
     return {"arrays": sums, "values": json.loads(json.dumps(values))}
 

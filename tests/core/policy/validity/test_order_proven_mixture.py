@@ -8,10 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from order_votes import numeric_log_evidence
 
-from tiltyard.core.policy.validity.mixture import Mixture
+from tiltyard.core.policy.validity.mixture_martingale import MixtureMartingale
 
 mixtures = st.builds(
-    Mixture, gap=st.sampled_from([0.0, 30.0, 60.0]), spread=st.sampled_from([15.0, 30.0, 60.0])
+    MixtureMartingale, gap=st.sampled_from([0.0, 30.0, 60.0]), spread=st.sampled_from([15.0, 30.0, 60.0])
 )
 
 
@@ -33,7 +33,7 @@ def test_at_the_critical_value_the_evidence_is_just_enough(mixture, n, level):
 
 def test_a_normal_around_zero_has_the_boundary_of_robbins():
     """|S| = √((n+ρ)·ln((n+ρ)/(ρα²))): Howard et al. 2021, equation (14), two-sided."""
-    mixture, n = Mixture(gap=0.0, spread=40.0), np.array([1.0, 50.0, 3000.0])
+    mixture, n = MixtureMartingale(gap=0.0, spread=40.0), np.array([1.0, 50.0, 3000.0])
     rho = mixture.precision
     expected = np.sqrt((n + rho) * np.log((n + rho) / (rho * 0.05**2)))
     np.testing.assert_allclose(mixture.critical(n, np.full(3, 0.05)) * np.sqrt(n), expected, rtol=1e-9)
@@ -41,11 +41,11 @@ def test_a_normal_around_zero_has_the_boundary_of_robbins():
 
 def test_the_gap_is_that_of_the_elo_scale():
     won = 1.0 / (1.0 + 10.0 ** (-60.0 / 400.0))
-    assert Mixture(gap=60.0).centre == pytest.approx(2.0 * won - 1.0)
+    assert MixtureMartingale(gap=60.0).centre == pytest.approx(2.0 * won - 1.0)
 
 
 def test_a_fair_coin_has_an_expected_evidence_of_at_most_one_at_any_time():
-    mixture = Mixture()
+    mixture = MixtureMartingale()
     for n in (1, 7, 40, 400):
         heads = np.arange(n + 1)
         log_chance = [math.lgamma(n + 1) - math.lgamma(k + 1) - math.lgamma(n - k + 1) for k in heads]
@@ -61,7 +61,7 @@ def test_fair_coins_cross_the_boundary_at_most_as_often_as_allowed(alpha):
     rng = np.random.default_rng(11)
     throws, n = 4000, np.arange(1.0, 2001.0)
     sums = np.cumsum(2.0 * rng.integers(0, 2, (throws, len(n))) - 1.0, axis=1)
-    critical = Mixture().critical(n, np.full(len(n), alpha)) * np.sqrt(n)
+    critical = MixtureMartingale().critical(n, np.full(len(n), alpha)) * np.sqrt(n)
     crossed = float(np.mean((np.abs(sums) >= critical).any(axis=1)))
     error = math.sqrt(alpha * (1.0 - alpha) / throws)
     assert 0.4 * alpha < crossed < alpha + 2.0 * error

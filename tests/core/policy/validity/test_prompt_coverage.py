@@ -9,15 +9,15 @@ from hypothesis import strategies as st
 from told_arenas import BAD, TIE, A, B, arena, arenas, cast, strengthen, votes_of
 
 from tiltyard.core.policy.state.policy import Policy
-from tiltyard.core.policy.validity.coverage import (
-    Coverage,
+from tiltyard.core.policy.validity.prompt_coverage import (
+    ModelCoverage,
     band_top_coverage,
-    cells_lacking,
-    cells_missing,
+    cells_to_coverage,
+    count_lacking_cells,
     coverage_of,
-    decisive_missing,
-    decisive_to_mean,
-    live_prompts,
+    decisive_votes_to_fill,
+    decisive_votes_to_mean,
+    servable_prompts,
     top_coverage,
     votes_to_coverage,
 )
@@ -41,8 +41,8 @@ def naive(standing, model):
         elif wins + losses + ties + bad >= policy.patience * policy.prompt_floor:
             exhausted += 1
     if not eligible:
-        return Coverage(0, 0, 0, None, None, None)
-    return Coverage(
+        return ModelCoverage(0, 0, 0, None, None, None)
+    return ModelCoverage(
         eligible, filled, exhausted, filled / eligible, (filled + exhausted) / eligible, top / eligible
     )
 
@@ -78,7 +78,7 @@ def test_more_votes_never_lower_coverage(data):
 
 def test_a_worked_example():
     votes = [(0, 1, 0, A), (0, 1, 0, B), (0, 1, 1, A), *[(0, 1, 2, TIE)] * 3, *[(0, 1, 2, BAD)] * 3]
-    assert coverage_of(arena(2, 4, votes), 0) == Coverage(4, 1, 1, 0.25, 0.5, 0.0)
+    assert coverage_of(arena(2, 4, votes), 0) == ModelCoverage(4, 1, 1, 0.25, 0.5, 0.0)
 
 
 def test_when_all_cells_are_exhausted_nothing_is_covered_and_nothing_is_left_to_do():
@@ -90,7 +90,7 @@ def test_when_all_cells_are_exhausted_nothing_is_covered_and_nothing_is_left_to_
 
 def test_a_model_that_nobody_can_meet_has_no_coverage():
     standing = arena(2, 2, answered=np.array([[True, False], [False, True]]))
-    assert coverage_of(standing, 0) == Coverage(0, 0, 0, None, None, None)
+    assert coverage_of(standing, 0) == ModelCoverage(0, 0, 0, None, None, None)
     assert top_coverage(standing, 0) is None
     assert band_top_coverage(standing) is None
     assert math.isinf(votes_to_coverage(standing, 0, 0.8))
@@ -109,19 +109,19 @@ def test_an_arena_without_models_has_no_band():
 
 def test_cells_lack_what_their_floor_asks():
     standing = arena(2, 5, [(0, 1, 0, A), (0, 1, 1, A), (0, 1, 1, A), *[(0, 1, 2, TIE)] * 6])
-    assert cells_lacking(standing, 0).tolist() == [0, 1, 2]
+    assert count_lacking_cells(standing, 0).tolist() == [0, 1, 2]
 
 
 @pytest.mark.parametrize(("more", "votes"), [(0, 0), (1, 1), (3, 5), (4, math.inf)])
 def test_cells_that_lack_fewest_are_filled_first(more, votes):
-    assert decisive_missing(np.array([0, 1, 2]), more) == votes
+    assert decisive_votes_to_fill(np.array([0, 1, 2]), more) == votes
 
 
 @pytest.mark.parametrize(
     ("eligible", "covered", "bar", "cells"), [(100, 0.9, 0.9, 0), (10, 0.85, 0.9, 1), (7, 0, 0.8, 6)]
 )
 def test_cells_missing_round_up(eligible, covered, bar, cells):
-    assert cells_missing(eligible, covered, bar) == cells
+    assert cells_to_coverage(eligible, covered, bar) == cells
 
 
 @pytest.mark.parametrize(
@@ -131,7 +131,7 @@ def test_cells_missing_round_up(eligible, covered, bar, cells):
 def test_the_mean_is_raised_where_a_vote_raises_it_most(gap, votes):
     """Two models of 10 and 100 cells: a cell of the first brings 0.05, of the other 0.005."""
     lacking, eligible = np.array([[0, 2, 4], [0, 0, 2]]), np.array([10, 100])
-    assert decisive_to_mean(lacking, eligible, gap) == votes
+    assert decisive_votes_to_mean(lacking, eligible, gap) == votes
 
 
 @given(st.data())
@@ -144,17 +144,17 @@ def test_the_mean_rises_by_at_least_what_was_asked_and_no_cell_of_the_last_kind_
     lacking = np.array([(0, *row) for row in rows])
     reach = float((lacking.sum(axis=1) / eligible).mean())
     every = float((lacking @ np.arange(3)).sum())
-    assert decisive_to_mean(lacking, eligible, reach) == every
-    assert math.isinf(decisive_to_mean(lacking, eligible, reach + 1e-3))
+    assert decisive_votes_to_mean(lacking, eligible, reach) == every
+    assert math.isinf(decisive_votes_to_mean(lacking, eligible, reach + 1e-3))
     gaps = np.linspace(0.0, reach, 7)
-    needed = [decisive_to_mean(lacking, eligible, gap) for gap in gaps.tolist()]
+    needed = [decisive_votes_to_mean(lacking, eligible, gap) for gap in gaps.tolist()]
     assert needed == sorted(needed)
 
 
 @given(arenas())
 def test_a_prompt_is_live_where_two_enabled_models_have_answered(standing):
     answering = (standing.cells.answered & standing.enabled[:, None]).sum(axis=0)
-    assert live_prompts(standing).tolist() == (answering >= 2).tolist()
+    assert servable_prompts(standing).tolist() == (answering >= 2).tolist()
 
 
 def test_votes_to_coverage_worked_by_hand():

@@ -10,23 +10,23 @@ from hypothesis import strategies as st
 from told_arenas import BAD, TIE, A, arena, arenas, cast, full_votes, strengthen, uniform_votes
 
 from tiltyard.core.policy.state.policy import Lane, Policy
-from tiltyard.core.policy.state.state import Standing
+from tiltyard.core.policy.state.standing import Standing
 from tiltyard.core.policy.validity.evaluation import evaluate
-from tiltyard.core.policy.validity.floors import floor_of
-from tiltyard.core.policy.validity.pace import (
-    adjacent_rate,
-    coverage_hits,
-    decisive_share,
-    exposure_rate,
-    votes_at,
-    votes_to_rd,
-)
+from tiltyard.core.policy.validity.pair_floors import floor_of
 from tiltyard.core.policy.validity.publication import (
     pairs_needed,
     publication_rules,
     top_coverage_rule,
     top_pairs_rule,
     top_rd_rule,
+)
+from tiltyard.core.policy.validity.vote_forecast import (
+    adjacent_rate,
+    decisive_share,
+    exposure_rate,
+    short_prompt_rate,
+    votes_to_gain,
+    votes_to_rd,
 )
 
 
@@ -223,7 +223,7 @@ def test_models_with_few_prompts_raise_the_mean_coverage_by_more():
     cast(standing, [(k, k + 1, p, A) for k in range(2, 10, 2) for p in range(1000, 1005)] * 2)
     rule = top_coverage_rule(strengthen(standing, np.arange(10, 0, -1) * 100.0))
     assert rule.value == pytest.approx(0.6)
-    each = float(exposure_rate(standing)[2:].sum()) * coverage_hits(standing, 0.5, 0.5 + 0.3 * 10 / 8)
+    each = float(exposure_rate(standing)[2:].sum()) * short_prompt_rate(standing, 0.5, 0.5 + 0.3 * 10 / 8)
     assert rule.missing == math.ceil(30 * 2 / each)
 
 
@@ -234,23 +234,23 @@ def test_coverage_that_exhausted_cells_keep_below_its_bar_gives_no_number():
 
 def test_votes_of_the_coverage_lane_always_hit_a_short_prompt():
     standing = arena(2, 2)
-    assert coverage_hits(standing, 0.9, 0.9) == pytest.approx(0.4 + 0.6 * 0.1)
+    assert short_prompt_rate(standing, 0.9, 0.9) == pytest.approx(0.4 + 0.6 * 0.1)
     standing.serve(0, 1, 0, lane=Lane.COVERAGE)
-    assert coverage_hits(standing, 0.2, 0.9) == 1.0
+    assert short_prompt_rate(standing, 0.2, 0.9) == 1.0
     standing.serve(0, 1, 0, lane=Lane.EXPLORATION)
-    assert 0.55 < coverage_hits(standing, 0.2, 0.9) < 0.9
+    assert 0.55 < short_prompt_rate(standing, 0.2, 0.9) < 0.9
 
 
 def test_where_nothing_is_sought_and_all_must_be_covered_hits_are_taken_as_now():
     standing = Standing(Policy(lane_weights=(0.0, 0.3, 0.2, 0.5)), ["a", "b"], ["p"])
-    assert coverage_hits(standing, 0.5, 1.0) == 0.5
+    assert short_prompt_rate(standing, 0.5, 1.0) == 0.5
 
 
 def test_votes_at_a_pace():
-    assert votes_at(0.0, 0.0) == 0.0
-    assert votes_at(3.0, 0.5) == 6.0
-    assert math.isinf(votes_at(3.0, 0.0))
-    assert math.isinf(votes_at(3.0, math.nan))
+    assert votes_to_gain(0.0, 0.0) == 0.0
+    assert votes_to_gain(3.0, 0.5) == 6.0
+    assert math.isinf(votes_to_gain(3.0, 0.0))
+    assert math.isinf(votes_to_gain(3.0, math.nan))
     assert math.isnan(decisive_share(arena(2, 1)))
 
 

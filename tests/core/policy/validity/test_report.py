@@ -14,15 +14,19 @@ from reported_arenas import HOUR, SMALL, START, happened, named, reported
 from tiltyard.core.battles import Battle, Kind, Table
 from tiltyard.core.policy.state.events import Event, Events
 from tiltyard.core.policy.state.policy import Lane, Policy
-from tiltyard.core.policy.state.rater import Rater, RaterSettings
-from tiltyard.core.policy.state.state import Standing
+from tiltyard.core.policy.state.rating_fold import Rater, RaterSettings
+from tiltyard.core.policy.state.standing import Standing
 from tiltyard.core.policy.validity.evaluation import Evaluation, evaluate
-from tiltyard.core.policy.validity.lanes import contender_ceiling
+from tiltyard.core.policy.validity.lane_mix import contender_ceiling
 from tiltyard.core.policy.validity.report.churn import churn
-from tiltyard.core.policy.validity.report.exploration import votes_of_lane
-from tiltyard.core.policy.validity.report.findings import beyond_bands, contradicted, lost_status
-from tiltyard.core.policy.validity.report.parts import Look, Reversed
-from tiltyard.core.policy.validity.report.replaying import span_of
+from tiltyard.core.policy.validity.report.exploration_board import votes_of_lane
+from tiltyard.core.policy.validity.report.report_findings import (
+    churn_finding,
+    contradiction_finding,
+    lost_status_finding,
+)
+from tiltyard.core.policy.validity.report.report_records import EvaluationRecord, ReversedPair
+from tiltyard.core.policy.validity.report.span_replay import find_span
 from tiltyard.core.ratings.bradley_terry import BradleyTerry
 from tiltyard.errors import BadOption
 
@@ -295,7 +299,7 @@ def test_a_log_without_times_is_cut_by_votes():
 @given(st.lists(st.integers(0, 20), max_size=30), st.integers(-1, 21), st.integers(0, 22))
 def test_a_span_is_one_run_of_the_log(times, since, length):
     events = Events.of([{"event": Event.SKIP, "time": time} for time in times])
-    span = span_of(events, since, since + length)
+    span = find_span(events, since, since + length)
     assert 0 <= span.first_row <= span.end_row <= len(times)
     if sorted(times) == times and any(times):
         inside = [k for k, time in enumerate(times) if since <= time < since + length]
@@ -458,13 +462,13 @@ def test_a_swap_is_within_the_bands_only_if_they_overlap_before_and_after():
         (2, True, 1, 1),
     ]
     assert [(pair.model, pair.other, pair.times, pair.beyond) for pair in found.pairs] == [("a", "b", 2, 1)]
-    assert beyond_bands(found) is None
+    assert churn_finding(found) is None
 
 
 def test_a_swap_beyond_two_rd_is_a_finding():
     found = churn([look(10, [1500, 1510]), look(20, [1631, 1510])], "ab", 2)
     assert found.pairs[0].far_beyond == 1
-    assert "a and b" in beyond_bands(found).text
+    assert "a and b" in churn_finding(found).text
     near = churn([look(10, [1500, 1510]), look(20, [1630, 1510])], "ab", 2)
     assert (near.pairs[0].beyond, near.pairs[0].far_beyond) == (1, 0)
 
@@ -496,9 +500,12 @@ def test_churn_agrees_with_places_counted_one_by_one(orders):
 
 def test_findings_name_what_was_lost_and_what_is_contradicted():
     report = reported(ROWS)
-    history = [Look(votes, 0, (), (), official) for votes, official in ((20, True), (40, False), (60, True))]
-    lost = lost_status(replace(report.publication, history=tuple(history)))
+    history = [
+        EvaluationRecord(votes, 0, (), (), official)
+        for votes, official in ((20, True), (40, False), (60, True))
+    ]
+    lost = lost_status_finding(replace(report.publication, history=tuple(history)))
     assert "at 40 votes" in lost.text
-    assert lost_status(replace(report.publication, history=tuple(history[1:]))) is None
-    pair = Reversed("first", "second", 12.0)
-    assert "second above first" in contradicted(replace(report.exploration, reversed=(pair,))).text
+    assert lost_status_finding(replace(report.publication, history=tuple(history[1:]))) is None
+    pair = ReversedPair("first", "second", 12.0)
+    assert "second above first" in contradiction_finding(replace(report.exploration, reversed=(pair,))).text

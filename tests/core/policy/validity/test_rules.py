@@ -9,7 +9,7 @@ from told_arenas import arenas
 
 from tiltyard.core.policy.validity.badges import badge_of
 from tiltyard.core.policy.validity.publication import publication_rules
-from tiltyard.core.policy.validity.rules import make_rule, number
+from tiltyard.core.policy.validity.rules import check_rule, float_or_none
 
 
 @pytest.mark.parametrize(
@@ -25,24 +25,24 @@ from tiltyard.core.policy.validity.rules import make_rule, number
     ],
 )
 def test_a_rule_holds_at_its_bar_and_never_without_a_value(value, bar, at_most, holds):
-    assert make_rule("n", "t", value, bar, missing=3.0, at_most=at_most).holds is holds
+    assert check_rule("n", "t", value, bar, missing=3.0, at_most=at_most).holds is holds
 
 
 @pytest.mark.parametrize(
     ("missing", "votes"), [(None, None), (math.inf, None), (math.nan, None), (0.0, 1), (2.1, 3)]
 )
 def test_what_is_missing_is_a_whole_number_of_votes_or_none(missing, votes):
-    assert make_rule("n", "t", 1.0, 2.0, missing=missing).missing == votes
+    assert check_rule("n", "t", 1.0, 2.0, missing=missing).missing == votes
 
 
 def test_a_rule_that_holds_misses_nothing():
-    assert make_rule("n", "t", 2.0, 2.0, missing=None).missing == 0
+    assert check_rule("n", "t", 2.0, 2.0, missing=None).missing == 0
 
 
 @given(st.floats())
 def test_numbers_are_finite_or_none(value):
-    assert number(value) == (value if math.isfinite(value) else None)
-    assert number(None) is None
+    assert float_or_none(value) == (value if math.isfinite(value) else None)
+    assert float_or_none(None) is None
 
 
 @given(arenas())

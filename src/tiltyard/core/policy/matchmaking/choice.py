@@ -6,11 +6,11 @@ from dataclasses import dataclass
 
 from tiltyard.core.policy.state.policy import Lane
 
-__all__ = ["Choice", "Draw"]
+__all__ = ["Choice", "DrawnPair"]
 
 
 @dataclass(frozen=True, slots=True)
-class Draw:
+class DrawnPair:
     """One lane's choice: two models and a prompt, why, and how likely in one draw of that lane.
 
     Random lanes count both ways to the pair. Coverage counts the way that was taken: this

@@ -8,16 +8,16 @@ from functools import cache
 import numpy as np
 import numpy.typing as npt
 
-from tiltyard.core.policy.matchmaking.anchored import draw_pair, pair_chance
-from tiltyard.core.policy.matchmaking.choice import Draw
-from tiltyard.core.policy.matchmaking.field import Field
+from tiltyard.core.policy.matchmaking.anchored_draw import draw_pair, pair_chance
+from tiltyard.core.policy.matchmaking.choice import DrawnPair
+from tiltyard.core.policy.matchmaking.eligible_pairs import EligiblePairs
 
-__all__ = ["v1"]
+__all__ = ["draw_v1"]
 
 Floats = npt.NDArray[np.float64]
 
 
-def v1(field: Field, rng: np.random.Generator) -> Draw | None:
+def draw_v1(field: EligiblePairs, rng: np.random.Generator) -> DrawnPair | None:
     """A uniform prompt, and two models that answered it, by 1/(1 + times shown)."""
     standing = field.standing
     prompts = (standing.cells.n_playing >= 2).nonzero()[0]
@@ -34,4 +34,4 @@ def v1(field: Field, rng: np.random.Generator) -> Draw | None:
     pair = draw_pair(weights, opponents, rng)
     if pair is None or not field.prompts(*pair)[prompt]:
         return None
-    return Draw(*pair, prompt, "v1", pair_chance(weights, opponents, *pair) / len(prompts))
+    return DrawnPair(*pair, prompt, "v1", pair_chance(weights, opponents, *pair) / len(prompts))

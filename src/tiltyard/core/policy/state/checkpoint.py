@@ -15,19 +15,19 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tiltyard.core.policy.state.meetings import PairCells
+from tiltyard.core.policy.state.pair_counts import PairCells
 from tiltyard.core.policy.state.policy import Policy
-from tiltyard.core.policy.state.sessions import Sessions
-from tiltyard.core.policy.state.state import Standing
+from tiltyard.core.policy.state.session_memory import SessionMemories
+from tiltyard.core.policy.state.standing import Standing
 from tiltyard.core.policy.state.strengths import Strengths
 
-__all__ = ["Checkpoint", "restore", "save"]
+__all__ = ["StateCheckpoint", "restore", "save"]
 
 Array = npt.NDArray[Any]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Checkpoint:
+class StateCheckpoint:
     """Arrays by name, and plain values that JSON keeps exactly."""
 
     arrays: Mapping[str, Array]
@@ -43,7 +43,7 @@ class Checkpoint:
         return digest.hexdigest()
 
 
-def save(standing: Standing) -> Checkpoint:
+def save(standing: Standing) -> StateCheckpoint:
     """All that a standing was folded to."""
     window = standing.window
     epochs = sorted(window.matchups)
@@ -69,10 +69,10 @@ def save(standing: Standing) -> Checkpoint:
         "served": window.served,
         "now": window.epoch,
     }
-    return Checkpoint(arrays, values)
+    return StateCheckpoint(arrays, values)
 
 
-def restore(checkpoint: Checkpoint) -> Standing:
+def restore(checkpoint: StateCheckpoint) -> Standing:
     """The standing that was saved; it goes on as if it had never stopped."""
     arrays, values = checkpoint.arrays, checkpoint.values
     policy = Policy(**{**values["policy"], "lane_weights": tuple(values["policy"]["lane_weights"])})
@@ -92,7 +92,7 @@ def restore(checkpoint: Checkpoint) -> Standing:
         int(epoch): counts.tolist()
         for epoch, counts in zip(arrays["epoch"], arrays["epoch_matchups"], strict=True)
     }
-    standing.sessions = Sessions.restored(policy, arrays)
+    standing.sessions = SessionMemories.restored(policy, arrays)
     _restore_pairs(standing, arrays)
     standing.strengths = Strengths(*(arrays[f"strengths.{field.name}"] for field in fields(Strengths)))
     standing.cells.refresh()

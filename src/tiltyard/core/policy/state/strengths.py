@@ -14,7 +14,7 @@ Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
 
-_LOGITS = math.log(10.0) / 400.0
+_LOGITS_PER_POINT = math.log(10.0) / 400.0
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -41,7 +41,7 @@ class Strengths:
 
     def expected(self, model: int) -> Floats:
         """Expected score of this model against each by rating, on Elo's curve: ½ against its equal."""
-        gap = np.clip(_LOGITS * (self.rating - self.rating[model]), -700.0, 700.0)
+        gap = np.clip(_LOGITS_PER_POINT * (self.rating - self.rating[model]), -700.0, 700.0)
         return np.asarray(1.0 / (1.0 + np.exp(gap)))
 
     def order(self, among: Bools) -> Ints:

@@ -13,15 +13,20 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tiltyard.core.policy.state.cells import LOSS
-from tiltyard.core.policy.state.state import Standing
-from tiltyard.core.policy.validity.coverage import votes_to_coverage
-from tiltyard.core.policy.validity.floors import floor_of, votes_to_floor
+from tiltyard.core.policy.state.prompt_cells import LOSS
+from tiltyard.core.policy.state.standing import Standing
 from tiltyard.core.policy.validity.neighbours import neighbours_of
-from tiltyard.core.policy.validity.pace import decisive_share, pair_decisive_share, votes_at, votes_to_rd
-from tiltyard.core.policy.validity.rules import Rule, make_rule
+from tiltyard.core.policy.validity.pair_floors import floor_of, votes_to_floor
+from tiltyard.core.policy.validity.prompt_coverage import votes_to_coverage
+from tiltyard.core.policy.validity.rules import Rule, check_rule
+from tiltyard.core.policy.validity.vote_forecast import (
+    decisive_share,
+    pair_decisive_share,
+    votes_to_gain,
+    votes_to_rd,
+)
 
-__all__ = ["Badge", "BadgeCard", "badge_of", "badge_under", "established_rules", "stable_rules"]
+__all__ = ["Badge", "BadgeCard", "badge_from_rules", "badge_of", "established_rules", "stable_rules"]
 
 
 class Badge(enum.StrEnum):
@@ -51,10 +56,10 @@ class BadgeCard:
 def badge_of(standing: Standing, model: int) -> BadgeCard:
     """The model's badge now."""
     established, stable = established_rules(standing, model), stable_rules(standing, model)
-    return BadgeCard(model, badge_under(established, stable), established, stable)
+    return BadgeCard(model, badge_from_rules(established, stable), established, stable)
 
 
-def badge_under(established: tuple[Rule, ...], stable: tuple[Rule, ...]) -> Badge:
+def badge_from_rules(established: tuple[Rule, ...], stable: tuple[Rule, ...]) -> Badge:
     """The badge that these rules give: the later ones count only when the earlier ones hold."""
     if not all(rule.holds for rule in established):
         return Badge.PROVISIONAL
@@ -86,12 +91,12 @@ def _decisive_rule(standing: Standing, model: int) -> Rule:
     bar = standing.policy.established_votes
     decisive, votes = int(standing.record[model, : LOSS + 1].sum()), int(standing.record[model].sum())
     share = pair_decisive_share(decisive, votes, decisive_share(standing))
-    return make_rule(
+    return check_rule(
         "decisive-votes",
         f"The model has at least {bar} decisive votes.",
         decisive,
         bar,
-        missing=votes_at(max(bar - decisive, 0), share),
+        missing=votes_to_gain(max(bar - decisive, 0), share),
         detail=f"{decisive} of {votes} votes were decisive",
     )
 
@@ -99,7 +104,7 @@ def _decisive_rule(standing: Standing, model: int) -> Rule:
 def _coverage_rule(standing: Standing, model: int, name: str, bar: float) -> Rule:
     """A model seen on some prompts only may owe its place to them."""
     filled, eligible = int(standing.cells.n_filled[model]), int(standing.cells.n_eligible[model])
-    return make_rule(
+    return check_rule(
         name,
         f"Prompt coverage is at least {bar:g}.",
         filled / eligible if eligible else None,
@@ -113,7 +118,7 @@ def _rd_rule(standing: Standing, model: int, name: str, bar: float) -> Rule:
     """RD is the policy's bookkeeping of uncertainty; a large one says that the rating is still a guess."""
     rd = float(standing.strengths.rd[model])
     missing = float(votes_to_rd(standing, np.array([model]), bar)[0])
-    return make_rule(
+    return check_rule(
         name, f"RD is at most {bar:g}.", rd, bar, at_most=True, missing=missing, detail=f"RD is {rd:.0f}"
     )
 
@@ -128,7 +133,7 @@ def _neighbours_rule(standing: Standing, model: int) -> Rule:
     floors = [floor_of(standing, model, other) for other in around]
     overall = decisive_share(standing)
     short = [f"{standing.models[floor.below]} {floor.votes} votes" for floor in floors if not floor.met]
-    return make_rule(
+    return check_rule(
         "neighbour-floors",
         "The floors of the pairs with both neighbours in rank are met.",
         sum(floor.met for floor in floors) if floors else None,

@@ -36,27 +36,27 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import expit
 
-from tiltyard.core.policy.state.state import Standing
+from tiltyard.core.policy.state.standing import Standing
 from tiltyard.core.ratings.group_fit import fit_groups
 from tiltyard.core.ratings.groups import comparable_groups
 from tiltyard.core.ratings.index_sums import sum_by_index
 from tiltyard.core.ratings.pairs import pairs_by_sorting
 
-__all__ = ["FEWEST_PROMPTS", "Effects", "consistencies", "prompt_effects"]
+__all__ = ["MIN_CONSISTENCY_PROMPTS", "PromptEffects", "consistency_scores", "prompt_effects"]
 
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
 Bools = npt.NDArray[np.bool_]
 
-FEWEST_PROMPTS = 5
-_FIFTHS = 5
-_PRIOR_SD = 2.0
+MIN_CONSISTENCY_PROMPTS = 5
+_QUINTILE_COUNT = 5
+_PRIOR_SD_LOGITS = 2.0
 #: Standard errors that an estimate of variance must exceed before it counts.
-_ERRORS = 2.0
+_VARIANCE_STANDARD_ERRORS = 2.0
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Effects:
+class PromptEffects:
     """Strengths by model and by prompt, in logits; a model without votes has NaN overall."""
 
     overall: Floats
@@ -82,7 +82,7 @@ class _Votes:
     squares: Floats
 
 
-def consistencies(standing: Standing) -> tuple[float | None, ...]:
+def consistency_scores(standing: Standing) -> tuple[float | None, ...]:
     """Consistency of every model, 0 to 100; ``None`` for retired models and where there is too little."""
     effects = prompt_effects(standing)
     among = np.flatnonzero(standing.enabled & ~np.isnan(effects.overall))
@@ -93,8 +93,8 @@ def consistencies(standing: Standing) -> tuple[float | None, ...]:
     percentile = 100.0 * _surpassed(strength) / (len(among) - 1)
     for row, model in enumerate(among.tolist()):
         places = np.sort(percentile[row, effects.voted[model]])
-        fifth = len(places) // _FIFTHS
-        if len(places) >= FEWEST_PROMPTS:
+        fifth = len(places) // _QUINTILE_COUNT
+        if len(places) >= MIN_CONSISTENCY_PROMPTS:
             answer[model] = 100.0 - float(places[-fifth:].mean() - places[:fifth].mean())
     return tuple(answer)
 
@@ -108,7 +108,7 @@ def _surpassed(strength: Floats) -> Floats:
     return found
 
 
-def prompt_effects(standing: Standing) -> Effects:
+def prompt_effects(standing: Standing) -> PromptEffects:
     """Strength of every model on every prompt, shrunk to its overall one by the votes' noise."""
     votes = _gathered(standing)
     theta = _overall(votes, len(standing.models))
@@ -124,13 +124,13 @@ def prompt_effects(standing: Standing) -> Effects:
     noise = float(r2.sum() / max(known.sum(), 1e-300))
     variance = _variances(u**2 - r2, known, np.maximum(known**2 - v2, 0.0), noise)[:, None]
     effect = variance * u / np.maximum(noise + variance * known, 1e-300)
-    return Effects(theta, effect, counted > 0.0, variance[:, 0])
+    return PromptEffects(theta, effect, counted > 0.0, variance[:, 0])
 
 
 def _overall(votes: _Votes, models: int) -> Floats:
     pairs = pairs_by_sorting(votes.low, votes.high, (votes.weight, votes.score, votes.tie), max(models, 1))
     group = comparable_groups(pairs, prior=True)
-    fitted = fit_groups(pairs, group, prior_precision=_PRIOR_SD**-2.0, bread=False)
+    fitted = fit_groups(pairs, group, prior_precision=_PRIOR_SD_LOGITS**-2.0, bread=False)
     return np.asarray(fitted.theta[:models])
 
 
@@ -153,9 +153,9 @@ def _variances(together: Floats, known: Floats, weight: Floats, noise: float) ->
     known, weight, w = known[measured], weight[measured], w[measured]
     pooled = float(w @ own / w.sum())
     error = 2.0 * ((noise + known * max(pooled, 0.0)) ** 2 * weight).sum(axis=1) / w**2
-    common = max(pooled - _ERRORS * float(np.sqrt(w**2 @ error)) / w.sum(), 0.0)
+    common = max(pooled - _VARIANCE_STANDARD_ERRORS * float(np.sqrt(w**2 @ error)) / w.sum(), 0.0)
     stray = float(w @ ((own - pooled) ** 2 - error) / w.sum())
-    beyond = max(stray - _ERRORS * float(np.sqrt(2.0 * w**2 @ error**2)) / w.sum(), 0.0)
+    beyond = max(stray - _VARIANCE_STANDARD_ERRORS * float(np.sqrt(2.0 * w**2 @ error**2)) / w.sum(), 0.0)
     variance = np.full(len(measured), common)
     variance[measured] += beyond / np.maximum(beyond + error, 1e-300) * (own - common)
     return np.asarray(np.maximum(variance, 0.0))

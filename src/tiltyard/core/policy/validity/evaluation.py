@@ -13,11 +13,11 @@ import numpy as np
 import numpy.typing as npt
 
 from tiltyard.core.policy.state.policy import Policy
-from tiltyard.core.policy.state.state import Standing
+from tiltyard.core.policy.state.standing import Standing
 from tiltyard.core.policy.validity.publication import publication_rules
-from tiltyard.core.policy.validity.rules import Rule, number
+from tiltyard.core.policy.validity.rules import Rule, float_or_none
 
-__all__ = ["Evaluation", "History", "Moment", "evaluate"]
+__all__ = ["ConfidencePoint", "Evaluation", "EvaluationHistory", "evaluate"]
 
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
@@ -74,7 +74,7 @@ class Evaluation:
 
 
 @dataclass(frozen=True, slots=True)
-class Moment:
+class ConfidencePoint:
     """One row of a model's confidence history."""
 
     votes: int
@@ -85,14 +85,14 @@ class Moment:
 
 
 @dataclass(frozen=True, slots=True)
-class History:
+class EvaluationHistory:
     """Evaluations of one arena, oldest first. ``in_a_row`` of them must hold for an official board."""
 
     evaluations: tuple[Evaluation, ...] = ()
     in_a_row: int = 3
 
     @classmethod
-    def under(cls, policy: Policy) -> History:
+    def under(cls, policy: Policy) -> EvaluationHistory:
         """Nothing evaluated yet, under this policy."""
         return cls(in_a_row=policy.evaluations)
 
@@ -101,12 +101,12 @@ class History:
         return {"evaluations": [known.to_dict() for known in self.evaluations], "in_a_row": self.in_a_row}
 
     @classmethod
-    def from_dict(cls, saved: dict[str, Any]) -> History:
+    def from_dict(cls, saved: dict[str, Any]) -> EvaluationHistory:
         return cls(tuple(Evaluation.from_dict(known) for known in saved["evaluations"]), saved["in_a_row"])
 
-    def after(self, evaluation: Evaluation) -> History:
+    def after(self, evaluation: Evaluation) -> EvaluationHistory:
         """With one more evaluation."""
-        return History((*self.evaluations, evaluation), self.in_a_row)
+        return EvaluationHistory((*self.evaluations, evaluation), self.in_a_row)
 
     @property
     def official(self) -> bool:
@@ -146,14 +146,14 @@ class History:
                 return None if score is None or was is None else score - was
         return None
 
-    def confidence_history(self, model: int) -> tuple[Moment, ...]:
+    def confidence_history(self, model: int) -> tuple[ConfidencePoint, ...]:
         """Rating and RD over time, from the evaluations in which the model was enabled."""
-        rows: list[Moment] = []
+        rows: list[ConfidencePoint] = []
         for known in self.evaluations:
             score = known.conservative(model)
             if score is not None:
                 rating, rd = float(known.rating[model]), float(known.rd[model])
-                rows.append(Moment(known.votes, known.time, rating, rd, score))
+                rows.append(ConfidencePoint(known.votes, known.time, rating, rd, score))
         return tuple(rows)
 
     def _run(self) -> int:
@@ -186,4 +186,4 @@ def _conservative(standing: Standing, model: int) -> float | None:
 
 
 def _written(column: Floats) -> list[float | None]:
-    return [number(value) for value in column.tolist()]
+    return [float_or_none(value) for value in column.tolist()]

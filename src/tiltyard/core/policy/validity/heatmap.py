@@ -7,10 +7,10 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from tiltyard.core.policy.state.cells import LOSS, WIN
-from tiltyard.core.policy.state.state import Standing
-from tiltyard.core.policy.validity.floors import floor_of, pair_coverage
+from tiltyard.core.policy.state.prompt_cells import LOSS, WIN
+from tiltyard.core.policy.state.standing import Standing
 from tiltyard.core.policy.validity.neighbours import neighbours_of
+from tiltyard.core.policy.validity.pair_floors import floor_of, pair_coverage
 
 __all__ = ["Heatmap", "coverage_heatmap", "opponent_deficits", "prompt_deficits"]
 

@@ -6,14 +6,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tiltyard.core.policy.state.state import Standing
-from tiltyard.core.policy.validity.floors import Floor, floor_of, pair_coverage
+from tiltyard.core.policy.state.standing import Standing
+from tiltyard.core.policy.validity.pair_floors import PairFloor, floor_of, pair_coverage
 
-__all__ = ["Challenge", "challenge_record", "challenges_of", "neighbours_of", "pair_coverage_score"]
+__all__ = ["NeighbourRecord", "challenge_record", "challenges_of", "neighbours_of", "pair_coverage_score"]
 
 
 @dataclass(frozen=True, slots=True)
-class Challenge:
+class NeighbourRecord:
     """One model's votes against another: the neighbour challenge record."""
 
     model: int
@@ -24,7 +24,7 @@ class Challenge:
     losses: int
     ties: int
     both_bad: int
-    floor: Floor
+    floor: PairFloor
 
 
 def neighbours_of(standing: Standing, model: int) -> tuple[int | None, int | None]:
@@ -38,18 +38,18 @@ def neighbours_of(standing: Standing, model: int) -> tuple[int | None, int | Non
     return above, below
 
 
-def challenge_record(standing: Standing, model: int, other: int) -> Challenge:
+def challenge_record(standing: Standing, model: int, other: int) -> NeighbourRecord:
     """How their direct votes went, seen from ``model``."""
     cells = standing.meetings.cells(model, other)
     counts = [0, 0, 0, 0] if cells is None else cells.tally.sum(axis=0).tolist()
     low_wins, high_wins, ties, both_bad = counts
     wins, losses = (low_wins, high_wins) if model < other else (high_wins, low_wins)
-    return Challenge(
+    return NeighbourRecord(
         model, other, sum(counts), wins, losses, ties, both_bad, floor_of(standing, model, other)
     )
 
 
-def challenges_of(standing: Standing, model: int) -> tuple[Challenge | None, Challenge | None]:
+def challenges_of(standing: Standing, model: int) -> tuple[NeighbourRecord | None, NeighbourRecord | None]:
     """The record against the neighbours above and below."""
     above, below = neighbours_of(standing, model)
     return (

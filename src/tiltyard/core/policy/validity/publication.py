@@ -12,18 +12,18 @@ import math
 import numpy as np
 import numpy.typing as npt
 
-from tiltyard.core.policy.state.state import Standing
-from tiltyard.core.policy.validity.coverage import cells_lacking, decisive_to_mean
-from tiltyard.core.policy.validity.floors import Floor, adjacent_floors, votes_to_floor
-from tiltyard.core.policy.validity.pace import (
+from tiltyard.core.policy.state.standing import Standing
+from tiltyard.core.policy.validity.pair_floors import PairFloor, adjacent_floors, votes_to_floor
+from tiltyard.core.policy.validity.prompt_coverage import count_lacking_cells, decisive_votes_to_mean
+from tiltyard.core.policy.validity.rules import Rule, check_rule
+from tiltyard.core.policy.validity.vote_forecast import (
     adjacent_rate,
-    coverage_hits,
     decisive_share,
     exposure_rate,
-    votes_at,
+    short_prompt_rate,
+    votes_to_gain,
     votes_to_rd,
 )
-from tiltyard.core.policy.validity.rules import Rule, make_rule
 from tiltyard.core.ratings.findings import join_names
 
 __all__ = ["pairs_needed", "publication_rules", "top_coverage_rule", "top_pairs_rule", "top_rd_rule"]
@@ -54,7 +54,7 @@ def top_rd_rule(standing: Standing) -> Rule:
     missing = float(np.sort(arena)[len(top) // 2])
     above = [f"{standing.models[k]} {standing.strengths.rd[k]:.0f}" for k in top[rd > bar].tolist()]
     detail = f"{len(above)} of {len(top)} have a larger RD: {join_names(above)}" if above else ""
-    return make_rule("top-rd", text, float(np.median(rd)), bar, at_most=True, missing=missing, detail=detail)
+    return check_rule("top-rd", text, float(np.median(rd)), bar, at_most=True, missing=missing, detail=detail)
 
 
 def top_pairs_rule(standing: Standing) -> Rule:
@@ -75,8 +75,8 @@ def top_pairs_rule(standing: Standing) -> Rule:
     met = sum(floor.met for floor in floors)
     overall = decisive_share(standing)
     cheapest = sorted(votes_to_floor(floor, overall) for floor in floors if not floor.met)
-    missing = votes_at(sum(cheapest[: max(bar - met, 0)]), adjacent_rate(standing, top))
-    return make_rule("top-pairs", text, met, bar, missing=missing, detail=_short(standing, floors))
+    missing = votes_to_gain(sum(cheapest[: max(bar - met, 0)]), adjacent_rate(standing, top))
+    return check_rule("top-pairs", text, met, bar, missing=missing, detail=_short(standing, floors))
 
 
 def pairs_needed(top: int, share: float) -> int:
@@ -100,10 +100,10 @@ def top_coverage_rule(standing: Standing) -> Rule:
     unseen = [standing.models[k] for k in top[np.isnan(coverage)].tolist()]
     if unseen:
         detail = f"no prompt to be compared on: {join_names(unseen)}"
-        return make_rule("top-coverage", text, None, bar, missing=None, detail=detail)
+        return check_rule("top-coverage", text, None, bar, missing=None, detail=detail)
     mean = float(coverage.mean())
     short = [f"{standing.models[k]} {share:.2f}" for k, share in _below(top, coverage, bar)]
-    return make_rule(
+    return check_rule(
         "top-coverage",
         text,
         mean,
@@ -121,7 +121,7 @@ def _top(standing: Standing) -> Ints:
 
 
 def _nobody(name: str, text: str, bar: float, *, at_most: bool = False) -> Rule:
-    return make_rule(name, text, None, bar, at_most=at_most, missing=None, detail=_TOO_FEW)
+    return check_rule(name, text, None, bar, at_most=at_most, missing=None, detail=_TOO_FEW)
 
 
 def _below(top: Ints, coverage: npt.NDArray[np.float64], bar: float) -> list[tuple[int, float]]:
@@ -130,18 +130,20 @@ def _below(top: Ints, coverage: npt.NDArray[np.float64], bar: float) -> list[tup
 
 def _votes_to_mean_coverage(standing: Standing, top: Ints, coverage: npt.NDArray[np.float64]) -> float:
     gap = standing.policy.published_coverage - float(coverage.mean())
-    lacking = np.stack([cells_lacking(standing, model) for model in top.tolist()])
-    missing = decisive_to_mean(lacking, standing.cells.n_eligible[top], gap)
+    lacking = np.stack([count_lacking_cells(standing, model) for model in top.tolist()])
+    missing = decisive_votes_to_mean(lacking, standing.cells.n_eligible[top], gap)
     if math.isinf(missing):
         return missing
     short = lacking.any(axis=1)
     covered = float(coverage[short].mean())
     after = covered + gap * len(top) / int(short.sum())
     each = float(exposure_rate(standing)[top[short]].sum())
-    return votes_at(missing, each * decisive_share(standing) * coverage_hits(standing, covered, after))
+    return votes_to_gain(
+        missing, each * decisive_share(standing) * short_prompt_rate(standing, covered, after)
+    )
 
 
-def _short(standing: Standing, floors: tuple[Floor, ...]) -> str:
+def _short(standing: Standing, floors: tuple[PairFloor, ...]) -> str:
     short = [floor for floor in floors if not floor.met]
     if not short:
         return ""
@@ -150,7 +152,7 @@ def _short(standing: Standing, floors: tuple[Floor, ...]) -> str:
     )
 
 
-def _told(standing: Standing, floor: Floor) -> str:
+def _told(standing: Standing, floor: PairFloor) -> str:
     pair = f"{standing.models[floor.above]}–{standing.models[floor.below]}"
     if not floor.prompts_needed:
         return f"{pair} share no prompt"

@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-__all__ = ["Rule", "make_rule", "number"]
+__all__ = ["Rule", "check_rule", "float_or_none"]
 
 #: A mean of shares that meets its bar exactly must not fail by rounding.
-_LAST_BIT = 1e-9
+_ROUNDING_TOLERANCE = 1e-9
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +31,7 @@ class Rule:
     detail: str
 
 
-def make_rule(
+def check_rule(
     name: str,
     text: str,
     value: float | None,
@@ -46,8 +46,10 @@ def make_rule(
     ``missing`` is an estimate and may be a fraction, infinite or absent; a rule that holds misses
     nothing, and one that does not hold misses at least one vote.
     """
-    value = number(value)
-    holds = value is not None and (value <= bar + _LAST_BIT if at_most else value >= bar - _LAST_BIT)
+    value = float_or_none(value)
+    holds = value is not None and (
+        value <= bar + _ROUNDING_TOLERANCE if at_most else value >= bar - _ROUNDING_TOLERANCE
+    )
     if holds:
         votes: int | None = 0
     elif missing is None or not math.isfinite(missing):
@@ -57,6 +59,6 @@ def make_rule(
     return Rule(name, text, value, float(bar), at_most, holds, votes, detail)
 
 
-def number(value: float | None) -> float | None:
+def float_or_none(value: float | None) -> float | None:
     """A plain float, or ``None`` where there is none."""
     return None if value is None or not math.isfinite(value) else float(value)

@@ -12,7 +12,7 @@ from fastapi.responses import HTMLResponse, Response
 from tiltyard.arena.content.arenas import Arena
 from tiltyard.arena.operators.changes import changed_policy, current_policy, set_policy
 from tiltyard.core.policy.state.policy import BOUNDS, KEPT_SHAPES, Lane, Policy
-from tiltyard.core.policy.state.state import Standing
+from tiltyard.core.policy.state.standing import Standing
 from tiltyard.errors import BadOption
 from tiltyard.web.pages.operator.gate import actor_of, arena_of, arena_page, done, operator_router, pool_of
 from tiltyard.web.pages.operator.typed import finite_number, whole_number

@@ -4,6 +4,6 @@ Everything follows from the arena's log, its policy and the raters' settings. Th
 the same report.
 """
 
-from tiltyard.core.policy.validity.report.making import ValidityReport, validity_report
+from tiltyard.core.policy.validity.report.report_builder import ValidityReport, validity_report
 
 __all__ = ["ValidityReport", "validity_report"]

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tiltyard.core.policy.validity.evaluation import Evaluation
-from tiltyard.core.policy.validity.report.parts import Churn, Step, SwappedPair
+from tiltyard.core.policy.validity.report.report_records import Churn, ChurnStep, SwappedPair
 
 __all__ = ["churn"]
 
@@ -19,7 +19,7 @@ Ints = npt.NDArray[np.int64]
 
 def churn(evaluations: Sequence[Evaluation], models: Sequence[str], top: int) -> Churn:
     """Every step from one of these evaluations to the next, and the pairs that changed order."""
-    steps: list[Step] = []
+    steps: list[ChurnStep] = []
     times: Counter[tuple[int, int]] = Counter()
     beyond: Counter[tuple[int, int]] = Counter()
     far: Counter[tuple[int, int]] = Counter()
@@ -31,7 +31,7 @@ def churn(evaluations: Sequence[Evaluation], models: Sequence[str], top: int) ->
         far.update(pair for pair in torn if _apart(old, new, *pair) > 2.0)
         places = _places_changed(old.order[:top], new.order[:top])
         first = old.order[:1].tolist() != new.order[:1].tolist()
-        steps.append(Step(new.votes, new.time, places, first, len(swapped), len(torn)))
+        steps.append(ChurnStep(new.votes, new.time, places, first, len(swapped), len(torn)))
     pairs = sorted(times, key=lambda pair: (-far[pair], -beyond[pair], -times[pair], pair))
     return Churn(
         top,

@@ -1,0 +1,159 @@
+"""The field: who may meet whom at this moment, for this voter.
+
+Models that have had their share are out (the fairness controller's upper bound), and so are
+the pairs and prompts that the session has just seen.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from tiltyard.core.policy.state.exposure_window import ExposureTargets
+from tiltyard.core.policy.state.pair_counts import PairCells, pair_key, unpack_pair_key
+from tiltyard.core.policy.state.session_memory import SessionMemory
+from tiltyard.core.policy.state.standing import Standing
+
+__all__ = ["EligiblePairs", "blind_need", "draw_index", "draw_largest", "has_servable_pair"]
+
+Floats = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int64]
+Bools = npt.NDArray[np.bool_]
+Needs = npt.NDArray[np.float32]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class EligiblePairs:
+    """A standing seen by one request."""
+
+    standing: Standing
+    memory: SessionMemory
+    #: How many of the session's last pairs are kept away, and whether its prompts are.
+    depth: int
+    fresh_prompts: bool
+    #: Which models may be served.
+    free: Bools
+    exposures: Ints
+    due: ExposureTargets
+    #: How much a vote on each cell would help; −∞ where it cannot be served, or not to this voter.
+    need: Needs
+    #: Whether a pair may meet on the same prompt as often as it likes.
+    repeats: bool = False
+
+    @classmethod
+    def of(
+        cls,
+        standing: Standing,
+        memory: SessionMemory,
+        *,
+        capped: bool,
+        depth: int,
+        fresh_prompts: bool = True,
+        need: Needs | None = None,
+        repeats: bool = False,
+    ) -> EligiblePairs:
+        """The field with models at their upper bound left out, if ``capped`` and there is a bound yet."""
+        due, exposures = standing.window.due(), standing.window.counted()
+        free = standing.enabled
+        if capped and standing.window.active():
+            free = np.logical_and(free, ~due.capped(exposures))
+        need = standing.cells.need if need is None else need
+        return cls(standing, memory, depth, fresh_prompts, free, exposures, due, need, repeats)
+
+    @property
+    def recent(self) -> list[int]:
+        """The pairs that the session is not shown again yet."""
+        return self.memory.pairs[len(self.memory.pairs) - self.depth :]
+
+    def lag(self) -> Floats:
+        """How far behind its due each model is, as a share of it, within ±1."""
+        return self.due.lag(self.exposures)
+
+    def opponents(self, model: int) -> Bools:
+        """Whom this model may meet: free, with a prompt in common, and new to the session."""
+        allowed: Bools = self.free & (self.standing.cells.shared[model] > 0)
+        allowed[model] = False
+        for low, high in map(unpack_pair_key, self.recent):
+            if model in (low, high):
+                allowed[low + high - model] = False
+        return allowed
+
+    def meets(self, one: int, other: int) -> bool:
+        """Whether these two may meet."""
+        shared = self.standing.cells.shared[one, other] > 0
+        return bool(
+            self.free[one] and self.free[other] and shared and pair_key(one, other) not in self.recent
+        )
+
+    def any_left(self) -> bool:
+        """Whether some free pair has a prompt that the session would not know."""
+        standing, free = self.standing, self.free.nonzero()[0]
+        if self.need is not standing.cells.need and not has_servable_pair(self.need[free]):
+            return False
+        shared = standing.cells.shared[np.ix_(free, free)]
+        left = (int(shared.sum()) - int(shared.trace())) // 2
+        for key, seen in self.memory.prompts.items():
+            one, other = unpack_pair_key(key)
+            if self.free[one] and self.free[other]:
+                need = standing.cells.need
+                both = (need[one, seen] > 0.0) & (need[other, seen] > 0.0)
+                known = int(both.sum()) if self.fresh_prompts else 0
+                left -= int(standing.cells.shared[one, other]) if key in self.recent else known
+        return left > 0
+
+    def prompts(self, one: int, other: int) -> Bools:
+        """Prompts on which the two may meet: both have answered, and neither rule below speaks against it."""
+        need = self.need
+        allowed: Bools = (need[one] > 0.0) & (need[other] > 0.0)
+        met = self.standing.meetings.cells(one, other)
+        if met is not None:
+            allowed[self.withheld(one, other, met)] = False
+        return allowed
+
+    def withheld(self, one: int, other: int, met: PairCells) -> list[int]:
+        """Prompts that the session saw with this pair, and those too frequent in its last meetings."""
+        memory = self.memory.prompts
+        seen = memory.get(pair_key(one, other), []) if memory and self.fresh_prompts else []
+        if self.repeats:
+            return seen
+        # The meeting to come will be the last of ten: the oldest of those kept no longer counts.
+        recent = met.recent[max(len(met.recent) - self.standing.policy.meetings + 1, 0) :]
+        if len(recent) == len(set(recent)) and self.standing.policy.repeats > 1:
+            return seen
+        most = self.standing.policy.repeats_of(int(self.standing.cells.shared[one, other]))
+        return seen + [prompt for prompt in set(recent) if recent.count(prompt) >= most]
+
+
+def blind_need(standing: Standing, told: Sequence[tuple[int, int]]) -> Needs:
+    """Needs without the cells whose responses a voter knows by name."""
+    if not told:
+        return standing.cells.need
+    need = standing.cells.need.copy()
+    models, prompts = zip(*told, strict=True)
+    need[list(models), list(prompts)] = -np.inf
+    return need
+
+
+def has_servable_pair(need: Needs) -> bool:
+    """Whether some prompt has two responses that can be served."""
+    return bool(((need > 0.0).sum(axis=0) > 1).any())
+
+
+def draw_index(weights: Floats, rng: np.random.Generator) -> int:
+    """An index, by weight; the weights must not all be 0."""
+    sums = weights.cumsum()
+    # Rounding must not carry the draw to the end, where weights may be 0.
+    drawn = min(rng.random() * sums[-1], np.nextafter(sums[-1], 0.0))
+    return int(sums.searchsorted(drawn, side="right"))
+
+
+def draw_largest(scores: npt.NDArray[np.floating], rng: np.random.Generator) -> tuple[int, int]:
+    """The index of a largest score, at random among equals, and how many equals there are.
+
+    Requests that come at the same moment must not all get one pair.
+    """
+    largest = (scores == scores.max()).nonzero()[0]
+    return int(largest[int(rng.random() * len(largest))]), len(largest)

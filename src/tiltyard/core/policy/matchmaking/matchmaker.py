@@ -1,0 +1,162 @@
+"""`choose`: the fairness controller, the lane draw, the fallbacks, the sides.
+
+A rule that cannot be kept because nothing else is left is given up last of all, and the choice
+says so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+
+import numpy as np
+import numpy.typing as npt
+
+from tiltyard.core.policy.matchmaking.choice import Choice, DrawnPair
+from tiltyard.core.policy.matchmaking.contender_lane import draw_contender
+from tiltyard.core.policy.matchmaking.coverage_lane import draw_coverage
+from tiltyard.core.policy.matchmaking.eligible_pairs import EligiblePairs, blind_need, has_servable_pair
+from tiltyard.core.policy.matchmaking.exploration_lane import draw_exploration
+from tiltyard.core.policy.matchmaking.fairness_controller import draw_starved
+from tiltyard.core.policy.matchmaking.uncertainty_lane import draw_uncertainty
+from tiltyard.core.policy.matchmaking.v1 import draw_v1
+from tiltyard.core.policy.state.events import NO_SESSION
+from tiltyard.core.policy.state.policy import Lane
+from tiltyard.core.policy.state.session_memory import SessionMemory
+from tiltyard.core.policy.state.standing import Standing
+from tiltyard.errors import NoMatchup
+
+__all__ = ["choose", "fallback_fields"]
+
+Floats = npt.NDArray[np.float32]
+LaneDraw = Callable[[EligiblePairs, np.random.Generator], DrawnPair | None]
+
+_RANDOM_LANES: dict[Lane, LaneDraw] = {
+    Lane.CONTENDER: draw_contender,
+    Lane.UNCERTAINTY: draw_uncertainty,
+    Lane.EXPLORATION: draw_exploration,
+}
+
+
+def choose(
+    standing: Standing,
+    rng: np.random.Generator,
+    *,
+    session: int = NO_SESSION,
+    told: Sequence[tuple[int, int]] = (),
+) -> Choice:
+    """The next matchup. Raises `NoMatchup` only where no two enabled models share a prompt.
+
+    ``told``: cells of model and prompt whose responses the voter knows by name; they come last.
+    """
+    shadow = standing.policy.phase == 1
+    nominal = Lane.EXPLORATION if shadow else _drawn_lane(standing, rng)
+    for field, relaxed in fallback_fields(standing, standing.sessions.of(session), told):
+        found = _shadow(field, rng) if shadow else _chosen(field, nominal, rng)
+        if found is not None:
+            lane, weight, draw = found
+            left, right = (draw.one, draw.other) if rng.random() < 0.5 else (draw.other, draw.one)
+            bound = not _unbounded(lane, standing)
+            given_up = tuple(rule for rule in relaxed if bound or rule != "exposure")
+            propensity = weight * draw.chance
+            return Choice(left, right, draw.prompt, nominal, lane, draw.reason, propensity, given_up)
+    raise NoMatchup(
+        "no two enabled models have a response to the same prompt: enable models or add responses"
+    )
+
+
+def fallback_fields(
+    standing: Standing, memory: SessionMemory, told: Sequence[tuple[int, int]] = ()
+) -> Iterator[tuple[EligiblePairs, tuple[str, ...]]]:
+    """The field with every rule in force; then, should nothing be left there, with fewer.
+
+    First the session's last pairs are let back in, the oldest first, then prompts that it has
+    seen, then the models that have had their share, and last, after every other rule, the responses
+    that the voter was told the names of: a vote on these is rated by nobody. Phase 1 knows no share.
+    """
+    if standing.n_enabled < 2:
+        return
+    unknown = blind_need(standing, told)
+    if told and has_servable_pair(unknown):
+        yield from _ruled(standing, memory, unknown)
+        # What is left may be a pair that has met on this prompt too often lately.
+        last = EligiblePairs.of(
+            standing, memory, capped=False, depth=0, fresh_prompts=False, need=unknown, repeats=True
+        )
+        yield last, ("session",) if standing.policy.phase == 1 else ("exposure", "session")
+    for field, relaxed in _ruled(standing, memory, standing.cells.need):
+        yield field, (*relaxed, "blind") if told else relaxed
+
+
+def _ruled(
+    standing: Standing, memory: SessionMemory, need: Floats
+) -> Iterator[tuple[EligiblePairs, tuple[str, ...]]]:
+    first = True
+    for capped in (False,) if standing.policy.phase == 1 else (True, False):
+        for fresh in (True, False) if memory.prompts else (True,):
+            for depth in range(len(memory.pairs), -1, -1):
+                field = EligiblePairs.of(
+                    standing, memory, capped=capped, depth=depth, fresh_prompts=fresh, need=need
+                )
+                over = not capped and standing.policy.phase > 1
+                relaxed = depth < len(memory.pairs) or not fresh
+                if first or field.any_left():
+                    yield field, (("exposure",) if over else ()) + (("session",) if relaxed else ())
+                first = False
+
+
+def _drawn_lane(standing: Standing, rng: np.random.Generator) -> Lane:
+    u = rng.random()
+    for lane, weight in zip(Lane, standing.policy.lane_weights, strict=True):
+        if u < weight:
+            return lane
+        u -= weight
+    return Lane.COVERAGE  # what rounding leaves over
+
+
+def _chosen(
+    field: EligiblePairs, nominal: Lane, rng: np.random.Generator
+) -> tuple[Lane, float, DrawnPair] | None:
+    """The lane that chose, its probability, and its draw."""
+    draw = draw_starved(field, rng)
+    if draw is not None:
+        return Lane.COVERAGE, 1.0, draw
+    weight = field.standing.policy.lane_weights[nominal]
+    if nominal in _RANDOM_LANES and _lane_is_active(nominal, field.standing):
+        draw = _repeated(_RANDOM_LANES[nominal], _seen_by(nominal, field), rng)
+        if draw is not None:
+            return nominal, weight, draw
+    draw = draw_coverage(field, rng)
+    return None if draw is None else (Lane.COVERAGE, weight, draw)
+
+
+def _lane_is_active(lane: Lane, standing: Standing) -> bool:
+    """Who is a contender is luck at first: playing each other, the lucky would stay above the rest for long."""
+    return lane is not Lane.CONTENDER or standing.window.active()
+
+
+def _seen_by(lane: Lane, field: EligiblePairs) -> EligiblePairs:
+    return replace(field, free=field.standing.enabled) if _unbounded(lane, field.standing) else field
+
+
+def _unbounded(lane: Lane, standing: Standing) -> bool:
+    """Where contender exposures are counted apart, that lane has no upper bound."""
+    return lane is Lane.CONTENDER and standing.policy.fairness == "scoped"
+
+
+def _shadow(field: EligiblePairs, rng: np.random.Generator) -> tuple[Lane, float, DrawnPair] | None:
+    """Version 1, or whatever can be served where it finds nothing."""
+    draw = _repeated(draw_v1, field, rng)
+    if draw is not None:
+        return Lane.EXPLORATION, 1.0, draw
+    draw = draw_coverage(field, rng)
+    return None if draw is None else (Lane.COVERAGE, 1.0, draw)
+
+
+def _repeated(lane: LaneDraw, field: EligiblePairs, rng: np.random.Generator) -> DrawnPair | None:
+    """The lane's first draw that comes to something."""
+    for _ in range(field.standing.policy.draws):
+        draw = lane(field, rng)
+        if draw is not None:
+            return draw
+    return None

@@ -1,0 +1,306 @@
+"""Pairs: how often two models met, on which prompts, and how it went.
+
+Counts by pair are dense. Pair × prompt is sparse (a thousand models and ten thousand prompts
+have five billion cells): each pair that has met keeps its prompts in order, with four counts
+for each.
+"""
+
+from __future__ import annotations
+
+from array import array
+from bisect import bisect_left
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tiltyard.core.policy.state.policy import Policy
+
+__all__ = ["PairCells", "PairCounts", "pair_key", "unpack_pair_key"]
+
+Ints = npt.NDArray[np.int64]
+Counts = npt.NDArray[np.uint32]
+
+_MODEL_BITS = 20
+#: A pair that has met on more than one prompt in so many is laid out whole when it is asked for.
+_DENSE_PROMPT_RATIO = 8
+
+
+def pair_key(one: int, other: int) -> int:
+    """One integer for two models, whichever comes first; it does not depend on how many there are."""
+    one, other = int(one), int(other)  # NumPy's small integers would overflow
+    return (one << _MODEL_BITS) | other if one < other else (other << _MODEL_BITS) | one
+
+
+def unpack_pair_key(key: int) -> tuple[int, int]:
+    """The two models of a key, lower code first."""
+    return key >> _MODEL_BITS, key & ((1 << _MODEL_BITS) - 1)
+
+
+class PairCells:
+    """One pair's votes by prompt. The model with the lower code is ``low``."""
+
+    __slots__ = ("_at_least", "_attempts", "_counts", "_laid_out", "_prompts", "recent")
+
+    def __init__(self) -> None:
+        self._prompts = array("I")
+        self._counts = array("I")
+        # Sums of the counts, which matchmaking asks for far more often than for the counts.
+        self._attempts = array("I")
+        # The attempts by prompt, laid out whole, once somebody has asked for them.
+        self._laid_out: npt.NDArray[np.float32] | None = None
+        # How many prompts stand at the least; 0 where nobody has counted.
+        self._at_least = 0
+        #: Prompts of the last meetings, oldest first, answered or not.
+        self.recent: list[int] = []
+
+    @classmethod
+    def of(cls, prompts: npt.NDArray[Any], tally: npt.NDArray[Any], recent: list[int]) -> PairCells:
+        """From columns: prompts ascending, and four counts for each."""
+        cells = cls()
+        cells.put(prompts.astype(np.uint32).tobytes(), tally.astype(np.uint32).tobytes())
+        cells.recent = recent
+        return cells
+
+    def put(self, prompts: bytes, tally: bytes) -> None:
+        """Set all cells from the bytes of columns as `of` takes them."""
+        self._prompts, self._counts, self._at_least = array("I", prompts), array("I", tally), 0
+        self._attempts = array("I", self.tally.sum(axis=1, dtype=np.uint32).tobytes())
+        self._laid_out = None
+
+    def packed(self) -> tuple[bytes, bytes]:
+        """Prompts and tally as bytes: what `put` takes."""
+        return self._prompts.tobytes(), self._counts.tobytes()
+
+    @property
+    def prompts(self) -> Counts:
+        """Prompts on which the pair has votes, ascending."""
+        return np.array(self._prompts, dtype=np.uint32)
+
+    @property
+    def tally(self) -> Counts:
+        """For each of `prompts`: wins of low, wins of high, ties, both_bad."""
+        return np.array(self._counts, dtype=np.uint32).reshape(-1, 4)
+
+    def attempts(self) -> tuple[Counts, Counts]:
+        """Prompts, and the votes of any kind on each."""
+        return self.prompts, np.array(self._attempts, dtype=np.uint32)
+
+    def laid_out(self, prompts: int) -> npt.NDArray[np.float32] | None:
+        """Attempts on each of so many prompts, for a pair that has met on many of them; else none.
+
+        Kept in step with votes. It must not be changed.
+        """
+        if len(self._prompts) < prompts // _DENSE_PROMPT_RATIO:
+            return None
+        if self._laid_out is None or len(self._laid_out) != prompts:
+            self._laid_out = np.zeros(prompts, dtype=np.float32)
+            self._laid_out[self.prompts] = self._attempts
+        return self._laid_out
+
+    def least(self) -> int:
+        """The fewest votes on any prompt where the pair has some."""
+        attempts = np.array(self._attempts)
+        least = int(attempts.min())
+        self._at_least = int(np.count_nonzero(attempts == least))
+        return least
+
+    def least_after(self, least: int) -> int:
+        """The fewest votes on any prompt, after a vote on a prompt that stood at ``least``."""
+        if least == 0 or self._at_least <= 1:
+            return self.least()
+        self._at_least -= 1
+        return least
+
+    def __len__(self) -> int:
+        return len(self._prompts)
+
+    def vote(self, prompt: int, result: int) -> tuple[bool, int]:
+        """One more vote; whether it is the prompt's first decisive one, and attempts there before it."""
+        at = bisect_left(self._prompts, prompt)
+        if at == len(self._prompts) or self._prompts[at] != prompt:
+            self._prompts.insert(at, prompt)
+            self._counts[4 * at : 4 * at] = array("I", (0, 0, 0, 0))
+            self._attempts.insert(at, 0)
+        before = self._attempts[at]
+        first = result < 2 and self._counts[4 * at] + self._counts[4 * at + 1] == 0
+        self._counts[4 * at + result] += 1
+        self._attempts[at] = before + 1
+        if self._laid_out is not None and prompt < len(self._laid_out):
+            self._laid_out[prompt] = before + 1
+        return first, before
+
+
+class PairCounts:
+    """Counts of every pair, and the cells of those that have met."""
+
+    def __init__(self, policy: Policy, models: int, prompts: int) -> None:
+        self._policy = policy
+        self._n_prompts = prompts
+        #: By pair, both triangles: decisive votes, votes of any kind, prompts with a decisive vote.
+        self.decisive = np.zeros((models, models), dtype=np.int32)
+        self.attempts = np.zeros((models, models), dtype=np.int32)
+        self.prompts = np.zeros((models, models), dtype=np.int32)
+        #: By pair: attempts on the prompt where the pair has fewest; 0 while it has not met on all.
+        self.least = np.zeros((models, models), dtype=np.int32)
+        self._cells: dict[int, PairCells] = {}
+
+    def cells(self, one: int, other: int) -> PairCells | None:
+        """The pair's votes by prompt; none if it has never met."""
+        return self._cells.get(pair_key(one, other))
+
+    def put(self, one: int, other: int, cells: PairCells) -> None:
+        """Set a pair's cells as they were saved."""
+        self._cells[pair_key(one, other)] = cells
+
+    def __iter__(self) -> Iterator[tuple[int, int, PairCells]]:
+        """Every pair that has met, by codes."""
+        for key in sorted(self._cells):
+            yield *unpack_pair_key(key), self._cells[key]
+
+    def _of(self, key: int) -> PairCells:
+        cells = self._cells.get(key)
+        if cells is None:
+            cells = self._cells[key] = PairCells()
+        return cells
+
+    def serve(self, a: int, b: int, prompt: int) -> None:
+        """The pair was shown this prompt."""
+        recent = self._of(pair_key(a, b)).recent
+        recent.append(prompt)
+        if len(recent) > self._policy.meetings:
+            del recent[0]
+
+    def vote(self, a: int, b: int, prompt: int, result: int) -> None:
+        """One vote; ``result`` is how it went for ``a``."""
+        for_low = result if a < b or result > 1 else 1 - result
+        cells = self._of(pair_key(a, b))
+        first, before = cells.vote(prompt, for_low)
+        self._raise(self.attempts, a, b)
+        if result < 2:
+            self._raise(self.decisive, a, b)
+        if first:
+            self._raise(self.prompts, a, b)
+        if len(cells) == self._n_prompts and before == self.least[a, b]:
+            self.least[a, b] = self.least[b, a] = cells.least_after(before)
+
+    @staticmethod
+    def _raise(matrix: npt.NDArray[np.int32], a: int, b: int) -> None:
+        matrix[a, b] = matrix[b, a] = matrix[a, b] + 1
+
+    def serve_many(self, a: Ints, b: Ints, prompt: Ints) -> None:
+        """Many meetings in order: only each pair's last ones will be remembered."""
+        kept = self._policy.meetings
+        pair = np.minimum(a, b) * len(self.decisive) + np.maximum(a, b)
+        order = _by_group(pair)
+        pair = pair[order]
+        starts = np.flatnonzero(np.diff(pair, prepend=-1))
+        sizes = np.diff(starts, append=len(pair))
+        last = np.arange(len(pair)) >= np.repeat(starts + sizes - kept, sizes)
+        shown = prompt[order[last]].tolist()
+        lows, highs = np.divmod(pair[starts], len(self.decisive))
+        at = 0
+        for low, high, n in zip(lows.tolist(), highs.tolist(), np.minimum(sizes, kept).tolist(), strict=True):
+            cells = self._of(pair_key(low, high))
+            cells.recent = (cells.recent + shown[at : at + n])[-kept:]
+            at += n
+
+    def vote_many(self, a: Ints, b: Ints, prompt: Ints, result: Ints) -> None:
+        """Many votes at once: the same counts, cell by cell."""
+        models = len(self.decisive)
+        low, high = np.minimum(a, b), np.maximum(a, b)
+        for_low = np.where((a == low) | (result > 1), result, 1 - result)
+        pair = low * models + high
+        for matrix, chosen in ((self.attempts, pair), (self.decisive, pair[result < 2])):
+            more = np.bincount(chosen, minlength=models * models).reshape(models, models)
+            np.add(matrix, more + more.T, out=matrix, casting="same_kind")
+        self._merge(*_tallied(pair * self._n_prompts + prompt, for_low))
+
+    def _merge(self, cell: Ints, tally: Counts) -> None:
+        """Add tallies of cells (pair × prompt, ascending, no two alike) to those that are held."""
+        models = len(self.decisive)
+        lows, highs = np.divmod(_distinct(cell // self._n_prompts), models)
+        held = [
+            self._of(pair_key(low, high)) for low, high in zip(lows.tolist(), highs.tolist(), strict=True)
+        ]
+        prompts, counts = _laid_out(held)
+        if len(prompts):
+            sizes = np.fromiter(map(len, held), dtype=np.int64, count=len(held))
+            cell, tally = _added(
+                np.concatenate([np.repeat((lows * models + highs) * self._n_prompts, sizes) + prompts, cell]),
+                np.concatenate([counts, tally]),
+            )
+        pair, on = np.divmod(cell, self._n_prompts)
+        starts = np.flatnonzero(np.diff(pair, prepend=-1))
+        sizes = np.diff(starts, append=len(pair))
+        self._put(held, on.astype(np.uint32), tally, sizes)
+        met = np.add.reduceat(tally[:, :2].any(axis=1), starts, dtype=np.int32)
+        self.prompts[lows, highs] = self.prompts[highs, lows] = met
+        least = np.minimum.reduceat(tally.sum(axis=1), starts)
+        full = sizes == self._n_prompts
+        lows, highs, least = lows[full], highs[full], least[full]
+        self.least[lows, highs] = self.least[highs, lows] = least
+
+    @staticmethod
+    def _put(held: list[PairCells], prompts: Counts, tally: Counts, sizes: Ints) -> None:
+        prompt_bytes, tally_bytes = prompts.tobytes(), tally.tobytes()
+        start = 0
+        for cells, size in zip(held, (4 * sizes).tolist(), strict=True):
+            stop = start + size
+            cells.put(prompt_bytes[start:stop], tally_bytes[4 * start : 4 * stop])
+            start = stop
+
+    def under(self, policy: Policy) -> None:
+        """Another policy that remembers as many meetings."""
+        self._policy = policy
+
+    def widen(self, models: int, prompts: int) -> None:
+        """Make room for more models and prompts."""
+        more = models - len(self.decisive)
+        for name in ("decisive", "attempts", "prompts", "least"):
+            setattr(self, name, np.pad(getattr(self, name), ((0, more), (0, more))))
+        if prompts > self._n_prompts:
+            self._n_prompts = prompts
+            self.least[:] = 0
+
+
+def _by_group(group: Ints) -> Ints:
+    """Places in order of their group, those of one group as they came.
+
+    One sort of plain integers is several times faster than a stable sort of places.
+    """
+    n = max(len(group), 1)
+    return np.sort(group * n + np.arange(len(group))) % n
+
+
+def _distinct(ascending: Ints) -> Ints:
+    return ascending[np.flatnonzero(np.diff(ascending, prepend=-1))]
+
+
+def _tallied(cell: Ints, result: Ints) -> tuple[Ints, Counts]:
+    """Distinct cells, ascending, and how often each result stands in them."""
+    codes = np.sort(cell * 4 + result)
+    starts = np.flatnonzero(np.diff(codes, prepend=-1))
+    counts = np.diff(starts, append=len(codes))
+    codes = codes[starts]
+    cells = _distinct(codes // 4)
+    tally = np.zeros((len(cells), 4), dtype=np.uint32)
+    tally[np.cumsum(np.diff(codes // 4, prepend=-1) > 0) - 1, codes % 4] = counts
+    return cells, tally
+
+
+def _added(cell: Ints, tally: Counts) -> tuple[Ints, Counts]:
+    """Distinct cells, ascending, and the sums of their tallies."""
+    order = np.argsort(cell, kind="stable")
+    cell = cell[order]
+    starts = np.flatnonzero(np.diff(cell, prepend=-1))
+    return cell[starts], np.add.reduceat(tally[order], starts, axis=0, dtype=np.uint32)
+
+
+def _laid_out(held: list[PairCells]) -> tuple[Counts, Counts]:
+    """Prompts and tallies of these pairs, end to end."""
+    packed = [cells.packed() for cells in held]
+    prompts = np.frombuffer(b"".join(prompts for prompts, _ in packed), dtype=np.uint32)
+    tally = np.frombuffer(b"".join(tally for _, tally in packed), dtype=np.uint32)
+    return prompts, tally.reshape(-1, 4)

@@ -1,0 +1,147 @@
+"""The rater: every rating that the policy follows, folded vote by vote.
+
+Glicko-2 is the policy's named state and gives the conservative score; online Bradley–Terry gives
+the matchmaker its uncertainty; Elo is what boards showed before, and goes on beside them.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tiltyard.core.battles import CodedBattles
+from tiltyard.core.policy.state.strengths import Strengths
+from tiltyard.core.ratings.glicko2 import GLICKO_POINTS, Glicko2, Glicko2State
+from tiltyard.core.ratings.kernels.glicko2 import fold_votes
+from tiltyard.core.ratings.online_bradley_terry import OnlineBradleyTerry, OnlineState
+from tiltyard.errors import BadOption
+
+__all__ = ["Rater", "RaterSettings"]
+
+Floats = npt.NDArray[np.float64]
+Bools = npt.NDArray[np.bool_]
+
+_LOGITS_PER_POINT = math.log(10.0) / 400.0
+
+
+@dataclass(frozen=True, slots=True)
+class RaterSettings:
+    """The three methods and their parameters."""
+
+    glicko2: Glicko2 = field(default_factory=lambda: Glicko2(kernel="plain"))
+    online: OnlineBradleyTerry = field(default_factory=OnlineBradleyTerry)
+    elo_start: float = 1500.0
+    elo_k: float = 16.0
+
+    def __post_init__(self) -> None:
+        if self.glicko2.kernel != "plain":
+            raise BadOption(
+                "the rater folds single votes, which only the plain kernel of Glicko-2 does quickly"
+            )
+
+
+class Rater:
+    """Ratings of all models after so many votes. Folding one by one or in bulk gives the same bits."""
+
+    def __init__(self, settings: RaterSettings, models: int) -> None:
+        self.settings = settings
+        first = settings.glicko2.initial([str(k) for k in range(models)])
+        # Lists: a single vote reads and writes a few numbers, which arrays do slowly.
+        self._mu: list[float] = first.mu.tolist()
+        self._phi2: list[float] = first.phi2.tolist()
+        self._sigma2: list[float] = first.sigma2.tolist()
+        self._elo = [settings.elo_start] * models
+        self.online: OnlineState = settings.online.initial(models)
+        self.votes = 0
+        self._score: list[float] = settings.glicko2.scoring().by_kind().tolist()
+
+    def vote(self, a: int, b: int, kind: int) -> None:
+        """One vote; both_bad moves no rating."""
+        self.votes += 1
+        y = self._score[kind]
+        glicko2 = self.settings.glicko2
+        fold_votes([a], [b], [y], self._mu, self._phi2, self._sigma2, glicko2.tau, glicko2.phi2_floor)
+        self.settings.online.fold(self.online, a, b, kind)
+        self._rate_elo(a, b, y)
+
+    def fold(self, votes: CodedBattles) -> None:
+        """A run of votes, in order: each method by itself, because none looks at another."""
+        glicko2 = self.settings.glicko2
+        a, b = votes.a.tolist(), votes.b.tolist()
+        score = [self._score[kind] for kind in votes.kind.tolist()]
+        fold_votes(a, b, score, self._mu, self._phi2, self._sigma2, glicko2.tau, glicko2.phi2_floor)
+        self.settings.online.fold_many(self.online, votes)
+        for left, right, y in zip(a, b, score, strict=True):
+            self._rate_elo(left, right, y)
+        self.votes += len(votes)
+
+    def _rate_elo(self, a: int, b: int, y: float) -> None:
+        if y == y:
+            gap = _LOGITS_PER_POINT * (self._elo[b] - self._elo[a])
+            change = self.settings.elo_k * (y - 1.0 / (1.0 + math.exp(gap)))
+            self._elo[a] += change
+            self._elo[b] -= change
+
+    @property
+    def elo(self) -> Floats:
+        """Legacy Elo, in points."""
+        return np.array(self._elo)
+
+    def glicko2(self, models: tuple[str, ...]) -> Glicko2State:
+        """The state of Glicko-2, by name."""
+        return Glicko2State(
+            models=models,
+            mu=np.array(self._mu),
+            phi2=np.array(self._phi2),
+            sigma2=np.array(self._sigma2),
+            start=self.settings.glicko2.start,
+            votes=self.votes,
+            kernel="plain",
+        )
+
+    def strengths(self, enabled: Bools, *, neighbours: int = 32) -> Strengths:
+        """What the lanes and rules ask for; P(misorder) for the first ``neighbours`` places."""
+        state = self.glicko2(())
+        strengths = Strengths(state.rating, state.rd, self.online.se, np.zeros(len(self._mu)))
+        top = strengths.order(enabled)[: neighbours + 1]
+        if len(top) > 1:
+            wrong = self.online.misorder(top[:-1], top[1:])
+            strengths.misorder[top[:-1]] = wrong
+            strengths.misorder[top[1:]] = np.maximum(strengths.misorder[top[1:]], wrong)
+        return strengths
+
+    def widen(self, models: int) -> None:
+        """Newcomers start as everybody did."""
+        more = Rater(self.settings, models - len(self._mu))
+        self._mu += more._mu
+        self._phi2 += more._phi2
+        self._sigma2 += more._sigma2
+        self._elo += more._elo
+        self.online = self.online.widened(models)
+
+    def plant(self, model: int, points: float) -> None:
+        """Start a model that has not played at another rating: for simulations of a wrong first guess."""
+        self._mu[model] = (points - self.settings.glicko2.start) / GLICKO_POINTS
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values that JSON keeps exactly."""
+        return {
+            "mu": list(self._mu),
+            "phi2": list(self._phi2),
+            "sigma2": list(self._sigma2),
+            "elo": list(self._elo),
+            "online": self.online.to_dict(),
+            "votes": self.votes,
+        }
+
+    @classmethod
+    def from_dict(cls, settings: RaterSettings, saved: dict[str, Any]) -> Rater:
+        rater = cls(settings, len(saved["mu"]))
+        rater._mu, rater._phi2, rater._sigma2 = (list(saved[name]) for name in ("mu", "phi2", "sigma2"))
+        rater._elo, rater.votes = list(saved["elo"]), int(saved["votes"])
+        rater.online = OnlineState.from_dict(saved["online"])
+        return rater

@@ -1,0 +1,123 @@
+"""What each voter's session has seen, so that it is not shown again too soon."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tiltyard.core.policy.state.pair_counts import pair_key
+from tiltyard.core.policy.state.policy import Policy
+
+__all__ = ["UNSEEN", "SessionMemories", "SessionMemory"]
+
+Array = npt.NDArray[Any]
+
+#: A pair and a prompt are one number: the prompt takes the lowest bits of it.
+_PROMPT_BITS = 23
+_PROMPT_MASK = (1 << _PROMPT_BITS) - 1
+
+
+@dataclass(slots=True)
+class SessionMemory:
+    """One session: its last pairs, oldest first, and the prompts that it ever saw each pair on."""
+
+    pairs: list[int] = field(default_factory=list)
+    prompts: dict[int, list[int]] = field(default_factory=dict)
+
+
+#: The memory of a session that has seen nothing.
+UNSEEN = SessionMemory()
+
+
+class _PackedMemory:
+    """A memory in little room: millions of these numbers are kept, and few are ever asked for."""
+
+    __slots__ = ("pairs", "seen")
+
+    def __init__(self, pairs: bytes = b"", seen: bytes = b"") -> None:
+        self.pairs = array("q", pairs)
+        #: Pair and prompt in one, as they were first seen.
+        self.seen = array("q", seen)
+
+
+class SessionMemories:
+    """Memories of the sessions served last, at most ``policy.sessions_kept`` of them."""
+
+    def __init__(self, policy: Policy) -> None:
+        self._policy = policy
+        self._kept: dict[int, _PackedMemory] = {}
+
+    def of(self, session: int) -> SessionMemory:
+        """What this session has seen."""
+        kept = self._kept.get(session)
+        if kept is None:
+            return UNSEEN
+        prompts: dict[int, list[int]] = {}
+        for both in kept.seen:
+            prompts.setdefault(both >> _PROMPT_BITS, []).append(both & _PROMPT_MASK)
+        return SessionMemory(kept.pairs.tolist(), prompts)
+
+    def __len__(self) -> int:
+        return len(self._kept)
+
+    def serve(self, session: int, a: int, b: int, prompt: int) -> None:
+        """This session was shown this matchup."""
+        session = int(session)
+        kept = self._kept.pop(session, None) or _PackedMemory()
+        self._kept[session] = kept
+        key = pair_key(a, b)
+        kept.pairs.append(key)
+        if len(kept.pairs) > self._policy.session_pairs:
+            del kept.pairs[0]
+        both = key << _PROMPT_BITS | int(prompt)
+        if both not in kept.seen:
+            kept.seen.append(both)
+        if len(self._kept) > self._policy.sessions_kept:
+            del self._kept[next(iter(self._kept))]
+
+    def under(self, policy: Policy) -> None:
+        """Another policy that remembers as many sessions and pairs."""
+        self._policy = policy
+
+    def saved(self) -> dict[str, Array]:
+        """Columns, the session served longest ago first: what `restored` takes."""
+        kept = list(self._kept.values())
+        pairs, seen = (
+            np.frombuffer(b"".join(getattr(one, name).tobytes() for one in kept), dtype=np.int64)
+            for name in ("pairs", "seen")
+        )
+        return {
+            "session": np.fromiter(self._kept, dtype=np.int64, count=len(kept)),
+            "session.pairs": np.array([len(one.pairs) for one in kept], dtype=np.int64),
+            "session.pair": pairs,
+            "session.seen": np.array([len(one.seen) for one in kept], dtype=np.int64),
+            "seen.pair": seen >> _PROMPT_BITS,
+            "seen.prompt": seen & _PROMPT_MASK,
+        }
+
+    @classmethod
+    def restored(cls, policy: Policy, saved: Mapping[str, Array]) -> SessionMemories:
+        sessions = cls(policy)
+        seen = (saved["seen.pair"] << _PROMPT_BITS) | saved["seen.prompt"]
+        runs = zip(
+            saved["session"].tolist(),
+            _cut(saved["session.pair"], saved["session.pairs"]),
+            _cut(seen, saved["session.seen"]),
+            strict=True,
+        )
+        for session, pairs, both in runs:
+            sessions._kept[session] = _PackedMemory(pairs, both)
+        return sessions
+
+
+def _cut(numbers: Array, sizes: Array) -> Iterator[bytes]:
+    """So many numbers at a time, as bytes."""
+    plain, start = numbers.astype(np.int64).tobytes(), 0
+    for size in (8 * sizes).tolist():
+        yield plain[start : start + size]
+        start += size

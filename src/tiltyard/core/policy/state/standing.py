@@ -1,0 +1,319 @@
+"""`Standing`: everything that the ranking policy knows of an arena, folded from its log."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from tiltyard.core.policy.state.events import NO_SESSION, Event, Events
+from tiltyard.core.policy.state.exposure_window import ExposureWindow
+from tiltyard.core.policy.state.pair_counts import PairCounts
+from tiltyard.core.policy.state.policy import KEPT_SHAPES, Lane, Policy
+from tiltyard.core.policy.state.prompt_cells import (
+    BOTH_BAD,
+    BOTH_BAD_FLAG_OFFSET,
+    FLAGGED_KINDS,
+    LEFT_RESULTS,
+    LOSS,
+    TIE,
+    WIN,
+    PromptCells,
+)
+from tiltyard.core.policy.state.recent_votes import RecentVotes
+from tiltyard.core.policy.state.session_memory import SessionMemories
+from tiltyard.core.policy.state.strengths import Strengths
+from tiltyard.errors import BadOption
+
+__all__ = ["Standing"]
+
+Ints = npt.NDArray[np.int64]
+Bools = npt.NDArray[np.bool_]
+
+_MIRROR = np.array([LOSS, WIN, TIE, BOTH_BAD])
+#: How a vote of each kind went for either side, and what is added to both in the memory of recent votes.
+_SIDES = {
+    kind: (left, int(_MIRROR[left]), BOTH_BAD_FLAG_OFFSET * flagged)
+    for kind, (left, flagged) in enumerate(zip(LEFT_RESULTS.tolist(), FLAGGED_KINDS.tolist(), strict=True))
+}
+#: Fewer events than this are folded one by one; so are fewer than the cells, and cells of pairs, that
+#: would have to be made afresh after a bulk, at so many in the time of an event.
+_BULK_EVENTS = 64
+_CELLS_PER_EVENT = 500
+_PAIR_CELLS_PER_EVENT = 150
+
+
+class Standing:
+    """Counts, exposures, meetings and memories of one arena and one source of votes.
+
+    Fold events one at a time (`serve`, `vote`, `expire`, …) or in bulk (`fold`): the state is the
+    same, bit for bit. Ratings come from outside: `rank` takes them in, and with them the order,
+    the contender band and its higher floors.
+    """
+
+    def __init__(
+        self, policy: Policy, models: Sequence[str], prompts: Sequence[str], answered: Bools | None = None
+    ) -> None:
+        m, p = len(models), len(prompts)
+        if answered is None:
+            answered = np.ones((m, p), dtype=bool)
+        if answered.shape != (m, p):
+            raise BadOption(f"answered has shape {answered.shape}; expected ({m}, {p})")
+        self.policy = policy
+        self.models = tuple(models)
+        self.prompts = tuple(prompts)
+        self.cells = PromptCells(policy, answered)
+        self.meetings = PairCounts(policy, m, p)
+        self.window = ExposureWindow(policy, m)
+        self.sessions = SessionMemories(policy)
+        self.model_votes = RecentVotes(m, policy.both_bad_over)
+        self.prompt_votes = RecentVotes(p, policy.both_bad_over)
+        #: Wins, losses, ties and both_bad of each model.
+        self.record = np.zeros((m, 4), dtype=np.int64)
+        #: Exposures since the log began, and how many of them on the left.
+        self.shown = np.zeros((m, 2), dtype=np.int64)
+        #: Matchups by lane drawn and lane that chose.
+        self.lanes = np.zeros((len(Lane), len(Lane)), dtype=np.int64)
+        self.votes = self.skipped = self.expired = 0
+        self.strengths = Strengths.unknown(m)
+        #: Enabled models, best conservative score first; who of them is in the contender band.
+        self.order: Ints = np.empty(0, dtype=np.int64)
+        self.in_band: Bools = np.zeros(m, dtype=bool)
+        self._roster_changed()
+
+    @property
+    def enabled(self) -> Bools:
+        """Which models may be served."""
+        return self.cells.enabled
+
+    @property
+    def n_enabled(self) -> int:
+        return len(self.order)
+
+    def serve(
+        self,
+        a: int,
+        b: int,
+        prompt: int,
+        *,
+        lane: Lane = Lane.EXPLORATION,
+        nominal: Lane | None = None,
+        session: int = NO_SESSION,
+    ) -> int:
+        """``a`` was shown on the left and ``b`` on the right; the matchup's serial."""
+        serial = self.window.serve(a, b, contender=lane == Lane.CONTENDER)
+        self.meetings.serve(a, b, prompt)
+        self.shown[a, 0] += 1
+        self.shown[a, 1] += 1
+        self.shown[b, 0] += 1
+        self.lanes[lane if nominal is None else nominal, lane] += 1
+        if session != NO_SESSION:
+            self.sessions.serve(session, a, b, prompt)
+        return serial
+
+    def vote(self, a: int, b: int, prompt: int, kind: int) -> None:
+        """A matchup with ``a`` on the left ended in this vote."""
+        left, right, flag = _SIDES[kind]
+        self.meetings.vote(a, b, prompt, left)
+        met = left <= LOSS and self.meetings.decisive[a, b] == self.policy.pair_floor
+        if met and self.enabled[a] and self.enabled[b]:
+            self.thin[a] -= 1
+            self.thin[b] -= 1
+        for model, result in ((a, left), (b, right)):
+            self.cells.vote(model, prompt, result)
+            self.record[model, result] += 1
+            self.model_votes.add(model, result + flag)
+        self.prompt_votes.add(prompt, left + flag)
+        self.votes += 1
+
+    def skip(self) -> None:
+        """A matchup was passed over: an exposure, no attempt."""
+        self.skipped += 1
+
+    def expire(self, serial: int) -> None:
+        """Nobody answered this matchup in time: its exposures leave the window."""
+        self.window.expire(serial)
+        self.expired += 1
+
+    def enable(self, model: int) -> None:
+        self._enable(model, now=True)
+
+    def retire(self, model: int) -> None:
+        """Never serve this model again; what it has done stays."""
+        self._enable(model, now=False)
+
+    def respond(self, model: int, prompt: int, *, present: bool = True) -> None:
+        """The model has a response to this prompt, or has it no longer."""
+        self.cells.respond(model, prompt, present=present)
+
+    def prompts_needed(self, one: int, other: int) -> int:
+        """On how many prompts adjacent models must have a decisive vote; 0 if they share none now.
+
+        ``policy.adjacent_prompts``, or as many as they share now or already have a decisive vote on.
+        If votes on withdrawn prompts counted against the prompts of now alone, twelve votes on a
+        prompt that is gone would fill the floor of a pair that never met on the one it still shares.
+
+        =====================================================  ======
+        share 8 prompts                                        6
+        share 3, met on these or on none                       3
+        share 1; met on another one, since withdrawn           2
+        share 1; met on 7 others, since withdrawn              6
+        =====================================================  ======
+        """
+        most, cells = self.policy.adjacent_prompts, self.cells
+        shared, met = int(cells.shared[one, other]), self.meetings.cells(one, other)
+        if shared == 0 or shared >= most or met is None:
+            return min(most, shared)
+        decided = met.prompts[met.tally[:, : LOSS + 1].any(axis=1)]
+        gone = ~(cells.answered[one, decided] & cells.answered[other, decided])
+        return min(most, shared + int(np.count_nonzero(gone)))
+
+    def rank(self, strengths: Strengths) -> None:
+        """Take in new strengths: order, contender band, floors."""
+        self.strengths = strengths
+        self.order = strengths.order(self.enabled)
+        band = self.order[: self.policy.contenders]
+        changed = np.zeros(len(self.models), dtype=bool)
+        changed[band] = True
+        for model in np.flatnonzero(changed != self.in_band).tolist():
+            floor = self.policy.top_prompt_floor if changed[model] else self.policy.prompt_floor
+            self.cells.set_floor(model, floor)
+        self.in_band = changed
+
+    def fold(self, events: Events) -> None:
+        """Many events at once."""
+        cells = len(self.models) * len(self.prompts)
+        met = int(self.meetings.prompts.sum()) // 2
+        if len(events) < max(_BULK_EVENTS, cells // _CELLS_PER_EVENT, met // _PAIR_CELLS_PER_EVENT):
+            self._fold_each(events)
+            return
+        self._fold_window(events)
+        responses = np.flatnonzero(events.event >= Event.RESPOND)
+        self.cells.set_answered(
+            events.a[responses], events.prompt[responses], events.event[responses] == Event.RESPOND
+        )
+        self._serve_many(np.flatnonzero(events.event == Event.SERVED), events)
+        self._vote_many(np.flatnonzero(events.event == Event.VOTE), events)
+        self.skipped += int(np.count_nonzero(events.event == Event.SKIP))
+        self.expired += int(np.count_nonzero(events.event == Event.EXPIRE))
+        self.cells.refresh()
+        self._roster_changed()
+
+    def widen(self, models: Sequence[str], prompts: Sequence[str]) -> None:
+        """Make room for more models and prompts: the names so far, and new ones after them."""
+        if (
+            tuple(models[: len(self.models)]) != self.models
+            or tuple(prompts[: len(self.prompts)]) != self.prompts
+        ):
+            raise BadOption("a standing can only be widened: known models and prompts keep their places")
+        m, p = len(models), len(prompts)
+        more = m - len(self.models)
+        self.models, self.prompts = tuple(models), tuple(prompts)
+        self.cells.widen(m, p)
+        self.meetings.widen(m, p)
+        self.window.widen(m)
+        self.model_votes.widen(m)
+        self.prompt_votes.widen(p)
+        self.record = np.pad(self.record, ((0, more), (0, 0)))
+        self.shown = np.pad(self.shown, ((0, more), (0, 0)))
+        self.strengths = self.strengths.widened(m)
+        self._roster_changed()
+
+    def under(self, policy: Policy) -> None:
+        """From now on this policy holds; what is kept stays, what follows from it is made afresh.
+
+        Only what shapes no memory can change: a longer window cannot be filled with what has left it.
+        """
+        fixed = [name for name in KEPT_SHAPES if getattr(policy, name) != getattr(self.policy, name)]
+        if fixed:
+            raise BadOption(
+                f"{', '.join(fixed)} cannot change while an arena runs, because what is remembered depends on it; "
+                "keep the value, or make another arena"
+            )
+        self.policy = policy
+        for part in (self.cells, self.meetings, self.window, self.sessions):
+            part.under(policy)
+        self.in_band[:] = False
+        self._roster_changed()
+
+    def _enable(self, model: int, *, now: bool) -> None:
+        if self.cells.enabled[model] != now:
+            self.cells.enable(model, now=now)
+            self.window.open_epoch(self.cells.enabled)
+            self._roster_changed()
+
+    def _roster_changed(self) -> None:
+        """Make afresh what follows from who is enabled."""
+        met = self.meetings.decisive >= self.policy.pair_floor
+        np.fill_diagonal(met, val=True)
+        #: Enabled opponents with whom a model has too few decisive votes.
+        self.thin = np.where(self.enabled, (~met & self.enabled[None, :]).sum(axis=1), 0)
+        self.in_band = np.pad(self.in_band, (0, len(self.models) - len(self.in_band)))
+        self.rank(self.strengths)
+
+    def _fold_each(self, events: Events) -> None:
+        for row in events.rows():
+            event = Event(row["event"])
+            if event is Event.SERVED:
+                lane, nominal = Lane(row["lane"]), Lane(row["nominal"])
+                self.serve(
+                    row["a"], row["b"], row["prompt"], lane=lane, nominal=nominal, session=row["session"]
+                )
+            elif event is Event.VOTE:
+                self.vote(row["a"], row["b"], row["prompt"], row["kind"])
+            elif event is Event.SKIP:
+                self.skip()
+            elif event is Event.EXPIRE:
+                self.expire(row["serial"])
+            elif event in (Event.ENABLE, Event.RETIRE):
+                self._enable(row["a"], now=event is Event.ENABLE)
+            else:
+                self.respond(row["a"], row["prompt"], present=event is Event.RESPOND)
+
+    def _fold_window(self, events: Events) -> None:
+        """What was served and expired while who was enabled: here alone the order of events matters."""
+        window, enabled = self.window, self.cells.enabled
+        is_served, expiring = events.event == Event.SERVED, events.event == Event.EXPIRE
+        expiring &= events.serial < window.served + np.cumsum(is_served)
+        roster = (events.event == Event.ENABLE) | (events.event == Event.RETIRE)
+        start = 0
+        for stop in [*np.flatnonzero(roster).tolist(), len(events)]:
+            run = slice(start, stop)
+            rows = start + np.flatnonzero(is_served[run])
+            window.fold(events.a[rows], events.b[rows], events.lane[rows] == Lane.CONTENDER)
+            serials = events.serial[run][expiring[run]]
+            for serial in serials[serials >= window.served - self.policy.window].tolist():
+                window.expire(serial)
+            for row in range(stop, min(stop + 1, len(events))):
+                model, now = int(events.a[row]), bool(events.event[row] == Event.ENABLE)
+                if enabled[model] != now:
+                    enabled[model] = now
+                    window.open_epoch(enabled)
+            start = stop + 1
+
+    def _serve_many(self, rows: Ints, events: Events) -> None:
+        a, b, prompt, session = events.a[rows], events.b[rows], events.prompt[rows], events.session[rows]
+        self.meetings.serve_many(a, b, prompt)
+        left = np.bincount(a, minlength=len(self.models))
+        self.shown[:, 0] += left + np.bincount(b, minlength=len(self.models))
+        self.shown[:, 1] += left
+        np.add.at(self.lanes, (events.nominal[rows], events.lane[rows]), 1)
+        known = np.flatnonzero(session != NO_SESSION)
+        for one in zip(*(column[known].tolist() for column in (session, a, b, prompt)), strict=True):
+            self.sessions.serve(*one)
+
+    def _vote_many(self, rows: Ints, events: Events) -> None:
+        a, b, prompt = events.a[rows], events.b[rows], events.prompt[rows]
+        left = LEFT_RESULTS[events.kind[rows]]
+        right = _MIRROR[left]
+        self.meetings.vote_many(a, b, prompt, left)
+        for model, result in ((a, left), (b, right)):
+            self.cells.add(model, prompt, result)
+            counts = np.bincount(model * 4 + result, minlength=self.record.size)
+            self.record += counts.reshape(self.record.shape)
+        both = np.stack([a, b], axis=1).reshape(-1)
+        flag = BOTH_BAD_FLAG_OFFSET * FLAGGED_KINDS[events.kind[rows]]
+        self.model_votes.add_many(both, np.stack([left + flag, right + flag], axis=1).reshape(-1))
+        self.prompt_votes.add_many(prompt, left + flag)
+        self.votes += len(rows)

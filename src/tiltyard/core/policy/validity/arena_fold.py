@@ -1,0 +1,179 @@
+"""`ArenaFold`: all that is known of one source of an arena's votes, followed from event to event.
+
+A standing, its ratings and its evaluations belong together: the rules are looked at after certain
+votes, exactly there, however the log is cut into pieces on its way here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+import numpy.typing as npt
+
+from tiltyard.core.battles import CodedBattles
+from tiltyard.core.policy.state.events import Event, Events
+from tiltyard.core.policy.state.policy import Policy
+from tiltyard.core.policy.state.rating_fold import Rater, RaterSettings
+from tiltyard.core.policy.state.standing import Standing
+from tiltyard.core.policy.validity.evaluation import Evaluation, EvaluationHistory, evaluate
+from tiltyard.core.policy.validity.fold_state import decode_fold, encode_fold
+from tiltyard.core.policy.validity.state_encoding import state_digest
+from tiltyard.errors import BadOption
+
+__all__ = ["ArenaFold"]
+
+Ints = npt.NDArray[np.int64]
+Bools = npt.NDArray[np.bool_]
+
+#: Of evaluations that are further back, one in so many stays whole; of those still further, one in its square.
+_THINNING_RATIO = 16
+
+
+class ArenaFold:
+    """Standing, ratings and evaluations after so many events.
+
+    Folding in any pieces gives the same bits. ``whole`` is how many of the last evaluations keep all
+    that they saw: older ones keep it ever more rarely, and always when they were and whether the rules
+    held. Without it every evaluation is kept whole, which for millions of votes is much.
+    """
+
+    def __init__(
+        self,
+        policy: Policy,
+        settings: RaterSettings | None = None,
+        models: Sequence[str] = (),
+        prompts: Sequence[str] = (),
+        *,
+        answered: Bools | None = None,
+        whole: int | None = None,
+    ) -> None:
+        if whole is not None and whole < 1:
+            raise BadOption(f"whole is {whole}; expected at least 1 evaluation")
+        self.settings = RaterSettings() if settings is None else settings
+        self.standing = Standing(policy, models, prompts, answered)
+        self.rater = Rater(self.settings, len(models))
+        self.history = EvaluationHistory.under(policy)
+        self.whole = whole
+        self._ranked = False
+
+    @property
+    def policy(self) -> Policy:
+        return self.standing.policy
+
+    @property
+    def votes(self) -> int:
+        return self.standing.votes
+
+    def fold(self, events: Events) -> None:
+        """The next events. After every ``policy.evaluated_every``-th vote the rules are looked at."""
+        start = 0
+        for stop in self.looks(events).tolist():
+            self._take(events[start:stop])
+            self.rank()
+            self._note(evaluate(self.standing, time=int(events.time[stop - 1])))
+            start = stop
+        if start < len(events):
+            self._take(events[start:])
+
+    def looks(self, events: Events) -> Ints:
+        """After how many of these events, which come next, the rules will be looked at."""
+        return self.looks_after(np.flatnonzero(events.event == Event.VOTE) + 1)
+
+    def looks_after(self, votes: Ints) -> Ints:
+        """Of the places of the next votes, those after which the rules will be looked at."""
+        every = self.policy.evaluated_every
+        return votes[every - 1 - self.votes % every :: every]
+
+    def rank(self) -> None:
+        """Bring the order up to the last vote. What later folds give does not depend on it."""
+        if not self._ranked:
+            self.standing.rank(self.rater.strengths(self.standing.enabled))
+            self._ranked = True
+
+    def widen(self, models: Sequence[str], prompts: Sequence[str]) -> None:
+        """Make room for more models and prompts: the names so far, and new ones after them."""
+        self.standing.widen(models, prompts)
+        self.rater.widen(len(models))
+        self._ranked = False
+
+    def under(self, policy: Policy) -> None:
+        """From now on this policy holds; see `Standing.under` for what of it cannot change."""
+        self.rank()
+        self.standing.under(policy)
+        self.history = replace(self.history, in_a_row=policy.evaluations)
+
+    def save(self) -> bytes:
+        """Everything, as few bytes: equal states have equal bytes."""
+        self.rank()
+        return encode_fold(self.standing, self.rater, self.history, self.whole)
+
+    @classmethod
+    def restore(cls, saved: bytes) -> ArenaFold:
+        """What was saved; it goes on as if it had never stopped."""
+        standing, rater, history, whole = decode_fold(saved)
+        following = cls(standing.policy, rater.settings, whole=whole)
+        following.standing, following.rater, following.history = standing, rater, history
+        following._ranked = True
+        return following
+
+    @staticmethod
+    def save_all(followings: Sequence[ArenaFold]) -> bytes:
+        """Several, one after another."""
+        saved = [following.save() for following in followings]
+        return b"".join(len(one).to_bytes(8, "little") + one for one in saved)
+
+    @classmethod
+    def restore_all(cls, saved: bytes) -> list[ArenaFold]:
+        """What `save_all` saved."""
+        found: list[ArenaFold] = []
+        while saved:
+            stop = 8 + int.from_bytes(saved[:8], "little")
+            found.append(cls.restore(saved[8:stop]))
+            saved = saved[stop:]
+        return found
+
+    def digest(self) -> str:
+        """One hash of everything."""
+        return state_digest(self.save()).hex()
+
+    def _take(self, events: Events) -> None:
+        self.standing.fold(events)
+        votes = events[events.event == Event.VOTE]
+        self.rater.fold(CodedBattles(votes.a, votes.b, votes.kind))
+        self._ranked = False
+
+    def _note(self, evaluation: Evaluation) -> None:
+        known = [*self.history.evaluations, evaluation]
+        if self.whole is not None:
+            for number in _outline_numbers(len(known), self.whole):
+                known[number - 1] = _outlined(known[number - 1])
+        self.history = replace(self.history, evaluations=tuple(known))
+
+
+def _outline_numbers(n: int, whole: int) -> list[int]:
+    """Numbers of the evaluations that keep only their outline from the ``n``-th on.
+
+    Number k stays whole while fewer than ``whole``·16^j have come after it, for some j with 16^j | k.
+    """
+    found = []
+    step = 1
+    while (number := n - whole * step) >= 1:
+        if number % step == 0 and number % (step * _THINNING_RATIO):
+            found.append(number)
+        step *= _THINNING_RATIO
+    return found
+
+
+def _outlined(evaluation: Evaluation) -> Evaluation:
+    """When it was, and whether the rules held: nothing of the models."""
+    nothing = np.empty(0)
+    return replace(
+        evaluation,
+        order=np.empty(0, dtype=np.int64),
+        rating=nothing,
+        rd=nothing,
+        coverage=nothing,
+        rules=(),
+    )

@@ -1,0 +1,86 @@
+"""Floors of pairs: whether neighbours in rank have met often enough, and on enough prompts.
+
+Adjacent contenders need ``policy.adjacent_votes`` decisive votes on ``policy.adjacent_prompts``
+prompts, or on all that they share if these are fewer; a prompt that was withdrawn after they met on
+it still counts on both sides (`prompts_needed`). A pair still short after
+``policy.adjacent_attempts`` votes of any kind is *indistinguishable so far*: voters cannot tell
+the two apart. It is no longer sought, and its floor stays unmet.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from itertools import pairwise
+
+from tiltyard.core.policy.state.standing import Standing
+from tiltyard.core.policy.validity.vote_forecast import pair_decisive_share, votes_to_gain
+
+__all__ = ["PairFloor", "adjacent_floors", "floor_of", "pair_coverage", "votes_to_floor"]
+
+
+@dataclass(frozen=True, slots=True)
+class PairFloor:
+    """How far two models are from the floor of neighbours."""
+
+    above: int
+    below: int
+    votes: int
+    attempts: int
+    prompts: int
+    votes_needed: int
+    #: 0 for a pair that shares no prompt, whose floor cannot be met.
+    prompts_needed: int
+    met: bool
+    indistinguishable: bool
+
+    @property
+    def lacking(self) -> int:
+        """Decisive votes still missing: each new prompt takes one of them."""
+        return max(self.votes_needed - self.votes, self.prompts_needed - self.prompts, 0)
+
+
+def floor_of(standing: Standing, above: int, below: int) -> PairFloor:
+    """The floor of this pair, adjacent or not."""
+    policy, meetings = standing.policy, standing.meetings
+    votes, attempts = int(meetings.decisive[above, below]), int(meetings.attempts[above, below])
+    prompts = int(meetings.prompts[above, below])
+    needed = standing.prompts_needed(above, below)
+    met = needed > 0 and votes >= policy.adjacent_votes and prompts >= needed
+    return PairFloor(
+        above,
+        below,
+        votes,
+        attempts,
+        prompts,
+        policy.adjacent_votes,
+        needed,
+        met,
+        not met and attempts >= policy.adjacent_attempts,
+    )
+
+
+def adjacent_floors(standing: Standing, top: int) -> tuple[PairFloor, ...]:
+    """Floors of the adjacent pairs among the first ``top`` models, best first."""
+    codes = standing.order[:top].tolist()
+    return tuple(floor_of(standing, one, other) for one, other in pairwise(codes))
+
+
+def votes_to_floor(floor: PairFloor, overall: float) -> float:
+    """Direct votes until the floor is met: decisive votes lacking over the pair's decisive share.
+
+    ``overall`` is the arena's decisive share. Infinite for a pair that is no longer sought, or that
+    shares no prompt.
+    """
+    if floor.met:
+        return 0.0
+    if floor.indistinguishable or not floor.prompts_needed:
+        return math.inf
+    return votes_to_gain(floor.lacking, pair_decisive_share(floor.votes, floor.attempts, overall))
+
+
+def pair_coverage(floor: PairFloor) -> float:
+    """min(1, votes / 12, prompts / 6): how full one floor is; 0 where it cannot be met."""
+    if not floor.prompts_needed:
+        return 0.0
+    return min(1.0, floor.votes / floor.votes_needed, floor.prompts / floor.prompts_needed)

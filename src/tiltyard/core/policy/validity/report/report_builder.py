@@ -1,0 +1,153 @@
+"""The report as one value, and how it is made of a log."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tiltyard.core.policy.state.events import Events
+from tiltyard.core.policy.state.policy import Policy
+from tiltyard.core.policy.state.rating_fold import RaterSettings
+from tiltyard.core.policy.validity.evaluation import evaluate
+from tiltyard.core.policy.validity.lane_mix import LaneMix, infeasible_mix_finding
+from tiltyard.core.policy.validity.quality_floor import quality_findings
+from tiltyard.core.policy.validity.report.churn import churn
+from tiltyard.core.policy.validity.report.exploration_board import exploration_board
+from tiltyard.core.policy.validity.report.report_findings import (
+    churn_finding,
+    contradiction_finding,
+    lost_status_finding,
+    tolerance_finding,
+    uneven_sides_finding,
+)
+from tiltyard.core.policy.validity.report.report_records import (
+    Churn,
+    ExplorationBoard,
+    ExposureFairness,
+    MatchupCounts,
+    PairCompleteness,
+    PromptCoverage,
+    PublicationStatus,
+    RatingConfidence,
+    ReportSpan,
+    SideBalance,
+)
+from tiltyard.core.policy.validity.report.report_sections import (
+    confidence,
+    exposure_fairness,
+    matchups,
+    pair_completeness,
+    prompt_coverage,
+    publication,
+    sides,
+    span_lanes,
+)
+from tiltyard.core.policy.validity.report.span_replay import find_span, replay_span
+from tiltyard.core.ratings.bradley_terry import BradleyTerry
+from tiltyard.core.ratings.findings import Finding
+
+__all__ = ["ValidityReport", "validity_report"]
+
+Ints = npt.NDArray[np.int64]
+Bools = npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True, slots=True)
+class ValidityReport:
+    """One arena over one span. Counts of the span are its own; states are those at its end."""
+
+    span: ReportSpan
+    policy: Policy
+    rater: RaterSettings
+    n_models: int
+    n_enabled: int
+    n_prompts: int
+    publication: PublicationStatus
+    matchups: MatchupCounts
+    fairness: ExposureFairness
+    lanes: LaneMix
+    sides: SideBalance
+    pairs: PairCompleteness
+    coverage: PromptCoverage
+    confidence: RatingConfidence
+    churn: Churn
+    exploration: ExplorationBoard
+    findings: tuple[Finding, ...] = ()
+
+    @property
+    def status(self) -> str:
+        """``official`` or ``calibrating``."""
+        return "official" if self.publication.official else "calibrating"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values that JSON keeps."""
+        plain: dict[str, Any] = _plain(asdict(self))
+        return {"status": self.status, **plain}
+
+
+def validity_report(
+    events: Events,
+    models: Sequence[str],
+    prompts: Sequence[str],
+    policy: Policy,
+    *,
+    since: int | None = None,
+    until: int | None = None,
+    answered: Bools | None = None,
+    rater: RaterSettings | None = None,
+    given_up: Ints | None = None,
+) -> ValidityReport:
+    """What happened from ``since`` on and before ``until``: by time, or by votes in a log without times.
+
+    ``events`` is the whole log from its first row. ``given_up`` are serials of matchups for which a
+    rule of matchmaking had to be given up, where somebody kept them.
+    """
+    span = find_span(events, since, until)
+    settings = RaterSettings() if rater is None else rater
+    replayed = replay_span(events, models, prompts, policy, span, answered=answered, settings=settings)
+    within, standing = events[span.first_row : span.end_row], replayed.standing
+    looks = replayed.history.evaluations[-replayed.n_evaluations - 1 :]
+    found = ValidityReport(
+        span=span,
+        policy=policy,
+        rater=settings,
+        n_models=len(models),
+        n_enabled=standing.n_enabled,
+        n_prompts=len(prompts),
+        publication=publication(replayed, evaluate(standing)),
+        matchups=matchups(replayed, within, given_up),
+        fairness=exposure_fairness(replayed),
+        lanes=span_lanes(replayed, within),
+        sides=sides(replayed, within),
+        pairs=pair_completeness(replayed),
+        coverage=prompt_coverage(replayed),
+        confidence=confidence(replayed),
+        churn=churn(looks, standing.models, policy.published_top),
+        exploration=exploration_board(standing, events[: span.end_row], BradleyTerry()),
+    )
+    return replace(found, findings=(*_findings(found), *quality_findings(standing)))
+
+
+def _findings(report: ValidityReport) -> tuple[Finding, ...]:
+    found = (
+        lost_status_finding(report.publication),
+        tolerance_finding(report.fairness),
+        infeasible_mix_finding(report.lanes, report.n_enabled),
+        uneven_sides_finding(report.sides),
+        churn_finding(report.churn),
+        contradiction_finding(report.exploration),
+    )
+    return tuple(finding for finding in found if finding is not None)
+
+
+def _plain(value: Any) -> Any:
+    """Tuples as the lists that JSON would make of them."""
+    if isinstance(value, dict):
+        return {name: _plain(one) for name, one in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_plain(one) for one in value]
+    return value

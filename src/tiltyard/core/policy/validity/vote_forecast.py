@@ -1,0 +1,133 @@
+"""How fast votes bring a bar nearer: the assumptions behind every "about so many votes".
+
+Each is a rough law with its reason. Where a law has nothing to go by it says infinity, which a rule
+shows as "no number can be given".
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import numpy.typing as npt
+
+from tiltyard.core.policy.state.policy import Lane
+from tiltyard.core.policy.state.prompt_cells import LOSS, TIE
+from tiltyard.core.policy.state.standing import Standing
+
+__all__ = [
+    "INITIAL_RD_POINTS",
+    "adjacent_rate",
+    "decisive_share",
+    "exposure_rate",
+    "pair_decisive_share",
+    "short_prompt_rate",
+    "votes_to_gain",
+    "votes_to_rd",
+]
+
+Ints = npt.NDArray[np.int64]
+Floats = npt.NDArray[np.float64]
+
+#: RD of a model of which nothing is known.
+INITIAL_RD_POINTS = 350.0
+#: The arena's decisive share counts as much as this many of a pair's own votes.
+_SHARE_PRIOR_VOTES = 10.0
+#: Of the contender lane's draws, the least share that goes to adjacent pairs while one is short.
+_ADJACENT_DRAW_SHARE = 0.5
+#: Exposures at the even share that count beside a model's own: one matchup says little of a newcomer.
+_PRIOR_EXPOSURE_COUNT = 1.0
+
+
+def votes_to_gain(missing: float, useful: float) -> float:
+    """Votes that bring what is missing, if each brings ``useful`` of it; infinite if none does."""
+    if missing == 0.0:
+        return 0.0
+    return missing / useful if useful > 0.0 else math.inf
+
+
+def decisive_share(standing: Standing) -> float:
+    """How many votes of the arena are decisive; NaN before the first."""
+    total = int(standing.record.sum())
+    return float(standing.record[:, : LOSS + 1].sum()) / total if total else float("nan")
+
+
+def pair_decisive_share(decisive: int, attempts: int, overall: float) -> float:
+    """The same for a pair: its own votes, pulled to the arena's share while they are few."""
+    return (decisive + _SHARE_PRIOR_VOTES * overall) / (attempts + _SHARE_PRIOR_VOTES)
+
+
+def exposure_rate(standing: Standing) -> Floats:
+    """Exposures of each model for every vote of the arena from now on; 0 for retired models.
+
+    An even share is 2/M. A model had its exposures in the window where even shares would have given
+    it so many, counting only matchups served while it was enabled, each with the M of that moment;
+    that ratio times the even share of now is its rate. So a newcomer is not measured by a window it
+    has not seen, and who is left when others retire gets their share. The mix of lanes is taken to
+    stay as it is.
+    """
+    window = standing.window
+    ratio = (window.exposures[0] + _PRIOR_EXPOSURE_COUNT) / (
+        window.even_shares(scoped=False) + _PRIOR_EXPOSURE_COUNT
+    )
+    return np.where(standing.enabled, np.minimum(ratio * 2.0 / max(standing.n_enabled, 1), 1.0), 0.0)
+
+
+def votes_to_rd(standing: Standing, models: Ints, bar: float) -> Floats:
+    """Votes that each of these models needs until its RD is at most ``bar``.
+
+    1/RD² grows by about the same amount with each vote, so what a model's votes have brought so far
+    is taken as what the next ones will bring. Too many while opponents are still unknown; too few
+    where volatility keeps RD from falling further, or where ratings began below an RD of 350.
+    Infinite for a model without a vote that rates skill: whatever its RD, votes have not brought it.
+    """
+    precision = standing.strengths.rd[models] ** -2.0
+    votes, rated = standing.record[models].sum(axis=1), standing.record[models, : TIE + 1].sum(axis=1)
+    gained = np.maximum(precision - INITIAL_RD_POINTS**-2.0, 0.0)
+    lacking = np.maximum(bar**-2.0 - precision, 0.0)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        needed = np.where((gained > 0.0) & (rated > 0), lacking * votes / gained, np.inf)
+    return np.where(lacking > 0.0, needed, 0.0)
+
+
+def short_prompt_rate(standing: Standing, covered: float, bar: float) -> float:
+    """How many of a model's votes fall on a prompt that is still short, on the way from here to the bar.
+
+    Those of the coverage lane do; the others fall evenly, so that they hit as large a share as is
+    still uncovered. Hits so become rarer on the way: the answer is the logarithmic mean of the rate
+    now and at the bar, by which the time it takes comes out right.
+    """
+    lanes = standing.lanes.sum(axis=0)
+    total = int(lanes.sum())
+    sought = lanes[Lane.COVERAGE] / total if total else standing.policy.lane_weights[Lane.COVERAGE]
+    now, then = (float(sought + (1.0 - sought) * (1.0 - share)) for share in (covered, bar))
+    if now <= then or then <= 0.0:
+        return now
+    return (now - then) / math.log(now / then)
+
+
+def adjacent_rate(standing: Standing, top: Ints) -> float:
+    """Meetings of adjacent models of the top for every vote of the arena from now on.
+
+    The largest of three shares:
+
+    - of the window's matchups, those between neighbours of now;
+    - half of the contender lane's: that half goes to adjacent pairs as long as one is short,
+      whichever pairs were adjacent before;
+    - what even pairs would give, 2(k − 1) / M(M − 1): no lane keeps neighbours apart.
+
+    The first two are taken over the matchups served while all of the top were enabled: before a
+    newcomer came it could not meet its neighbours. The order is taken to stay; while it still
+    changes, new neighbours start anew and the estimate is too low.
+    """
+    window, n = standing.window, standing.n_enabled
+    even = 2.0 * (len(top) - 1) / max(n * (n - 1), 1)
+    epochs = [epoch for epoch, among in window.enabled.items() if among[top].all()]
+    matchups, contender = (sum(window.matchups[epoch][k] for epoch in epochs) for k in (0, 1))
+    if not matchups:
+        return even
+    place = np.full(len(standing.models), -2 * len(standing.models))
+    place[top] = np.arange(len(top))
+    adjacent = np.abs(place[window.a] - place[window.b]) == 1
+    met = np.count_nonzero(adjacent & (window.state > 0) & np.isin(window.epoch_of, epochs))
+    return max(float(met) / matchups, _ADJACENT_DRAW_SHARE * contender / matchups, even)

@@ -1,0 +1,359 @@
+"""Standing, ratings and evaluations, followed together: however the log is cut, the same bits."""
+
+from contextlib import contextmanager
+from dataclasses import asdict, replace
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tiltyard.core.battles import Kind
+from tiltyard.core.policy.state import standing
+from tiltyard.core.policy.state.events import Event, Events
+from tiltyard.core.policy.state.policy import KEPT_SHAPES, Policy
+from tiltyard.core.policy.state.rating_fold import Rater, RaterSettings
+from tiltyard.core.policy.state.standing import Standing
+from tiltyard.core.policy.validity.arena_fold import ArenaFold, _outline_numbers
+from tiltyard.core.policy.validity.evaluation import EvaluationHistory, evaluate
+from tiltyard.core.policy.validity.method_document import method_from_dict, method_to_dict
+from tiltyard.core.policy.validity.state_encoding import decode_state, encode_state, state_digest
+from tiltyard.core.ratings.glicko2 import Glicko2
+from tiltyard.core.ratings.online_bradley_terry import OnlineBradleyTerry
+from tiltyard.errors import BadOption
+
+MODELS, PROMPTS = 5, 4
+NAMES = [f"m{k}" for k in range(MODELS)], [f"p{k}" for k in range(PROMPTS)]
+SMALL = Policy(
+    window=12,
+    contenders=2,
+    meetings=3,
+    session_pairs=2,
+    sessions_kept=3,
+    both_bad_over=5,
+    form_votes=3,
+    evaluated_every=7,
+    evaluations=2,
+    published_rd=340.0,
+)
+
+
+@st.composite
+def rows_of(draw, most=90):
+    """Any events at all, after all models were enabled and have answered everything."""
+    rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
+    rows = [{"event": int(Event.ENABLE), "a": k} for k in range(MODELS)]
+    rows += [
+        {"event": int(Event.RESPOND), "a": k, "prompt": p} for k in range(MODELS) for p in range(PROMPTS)
+    ]
+    served = 0
+    for event in rng.choice(8, draw(st.integers(0, most)), p=(0.3, 0.5, 0.04, 0.04, 0.03, 0.03, 0.03, 0.03)):
+        rows.append(_row(int(event), rng, served))
+        served += event == Event.SERVED
+    return [row | {"time": 1_700_000_000 + 60 * k} for k, row in enumerate(rows)]
+
+
+def _row(event, rng, served):
+    a = int(rng.integers(MODELS))
+    row = {"event": event, "a": a, "prompt": int(rng.integers(PROMPTS))}
+    if event in (Event.SERVED, Event.VOTE):
+        lane = int(rng.integers(4))
+        row |= {"b": int((a + rng.integers(1, MODELS)) % MODELS), "kind": int(rng.choice(len(Kind)))}
+        row |= {"lane": lane, "nominal": lane, "session": int(rng.integers(-1, 5))}
+    elif event == Event.EXPIRE:
+        row["serial"] = int(rng.integers(served + 2))
+    return row
+
+
+def fresh(policy=SMALL, **rest):
+    following = ArenaFold(policy, **rest)
+    following.widen(*NAMES)
+    return following
+
+
+def folded(rows, cuts=(), **rest):
+    following = fresh(**rest)
+    places = [0, *sorted(min(cut, len(rows)) for cut in cuts), len(rows)]
+    for start, stop in pairwise(places):
+        following.fold(Events.of(rows[start:stop]))
+    return following
+
+
+def one_by_one(rows):
+    """The twin: every event by the doors of a live arena, evaluated as the policy says."""
+    standing = Standing(SMALL, *NAMES, np.zeros((MODELS, PROMPTS), dtype=bool))
+    rater, history = Rater(RaterSettings(), MODELS), EvaluationHistory.under(SMALL)
+    for row in rows:
+        standing._fold_each(Events.of([row]))
+        if row["event"] == Event.VOTE:
+            rater.vote(row["a"], row["b"], row["kind"])
+            if standing.votes % SMALL.evaluated_every == 0:
+                standing.rank(rater.strengths(standing.enabled))
+                history = history.after(evaluate(standing, time=row["time"]))
+    standing.rank(rater.strengths(standing.enabled))
+    twin = fresh()
+    twin.standing, twin.rater, twin.history = standing, rater, history
+    return twin
+
+
+cuts_of = st.lists(st.integers(0, 120), max_size=6)
+
+
+@contextmanager
+def bulk_from(events):
+    """So many events at once take the path that is meant for many."""
+    before, standing._BULK_EVENTS = standing._BULK_EVENTS, events
+    try:
+        yield
+    finally:
+        standing._BULK_EVENTS = before
+
+
+@given(rows_of(), cuts_of, st.sampled_from([0, 64]))
+@settings(max_examples=60)
+def test_in_any_pieces_and_one_by_one_are_the_same_bits(rows, cuts, bulk):
+    expected = one_by_one(rows)
+    with bulk_from(bulk):
+        assert folded(rows, cuts).save() == folded(rows).save() == expected.save()
+    assert folded(rows).digest() == expected.digest()
+
+
+@given(rows_of(), cuts_of)
+def test_a_board_in_between_changes_nothing_that_comes_after(rows, cuts):
+    following = fresh()
+    places = [0, *sorted(min(cut, len(rows)) for cut in cuts), len(rows)]
+    for start, stop in pairwise(places):
+        following.fold(Events.of(rows[start:stop]))
+        following.rank()
+        following.digest()
+    assert following.save() == folded(rows).save()
+
+
+@given(rows_of(), st.integers(0, 120))
+def test_it_goes_on_from_where_it_was_saved(rows, place):
+    saved = folded(rows[:place]).save()
+    restored = ArenaFold.restore(saved)
+    assert restored.save() == saved
+    assert state_digest(saved).hex() == restored.digest()
+    restored.fold(Events.of(rows[place:]))
+    assert restored.save() == folded(rows).save()
+    assert restored.history.to_dict() == folded(rows).history.to_dict()
+
+
+@given(rows_of(), st.integers(0, 120), st.integers(0, 120))
+def test_other_logs_have_other_digests(rows, place, length):
+    rows = [*rows, _row(1, np.random.default_rng(place), 0) | {"time": 0}]
+    assert folded(rows[:-1]).digest() != folded(rows).digest()
+
+
+@given(rows_of())
+def test_evaluations_fall_on_their_votes_with_their_time(rows):
+    votes = [row for row in rows if row["event"] == Event.VOTE]
+    known = folded(rows).history.evaluations
+    assert [one.votes for one in known] == list(range(7, len(votes) + 1, 7))
+    assert [one.time for one in known] == [votes[k]["time"] for k in range(6, len(votes), 7)]
+
+
+@given(rows_of(), st.integers(0, 120))
+def test_widening_is_the_same_before_and_after_saving(rows, place):
+    wider = [*NAMES[0], "newcomer"], [*NAMES[1], "new prompt"]
+    one = folded(rows[:place])
+    other = ArenaFold.restore(one.save())
+    for following in (one, other):
+        following.widen(*wider)
+        following.fold(Events.of(rows[place:]))
+        following.fold(
+            Events.of([{"event": 4, "a": 5}, {"event": 6, "a": 5, "prompt": 4}, {"event": 1, "a": 5, "b": 0}])
+        )
+    assert one.save() == other.save()
+    assert one.standing.models[5] == "newcomer"
+    assert one.rater.elo[5] != 1500.0
+
+
+CHANGES = st.fixed_dictionaries(
+    {},
+    optional={
+        "phase": st.integers(1, 4),
+        "fairness": st.sampled_from(["strict", "scoped"]),
+        "lane_weights": st.sampled_from([(0.25, 0.25, 0.25, 0.25), (1.0, 0.0, 0.0, 0.0)]),
+        "tolerance": st.sampled_from([0.01, 0.5]),
+        "guard": st.sampled_from([0.0, 0.1]),
+        "settling": st.integers(0, 9),
+        "contenders": st.integers(1, 6),
+        "prompt_floor": st.integers(1, 3),
+        "top_prompt_floor": st.integers(3, 5),
+        "patience": st.integers(1, 4),
+        "pair_floor": st.integers(1, 4),
+        "adjacent_votes": st.integers(1, 4),
+        "established_votes": st.integers(0, 4),
+        "published_rd": st.sampled_from([10.0, 349.0]),
+        "evaluated_every": st.integers(1, 9),
+        "evaluations": st.integers(1, 4),
+        "form_votes": st.integers(1, 5),
+    },
+)
+
+
+def restored_under(following, policy):
+    """Saved, and read back as if it had always had this policy."""
+    arrays, values = decode_state(following.save())
+    values["policy"] = asdict(policy)
+    values["evaluations"]["in_a_row"] = policy.evaluations
+    return ArenaFold.restore(encode_state(arrays, values))
+
+
+@given(rows_of(), st.integers(0, 120), CHANGES)
+@settings(max_examples=60)
+def test_another_policy_is_as_if_the_state_had_been_restored_under_it(rows, place, changes):
+    policy = replace(SMALL, **changes)
+    one = folded(rows[:place])
+    other = restored_under(one, policy)
+    one.under(policy)
+    assert one.save() == other.save()
+    for name in ("short", "need", "n_filled", "n_exhausted", "floor", "best"):
+        np.testing.assert_array_equal(getattr(one.standing.cells, name), getattr(other.standing.cells, name))
+    for name in ("thin", "in_band", "order"):
+        np.testing.assert_array_equal(getattr(one.standing, name), getattr(other.standing, name))
+    np.testing.assert_array_equal(one.standing.window.due().target, other.standing.window.due().target)
+    np.testing.assert_array_equal(one.standing.window.due().tolerance, other.standing.window.due().tolerance)
+    for following in (one, other):
+        following.fold(Events.of(rows[place:]))
+    assert one.save() == other.save()
+
+
+@given(rows_of(), st.integers(0, 120), cuts_of)
+def test_pieces_do_not_matter_when_the_policy_changes_in_between(rows, place, cuts):
+    policy = replace(SMALL, evaluated_every=3, prompt_floor=1, contenders=4, evaluations=1)
+    place = min(place, len(rows))
+    one, other = folded(rows[:place]), folded(rows[:place], cuts)
+    other.rank()
+    for following in (one, other):
+        following.under(policy)
+    one.fold(Events.of(rows[place:]))
+    for row in rows[place:]:
+        other.fold(Events.of([row]))
+    assert one.save() == other.save()
+
+
+@pytest.mark.parametrize("name", KEPT_SHAPES)
+def test_what_shapes_memory_cannot_change(name):
+    following = fresh()
+    before = following.digest()
+    with pytest.raises(BadOption, match=name):
+        following.under(replace(SMALL, **{name: getattr(SMALL, name) + 1}))
+    assert following.digest() == before
+
+
+@given(rows_of(most=200))
+def test_old_evaluations_keep_their_outline_and_tell_the_same_of_the_board(rows):
+    policy = replace(SMALL, evaluated_every=1)
+    thinned, all_of_them = folded(rows, policy=policy, whole=2), folded(rows, policy=policy)
+    one, other = thinned.history, all_of_them.history
+    assert [(known.votes, known.time, known.holds) for known in one.evaluations] == [
+        (known.votes, known.time, known.holds) for known in other.evaluations
+    ]
+    assert (one.official, one.official_since(), one.first_official()) == (
+        other.official,
+        other.official_since(),
+        other.first_official(),
+    )
+    for model in range(MODELS):
+        now = thinned.standing
+        assert one.recent_delta(model, over=1, now=now) == other.recent_delta(model, over=1, now=now)
+        assert set(one.confidence_history(model)) <= set(other.confidence_history(model))
+    n = len(one.evaluations)
+    for number, known in enumerate(one.evaluations, start=1):
+        assert bool(known.rules) == is_whole(number, n, 2)
+    assert ArenaFold.restore(thinned.save()).save() == thinned.save()
+
+
+def is_whole(number, n, whole):
+    return any(number % 16**j == 0 and n - number < whole * 16**j for j in range(6))
+
+
+@pytest.mark.parametrize("whole", [1, 3, 40])
+def test_which_evaluations_stay_whole_is_a_matter_of_their_number(whole):
+    kept = set()
+    for n in range(1, 2000):
+        kept = (kept | {n}) - set(_outline_numbers(n, whole))
+        if n % 97 == 0:
+            assert kept == {number for number in range(1, n + 1) if is_whole(number, n, whole)}
+    assert len(kept) <= 4 * max(whole, 16)
+
+
+def test_no_evaluation_at_all_is_no_number_to_keep():
+    with pytest.raises(BadOption, match="whole is 0"):
+        ArenaFold(SMALL, whole=0)
+
+
+@given(rows_of(most=30))
+def test_several_are_saved_together(rows):
+    both = [folded(rows), ArenaFold(Policy())]
+    saved = ArenaFold.save_all(both)
+    assert [one.digest() for one in ArenaFold.restore_all(saved)] == [one.digest() for one in both]
+    assert ArenaFold.restore_all(ArenaFold.save_all([])) == []
+
+
+def test_an_empty_following_can_be_saved():
+    empty = ArenaFold(Policy())
+    assert ArenaFold.restore(empty.save()).digest() == empty.digest()
+    assert empty.votes == 0
+
+
+@pytest.mark.parametrize(
+    "ratings", [RaterSettings(), RaterSettings(Glicko2(kernel="plain", tau=0.3), elo_k=8.0)]
+)
+def test_a_method_comes_back_from_plain_values(ratings):
+    policy = replace(SMALL, lane_weights=(0.1, 0.2, 0.3, 0.4))
+    assert method_from_dict(method_to_dict(policy, ratings)) == (policy, ratings)
+
+
+def test_a_method_that_names_little_has_the_defaults():
+    assert method_from_dict({"policy": {}}) == (Policy(), RaterSettings())
+    online = {"online": {"prior_sd": 200.0}}
+    assert method_from_dict({"policy": {}, "rater": online})[1].online == OnlineBradleyTerry(prior_sd=200.0)
+    assert method_to_dict(Policy()) == method_to_dict(Policy(), RaterSettings())
+
+
+@pytest.mark.parametrize("said", [{"policy": {"windw": 3}}, {"policy": {}, "rater": {"k": 1}}])
+def test_a_method_with_unknown_names_is_refused(said):
+    with pytest.raises(BadOption, match="cannot be read"):
+        method_from_dict(said)
+
+
+ARRAYS = {
+    "bytes": np.array([0, 255]),
+    "wide": np.array([[0], [2**40]]),
+    "signed": np.array([-1, 127], dtype=np.int32),
+    "floats": np.array([0.1, np.nan, -0.0]),
+    "nothing": np.empty((0, 3), dtype=np.uint32),
+    "flags": np.array([[True, False]]),
+}
+
+
+def test_arrays_are_unpacked_as_they_were():
+    arrays, values = decode_state(encode_state(ARRAYS, {"name": "\ud800 é"}))
+    assert values == {"name": "\ud800 é"}
+    for name, array in ARRAYS.items():
+        assert arrays[name].dtype == array.dtype
+        assert arrays[name].shape == array.shape
+        assert arrays[name].tobytes() == array.tobytes()
+
+
+def test_the_same_values_make_the_same_bytes_in_whatever_order_they_come():
+    backward = dict(reversed(ARRAYS.items()))
+    assert encode_state(ARRAYS, {"a": 1, "b": 2}) == encode_state(backward, {"b": 2, "a": 1})
+    narrow = ARRAYS | {"bytes": ARRAYS["bytes"].astype(np.uint8)}
+    assert encode_state(narrow, {}) != encode_state(ARRAYS, {}), "types are part of what is packed"
+
+
+def test_bytes_that_were_tampered_with_are_refused():
+    packed = encode_state(ARRAYS, {})
+    with pytest.raises(BadOption, match="no saved state"):
+        decode_state(b"something else")
+    with pytest.raises(BadOption, match="cannot be unpacked"):
+        decode_state(packed[:-5])
+    other = encode_state(ARRAYS, {"more": 1})
+    with pytest.raises(BadOption, match="digest"):
+        decode_state(packed[:49] + other[49:])

@@ -15,10 +15,10 @@ from typer.main import get_command
 from command import run
 from tiltyard import errors
 from tiltyard.cli import app
-from tiltyard.core.judging.canaries import Checks
-from tiltyard.core.judging.diagnostics import JudgeDiagnostics, concerns
-from tiltyard.core.judging.question import Purpose, Question
-from tiltyard.core.judging.verdict import PARSER, Form, State, Step
+from tiltyard.core.judging.canaries import CheckCounts
+from tiltyard.core.judging.diagnostics import JudgeDiagnostics, judge_findings
+from tiltyard.core.judging.question import Question, QuestionPurpose
+from tiltyard.core.judging.verdict import PARSER_VERSION, QuestionState, VerdictForm, VerdictStep
 from tiltyard.core.policy.state.policy import Policy
 from tiltyard.core.ratings import BradleyTerry, Elo, Glicko2, OnlineBradleyTerry
 from tiltyard.files import open_battles, write_battles
@@ -150,9 +150,15 @@ def test_every_finding_is_documented():
 def test_every_finding_about_a_judge_is_documented():
     """Names that stand in tables, not in calls."""
     idle = cache_warning({"prompt_cache": {"did_nothing": True, "written_tokens": 0}})
-    names = {name for name, _, _ in concerns._LOST.values()} | {idle[0]}
+    names = {name for name, _, _ in judge_findings._LOST.values()} | {idle[0]}
     assert names - coded(section("findings.md", "About a judge")) == set()
-    bars = (concerns.TRIFLE, concerns.FLIPS, concerns.REPEATS, concerns.CANARIES, concerns.LOST)
+    bars = (
+        judge_findings.NEGLIGIBLE_SHARE,
+        judge_findings.FLIP_SHARE,
+        judge_findings.SELF_AGREEMENT_SHARE,
+        judge_findings.CANARY_PASS_SHARE,
+        judge_findings.LOST_REPLY_SHARE,
+    )
     assert bars == (0.02, 0.1, 0.9, 0.8, 0.02), "findings.md states these bars"
 
 
@@ -226,7 +232,7 @@ def test_judges_of_modes_and_placements_are_documented():
 
 def test_the_checks_of_the_configuration_are_those_of_judging():
     assert schema.Checks().model_dump() == {
-        name: getattr(Checks(), name) for name in Checks.__dataclass_fields__
+        name: getattr(CheckCounts(), name) for name in CheckCounts.__dataclass_fields__
     }
 
 
@@ -263,9 +269,9 @@ def test_configurations_in_the_docs_are_valid(name, block, tmp_path):
 
 
 def test_every_state_form_purpose_and_step_is_documented():
-    names = {one.value for kind in (State, Form, Purpose, Step) for one in kind}
+    names = {one.value for kind in (QuestionState, VerdictForm, QuestionPurpose, VerdictStep) for one in kind}
     assert names - coded(page("judging.md")) == set()
-    assert f"now {PARSER};" in page("judging.md")
+    assert f"now {PARSER_VERSION};" in page("judging.md")
 
 
 def test_every_field_of_a_planned_question_is_documented():

@@ -22,8 +22,8 @@ from servers.behaviour import Behaviour
 from servers.billed_app import BilledApp
 from servers.http_front import Front
 from servers.replies import Prices
-from tiltyard.core.judging.question import Ask
-from tiltyard.core.judging.verdict import Form, State, read_reply
+from tiltyard.core.judging.question import ChatPrompt
+from tiltyard.core.judging.verdict import QuestionState, VerdictForm, read_reply
 from tiltyard.judges import batches, live
 from tiltyard.judges.batches import Batches
 from tiltyard.judges.books import Books
@@ -106,7 +106,9 @@ class Asker:
         return [self._request(f"{about} {number}", max_tokens, batch) for number in range(count)]
 
     def _request(self, user: str, max_tokens: int, batch: bool) -> Request:
-        body = self.provider.body("small", Ask("End with VERDICT.", user, max_tokens, Form.TEXT), {})
+        body = self.provider.body(
+            "small", ChatPrompt("End with VERDICT.", user, max_tokens, VerdictForm.TEXT), {}
+        )
         key, size = request_key(self.provider, body, 0)
         worst = None
         if self.price is not None:
@@ -118,8 +120,8 @@ class Asker:
         stated = {"name": "judge", "provider": self.provider, "price": self.price, "retries": 3, **given}
         return Caller(gate=gate, read=self.read, **stated)
 
-    def read(self, body: Body) -> State:
-        return read_reply(self.provider.read(body)[0], Form.TEXT).state
+    def read(self, body: Body) -> QuestionState:
+        return read_reply(self.provider.read(body)[0], VerdictForm.TEXT).state
 
     def live(self, worker: str = "worker-0") -> Live:
         return Live(self.run, worker, self.books, self._hear)
@@ -202,7 +204,7 @@ def intent(key: str = "k", reserved: int = 10, **given: Any) -> Intent:
     return Intent(**{**stated, **given})
 
 
-def settlement(of: Intent, cost: int | None, *, state: str = State.OK, **given: Any) -> Settlement:
+def settlement(of: Intent, cost: int | None, *, state: str = QuestionState.OK, **given: Any) -> Settlement:
     return Settlement(of.attempt_id, of.run, of.request_key, of.ask, of.reserved, state, cost, **given)
 
 

@@ -8,7 +8,7 @@ import pytest
 from billed_judges import KINDS, RUN, asker, billed, until
 
 from servers.replies import say
-from tiltyard.core.judging.verdict import State
+from tiltyard.core.judging.verdict import QuestionState
 from tiltyard.errors import ProviderFault
 from tiltyard.judges import batches as module
 from tiltyard.judges.ledger import Ledger
@@ -356,7 +356,7 @@ def test_a_name_that_is_none_of_ours_has_no_place(name: str) -> None:
 
 
 def test_how_a_request_of_a_batch_ended() -> None:
-    ok, odd = State.OK, State.UNPARSEABLE
+    ok, odd = QuestionState.OK, QuestionState.UNPARSEABLE
     assert module._ending("k", [odd, ok], set()) == "ok"
     assert module._ending("k", [odd], {"k"}) == "unparseable"
     assert module._ending("k", [], {"k"}) == "unasked"

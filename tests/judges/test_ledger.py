@@ -9,7 +9,7 @@ from contextlib import closing
 import pytest
 from billed_judges import RUN, intent, settlement
 
-from tiltyard.core.judging.verdict import State
+from tiltyard.core.judging.verdict import QuestionState
 from tiltyard.errors import BadOption, TiltyardError, UnreadableFile
 from tiltyard.judges.ledger import Held, Ledger
 from tiltyard.judges.providers.provider import Usage
@@ -162,7 +162,7 @@ def test_a_request_under_way_or_answered_is_taken(run: Ledger) -> None:
     assert money(run) == (5, 1)
     failed = intent("f", 5)
     run.begin([failed])
-    run.settle([settlement(failed, 0, state=State.PROVIDER_ERROR, error="no")])
+    run.settle([settlement(failed, 0, state=QuestionState.PROVIDER_ERROR, error="no")])
     assert run.begin([intent("f", 5)]) == [Held.YES]
 
 
@@ -210,7 +210,7 @@ def test_a_reply_that_comes_after_its_worker_was_given_up_is_kept_and_not_counte
 def test_an_error_may_say_anything(run: Ledger) -> None:
     one = intent("k")
     run.begin([one])
-    run.settle([settlement(one, 0, state=State.PROVIDER_ERROR, error="a\0b \ud800 %s :x ' é")])
+    run.settle([settlement(one, 0, state=QuestionState.PROVIDER_ERROR, error="a\0b \ud800 %s :x ' é")])
     (row,) = run.attempts(RUN)
     assert row.error == "ab ? %s :x ' é"
 
@@ -255,7 +255,7 @@ def test_a_batch_is_named_and_closed(run: Ledger) -> None:
     (row,) = run.open_batches(RUN, "0")
     assert row.provider_id == "batch_1"
     assert sorted(run.batch_intents(row, RUN)) == [0, 2]
-    rest = [settlement(items[n], 0, state=State.EXPIRED) for n in (0, 2)]
+    rest = [settlement(items[n], 0, state=QuestionState.EXPIRED) for n in (0, 2)]
     run.close_batch("b", "ended", rest)
     run.close_batch("b", "ended", rest)
     assert run.open_batches(RUN, "0") == []

@@ -8,7 +8,7 @@ from multiprocessing import get_context
 
 from billed_judges import RUN, intent, settlement
 
-from tiltyard.core.judging.verdict import State
+from tiltyard.core.judging.verdict import QuestionState
 from tiltyard.judges.ledger import Held, Ledger
 
 CAP, RESERVED, COST = 100, 17, 3
@@ -68,7 +68,7 @@ def test_workers_that_settle_and_begin_the_same_in_other_orders_do_not_wait_for_
             for number in range(60):
                 keys = [f"{number // 2}-{k}" for k in range(4)][:: 1 if worker else -1]
                 intents = [intent(key, 1, attempt_id=f"{worker}-{number}-{key}") for key in keys]
-                endings = [settlement(one, 0, state=State.PROVIDER_ERROR) for one in under_way]
+                endings = [settlement(one, 0, state=QuestionState.PROVIDER_ERROR) for one in under_way]
                 held = own.write(intents, endings)
                 under_way = [one for one, yes in zip(intents, held, strict=True) if yes is Held.YES]
                 begun += len(under_way)

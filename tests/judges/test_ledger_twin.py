@@ -16,7 +16,7 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from tiltyard.core.judging.verdict import State
+from tiltyard.core.judging.verdict import QuestionState
 from tiltyard.judges.ledger import Held, Ledger
 
 KEYS = st.sampled_from("abcdef")
@@ -107,7 +107,7 @@ class Machine(RuleBasedStateMachine):
     @rule(one=begun, share=st.floats(0, 1), replies=st.booleans())
     def settle(self, one, share, replies):
         cost = int(one.reserved * share)
-        state = State.OK if replies else State.PROVIDER_ERROR
+        state = QuestionState.OK if replies else QuestionState.PROVIDER_ERROR
         self.ledger.settle([settlement(one, cost, state=state, body={"n": 1} if replies else None)])
         self._settled(one, cost)
         if replies:
@@ -132,7 +132,7 @@ class Machine(RuleBasedStateMachine):
     @rule()
     def close_batches(self):
         for name, intents in self.batches.items():
-            endings = [settlement(one, 0, state=State.EXPIRED) for one in intents]
+            endings = [settlement(one, 0, state=QuestionState.EXPIRED) for one in intents]
             self.ledger.close_batch(name, "ended", endings)
             for one in intents:
                 self._settled(one, 0)

@@ -9,7 +9,7 @@ import pytest
 from billed_judges import KINDS, RUN, Asker, asker, billed, until
 
 from servers.replies import say
-from tiltyard.core.judging.verdict import State
+from tiltyard.core.judging.verdict import QuestionState
 from tiltyard.judges.ledger import Ledger
 from tiltyard.judges.limits import Gate
 from tiltyard.judges.live import PREWARM, wait_before
@@ -265,7 +265,7 @@ def test_usage_that_is_not_stated_or_not_believable_costs_the_worst_case(file: s
             requests = judge.requests(2)
             read, stated = judge.provider.read, iter([None, Usage(10**30, 1)])
             judge.provider.read = lambda body: (read(body)[0], next(stated, None))
-            judge.read = lambda _: State.OK
+            judge.read = lambda _: QuestionState.OK
             assert await judge.live().ask(requests, judge.caller()) == {"ok": 2}
             assert [row.cost for row in await judge.attempts()] == [request.worst for request in requests]
             assert [row.input_tokens for row in await judge.attempts()] == [None, None]

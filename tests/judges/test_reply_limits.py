@@ -4,12 +4,12 @@ from dataclasses import replace
 
 import pytest
 
-from tiltyard.core.judging.verdict import Form, State
+from tiltyard.core.judging.verdict import QuestionState, VerdictForm
 from tiltyard.errors import JudgeUnusable, ProviderFault
 from tiltyard.judges.reply_limits import LearntLimits, ReplyLimits
 from tiltyard.judges.unusable import UNUSABLE, UnusableReplies
 
-OK, CUT, ODD, NO = State.OK, State.TRUNCATED, State.UNPARSEABLE, State.REFUSED
+OK, CUT, ODD, NO = QuestionState.OK, QuestionState.TRUNCATED, QuestionState.UNPARSEABLE, QuestionState.REFUSED
 
 
 @pytest.mark.parametrize(
@@ -25,7 +25,7 @@ OK, CUT, ODD, NO = State.OK, State.TRUNCATED, State.UNPARSEABLE, State.REFUSED
         ([ODD, CUT], None),
     ],
 )
-def test_what_is_asked_again_and_with_which_limit(states: list[State], limit: int | None) -> None:
+def test_what_is_asked_again_and_with_which_limit(states: list[QuestionState], limit: int | None) -> None:
     assert ReplyLimits().next_limit(states, 100, 400) == limit
 
 
@@ -108,8 +108,8 @@ def test_other_refusals_teach_nothing(fault: ProviderFault) -> None:
     assert learnt == before
 
 
-def counted(*replies: tuple[str, State, bool]) -> list[JudgeUnusable | None]:
-    counting = UnusableReplies("j", Form.TEXT, 512)
+def counted(*replies: tuple[str, QuestionState, bool]) -> list[JudgeUnusable | None]:
+    counting = UnusableReplies("j", VerdictForm.TEXT, 512)
     return [counting.add(prompt, state, ended=ended) for prompt, state, ended in replies]
 
 

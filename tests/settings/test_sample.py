@@ -13,9 +13,9 @@ from typer.testing import CliRunner
 from tiltyard.cli.init import init
 from tiltyard.core.battles.outcome import JUDGE_LABELS
 from tiltyard.core.judging.matches import Prompt, pilot_subset
-from tiltyard.core.judging.question import Shown, ask_of, nonce_of
-from tiltyard.core.judging.reconcile import reconcile
-from tiltyard.core.judging.verdict import Form, Reply, State, read_reply
+from tiltyard.core.judging.question import QuestionTexts, build_chat_prompt, question_nonce
+from tiltyard.core.judging.reconciliation import reconcile
+from tiltyard.core.judging.verdict import QuestionState, Reply, VerdictForm, read_reply
 from tiltyard.errors import BadOption
 from tiltyard.files.answers import read_answers
 from tiltyard.judges.providers.replay import Replay
@@ -50,13 +50,13 @@ def questions(folder):
         for first, second in itertools.permutations(models, 2):
             assert answers[first, prompt_id].prompt == prompt["text"]
             texts = (answers[name, prompt_id].response for name in (first, second))
-            shown = Shown(prompt["text"], *texts, prompt.get("gold"), prompt.get("expected_behavior"))
+            shown = QuestionTexts(prompt["text"], *texts, prompt.get("gold"), prompt.get("expected_behavior"))
             yield dimension, prompt_id, first, second, shown, rubric
 
 
 def test_it_has_five_prompts_three_models_and_a_reply_to_every_question(folder):
     recorded = replies(folder)
-    asked = [nonce_of(shown, rubric) for *_, shown, rubric in questions(folder)]
+    asked = [question_nonce(shown, rubric) for *_, shown, rubric in questions(folder)]
     assert len(asked) == 5 * 3 * 3 * 2 == len(recorded)
     assert set(asked) == set(recorded)
 
@@ -79,9 +79,11 @@ def test_the_replay_provider_answers_every_question_with_a_verdict(folder):
 
     async def ask_all():
         for *_, shown, rubric in questions(folder):
-            body = provider.body("recorded-judge", ask_of(shown, rubric, Form.SCHEMA, 100), {})
+            body = provider.body(
+                "recorded-judge", build_chat_prompt(shown, rubric, VerdictForm.SCHEMA, 100), {}
+            )
             reply, _ = provider.read(await provider.complete(body))
-            assert read_reply(reply, Form.SCHEMA).state is State.OK
+            assert read_reply(reply, VerdictForm.SCHEMA).state is QuestionState.OK
 
     asyncio.run(ask_all())
 
@@ -90,7 +92,7 @@ def test_the_opinions_show_every_kind_of_result(folder):
     recorded = replies(folder)
     verdicts = {}
     for dimension, prompt_id, first, second, shown, rubric in questions(folder):
-        reading = read_reply(Reply(recorded[nonce_of(shown, rubric)]["text"]), Form.SCHEMA)
+        reading = read_reply(Reply(recorded[question_nonce(shown, rubric)]["text"]), VerdictForm.SCHEMA)
         assert reading.verdict is not None
         verdicts[dimension, prompt_id, first, second] = reading.verdict
     results = [

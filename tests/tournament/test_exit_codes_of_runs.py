@@ -6,7 +6,7 @@ import pytest
 import yaml
 
 from servers.paid_llm import paid_llm
-from tiltyard.core.judging.verdict import Step
+from tiltyard.core.judging.verdict import VerdictStep
 from tiltyard.settings.rubric_files import shipped_rubric
 from tiltyard.settings.sample import recorded_reply
 from tournament.arranged import NO_CHECKS, PRICES, Arranged, arrange, write_lines
@@ -71,7 +71,7 @@ def test_a_run_whose_every_battle_is_dropped_ends_with_code_3(tmp_path):
     shown = (plan.shown(question) for question in plan.questions())
     write_lines(
         tmp_path / "replies.jsonl",
-        [recorded_reply(texts, rubric, Step.FIRST, False, "The first.") for texts in shown],
+        [recorded_reply(texts, rubric, VerdictStep.FIRST, False, "The first.") for texts in shown],
     )
     ran = arranged.call("run", arranged.config, "--output-dir", "out")
     assert ran.code == 3

@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from servers.paid_llm import paid_llm
-from tiltyard.core.judging.question import Shown
-from tiltyard.core.judging.verdict import Step
+from tiltyard.core.judging.question import QuestionTexts
+from tiltyard.core.judging.verdict import VerdictStep
 from tiltyard.settings.prices import picodollars
 from tiltyard.settings.rubric_files import shipped_rubric
 from tiltyard.settings.sample import recorded_reply
@@ -115,11 +115,13 @@ def test_a_recorded_judge_named_by_options_alone(yard, billed):
     rubric = shipped_rubric("preference")
     lines = []
     for k, battle in enumerate(human()):
-        steps = (Step.SECOND, Step.FIRST) if k % 4 == 0 else (Step.FIRST, Step.SECOND)
+        steps = (
+            (VerdictStep.SECOND, VerdictStep.FIRST) if k % 4 == 0 else (VerdictStep.FIRST, VerdictStep.SECOND)
+        )
         for side in "ab":
             mine, theirs = answers()[k]["response"], battle[f"response_{side}"]
             for texts, step in zip(((mine, theirs), (theirs, mine)), steps, strict=True):
-                shown = Shown(battle["prompt"], *texts)
+                shown = QuestionTexts(battle["prompt"], *texts)
                 lines.append(recorded_reply(shown, rubric, step, False, "So it is."))
     write_lines(yard.folder / "replies.jsonl", lines)
     options = ["--provider", "replay", "--base-url", "replies.jsonl", "--judge-model", "recorded"]

@@ -10,7 +10,7 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tiltyard.core.judging.question import Purpose
+from tiltyard.core.judging.question import QuestionPurpose
 from tiltyard.errors import BadConfig
 from tournament.arranged import arrange, read_lines, write_lines
 
@@ -42,8 +42,8 @@ def naive(plan):
             there = sorted(model for model, prompt_id in plan.answers if prompt_id == prompt.prompt_id)
             for a, b in itertools.combinations(there, 2):
                 for judge in ("judge-1", "judge-2"):
-                    yield judge, dimension, prompt.prompt_id, a, b, Purpose.MATCH
-                    yield judge, dimension, prompt.prompt_id, b, a, Purpose.MATCH
+                    yield judge, dimension, prompt.prompt_id, a, b, QuestionPurpose.MATCH
+                    yield judge, dimension, prompt.prompt_id, b, a, QuestionPurpose.MATCH
         for question in section.checks:
             yield (
                 question.judge,

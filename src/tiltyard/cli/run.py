@@ -16,7 +16,7 @@ from tiltyard.errors import BadOption
 from tiltyard.report.printable import printable
 
 if TYPE_CHECKING:
-    from tiltyard.core.judging.judged import Judged
+    from tiltyard.core.judging.judged_question import JudgedQuestion
     from tiltyard.core.judging.verdict import Reply
     from tiltyard.tournament.plan import Plan
     from tiltyard.tournament.running import Finished
@@ -207,7 +207,7 @@ def _tell_failures(finished: Finished) -> bool:
     return True
 
 
-def _tell_unreadable(first: Judged, count: int) -> None:
+def _tell_unreadable(first: JudgedQuestion, count: int) -> None:
     """Show the first reply that could not be read, and why."""
     question = first.question
     asked = f"{question.judge} on prompt {question.prompt_id}, {question.dimension}, form {first.form}"

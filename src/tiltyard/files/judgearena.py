@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
 from tiltyard.core.battles.outcome import parse_outcome
-from tiltyard.core.judging.reconcile import reconcile_outcomes
+from tiltyard.core.judging.reconciliation import reconcile_outcomes
 from tiltyard.errors import BadBattle
 from tiltyard.files.format import UNREADABLE, Converted, Format, LeftOut, Settled
 

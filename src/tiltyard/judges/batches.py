@@ -11,7 +11,7 @@ from contextlib import aclosing
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
-from tiltyard.core.judging.verdict import State
+from tiltyard.core.judging.verdict import QuestionState
 from tiltyard.errors import ProviderFault, TiltyardError
 from tiltyard.judges.books import Books
 from tiltyard.judges.ledger import WATCHED, BatchRow, Held, Intent, Ledger, Settlement
@@ -398,13 +398,15 @@ def _settlement(entry: BatchEntry, intent: Intent, caller: Caller) -> Settlement
     if entry.outcome == "succeeded" and entry.body is not None:
         return replied(intent, caller, entry.body)
     fault = ProviderFault(f"{entry.outcome}: {entry.error or 'no reason given'}")
-    state = State.EXPIRED if entry.outcome in ("expired", "canceled") else State.PROVIDER_ERROR
+    state = (
+        QuestionState.EXPIRED if entry.outcome in ("expired", "canceled") else QuestionState.PROVIDER_ERROR
+    )
     return replace(failed(intent, caller, fault), state=state)
 
 
-def _ending(key: str, states: Sequence[State], unpaid: set[str]) -> str:
-    if State.OK in states:
-        return State.OK
+def _ending(key: str, states: Sequence[QuestionState], unpaid: set[str]) -> str:
+    if QuestionState.OK in states:
+        return QuestionState.OK
     if states:
         return states[-1]
-    return State.UNASKED if key in unpaid else State.PROVIDER_ERROR
+    return QuestionState.UNASKED if key in unpaid else QuestionState.PROVIDER_ERROR

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields
 from typing import Any
 
-from tiltyard.core.judging.verdict import State
+from tiltyard.core.judging.verdict import QuestionState
 from tiltyard.errors import BadOption
 from tiltyard.judges.database import Database, open_database, statements
 from tiltyard.judges.entries import Attempt, BatchRow, Held, Intent, RunRow, Settlement
@@ -348,7 +348,7 @@ def _lost(attempt_id: str, run: str, reserved: int, priced: int) -> Settlement:
         request_key="",
         ask=0,
         reserved=reserved,
-        state=State.LOST,
+        state=QuestionState.LOST,
         cost=reserved if priced else None,
         error="in flight when its worker died",
     )

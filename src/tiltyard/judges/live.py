@@ -11,7 +11,7 @@ from dataclasses import replace
 from itertools import count
 from typing import Any, TypeVar
 
-from tiltyard.core.judging.verdict import State
+from tiltyard.core.judging.verdict import QuestionState
 from tiltyard.errors import ProviderFault
 from tiltyard.judges.books import Books
 from tiltyard.judges.ledger import Held, Intent, Settlement
@@ -72,14 +72,16 @@ class Live:
                 await _elsewhere(looks)
                 looks += 1
                 bodies = (await self._books.replies([request.key])).get(request.key, [])
-            elif isinstance(reply, State):
+            elif isinstance(reply, QuestionState):
                 return caller.read(bodies[-1]) if bodies else reply
             else:
                 bodies.append(reply)
         states = [caller.read(body) for body in bodies]
-        return State.OK if State.OK in states else states[-1]
+        return QuestionState.OK if QuestionState.OK in states else states[-1]
 
-    async def _reply(self, request: Request, caller: Caller, bodies: Sequence[Body]) -> Body | State | None:
+    async def _reply(
+        self, request: Request, caller: Caller, bodies: Sequence[Body]
+    ) -> Body | QuestionState | None:
         """The next reply, or the state in which there is none; ``None`` if another is asking.
 
         An endpoint that refuses the limit on output tokens is asked again with what it allows.
@@ -88,7 +90,7 @@ class Live:
         while (sent := caller.due(request, bodies)) is not None:
             intent = await self._allowed(sent, caller, len(bodies))
             if not isinstance(intent, Intent):
-                return None if intent is Held.TAKEN else State.UNASKED
+                return None if intent is Held.TAKEN else QuestionState.UNASKED
             reply = await self._attempt(sent, caller, intent)
             if not isinstance(reply, ProviderFault):
                 caller.heard(request, [*bodies, reply])
@@ -100,7 +102,7 @@ class Live:
                 tries += 1
             else:
                 break
-        return State.PROVIDER_ERROR
+        return QuestionState.PROVIDER_ERROR
 
     async def _allowed(
         self, request: Request, caller: Caller, ask: int, *, patient: bool = True
@@ -131,7 +133,7 @@ class Live:
         try:
             settlement = await self._sent(caller.provider.complete, request, caller, intent)
             # As long as a judge says nothing usable, no more calls are made at once.
-            served = settlement.state == State.OK
+            served = settlement.state == QuestionState.OK
             caller.gate.tell(None)
             await self._books.settle(settlement)
         except ProviderFault as fault:
@@ -170,7 +172,7 @@ class Live:
             return False
         try:
             settlement = await self._sent(caller.provider.prewarm, request, caller, intent)
-            settlement = replace(settlement, state=State.OK, body=None)
+            settlement = replace(settlement, state=QuestionState.OK, body=None)
             await self._books.settle(settlement)
         except ProviderFault as fault:
             await self._failed(intent, caller, fault)
@@ -244,7 +246,7 @@ def failed(intent: Intent, caller: Caller, fault: ProviderFault) -> Settlement:
         request_key=intent.request_key,
         ask=intent.ask,
         reserved=intent.reserved,
-        state=State.LOST if fault.billed else State.PROVIDER_ERROR,
+        state=QuestionState.LOST if fault.billed else QuestionState.PROVIDER_ERROR,
         cost=_charged(intent, caller) if fault.billed else 0,
         error=str(fault),
     )

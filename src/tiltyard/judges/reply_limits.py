@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from tiltyard.core.judging.verdict import State
+from tiltyard.core.judging.verdict import QuestionState
 from tiltyard.errors import ProviderFault
 from tiltyard.judges.providers.provider import Body
 from tiltyard.judges.providers.token_limits import allowed_tokens, token_limit, wanted_field
@@ -35,7 +35,7 @@ class ReplyLimits:
     #: Whether a reply that was cut off is asked for again, with a larger limit.
     raised: bool = True
 
-    def next_limit(self, states: Sequence[State], planned: int, size: int) -> int | None:
+    def next_limit(self, states: Sequence[QuestionState], planned: int, size: int) -> int | None:
         """The limit of the next ask after replies that read like this; ``None`` where nothing is left to ask.
 
         ``planned`` is the request's own limit, ``size`` its bytes. A reply that was cut off is
@@ -45,9 +45,9 @@ class ReplyLimits:
             return planned
         if len(states) >= MOST_ASKS:
             return None
-        if states[0] is State.UNPARSEABLE:
+        if states[0] is QuestionState.UNPARSEABLE:
             return planned
-        if states[0] is not State.TRUNCATED or not self.raised:
+        if states[0] is not QuestionState.TRUNCATED or not self.raised:
             return None
         room = math.inf if self.context is None else self.context - expected_tokens(size)
         raised = min(_RAISED * planned, math.inf if self.max_output is None else self.max_output, room)

@@ -7,7 +7,7 @@ import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
-from tiltyard.core.judging.verdict import State
+from tiltyard.core.judging.verdict import QuestionState
 from tiltyard.errors import JudgeUnusable
 from tiltyard.judges.limits import Gate
 from tiltyard.judges.providers.provider import Body, Provider, Usage
@@ -45,7 +45,7 @@ class Caller:
     price: Price | None
     gate: Gate
     #: How a raw reply reads; truncated and unparseable ones are asked for once more.
-    read: Callable[[Body], State]
+    read: Callable[[Body], QuestionState]
     batch: bool = False
     ttl: str | None = None
     retries: int = 5
@@ -67,7 +67,7 @@ class Caller:
         if limit is None:
             return None
         limit = self.learnt.bounded(limit, request.size)
-        if states and states[0] is State.TRUNCATED and limit <= self._had(request, bodies[0]):
+        if states and states[0] is QuestionState.TRUNCATED and limit <= self._had(request, bodies[0]):
             return None
         field = self.learnt.field
         if limit == planned and (field is None or field in request.body):

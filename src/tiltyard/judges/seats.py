@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, ClassVar
 
-from tiltyard.core.judging.verdict import Form, Reading, Reply, State, read_reply
+from tiltyard.core.judging.verdict import ParsedReply, QuestionState, Reply, VerdictForm, read_reply
 from tiltyard.errors import BadConfig
 from tiltyard.judges.providers.opening import open_provider
 from tiltyard.judges.providers.provider import Body, Provider
@@ -28,7 +28,7 @@ class Seat:
 
     settings: JudgeSettings
     provider: Provider
-    form: Form
+    form: VerdictForm
     #: ``None`` where nobody knows it.
     price: Price | None
     traits: ModelTraits = field(default_factory=ModelTraits)
@@ -84,11 +84,11 @@ class Seat:
         limit = max_tokens or self.settings.max_tokens
         return self.price.worst(most_tokens(size), limit, batch=batch, ttl=self.ttl)
 
-    def read(self, body: Body) -> State:
+    def read(self, body: Body) -> QuestionState:
         """How a raw reply reads."""
         return self.reading(body)[1].state
 
-    def reading(self, body: Body) -> tuple[Reply, Reading]:
+    def reading(self, body: Body) -> tuple[Reply, ParsedReply]:
         reply, _ = self.provider.read(body)
         return reply, read_reply(reply, self.form)
 
@@ -131,11 +131,11 @@ def seat_price(seat: Seat, prices: PriceBook) -> Price | None:
     return prices.price(seat.settings.provider, seat.settings.model, seat.provider.base_url)
 
 
-def form_of(settings: JudgeSettings, provider: Provider) -> Form:
+def form_of(settings: JudgeSettings, provider: Provider) -> VerdictForm:
     """The form that was asked for, or the strictest that the provider takes."""
     can = provider.capabilities
     if settings.batch and not can.batch:
         raise BadConfig(f"judge {settings.name}: {settings.provider} takes no batches; set batch: false")
     if settings.form == "auto":
-        return Form.SCHEMA if can.schema else Form.TOOL if can.tool else Form.TEXT
-    return Form(settings.form)
+        return VerdictForm.SCHEMA if can.schema else VerdictForm.TOOL if can.tool else VerdictForm.TEXT
+    return VerdictForm(settings.form)

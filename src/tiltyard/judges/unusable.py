@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from tiltyard.core.judging.verdict import Form, State
+from tiltyard.core.judging.verdict import QuestionState, VerdictForm
 from tiltyard.errors import JudgeUnusable
 
 __all__ = ["UNUSABLE", "UnusableReplies"]
@@ -13,7 +13,7 @@ __all__ = ["UNUSABLE", "UnusableReplies"]
 UNUSABLE = "judge unusable: "
 #: So many replies in a row, second ones counted, and so many prompts on which nothing more is asked.
 _REPLIES, _PROMPTS = 10, 3
-_WITHOUT_VERDICT = (State.TRUNCATED, State.UNPARSEABLE, State.REFUSED)
+_WITHOUT_VERDICT = (QuestionState.TRUNCATED, QuestionState.UNPARSEABLE, QuestionState.REFUSED)
 
 
 class UnusableReplies:
@@ -23,14 +23,14 @@ class UnusableReplies:
     of their first replies may be cut off although the second ones, with a larger limit, are not.
     """
 
-    def __init__(self, judge: str, form: Form, max_tokens: int) -> None:
+    def __init__(self, judge: str, form: VerdictForm, max_tokens: int) -> None:
         self._judge = judge
         self._advice = {
-            State.TRUNCATED: f"raise max_tokens ({max_tokens:,} now), or choose a judge that thinks less",
-            State.UNPARSEABLE: f"ask by another form ({form} now), or choose another judge",
-            State.REFUSED: "look at the prompts, or choose another judge",
+            QuestionState.TRUNCATED: f"raise max_tokens ({max_tokens:,} now), or choose a judge that thinks less",
+            QuestionState.UNPARSEABLE: f"ask by another form ({form} now), or choose another judge",
+            QuestionState.REFUSED: "look at the prompts, or choose another judge",
         }
-        self._states: Counter[State] = Counter()
+        self._states: Counter[QuestionState] = Counter()
         self._prompts: set[str] = set()
 
     @property
@@ -47,7 +47,7 @@ class UnusableReplies:
             self._states.clear()
             self._prompts.clear()
             return None
-        self._states[State(state)] += 1
+        self._states[QuestionState(state)] += 1
         if ended:
             self._prompts.add(prompt_id)
         if not self.doubtful or len(self._prompts) < _PROMPTS:

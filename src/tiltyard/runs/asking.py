@@ -12,26 +12,26 @@ from tiltyard.runs.tournament_files import (ANSWERS, CONFIG)
 from tiltyard.runs.tournament_manifest import TournamentManifest
 from tiltyard.errors import UnreadableFile
 from tiltyard.files.answers import Answer
-from tiltyard.core.judging.canaries import (Checks, check_questions, orders_of)
-from tiltyard.core.judging.judged import Judged
+from tiltyard.core.judging.canaries import (CheckCounts, check_questions, match_questions)
+from tiltyard.core.judging.judged_question import JudgedQuestion
 from tiltyard.core.judging.matches import Match
-from tiltyard.core.judging.question import (Purpose, Question)
+from tiltyard.core.judging.question import (QuestionPurpose, Question)
 
 __all__ = ["Due", "Texts", "configured_checks"]
 
 
-def configured_checks(manifest: TournamentManifest) -> Checks | None:
+def configured_checks(manifest: TournamentManifest) -> CheckCounts | None:
     """How many questions were planted and repeated; ``None`` where the configuration does not say."""
     if "checks" not in manifest.config:
         return None
-    stated, names = manifest.config["checks"], [field.name for field in fields(Checks)]
+    stated, names = manifest.config["checks"], [field.name for field in fields(CheckCounts)]
     if (
         not isinstance(stated, dict)
         or set(stated) != set(names)
         or not all(type(count) is int and count >= 0 for count in stated.values())
     ):
         raise UnreadableFile(f"{CONFIG}: checks: expected a count, 0 or more, of each: {', '.join(names)}")
-    return Checks(**stated)
+    return CheckCounts(**stated)
 
 
 class Texts(Mapping[tuple[str, str], str]):
@@ -77,21 +77,21 @@ class Due:
         self,
         matches: Sequence[Match],
         judges: Sequence[str],
-        checks: Checks | None,
+        checks: CheckCounts | None,
         texts: Mapping[tuple[str, str], str],
     ) -> None:
-        asked = chain.from_iterable(orders_of(match, judges) for match in matches)
+        asked = chain.from_iterable(match_questions(match, judges) for match in matches)
         planted = [] if checks is None else check_questions(matches, texts, judges, checks)
         self._due = chain(asked, planted)
         self._open = checks is None
         self._extra: set[str] = set()
 
-    def problem(self, judged: Judged) -> str | None:
+    def problem(self, judged: JudgedQuestion) -> str | None:
         """What is wrong with the place of the next row, if anything."""
         question, due = judged.question, next(self._due, None)
         if due is not None:
             return None if question == due else f"question {question.id} stands where {_named(due)} is due"
-        if not self._open or question.purpose is Purpose.MATCH or question.id in self._extra:
+        if not self._open or question.purpose is QuestionPurpose.MATCH or question.id in self._extra:
             return f"question {question.id} is none of this run, or stands twice"
         self._extra.add(question.id)
         return None

@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 
 from tiltyard.runs.money import (dollars_text, picodollars_of)
 from tiltyard.runs.tournament_manifest import TournamentManifest
-from tiltyard.core.judging.judged import Judged
-from tiltyard.core.judging.verdict import State
+from tiltyard.core.judging.judged_question import JudgedQuestion
+from tiltyard.core.judging.verdict import QuestionState
 
 __all__ = ["IN_FLIGHT", "Asked", "attempt_problem", "costs_document"]
 
@@ -41,9 +41,9 @@ class Asked:
         self._standings: list[Standing] = []
         self._questions: dict[bytes, int] = {}
 
-    def add(self, judged: Judged) -> None:
+    def add(self, judged: JudgedQuestion) -> None:
         place = judged.question.judge, judged.question.dimension
-        standing = Standing(place, judged.state is State.OK, judged.reply is not None)
+        standing = Standing(place, judged.state is QuestionState.OK, judged.reply is not None)
         if standing not in self._codes:
             self._codes[standing] = len(self._standings)
             self._standings.append(standing)
@@ -75,7 +75,7 @@ def attempt_problem(row: Mapping[str, Any], asked: Asked) -> str | None:
     missing = [name for name in _REQUIRED if row[name] is None]
     if missing:
         return f"{missing[0]} is missing"
-    if row["state"] not in (*State, IN_FLIGHT) or row["mode"] not in _MODES:
+    if row["state"] not in (*QuestionState, IN_FLIGHT) or row["mode"] not in _MODES:
         return f"state {row['state']!r} or mode {row['mode']!r} is unknown"
     if row["state"] == IN_FLIGHT and row["usd"] is not None:
         return f"attempt {row['attempt_id']} is in flight, and has its price already"
@@ -87,7 +87,7 @@ def _question_problem(row: Mapping[str, Any], found: Standing | None) -> str | N
         return f"question {row['question_id']} is none of this run"
     if found.place != (row["judge_model"], row["dimension"]):
         return f"question {row['question_id']} belongs to {found.place[0]} and {found.place[1]}"
-    if row["state"] == State.OK and not found.ok:
+    if row["state"] == QuestionState.OK and not found.ok:
         return f"attempt {row['attempt_id']} was ok, and its question has no verdict"
     return None
 
@@ -121,7 +121,7 @@ class _Sums:
         self.counted += row["input_tokens"] is not None
         for name in _TOKENS:
             self.tokens[name] += row[name] or 0
-        lost = row["state"] == State.LOST
+        lost = row["state"] == QuestionState.LOST
         if row["usd"] is None:
             self.unpriced += 1
             self.lost_unpriced += lost
@@ -146,14 +146,14 @@ class _Sums:
             "fresh": self.fresh,
             "from_cache": replied - self.fresh_replied,
             "calls": self.calls,
-            "states": {state.value: self.states[state.value] for state in State},
+            "states": {state.value: self.states[state.value] for state in QuestionState},
             "calls_with_usage": self.counted,
             **{name: self.tokens[name] if self.counted else None for name in _TOKENS},
             "usd": None if self.unpriced else dollars_text(self.paid),
             "known_usd": dollars_text(self.paid),
             "calls_of_unknown_price": self.unpriced,
             "paid_and_lost": {
-                "calls": self.states[State.LOST.value],
+                "calls": self.states[QuestionState.LOST.value],
                 "usd": None if self.lost_unpriced else dollars_text(self.lost_paid),
             },
             "in_flight": {

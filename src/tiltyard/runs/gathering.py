@@ -12,13 +12,13 @@ from tiltyard.runs.judged_run import OVERALL
 from tiltyard.runs.responses import Responses
 from tiltyard.runs.tournament_manifest import TournamentManifest
 from tiltyard.core.battles import (Battle, Outcome)
-from tiltyard.core.judging.battles import (Settled, Tally, battles_of, panel_name)
-from tiltyard.core.judging.diagnostics import (Observer, agreement, findings, match_outcome)
-from tiltyard.core.judging.diagnostics.agreement import MatchKey
-from tiltyard.core.judging.judged import Judged
+from tiltyard.core.judging.match_battles import (JudgedMatch, MatchTally, build_match_battles, panel_name)
+from tiltyard.core.judging.diagnostics import (VerdictObserver, measure_agreement, list_judge_findings, match_outcome)
+from tiltyard.core.judging.diagnostics.human_agreement import MatchKey
+from tiltyard.core.judging.judged_question import JudgedQuestion
 from tiltyard.core.judging.matches import Match
-from tiltyard.core.judging.question import Purpose
-from tiltyard.core.judging.verdict import Form
+from tiltyard.core.judging.question import QuestionPurpose
+from tiltyard.core.judging.verdict import VerdictForm
 from tiltyard.core.ratings import Finding
 from tiltyard.core.ratings.findings import join_names
 
@@ -65,22 +65,22 @@ class Gathering:
         self._manifest = manifest
         self._responses = responses
         self._human = human
-        self._observer = Observer()
+        self._observer = VerdictObserver()
         #: How each judge was asked.
-        self._forms: dict[str, Form] = {}
+        self._forms: dict[str, VerdictForm] = {}
         #: Results on matches that people voted on too, by dimension and judge.
         self._compared: dict[tuple[str, str], dict[MatchKey, Outcome]] = {}
         #: Judged responses that were cut off, by (model, prompt_id).
         self._truncated: set[tuple[str, str]] = set()
-        self.tally = Tally()
+        self.tally = MatchTally()
         self.asked = Asked()
 
-    def battles(self, matches: Iterable[Match], judged: Iterable[Judged]) -> Iterator[Battle]:
+    def battles(self, matches: Iterable[Match], judged: Iterable[JudgedQuestion]) -> Iterator[Battle]:
         """The battles of one dimension, from its matches and all that was asked in it, in canonical order."""
         manifest = self._manifest
         seen = self._observed(judged)
         tags = self._responses.prompts
-        for settled in battles_of(matches, seen, manifest.judges, manifest.quorum, tags):
+        for settled in build_match_battles(matches, seen, manifest.judges, manifest.quorum, tags):
             self.tally.add(settled)
             self._compare(settled)
             match = settled.match
@@ -89,15 +89,15 @@ class Gathering:
             if settled.battle is not None:
                 yield replace(settled.battle, extra=self._responses.style_row(settled.battle))
 
-    def _observed(self, judged: Iterable[Judged]) -> Iterator[Judged]:
+    def _observed(self, judged: Iterable[JudgedQuestion]) -> Iterator[JudgedQuestion]:
         for one in judged:
-            traits = self._responses.traits(one.question) if one.question.purpose is Purpose.MATCH else None
+            traits = self._responses.traits(one.question) if one.question.purpose is QuestionPurpose.MATCH else None
             self._observer.add(one.question, one.state, one.verdict, traits)
             self._forms[one.question.judge] = one.form
             self.asked.add(one)
             yield one
 
-    def _compare(self, settled: Settled) -> None:
+    def _compare(self, settled: JudgedMatch) -> None:
         match = settled.match
         key = (match.prompt_id, match.model_a, match.model_b)
         if key not in self._human:
@@ -115,7 +115,7 @@ class Gathering:
         agreements = [
             {"judge_model": judge, "dimension": dimension, **found.to_dict()}
             for (dimension, judge), judged in self._compared.items()
-            if (found := agreement(judged, self._human.of(dimension))) is not None
+            if (found := measure_agreement(judged, self._human.of(dimension))) is not None
         ]
         return {
             "schema": 1,
@@ -126,7 +126,7 @@ class Gathering:
             "agreement": agreements,
             "findings": [
                 _plain(finding)
-                for finding in (*findings(diagnosed, self._forms), *_truncated_answers(self._truncated))
+                for finding in (*list_judge_findings(diagnosed, self._forms), *_truncated_answers(self._truncated))
             ],
         }
 

@@ -9,7 +9,7 @@ from typing import Any
 from tiltyard.errors import BadOption
 from tiltyard.files import BattleSource
 from tiltyard.files.answers import Answer
-from tiltyard.core.judging.judged import Judged
+from tiltyard.core.judging.judged_question import JudgedQuestion
 from tiltyard.core.judging.matches import (MatchList, Prompt)
 from tiltyard.core.judging.rubric import Rubric
 
@@ -74,7 +74,7 @@ class JudgedRun:
     rubrics: Mapping[str, Rubric]
     matches: MatchList
     #: Dimension → everything asked in it, in canonical order.
-    judged: Callable[[str], Iterator[Judged]]
+    judged: Callable[[str], Iterator[JudgedQuestion]]
     quorum: int
     #: Human battles that are rated together with the judged ones.
     anchors: Sequence[BattleSource] = ()

@@ -23,11 +23,11 @@ from tiltyard.errors import BadBattle, TiltyardError, UnreadableFile
 from tiltyard.files import BattleSource
 from tiltyard.files.answers import Answer
 from tiltyard.files.row_parquet import read_rows
-from tiltyard.core.judging.canaries import Checks
-from tiltyard.core.judging.judged import (Judged, reread)
+from tiltyard.core.judging.canaries import CheckCounts
+from tiltyard.core.judging.judged_question import (JudgedQuestion, reparse)
 from tiltyard.core.judging.matches import (MatchList, Prompt, all_pairs)
 from tiltyard.core.judging.rubric import parse_rubric
-from tiltyard.core.judging.verdict import PARSER
+from tiltyard.core.judging.verdict import PARSER_VERSION
 from tiltyard.settings.yaml_file import parse_yaml, write_yaml
 
 __all__ = [
@@ -134,7 +134,7 @@ def battles_check(
     yield Check(BATTLE_LINES, not problem, detail)
 
 
-def _planted_check(checks: Checks | None) -> Check:
+def _planted_check(checks: CheckCounts | None) -> Check:
     """Whether it is known which questions were planted and repeated."""
     if checks is not None:
         return Check("checks", passed=True, detail="planted questions follow from the configuration")
@@ -175,9 +175,9 @@ class _Verdicts:
         self._rows = 0
         self._older = 0
 
-    def read(self) -> Iterator[Judged]:
+    def read(self) -> Iterator[JudgedQuestion]:
         for where, row in read_lines(self._path):
-            judged = Judged.from_dict(row, where)
+            judged = JudgedQuestion.from_dict(row, where)
             self._rows += 1
             problem = self._strange(judged) or self._due.problem(judged) or self._misread(judged)
             if problem:
@@ -193,15 +193,15 @@ class _Verdicts:
             return Check(name, passed=True, detail=detail, exact=False)
         return Check(name, passed=True, detail=f"{self._rows} replies read again, the same verdicts")
 
-    def _misread(self, judged: Judged) -> str | None:
-        if 1 <= judged.parser < PARSER:
+    def _misread(self, judged: JudgedQuestion) -> str | None:
+        if 1 <= judged.parser < PARSER_VERSION:
             self._older += 1
             return None
-        if judged.parser != PARSER or reread(judged) != judged:
+        if judged.parser != PARSER_VERSION or reparse(judged) != judged:
             return f"question {judged.question.id}: the reply says something else than the verdict"
         return None
 
-    def _strange(self, judged: Judged) -> str | None:
+    def _strange(self, judged: JudgedQuestion) -> str | None:
         question = judged.question
         if question.judge not in self._judges or not {question.first, question.second} <= self._entrants:
             return f"question {question.id} is of no judge of this run, or shows a model that is no entrant"

@@ -14,7 +14,7 @@ from tiltyard.errors import UnreadableFile
 from tiltyard.files.answers import Answer
 from tiltyard.files.columns import STYLE
 from tiltyard.files.style_text import (Style, style_of)
-from tiltyard.core.judging.diagnostics import Traits
+from tiltyard.core.judging.diagnostics import ResponseTraits
 from tiltyard.core.judging.matches import Prompt
 from tiltyard.core.judging.question import Question
 
@@ -93,12 +93,12 @@ class Responses:
                 if self._style(name, prompt_id) is not None:
                     yield name, prompt_id
 
-    def traits(self, question: Question) -> Traits | None:
+    def traits(self, question: Question) -> ResponseTraits | None:
         """What shows of a question's two responses; ``None`` where one of them is unknown."""
         first, second = (self._style(name, question.prompt_id) for name in (question.first, question.second))
         if first is None or second is None:
             return None
-        return Traits(
+        return ResponseTraits(
             first.length,
             second.length,
             first.lists,

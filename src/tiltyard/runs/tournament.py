@@ -26,7 +26,7 @@ from tiltyard.files.copying import copy_battles
 from tiltyard.files.plain_parquet import write_columns
 from tiltyard.files.row_parquet import (read_rows, write_row_table)
 from tiltyard.files.writing import replacing
-from tiltyard.core.judging.judged import Judged
+from tiltyard.core.judging.judged_question import JudgedQuestion
 from tiltyard.core.judging.matches import (Match, MatchList)
 from tiltyard.settings.regular_files import read_regular
 from tiltyard.settings.yaml_file import write_yaml
@@ -45,7 +45,7 @@ __all__ = [
 _DRAFT_TEXTS = ("run_id", "started_at", "mode", "config_path")
 _DRAFT = (*_DRAFT_TEXTS, "finished_at", "limit_pairs", "model")
 
-_Thing = TypeVar("_Thing", Answer, Judged)
+_Thing = TypeVar("_Thing", Answer, JudgedQuestion)
 
 
 def begin_folder(out: Path, run: JudgedRun) -> None:

@@ -9,9 +9,9 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from tiltyard.core.judging.question import Shown, nonce_of
+from tiltyard.core.judging.question import QuestionTexts, question_nonce
 from tiltyard.core.judging.rubric import Rubric
-from tiltyard.core.judging.verdict import Step
+from tiltyard.core.judging.verdict import VerdictStep
 from tiltyard.errors import BadOption
 from tiltyard.settings.rubric_files import shipped_rubric
 from tiltyard.settings.yaml_file import parse_yaml
@@ -20,11 +20,11 @@ __all__ = ["Opinion", "opinions", "recorded_reply", "sample_files", "write_sampl
 
 #: How the first model compares with the second, and what that is from slot A's side and from slot B's.
 _STEPS = {
-    ">>": (Step.FIRST_MUCH, Step.SECOND_MUCH),
-    ">": (Step.FIRST, Step.SECOND),
-    "=": (Step.EVEN, Step.EVEN),
-    "<": (Step.SECOND, Step.FIRST),
-    "<<": (Step.SECOND_MUCH, Step.FIRST_MUCH),
+    ">>": (VerdictStep.FIRST_MUCH, VerdictStep.SECOND_MUCH),
+    ">": (VerdictStep.FIRST, VerdictStep.SECOND),
+    "=": (VerdictStep.EVEN, VerdictStep.EVEN),
+    "<": (VerdictStep.SECOND, VerdictStep.FIRST),
+    "<<": (VerdictStep.SECOND_MUCH, VerdictStep.FIRST_MUCH),
 }
 
 
@@ -36,7 +36,7 @@ class Opinion:
     prompt_id: str
     first: str
     second: str
-    step: Step
+    step: VerdictStep
     both_bad: bool
     reasoning: str
 
@@ -80,12 +80,12 @@ def opinions() -> Iterator[Opinion]:
 
 
 def recorded_reply(
-    shown: Shown, rubric: Rubric, step: Step, both_bad: bool, reasoning: str
+    shown: QuestionTexts, rubric: Rubric, step: VerdictStep, both_bad: bool, reasoning: str
 ) -> dict[str, Any]:
     """A line of a file of recorded replies: what is said of these texts in this order."""
     verdict = {"reasoning": reasoning, "verdict": step.value, "both_bad": both_bad}
     text = json.dumps(verdict, ensure_ascii=False)
-    return {"nonce": nonce_of(shown, rubric), "reply": {"text": text, "stop": "end"}}
+    return {"nonce": question_nonce(shown, rubric), "reply": {"text": text, "stop": "end"}}
 
 
 def _replies(shipped: Mapping[str, str]) -> Iterator[dict[str, Any]]:
@@ -95,7 +95,7 @@ def _replies(shipped: Mapping[str, str]) -> Iterator[dict[str, Any]]:
     for one in opinions():
         rubric = rubrics.setdefault(one.dimension, shipped_rubric(one.dimension))
         prompt = prompts[one.prompt_id]
-        shown = Shown(
+        shown = QuestionTexts(
             prompt=prompt["text"],
             first=answers[one.first, one.prompt_id],
             second=answers[one.second, one.prompt_id],

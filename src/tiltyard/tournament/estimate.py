@@ -13,9 +13,9 @@ from typing import Any
 
 import numpy as np
 
-from tiltyard.core.judging.power import Expectation, expect
-from tiltyard.core.judging.question import Question, ask_of
-from tiltyard.core.judging.verdict import State
+from tiltyard.core.judging.power_analysis import ExpectedPrecision, expected_precision
+from tiltyard.core.judging.question import Question, build_chat_prompt
+from tiltyard.core.judging.verdict import QuestionState
 from tiltyard.errors import CannotRate, ProviderFault
 from tiltyard.judges.ledger import Ledger
 from tiltyard.judges.providers.provider import Usage
@@ -130,7 +130,7 @@ class Estimate:
     lines: Sequence[Line]
     counted: bool
     bytes_per_token: Mapping[str, float]
-    expectation: Expectation | None
+    expectation: ExpectedPrecision | None
     #: The date of the oldest shipped price among the judges'; ``None`` where they have prices of your own.
     prices_as_of: str | None = None
     #: Worst case of everything still to be asked, as the run itself would reserve it.
@@ -215,7 +215,7 @@ class _Worst:
 
 def _again(request: Request, seat: Seat) -> int | None:
     """The worst case of asking for a reply once more that was cut off."""
-    limit = seat.limits.next_limit([State.TRUNCATED], seat.settings.max_tokens, request.size)
+    limit = seat.limits.next_limit([QuestionState.TRUNCATED], seat.settings.max_tokens, request.size)
     return 0 if limit is None else seat.worst(request.size, batch=seat.settings.batch, max_tokens=limit)
 
 
@@ -284,7 +284,7 @@ def _prefix(plan: Plan, section: Section, seat: Seat) -> str:
     if not section.matches:
         return ""
     question = next(plan.dimension(section.rubric.dimension))
-    return ask_of(plan.shown(question), section.rubric, seat.form, seat.settings.max_tokens).system
+    return build_chat_prompt(plan.shown(question), section.rubric, seat.form, seat.settings.max_tokens).system
 
 
 def _expected_output(seat: Seat) -> int:
@@ -346,7 +346,7 @@ def retirement_note(model: str, retirement: Retirement) -> str:
     return said if retirement.successor is None else f"{said}; its provider recommends {retirement.successor}"
 
 
-def _expectation(plan: Plan) -> Expectation | None:
+def _expectation(plan: Plan) -> ExpectedPrecision | None:
     """What one dimension will show: all dimensions have the same pairs."""
     section = next((one for one in plan.sections if one.matches), None)
     if section is None:
@@ -359,7 +359,7 @@ def _expectation(plan: Plan) -> Expectation | None:
         design[a, b] = design[b, a] = n
     prompts = len({match.prompt_id for match in section.matches})
     try:
-        return expect(design, prompts)
+        return expected_precision(design, prompts)
     except CannotRate:
         return None
 

@@ -6,17 +6,17 @@ import json
 from pathlib import Path
 from typing import Any
 
-from tiltyard.core.judging.power import Expectation, detectable, from_pilot
+from tiltyard.core.judging.power_analysis import ExpectedPrecision, detectable_difference, scale_pilot_width
 from tiltyard.errors import BrokenArtifact
 from tiltyard.settings.regular_files import read_regular
 
 __all__ = ["pilot_expectation"]
 
 
-def pilot_expectation(folder: Path, planned: Expectation | None) -> dict[str, dict[str, float]]:
+def pilot_expectation(folder: Path, planned: ExpectedPrecision | None) -> dict[str, dict[str, float]]:
     """By dimension: the pilot's mean half-width carried over to the planned number of prompts.
 
-    ``detectable`` takes two models' errors to be alike and independent: √2 of one half-width.
+    ``detectable_difference`` takes two models' errors to be alike and independent: √2 of one half-width.
     """
     if planned is None:
         return {}
@@ -40,11 +40,11 @@ def pilot_expectation(folder: Path, planned: Expectation | None) -> dict[str, di
 
 
 def _carried(width: float, then: int, now: int) -> dict[str, float]:
-    half_width = from_pilot(width, then, now)
+    half_width = scale_pilot_width(width, then, now)
     return {
         "pilot_prompts": then,
         "half_width": half_width,
-        "detectable": detectable(2.0**0.5 * half_width, now),
+        "detectable": detectable_difference(2.0**0.5 * half_width, now),
     }
 
 

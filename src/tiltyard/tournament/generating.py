@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from tiltyard.core.judging.matches import Prompt
-from tiltyard.core.judging.question import Ask
-from tiltyard.core.judging.verdict import Form, State
+from tiltyard.core.judging.question import ChatPrompt
+from tiltyard.core.judging.verdict import QuestionState, VerdictForm
 from tiltyard.errors import BadConfig, BadOption
 from tiltyard.files.answers import read_answers, read_flag
 from tiltyard.files.detect import open_records
@@ -37,7 +37,7 @@ __all__ = ["Generated", "generate_answers"]
 
 _DIMENSION = "generate"
 _TOGETHER = 200
-_FAILED = (State.PROVIDER_ERROR, State.EXPIRED, State.LOST)
+_FAILED = (QuestionState.PROVIDER_ERROR, QuestionState.EXPIRED, QuestionState.LOST)
 
 
 @dataclass(frozen=True)
@@ -90,17 +90,17 @@ class Author(Seat):
 
     judges: ClassVar[bool] = False
 
-    def read(self, body: Body) -> State:
+    def read(self, body: Body) -> QuestionState:
         reply, _ = self.provider.read(body)
         if reply.stop == "length":
-            return State.TRUNCATED
+            return QuestionState.TRUNCATED
         if reply.text and reply.text.strip():
-            return State.OK
-        return State.REFUSED if reply.stop == "refusal" else State.UNPARSEABLE
+            return QuestionState.OK
+        return QuestionState.REFUSED if reply.stop == "refusal" else QuestionState.UNPARSEABLE
 
-    def answer(self, bodies: Sequence[Body]) -> tuple[State, str] | None:
+    def answer(self, bodies: Sequence[Body]) -> tuple[QuestionState, str] | None:
         """The answer among the replies to a prompt: a whole one, or else the beginning of one."""
-        for state in (State.OK, State.TRUNCATED):
+        for state in (QuestionState.OK, QuestionState.TRUNCATED):
             for body in bodies:
                 text = self.provider.read(body)[0].text
                 if self.read(body) is state and text and text.strip():
@@ -132,7 +132,7 @@ class Errands:
         return (self.request(seat, prompt) for seat, prompt in self.open(first, last))
 
     def request(self, seat: Author, prompt: Prompt) -> Request:
-        ask = Ask(self.systems[seat.name], prompt.text, seat.settings.max_tokens)
+        ask = ChatPrompt(self.systems[seat.name], prompt.text, seat.settings.max_tokens)
         body = seat.provider.body(seat.settings.model, ask, seat.options)
         key, size = request_key(seat.provider, body, 0)
         worst = seat.worst(size, batch=seat.settings.batch)
@@ -212,7 +212,7 @@ def _asked(config: TournamentConfig, errands: Errands, environment: Environment,
         for seat in errands.seats:
             for ending in _append(responses_path(config, seat.name), seat, errands, ledger, failed):
                 written[seat.name] += ending.written
-                truncated[seat.name] += ending.kept and ending.state == State.TRUNCATED
+                truncated[seat.name] += ending.kept and ending.state == QuestionState.TRUNCATED
                 if not ending.kept:
                     missing[seat.name][ending.state] += 1
                 if ending.problem is not None:
@@ -264,9 +264,9 @@ def _append(
                     endings.append(_without(seat, replies.get(key, []), failed.get(key), earlier))
                     continue
                 state, text = answer
-                new = state is State.OK or text != earlier
+                new = state is QuestionState.OK or text != earlier
                 if new:
-                    rows.append(_row(seat, prompt, text, truncated=state is State.TRUNCATED))
+                    rows.append(_row(seat, prompt, text, truncated=state is QuestionState.TRUNCATED))
                 endings.append(_Ending(state, kept=True, written=new))
             if rows:
                 path.parent.mkdir(parents=True, exist_ok=True)
@@ -285,11 +285,11 @@ def _row(seat: Author, prompt: Prompt, text: str, *, truncated: bool) -> dict[st
 def _without(seat: Author, bodies: Sequence[Body], failed: Attempt | None, earlier: str | None) -> _Ending:
     """What became of a prompt whose request has no answer; the truncated one of an earlier request stays."""
     if earlier is not None:
-        return _Ending(State.TRUNCATED, kept=True, problem=None if failed is None else failed.error)
+        return _Ending(QuestionState.TRUNCATED, kept=True, problem=None if failed is None else failed.error)
     if bodies:
         return _Ending(seat.read(bodies[-1]), kept=False)
     if failed is None:
-        return _Ending(State.UNASKED, kept=False)
+        return _Ending(QuestionState.UNASKED, kept=False)
     return _Ending(failed.state, kept=False, problem=failed.error)
 
 
@@ -338,4 +338,6 @@ def _author(entrant: Entrant, environment: Environment, prices: PriceBook) -> Au
     own = {"name": entrant.entrant_id, "form": "text", "prompt_cache": "off", "family": entrant.family}
     settings = completed({**fields, **own}, prices)
     provider, price = open_served(settings, environment, prices)
-    return Author(settings, provider, Form.TEXT, price, prices.traits(settings.provider, settings.model))
+    return Author(
+        settings, provider, VerdictForm.TEXT, price, prices.traits(settings.provider, settings.model)
+    )

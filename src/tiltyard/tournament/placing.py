@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from tiltyard.core.judging.ids import stable_id
+from tiltyard.core.judging.stable_ids import stable_id
 from tiltyard.errors import BadOption
 from tiltyard.files.answers import Answer, read_answers, without_replaced, write_answers
 from tiltyard.files.battle_answers import battle_answers

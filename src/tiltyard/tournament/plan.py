@@ -10,9 +10,9 @@ from functools import cached_property
 from itertools import islice, zip_longest
 from typing import Any
 
-from tiltyard.core.judging.canaries import orders_of, shown_of
+from tiltyard.core.judging.canaries import match_questions, question_texts
 from tiltyard.core.judging.matches import Match, MatchList, Prompt
-from tiltyard.core.judging.question import Question, Shown, ask_of
+from tiltyard.core.judging.question import Question, QuestionTexts, build_chat_prompt
 from tiltyard.core.judging.rubric import Rubric
 from tiltyard.files.answers import Answer
 from tiltyard.jobs import Shard
@@ -100,23 +100,23 @@ class Plan:
         each = 2 * len(self.seats)
         match, within = divmod(first, each)
         for number in range(match, len(section.matches)):
-            asked = list(orders_of(section.matches[number], self.judges))
+            asked = list(match_questions(section.matches[number], self.judges))
             yield from asked[within:]
             within = 0
         passed = max(first - each * len(section.matches), 0)
         yield from section.checks[passed:]
 
-    def shown(self, question: Question) -> Shown:
+    def shown(self, question: Question) -> QuestionTexts:
         """The texts of a question."""
         prompt = self._prompts[question.prompt_id]
-        texts = Shown(
+        texts = QuestionTexts(
             prompt=prompt.text,
             first=self.answers[question.first, question.prompt_id].response,
             second=self.answers[question.second, question.prompt_id].response,
             gold=prompt.gold,
             expected_behavior=prompt.expected_behavior,
         )
-        return shown_of(question, texts)
+        return question_texts(question, texts)
 
     def key(self, question: Question) -> str:
         """The name under which the reply to a question is kept."""
@@ -141,7 +141,7 @@ class Plan:
     def request(self, question: Question) -> Request:
         """The exact request that a question becomes, and the name of its reply."""
         seat = self.seat(question)
-        ask = ask_of(
+        ask = build_chat_prompt(
             self.shown(question), self._rubrics[question.dimension], seat.form, seat.settings.max_tokens
         )
         body = seat.provider.body(seat.settings.model, ask, seat.options)
@@ -161,7 +161,7 @@ class Plan:
         for section in self.sections:
             for seat in self.seats:
                 if seat.ttl and seat.provider.capabilities.prewarm and section.matches:
-                    request = self.request(next(orders_of(section.matches[0], [seat.name])))
+                    request = self.request(next(match_questions(section.matches[0], [seat.name])))
                     yield replace(request, worst=seat.worst(request.size, batch=False))
 
     def trial(self) -> Iterator[Request]:
@@ -177,7 +177,7 @@ class Plan:
         for match in islice(turns, _TRIED):
             for seat in self.seats:
                 if not seat.settings.batch:
-                    yield self.request(next(orders_of(match, [seat.name])))
+                    yield self.request(next(match_questions(match, [seat.name])))
 
     def shards(self, run: str, generation: int, size: int) -> Iterator[Shard]:
         """The whole plan in stretches of ``size`` questions."""

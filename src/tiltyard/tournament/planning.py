@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from tiltyard.core.judging.canaries import Checks, check_questions
+from tiltyard.core.judging.canaries import CheckCounts, check_questions
 from tiltyard.core.judging.matches import Match, MatchList, Prompt, all_pairs, pilot_subset
 from tiltyard.core.judging.rubric import Rubric
 from tiltyard.errors import BadConfig
@@ -43,7 +43,7 @@ def make_plan(
             f"{config.path}: no two entrants have answered the same prompt; "
             f"missing answers: {', '.join(f'{name} {n}' for name, n in matches.missing.items())}"
         )
-    checks = Checks(**config.checks.model_dump())
+    checks = CheckCounts(**config.checks.model_dump())
     return plan_of_matches(prompts, inputs.answers, inputs.rubrics, matches, seats, checks)
 
 
@@ -53,7 +53,7 @@ def plan_of_matches(
     rubrics: Mapping[str, Rubric],
     matches: MatchList,
     seats: Sequence[Seat],
-    checks: Checks,
+    checks: CheckCounts,
 ) -> Plan:
     """A plan for exactly these matches."""
     names = [seat.name for seat in seats]

@@ -8,9 +8,9 @@ from datetime import UTC, datetime
 from itertools import islice
 from typing import Any
 
-from tiltyard.core.judging.judged import Judged, match_id_of
+from tiltyard.core.judging.judged_question import JudgedQuestion, match_id_of
 from tiltyard.core.judging.question import Question
-from tiltyard.core.judging.verdict import State
+from tiltyard.core.judging.verdict import QuestionState
 from tiltyard.judges.ledger import Attempt, Ledger
 from tiltyard.judges.providers.provider import Body
 from tiltyard.runs.money import dollars_text
@@ -33,41 +33,49 @@ class Readings:
         #: What was wrong with the first question of each state, as far as they have been read.
         self.problems: dict[str, str] = {}
         #: The first question whose reply could not be read.
-        self.first_unreadable: Judged | None = None
+        self.first_unreadable: JudgedQuestion | None = None
 
     @property
     def states(self) -> Counter[str]:
         """Questions by state, of the dimensions that have been read."""
         return sum(self._states.values(), Counter[str]())
 
-    def dimension(self, name: str) -> Iterator[Judged]:
+    def dimension(self, name: str) -> Iterator[JudgedQuestion]:
         """Everything asked in one dimension, in canonical order."""
         states = self._states[name] = Counter()
         for judged in self._dimension(name):
             states[judged.state] += 1
             if judged.problem is not None:
                 self.problems.setdefault(judged.state, judged.problem)
-            if judged.state is State.UNPARSEABLE and self.first_unreadable is None:
+            if judged.state is QuestionState.UNPARSEABLE and self.first_unreadable is None:
                 self.first_unreadable = judged
             yield judged
 
-    def _dimension(self, name: str) -> Iterator[Judged]:
+    def _dimension(self, name: str) -> Iterator[JudgedQuestion]:
         questions = self._plan.keys(name)
         while together := list(islice(questions, _TOGETHER)):
             replies = self._ledger.replies(key for _, key in together)
             for question, key in together:
                 yield self._judged(question, key, replies.get(key, []))
 
-    def _judged(self, question: Question, key: str, bodies: Sequence[Body]) -> Judged:
+    def _judged(self, question: Question, key: str, bodies: Sequence[Body]) -> JudgedQuestion:
         seat = self._plan.seat(question)
         if not bodies:
-            state, problem = self._failures().get(key, (State.UNASKED, None))
-            return Judged(
-                question, match_id_of(question), State(state), None, problem, None, seat.form, key, asks=0
+            state, problem = self._failures().get(key, (QuestionState.UNASKED, None))
+            return JudgedQuestion(
+                question,
+                match_id_of(question),
+                QuestionState(state),
+                None,
+                problem,
+                None,
+                seat.form,
+                key,
+                asks=0,
             )
         readings = [seat.reading(body) for body in bodies]
-        reply, reading = next((one for one in readings if one[1].state is State.OK), readings[-1])
-        return Judged(
+        reply, reading = next((one for one in readings if one[1].state is QuestionState.OK), readings[-1])
+        return JudgedQuestion(
             question=question,
             match_id=match_id_of(question),
             state=reading.state,
@@ -85,7 +93,11 @@ class Readings:
             self._failed = {}
             for attempt in self._ledger.attempts(self._run):
                 # An attempt of no question filled a prompt cache.
-                if attempt.question_id and attempt.state in (State.PROVIDER_ERROR, State.EXPIRED, State.LOST):
+                if attempt.question_id and attempt.state in (
+                    QuestionState.PROVIDER_ERROR,
+                    QuestionState.EXPIRED,
+                    QuestionState.LOST,
+                ):
                     self._failed[attempt.request_key] = attempt.state, attempt.error
         return self._failed
 

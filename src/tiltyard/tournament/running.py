@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from tiltyard.core.board import Rated
-from tiltyard.core.judging.judged import Judged
+from tiltyard.core.judging.judged_question import JudgedQuestion
 from tiltyard.errors import BadOption, BrokenArtifact
 from tiltyard.files import open_battles
 from tiltyard.judges.ledger import Ledger
@@ -87,7 +87,7 @@ class Finished:
     states: Counter[str]
     problems: Mapping[str, str]
     #: The first question whose reply could not be read.
-    first_unreadable: Judged | None
+    first_unreadable: JudgedQuestion | None
     judges: Sequence[Seat]
     #: Whether there was a budget.
     capped: bool

@@ -24,8 +24,8 @@ from servers.paid_llm import PaidLLM, paid_llm
 from servers.replies import parts, say
 from servers.tiny_llm import tiny_llm
 from tiltyard.core.battles.outcome import Kind, kind_of
-from tiltyard.core.judging.reconcile import reconcile
-from tiltyard.core.judging.verdict import Step, Verdict
+from tiltyard.core.judging.reconciliation import reconcile
+from tiltyard.core.judging.verdict import Verdict, VerdictStep
 from tiltyard.errors import BadOption, InputError, NotAllowed, ProviderFault
 from tiltyard.settings.arena_judges import load_arena_judges
 
@@ -71,7 +71,7 @@ def texts(body: dict) -> tuple[str, str]:
 def verdict(body: dict) -> Verdict:
     """What the server says to a request, read without any of our own code."""
     said = json.loads(say(body).text)
-    return Verdict(Step(said["verdict"]), said["both_bad"], said["reasoning"])
+    return Verdict(VerdictStep(said["verdict"]), said["both_bad"], said["reasoning"])
 
 
 def test_each_matchup_is_asked_in_both_orders_and_voted_on_once(arena: JudgedArena, llm: PaidLLM):

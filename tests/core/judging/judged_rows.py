@@ -5,26 +5,26 @@ from __future__ import annotations
 import json
 
 from tiltyard.core.judging import (
-    Form,
-    Judged,
+    JudgedQuestion,
     Match,
-    Purpose,
     Question,
+    QuestionPurpose,
+    QuestionState,
     Reply,
-    State,
-    Step,
+    VerdictForm,
+    VerdictStep,
     match_id_of,
     read_reply,
 )
 
 
-def said(step: Step, *, both_bad: bool = False, reasoning: str = "r") -> Reply:
+def said(step: VerdictStep, *, both_bad: bool = False, reasoning: str = "r") -> Reply:
     return Reply(json.dumps({"reasoning": reasoning, "verdict": step.value, "both_bad": both_bad}))
 
 
-def judged_from(question: Question, reply: Reply, form: Form = Form.SCHEMA) -> Judged:
+def judged_from(question: Question, reply: Reply, form: VerdictForm = VerdictForm.SCHEMA) -> JudgedQuestion:
     reading = read_reply(reply, form)
-    return Judged(
+    return JudgedQuestion(
         question,
         match_id_of(question),
         reading.state,
@@ -37,13 +37,17 @@ def judged_from(question: Question, reply: Reply, form: Form = Form.SCHEMA) -> J
     )
 
 
-def failed(question: Question, state: State = State.PROVIDER_ERROR) -> Judged:
-    return Judged(question, match_id_of(question), state, None, "it failed", None, Form.TEXT, "0" * 64, 0)
+def failed(question: Question, state: QuestionState = QuestionState.PROVIDER_ERROR) -> JudgedQuestion:
+    return JudgedQuestion(
+        question, match_id_of(question), state, None, "it failed", None, VerdictForm.TEXT, "0" * 64, 0
+    )
 
 
-def questions_of(match: Match, judge: str, purpose: Purpose = Purpose.MATCH) -> tuple[Question, Question]:
+def questions_of(
+    match: Match, judge: str, purpose: QuestionPurpose = QuestionPurpose.MATCH
+) -> tuple[Question, Question]:
     a, b = match.model_a, match.model_b
-    replicate = int(purpose is Purpose.REPEAT)
+    replicate = int(purpose is QuestionPurpose.REPEAT)
     return (
         Question(judge, match.dimension, match.prompt_id, a, b, purpose, replicate),
         Question(judge, match.dimension, match.prompt_id, b, a, purpose, replicate),

@@ -12,14 +12,14 @@ from judged_rows import failed, judged_from, questions_of, said
 from tiltyard.core.battles import Battle, Label, Outcome
 from tiltyard.core.battles.outcome import JUDGE_LABELS
 from tiltyard.core.judging import (
-    Judged,
+    JudgedQuestion,
     Match,
+    MatchTally,
     Prompt,
-    Purpose,
     Question,
-    Step,
-    Tally,
-    battles_of,
+    QuestionPurpose,
+    VerdictStep,
+    build_match_battles,
     panel_name,
     panel_result,
     reconcile,
@@ -33,10 +33,10 @@ MATCHES = [
     for prompt in ("q", "p")
     for a, b in itertools.combinations("xyz", 2)
 ]
-OUTCOMES = st.none() | st.tuples(st.sampled_from(list(Step)), st.booleans())
+OUTCOMES = st.none() | st.tuples(st.sampled_from(list(VerdictStep)), st.booleans())
 
 
-def rows_of(matches, judges, answers) -> list[Judged]:
+def rows_of(matches, judges, answers) -> list[JudgedQuestion]:
     """Canonical order: match, judge, order; then each dimension's repeats and canaries."""
     rows = []
     for dimension, members in itertools.groupby(matches, key=lambda match: match.dimension):
@@ -49,10 +49,10 @@ def rows_of(matches, judges, answers) -> list[Judged]:
                     if answer is None
                     else judged_from(question, said(answer[0], both_bad=answer[1]))
                 )
-        for question in questions_of(group[0], judges[0], Purpose.REPEAT):
-            rows.append(judged_from(question, said(Step.FIRST)))
-        canary = Question(judges[0], dimension, "p", "x", "x", Purpose.GARBAGE, spoilt=0)
-        rows.append(judged_from(canary, said(Step.SECOND)))
+        for question in questions_of(group[0], judges[0], QuestionPurpose.REPEAT):
+            rows.append(judged_from(question, said(VerdictStep.FIRST)))
+        canary = Question(judges[0], dimension, "p", "x", "x", QuestionPurpose.GARBAGE, spoilt=0)
+        rows.append(judged_from(canary, said(VerdictStep.SECOND)))
     return rows
 
 
@@ -62,10 +62,10 @@ def test_each_match_is_settled_by_both_orders_of_enough_judges(n_judges, quorum,
     count = len(MATCHES) * n_judges * 2
     answers = data.draw(st.lists(OUTCOMES, min_size=count, max_size=count))
     rows = rows_of(MATCHES, judges, iter(answers))
-    found = list(battles_of(MATCHES, iter(rows), judges, quorum, TAGS))
+    found = list(build_match_battles(MATCHES, iter(rows), judges, quorum, TAGS))
     assert [settled.match for settled in found] == MATCHES
     verdicts = {row.question: row.verdict for row in rows}
-    tally = Tally()
+    tally = MatchTally()
     for settled in found:
         results = {}
         for judge in judges:
@@ -109,12 +109,12 @@ def check_tally(tally, found) -> None:
         }
 
 
-def honest(judges=("j",)) -> list[Judged]:
-    return rows_of(MATCHES, list(judges), itertools.repeat((Step.FIRST, False)))
+def honest(judges=("j",)) -> list[JudgedQuestion]:
+    return rows_of(MATCHES, list(judges), itertools.repeat((VerdictStep.FIRST, False)))
 
 
 def settle(rows, judges=("j",)):
-    return list(battles_of(MATCHES, rows, judges, 1, TAGS))
+    return list(build_match_battles(MATCHES, rows, judges, 1, TAGS))
 
 
 def test_questions_that_were_never_asked_leave_their_match_incomplete():
@@ -124,15 +124,15 @@ def test_questions_that_were_never_asked_leave_their_match_incomplete():
     for left_out in range(len(rows)):
         found = settle(rows[:left_out] + rows[left_out + 1 :])
         purpose = rows[left_out].question.purpose
-        assert sum(settled.battle is None for settled in found) == (purpose is Purpose.MATCH)
+        assert sum(settled.battle is None for settled in found) == (purpose is QuestionPurpose.MATCH)
     assert all(settled.battle is None for settled in settle([]))
 
 
 def test_verdicts_that_stand_twice_or_out_of_order_or_belong_to_no_match_are_errors():
     rows = honest()
-    stranger = judged_from(Question("j", "d", "nowhere", "x", "y"), said(Step.FIRST))
-    other_judge = judged_from(Question("k", "d", "q", "x", "y"), said(Step.FIRST))
-    itself = judged_from(Question("j", "d", "q", "x", "x"), said(Step.FIRST))
+    stranger = judged_from(Question("j", "d", "nowhere", "x", "y"), said(VerdictStep.FIRST))
+    other_judge = judged_from(Question("k", "d", "q", "x", "y"), said(VerdictStep.FIRST))
+    itself = judged_from(Question("j", "d", "q", "x", "x"), said(VerdictStep.FIRST))
     for wrong in (
         [rows[0], *rows],
         [*rows[2:4], *rows[:2], *rows[4:]],
@@ -154,13 +154,13 @@ def test_nothing_is_read_ahead_of_the_match_at_hand():
             read += 1
             yield row
 
-    found = battles_of(iter(MATCHES), counted(), ["j"], 1, TAGS)
+    found = build_match_battles(iter(MATCHES), counted(), ["j"], 1, TAGS)
     next(found)
     assert read == 3
 
 
 def test_a_prompt_without_tags_makes_a_battle_without_them():
-    (settled, *_) = battles_of(MATCHES, honest(), ["j"], 1, {})
+    (settled, *_) = build_match_battles(MATCHES, honest(), ["j"], 1, {})
     assert (settled.battle.category, settled.battle.language) == (None, None)
 
 

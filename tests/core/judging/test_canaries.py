@@ -6,9 +6,9 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from tiltyard.core.judging.canaries import Checks, check_questions, orders_of, shown_of
+from tiltyard.core.judging.canaries import CheckCounts, check_questions, match_questions, question_texts
 from tiltyard.core.judging.matches import Match
-from tiltyard.core.judging.question import Purpose, Question, Shown
+from tiltyard.core.judging.question import Question, QuestionPurpose, QuestionTexts
 
 LONG = "The quick brown fox jumps over the lazy dog, and the dog does not mind it at all."
 CHINESE = (
@@ -22,21 +22,23 @@ MATCHES = [
     for b in MODELS[k + 1 :]
 ]
 RESPONSES = {(model, f"p{n}"): f"{model} {n}: {LONG}" for model in MODELS for n in range(6)}
-DEFAULTS = Checks()
-SPOILT = (Purpose.TRUNCATED, Purpose.GARBAGE)
+DEFAULTS = CheckCounts()
+SPOILT = (QuestionPurpose.TRUNCATED, QuestionPurpose.GARBAGE)
 
 
 def made(checks=DEFAULTS, judges=("one", "two"), matches=MATCHES, responses=RESPONSES):
     return check_questions(matches, responses, judges, checks)
 
 
-def shown(question: Question, responses=RESPONSES) -> Shown:
+def shown(question: Question, responses=RESPONSES) -> QuestionTexts:
     first, second = (responses[model, question.prompt_id] for model in (question.first, question.second))
-    return shown_of(question, Shown("prompt", first, second, gold="gold"))
+    return question_texts(question, QuestionTexts("prompt", first, second, gold="gold"))
 
 
 def test_every_judge_is_asked_both_orders_of_a_match() -> None:
-    asked = [(one.judge, one.first, one.second, one.order) for one in orders_of(MATCHES[0], ["one", "two"])]
+    asked = [
+        (one.judge, one.first, one.second, one.order) for one in match_questions(MATCHES[0], ["one", "two"])
+    ]
     assert asked == [
         ("one", "alpha", "beta", 0),
         ("one", "beta", "alpha", 1),
@@ -46,33 +48,33 @@ def test_every_judge_is_asked_both_orders_of_a_match() -> None:
 
 
 def test_every_judge_gets_as_many_of_each_kind_as_wanted() -> None:
-    found = Counter((one.judge, one.purpose) for one in made(Checks(1, 2, 3, 4)))
+    found = Counter((one.judge, one.purpose) for one in made(CheckCounts(1, 2, 3, 4)))
     wanted = {
-        Purpose.IDENTICAL: 1,
-        Purpose.TRUNCATED: 2,
-        Purpose.GARBAGE: 3,
-        Purpose.REPEAT: 4,
+        QuestionPurpose.IDENTICAL: 1,
+        QuestionPurpose.TRUNCATED: 2,
+        QuestionPurpose.GARBAGE: 3,
+        QuestionPurpose.REPEAT: 4,
     }
     assert found == {(judge, purpose): count for judge in ("one", "two") for purpose, count in wanted.items()}
-    assert made(Checks(0, 0, 0, 0)) == []
+    assert made(CheckCounts(0, 0, 0, 0)) == []
     assert made(matches=[]) == []
 
 
 def test_no_more_are_asked_than_there_are() -> None:
-    found = Counter(one.purpose for one in made(Checks(99, 99, 99, 99), ["one"]))
+    found = Counter(one.purpose for one in made(CheckCounts(99, 99, 99, 99), ["one"]))
     places = len(RESPONSES)
     assert found == {
-        Purpose.IDENTICAL: places,
-        Purpose.TRUNCATED: places,
-        Purpose.GARBAGE: places,
-        Purpose.REPEAT: len(MATCHES),
+        QuestionPurpose.IDENTICAL: places,
+        QuestionPurpose.TRUNCATED: places,
+        QuestionPurpose.GARBAGE: places,
+        QuestionPurpose.REPEAT: len(MATCHES),
     }
 
 
 def test_all_have_names_of_their_own() -> None:
     questions = [
-        *made(Checks(9, 9, 9, 9)),
-        *(one for match in MATCHES for one in orders_of(match, ["one", "two"])),
+        *made(CheckCounts(9, 9, 9, 9)),
+        *(one for match in MATCHES for one in match_questions(match, ["one", "two"])),
     ]
     assert len({question.id for question in questions}) == len(questions)
 
@@ -82,18 +84,18 @@ def test_what_is_chosen_does_not_depend_on_the_order_of_the_matches(matches) -> 
     assert made(matches=matches) == made()
 
 
-@pytest.mark.parametrize("purpose", [Purpose.IDENTICAL, *SPOILT])
-def test_the_spoilt_copy_stands_in_either_slot(purpose: Purpose) -> None:
-    slots = Counter(one.spoilt for one in made(Checks(4, 4, 4, 4)) if one.purpose is purpose)
+@pytest.mark.parametrize("purpose", [QuestionPurpose.IDENTICAL, *SPOILT])
+def test_the_spoilt_copy_stands_in_either_slot(purpose: QuestionPurpose) -> None:
+    slots = Counter(one.spoilt for one in made(CheckCounts(4, 4, 4, 4)) if one.purpose is purpose)
     assert slots == {0: 4, 1: 4}
 
 
 def test_repeats_ask_a_question_of_a_match_anew_in_either_order() -> None:
-    repeats = [one for one in made() if one.purpose is Purpose.REPEAT]
+    repeats = [one for one in made() if one.purpose is QuestionPurpose.REPEAT]
     plain = {
         (one.judge, one.prompt_id, one.first, one.second)
         for match in MATCHES
-        for one in orders_of(match, ["one", "two"])
+        for one in match_questions(match, ["one", "two"])
     }
     assert {(one.judge, one.prompt_id, one.first, one.second) for one in repeats} <= plain
     assert {one.replicate for one in repeats} == {1}
@@ -104,7 +106,7 @@ def test_repeats_ask_a_question_of_a_match_anew_in_either_order() -> None:
 def test_identical_shows_the_same_twice() -> None:
     for question in made():
         texts = shown(question)
-        if question.purpose is Purpose.IDENTICAL:
+        if question.purpose is QuestionPurpose.IDENTICAL:
             assert texts.first == texts.second == RESPONSES[question.first, question.prompt_id]
         elif question.purpose in SPOILT:
             assert question.first == question.second
@@ -131,19 +133,19 @@ def test_whatever_is_drawn_to_be_spoilt_can_be_told_from_the_response(text) -> N
             assert texts.first.strip()
             assert texts.second.strip()
     kinds = {question.purpose for question in drawn}
-    assert (Purpose.TRUNCATED in kinds) == (len(text.strip()) >= 40)
+    assert (QuestionPurpose.TRUNCATED in kinds) == (len(text.strip()) >= 40)
 
 
 @pytest.mark.parametrize("text", ["x" * 90, "ha " * 40, "short"])
 def test_what_no_shuffling_changes_is_not_shuffled(text: str) -> None:
     match = Match("overall", "p", "alpha", "beta")
     drawn = made(matches=[match], responses={("alpha", "p"): text, ("beta", "p"): text})
-    assert Purpose.GARBAGE not in {question.purpose for question in drawn}
+    assert QuestionPurpose.GARBAGE not in {question.purpose for question in drawn}
 
 
 def test_another_response_is_spoilt_in_place_of_one_that_cannot_be() -> None:
     responses = {place: text if place[0] == "gamma" else "short" for place, text in RESPONSES.items()}
-    spoilt = made(Checks(0, 6, 6, 0), ["one"], responses=responses)
+    spoilt = made(CheckCounts(0, 6, 6, 0), ["one"], responses=responses)
     assert {one.first for one in spoilt} == {"gamma"}
     assert len(spoilt) == 12
 
@@ -151,17 +153,17 @@ def test_another_response_is_spoilt_in_place_of_one_that_cannot_be() -> None:
 @given(st.text(min_size=1, max_size=300))
 def test_garbage_has_the_same_words_and_a_cut_is_a_beginning(text) -> None:
     assume(text.strip())
-    garbage = Question("one", "overall", "p", "alpha", "alpha", Purpose.GARBAGE, spoilt=1)
-    cut = Question("one", "overall", "p", "alpha", "alpha", Purpose.TRUNCATED, spoilt=0)
-    copy = shown_of(garbage, Shown("", text, text)).second
+    garbage = Question("one", "overall", "p", "alpha", "alpha", QuestionPurpose.GARBAGE, spoilt=1)
+    cut = Question("one", "overall", "p", "alpha", "alpha", QuestionPurpose.TRUNCATED, spoilt=0)
+    copy = question_texts(garbage, QuestionTexts("", text, text)).second
     assert Counter("".join(copy.split())) == Counter("".join(text.split()))
-    kept = shown_of(cut, Shown("", text, text)).first
+    kept = question_texts(cut, QuestionTexts("", text, text)).first
     assert text.strip().startswith(kept)
     assert len(kept) <= max(1, len(text.strip()) * 0.4)
 
 
 def test_a_text_without_blanks_becomes_garbage_too() -> None:
-    garbage = Question("one", "overall", "p", "alpha", "alpha", Purpose.GARBAGE, spoilt=0)
-    copy = shown_of(garbage, Shown("", CHINESE, CHINESE)).first
+    garbage = Question("one", "overall", "p", "alpha", "alpha", QuestionPurpose.GARBAGE, spoilt=0)
+    copy = question_texts(garbage, QuestionTexts("", CHINESE, CHINESE)).first
     assert sorted(copy) == sorted(CHINESE)
     assert sum(a == b for a, b in zip(copy, CHINESE, strict=True)) < len(CHINESE) / 2

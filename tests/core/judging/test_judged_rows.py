@@ -11,17 +11,17 @@ from hypothesis import strategies as st
 from judged_rows import failed, judged_from, said
 
 from tiltyard.core.judging import (
-    PARSER,
-    Form,
-    Judged,
+    PARSER_VERSION,
+    JudgedQuestion,
     Match,
-    Purpose,
     Question,
+    QuestionPurpose,
+    QuestionState,
     Reply,
-    State,
-    Step,
     Verdict,
-    reread,
+    VerdictForm,
+    VerdictStep,
+    reparse,
 )
 from tiltyard.errors import UnreadableFile
 
@@ -35,16 +35,16 @@ QUESTIONS = st.one_of(
         NAME,
         NAME,
         NAME,
-        st.sampled_from(Purpose),
+        st.sampled_from(QuestionPurpose),
         st.integers(0, 3),
         st.sampled_from([None, 0, 1]),
     ),
 )
 OBJECTS = st.fixed_dictionaries(
-    {"reasoning": st.text(), "verdict": st.sampled_from([*Step, "A"]), "both_bad": st.booleans()}
+    {"reasoning": st.text(), "verdict": st.sampled_from([*VerdictStep, "A"]), "both_bad": st.booleans()}
 )
 REPLIES = st.one_of(
-    st.builds(said, st.sampled_from(Step), both_bad=st.booleans(), reasoning=st.text()),
+    st.builds(said, st.sampled_from(VerdictStep), both_bad=st.booleans(), reasoning=st.text()),
     st.builds(
         Reply,
         st.none() | st.text(),
@@ -53,15 +53,19 @@ REPLIES = st.one_of(
     ),
 )
 JUDGED = st.one_of(
-    st.builds(judged_from, QUESTIONS, REPLIES, st.sampled_from(Form)),
-    st.builds(failed, QUESTIONS, st.sampled_from([State.PROVIDER_ERROR, State.EXPIRED, State.LOST])),
+    st.builds(judged_from, QUESTIONS, REPLIES, st.sampled_from(VerdictForm)),
+    st.builds(
+        failed,
+        QUESTIONS,
+        st.sampled_from([QuestionState.PROVIDER_ERROR, QuestionState.EXPIRED, QuestionState.LOST]),
+    ),
 )
 
 
 @given(JUDGED)
 def test_a_row_is_read_back_as_it_was_written(judged):
     row = json.loads(json.dumps(judged.to_dict()))
-    assert Judged.from_dict(row, "here") == judged
+    assert JudgedQuestion.from_dict(row, "here") == judged
     assert row["question_id"] == judged.question.id
     assert row["order"] == int(judged.question.first > judged.question.second)
     assert row["schema"] == 1
@@ -69,28 +73,30 @@ def test_a_row_is_read_back_as_it_was_written(judged):
 
 @given(JUDGED)
 def test_reading_a_reply_again_finds_the_same(judged):
-    assert reread(judged) == judged
+    assert reparse(judged) == judged
 
 
 def test_reading_again_finds_what_the_reply_says_whatever_the_row_says():
-    honest = judged_from(Question("j", "d", "p", "x", "y"), said(Step.SECOND))
-    forged = dataclasses.replace(honest, verdict=Verdict(Step.FIRST, both_bad=False, reasoning="r"), parser=0)
-    assert reread(forged) == honest
-    hidden = dataclasses.replace(honest, state=State.REFUSED, verdict=None, problem="no")
-    assert reread(hidden) == honest
-    assert reread(honest).parser == PARSER
+    honest = judged_from(Question("j", "d", "p", "x", "y"), said(VerdictStep.SECOND))
+    forged = dataclasses.replace(
+        honest, verdict=Verdict(VerdictStep.FIRST, both_bad=False, reasoning="r"), parser=0
+    )
+    assert reparse(forged) == honest
+    hidden = dataclasses.replace(honest, state=QuestionState.REFUSED, verdict=None, problem="no")
+    assert reparse(hidden) == honest
+    assert reparse(honest).parser == PARSER_VERSION
 
 
 def test_matches_and_repeats_name_their_match_and_canaries_none():
     match_id = Match("d", "p", "x", "y").id
-    for purpose in Purpose:
+    for purpose in QuestionPurpose:
         judged = failed(Question("j", "d", "p", "y", "x", purpose, spoilt=0))
-        expected = match_id if purpose in {Purpose.MATCH, Purpose.REPEAT} else None
+        expected = match_id if purpose in {QuestionPurpose.MATCH, QuestionPurpose.REPEAT} else None
         assert judged.to_dict()["match_id"] == expected
 
 
-ROW = judged_from(Question("j", "d", "p", "x", "y"), said(Step.FIRST)).to_dict()
-LOST = failed(Question("j", "d", "p", "x", "y"), State.LOST).to_dict()
+ROW = judged_from(Question("j", "d", "p", "x", "y"), said(VerdictStep.FIRST)).to_dict()
+LOST = failed(Question("j", "d", "p", "x", "y"), QuestionState.LOST).to_dict()
 WRONG = [
     *(
         (name, value)
@@ -131,19 +137,19 @@ WRONG = [
 @pytest.mark.parametrize(("key", "value"), WRONG)
 def test_a_row_that_is_wrong_or_contradicts_itself_is_an_error_that_names_the_place(key, value):
     with pytest.raises(UnreadableFile, match=r"^here"):
-        Judged.from_dict(ROW | {key: value}, "here")
+        JudgedQuestion.from_dict(ROW | {key: value}, "here")
 
 
 @pytest.mark.parametrize("key", ROW)
 def test_a_row_without_a_field_or_with_one_too_many_is_an_error(key):
     with pytest.raises(UnreadableFile, match=f"^here: .*{key}"):
-        Judged.from_dict({name: value for name, value in ROW.items() if name != key}, "here")
+        JudgedQuestion.from_dict({name: value for name, value in ROW.items() if name != key}, "here")
     with pytest.raises(UnreadableFile, match=r"^here: .*surplus"):
-        Judged.from_dict(ROW | {"surplus": 1}, "here")
+        JudgedQuestion.from_dict(ROW | {"surplus": 1}, "here")
 
 
 @pytest.mark.parametrize("key", ["verdict", "both_bad", "reasoning", "reply"])
 def test_a_state_without_reply_has_neither_reply_nor_verdict(key):
-    assert Judged.from_dict(LOST, "here").state is State.LOST
+    assert JudgedQuestion.from_dict(LOST, "here").state is QuestionState.LOST
     with pytest.raises(UnreadableFile, match=f"^here: {key}"):
-        Judged.from_dict(LOST | {key: ROW[key]}, "here")
+        JudgedQuestion.from_dict(LOST | {key: ROW[key]}, "here")

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tiltyard.core.judging import Form, Reply, State, Step, Verdict, read_reply
+from tiltyard.core.judging import QuestionState, Reply, Verdict, VerdictForm, VerdictStep, read_reply
 
-FORMS = list(Form)
-STEPS = list(Step)
+FORMS = list(VerdictForm)
+STEPS = list(VerdictStep)
 VERDICTS = st.builds(Verdict, st.sampled_from(STEPS), st.booleans(), st.text())
 
 
@@ -21,11 +21,11 @@ def document(verdict: Verdict) -> dict:
 
 
 def read_json(text: str):
-    return read_reply(Reply(text), Form.SCHEMA)
+    return read_reply(Reply(text), VerdictForm.SCHEMA)
 
 
 def read_text(text: str):
-    return read_reply(Reply(text), Form.TEXT)
+    return read_reply(Reply(text), VerdictForm.TEXT)
 
 
 @given(VERDICTS)
@@ -33,8 +33,8 @@ def test_a_whole_verdict_is_read_as_it_was_said_by_schema_and_by_tool(verdict):
     said = document(verdict)
     for text in (json.dumps(said), json.dumps(said, indent=2), f"\n```json\n{json.dumps(said)}\n```\n"):
         assert read_json(text).verdict == verdict
-    reading = read_reply(Reply(None, said), Form.TOOL)
-    assert (reading.state, reading.verdict, reading.problem) == (State.OK, verdict, None)
+    reading = read_reply(Reply(None, said), VerdictForm.TOOL)
+    assert (reading.state, reading.verdict, reading.problem) == (QuestionState.OK, verdict, None)
 
 
 @pytest.mark.parametrize("step", STEPS)
@@ -101,31 +101,31 @@ def test_the_last_line_of_a_text_is_the_verdict(step, both_bad, line):
 )
 def test_a_text_that_does_not_end_in_one_exact_verdict_is_unparseable(text):
     reading = read_text(text)
-    assert (reading.state, reading.verdict) == (State.UNPARSEABLE, None)
+    assert (reading.state, reading.verdict) == (QuestionState.UNPARSEABLE, None)
     assert reading.problem
 
 
 def test_a_verdict_that_is_said_twice_alike_is_one_verdict():
     reading = read_text("**VERDICT: A>B**\nThat is,\nVERDICT: A>B")
-    assert reading.verdict == Verdict(Step.FIRST, False, "**VERDICT: A>B**\nThat is,")
+    assert reading.verdict == Verdict(VerdictStep.FIRST, False, "**VERDICT: A>B**\nThat is,")
 
 
 @pytest.mark.parametrize(
     ("text", "verdict"),
     [
-        ("**VERDICT: A**", (Step.FIRST, False)),
-        ("Verdict: B", (Step.SECOND, False)),
-        ("Verdict: B BOTH_BAD", (Step.SECOND, True)),
-        ("VERDICT： A>B", (Step.FIRST, False)),
-        ("### Verdict: A=B", (Step.EVEN, False)),
-        ("VERDICT: `B>>A`", (Step.SECOND_MUCH, False)),
-        ("__VERDICT:__ **A>>B** BOTH_BAD", (Step.FIRST_MUCH, True)),
-        ("**Verdict: A**\nVERDICT: A>B", (Step.FIRST, False)),
+        ("**VERDICT: A**", (VerdictStep.FIRST, False)),
+        ("Verdict: B", (VerdictStep.SECOND, False)),
+        ("Verdict: B BOTH_BAD", (VerdictStep.SECOND, True)),
+        ("VERDICT： A>B", (VerdictStep.FIRST, False)),
+        ("### Verdict: A=B", (VerdictStep.EVEN, False)),
+        ("VERDICT: `B>>A`", (VerdictStep.SECOND_MUCH, False)),
+        ("__VERDICT:__ **A>>B** BOTH_BAD", (VerdictStep.FIRST_MUCH, True)),
+        ("**Verdict: A**\nVERDICT: A>B", (VerdictStep.FIRST, False)),
     ],
 )
 def test_other_spellings_of_one_verdict_are_read(text, verdict):
     reading = read_text(f"Because.\n{text}")
-    assert reading.state is State.OK, reading.problem
+    assert reading.state is QuestionState.OK, reading.problem
     assert (reading.verdict.step, reading.verdict.both_bad) == verdict
 
 
@@ -148,13 +148,13 @@ def test_other_spellings_of_one_verdict_are_read(text, verdict):
 def test_one_object_is_read_whatever_stands_around_it(before, after):
     said = WHOLE | {"reasoning": 'It holds "}{" and \\ and {"verdict": "B>A"}.'}
     reading = read_json(f"{before}{json.dumps(said)}{after}")
-    assert (reading.state, reading.problem) == (State.OK, None)
-    assert reading.verdict == Verdict(Step.FIRST, False, said["reasoning"])
+    assert (reading.state, reading.problem) == (QuestionState.OK, None)
+    assert reading.verdict == Verdict(VerdictStep.FIRST, False, said["reasoning"])
 
 
 def test_an_object_that_is_given_twice_alike_is_one_verdict():
     text = f"Draft: {json.dumps(WHOLE)}\nFinal: {json.dumps(WHOLE | {'reasoning': 'shorter'})}"
-    assert read_json(text).verdict == Verdict(Step.FIRST, False, "shorter")
+    assert read_json(text).verdict == Verdict(VerdictStep.FIRST, False, "shorter")
 
 
 THOUGHTS = [
@@ -171,20 +171,20 @@ THOUGHTS = [
 def test_leading_thoughts_are_passed_over_with_the_verdicts_in_them(shape):
     other = json.dumps(WHOLE | {"verdict": "B>>A"})
     reading = read_json(shape.replace("{thought}", other).replace("{answer}", json.dumps(WHOLE)))
-    assert reading.verdict == Verdict(Step.FIRST, False, "r")
+    assert reading.verdict == Verdict(VerdictStep.FIRST, False, "r")
     text = shape.replace("{thought}", "VERDICT: B>A maybe? no\nVERDICT: B>A")
     reading = read_text(text.replace("{answer}", "A is better.\n\nVERDICT: A>B"))
-    assert reading.verdict == Verdict(Step.FIRST, False, "A is better.")
+    assert reading.verdict == Verdict(VerdictStep.FIRST, False, "A is better.")
 
 
-@pytest.mark.parametrize("form", [Form.SCHEMA, Form.TEXT])
+@pytest.mark.parametrize("form", [VerdictForm.SCHEMA, VerdictForm.TEXT])
 def test_thoughts_that_never_end_are_a_reply_that_was_cut_off(form):
     for text in ("<think>\nVERDICT: A>B", f"<think></think><thinking>{json.dumps(WHOLE)}"):
         reading = read_reply(Reply(text), form)
-        assert (reading.state, reading.verdict) == (State.TRUNCATED, None)
+        assert (reading.state, reading.verdict) == (QuestionState.TRUNCATED, None)
         assert "thoughts" in reading.problem
     assert read_reply(Reply(f"<think>{json.dumps(WHOLE)}\nVERDICT: A>B</think>"), form).state is (
-        State.UNPARSEABLE
+        QuestionState.UNPARSEABLE
     )
 
 
@@ -198,11 +198,11 @@ def test_a_verdict_in_a_fence_is_read():
     for fence in ("```", "~~~", "  ````text"):
         closing = fence.strip().removesuffix("text")
         reading = read_text(f"A is right.\n\n{fence}\nVERDICT: A>B\n{closing}\n")
-        assert reading.verdict == Verdict(Step.FIRST, False, "A is right.")
+        assert reading.verdict == Verdict(VerdictStep.FIRST, False, "A is right.")
 
 
 def test_a_quoted_verdict_in_the_reasoning_does_not_disturb():
-    assert read_text("It writes VERDICT (quoted): B>A.\nVERDICT: A>B").verdict.step is Step.FIRST
+    assert read_text("It writes VERDICT (quoted): B>A.\nVERDICT: A>B").verdict.step is VerdictStep.FIRST
 
 
 WHOLE = {"reasoning": "r", "verdict": "A>B", "both_bad": False}
@@ -229,8 +229,8 @@ WHOLE = {"reasoning": "r", "verdict": "A>B", "both_bad": False}
     ],
 )
 def test_an_object_with_other_fields_or_types_is_unparseable(said):
-    assert read_json(json.dumps(said)).state is State.UNPARSEABLE
-    assert read_reply(Reply("VERDICT: A>B", said), Form.TOOL).state is State.UNPARSEABLE
+    assert read_json(json.dumps(said)).state is QuestionState.UNPARSEABLE
+    assert read_reply(Reply("VERDICT: A>B", said), VerdictForm.TOOL).state is QuestionState.UNPARSEABLE
 
 
 @pytest.mark.parametrize(
@@ -257,22 +257,22 @@ def test_an_object_with_other_fields_or_types_is_unparseable(said):
     ],
 )
 def test_what_is_not_exactly_one_json_object_is_unparseable(text):
-    assert read_json(text).state is State.UNPARSEABLE
+    assert read_json(text).state is QuestionState.UNPARSEABLE
 
 
 def test_a_tool_that_was_not_called_is_unparseable_whatever_the_text_says():
-    assert read_reply(Reply(json.dumps(WHOLE)), Form.TOOL).state is State.UNPARSEABLE
-    assert read_reply(Reply("x", ["A>B"]), Form.TOOL).state is State.UNPARSEABLE  # type: ignore[arg-type]
+    assert read_reply(Reply(json.dumps(WHOLE)), VerdictForm.TOOL).state is QuestionState.UNPARSEABLE
+    assert read_reply(Reply("x", ["A>B"]), VerdictForm.TOOL).state is QuestionState.UNPARSEABLE  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("form", FORMS)
 def test_a_refusal_and_a_cut_are_their_own_states_even_beside_a_whole_verdict(form):
-    text = "VERDICT: A>B" if form is Form.TEXT else json.dumps(WHOLE)
-    for stop, state in (("refusal", State.REFUSED), ("length", State.TRUNCATED)):
+    text = "VERDICT: A>B" if form is VerdictForm.TEXT else json.dumps(WHOLE)
+    for stop, state in (("refusal", QuestionState.REFUSED), ("length", QuestionState.TRUNCATED)):
         reading = read_reply(Reply(text, WHOLE, stop), form)
         assert (reading.state, reading.verdict) == (state, None)
         assert reading.problem
-    assert read_reply(Reply(text, WHOLE, "other"), form).state is State.OK
+    assert read_reply(Reply(text, WHOLE, "other"), form).state is QuestionState.OK
 
 
 @given(
@@ -285,7 +285,7 @@ def test_a_refusal_and_a_cut_are_their_own_states_even_beside_a_whole_verdict(fo
 )
 def test_reading_never_raises_and_has_a_verdict_exactly_where_it_is_ok(text, data, stop, form):
     reading = read_reply(Reply(text, data, stop), form)
-    assert (reading.verdict is not None) == (reading.state is State.OK) == (reading.problem is None)
+    assert (reading.verdict is not None) == (reading.state is QuestionState.OK) == (reading.problem is None)
 
 
 MEGABYTES = 10_000_000
@@ -316,7 +316,7 @@ WORST = [
 
 
 @pytest.mark.parametrize("text", WORST, ids=ascii)
-@pytest.mark.parametrize("form", [Form.SCHEMA, Form.TEXT])
+@pytest.mark.parametrize("form", [VerdictForm.SCHEMA, VerdictForm.TEXT])
 def test_time_grows_with_the_length_and_no_faster(text, form):
     def seconds(size: int) -> float:
         reply = Reply(thousands(text, size) + " x")
@@ -349,12 +349,12 @@ def test_time_grows_with_the_length_and_no_faster(text, form):
     ],
     ids=lambda text: ascii(text[:12]),
 )
-@pytest.mark.parametrize("form", [Form.SCHEMA, Form.TEXT])
+@pytest.mark.parametrize("form", [VerdictForm.SCHEMA, VerdictForm.TEXT])
 def test_hostile_and_huge_replies_are_unparseable_and_quick(text, form):
-    assert read_reply(Reply(text), form).state is State.UNPARSEABLE
+    assert read_reply(Reply(text), form).state is QuestionState.UNPARSEABLE
 
 
 def test_halves_of_surrogate_pairs_and_nuls_in_the_reasoning_are_kept():
     odd = "\ud800 \x00 \udfff"
-    assert read_text(f"{odd}\nVERDICT: A=B").verdict == Verdict(Step.EVEN, False, odd)
+    assert read_text(f"{odd}\nVERDICT: A=B").verdict == Verdict(VerdictStep.EVEN, False, odd)
     assert read_json(json.dumps(WHOLE | {"reasoning": odd})).verdict.reasoning == odd

@@ -7,17 +7,20 @@ from collections.abc import AsyncIterator, Coroutine
 from contextlib import asynccontextmanager
 from typing import Any
 
-from tiltyard.core.judging.question import VERDICT_SCHEMA, Ask
-from tiltyard.core.judging.verdict import Form
+from tiltyard.core.judging.question import VERDICT_SCHEMA, ChatPrompt
+from tiltyard.core.judging.verdict import VerdictForm
 from tiltyard.judges.providers import BatchEntry, BatchItem, BatchStatus, Provider, open_provider
 
 SDKS = ("anthropic", "openai")
 
 
 def ask(
-    user: str = "Which?", form: Form = Form.TEXT, system: str = "End with VERDICT.", limit: int = 200
-) -> Ask:
-    return Ask(system, user, limit, form, None if form is Form.TEXT else VERDICT_SCHEMA)
+    user: str = "Which?",
+    form: VerdictForm = VerdictForm.TEXT,
+    system: str = "End with VERDICT.",
+    limit: int = 200,
+) -> ChatPrompt:
+    return ChatPrompt(system, user, limit, form, None if form is VerdictForm.TEXT else VERDICT_SCHEMA)
 
 
 @asynccontextmanager

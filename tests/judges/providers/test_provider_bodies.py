@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from servers.paid_llm import paid_llm
 from tiltyard.core.judging.question import TOOL_NAME, VERDICT_SCHEMA
-from tiltyard.core.judging.verdict import Form
+from tiltyard.core.judging.verdict import VerdictForm
 from tiltyard.errors import BadOption, MissingExtra, ProviderFault, UnreadableFile
 from tiltyard.judges.providers import PROVIDERS, Provider, open_provider
 
@@ -32,7 +32,7 @@ def openai() -> Provider:
 
 
 def test_anthropic_schema_is_an_output_format():
-    body = anthropic().body("m", ask(form=Form.SCHEMA), {})
+    body = anthropic().body("m", ask(form=VerdictForm.SCHEMA), {})
     assert body["output_config"] == {"format": {"type": "json_schema", "schema": SCHEMA}}
     assert body["system"] == "End with VERDICT."
     assert body["messages"] == [{"role": "user", "content": "Which?"}]
@@ -40,7 +40,7 @@ def test_anthropic_schema_is_an_output_format():
 
 
 def test_anthropic_tool_is_forced():
-    body = anthropic().body("m", ask(form=Form.TOOL), {})
+    body = anthropic().body("m", ask(form=VerdictForm.TOOL), {})
     assert body["tools"][0]["input_schema"] == SCHEMA
     assert body["tool_choice"] == {"type": "tool", "name": TOOL_NAME}
     assert "output_config" not in body
@@ -60,7 +60,7 @@ def test_no_prompt_cache_no_mark(off):
 
 
 def test_openai_schema_is_strict():
-    body = openai().body("m", ask(form=Form.SCHEMA), {"prompt_cache": "5m"})
+    body = openai().body("m", ask(form=VerdictForm.SCHEMA), {"prompt_cache": "5m"})
     asked = {"name": TOOL_NAME, "strict": True, "schema": SCHEMA}
     assert body["response_format"] == {"type": "json_schema", "json_schema": asked}
     assert [message["role"] for message in body["messages"]] == ["system", "user"]
@@ -68,7 +68,7 @@ def test_openai_schema_is_strict():
 
 
 def test_openai_tool_is_forced():
-    body = openai().body("m", ask(form=Form.TOOL), {})
+    body = openai().body("m", ask(form=VerdictForm.TOOL), {})
     assert body["tools"][0]["function"]["parameters"] == SCHEMA
     assert body["tool_choice"] == {"type": "function", "function": {"name": TOOL_NAME}}
 
@@ -91,7 +91,7 @@ def test_no_system_text_no_system_field():
 
 def test_options_are_added_as_they_are():
     options = {"temperature": 0, "thinking": {"type": "disabled"}, "output_config": {"effort": "low"}}
-    body = anthropic().body("m", ask(form=Form.SCHEMA), options)
+    body = anthropic().body("m", ask(form=VerdictForm.SCHEMA), options)
     assert body["temperature"] == 0
     assert body["output_config"]["effort"] == "low"
     assert body["output_config"]["format"]["schema"] == SCHEMA
@@ -120,7 +120,7 @@ def test_openai_never_asks_for_several_choices(n):
         openai().body("m", ask(), {"n": n})
 
 
-@given(TEXTS, TEXTS, st.sampled_from(Form))
+@given(TEXTS, TEXTS, st.sampled_from(VerdictForm))
 def test_a_body_is_a_pure_function_of_the_ask(system, user, form):
     for provider in (anthropic(), openai()):
         first, second = (provider.body("m", ask(user, form, system), {}) for _ in range(2))
@@ -134,7 +134,10 @@ def test_the_body_on_the_wire_is_the_body_that_was_made(name):
 
     async def go(url):
         async with opened(name, url) as provider:
-            made = [provider.body("m", ask(hostile, form), {"temperature": 0.5, "x": None}) for form in Form]
+            made = [
+                provider.body("m", ask(hostile, form), {"temperature": 0.5, "x": None})
+                for form in VerdictForm
+            ]
             for body in made:
                 await provider.complete(body)
             return made

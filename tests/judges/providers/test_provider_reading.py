@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from servers.paid_llm import paid_llm
-from tiltyard.core.judging.verdict import Form, Reply
+from tiltyard.core.judging.verdict import Reply, VerdictForm
 from tiltyard.judges.providers import Usage, open_provider
 
 ANTHROPIC = open_provider("anthropic", "http://127.0.0.1:9", None)
@@ -170,7 +170,7 @@ def test_text_can_always_be_written_down():
 
 
 @pytest.mark.parametrize("name", ["anthropic", "openai"])
-@pytest.mark.parametrize("form", Form)
+@pytest.mark.parametrize("form", VerdictForm)
 def test_a_verdict_comes_back_in_each_form(name, form):
     async def go(url):
         async with opened(name, url) as provider:
@@ -178,10 +178,10 @@ def test_a_verdict_comes_back_in_each_form(name, form):
                 body = provider.body("m", ask(f"which {number}?", form), {})
                 reply, usage = provider.read(await provider.complete(body))
                 said = reply.data or (
-                    json.loads(reply.text) if form is Form.SCHEMA else {"verdict": reply.text}
+                    json.loads(reply.text) if form is VerdictForm.SCHEMA else {"verdict": reply.text}
                 )
                 assert any(step in said["verdict"] for step in ("A>>B", "A>B", "A=B", "B>A", "B>>A"))
-                assert (reply.data is not None) == (form is Form.TOOL)
+                assert (reply.data is not None) == (form is VerdictForm.TOOL)
                 assert usage.output > 0
                 cut = provider.body("m", ask(f"which {number}?", form, limit=3), {})
                 assert provider.read(await provider.complete(cut))[0].stop == "length"

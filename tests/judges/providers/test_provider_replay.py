@@ -7,15 +7,15 @@ import json
 import pytest
 from asking import run
 
-from tiltyard.core.judging.question import Shown, ask_of, nonce_of
+from tiltyard.core.judging.question import QuestionTexts, build_chat_prompt, question_nonce
 from tiltyard.core.judging.rubric import Rubric
-from tiltyard.core.judging.verdict import Form, Reply, State, read_reply
+from tiltyard.core.judging.verdict import QuestionState, Reply, VerdictForm, read_reply
 from tiltyard.errors import BadOption, ProviderFault, UnreadableFile
 from tiltyard.judges.providers import Usage, open_provider
 
 RUBRIC = Rubric("factuality", "v1", "Which is truer?")
 #: The prompt holds a hash of its own: the question's nonce comes first.
-SHOWN = Shown("What has the MD5 d41d8cd98f00b204e9800998ecf8427e?", "nothing", "everything")
+SHOWN = QuestionTexts("What has the MD5 d41d8cd98f00b204e9800998ecf8427e?", "nothing", "everything")
 VERDICT = {"reasoning": "It is empty.", "verdict": "A>>B", "both_bad": False}
 
 
@@ -30,21 +30,21 @@ def recorded(tmp_path):
 
 
 def row(**reply):
-    return {"nonce": nonce_of(SHOWN, RUBRIC), "reply": reply}
+    return {"nonce": question_nonce(SHOWN, RUBRIC), "reply": reply}
 
 
-@pytest.mark.parametrize("form", Form)
+@pytest.mark.parametrize("form", VerdictForm)
 def test_a_question_finds_its_reply_by_its_nonce(recorded, form):
     texts = {
-        Form.TEXT: {"text": "So.\nVERDICT: A>>B"},
-        Form.SCHEMA: {"text": json.dumps(VERDICT)},
-        Form.TOOL: {"data": VERDICT},
+        VerdictForm.TEXT: {"text": "So.\nVERDICT: A>>B"},
+        VerdictForm.SCHEMA: {"text": json.dumps(VERDICT)},
+        VerdictForm.TOOL: {"data": VERDICT},
     }
     provider = open_provider("replay", recorded(row(**texts[form])), None)
-    body = provider.body("any", ask_of(SHOWN, RUBRIC, form, 100), {"temperature": 0})
+    body = provider.body("any", build_chat_prompt(SHOWN, RUBRIC, form, 100), {"temperature": 0})
     reply, usage = provider.read(run(provider.complete(body)))
     assert usage is None
-    assert read_reply(reply, form).state is State.OK
+    assert read_reply(reply, form).state is QuestionState.OK
 
 
 def test_usage_and_stop_are_kept_where_they_are_stated(recorded):
@@ -59,8 +59,12 @@ def test_usage_and_stop_are_kept_where_they_are_stated(recorded):
 
 def test_an_unknown_question_says_what_to_do(recorded):
     provider = open_provider("replay", recorded(row(text="x")), None)
-    other = Shown("Another?", "a", "b")
-    for body in (provider.body("m", ask_of(other, RUBRIC, Form.TEXT, 9), {}), {"user": "no nonce"}, {}):
+    other = QuestionTexts("Another?", "a", "b")
+    for body in (
+        provider.body("m", build_chat_prompt(other, RUBRIC, VerdictForm.TEXT, 9), {}),
+        {"user": "no nonce"},
+        {},
+    ):
         with pytest.raises(ProviderFault, match="no recorded reply") as caught:
             run(provider.complete(body))
         assert not caught.value.retryable
@@ -113,5 +117,5 @@ def test_there_are_no_batches_and_nothing_to_count(recorded):
 def test_our_own_fields_are_not_options(recorded):
     with pytest.raises(BadOption):
         open_provider("replay", recorded(row(text="x")), None).body(
-            "m", ask_of(SHOWN, RUBRIC, Form.TEXT, 9), {"user": "x"}
+            "m", build_chat_prompt(SHOWN, RUBRIC, VerdictForm.TEXT, 9), {"user": "x"}
         )

@@ -10,7 +10,7 @@ from asking import ask, ended, entries, items, opened, run
 
 from servers.paid_llm import paid_llm
 from servers.tiny_llm import tiny_llm
-from tiltyard.core.judging.verdict import Form, State, Step, read_reply
+from tiltyard.core.judging.verdict import QuestionState, VerdictForm, VerdictStep, read_reply
 from tiltyard.errors import ProviderFault
 from tiltyard.judges.providers import BatchItem
 
@@ -23,18 +23,20 @@ def url():
 
 def test_openai_schema_verdicts_of_a_real_model(url):
     async def one(provider, number):
-        body = provider.body("tiny", ask(f"Which {number}?", Form.SCHEMA, limit=120), {"temperature": 0})
+        body = provider.body(
+            "tiny", ask(f"Which {number}?", VerdictForm.SCHEMA, limit=120), {"temperature": 0}
+        )
         [answer] = await asyncio.gather(provider.complete(body), return_exceptions=True)
         if isinstance(answer, ProviderFault):
             assert answer.status == 500, "some replies cut off inside a schema are its own error"
             assert answer.retryable
-            return State.PROVIDER_ERROR
+            return QuestionState.PROVIDER_ERROR
         reply, usage = provider.read(answer)
         assert usage.input + usage.cache_read > 0
         assert usage.output > 0
-        reading = read_reply(reply, Form.SCHEMA)
-        if reading.state is State.OK:
-            assert reading.verdict.step in Step
+        reading = read_reply(reply, VerdictForm.SCHEMA)
+        if reading.state is QuestionState.OK:
+            assert reading.verdict.step in VerdictStep
         else:
             assert reply.stop == "length"
         return reading.state
@@ -44,8 +46,8 @@ def test_openai_schema_verdicts_of_a_real_model(url):
             return await asyncio.gather(*(one(provider, number) for number in range(6)))
 
     states = run(go())
-    assert set(states) <= {State.OK, State.TRUNCATED, State.PROVIDER_ERROR}
-    assert State.OK in states
+    assert set(states) <= {QuestionState.OK, QuestionState.TRUNCATED, QuestionState.PROVIDER_ERROR}
+    assert QuestionState.OK in states
 
 
 def test_anthropic_messages_and_token_counts_of_a_real_model(url):

@@ -7,7 +7,7 @@ from judged_runs import anchored_run
 from tournament_forgeries import edit
 
 from tiltyard.runs.tournament import write_judged_run
-from tiltyard.core.judging.question import Purpose
+from tiltyard.core.judging.question import QuestionPurpose
 from tiltyard.settings.yaml_file import write_yaml
 
 
@@ -30,7 +30,7 @@ def fewer(keep):
 
 
 def is_match(question, *models):
-    return question.purpose is Purpose.MATCH and {question.first, question.second} >= set(models)
+    return question.purpose is QuestionPurpose.MATCH and {question.first, question.second} >= set(models)
 
 
 def configured(change):
@@ -58,14 +58,14 @@ LEFT_OUT = {
     "the matches of two models": fewer(lambda question: not is_match(question, "ash", "cedar")),
     "one order of a match": fewer(lambda question: not (is_match(question, "ash", "cedar") and question.prompt_id == "p00001" and question.order)),
     "one judge of a match": fewer(lambda question: not (is_match(question, "ash", "birch") and question.prompt_id == "p00007" and question.judge == "judge-two")),
-    "all but the planted questions": fewer(lambda question: question.purpose is not Purpose.MATCH),
+    "all but the planted questions": fewer(lambda question: question.purpose is not QuestionPurpose.MATCH),
     "the last match": fewer(lambda question: not (is_match(question, "birch", "cedar") and question.prompt_id == "p00007")),
-    "planted questions and repeats": fewer(lambda question: question.purpose is Purpose.MATCH),
-    "identical responses": fewer(lambda question: question.purpose is not Purpose.IDENTICAL),
-    "cut responses": fewer(lambda question: question.purpose is not Purpose.TRUNCATED),
-    "shuffled responses": fewer(lambda question: question.purpose is not Purpose.GARBAGE),
-    "repeats": fewer(lambda question: question.purpose is not Purpose.REPEAT),
-    "the repeats of one judge": fewer(lambda question: question.purpose is not Purpose.REPEAT or question.judge != "judge-two"),
+    "planted questions and repeats": fewer(lambda question: question.purpose is QuestionPurpose.MATCH),
+    "identical responses": fewer(lambda question: question.purpose is not QuestionPurpose.IDENTICAL),
+    "cut responses": fewer(lambda question: question.purpose is not QuestionPurpose.TRUNCATED),
+    "shuffled responses": fewer(lambda question: question.purpose is not QuestionPurpose.GARBAGE),
+    "repeats": fewer(lambda question: question.purpose is not QuestionPurpose.REPEAT),
+    "the repeats of one judge": fewer(lambda question: question.purpose is not QuestionPurpose.REPEAT or question.judge != "judge-two"),
     "everything": fewer(lambda _: False),
 }  # fmt: skip
 

@@ -17,14 +17,14 @@ from tiltyard.runs.verifying import Verification
 from tiltyard.core.battles import Battle
 from tiltyard.files import (open_battles, write_battles)
 from tiltyard.files.answers import Answer
-from tiltyard.core.judging.canaries import (Checks, check_questions, orders_of)
-from tiltyard.core.judging.judged import (Judged, match_id_of, reread)
+from tiltyard.core.judging.canaries import (CheckCounts, check_questions, match_questions)
+from tiltyard.core.judging.judged_question import (JudgedQuestion, match_id_of, reparse)
 from tiltyard.core.judging.matches import (Match, Prompt, all_pairs)
 from tiltyard.core.judging.question import Question
 from tiltyard.core.judging.rubric import Rubric
-from tiltyard.core.judging.verdict import (Form, Reply, State, Step)
+from tiltyard.core.judging.verdict import (VerdictForm, Reply, QuestionState, VerdictStep)
 
-STEPS = [step.value for step in Step]
+STEPS = [step.value for step in VerdictStep]
 STRENGTH = {"ash": 0.7, "birch": 0.55, "cedar": 0.4, "<b>dill": 0.25}
 JUDGE = "judge-one"
 
@@ -64,7 +64,7 @@ def step_of(question: Question) -> str:
     return STEPS[min(max(round(2 - 4 * gap + 3 * (draw - 0.55)), 0), 4)]
 
 
-def judged_of(question: Question) -> Judged:
+def judged_of(question: Question) -> JudgedQuestion:
     """What becomes of a question: nearly always a verdict."""
     fate = number("fate", question.id) % 60
     said = {
@@ -74,7 +74,7 @@ def judged_of(question: Question) -> Judged:
     }
     text: str | None = json.dumps(said)
     reply: Reply | None = Reply(text, None, "end")
-    state = State.OK
+    state = QuestionState.OK
     if fate == 0:
         reply = Reply("I would rather not.", None, "refusal")
     elif fate == 1:
@@ -82,12 +82,12 @@ def judged_of(question: Question) -> Judged:
     elif fate == 2:
         reply = Reply("A wins, I think. \ud800", None, "end")
     elif fate == 3:
-        reply, state = None, State.PROVIDER_ERROR
+        reply, state = None, QuestionState.PROVIDER_ERROR
     key = hashlib.sha256(question.id.encode()).hexdigest()
-    one = Judged(
-        question, match_id_of(question), state, None, None, reply, Form.SCHEMA, key, int(reply is not None)
+    one = JudgedQuestion(
+        question, match_id_of(question), state, None, None, reply, VerdictForm.SCHEMA, key, int(reply is not None)
     )
-    return reread(one)
+    return reparse(one)
 
 
 def questions_of(
@@ -99,11 +99,11 @@ def questions_of(
 ) -> Iterator[Question]:
     here = [match for match in matches if match.dimension == dimension]
     for match in here:
-        yield from orders_of(match, judges)
-    yield from check_questions(here, texts, judges, Checks(checks, checks, checks, checks))
+        yield from match_questions(match, judges)
+    yield from check_questions(here, texts, judges, CheckCounts(checks, checks, checks, checks))
 
 
-def attempts_of(judged: Sequence[Judged] | Iterator[Judged], price: str | None) -> Iterator[dict[str, Any]]:
+def attempts_of(judged: Sequence[JudgedQuestion] | Iterator[JudgedQuestion], price: str | None) -> Iterator[dict[str, Any]]:
     """One row for each question that was not in the cache, and a lost one now and then."""
     for k, one in enumerate(judged):
         if number("cached", one.question.id) % 5 == 0:
@@ -149,7 +149,7 @@ def made_run(
     missing: Sequence[tuple[str, str]] = (),
     checks: int = 2,
     price: str | None = "0.00123",
-    fate: Callable[[Question], Judged] = judged_of,
+    fate: Callable[[Question], JudgedQuestion] = judged_of,
     **changes: Any,
 ) -> JudgedRun:
     """A whole run; ``missing`` lists responses (model, prompt_id) that nobody gave."""
@@ -160,7 +160,7 @@ def made_run(
 
     texts = {(one.model, one.prompt_id): one.response for one in answers}
 
-    def judged(dimension: str) -> Iterator[Judged]:
+    def judged(dimension: str) -> Iterator[JudgedQuestion]:
         return map(fate, questions_of(dimension, matches.matches, judges, checks, texts))
 
     def attempts() -> Iterator[Mapping[str, Any]]:

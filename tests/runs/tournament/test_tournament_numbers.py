@@ -20,10 +20,10 @@ from judged_runs import (
 from tiltyard.runs.verifying import verify_run
 from tiltyard.core.battles import (Label, Table)
 from tiltyard.files import (open_battles, read_battles)
-from tiltyard.core.judging.judged import (Judged, match_id_of, reread)
+from tiltyard.core.judging.judged_question import (JudgedQuestion, match_id_of, reparse)
 from tiltyard.core.judging.question import Question
-from tiltyard.core.judging.reconcile import reconcile
-from tiltyard.core.judging.verdict import (Form, Reply, State)
+from tiltyard.core.judging.reconciliation import reconcile
+from tiltyard.core.judging.verdict import (VerdictForm, Reply, QuestionState)
 from tiltyard.core.ratings import (BradleyTerry, Elo)
 
 
@@ -37,10 +37,10 @@ def lines(run: Path, name: str):
 
 def test_the_battles_are_those_that_the_verdicts_make(original):
     """Each battle again, from the file of verdicts, by hand: a majority of judges with both orders."""
-    verdicts: dict[tuple[str, str], dict[str, dict[int, Judged]]] = {}
+    verdicts: dict[tuple[str, str], dict[str, dict[int, JudgedQuestion]]] = {}
     for name in ("factuality", "calibration"):
         for row in lines(original, f"verdicts/{name}.jsonl"):
-            judged = Judged.from_dict(row, "here")
+            judged = JudgedQuestion.from_dict(row, "here")
             if row["purpose"] == "match":
                 place = verdicts.setdefault((row["match_id"], name), {})
                 place.setdefault(row["judge_model"], {})[row["order"]] = judged
@@ -222,12 +222,12 @@ def test_pairs_keep_ties_and_inconsistent_results_apart(original):
 def test_a_judge_that_is_consistent_on_hard_prompts_rates_the_models(tmp_path):
     """Every verdict calls both responses bad, and says which of the two is the better one."""
 
-    def hard(question: Question) -> Judged:
+    def hard(question: Question) -> JudgedQuestion:
         ahead = STRENGTH[question.first] > STRENGTH[question.second]
         said = {"reasoning": "Both fail.", "verdict": "A>B" if ahead else "B>A", "both_bad": True}
-        form, key = Form.SCHEMA, "0" * 64
+        form, key = VerdictForm.SCHEMA, "0" * 64
         reply = Reply(json.dumps(said))
-        return reread(Judged(question, match_id_of(question), State.OK, None, None, reply, form, key, 1))
+        return reparse(JudgedQuestion(question, match_id_of(question), QuestionState.OK, None, None, reply, form, key, 1))
 
     run = written(tmp_path, made_run(prompts=6, dimensions=("factuality",), checks=0, fate=hard))
     battles = list(read_battles(run / "battles.jsonl"))

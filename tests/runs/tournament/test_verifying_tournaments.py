@@ -19,7 +19,7 @@ from tiltyard.runs.asking import Texts
 from tiltyard.runs.manifest import (MANIFEST, MANIFEST_HASH, Platform, hash_line, manifest_kind)
 from tiltyard.runs.verifying import verify_run
 from tiltyard.errors import BrokenArtifact
-from tiltyard.core.judging.verdict import PARSER
+from tiltyard.core.judging.verdict import PARSER_VERSION
 from tiltyard.settings.config import load_config, resolved
 from tiltyard.settings.yaml_file import write_yaml
 
@@ -243,7 +243,7 @@ def test_the_configuration_may_be_spelled_otherwise(run):
 
 
 def test_replies_that_an_earlier_parser_read_are_left_as_they_are(run, monkeypatch):
-    monkeypatch.setattr("tiltyard.runs.replaying.PARSER", PARSER + 1)
+    monkeypatch.setattr("tiltyard.runs.replaying.PARSER_VERSION", PARSER_VERSION + 1)
     result = verify_run(run)
     assert (result.passed, result.exact) == (True, False)
     assert any("read by an earlier parser" in check.detail for check in result.checks)

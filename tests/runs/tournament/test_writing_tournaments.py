@@ -30,7 +30,7 @@ from tiltyard.files import open_battles
 from tiltyard.files.plain_parquet import read_columns
 from tiltyard.files.row_parquet import read_rows
 from tiltyard.core.judging.question import Question
-from tiltyard.core.judging.verdict import State
+from tiltyard.core.judging.verdict import QuestionState
 from tiltyard.settings.yaml_file import parse_yaml
 
 SEED_FIELDS = [
@@ -136,7 +136,7 @@ def test_every_run_can_be_verified(changes, tmp_path):
 def test_a_run_without_a_single_verdict_is_written_and_verified(tmp_path):
     def refused(question):
         return replace(
-            judged_of(question), state=State.EXPIRED, verdict=None, problem=None, reply=None, asks=0
+            judged_of(question), state=QuestionState.EXPIRED, verdict=None, problem=None, reply=None, asks=0
         )
 
     run = written(tmp_path, made_run(prompts=4, fate=refused))

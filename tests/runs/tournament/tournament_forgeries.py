@@ -12,9 +12,9 @@ from tiltyard.files import (open_battles, read_battles, write_battles)
 from tiltyard.files.copying import copy_battles
 from tiltyard.files.plain_parquet import (read_columns, write_columns)
 from tiltyard.files.row_parquet import (read_rows, write_row_table)
-from tiltyard.core.judging.judged import Judged
-from tiltyard.core.judging.question import (Purpose, Question)
-from tiltyard.core.judging.verdict import (Form, State)
+from tiltyard.core.judging.judged_question import JudgedQuestion
+from tiltyard.core.judging.question import (QuestionPurpose, Question)
+from tiltyard.core.judging.verdict import (VerdictForm, QuestionState)
 
 
 def edit(name, change):
@@ -127,8 +127,8 @@ def _say(one, step):
 
 def stranger(run):
     """One more planted question, whole in itself, about a model that does not compete."""
-    question = Question("judge-one", "factuality", "p00000", "us", "us", Purpose.IDENTICAL)
-    judged = Judged(question, None, State.EXPIRED, None, None, None, Form.SCHEMA, "0" * 64, 0)
+    question = Question("judge-one", "factuality", "p00000", "us", "us", QuestionPurpose.IDENTICAL)
+    judged = JudgedQuestion(question, None, QuestionState.EXPIRED, None, None, None, VerdictForm.SCHEMA, "0" * 64, 0)
     with (run / "verdicts/factuality.jsonl").open("ab") as file:
         file.write(json_line(judged.to_dict()))
 

@@ -12,12 +12,12 @@ from contextlib import ExitStack, asynccontextmanager, closing
 from dataclasses import dataclass
 from pathlib import Path
 
-from tiltyard.core.judging.battles import panel_name
-from tiltyard.core.judging.ids import stable_id
-from tiltyard.core.judging.question import Shown, ask_of
-from tiltyard.core.judging.reconcile import Result, panel_result, reconcile
+from tiltyard.core.judging.match_battles import panel_name
+from tiltyard.core.judging.question import QuestionTexts, build_chat_prompt
+from tiltyard.core.judging.reconciliation import MatchResult, panel_result, reconcile
 from tiltyard.core.judging.rubric import Rubric
-from tiltyard.core.judging.verdict import State, Verdict
+from tiltyard.core.judging.stable_ids import stable_id
+from tiltyard.core.judging.verdict import QuestionState, Verdict
 from tiltyard.errors import BadOption
 from tiltyard.jobs import Shard
 from tiltyard.jobs.workers import FileLocks, Lock, Locks, ServerLocks, lowest_free
@@ -59,7 +59,7 @@ class ArenaPanel:
         """What stands as ``judge_model``."""
         return panel_name([seat.name for seat in self.seats])
 
-    def requests(self, matchup: str, shown: Shown, swapped: Shown) -> list[Request]:
+    def requests(self, matchup: str, shown: QuestionTexts, swapped: QuestionTexts) -> list[Request]:
         """Both orders for every judge."""
         return [
             self._request(seat, matchup, order, texts)
@@ -67,8 +67,8 @@ class ArenaPanel:
             for order, texts in enumerate((shown, swapped))
         ]
 
-    def _request(self, seat: Seat, matchup: str, order: int, shown: Shown) -> Request:
-        ask = ask_of(shown, self.rubric, seat.form, seat.settings.max_tokens)
+    def _request(self, seat: Seat, matchup: str, order: int, shown: QuestionTexts) -> Request:
+        ask = build_chat_prompt(shown, self.rubric, seat.form, seat.settings.max_tokens)
         body = seat.provider.body(seat.settings.model, ask, seat.options)
         question = stable_id([matchup, seat.name, order])
         # A matchup is its own repetition: the same pair, met again, is asked anew.
@@ -77,16 +77,18 @@ class ArenaPanel:
         prompt = stable_id([shown.prompt])
         return Request(key, question, seat.name, self.rubric.dimension, body, size, worst, prompt)
 
-    def result(self, requests: Sequence[Request], verdicts: Mapping[str, Verdict | State]) -> Result | State:
+    def result(
+        self, requests: Sequence[Request], verdicts: Mapping[str, Verdict | QuestionState]
+    ) -> MatchResult | QuestionState:
         """What the judges found together; without enough of them, the state that stood in the way."""
-        results: list[Result] = []
+        results: list[MatchResult] = []
         for seat in self.seats:
             first, second = (verdicts[request.key] for request in requests if request.judge == seat.name)
             if isinstance(first, Verdict) and isinstance(second, Verdict):
                 results.append(reconcile(first, second))
-        states = [one for one in verdicts.values() if isinstance(one, State)]
-        if State.UNASKED in states:
-            return State.UNASKED
+        states = [one for one in verdicts.values() if isinstance(one, QuestionState)]
+        if QuestionState.UNASKED in states:
+            return QuestionState.UNASKED
         agreed = panel_result(results, self.quorum) if len(self.seats) > 1 else next(iter(results), None)
         return agreed or states[0]
 
@@ -162,7 +164,7 @@ class _Table:
 class Asking(JudgesAtWork):
     """Judges who are asked one matchup at a time."""
 
-    async def verdicts(self, requests: Sequence[Request]) -> dict[str, Verdict | State]:
+    async def verdicts(self, requests: Sequence[Request]) -> dict[str, Verdict | QuestionState]:
         """Ask what the ledger does not hold; what became of each request, by its key."""
         # To the end, whatever becomes of one of them: calls of the others that are under way are paid for.
         endings = await asyncio.gather(
@@ -205,10 +207,10 @@ def _at_work(panel: ArenaPanel, run: str) -> set[str]:
         return {one.worker for one in ledger.attempts(run) if one.state == "intent"}
 
 
-def _verdict(seat: Seat, bodies: Sequence[Body], ending: str) -> Verdict | State:
+def _verdict(seat: Seat, bodies: Sequence[Body], ending: str) -> Verdict | QuestionState:
     """The first readable reply; without one, the state of the last, or how asking ended."""
     readings = [seat.reading(body)[1] for body in bodies]
     for reading in readings:
         if reading.verdict is not None:
             return reading.verdict
-    return readings[-1].state if readings else State(ending)
+    return readings[-1].state if readings else QuestionState(ending)

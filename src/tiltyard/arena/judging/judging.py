@@ -15,10 +15,10 @@ from dataclasses import dataclass, field
 from tiltyard.arena.judging.judge_panel import ArenaPanel, Asking, asking_of, settle_dead
 from tiltyard.client import AsyncClient
 from tiltyard.client.voting import Matchup
-from tiltyard.core.judging.ids import stable_id
-from tiltyard.core.judging.question import Shown
-from tiltyard.core.judging.reconcile import Result
-from tiltyard.core.judging.verdict import State, Verdict
+from tiltyard.core.judging.question import QuestionTexts
+from tiltyard.core.judging.reconciliation import MatchResult
+from tiltyard.core.judging.stable_ids import stable_id
+from tiltyard.core.judging.verdict import QuestionState, Verdict
 from tiltyard.errors import (
     BadOption,
     Closed,
@@ -214,7 +214,7 @@ class _Round:
         """One matchup to its end: a vote, a skip, or left open where the budget ends."""
         try:
             result = await self._result(client, matchup)
-            if isinstance(result, Result):
+            if isinstance(result, MatchResult):
                 await client.vote(
                     matchup.matchup,
                     result.outcome.value,
@@ -226,7 +226,7 @@ class _Round:
                 )
                 self.votes.votes[result.label.value] += 1
                 self.votes.both_bad += result.both_bad
-            elif result is State.UNASKED:
+            elif result is QuestionState.UNASKED:
                 self.votes.stopped = _NO_MONEY
             else:
                 await client.skip(matchup.matchup)
@@ -237,7 +237,7 @@ class _Round:
             # The matchup stays open, and comes back when the judge has been changed.
             self.votes.stopped, self.votes.unusable = str(reason), True
 
-    async def _result(self, client: AsyncClient, matchup: Matchup) -> Result | State | str:
+    async def _result(self, client: AsyncClient, matchup: Matchup) -> MatchResult | QuestionState | str:
         """The panel's result, or why there is none."""
         kinds = {matchup.responses.a.kind, matchup.responses.b.kind}
         if kinds != {"text"}:
@@ -246,15 +246,15 @@ class _Round:
             texts = [(await client.response(matchup.matchup, side)).decode() for side in ("a", "b")]
         except UnicodeDecodeError:
             return "not text"
-        shown = [Shown(matchup.prompt.text, *pair) for pair in (texts, texts[::-1])]
+        shown = [QuestionTexts(matchup.prompt.text, *pair) for pair in (texts, texts[::-1])]
         requests = self._panel.requests(matchup.matchup, shown[0], shown[1])
         verdicts = await self._asking.verdicts(requests)
         self._count_vain(verdicts.values())
         return self._panel.result(requests, verdicts)
 
-    def _count_vain(self, found: Iterable[Verdict | State]) -> None:
+    def _count_vain(self, found: Iterable[Verdict | QuestionState]) -> None:
         """A provider that answers nobody is not asked for ever."""
-        vain = {State.PROVIDER_ERROR, State.LOST}.intersection(found)
+        vain = {QuestionState.PROVIDER_ERROR, QuestionState.LOST}.intersection(found)
         self._in_vain = self._in_vain + 1 if vain else 0
         if self._in_vain >= _FAILED:
             self.votes.stopped = "the provider fails; run the command again later"

@@ -5,57 +5,72 @@ random state of its own. It knows rubrics, matches, questions, verdicts and resu
 question travels to a provider, what it costs and where replies are kept is known elsewhere.
 """
 
-from tiltyard.core.judging.battles import DimensionTally, Settled, Tally, battles_of, panel_name
-from tiltyard.core.judging.judged import Judged, match_id_of, reread
+from tiltyard.core.judging.judged_question import JudgedQuestion, match_id_of, reparse
+from tiltyard.core.judging.match_battles import (
+    DimensionTally,
+    JudgedMatch,
+    MatchTally,
+    build_match_battles,
+    panel_name,
+)
 from tiltyard.core.judging.matches import Match, MatchList, Prompt, all_pairs, pilot_subset
 from tiltyard.core.judging.question import (
     TOOL_NAME,
     VERDICT_SCHEMA,
-    Ask,
-    Purpose,
+    ChatPrompt,
     Question,
-    Shown,
-    ask_of,
-    nonce_of,
+    QuestionPurpose,
+    QuestionTexts,
+    build_chat_prompt,
+    question_nonce,
 )
-from tiltyard.core.judging.reconcile import Result, panel_result, reconcile, reconcile_outcomes
+from tiltyard.core.judging.reconciliation import MatchResult, panel_result, reconcile, reconcile_outcomes
 from tiltyard.core.judging.rubric import Rubric, parse_rubric
-from tiltyard.core.judging.verdict import PARSER, Form, Reading, Reply, State, Step, Verdict, read_reply
+from tiltyard.core.judging.verdict import (
+    PARSER_VERSION,
+    ParsedReply,
+    QuestionState,
+    Reply,
+    Verdict,
+    VerdictForm,
+    VerdictStep,
+    read_reply,
+)
 
 __all__ = [
-    "PARSER",
+    "PARSER_VERSION",
     "TOOL_NAME",
     "VERDICT_SCHEMA",
-    "Ask",
+    "ChatPrompt",
     "DimensionTally",
-    "Form",
-    "Judged",
+    "JudgedMatch",
+    "JudgedQuestion",
     "Match",
     "MatchList",
+    "MatchResult",
+    "MatchTally",
+    "ParsedReply",
     "Prompt",
-    "Purpose",
     "Question",
-    "Reading",
+    "QuestionPurpose",
+    "QuestionState",
+    "QuestionTexts",
     "Reply",
-    "Result",
     "Rubric",
-    "Settled",
-    "Shown",
-    "State",
-    "Step",
-    "Tally",
     "Verdict",
+    "VerdictForm",
+    "VerdictStep",
     "all_pairs",
-    "ask_of",
-    "battles_of",
+    "build_chat_prompt",
+    "build_match_battles",
     "match_id_of",
-    "nonce_of",
     "panel_name",
     "panel_result",
     "parse_rubric",
     "pilot_subset",
+    "question_nonce",
     "read_reply",
     "reconcile",
     "reconcile_outcomes",
-    "reread",
+    "reparse",
 ]

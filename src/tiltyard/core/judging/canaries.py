@@ -6,25 +6,25 @@ import heapq
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from tiltyard.core.judging.ids import stable_id
 from tiltyard.core.judging.matches import Match
-from tiltyard.core.judging.question import Purpose, Question, Shown
+from tiltyard.core.judging.question import Question, QuestionPurpose, QuestionTexts
+from tiltyard.core.judging.stable_ids import stable_id
 
-__all__ = ["Checks", "check_questions", "orders_of", "shown_of"]
+__all__ = ["CheckCounts", "check_questions", "match_questions", "question_texts"]
 
 #: A response this short has nothing to cut or to shuffle.
-_SHORTEST = 40
+_MIN_RESPONSE_CHARACTERS = 40
 #: Fewer words than this are not worth shuffling.
-_FEWEST = 6
+_MIN_SHUFFLED_WORDS = 6
 #: The share of a response that is left of it when it is cut.
-_KEPT = 0.4
+_TRUNCATED_SHARE = 0.4
 
 #: Model and prompt_id of a response.
 _Place = tuple[str, str]
 
 
 @dataclass(frozen=True, slots=True)
-class Checks:
+class CheckCounts:
     """How many questions of each kind are asked of every judge in every dimension."""
 
     identical: int = 2
@@ -33,7 +33,7 @@ class Checks:
     repeats: int = 4
 
 
-def orders_of(match: Match, judges: Sequence[str]) -> Iterator[Question]:
+def match_questions(match: Match, judges: Sequence[str]) -> Iterator[Question]:
     """The questions of one match: every judge, both orders."""
     for judge in judges:
         for first, second in ((match.model_a, match.model_b), (match.model_b, match.model_a)):
@@ -41,7 +41,10 @@ def orders_of(match: Match, judges: Sequence[str]) -> Iterator[Question]:
 
 
 def check_questions(
-    matches: Sequence[Match], responses: Mapping[tuple[str, str], str], judges: Sequence[str], checks: Checks
+    matches: Sequence[Match],
+    responses: Mapping[tuple[str, str], str],
+    judges: Sequence[str],
+    checks: CheckCounts,
 ) -> list[Question]:
     """The canaries and repeats of one dimension.
 
@@ -54,9 +57,9 @@ def check_questions(
     shown = dict.fromkeys((model, one.prompt_id) for one in matches for model in (one.model_a, one.model_b))
     again = heapq.nsmallest(checks.repeats, matches, key=lambda match: stable_id(["repeat", match.id]))
     wanted = {
-        Purpose.IDENTICAL: checks.identical,
-        Purpose.TRUNCATED: checks.truncated,
-        Purpose.GARBAGE: checks.garbage,
+        QuestionPurpose.IDENTICAL: checks.identical,
+        QuestionPurpose.TRUNCATED: checks.truncated,
+        QuestionPurpose.GARBAGE: checks.garbage,
     }
     drawn = {
         purpose: _drawn(responses, shown, purpose, count, dimension) for purpose, count in wanted.items()
@@ -73,7 +76,11 @@ def check_questions(
 
 
 def _drawn(
-    responses: Mapping[_Place, str], shown: Iterable[_Place], purpose: Purpose, count: int, dimension: str
+    responses: Mapping[_Place, str],
+    shown: Iterable[_Place],
+    purpose: QuestionPurpose,
+    count: int,
+    dimension: str,
 ) -> list[_Place]:
     """Responses that can be spoilt, as many as wanted and there are, in an order of their own."""
     line = [(stable_id([dimension, purpose.value, *place]), place) for place in shown] if count else []
@@ -86,40 +93,40 @@ def _drawn(
     return found
 
 
-def _spoils(text: str, purpose: Purpose) -> bool:
+def _spoils(text: str, purpose: QuestionPurpose) -> bool:
     """Whether the copy will differ from the response, so that a judge can see it."""
-    if purpose is Purpose.IDENTICAL:
+    if purpose is QuestionPurpose.IDENTICAL:
         return True
     whole = text.strip()
-    return len(whole) >= _SHORTEST and (
-        purpose is Purpose.TRUNCATED or _shuffled(whole).split() != whole.split()
+    return len(whole) >= _MIN_RESPONSE_CHARACTERS and (
+        purpose is QuestionPurpose.TRUNCATED or _shuffled(whole).split() != whole.split()
     )
 
 
 def _repeat(match: Match, judge: str, order: int) -> Question:
-    question = list(orders_of(match, [judge]))[order]
-    return replace(question, purpose=Purpose.REPEAT, replicate=1)
+    question = list(match_questions(match, [judge]))[order]
+    return replace(question, purpose=QuestionPurpose.REPEAT, replicate=1)
 
 
-def shown_of(question: Question, texts: Shown) -> Shown:
+def question_texts(question: Question, texts: QuestionTexts) -> QuestionTexts:
     """What is shown for a question, given the texts of its prompt and models; a canary's copy is spoilt here."""
-    if question.spoilt is None or question.purpose is Purpose.IDENTICAL:
+    if question.spoilt is None or question.purpose is QuestionPurpose.IDENTICAL:
         return texts
     whole = texts.first
-    copy = _cut(whole) if question.purpose is Purpose.TRUNCATED else _shuffled(whole)
+    copy = _cut(whole) if question.purpose is QuestionPurpose.TRUNCATED else _shuffled(whole)
     return replace(texts, first=copy) if question.spoilt == 0 else replace(texts, second=copy)
 
 
 def _cut(text: str) -> str:
     """The beginning of a text, broken off in the middle of a word."""
     whole = text.strip()
-    return whole[: max(1, int(len(whole) * _KEPT))].rstrip()
+    return whole[: max(1, int(len(whole) * _TRUNCATED_SHARE))].rstrip()
 
 
 def _shuffled(text: str) -> str:
     """The words of a text in no order; its characters, where it has hardly any words (a link, or Chinese)."""
     words = text.split()
-    if len(words) < _FEWEST:
+    if len(words) < _MIN_SHUFFLED_WORDS:
         return "".join(_out_of_order(list(text.strip())))
     return " ".join(_out_of_order(words))
 

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
-from tiltyard.core.judging.ids import stable_id
+from tiltyard.core.judging.stable_ids import stable_id
 from tiltyard.errors import BadOption
 
 __all__ = ["Match", "MatchList", "Prompt", "all_pairs", "pilot_subset"]

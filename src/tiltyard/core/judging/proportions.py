@@ -17,13 +17,13 @@ from scipy.special import stdtrit
 
 from tiltyard.errors import BadOption
 
-__all__ = ["Share", "difference", "share", "wilson"]
+__all__ = ["ShareEstimate", "estimate_share", "share_difference", "wilson_interval"]
 
 Counts = npt.NDArray[np.integer[Any]]
 
 
 @dataclass(frozen=True, slots=True)
-class Share:
+class ShareEstimate:
     """A share with its interval: ``n`` trials in ``clusters`` prompts.
 
     The interval speaks of prompts like these. Where there is one prompt only it runs over the
@@ -52,7 +52,7 @@ class Share:
         }
 
 
-def share(hits: Counts, trials: Counts, level: float = 0.95) -> Share | None:
+def estimate_share(hits: Counts, trials: Counts, level: float = 0.95) -> ShareEstimate | None:
     """The share of hits, given how many each cluster had in how many trials; ``None`` without trials.
 
     With y_c hits in n_c trials, N = Σn_c, p = Σy_c / N and k clusters, the linearised variance of
@@ -81,17 +81,17 @@ def share(hits: Counts, trials: Counts, level: float = 0.95) -> Share | None:
         return None
     p = won / total
     if k == 1:
-        return Share(p, 0.0, 1.0, total, 1, level)
+        return ShareEstimate(p, 0.0, 1.0, total, 1, level)
     alike = total * total / int(n @ n)
     effective = alike
     if 0 < won < total:
         strayed = total**2 * int(y @ y) - 2 * total * won * int(y @ n) + won**2 * int(n @ n)
         effective = total / max(k * strayed / (won * (total - won) * total * (k - 1)), 1.0)
-    low, high = wilson(p, effective, alike - 1.0, level)
-    return Share(p, low, high, total, k, level)
+    low, high = wilson_interval(p, effective, alike - 1.0, level)
+    return ShareEstimate(p, low, high, total, k, level)
 
 
-def wilson(p: float, n: float, dof: float, level: float) -> tuple[float, float]:
+def wilson_interval(p: float, n: float, dof: float, level: float) -> tuple[float, float]:
     """Wilson's interval (JASA 22, 1927) for ``n`` trials, with Student's t for the normal quantile."""
     t = float(stdtrit(dof, (1.0 + level) / 2.0))
     spread = t * t / n
@@ -100,7 +100,7 @@ def wilson(p: float, n: float, dof: float, level: float) -> tuple[float, float]:
     return min(max(middle - half, 0.0), p), max(min(middle + half, 1.0), p)
 
 
-def difference(one: Share, other: Share) -> Share:
+def share_difference(one: ShareEstimate, other: ShareEstimate) -> ShareEstimate:
     """How much larger one share is than another, with an interval made of both intervals.
 
     Newcombe's method 10 (Statistics in Medicine 17, 1998). It takes the two shares as independent:
@@ -111,4 +111,4 @@ def difference(one: Share, other: Share) -> Share:
     low = value - math.hypot(one.value - one.low, other.high - other.value)
     high = value + math.hypot(one.high - one.value, other.value - other.low)
     clusters = min(one.clusters, other.clusters)
-    return Share(value, max(low, -1.0), min(high, 1.0), one.n + other.n, clusters, one.level)
+    return ShareEstimate(value, max(low, -1.0), min(high, 1.0), one.n + other.n, clusters, one.level)

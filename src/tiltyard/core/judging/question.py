@@ -10,12 +10,21 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
-from tiltyard.core.judging.ids import stable_id
-from tiltyard.core.judging.quoting import QUOTED, neutral, sendable
 from tiltyard.core.judging.rubric import Rubric
-from tiltyard.core.judging.verdict import Form, Step
+from tiltyard.core.judging.stable_ids import stable_id
+from tiltyard.core.judging.untrusted_text import QUOTED, mark_imitations, replace_surrogates
+from tiltyard.core.judging.verdict import VerdictForm, VerdictStep
 
-__all__ = ["TOOL_NAME", "VERDICT_SCHEMA", "Ask", "Purpose", "Question", "Shown", "ask_of", "nonce_of"]
+__all__ = [
+    "TOOL_NAME",
+    "VERDICT_SCHEMA",
+    "ChatPrompt",
+    "Question",
+    "QuestionPurpose",
+    "QuestionTexts",
+    "build_chat_prompt",
+    "question_nonce",
+]
 
 #: The tool that a judge calls where the verdict comes by tool; its input follows `VERDICT_SCHEMA`.
 TOOL_NAME = "give_verdict"
@@ -26,7 +35,7 @@ VERDICT_SCHEMA: Mapping[str, Any] = MappingProxyType(
         "type": "object",
         "properties": {
             "reasoning": {"type": "string"},
-            "verdict": {"type": "string", "enum": [step.value for step in Step]},
+            "verdict": {"type": "string", "enum": [step.value for step in VerdictStep]},
             "both_bad": {"type": "boolean"},
         },
         "required": ["reasoning", "verdict", "both_bad"],
@@ -35,7 +44,7 @@ VERDICT_SCHEMA: Mapping[str, Any] = MappingProxyType(
 )
 
 
-class Purpose(enum.StrEnum):
+class QuestionPurpose(enum.StrEnum):
     """Why a question is asked: for the ratings, or to look at the judge."""
 
     MATCH = "match"
@@ -58,7 +67,7 @@ class Question:
     prompt_id: str
     first: str
     second: str
-    purpose: Purpose = Purpose.MATCH
+    purpose: QuestionPurpose = QuestionPurpose.MATCH
     #: 0, or the number of the repetition: a repeat is asked anew and never taken from the cache of another.
     replicate: int = 0
     #: For canaries: 0 or 1, the slot of the spoilt copy.
@@ -87,7 +96,7 @@ class Question:
 
 
 @dataclass(frozen=True, slots=True)
-class Shown:
+class QuestionTexts:
     """The texts of one question."""
 
     prompt: str
@@ -98,7 +107,7 @@ class Shown:
 
 
 @dataclass(frozen=True, slots=True)
-class Ask:
+class ChatPrompt:
     """What is sent to a model, whoever serves it.
 
     ``system`` is the same for all questions of one rubric, so that a provider can cache it;
@@ -108,11 +117,11 @@ class Ask:
     system: str
     user: str
     max_tokens: int
-    form: Form = Form.TEXT
+    form: VerdictForm = VerdictForm.TEXT
     schema: Mapping[str, Any] | None = None
 
 
-def nonce_of(shown: Shown, rubric: Rubric) -> str:
+def question_nonce(shown: QuestionTexts, rubric: Rubric) -> str:
     """32 hex digits that no response can know: the first 128 bits of a hash over all the texts.
 
     A text that holds its own nonce would be a fixed point of sha256. Each text is preceded by its
@@ -125,16 +134,16 @@ def nonce_of(shown: Shown, rubric: Rubric) -> str:
     return digest.hexdigest()[:32]
 
 
-def ask_of(shown: Shown, rubric: Rubric, form: Form, max_tokens: int) -> Ask:
+def build_chat_prompt(shown: QuestionTexts, rubric: Rubric, form: VerdictForm, max_tokens: int) -> ChatPrompt:
     """The question in words: rubric first, then the texts between delimiters that carry the nonce."""
-    nonce = nonce_of(shown, rubric)
+    nonce = question_nonce(shown, rubric)
     texts = (_between(name, nonce, text) for name, text in _texts(shown, rubric))
     user = "\n\n".join((f"Nonce: {nonce}", *texts, _CLOSING))
-    schema = None if form is Form.TEXT else VERDICT_SCHEMA
-    return Ask(_system(rubric, form), user, max_tokens, form, schema)
+    schema = None if form is VerdictForm.TEXT else VERDICT_SCHEMA
+    return ChatPrompt(_system(rubric, form), user, max_tokens, form, schema)
 
 
-def _texts(shown: Shown, rubric: Rubric) -> Iterator[tuple[str, str]]:
+def _texts(shown: QuestionTexts, rubric: Rubric) -> Iterator[tuple[str, str]]:
     yield "PROMPT", shown.prompt
     if rubric.gold and shown.gold is not None:
         yield "REFERENCE ANSWER", shown.gold
@@ -151,10 +160,10 @@ def _between(name: str, nonce: str, text: str) -> str:
 @functools.lru_cache(maxsize=128)
 def _quoted(text: str) -> str:
     """Remembered for a while: one response is shown in many questions, close together."""
-    return neutral(sendable(text))
+    return mark_imitations(replace_surrogates(text))
 
 
-def _system(rubric: Rubric, form: Form) -> str:
+def _system(rubric: Rubric, form: VerdictForm) -> str:
     """The same for every question of one rubric and form: what a provider can cache."""
     beside = "".join(
         text for wanted, text in ((rubric.gold, _GOLD), (rubric.expected_behavior, _EXPECTED)) if wanted
@@ -221,13 +230,13 @@ step then still says which of them is better, if one is.
 """
 
 _REPLY = {
-    Form.SCHEMA: """\
+    VerdictForm.SCHEMA: """\
 One JSON object and nothing else, with exactly these fields in this order: "reasoning", a few sentences that \
 compare the two under the rubric; "verdict", one of the five steps; "both_bad", true or false.""",
-    Form.TOOL: f"""\
+    VerdictForm.TOOL: f"""\
 Call the tool {TOOL_NAME} once. Fill in "reasoning" first, a few sentences that compare the two under the rubric; \
 then "verdict", one of the five steps; then "both_bad", true or false.""",
-    Form.TEXT: """\
+    VerdictForm.TEXT: """\
 First a few sentences that compare the two under the rubric. Then, as the very last line, the verdict alone, in \
 exactly this form, with one of the five steps in place of A>B:
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-__all__ = ["outer_objects", "verdict_lines", "without_thoughts"]
+__all__ = ["find_json_objects", "split_last_line", "strip_thoughts"]
 
 #: Tags in which models write down what they think before they answer.
 _THOUGHT_TAGS = ("think", "thinking", "thought", "reasoning")
@@ -22,12 +22,12 @@ _CLOSED_ONLY = re.compile(rf"^[ \t]*+</(?:{_ANY_TAG})>[ \t\r]*+$", re.IGNORECASE
 _OBJECT_START = re.compile(r'\{\s*+"')
 _STRING_OR_BRACE = re.compile(r'[{}]|"(?:[^"\\]++|\\.)*+"?', re.DOTALL)
 #: A verdict has no object inside; whatever is nested deeper than this is not followed further.
-_MOST_DEPTH = 64
+_NESTING_LIMIT = 64
 
 _FENCE_LINE = re.compile(r"\s*+(?:`{3,}+|~{3,}+)\w*+\s*+")
 
 
-def without_thoughts(text: str) -> str | None:
+def strip_thoughts(text: str) -> str | None:
     """``text`` without the blocks of thoughts it begins with; ``None`` where such a block is not closed."""
     position = 0
     while opened := _OPENED.match(text, position):
@@ -40,7 +40,7 @@ def without_thoughts(text: str) -> str | None:
     return text[position:].strip()
 
 
-def outer_objects(text: str) -> Iterator[str]:
+def find_json_objects(text: str) -> Iterator[str]:
     """Every part of ``text`` that looks like a JSON object and stands in no other, whatever is around it.
 
     Braces inside strings count for nothing. A part that is never closed reaches to the end.
@@ -57,12 +57,12 @@ def _end_of_object(text: str, start: int) -> int:
         depth += {"{": 1, "}": -1}.get(token[0], 0)
         if depth == 0:
             return token.end()
-        if depth > _MOST_DEPTH:
+        if depth > _NESTING_LIMIT:
             break
     return len(text)
 
 
-def verdict_lines(text: str) -> tuple[list[str], str]:
+def split_last_line(text: str) -> tuple[list[str], str]:
     """The lines before the last one, and the last one; fences around it are left out."""
     lines = text.splitlines()
     _drop_fences(lines)

@@ -9,15 +9,24 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
-from tiltyard.core.judging.reply_text import outer_objects, verdict_lines, without_thoughts
+from tiltyard.core.judging.reply_text import find_json_objects, split_last_line, strip_thoughts
 
-__all__ = ["PARSER", "Form", "Reading", "Reply", "State", "Step", "Verdict", "read_reply"]
+__all__ = [
+    "PARSER_VERSION",
+    "ParsedReply",
+    "QuestionState",
+    "Reply",
+    "Verdict",
+    "VerdictForm",
+    "VerdictStep",
+    "read_reply",
+]
 
 #: Version of this parser: replies are kept raw, so a new version reads them again for nothing.
-PARSER = 2
+PARSER_VERSION = 2
 
 
-class Form(enum.StrEnum):
+class VerdictForm(enum.StrEnum):
     """How the verdict is asked for."""
 
     SCHEMA = "schema"
@@ -25,7 +34,7 @@ class Form(enum.StrEnum):
     TEXT = "text"
 
 
-class State(enum.StrEnum):
+class QuestionState(enum.StrEnum):
     """How an attempt ended. Only ``ok`` has a verdict."""
 
     OK = "ok"
@@ -39,7 +48,7 @@ class State(enum.StrEnum):
     UNASKED = "unasked"
 
 
-class Step(enum.StrEnum):
+class VerdictStep(enum.StrEnum):
     """Five steps from "the first is much better" to "the second is much better"."""
 
     FIRST_MUCH = "A>>B"
@@ -64,16 +73,16 @@ class Reply:
 class Verdict:
     """What was said, in terms of the slots: A is the response shown first."""
 
-    step: Step
+    step: VerdictStep
     both_bad: bool
     reasoning: str
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class ParsedReply:
     """A reply, read: a verdict exactly where the state is ``ok``, else why there is none."""
 
-    state: State
+    state: QuestionState
     verdict: Verdict | None = None
     problem: str | None = None
 
@@ -81,12 +90,12 @@ class Reading:
 class _Unparseable(Exception):
     """Why a reply holds no verdict, and the state that follows; never leaves this module."""
 
-    def __init__(self, problem: str, state: State = State.UNPARSEABLE) -> None:
+    def __init__(self, problem: str, state: QuestionState = QuestionState.UNPARSEABLE) -> None:
         super().__init__(problem)
         self.state = state
 
 
-def read_reply(reply: Reply, form: Form) -> Reading:
+def read_reply(reply: Reply, form: VerdictForm) -> ParsedReply:
     """Read a reply of one form; anything but a whole, well-formed verdict is its own state.
 
     Fences, sentences beside the verdict and leading thoughts do not matter. Doubt does: a reply
@@ -94,17 +103,17 @@ def read_reply(reply: Reply, form: Form) -> Reading:
     a verdict can be seen in it: what was cut may have taken it back.
     """
     if reply.stop == "refusal":
-        return Reading(State.REFUSED, problem="the judge refused to answer")
+        return ParsedReply(QuestionState.REFUSED, problem="the judge refused to answer")
     if reply.stop == "length":
-        return Reading(State.TRUNCATED, problem="the reply was cut off; raise max_tokens")
+        return ParsedReply(QuestionState.TRUNCATED, problem="the reply was cut off; raise max_tokens")
     try:
-        return Reading(State.OK, _READERS[form](reply))
+        return ParsedReply(QuestionState.OK, _READERS[form](reply))
     except _Unparseable as error:
-        return Reading(error.state, problem=str(error))
+        return ParsedReply(error.state, problem=str(error))
 
 
 def _from_schema(reply: Reply) -> Verdict:
-    stated = [verdict for part in outer_objects(_text(reply)) if (verdict := _stated(part)) is not None]
+    stated = [verdict for part in find_json_objects(_text(reply)) if (verdict := _stated(part)) is not None]
     if not stated:
         raise _Unparseable("the reply holds no JSON object with a verdict")
     if len({(verdict.step, verdict.both_bad) for verdict in stated}) > 1:
@@ -131,7 +140,7 @@ def _from_tool(reply: Reply) -> Verdict:
 
 def _from_text(reply: Reply) -> Verdict:
     """The last line decides, and no line before it may say otherwise."""
-    lines, last = verdict_lines(_text(reply))
+    lines, last = split_last_line(_text(reply))
     verdict = _line_verdict(last)
     if verdict is None:
         raise _Unparseable("the last line is not 'VERDICT: ' and one of the five steps")
@@ -141,16 +150,16 @@ def _from_text(reply: Reply) -> Verdict:
     return Verdict(*verdict, "\n".join(lines).strip())
 
 
-def _line_verdict(line: str) -> tuple[Step, bool] | None:
+def _line_verdict(line: str) -> tuple[VerdictStep, bool] | None:
     """Step and both_bad of a line that is a verdict and nothing else."""
     found = _VERDICT_LINE.fullmatch(line)
     return None if found is None else (_SPELLINGS[found["step"]], found["both_bad"] is not None)
 
 
-_READERS = {Form.SCHEMA: _from_schema, Form.TOOL: _from_tool, Form.TEXT: _from_text}
+_READERS = {VerdictForm.SCHEMA: _from_schema, VerdictForm.TOOL: _from_tool, VerdictForm.TEXT: _from_text}
 
 #: A bare letter names the winner; it is not taken for "much better".
-_SPELLINGS = {**{step.value: step for step in Step}, "A": Step.FIRST, "B": Step.SECOND}
+_SPELLINGS = {**{step.value: step for step in VerdictStep}, "A": VerdictStep.FIRST, "B": VerdictStep.SECOND}
 _STEPS = "|".join(map(re.escape, _SPELLINGS))
 #: Possessive throughout: a megabyte of spaces is read once. The second colon is full-width.
 _EMPHASIS = r"[\s*_`]*+"
@@ -167,9 +176,11 @@ def _text(reply: Reply) -> str:
     whole = (reply.text or "").strip()
     if not whole:
         raise _Unparseable("the reply is empty")
-    text = without_thoughts(whole)
+    text = strip_thoughts(whole)
     if text is None:
-        raise _Unparseable("the reply ends inside the judge's thoughts; raise max_tokens", State.TRUNCATED)
+        raise _Unparseable(
+            "the reply ends inside the judge's thoughts; raise max_tokens", QuestionState.TRUNCATED
+        )
     if not text:
         raise _Unparseable("the reply holds the judge's thoughts and nothing else")
     return text
@@ -193,10 +204,10 @@ def _from_object(document: Mapping[str, Any]) -> Verdict:
     if not isinstance(reasoning, str):
         raise _Unparseable("reasoning is not text")
     if not isinstance(step, str) or step not in _BY_TEXT:
-        raise _Unparseable(f"verdict is none of {', '.join(Step)}")
+        raise _Unparseable(f"verdict is none of {', '.join(VerdictStep)}")
     if not isinstance(both_bad, bool):
         raise _Unparseable("both_bad is neither true nor false")
     return Verdict(_BY_TEXT[step], both_bad, reasoning)
 
 
-_BY_TEXT = {step.value: step for step in Step}
+_BY_TEXT = {step.value: step for step in VerdictStep}

@@ -10,8 +10,8 @@ from urllib.parse import quote
 
 from anthropic import AsyncAnthropic, AsyncStream, DefaultAsyncHttpxClient
 
-from tiltyard.core.judging.question import TOOL_NAME, Ask
-from tiltyard.core.judging.verdict import Form, Reply
+from tiltyard.core.judging.question import TOOL_NAME, ChatPrompt
+from tiltyard.core.judging.verdict import Reply, VerdictForm
 from tiltyard.errors import BadOption
 from tiltyard.judges.providers.faults import said, unreadable
 from tiltyard.judges.providers.jsons import encode, moment, tokens, whole_text
@@ -67,19 +67,19 @@ class Anthropic:
     def base_url(self) -> str:
         return self._wire.base_url
 
-    def body(self, model: str, ask: Ask, options: Mapping[str, Any]) -> Body:
+    def body(self, model: str, ask: ChatPrompt, options: Mapping[str, Any]) -> Body:
         extra, cache = checked_options(options, _OURS)
         body: Body = {"model": model, "max_tokens": ask.max_tokens}
         if ask.system:
             body["system"] = _system(ask.system, cache)
         body["messages"] = [{"role": "user", "content": ask.user}]
-        if ask.form is Form.TOOL:
+        if ask.form is VerdictForm.TOOL:
             body["tools"] = [VERDICT_TOOL | {"input_schema": dict(ask.schema or {})}]
             body["tool_choice"] = {"type": "tool", "name": TOOL_NAME}
         output = extra.pop("output_config", {})
         if not isinstance(output, Mapping) or "format" in output:
             raise BadOption("options: output_config takes no format here; form chooses it")
-        if ask.form is Form.SCHEMA:
+        if ask.form is VerdictForm.SCHEMA:
             output = {**output, "format": {"type": "json_schema", "schema": dict(ask.schema or {})}}
         return body | ({"output_config": dict(output)} if output else {}) | extra
 

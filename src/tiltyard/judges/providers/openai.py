@@ -10,8 +10,8 @@ from urllib.parse import quote
 
 from openai import AsyncOpenAI, AsyncStream, DefaultAsyncHttpxClient
 
-from tiltyard.core.judging.question import TOOL_NAME, Ask
-from tiltyard.core.judging.verdict import Form, Reply
+from tiltyard.core.judging.question import TOOL_NAME, ChatPrompt
+from tiltyard.core.judging.verdict import Reply, VerdictForm
 from tiltyard.errors import BadOption, ProviderFault
 from tiltyard.judges.providers.faults import may_help, said, unreadable
 from tiltyard.judges.providers.jsons import encode, load, moment, tokens, whole_text
@@ -71,7 +71,7 @@ class OpenAI:
     def base_url(self) -> str:
         return self._wire.base_url
 
-    def body(self, model: str, ask: Ask, options: Mapping[str, Any]) -> Body:
+    def body(self, model: str, ask: ChatPrompt, options: Mapping[str, Any]) -> Body:
         """The exact request. The option ``max_tokens_field`` names the field that holds the limit."""
         extra, _ = checked_options(options, _OURS)
         limit = extra.pop("max_tokens_field", self._limit)
@@ -81,10 +81,10 @@ class OpenAI:
         body: Body = {"model": model, limit: ask.max_tokens}
         body["messages"] = [*system, {"role": "user", "content": ask.user}]
         schema = dict(ask.schema or {})
-        if ask.form is Form.SCHEMA:
+        if ask.form is VerdictForm.SCHEMA:
             asked = {"name": TOOL_NAME, "strict": True, "schema": schema}
             body["response_format"] = {"type": "json_schema", "json_schema": asked}
-        if ask.form is Form.TOOL:
+        if ask.form is VerdictForm.TOOL:
             function = VERDICT_TOOL | {"strict": True, "parameters": schema}
             body["tools"] = [{"type": "function", "function": function}]
             body["tool_choice"] = {"type": "function", "function": {"name": TOOL_NAME}}

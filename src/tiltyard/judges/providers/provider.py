@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Protocol
 
-from tiltyard.core.judging.question import Ask
+from tiltyard.core.judging.question import ChatPrompt
 from tiltyard.core.judging.verdict import Reply
 
 __all__ = ["BatchEntry", "BatchItem", "BatchStatus", "Body", "Capabilities", "Provider", "Usage"]
@@ -90,13 +90,13 @@ class Provider(Protocol):
     def base_url(self) -> str: ...
     @property
     def adapter_version(self) -> int:
-        """Changes when the same `Ask` would be sent as another body, or a body be read otherwise."""
+        """Changes when the same `ChatPrompt` would be sent as another body, or a body be read otherwise."""
         ...
 
     @property
     def capabilities(self) -> Capabilities: ...
 
-    def body(self, model: str, ask: Ask, options: Mapping[str, Any]) -> Body:
+    def body(self, model: str, ask: ChatPrompt, options: Mapping[str, Any]) -> Body:
         """The exact request. ``options`` are the user's own fields of the request, e.g. ``temperature``;
         ``prompt_cache`` (``5m``, ``1h``) is ours and marks the system text where the provider wants a mark."""
         ...

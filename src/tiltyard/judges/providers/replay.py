@@ -9,7 +9,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, NoReturn
 
-from tiltyard.core.judging.question import Ask
+from tiltyard.core.judging.question import ChatPrompt
 from tiltyard.core.judging.verdict import Reply
 from tiltyard.errors import ProviderFault, UnreadableFile
 from tiltyard.judges.providers.jsons import load, tokens, whole_text
@@ -46,7 +46,7 @@ class Replay:
         """The file by its content: the same wherever it lies, another as soon as a reply is changed."""
         return f"replay:{self._sha256}"
 
-    def body(self, model: str, ask: Ask, options: Mapping[str, Any]) -> Body:
+    def body(self, model: str, ask: ChatPrompt, options: Mapping[str, Any]) -> Body:
         extra, _ = checked_options(options, _OURS)
         body = {"model": model, "system": ask.system, "user": ask.user}
         return body | {"max_tokens": ask.max_tokens, "form": ask.form.value} | extra

@@ -7,19 +7,19 @@ from dataclasses import replace
 
 from hypothesis import strategies as st
 
-from tiltyard.core.judging.diagnostics import JudgeDiagnostics, Observer, Traits
-from tiltyard.core.judging.question import Purpose, Question
-from tiltyard.core.judging.verdict import State, Step, Verdict
+from tiltyard.core.judging.diagnostics import JudgeDiagnostics, ResponseTraits, VerdictObserver
+from tiltyard.core.judging.question import Question, QuestionPurpose
+from tiltyard.core.judging.verdict import QuestionState, Verdict, VerdictStep
 
-Shown = tuple[Question, State, Verdict | None, Traits | None]
+Shown = tuple[Question, QuestionState, Verdict | None, ResponseTraits | None]
 
 FAMILIES = {"a": "acme", "b": "acme", "c": "bolt", "d": None}
 TRAITS = {"a": (10, 0), "b": (20, 3), "c": (20, 0), "d": (5, 3)}
 
 
-def traits(first: str, second: str) -> Traits:
+def traits(first: str, second: str) -> ResponseTraits:
     (long_1, lists_1), (long_2, lists_2) = TRAITS[first], TRAITS[second]
-    return Traits(long_1, long_2, lists_1, lists_2, FAMILIES[first], FAMILIES[second])
+    return ResponseTraits(long_1, long_2, lists_1, lists_2, FAMILIES[first], FAMILIES[second])
 
 
 def shown(
@@ -30,17 +30,17 @@ def shown(
     prompt: str = "p",
     first: str = "a",
     second: str = "c",
-    purpose: Purpose = Purpose.MATCH,
+    purpose: QuestionPurpose = QuestionPurpose.MATCH,
     replicate: int = 0,
     spoilt: int | None = None,
     both_bad: bool = False,
-    state: State = State.REFUSED,
+    state: QuestionState = QuestionState.REFUSED,
 ) -> Shown:
     """One question that ended in ``step``, or in ``state`` where there is none."""
     question = Question(judge, dimension, prompt, first, second, purpose, replicate, spoilt)
     if step is None:
         return question, state, None, traits(first, second)
-    return question, State.OK, Verdict(Step(step), both_bad, ""), traits(first, second)
+    return question, QuestionState.OK, Verdict(VerdictStep(step), both_bad, ""), traits(first, second)
 
 
 def match(one: str, two: str, **where: str) -> list[Shown]:
@@ -53,14 +53,14 @@ def match(one: str, two: str, **where: str) -> list[Shown]:
 
 
 def observed(world: Iterable[Shown], **families: str | None) -> tuple[JudgeDiagnostics, ...]:
-    observer = Observer()
+    observer = VerdictObserver()
     for row in world:
         observer.add(*row)
     return observer.diagnostics(families)
 
 
-_STEPS = st.sampled_from([*(step.value for step in Step), None])
-_STATES = st.sampled_from([state for state in State if state is not State.OK])
+_STEPS = st.sampled_from([*(step.value for step in VerdictStep), None])
+_STATES = st.sampled_from([state for state in QuestionState if state is not QuestionState.OK])
 _PAIRS = [(first, second) for first in FAMILIES for second in FAMILIES if first != second]
 
 
@@ -86,10 +86,10 @@ def worlds(draw: st.DrawFn) -> list[Shown]:
                 )
                 world.append(base)
                 if draw(st.integers(0, 3)) == 0:
-                    question = replace(base[0], purpose=Purpose.REPEAT, replicate=1)
-                    step = draw(st.sampled_from(Step))
-                    world.append((question, State.OK, Verdict(step, False, ""), None))
-    kinds = st.sampled_from([Purpose.IDENTICAL, Purpose.TRUNCATED, Purpose.GARBAGE])
+                    question = replace(base[0], purpose=QuestionPurpose.REPEAT, replicate=1)
+                    step = draw(st.sampled_from(VerdictStep))
+                    world.append((question, QuestionState.OK, Verdict(step, False, ""), None))
+    kinds = st.sampled_from([QuestionPurpose.IDENTICAL, QuestionPurpose.TRUNCATED, QuestionPurpose.GARBAGE])
     for purpose in draw(st.lists(kinds, max_size=9)):
         spoilt, prompt = draw(st.integers(0, 1)), draw(st.sampled_from("pqrst"))
         world.append(shown(draw(_STEPS), prompt=prompt, second="a", purpose=purpose, spoilt=spoilt))

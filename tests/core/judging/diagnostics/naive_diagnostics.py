@@ -8,22 +8,27 @@ from collections.abc import Iterable
 import numpy as np
 
 from tiltyard.core.battles.outcome import Label, Outcome
-from tiltyard.core.judging.proportions import Share, difference, share
-from tiltyard.core.judging.question import Purpose, Question
-from tiltyard.core.judging.reconcile import reconcile
-from tiltyard.core.judging.verdict import Step
+from tiltyard.core.judging.proportions import ShareEstimate, estimate_share, share_difference
+from tiltyard.core.judging.question import Question, QuestionPurpose
+from tiltyard.core.judging.reconciliation import reconcile
+from tiltyard.core.judging.verdict import VerdictStep
 
-DECISIVE = {Step.FIRST_MUCH: "first", Step.FIRST: "first", Step.SECOND: "second", Step.SECOND_MUCH: "second"}
+DECISIVE = {
+    VerdictStep.FIRST_MUCH: "first",
+    VerdictStep.FIRST: "first",
+    VerdictStep.SECOND: "second",
+    VerdictStep.SECOND_MUCH: "second",
+}
 WON = {Outcome.MODEL_A: 0, Outcome.MODEL_B: 1}
 
 
-def share_of(trials: Iterable[tuple[str, bool]]) -> Share | None:
+def share_of(trials: Iterable[tuple[str, bool]]) -> ShareEstimate | None:
     hits, sizes = Counter(), Counter()
     for prompt, hit in trials:
         hits[prompt] += hit
         sizes[prompt] += 1
     names = list(sizes)
-    return share(np.array([hits[name] for name in names]), np.array([sizes[name] for name in names]))
+    return estimate_share(np.array([hits[name] for name in names]), np.array([sizes[name] for name in names]))
 
 
 def results(world, judge):
@@ -31,7 +36,7 @@ def results(world, judge):
     verdicts = {
         (q.dimension, q.prompt_id, q.first, q.second): (verdict, traits)
         for q, _, verdict, traits in world
-        if q.judge == judge and q.purpose is Purpose.MATCH and verdict is not None
+        if q.judge == judge and q.purpose is QuestionPurpose.MATCH and verdict is not None
     }
     found = {}
     for (dimension, prompt, first, second), (verdict, traits) in verdicts.items():
@@ -69,7 +74,7 @@ def naive(world, judge, dimension, families):
     decisive = [
         (q.prompt_id, DECISIVE[verdict.step] == "first")
         for q, _, verdict, _ in mine
-        if q.purpose is Purpose.MATCH and verdict is not None and verdict.step in DECISIVE
+        if q.purpose is QuestionPurpose.MATCH and verdict is not None and verdict.step in DECISIVE
     ]
     shares = {
         "flips": flips,
@@ -84,7 +89,7 @@ def naive(world, judge, dimension, families):
     labels = Counter(result.label for result, *_ in matches.values())
     found = {name: share_of(trials) for name, trials in shares.items()}
     ours, theirs = found.pop("own_family_shared"), found["own_family_by_others"]
-    found["own_family_excess"] = None if theirs is None else difference(ours, theirs)
+    found["own_family_excess"] = None if theirs is None else share_difference(ours, theirs)
     return found, labels
 
 
@@ -93,10 +98,10 @@ def asked(question: Question) -> tuple[str, ...]:
 
 
 def repeats(mine):
-    before = {asked(q): verdict for q, _, verdict, _ in mine if q.purpose is Purpose.MATCH}
+    before = {asked(q): verdict for q, _, verdict, _ in mine if q.purpose is QuestionPurpose.MATCH}
     found = []
     for q, _, verdict, _ in mine:
-        if q.purpose is Purpose.REPEAT and verdict is not None and before.get(asked(q)) is not None:
+        if q.purpose is QuestionPurpose.REPEAT and verdict is not None and before.get(asked(q)) is not None:
             same = DECISIVE.get(verdict.step) == DECISIVE.get(before[asked(q)].step)
             found.append((q.prompt_id, same))
     return found
@@ -107,7 +112,7 @@ def canaries(mine):
     for q, _, verdict, _ in mine:
         if verdict is not None and q.purpose.value in found:
             chosen = DECISIVE.get(verdict.step)
-            whole = None if q.purpose is Purpose.IDENTICAL else ("second", "first")[q.spoilt]
+            whole = None if q.purpose is QuestionPurpose.IDENTICAL else ("second", "first")[q.spoilt]
             found[q.purpose.value].append((q.prompt_id, chosen == whole))
     return found
 

@@ -9,9 +9,9 @@ from judged_worlds import match, observed, shown, worlds
 from naive_diagnostics import naive
 
 from tiltyard.core.battles.outcome import JUDGE_LABELS, Label
-from tiltyard.core.judging.diagnostics import Observer, findings
-from tiltyard.core.judging.question import Purpose, Question
-from tiltyard.core.judging.verdict import State, Step, Verdict
+from tiltyard.core.judging.diagnostics import VerdictObserver, list_judge_findings
+from tiltyard.core.judging.question import Question, QuestionPurpose
+from tiltyard.core.judging.verdict import QuestionState, Verdict, VerdictStep
 from tiltyard.errors import BadOption
 
 FAMILIES = st.sampled_from([{}, {"j": "acme"}, {"j": "acme", "k": "bolt"}, {"j": "bolt", "k": "bolt"}])
@@ -62,14 +62,14 @@ def test_the_document_is_plain_finite_json_and_findings_can_be_drawn(world, fami
         assert document["questions"] == sum(document["states"].values())
         for _, share in one.shares():
             assert share is None or share.low <= share.value <= share.high
-    for finding in findings(found):
+    for finding in list_judge_findings(found):
         assert finding.text.endswith(".")
         assert finding.advice.endswith(".")
 
 
 @given(worlds())
 def test_swapping_the_slots_of_everything_mirrors_the_slot_preference_alone(world):
-    mirror = dict(zip(Step, reversed(Step), strict=True))
+    mirror = dict(zip(VerdictStep, reversed(VerdictStep), strict=True))
     turned = [
         (question, state, verdict and Verdict(mirror[verdict.step], verdict.both_bad, ""), traits)
         for question, state, verdict, traits in world
@@ -89,13 +89,15 @@ def test_a_judge_is_described_over_all_dimensions_first_and_judges_stand_by_name
 
 
 def test_nothing_shown_is_nothing_said():
-    assert Observer().diagnostics() == ()
-    assert findings(()) == ()
+    assert VerdictObserver().diagnostics() == ()
+    assert list_judge_findings(()) == ()
 
 
 def test_failed_questions_are_counted_by_state_and_nothing_else_is_said():
-    (one, _) = observed([shown(None, prompt=str(k), state=state) for k, state in enumerate(State) if k])
-    assert one.states == {state: int(state is not State.OK) for state in State}
+    (one, _) = observed(
+        [shown(None, prompt=str(k), state=state) for k, state in enumerate(QuestionState) if k]
+    )
+    assert one.states == {state: int(state is not QuestionState.OK) for state in QuestionState}
     assert all(share is None for _, share in one.shares())
 
 
@@ -150,26 +152,34 @@ def test_the_same_question_twice_is_an_error():
 @pytest.mark.parametrize(
     ("row", "problem"),
     [
-        ((Question("j", "x", "p", "a", "b"), State.OK, None), "only|nothing else"),
+        ((Question("j", "x", "p", "a", "b"), QuestionState.OK, None), "only|nothing else"),
         (
-            (Question("j", "x", "p", "a", "b"), State.REFUSED, Verdict(Step.EVEN, False, "")),
+            (Question("j", "x", "p", "a", "b"), QuestionState.REFUSED, Verdict(VerdictStep.EVEN, False, "")),
             "is refused with",
         ),
-        ((Question("j", "x", "p", "a", "a", Purpose.GARBAGE), State.LOST, None), "has spoilt None"),
-        ((Question("j", "x", "p", "a", "b", Purpose.REPEAT), State.LOST, None), "has replicate 0"),
+        (
+            (Question("j", "x", "p", "a", "a", QuestionPurpose.GARBAGE), QuestionState.LOST, None),
+            "has spoilt None",
+        ),
+        (
+            (Question("j", "x", "p", "a", "b", QuestionPurpose.REPEAT), QuestionState.LOST, None),
+            "has replicate 0",
+        ),
     ],
 )
 def test_what_cannot_be_is_refused(row, problem):
     with pytest.raises(BadOption, match=problem):
-        Observer().add(*row)
+        VerdictObserver().add(*row)
 
 
 def test_a_verdict_costs_few_bytes():
-    observer = Observer()
+    observer = VerdictObserver()
     rng = random.Random(0)
     for prompt in range(200):
         for first, second in ("ab", "ba", "ac", "ca"):
-            observer.add(*shown(rng.choice(list(Step)), prompt=str(prompt), first=first, second=second))
+            observer.add(
+                *shown(rng.choice(list(VerdictStep)), prompt=str(prompt), first=first, second=second)
+            )
     (rows,) = observer._rows.values()
     assert rows.buffer_info()[1] * rows.itemsize == 24 * 800
     assert observer.diagnostics() == observer.diagnostics()

@@ -4,15 +4,15 @@ import numpy as np
 import pytest
 from judged_worlds import Shown, match, observed, shown
 
-from tiltyard.core.judging.diagnostics import findings
-from tiltyard.core.judging.question import Purpose
-from tiltyard.core.judging.verdict import Form, State
+from tiltyard.core.judging.diagnostics import list_judge_findings
+from tiltyard.core.judging.question import QuestionPurpose
+from tiltyard.core.judging.verdict import QuestionState, VerdictForm
 
 PROMPTS = 40
 
 
 def named(world: list[Shown], **families: str | None) -> set[str]:
-    return {finding.name for finding in findings(observed(world, **families))}
+    return {finding.name for finding in list_judge_findings(observed(world, **families))}
 
 
 def on_prompts(row: Callable[[str], list[Shown]], n: int = PROMPTS) -> list[Shown]:
@@ -29,18 +29,18 @@ def test_a_fair_and_steady_judge_raises_nothing():
     world = on_prompts(fair_match)
     for k in range(6):
         where = {"prompt": f"p{k}", "second": "a"}
-        world.append(shown("A=B", purpose=Purpose.IDENTICAL, spoilt=0, **where))
-        world.append(shown("B>>A", purpose=Purpose.TRUNCATED, spoilt=0, **where))
-        world.append(shown("A>B", purpose=Purpose.GARBAGE, spoilt=1, **where))
+        world.append(shown("A=B", purpose=QuestionPurpose.IDENTICAL, spoilt=0, **where))
+        world.append(shown("B>>A", purpose=QuestionPurpose.TRUNCATED, spoilt=0, **where))
+        world.append(shown("A>B", purpose=QuestionPurpose.GARBAGE, spoilt=1, **where))
         world.append(
-            shown(fair_match(f"p{k}")[0][2].step, prompt=f"p{k}", purpose=Purpose.REPEAT, replicate=1)
+            shown(fair_match(f"p{k}")[0][2].step, prompt=f"p{k}", purpose=QuestionPurpose.REPEAT, replicate=1)
         )
     assert named(world, j="acme") == set()
 
 
 @pytest.mark.parametrize(("step", "word"), [("A>B", "shown first"), ("B>A", "shown second")])
 def test_a_judge_that_always_takes_one_slot_prefers_it_and_flips(step, word):
-    found = findings(observed(on_prompts(lambda p: match(step, step, prompt=p))))
+    found = list_judge_findings(observed(on_prompts(lambda p: match(step, step, prompt=p))))
     assert [finding.name for finding in found] == ["slot-preference", "flips-often"]
     assert word in found[0].text
 
@@ -58,13 +58,14 @@ def test_lists_that_always_win():
 def test_own_family_that_always_wins_is_weighed_against_other_judges():
     ours = on_prompts(lambda p: match("A>B", "B>A", prompt=p))
     assert named(ours, j="acme") == {"prefers-own-family"}
-    (alone,) = findings(observed(ours, j="acme"))
+    (alone,) = list_judge_findings(observed(ours, j="acme"))
     assert "cannot tell preference from merit" in alone.text
     agreeing = on_prompts(lambda p: match("A>B", "B>A", prompt=p, judge="k"))
     assert named(ours + agreeing, j="acme", k="bolt") == set()
     opposed = on_prompts(lambda p: match("B>A", "A>B", prompt=p, judge="k"))
     names = [
-        (finding.name, finding.text[:2]) for finding in findings(observed(ours + opposed, j="acme", k="bolt"))
+        (finding.name, finding.text[:2])
+        for finding in list_judge_findings(observed(ours + opposed, j="acme", k="bolt"))
     ]
     assert ("prefers-own-family", "j ") in names
     assert ("prefers-own-family", "k ") in names
@@ -77,16 +78,16 @@ def test_a_family_that_loses_raises_nothing():
 
 def test_repeats_that_differ():
     world = on_prompts(fair_match, 12)
-    world += [shown("A=B", prompt=f"p{k}", purpose=Purpose.REPEAT, replicate=1) for k in range(12)]
+    world += [shown("A=B", prompt=f"p{k}", purpose=QuestionPurpose.REPEAT, replicate=1) for k in range(12)]
     assert named(world) == {"disagrees-with-itself"}
 
 
 def test_canaries_that_fail_are_named_with_their_counts():
     world = [
-        shown(step, prompt=f"p{k}", second="a", purpose=Purpose.GARBAGE, spoilt=0)
+        shown(step, prompt=f"p{k}", second="a", purpose=QuestionPurpose.GARBAGE, spoilt=0)
         for k, step in enumerate(["B>A", "A>B", "A=B"])
     ]
-    found = [finding for finding in findings(observed(world)) if finding.name == "fails-canaries"]
+    found = [finding for finding in list_judge_findings(observed(world)) if finding.name == "fails-canaries"]
     assert len(found) == 1
     assert "garbage 1 of 3" in found[0].text
 
@@ -94,10 +95,10 @@ def test_canaries_that_fail_are_named_with_their_counts():
 @pytest.mark.parametrize(
     ("state", "name"),
     [
-        (State.REFUSED, "refuses"),
-        (State.TRUNCATED, "truncates"),
-        (State.UNPARSEABLE, "unparseable"),
-        (State.PROVIDER_ERROR, None),
+        (QuestionState.REFUSED, "refuses"),
+        (QuestionState.TRUNCATED, "truncates"),
+        (QuestionState.UNPARSEABLE, "unparseable"),
+        (QuestionState.PROVIDER_ERROR, None),
     ],
 )
 def test_verdicts_that_are_missing(state, name):
@@ -106,20 +107,20 @@ def test_verdicts_that_are_missing(state, name):
     assert named(on_prompts(fair_match, 200) + lost) == set()
 
 
-@pytest.mark.parametrize("form", list(Form))
+@pytest.mark.parametrize("form", list(VerdictForm))
 def test_no_form_is_recommended_to_those_who_use_it(form):
-    lost = [shown(None, prompt=f"q{k}", state=State.UNPARSEABLE) for k in range(4)]
-    [finding] = findings(observed(on_prompts(fair_match) + lost), {"j": form})
+    lost = [shown(None, prompt=f"q{k}", state=QuestionState.UNPARSEABLE) for k in range(4)]
+    [finding] = list_judge_findings(observed(on_prompts(fair_match) + lost), {"j": form})
     recommended = finding.advice.partition(":")[0]
     assert form.value not in recommended
-    assert all(other.value in recommended for other in Form if other is not form)
+    assert all(other.value in recommended for other in VerdictForm if other is not form)
 
 
 def test_what_is_said_of_a_judge_is_not_said_again_by_dimension():
     def everywhere(p):
         return [row for d in "xy" for row in match("A>B", "A>B", prompt=p, dimension=d)]
 
-    assert [finding.name for finding in findings(observed(on_prompts(everywhere)))] == [
+    assert [finding.name for finding in list_judge_findings(observed(on_prompts(everywhere)))] == [
         "slot-preference",
         "flips-often",
     ]
@@ -129,14 +130,16 @@ def test_what_holds_in_one_dimension_only_is_said_of_it():
     world = on_prompts(lambda p: match("A>B", "A>B", prompt=p, dimension="y"), 20)
     for k in range(300):
         world += [(row[0], *row[1:]) for row in fair_match(f"p{k}")]
-    texts = [finding.text for finding in findings(observed(world))]
+    texts = [finding.text for finding in list_judge_findings(observed(world))]
     assert any(text.startswith("j (y) prefers the response shown first") for text in texts)
 
 
 def test_two_dimensions_that_hide_each_other_are_both_named():
     world = on_prompts(lambda p: match("A>B", "A>B", prompt=p, dimension="x"))
     world += on_prompts(lambda p: match("B>A", "B>A", prompt=p, dimension="y"))
-    texts = [finding.text for finding in findings(observed(world)) if finding.name == "slot-preference"]
+    texts = [
+        finding.text for finding in list_judge_findings(observed(world)) if finding.name == "slot-preference"
+    ]
     assert [text[:5] for text in texts] == ["j (x)", "j (y)"]
 
 

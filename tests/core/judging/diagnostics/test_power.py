@@ -10,26 +10,26 @@ from scipy.special import expit
 
 from tiltyard.core.battles import CodedBattles, Kind, Table
 from tiltyard.core.battles.cluster_keys import hash_texts
-from tiltyard.core.judging.power import (
-    POINTS,
-    Assumptions,
+from tiltyard.core.judging.power_analysis import (
+    POINTS_PER_LOGIT,
+    PowerAssumptions,
+    all_pairs_design,
     covariance,
-    detectable,
-    every_pair,
-    expect,
-    from_pilot,
+    detectable_difference,
+    expected_precision,
+    scale_pilot_width,
 )
 from tiltyard.core.ratings import BradleyTerry
 from tiltyard.core.ratings.variance import critical_value
 from tiltyard.errors import BadOption, CannotRate
 
 PROMPTS, MODELS = st.integers(2, 200), st.integers(2, 9)
-ASSUMED = st.builds(Assumptions, st.floats(0.0, 0.8), st.floats(0.0, 1.5))
+ASSUMED = st.builds(PowerAssumptions, st.floats(0.0, 0.8), st.floats(0.0, 1.5))
 
 
 def fought(models, prompts, assumptions, rng, *, kept=1.0, strength_sd=60.0):
     """The battles of a plan: strengths and effects normal, ties at their rate. Also its counts."""
-    strength = rng.normal(0.0, strength_sd / POINTS, models)
+    strength = rng.normal(0.0, strength_sd / POINTS_PER_LOGIT, models)
     effect = rng.normal(0.0, assumptions.interaction, (models, prompts))
     i, j = (np.repeat(side, prompts) for side in np.triu_indices(models, 1))
     p = np.tile(np.arange(prompts), len(i) // prompts)
@@ -53,7 +53,9 @@ def realised(table):
     return np.mean(ratings.interval.high - ratings.interval.low) / 2.0, np.mean(between)
 
 
-@pytest.mark.parametrize("assumptions", [Assumptions(), Assumptions(0.1, 1.0), Assumptions(0.5, 0.0)])
+@pytest.mark.parametrize(
+    "assumptions", [PowerAssumptions(), PowerAssumptions(0.1, 1.0), PowerAssumptions(0.5, 0.0)]
+)
 @pytest.mark.parametrize(("prompts", "kept"), [(8, 1.0), (20, 1.0), (100, 1.0), (20, 0.5), (100, 0.3)])
 @pytest.mark.parametrize("models", [3, 5, 8])
 def test_expected_half_widths_are_those_of_real_intervals(models, prompts, assumptions, kept):
@@ -61,7 +63,7 @@ def test_expected_half_widths_are_those_of_real_intervals(models, prompts, assum
     for seed in range(20):
         rng = np.random.default_rng([seed, models, prompts])
         table, counts = fought(models, prompts, assumptions, rng, kept=kept)
-        found = expect(counts, prompts, assumptions)
+        found = expected_precision(counts, prompts, assumptions)
         ratios.append((np.array(realised(table)), np.array([found.half_width, found.difference])))
     real, expected = np.mean(ratios, axis=0)
     assert np.all(np.abs(expected / real - 1.0) < 0.15)
@@ -69,8 +71,8 @@ def test_expected_half_widths_are_those_of_real_intervals(models, prompts, assum
 
 def test_the_detectable_difference_is_detected_as_often_as_promised():
     """Two of four models lie apart by the detectable difference, as the ratings would show it."""
-    prompts, assumptions = 30, Assumptions()
-    goal = expect(every_pair(4, prompts), prompts, assumptions).detectable
+    prompts, assumptions = 30, PowerAssumptions()
+    goal = expected_precision(all_pairs_design(4, prompts), prompts, assumptions).detectable
     won = 1.0 / (1.0 + 10.0 ** (-goal / 400.0))
     gap = _gap_that_shows(won, assumptions)
     found = 0
@@ -107,8 +109,8 @@ def _gap_that_shows(won, assumptions):
 
 @given(MODELS, PROMPTS, ASSUMED)
 def test_more_prompts_show_more_and_document_is_plain(models, prompts, assumptions):
-    found = expect(every_pair(models, prompts), prompts, assumptions)
-    more = expect(every_pair(models, 2 * prompts), 2 * prompts, assumptions)
+    found = expected_precision(all_pairs_design(models, prompts), prompts, assumptions)
+    more = expected_precision(all_pairs_design(models, 2 * prompts), 2 * prompts, assumptions)
     assert more.half_width < found.half_width
     assert more.detectable < found.detectable
     assert found.half_width <= found.difference < found.detectable
@@ -120,11 +122,11 @@ def test_more_prompts_show_more_and_document_is_plain(models, prompts, assumptio
 @given(MODELS, st.integers(2, 60), st.floats(0.0, 0.6))
 def test_without_interaction_the_covariance_is_that_of_independent_battles(models, prompts, ties):
     """For all pairs L has the one eigenvalue M·P, so a difference varies by 2·4(1 − τ)/(M·P)."""
-    found = expect(every_pair(models, prompts), prompts, Assumptions(ties, 0.0))
+    found = expected_precision(all_pairs_design(models, prompts), prompts, PowerAssumptions(ties, 0.0))
     variance = 8.0 * (1.0 - ties) / (models * prompts)
     t = stats.t.ppf(0.975, prompts - 1)
     mean_sd = math.sqrt(2 / (prompts - 1)) * math.gamma(prompts / 2) / math.gamma((prompts - 1) / 2)
-    expected = t * mean_sd * math.sqrt(variance) * (1.0 + variance / 4.0) * POINTS
+    expected = t * mean_sd * math.sqrt(variance) * (1.0 + variance / 4.0) * POINTS_PER_LOGIT
     assert math.isclose(found.difference, expected, rel_tol=1e-9)
 
 
@@ -139,25 +141,27 @@ def test_the_covariance_of_all_pairs_has_a_closed_form(models, prompts, assumpti
     shared = 16.0 * (decided * g * sigma) ** 2 / prompts * (1.0 - 2.0 / models)
     expected = 4.0 * decided / (models * prompts) + shared
     centred = np.eye(models) - 1.0 / models
-    v = covariance(every_pair(models, prompts), prompts, assumptions)
+    v = covariance(all_pairs_design(models, prompts), prompts, assumptions)
     assert np.allclose(v, expected * centred, rtol=1e-6, atol=1e-9 * expected)
 
 
 def test_models_without_end_leave_the_interaction():
     """With many models battles cost nothing, and what is left is how prompts differ: 2σ²/P, attenuated."""
     prompts, sigma = 50, 0.5
-    found = expect(every_pair(400, prompts), prompts, Assumptions(0.0, sigma))
+    found = expected_precision(all_pairs_design(400, prompts), prompts, PowerAssumptions(0.0, sigma))
     x = np.random.default_rng(0).normal(0.0, math.sqrt(2.0) * sigma, 400_000)
     attenuation = 4.0 * float(np.mean(expit(x) * (1.0 - expit(x))))
-    left = stats.t.ppf(0.975, prompts - 1) * attenuation * math.sqrt(2.0 * sigma**2 / prompts) * POINTS
+    left = (
+        stats.t.ppf(0.975, prompts - 1) * attenuation * math.sqrt(2.0 * sigma**2 / prompts) * POINTS_PER_LOGIT
+    )
     assert left < found.difference < 1.06 * left
 
 
 def test_the_order_of_models_does_not_matter():
     rng = np.random.default_rng(0)
-    _, counts = fought(6, 30, Assumptions(), rng, kept=0.4)
+    _, counts = fought(6, 30, PowerAssumptions(), rng, kept=0.4)
     order = rng.permutation(6)
-    found, mixed = expect(counts, 30), expect(counts[np.ix_(order, order)], 30)
+    found, mixed = expected_precision(counts, 30), expected_precision(counts[np.ix_(order, order)], 30)
     assert math.isclose(found.half_width, mixed.half_width, rel_tol=1e-9)
     assert math.isclose(found.detectable, mixed.detectable, rel_tol=1e-9)
 
@@ -165,21 +169,23 @@ def test_the_order_of_models_does_not_matter():
 @given(MODELS, PROMPTS, PROMPTS)
 def test_a_pilot_carries_over_as_the_plan_does(models, pilot, now):
     """Up to the factor for few battles, which a pilot's own half-width already holds."""
-    before, after = (expect(every_pair(models, p), p, Assumptions(0.3, 1e-3)) for p in (pilot, now))
-    scaled = from_pilot(before.half_width, pilot, now)
+    before, after = (
+        expected_precision(all_pairs_design(models, p), p, PowerAssumptions(0.3, 1e-3)) for p in (pilot, now)
+    )
+    scaled = scale_pilot_width(before.half_width, pilot, now)
     few = [1.0 + 8.0 * 0.7 / (models * p) / 4.0 for p in (pilot, now)]
     assert math.isclose(scaled * few[1] / few[0], after.half_width, rel_tol=1e-4)
-    assert math.isclose(detectable(after.difference, now), after.detectable, rel_tol=1e-9)
-    assert math.isclose(from_pilot(scaled, now, pilot), before.half_width, rel_tol=1e-9)
+    assert math.isclose(detectable_difference(after.difference, now), after.detectable, rel_tol=1e-9)
+    assert math.isclose(scale_pilot_width(scaled, now, pilot), before.half_width, rel_tol=1e-9)
 
 
 def test_four_times_the_prompts_about_halve_the_width():
-    assert math.isclose(from_pilot(100.0, 500, 2000), 50.0, rel_tol=0.01)
-    assert from_pilot(100.0, 8, 32) < 50.0
+    assert math.isclose(scale_pilot_width(100.0, 500, 2000), 50.0, rel_tol=0.01)
+    assert scale_pilot_width(100.0, 8, 32) < 50.0
 
 
 def test_one_prompt_shows_nothing_of_others():
-    assert expect(every_pair(3, 1), 1) is None
+    assert expected_precision(all_pairs_design(3, 1), 1) is None
 
 
 @pytest.mark.parametrize(
@@ -195,21 +201,21 @@ def test_one_prompt_shows_nothing_of_others():
 )
 def test_designs_that_cannot_be(counts, prompts, problem):
     with pytest.raises(BadOption, match=problem):
-        expect(counts, prompts)
+        expected_precision(counts, prompts)
 
 
 def test_a_plan_in_parts_cannot_be_rated():
-    counts = np.kron(np.eye(2, dtype=int), every_pair(2, 5))
+    counts = np.kron(np.eye(2, dtype=int), all_pairs_design(2, 5))
     with pytest.raises(CannotRate, match="models 2 and 0"):
-        expect(counts, 5)
+        expected_precision(counts, 5)
 
 
 def test_parameters_that_make_no_sense():
     with pytest.raises(BadOption, match="tie_rate is 1"):
-        Assumptions(1.0)
+        PowerAssumptions(1.0)
     with pytest.raises(BadOption, match="interaction nan"):
-        Assumptions(0.3, math.nan)
+        PowerAssumptions(0.3, math.nan)
     with pytest.raises(BadOption, match="power 0"):
-        expect(every_pair(2, 5), 5, power=0.2)
+        expected_precision(all_pairs_design(2, 5), 5, power=0.2)
     with pytest.raises(BadOption, match="at least 2 prompts"):
-        from_pilot(50.0, 1, 10)
+        scale_pilot_width(50.0, 1, 10)

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from tiltyard.core.judging.proportions import difference, share
+from tiltyard.core.judging.proportions import estimate_share, share_difference
 from tiltyard.errors import BadOption
 
 CLUSTERS = st.lists(
@@ -17,11 +17,11 @@ CLUSTERS = st.lists(
 
 def of(clusters, level=0.95):
     hits, trials = np.array(clusters).T
-    return share(hits, trials, level)
+    return estimate_share(hits, trials, level)
 
 
 def twin(clusters, level=0.95):
-    """The docstring of `share` in exact fractions, as far as they go."""
+    """The docstring of `estimate_share` in exact fractions, as far as they go."""
     clusters = [(y, n) for y, n in clusters if n]
     k, total = len(clusters), sum(n for _, n in clusters)
     p = Fraction(sum(y for y, _ in clusters), total)
@@ -80,7 +80,7 @@ def test_many_single_trials_give_the_interval_of_wilson():
 
 def test_without_trials_nothing_is_said_and_one_prompt_says_nothing_of_others():
     assert of([(0, 0), (0, 0)]) is None
-    assert share(np.empty(0, dtype=int), np.empty(0, dtype=int)) is None
+    assert estimate_share(np.empty(0, dtype=int), np.empty(0, dtype=int)) is None
     only = of([(3, 4), (0, 0)])
     assert (only.value, only.low, only.high, only.clusters) == (0.75, 0.0, 1.0, 1)
 
@@ -115,7 +115,7 @@ def test_intervals_cover_in_clustered_worlds_where_naive_ones_do_not(prompts, ce
         trials = rng.integers(12, 30, prompts)
         own = rng.beta(centre * (1 / alike - 1), (1 - centre) * (1 / alike - 1), prompts)
         hits = rng.binomial(trials, own)
-        found = share(hits, trials)
+        found = estimate_share(hits, trials)
         covered += found.low <= centre <= found.high
         low, high = proportion_confint(hits.sum(), trials.sum(), method="wilson")
         naive += low <= centre <= high
@@ -128,7 +128,7 @@ def test_independent_trials_are_covered_too_and_not_absurdly_wide():
 
     rng = np.random.default_rng(3)
     trials = np.full(30, 8)
-    found = [share(rng.binomial(trials, 0.4), trials) for _ in range(300)]
+    found = [estimate_share(rng.binomial(trials, 0.4), trials) for _ in range(300)]
     assert np.mean([one.low <= 0.4 <= one.high for one in found]) >= 0.93
     low, high = proportion_confint(96, 240, method="wilson")
     assert np.mean([one.high - one.low for one in found]) < 1.2 * (high - low)
@@ -137,7 +137,7 @@ def test_independent_trials_are_covered_too_and_not_absurdly_wide():
 @given(CLUSTERS, CLUSTERS)
 def test_a_difference_mirrors_and_holds_its_value(one, other):
     one, other = of([*one, (1, 2)]), of([*other, (1, 2)])
-    found, mirrored = difference(one, other), difference(other, one)
+    found, mirrored = share_difference(one, other), share_difference(other, one)
     assert -1.0 <= found.low <= found.value <= found.high <= 1.0
     assert (found.low, found.value) == (-mirrored.high, -mirrored.value)
     assert found.excludes(found.low - 0.1)

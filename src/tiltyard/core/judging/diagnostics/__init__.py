@@ -1,23 +1,23 @@
 """Diagnostics: what a judge's verdicts say of the judge.
 
-Verdicts are shown to an `Observer` in any order; it keeps a few whole numbers of each. Out of it
-come `JudgeDiagnostics`: shares with prompt-clustered intervals, and `findings` drawn from them.
-`agreement` compares a judge with people.
+Verdicts are shown to an `VerdictObserver` in any order; it keeps a few whole numbers of each. Out of it
+come `JudgeDiagnostics`: shares with prompt-clustered intervals, and `list_judge_findings` drawn from them.
+`measure_agreement` compares a judge with people.
 """
 
-from tiltyard.core.judging.diagnostics.agreement import Agreement, agreement, match_outcome
-from tiltyard.core.judging.diagnostics.concerns import findings
-from tiltyard.core.judging.diagnostics.observer import Observer, Traits
-from tiltyard.core.judging.diagnostics.shares import JudgeDiagnostics
-from tiltyard.core.judging.proportions import Share
+from tiltyard.core.judging.diagnostics.human_agreement import HumanAgreement, match_outcome, measure_agreement
+from tiltyard.core.judging.diagnostics.judge_diagnostics import JudgeDiagnostics
+from tiltyard.core.judging.diagnostics.judge_findings import list_judge_findings
+from tiltyard.core.judging.diagnostics.verdict_observer import ResponseTraits, VerdictObserver
+from tiltyard.core.judging.proportions import ShareEstimate
 
 __all__ = [
-    "Agreement",
+    "HumanAgreement",
     "JudgeDiagnostics",
-    "Observer",
-    "Share",
-    "Traits",
-    "agreement",
-    "findings",
+    "ResponseTraits",
+    "ShareEstimate",
+    "VerdictObserver",
+    "list_judge_findings",
     "match_outcome",
+    "measure_agreement",
 ]

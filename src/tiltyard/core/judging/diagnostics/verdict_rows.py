@@ -10,22 +10,28 @@ import numpy as np
 import numpy.typing as npt
 
 from tiltyard.core.battles.outcome import JUDGE_LABELS, Label
-from tiltyard.core.judging.question import Purpose
-from tiltyard.core.judging.verdict import Step
+from tiltyard.core.judging.question import QuestionPurpose
+from tiltyard.core.judging.verdict import VerdictStep
 from tiltyard.errors import BadOption
 
-__all__ = ["LABELS", "PURPOSES", "SIGNS", "Pairs", "Rows", "pairs_of", "row_values"]
+__all__ = ["LABELS", "PURPOSES", "SIGNS", "VerdictPairs", "VerdictRows", "pair_orders", "row_values"]
 
 Ints = npt.NDArray[np.integer[Any]]
 
-PURPOSES = tuple(Purpose)
+PURPOSES = tuple(QuestionPurpose)
 LABELS = JUDGE_LABELS
 #: Which slot a step chooses: 1 the first, −1 the second, 0 neither.
-SIGNS = {Step.FIRST_MUCH: 1, Step.FIRST: 1, Step.EVEN: 0, Step.SECOND: -1, Step.SECOND_MUCH: -1}
+SIGNS = {
+    VerdictStep.FIRST_MUCH: 1,
+    VerdictStep.FIRST: 1,
+    VerdictStep.EVEN: 0,
+    VerdictStep.SECOND: -1,
+    VerdictStep.SECOND_MUCH: -1,
+}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Rows:
+class VerdictRows:
     """Verdicts of one judge in one dimension, column by column. Names are numbers, −1 where there is none."""
 
     prompt: Ints
@@ -43,7 +49,7 @@ class Rows:
     lists: Ints
 
     @classmethod
-    def read(cls, values: array[int]) -> Rows:
+    def read(cls, values: array[int]) -> VerdictRows:
         """Rows that were written one after another by `row_values`."""
         table = np.array(values, dtype=np.int32).reshape(-1, 6)
         bits = table[:, 5]
@@ -61,15 +67,15 @@ class Rows:
             lists=_sign(bits >> 10),
         )
 
-    def where(self, kept: npt.NDArray[Any]) -> Rows:
+    def where(self, kept: npt.NDArray[Any]) -> VerdictRows:
         """The rows at these places, or where this is true."""
-        return Rows(*(getattr(self, field.name)[kept] for field in fields(self)))
+        return VerdictRows(*(getattr(self, field.name)[kept] for field in fields(self)))
 
     def keys(self) -> Ints:
         """Prompt and both models, in this order of slots, as one number."""
         return _key(self.prompt, self.first, self.second)
 
-    def purposed(self, purpose: Purpose) -> Rows:
+    def purposed(self, purpose: QuestionPurpose) -> VerdictRows:
         return self.where(self.purpose == PURPOSES.index(purpose))
 
 
@@ -89,7 +95,7 @@ def row_values(
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Pairs:
+class VerdictPairs:
     """Matches with a verdict in both orders. Signs are from the side of one model, always the same one."""
 
     prompt: Ints
@@ -112,16 +118,16 @@ class Pairs:
     def inconsistent(self) -> npt.NDArray[np.bool_]:
         return np.asarray(self.label == LABELS.index(Label.INCONSISTENT))
 
-    def where(self, kept: npt.NDArray[np.bool_]) -> Pairs:
-        return Pairs(*(getattr(self, field.name)[kept] for field in fields(self)))
+    def where(self, kept: npt.NDArray[np.bool_]) -> VerdictPairs:
+        return VerdictPairs(*(getattr(self, field.name)[kept] for field in fields(self)))
 
 
-def pairs_of(rows: Rows) -> Pairs:
+def pair_orders(rows: VerdictRows) -> VerdictPairs:
     """The two orders of each match side by side; a match with one verdict only is left out.
 
     Each order counts for whom it chose, whatever it says of both_bad.
     """
-    asked = rows.purposed(Purpose.MATCH)
+    asked = rows.purposed(QuestionPurpose.MATCH)
     low, high = np.minimum(asked.first, asked.second), np.maximum(asked.first, asked.second)
     turned = asked.first != low
     key = _key(asked.prompt, low, high)
@@ -133,7 +139,7 @@ def pairs_of(rows: Rows) -> Pairs:
     return _settled(key[:-1][same], asked.where(order[:-1][same]), asked.where(order[1:][same]))
 
 
-def _settled(key: Ints, straight: Rows, reverse: Rows) -> Pairs:
+def _settled(key: Ints, straight: VerdictRows, reverse: VerdictRows) -> VerdictPairs:
     one, two = straight.chosen, -reverse.chosen
     winner = np.sign(one + two)
     label = np.select(
@@ -141,7 +147,7 @@ def _settled(key: Ints, straight: Rows, reverse: Rows) -> Pairs:
         [LABELS.index(name) for name in (Label.INCONSISTENT, Label.WIN, Label.LEAN)],
         LABELS.index(Label.TIE),
     )
-    return Pairs(
+    return VerdictPairs(
         prompt=straight.prompt,
         key=key,
         winner=winner,

@@ -10,32 +10,43 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from types import MappingProxyType
 
-from tiltyard.core.judging.diagnostics.shares import JudgeDiagnostics
-from tiltyard.core.judging.proportions import Share
-from tiltyard.core.judging.verdict import Form, State
+from tiltyard.core.judging.diagnostics.judge_diagnostics import JudgeDiagnostics
+from tiltyard.core.judging.proportions import ShareEstimate
+from tiltyard.core.judging.verdict import QuestionState, VerdictForm
 from tiltyard.core.ratings.findings import Finding
 
-__all__ = ["CANARIES", "FLIPS", "LOST", "REPEATS", "TRIFLE", "findings"]
+__all__ = [
+    "CANARY_PASS_SHARE",
+    "FLIP_SHARE",
+    "LOST_REPLY_SHARE",
+    "NEGLIGIBLE_SHARE",
+    "SELF_AGREEMENT_SHARE",
+    "list_judge_findings",
+]
 
 #: A preference within this much of none is a trifle, however sure.
-TRIFLE = 0.02
+NEGLIGIBLE_SHARE = 0.02
 #: Flips are named if, beyond doubt, at least this share of decided pairs flips.
-FLIPS = 0.1
+FLIP_SHARE = 0.1
 #: Repeats are named if, beyond doubt, less than this share repeats itself.
-REPEATS = 0.9
+SELF_AGREEMENT_SHARE = 0.9
 #: Canaries are few and easy: they are named if less than this share is passed.
-CANARIES = 0.8
+CANARY_PASS_SHARE = 0.8
 #: Refused, truncated and unparseable replies are named if they are more than this share.
-LOST = 0.02
+LOST_REPLY_SHARE = 0.02
 
 _LOST = {
-    State.REFUSED: ("refuses", "refused", "Look which prompts: what is refused is not missing at random."),
-    State.TRUNCATED: (
+    QuestionState.REFUSED: (
+        "refuses",
+        "refused",
+        "Look which prompts: what is refused is not missing at random.",
+    ),
+    QuestionState.TRUNCATED: (
         "truncates",
         "was cut off in",
         "Raise max_tokens; cut-off replies favour short reasoning.",
     ),
-    State.UNPARSEABLE: (
+    QuestionState.UNPARSEABLE: (
         "unparseable",
         "gave no readable verdict in",
         "Read some of its replies in verdicts/.",
@@ -43,14 +54,14 @@ _LOST = {
 }
 #: What else to try where replies of a form cannot be read.
 _OTHER_FORM = {
-    Form.SCHEMA: "Ask for the verdict by tool or text: this server may not hold its replies to a schema.",
-    Form.TOOL: "Ask for the verdict by schema or text: this server may not force its tools.",
-    Form.TEXT: "Ask for the verdict by schema or tool.",
+    VerdictForm.SCHEMA: "Ask for the verdict by tool or text: this server may not hold its replies to a schema.",
+    VerdictForm.TOOL: "Ask for the verdict by schema or text: this server may not force its tools.",
+    VerdictForm.TEXT: "Ask for the verdict by schema or tool.",
 }
 
 
-def findings(
-    diagnostics: Iterable[JudgeDiagnostics], forms: Mapping[str, Form] = MappingProxyType({})
+def list_judge_findings(
+    diagnostics: Iterable[JudgeDiagnostics], forms: Mapping[str, VerdictForm] = MappingProxyType({})
 ) -> tuple[Finding, ...]:
     """What to know of these judges. What is said of a judge in general is not said again by dimension.
 
@@ -67,7 +78,7 @@ def findings(
     return tuple(found)
 
 
-def _concerns(one: JudgeDiagnostics, form: Form | None) -> Iterator[Finding]:
+def _concerns(one: JudgeDiagnostics, form: VerdictForm | None) -> Iterator[Finding]:
     who = one.judge if one.dimension is None else f"{one.judge} ({one.dimension})"
     yield from _slots(who, one)
     yield from _texts(who, one)
@@ -75,22 +86,22 @@ def _concerns(one: JudgeDiagnostics, form: Form | None) -> Iterator[Finding]:
     yield from _checks(who, one)
     for state, (name, did, advice) in _LOST.items():
         share = one.states.get(state, 0) / max(one.questions, 1)
-        if share > LOST:
-            other = _OTHER_FORM.get(form) if form is not None and state is State.UNPARSEABLE else None
+        if share > LOST_REPLY_SHARE:
+            other = _OTHER_FORM.get(form) if form is not None and state is QuestionState.UNPARSEABLE else None
             text = f"{who} {did} {_percent(share)} of {one.questions} questions."
             yield Finding(name, text, other or advice)
 
 
 def _slots(who: str, one: JudgeDiagnostics) -> Iterator[Finding]:
     slot = one.first_slot
-    if slot is not None and slot.excludes(0.5) and abs(slot.value - 0.5) > TRIFLE:
+    if slot is not None and slot.excludes(0.5) and abs(slot.value - 0.5) > NEGLIGIBLE_SHARE:
         yield Finding(
             "slot-preference",
             f"{who} prefers the response shown {'first' if slot.value > 0.5 else 'second'}: "
             f"it chose the first in {_spoken(slot)} decisive verdicts.",
             "Both orders are asked, so it cancels in the ratings; it costs decisive results.",
         )
-    if one.flips is not None and one.flips.low > FLIPS:
+    if one.flips is not None and one.flips.low > FLIP_SHARE:
         yield Finding(
             "flips-often",
             f"{who} changes the winner with the order in {_spoken(one.flips)} matches decided in both orders.",
@@ -131,7 +142,7 @@ def _families(who: str, one: JudgeDiagnostics) -> Iterator[Finding]:
 
 def _checks(who: str, one: JudgeDiagnostics) -> Iterator[Finding]:
     again = one.self_agreement
-    if again is not None and again.high < REPEATS:
+    if again is not None and again.high < SELF_AGREEMENT_SHARE:
         yield Finding(
             "disagrees-with-itself",
             f"{who} chose the same when asked again in only {_spoken(again)} repeats.",
@@ -141,7 +152,7 @@ def _checks(who: str, one: JudgeDiagnostics) -> Iterator[Finding]:
     failed = [
         f"{name} {round(found.value * found.n)} of {found.n}"
         for name, found in kinds.items()
-        if found is not None and found.value < CANARIES
+        if found is not None and found.value < CANARY_PASS_SHARE
     ]
     if failed:
         yield Finding(
@@ -151,11 +162,11 @@ def _checks(who: str, one: JudgeDiagnostics) -> Iterator[Finding]:
         )
 
 
-def _above(share: Share, none: float) -> bool:
-    return share.low > none and share.value > none + TRIFLE
+def _above(share: ShareEstimate, none: float) -> bool:
+    return share.low > none and share.value > none + NEGLIGIBLE_SHARE
 
 
-def _spoken(share: Share) -> str:
+def _spoken(share: ShareEstimate) -> str:
     """``62 % [55, 68] of 240``: value, interval, trials."""
     return f"{_percent(share.value)} [{100.0 * share.low:.0f}, {100.0 * share.high:.0f}] of {share.n}"
 

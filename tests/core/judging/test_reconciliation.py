@@ -10,20 +10,27 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tiltyard.core.battles import Battle, Label, Outcome
-from tiltyard.core.judging import Result, Step, Verdict, panel_result, reconcile, reconcile_outcomes
+from tiltyard.core.judging import (
+    MatchResult,
+    Verdict,
+    VerdictStep,
+    panel_result,
+    reconcile,
+    reconcile_outcomes,
+)
 
 A, B, TIE = Outcome.MODEL_A, Outcome.MODEL_B, Outcome.TIE
-MIRROR_STEP = dict(zip(Step, reversed(Step), strict=True))
+MIRROR_STEP = dict(zip(VerdictStep, reversed(VerdictStep), strict=True))
 MIRROR = {A: B, B: A, TIE: TIE}
-SAID = [Verdict(step, both_bad, "") for step in Step for both_bad in (False, True)]
+SAID = [Verdict(step, both_bad, "") for step in VerdictStep for both_bad in (False, True)]
 PAIRS = list(itertools.product(SAID, SAID))
 
 
-def mirrored(result: Result) -> Result:
-    return Result(MIRROR[result.outcome], result.label, 1 - result.pref, result.both_bad)
+def mirrored(result: MatchResult) -> MatchResult:
+    return MatchResult(MIRROR[result.outcome], result.label, 1 - result.pref, result.both_bad)
 
 
-def is_a_battle(result: Result) -> None:
+def is_a_battle(result: MatchResult) -> None:
     row = {"model_a": "x", "model_b": "y", "winner": result.outcome.value, "label": result.label.value}
     Battle.from_dict(row | {"pref": result.pref})
 
@@ -48,7 +55,7 @@ def test_all_hundred_pairs_of_verdicts_reconcile_by_the_written_rules(a_first, b
     result = reconcile(a_first, b_first)
     assert (result.outcome.value, result.label.value) == in_words(a_first, b_first)
     assert result.both_bad == (a_first.both_bad and b_first.both_bad)
-    steps = list(Step)
+    steps = list(VerdictStep)
     for_a = 4 - steps.index(a_first.step) + steps.index(b_first.step)
     assert result.pref == for_a / 8
     is_a_battle(result)
@@ -75,7 +82,7 @@ def test_outcomes_of_two_orders():
 RESULTS = sorted({reconcile(*pair) for pair in PAIRS}, key=repr)
 
 
-def panel_in_words(results: list[Result]) -> tuple[str, str]:
+def panel_in_words(results: list[MatchResult]) -> tuple[str, str]:
     n = len(results)
     for_a = [r for r in results if r.outcome is A]
     for_b = [r for r in results if r.outcome is B]
@@ -124,12 +131,12 @@ def test_one_judge_alone_is_its_own_panel():
 
 def test_a_preference_that_would_contradict_the_panel_is_held_at_one_half():
     against = [
-        Result(A, Label.LEAN, 0.625),
-        Result(TIE, Label.TIE, 0.25),
-        Result(TIE, Label.INCONSISTENT, 0.125),
+        MatchResult(A, Label.LEAN, 0.625),
+        MatchResult(TIE, Label.TIE, 0.25),
+        MatchResult(TIE, Label.INCONSISTENT, 0.125),
     ]
-    assert panel_result(against, 2) == Result(A, Label.LEAN, 0.5)
+    assert panel_result(against, 2) == MatchResult(A, Label.LEAN, 0.5)
 
 
 def test_a_tied_panel_stays_within_what_a_tie_may_prefer():
-    assert panel_result([Result(TIE, Label.TIE, 0.9)], 1) == Result(TIE, Label.TIE, 0.75)
+    assert panel_result([MatchResult(TIE, Label.TIE, 0.9)], 1) == MatchResult(TIE, Label.TIE, 0.75)

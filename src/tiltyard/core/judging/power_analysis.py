@@ -17,17 +17,25 @@ from scipy.special import expit, gammaln, stdtrit
 
 from tiltyard.errors import BadOption, CannotRate
 
-__all__ = ["Assumptions", "Expectation", "covariance", "detectable", "every_pair", "expect", "from_pilot"]
+__all__ = [
+    "ExpectedPrecision",
+    "PowerAssumptions",
+    "all_pairs_design",
+    "covariance",
+    "detectable_difference",
+    "expected_precision",
+    "scale_pilot_width",
+]
 
 Floats = npt.NDArray[np.float64]
 
 #: Rating points per logit.
-POINTS = 400.0 / math.log(10.0)
-_NODES = 41
+POINTS_PER_LOGIT = 400.0 / math.log(10.0)
+_QUADRATURE_NODE_COUNT = 41
 
 
 @dataclass(frozen=True, slots=True)
-class Assumptions:
+class PowerAssumptions:
     """What a plan must assume of battles that have not been fought."""
 
     #: Share of battles without a winner; inconsistent results belong here, and half of the leans.
@@ -44,11 +52,11 @@ class Assumptions:
 
 
 @dataclass(frozen=True, slots=True)
-class Expectation:
+class ExpectedPrecision:
     """What battles of this design should show, in points, under these assumptions.
 
     ``half_width`` is that of one rating's interval, ``difference`` that of the difference of two
-    models, each the mean over the design; ``detectable`` is the difference whose interval
+    models, each the mean over the design; ``detectable_difference`` is the difference whose interval
     excludes zero with probability ``power``.
     """
 
@@ -60,24 +68,24 @@ class Expectation:
     battles: int
     level: float
     power: float
-    assumptions: Assumptions
+    assumptions: PowerAssumptions
 
     def to_dict(self) -> dict[str, Any]:
         return asdict(self)
 
 
-def every_pair(models: int, prompts: int) -> npt.NDArray[np.int64]:
+def all_pairs_design(models: int, prompts: int) -> npt.NDArray[np.int64]:
     """The design in which every pair meets once on every prompt."""
     return prompts * (1 - np.eye(models, dtype=np.int64))
 
 
-def expect(
+def expected_precision(
     n_pairs: npt.NDArray[Any],
     prompts: int,
-    assumptions: Assumptions | None = None,
+    assumptions: PowerAssumptions | None = None,
     level: float = 0.95,
     power: float = 0.8,
-) -> Expectation | None:
+) -> ExpectedPrecision | None:
     """What to expect of ``n_pairs[i, j]`` battles between i and j, each on another of the ``prompts``.
 
     ``None`` for fewer than two prompts: they show nothing of prompts like these. The half-width
@@ -87,17 +95,17 @@ def expect(
     and 1/(4s(1 − s)) = (1 + cosh d̂)/2 ≈ 1 + d̂²/4. A difference is detected if it exceeds its half-width,
     δ = (t_level + t_power)·√V·(1 + D/4).
     """
-    assumptions = assumptions or Assumptions()
+    assumptions = assumptions or PowerAssumptions()
     _check(n_pairs, prompts, level, power)
     if prompts < 2:
         return None
     v = covariance(n_pairs, prompts, assumptions)
     i, j = np.triu_indices(len(v), 1)
     apart = np.diag(v)[i] + np.diag(v)[j] - 2.0 * v[i, j]
-    points = POINTS * (1.0 + float(np.mean(apart)) / 4.0)
+    points = POINTS_PER_LOGIT * (1.0 + float(np.mean(apart)) / 4.0)
     error, between = points * float(np.mean(np.sqrt(np.diag(v)))), points * float(np.mean(np.sqrt(apart)))
     t = _quantile(prompts, level)
-    return Expectation(
+    return ExpectedPrecision(
         half_width=t * _mean_spread(prompts) * error,
         difference=t * _mean_spread(prompts) * between,
         detectable=(t + _quantile(prompts, 2.0 * power - 1.0)) * between,
@@ -110,7 +118,7 @@ def expect(
     )
 
 
-def covariance(n_pairs: npt.NDArray[Any], prompts: int, assumptions: Assumptions) -> Floats:
+def covariance(n_pairs: npt.NDArray[Any], prompts: int, assumptions: PowerAssumptions) -> Floats:
     """Expected covariance of the log-strengths, in logits squared, at equal strength.
 
     A battle scores y in {0, ½, 1} with mean ½ and, at tie rate τ, variance (1 − τ)/4. Its information
@@ -128,7 +136,7 @@ def covariance(n_pairs: npt.NDArray[Any], prompts: int, assumptions: Assumptions
     is taken off again by K.
     """
     decided = 1.0 - assumptions.tie_rate
-    nodes, weights = np.polynomial.hermite_e.hermegauss(_NODES)
+    nodes, weights = np.polynomial.hermite_e.hermegauss(_QUADRATURE_NODE_COUNT)
     s = expit(math.sqrt(2.0) * assumptions.interaction * nodes)
     g = float((s * (1.0 - s)) @ weights / weights.sum())
     n = n_pairs.astype(np.float64)
@@ -139,7 +147,7 @@ def covariance(n_pairs: npt.NDArray[Any], prompts: int, assumptions: Assumptions
     return np.asarray(16.0 * inverse @ meat @ inverse)
 
 
-def from_pilot(half_width: float, prompts_pilot: int, prompts_now: int, level: float = 0.95) -> float:
+def scale_pilot_width(half_width: float, prompts_pilot: int, prompts_now: int, level: float = 0.95) -> float:
     """A pilot's half-width, carried over to the same design on another number of prompts.
 
     It shrinks with the square root of the prompts, and with the quantile that few prompts widen.
@@ -156,7 +164,7 @@ def from_pilot(half_width: float, prompts_pilot: int, prompts_now: int, level: f
     return half_width * now / before
 
 
-def detectable(difference: float, prompts: int, level: float = 0.95, power: float = 0.8) -> float:
+def detectable_difference(difference: float, prompts: int, level: float = 0.95, power: float = 0.8) -> float:
     """The difference that is detected with this power where differences have this half-width."""
     reach = _quantile(prompts, level)
     return difference * (reach + _quantile(prompts, 2.0 * power - 1.0)) / (reach * _mean_spread(prompts))

@@ -7,20 +7,25 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from tiltyard.core.judging.diagnostics.rows import PURPOSES, SIGNS, Rows, row_values
-from tiltyard.core.judging.diagnostics.shares import NO_FAMILY, JudgeDiagnostics, Seen, diagnose
-from tiltyard.core.judging.question import Purpose, Question
-from tiltyard.core.judging.verdict import State, Verdict
+from tiltyard.core.judging.diagnostics.judge_diagnostics import (
+    NO_FAMILY,
+    JudgeDiagnostics,
+    JudgeObservations,
+    diagnose,
+)
+from tiltyard.core.judging.diagnostics.verdict_rows import PURPOSES, SIGNS, VerdictRows, row_values
+from tiltyard.core.judging.question import Question, QuestionPurpose
+from tiltyard.core.judging.verdict import QuestionState, Verdict
 from tiltyard.errors import BadOption
 
-__all__ = ["Observer", "Traits"]
+__all__ = ["ResponseTraits", "VerdictObserver"]
 
 _PURPOSE = {purpose: k for k, purpose in enumerate(PURPOSES)}
-_SPOILING = (Purpose.TRUNCATED, Purpose.GARBAGE)
+_SPOILING = (QuestionPurpose.TRUNCATED, QuestionPurpose.GARBAGE)
 
 
 @dataclass(frozen=True, slots=True)
-class Traits:
+class ResponseTraits:
     """What shows of the two responses from outside: characters, list items, families of their models."""
 
     first_length: int
@@ -31,7 +36,7 @@ class Traits:
     second_family: str | None = None
 
 
-class Observer:
+class VerdictObserver:
     """Collects verdicts question by question, in any order; 24 bytes for each that is ok.
 
     Each question is shown once, with the state in which it ended. Repeats and canaries may
@@ -39,14 +44,18 @@ class Observer:
     """
 
     def __init__(self) -> None:
-        self._states: dict[tuple[str, str], Counter[State]] = {}
+        self._states: dict[tuple[str, str], Counter[QuestionState]] = {}
         self._rows: dict[tuple[str, str], array[int]] = {}
         self._prompts: dict[str, int] = {}
         self._models: dict[str, int] = {}
         self._families: dict[str | None, int] = {None: -1}
 
     def add(
-        self, question: Question, state: State, verdict: Verdict | None, traits: Traits | None = None
+        self,
+        question: Question,
+        state: QuestionState,
+        verdict: Verdict | None,
+        traits: ResponseTraits | None = None,
     ) -> None:
         """Take in one question. Only a question whose state is ok has a verdict."""
         _check(question, state, verdict)
@@ -55,9 +64,9 @@ class Observer:
             self._states[place], self._rows[place] = Counter(), array("i")
         self._states[place][state] += 1
         if verdict is not None:
-            self._rows[place].extend(self._row(question, verdict, traits or Traits(0, 0)))
+            self._rows[place].extend(self._row(question, verdict, traits or ResponseTraits(0, 0)))
 
-    def _row(self, question: Question, verdict: Verdict, traits: Traits) -> tuple[int, ...]:
+    def _row(self, question: Question, verdict: Verdict, traits: ResponseTraits) -> tuple[int, ...]:
         prompts, models, families = self._prompts, self._models, self._families
         names = (
             prompts.setdefault(question.prompt_id, len(prompts)),
@@ -88,17 +97,20 @@ class Observer:
             for judge, family in (families or {}).items()
             if family is not None
         }
-        seen = {place: Seen.of(self._states[place], Rows.read(rows)) for place, rows in self._rows.items()}
+        seen = {
+            place: JudgeObservations.of(self._states[place], VerdictRows.read(rows))
+            for place, rows in self._rows.items()
+        }
         return diagnose(seen, own, level)
 
 
-def _check(question: Question, state: State, verdict: Verdict | None) -> None:
+def _check(question: Question, state: QuestionState, verdict: Verdict | None) -> None:
     purpose, problem = question.purpose, None
-    if (verdict is None) == (state is State.OK):
+    if (verdict is None) == (state is QuestionState.OK):
         problem = f"is {state} with verdict {verdict!r}; ok has a verdict and nothing else has"
     elif purpose in _SPOILING and question.spoilt not in (0, 1):
         problem = f"has spoilt {question.spoilt!r}; expected the slot of the copy, 0 or 1"
-    elif purpose is Purpose.REPEAT and question.replicate < 1:
+    elif purpose is QuestionPurpose.REPEAT and question.replicate < 1:
         problem = f"has replicate {question.replicate}; expected 1 or more"
     if problem is not None:
         asked = f"a {purpose} question to {question.judge} on prompt {question.prompt_id!r}"

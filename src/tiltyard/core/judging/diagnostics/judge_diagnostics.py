@@ -10,12 +10,18 @@ import numpy as np
 import numpy.typing as npt
 
 from tiltyard.core.battles.outcome import Label
-from tiltyard.core.judging.diagnostics.rows import LABELS, Ints, Pairs, Rows, pairs_of
-from tiltyard.core.judging.proportions import Share, difference, share
-from tiltyard.core.judging.question import Purpose
-from tiltyard.core.judging.verdict import State
+from tiltyard.core.judging.diagnostics.verdict_rows import (
+    LABELS,
+    Ints,
+    VerdictPairs,
+    VerdictRows,
+    pair_orders,
+)
+from tiltyard.core.judging.proportions import ShareEstimate, estimate_share, share_difference
+from tiltyard.core.judging.question import QuestionPurpose
+from tiltyard.core.judging.verdict import QuestionState
 
-__all__ = ["NO_FAMILY", "JudgeDiagnostics", "Seen", "diagnose"]
+__all__ = ["NO_FAMILY", "JudgeDiagnostics", "JudgeObservations", "diagnose"]
 
 Flags = npt.NDArray[np.bool_]
 
@@ -34,39 +40,39 @@ class JudgeDiagnostics:
     judge: str
     dimension: str | None
     #: Questions of all purposes, by the state in which they ended.
-    states: Mapping[State, int]
+    states: Mapping[QuestionState, int]
     #: Matches with a verdict in both orders, by what they were reconciled to.
     labels: Mapping[Label, int]
     #: Matches that both orders called both bad; they are among the labels too.
     both_bad: int
     #: Opposite winners, among matches decisive in both orders.
-    flips: Share | None
+    flips: ShareEstimate | None
     #: Opposite winners, among all matches with both orders.
-    inconsistent: Share | None
+    inconsistent: ShareEstimate | None
     #: Slot A, among decisive verdicts on matches. 0.5 is no preference.
-    first_slot: Share | None
+    first_slot: ShareEstimate | None
     #: Won by the longer response, among wins and leans with different lengths.
-    longer_wins: Share | None
+    longer_wins: ShareEstimate | None
     #: Won by the response with more list items, among wins and leans where they differ.
-    lists_win: Share | None
+    lists_win: ShareEstimate | None
     #: Won by the judge's own family, among wins and leans where exactly one side is known to be of it.
-    own_family: Share | None
+    own_family: ShareEstimate | None
     #: The same matches in the eyes of judges of other families.
-    own_family_by_others: Share | None
+    own_family_by_others: ShareEstimate | None
     #: The judge's share less the others', on matches that both decided.
-    own_family_excess: Share | None
+    own_family_excess: ShareEstimate | None
     #: Repeats that chose as the first asking did: A, B or neither.
-    self_agreement: Share | None
+    self_agreement: ShareEstimate | None
     #: Canaries passed. Two identical responses: neither chosen. A spoilt copy: the whole one chosen.
-    identical: Share | None
-    truncated: Share | None
-    garbage: Share | None
+    identical: ShareEstimate | None
+    truncated: ShareEstimate | None
+    garbage: ShareEstimate | None
 
     @property
     def questions(self) -> int:
         return sum(self.states.values())
 
-    def shares(self) -> Iterator[tuple[str, Share | None]]:
+    def shares(self) -> Iterator[tuple[str, ShareEstimate | None]]:
         """Every share by its name."""
         for field in fields(self)[5:]:
             yield field.name, getattr(self, field.name)
@@ -76,7 +82,7 @@ class JudgeDiagnostics:
             "judge_model": self.judge,
             "dimension": self.dimension,
             "questions": self.questions,
-            "states": {state.value: self.states.get(state, 0) for state in State},
+            "states": {state.value: self.states.get(state, 0) for state in QuestionState},
             "labels": {label.value: self.labels.get(label, 0) for label in LABELS},
             "both_bad": self.both_bad,
             **{name: None if found is None else found.to_dict() for name, found in self.shares()},
@@ -91,20 +97,20 @@ class Trials(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Seen:
+class JudgeObservations:
     """All that was seen of one judge in one dimension."""
 
-    states: Mapping[State, int]
-    rows: Rows
-    pairs: Pairs
+    states: Mapping[QuestionState, int]
+    rows: VerdictRows
+    pairs: VerdictPairs
 
     @classmethod
-    def of(cls, states: Mapping[State, int], rows: Rows) -> Seen:
-        return cls(states, rows, pairs_of(rows))
+    def of(cls, states: Mapping[QuestionState, int], rows: VerdictRows) -> JudgeObservations:
+        return cls(states, rows, pair_orders(rows))
 
 
 def diagnose(
-    seen: Mapping[tuple[str, str], Seen], own: Mapping[str, int], level: float
+    seen: Mapping[tuple[str, str], JudgeObservations], own: Mapping[str, int], level: float
 ) -> tuple[JudgeDiagnostics, ...]:
     """Diagnostics of every judge, and of every judge and dimension."""
     found: list[JudgeDiagnostics] = []
@@ -128,11 +134,11 @@ def diagnose(
 def _one(
     judge: str,
     dimension: str | None,
-    parts: Sequence[Seen],
+    parts: Sequence[JudgeObservations],
     trials: Sequence[Mapping[str, Trials]],
     level: float,
 ) -> JudgeDiagnostics:
-    states = {state: sum(part.states.get(state, 0) for part in parts) for state in State}
+    states = {state: sum(part.states.get(state, 0) for part in parts) for state in QuestionState}
     labels = np.bincount(np.concatenate([part.pairs.label for part in parts]), minlength=len(LABELS))
     shares = {name: _share([part[name] for part in trials], level) for name in trials[0]}
     ours, others = shares.pop("own_family_shared"), shares["own_family_by_others"]
@@ -142,24 +148,24 @@ def _one(
         states=states,
         labels=dict(zip(LABELS, labels.tolist(), strict=True)),
         both_bad=sum(int(part.pairs.both_bad.sum()) for part in parts),
-        own_family_excess=None if ours is None or others is None else difference(ours, others),
+        own_family_excess=None if ours is None or others is None else share_difference(ours, others),
         **shares,
     )
 
 
-def _share(parts: Sequence[Trials], level: float) -> Share | None:
+def _share(parts: Sequence[Trials], level: float) -> ShareEstimate | None:
     prompt = np.concatenate([part.prompt for part in parts])
     hit = np.concatenate([part.hit for part in parts])
     size = int(prompt.max(initial=-1)) + 1
     trials = np.bincount(prompt, minlength=size)
-    return share(np.bincount(prompt[hit], minlength=size), trials, level)
+    return estimate_share(np.bincount(prompt[hit], minlength=size), trials, level)
 
 
 def _trials(
-    seen: Mapping[tuple[str, str], Seen], judge: str, dimension: str, own: Mapping[str, int]
+    seen: Mapping[tuple[str, str], JudgeObservations], judge: str, dimension: str, own: Mapping[str, int]
 ) -> dict[str, Trials]:
     rows, pairs = seen[judge, dimension].rows, seen[judge, dimension].pairs
-    asked = rows.purposed(Purpose.MATCH)
+    asked = rows.purposed(QuestionPurpose.MATCH)
     chose = asked.where(asked.chosen != 0)
     twice = pairs.where(pairs.decided_twice)
     won = pairs.where(pairs.winner != 0)
@@ -176,9 +182,9 @@ def _trials(
     }
 
 
-def _repeated(rows: Rows) -> Trials:
+def _repeated(rows: VerdictRows) -> Trials:
     """Repeats against the first asking of the same question; those whose first asking failed are left out."""
-    asked, again = rows.purposed(Purpose.MATCH), rows.purposed(Purpose.REPEAT)
+    asked, again = rows.purposed(QuestionPurpose.MATCH), rows.purposed(QuestionPurpose.REPEAT)
     order = np.argsort(asked.keys())
     known, wanted = asked.keys()[order], again.keys()
     place = np.searchsorted(known, wanted)
@@ -189,18 +195,18 @@ def _repeated(rows: Rows) -> Trials:
     return Trials(again.prompt, again.chosen == before.chosen)
 
 
-def _canaries(rows: Rows) -> dict[str, Trials]:
-    same = rows.purposed(Purpose.IDENTICAL)
+def _canaries(rows: VerdictRows) -> dict[str, Trials]:
+    same = rows.purposed(QuestionPurpose.IDENTICAL)
     passed = {"identical": Trials(same.prompt, same.chosen == 0)}
-    for purpose in (Purpose.TRUNCATED, Purpose.GARBAGE):
+    for purpose in (QuestionPurpose.TRUNCATED, QuestionPurpose.GARBAGE):
         shown = rows.purposed(purpose)
         passed[purpose.value] = Trials(shown.prompt, shown.chosen == np.where(shown.spoilt == 0, -1, 1))
     return passed
 
 
 def _others(
-    seen: Mapping[tuple[str, str], Seen], judge: str, dimension: str, own: Mapping[str, int]
-) -> list[Pairs]:
+    seen: Mapping[tuple[str, str], JudgeObservations], judge: str, dimension: str, own: Mapping[str, int]
+) -> list[VerdictPairs]:
     """Matches of the judges that are not known to be of this judge's family."""
     family = own.get(judge, NO_FAMILY)
     return [
@@ -210,7 +216,7 @@ def _others(
     ]
 
 
-def _family(won: Pairs, others: Sequence[Pairs], family: int) -> dict[str, Trials]:
+def _family(won: VerdictPairs, others: Sequence[VerdictPairs], family: int) -> dict[str, Trials]:
     mixed = won.where((won.family == family) != (won.rival_family == family))
     theirs = [other.where((other.winner != 0) & np.isin(other.key, mixed.key)) for other in others]
     decided = np.isin(mixed.key, np.concatenate([mixed.key[:0], *(part.key for part in theirs)]))
@@ -225,5 +231,5 @@ def _family(won: Pairs, others: Sequence[Pairs], family: int) -> dict[str, Trial
     }
 
 
-def _won_by(pairs: Pairs, family: int) -> Trials:
+def _won_by(pairs: VerdictPairs, family: int) -> Trials:
     return Trials(pairs.prompt, (pairs.winner > 0) == (pairs.family == family))

@@ -9,45 +9,55 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from tiltyard.core.judging.matches import Match
-from tiltyard.core.judging.question import Purpose, Question
-from tiltyard.core.judging.verdict import PARSER, Form, Reply, State, Step, Verdict, read_reply
+from tiltyard.core.judging.question import Question, QuestionPurpose
+from tiltyard.core.judging.verdict import (
+    PARSER_VERSION,
+    QuestionState,
+    Reply,
+    Verdict,
+    VerdictForm,
+    VerdictStep,
+    read_reply,
+)
 from tiltyard.errors import UnreadableFile
 
-__all__ = ["SCHEMA", "Judged", "match_id_of", "reread"]
+__all__ = ["SCHEMA_VERSION", "JudgedQuestion", "match_id_of", "reparse"]
 
 #: Version of the row; a reader of version N reads all before it.
-SCHEMA = 1
+SCHEMA_VERSION = 1
 
 _Named = TypeVar("_Named", bound=enum.StrEnum)
 
 #: States that come from reading a reply; the others have none to read.
-_REPLIED = frozenset({State.OK, State.REFUSED, State.TRUNCATED, State.UNPARSEABLE})
+_REPLIED = frozenset(
+    {QuestionState.OK, QuestionState.REFUSED, QuestionState.TRUNCATED, QuestionState.UNPARSEABLE}
+)
 
 
 @dataclass(frozen=True, slots=True)
-class Judged:
+class JudgedQuestion:
     """One question, its state, its verdict exactly where the state is ``ok``, and the reply it was read from."""
 
     question: Question
     #: The match it was asked for; ``None`` for canaries.
     match_id: str | None
-    state: State
+    state: QuestionState
     verdict: Verdict | None
     problem: str | None
     #: The reply that was read, where there is one: the last of them, if it was asked again.
     reply: Reply | None
-    form: Form
+    form: VerdictForm
     #: Key of the request in the cache of replies.
     key: str
     #: How many replies were read: 1, or 2 where the first could not be.
     asks: int
-    parser: int = PARSER
+    parser: int = PARSER_VERSION
 
     def to_dict(self) -> dict[str, Any]:
         """The row as it is written."""
         question, verdict, reply = self.question, self.verdict, self.reply
         return {
-            "schema": SCHEMA,
+            "schema": SCHEMA_VERSION,
             "question_id": question.id,
             "match_id": self.match_id,
             "judge_model": question.judge,
@@ -72,17 +82,17 @@ class Judged:
         }
 
     @classmethod
-    def from_dict(cls, row: Mapping[str, Any], where: str) -> Judged:
+    def from_dict(cls, row: Mapping[str, Any], where: str) -> JudgedQuestion:
         """Read a row back; one that lacks a field, has one too many or contradicts itself is an error."""
         fields = _Row(row, where)
         judged = cls(
             question=_question(fields),
             match_id=fields.text_or_none("match_id"),
-            state=fields.one_of("state", State),
+            state=fields.one_of("state", QuestionState),
             verdict=_verdict(fields),
             problem=fields.text_or_none("problem"),
             reply=_reply(fields),
-            form=fields.one_of("form", Form),
+            form=fields.one_of("form", VerdictForm),
             key=fields.text("request_key"),
             asks=fields.count("asks"),
             parser=fields.count("parser"),
@@ -91,13 +101,13 @@ class Judged:
         return judged
 
 
-def reread(judged: Judged) -> Judged:
+def reparse(judged: JudgedQuestion) -> JudgedQuestion:
     """Its reply read again by the parser of today; what has no reply stays as it is."""
     if judged.reply is None:
         return judged
     reading = read_reply(judged.reply, judged.form)
     return dataclasses.replace(
-        judged, state=reading.state, verdict=reading.verdict, problem=reading.problem, parser=PARSER
+        judged, state=reading.state, verdict=reading.verdict, problem=reading.problem, parser=PARSER_VERSION
     )
 
 
@@ -135,7 +145,9 @@ class _Row:
 
 
 _KEYS = frozenset(
-    Judged(Question("", "", "", "", ""), None, State.LOST, None, None, None, Form.TEXT, "", 0).to_dict()
+    JudgedQuestion(
+        Question("", "", "", "", ""), None, QuestionState.LOST, None, None, None, VerdictForm.TEXT, "", 0
+    ).to_dict()
 )
 
 
@@ -144,8 +156,8 @@ def _question(fields: _Row) -> Question:
     if row.keys() != _KEYS:
         odd = ", ".join(sorted(_KEYS.symmetric_difference(row)))
         raise UnreadableFile(f"{fields.where}: missing or unknown: {odd}; this is no row of verdicts")
-    if type(row["schema"]) is not int or row["schema"] != SCHEMA:
-        raise fields.wrong("schema", f"{SCHEMA}; a newer Tiltyard may read it")
+    if type(row["schema"]) is not int or row["schema"] != SCHEMA_VERSION:
+        raise fields.wrong("schema", f"{SCHEMA_VERSION}; a newer Tiltyard may read it")
     if row["spoilt"] is not None and fields.count("spoilt") > 1:
         raise fields.wrong("spoilt", "0, 1 or null")
     return Question(
@@ -154,7 +166,7 @@ def _question(fields: _Row) -> Question:
         prompt_id=fields.text("prompt_id"),
         first=fields.text("first"),
         second=fields.text("second"),
-        purpose=fields.one_of("purpose", Purpose),
+        purpose=fields.one_of("purpose", QuestionPurpose),
         replicate=fields.count("replicate"),
         spoilt=row["spoilt"],
     )
@@ -162,14 +174,14 @@ def _question(fields: _Row) -> Question:
 
 def _verdict(fields: _Row) -> Verdict | None:
     keys = ("verdict", "both_bad", "reasoning")
-    if fields.row["state"] != State.OK:
+    if fields.row["state"] != QuestionState.OK:
         for key in keys:
             if fields.row[key] is not None:
                 raise fields.wrong(key, "null, because the state is not ok")
         return None
     if not isinstance(fields.row["both_bad"], bool):
         raise fields.wrong("both_bad", "true or false")
-    return Verdict(fields.one_of("verdict", Step), fields.row["both_bad"], fields.text("reasoning"))
+    return Verdict(fields.one_of("verdict", VerdictStep), fields.row["both_bad"], fields.text("reasoning"))
 
 
 def _reply(fields: _Row) -> Reply | None:
@@ -184,7 +196,7 @@ def _reply(fields: _Row) -> Reply | None:
     return Reply(inner.text_or_none("text"), reply["data"], inner.text("stop"))
 
 
-def _check(judged: Judged, fields: _Row) -> None:
+def _check(judged: JudgedQuestion, fields: _Row) -> None:
     """What a row says twice, it must say alike."""
     question = judged.question
     if fields.row["question_id"] != question.id:
@@ -199,6 +211,6 @@ def _check(judged: Judged, fields: _Row) -> None:
 
 def match_id_of(question: Question) -> str | None:
     """The match that a question was asked for, or asked again; canaries have none."""
-    if question.purpose not in (Purpose.MATCH, Purpose.REPEAT):
+    if question.purpose not in (QuestionPurpose.MATCH, QuestionPurpose.REPEAT):
         return None
     return Match.between(question.dimension, question.prompt_id, question.first, question.second).id

@@ -9,13 +9,13 @@ from dataclasses import dataclass
 
 from tiltyard.core.battles.battle import TIE_PREF_TOLERANCE
 from tiltyard.core.battles.outcome import DECISIVE, Label, Outcome
-from tiltyard.core.judging.verdict import Step, Verdict
+from tiltyard.core.judging.verdict import Verdict, VerdictStep
 
-__all__ = ["Result", "panel_result", "reconcile", "reconcile_outcomes"]
+__all__ = ["MatchResult", "panel_result", "reconcile", "reconcile_outcomes"]
 
 
 @dataclass(frozen=True, slots=True)
-class Result:
+class MatchResult:
     """What two orders, or a panel, make: all that a battle needs. ``pref`` is P(model_a is better)."""
 
     outcome: Outcome
@@ -27,11 +27,11 @@ class Result:
 
 #: How far each step prefers the response in slot A.
 _SLOT_PREF = {
-    Step.FIRST_MUCH: 1.0,
-    Step.FIRST: 0.75,
-    Step.EVEN: 0.5,
-    Step.SECOND: 0.25,
-    Step.SECOND_MUCH: 0.0,
+    VerdictStep.FIRST_MUCH: 1.0,
+    VerdictStep.FIRST: 0.75,
+    VerdictStep.EVEN: 0.5,
+    VerdictStep.SECOND: 0.25,
+    VerdictStep.SECOND_MUCH: 0.0,
 }
 
 
@@ -48,17 +48,17 @@ def reconcile_outcomes(first: Outcome, second: Outcome) -> tuple[Outcome, Label]
     return (first, Label.WIN) if first is second else (Outcome.TIE, Label.INCONSISTENT)
 
 
-def reconcile(a_first: Verdict, b_first: Verdict) -> Result:
+def reconcile(a_first: Verdict, b_first: Verdict) -> MatchResult:
     """One result from the verdict with model_a in slot A and the verdict with model_b in slot A.
 
     The steps decide, also between two bad responses; ``both_bad`` is set where both orders say so.
     """
     prefs = _SLOT_PREF[a_first.step], 1.0 - _SLOT_PREF[b_first.step]
     outcome, label = reconcile_outcomes(*(_preferred(pref) for pref in prefs))
-    return Result(outcome, label, sum(prefs) / 2, a_first.both_bad and b_first.both_bad)
+    return MatchResult(outcome, label, sum(prefs) / 2, a_first.both_bad and b_first.both_bad)
 
 
-def panel_result(results: Sequence[Result], quorum: int) -> Result | None:
+def panel_result(results: Sequence[MatchResult], quorum: int) -> MatchResult | None:
     """One result of several judges; ``None`` where fewer than ``quorum`` of them have one.
 
     More than half of the judges decide, whatever they agree on:
@@ -82,7 +82,7 @@ def panel_result(results: Sequence[Result], quorum: int) -> Result | None:
     low, high = _bounds(outcome, label)
     pref = statistics.median(result.pref for result in results)
     flags = sum(result.both_bad for result in results)
-    return Result(outcome, label, min(max(pref, low), high), 2 * flags > len(results))
+    return MatchResult(outcome, label, min(max(pref, low), high), 2 * flags > len(results))
 
 
 def _preferred(pref: float) -> Outcome:
@@ -91,7 +91,7 @@ def _preferred(pref: float) -> Outcome:
     return Outcome.MODEL_A if pref > 0.5 else Outcome.MODEL_B
 
 
-def _agreed(results: Sequence[Result]) -> tuple[Outcome, Label]:
+def _agreed(results: Sequence[MatchResult]) -> tuple[Outcome, Label]:
     votes = Counter(_vote(result) for result in results)
     vote, n = votes.most_common(1)[0]
     if 2 * n > len(results):
@@ -105,7 +105,7 @@ def _agreed(results: Sequence[Result]) -> tuple[Outcome, Label]:
     return (Outcome.MODEL_A if ahead > 0 else Outcome.MODEL_B), Label.LEAN
 
 
-def _vote(result: Result) -> Outcome | Label:
+def _vote(result: MatchResult) -> Outcome | Label:
     """The winner where there is one, else what was found instead of one."""
     return result.outcome if result.outcome in DECISIVE else result.label
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from tiltyard.core.battles.outcome import Outcome
-from tiltyard.core.judging.diagnostics import agreement, match_outcome
+from tiltyard.core.judging.diagnostics import match_outcome, measure_agreement
 from tiltyard.errors import BadOption
 
 A, B, TIE, BAD = Outcome.MODEL_A, Outcome.MODEL_B, Outcome.TIE, Outcome.BOTH_BAD
@@ -24,7 +24,7 @@ def of(table, per_prompt=1):
                 key = (f"p{len(human) // per_prompt}", "a", f"b{len(human)}")
                 judged[key] = THREE[i]
                 human.append((key, THREE[j]))
-    return agreement(judged, human)
+    return measure_agreement(judged, human)
 
 
 TABLES = st.lists(st.lists(st.integers(0, 9), min_size=3, max_size=3), min_size=3, max_size=3).filter(
@@ -88,7 +88,7 @@ def test_the_interval_is_that_of_a_jackknife_over_prompts_of_unequal_size():
                 key = (f"p{prompt}", "a", f"b{len(human)}")
                 judged[key] = THREE[cell // 3]
                 human.append((key, THREE[cell % 3]))
-    found, total = agreement(judged, human), tables.sum(axis=0)
+    found, total = measure_agreement(judged, human), tables.sum(axis=0)
     left = np.array([cohens_kappa((total - table).reshape(3, 3)).kappa for table in tables])
     k = len(tables)
     half = stats.t.ppf(0.975, sizes.sum() ** 2 / (sizes @ sizes) - 1) * math.sqrt((k - 1) * np.var(left))
@@ -106,7 +106,7 @@ def test_prompts_that_are_all_alike_count_for_no_more_than_their_votes():
             key = (f"p{prompt}", "a", f"b{len(human)}")
             judged[key] = THREE[cell // 3]
             human.append((key, THREE[cell % 3]))
-    found, oracle = agreement(judged, human), cohens_kappa(30 * votes.reshape(3, 3))
+    found, oracle = measure_agreement(judged, human), cohens_kappa(30 * votes.reshape(3, 3))
     width = stats.t.ppf(0.975, 29) / stats.norm.ppf(0.975) * (oracle.kappa_upp - oracle.kappa_low)
     assert math.isclose(found.high - found.low, width, rel_tol=0.01)
 
@@ -119,7 +119,7 @@ def test_prompts_of_unequal_size_count_for_fewer():
         said = [THREE[j % 3] for j in range(len(keys))]
         return dict(zip(keys, said, strict=True)), list(zip(keys, said, strict=True))
 
-    alike, unequal = agreement(*votes([9] * 7)), agreement(*votes([57, 1, 1, 1, 1, 1, 1]))
+    alike, unequal = measure_agreement(*votes([9] * 7)), measure_agreement(*votes([57, 1, 1, 1, 1, 1, 1]))
     assert (alike.n, alike.clusters) == (unequal.n, unequal.clusters) == (63, 7)
     t, n = stats.t.ppf(0.975, 63**2 / (57**2 + 6) - 1), 63**2 / (57**2 + 6)
     agreed = 1.0 / (1.0 + t * t / n)
@@ -131,15 +131,15 @@ def test_both_bad_is_no_preference_on_either_side():
     keys = [(f"p{k}", "a", "b") for k in range(6)]
     judged = dict(zip(keys, [A, B, TIE, BAD, A, B], strict=True))
     human = list(zip(keys, [A, B, BAD, TIE, B, A], strict=True))
-    assert agreement(judged, human).matrix == ((1, 1, 0), (1, 1, 0), (0, 0, 2))
+    assert measure_agreement(judged, human).matrix == ((1, 1, 0), (1, 1, 0), (0, 0, 2))
 
 
 def test_every_vote_on_a_judged_match_counts_and_others_do_not():
     key = ("p", "a", "b")
-    found = agreement({key: A}, [(key, A), (key, B), (("q", "a", "b"), A)])
+    found = measure_agreement({key: A}, [(key, A), (key, B), (("q", "a", "b"), A)])
     assert (found.n, found.clusters) == (2, 1)
     assert (found.low, found.high) == (-1.0, 1.0)
-    assert agreement({key: A}, [(("q", "a", "b"), A)]) is None
+    assert measure_agreement({key: A}, [(("q", "a", "b"), A)]) is None
 
 
 def test_one_outcome_only_has_no_kappa():
@@ -167,7 +167,7 @@ def test_a_battle_is_turned_so_that_models_stand_by_name():
 
 def test_a_level_beyond_one_is_refused():
     with pytest.raises(BadOption, match="level is 95"):
-        agreement({}, [], level=95)
+        measure_agreement({}, [], level=95)
 
 
 def clustered_votes(rng, prompts, pairs):
@@ -187,7 +187,7 @@ def test_intervals_of_kappa_cover_in_clustered_worlds_where_naive_ones_do_not():
 
     truth, worlds, covered, naive = 0.55, 300, 0, 0
     for seed in range(worlds):
-        found = agreement(*clustered_votes(np.random.default_rng(seed), 20, 12))
+        found = measure_agreement(*clustered_votes(np.random.default_rng(seed), 20, 12))
         covered += found.low <= truth <= found.high
         oracle = cohens_kappa(np.array(found.matrix))
         naive += oracle.kappa_low <= truth <= oracle.kappa_upp

@@ -9,23 +9,23 @@ from typing import Any
 
 from tiltyard.core.battles import Battle, Label
 from tiltyard.core.battles.outcome import DECISIVE, JUDGE_LABELS
-from tiltyard.core.judging.judged import Judged
+from tiltyard.core.judging.judged_question import JudgedQuestion
 from tiltyard.core.judging.matches import Match, Prompt
-from tiltyard.core.judging.question import Purpose, Question
-from tiltyard.core.judging.reconcile import Result, panel_result, reconcile
+from tiltyard.core.judging.question import Question, QuestionPurpose
+from tiltyard.core.judging.reconciliation import MatchResult, panel_result, reconcile
 from tiltyard.core.judging.verdict import Verdict
 from tiltyard.errors import UnreadableFile
 
-__all__ = ["DimensionTally", "Settled", "Tally", "battles_of", "panel_name"]
+__all__ = ["DimensionTally", "JudgedMatch", "MatchTally", "build_match_battles", "panel_name"]
 
 
 @dataclass(frozen=True, slots=True)
-class Settled:
+class JudgedMatch:
     """One match with each judge's result; ``battle`` is ``None`` where the match is incomplete."""
 
     match: Match
     battle: Battle | None
-    results: Mapping[str, Result | None]
+    results: Mapping[str, MatchResult | None]
 
 
 def panel_name(judges: Sequence[str]) -> str:
@@ -33,20 +33,20 @@ def panel_name(judges: Sequence[str]) -> str:
     return judges[0] if len(judges) == 1 else "panel:" + "+".join(sorted(judges))
 
 
-def battles_of(
+def build_match_battles(
     matches: Iterable[Match],
-    judged: Iterable[Judged],
+    judged: Iterable[JudgedQuestion],
     judges: Sequence[str],
     quorum: int,
     tags: Mapping[str, Prompt],
-) -> Iterator[Settled]:
+) -> Iterator[JudgedMatch]:
     """Every match with its battle, in the order of ``matches``; nothing is held but the match at hand.
 
     ``judged`` comes in the same order; canaries and repeats are passed over. A judge without both
     orders has no result. One judge's result is the battle; of several, the panel's.
     """
     name = panel_name(judges)
-    rows = (row for row in judged if row.question.purpose is Purpose.MATCH)
+    rows = (row for row in judged if row.question.purpose is QuestionPurpose.MATCH)
     row = next(rows, None)
     for match in matches:
         verdicts: dict[tuple[str, int], Verdict | None] = {}
@@ -60,7 +60,7 @@ def battles_of(
         found = [result for result in results.values() if result is not None]
         result = panel_result(found, quorum) if len(judges) > 1 else next(iter(found), None)
         battle = None if result is None else _battle(match, result, name, tags.get(match.prompt_id))
-        yield Settled(match, battle, results)
+        yield JudgedMatch(match, battle, results)
     if row is not None:
         raise _misplaced(row)
 
@@ -74,7 +74,7 @@ def _is_of(question: Question, match: Match) -> bool:
     )
 
 
-def _misplaced(row: Judged) -> UnreadableFile:
+def _misplaced(row: JudgedQuestion) -> UnreadableFile:
     question = row.question
     return UnreadableFile(
         f"the verdict of {question.judge} on {question.first} and {question.second}, prompt {question.prompt_id}, "
@@ -83,11 +83,11 @@ def _misplaced(row: Judged) -> UnreadableFile:
     )
 
 
-def _result(a_first: Verdict | None, b_first: Verdict | None) -> Result | None:
+def _result(a_first: Verdict | None, b_first: Verdict | None) -> MatchResult | None:
     return None if a_first is None or b_first is None else reconcile(a_first, b_first)
 
 
-def _battle(match: Match, result: Result, judge: str, prompt: Prompt | None) -> Battle:
+def _battle(match: Match, result: MatchResult, judge: str, prompt: Prompt | None) -> Battle:
     return Battle(
         model_a=match.model_a,
         model_b=match.model_b,
@@ -129,13 +129,13 @@ class DimensionTally:
         }
 
 
-class Tally:
+class MatchTally:
     """Counts by dimension, in the order in which they are met."""
 
     def __init__(self) -> None:
         self.dimensions: dict[str, DimensionTally] = {}
 
-    def add(self, settled: Settled) -> None:
+    def add(self, settled: JudgedMatch) -> None:
         counts = self.dimensions.setdefault(settled.match.dimension, DimensionTally())
         counts.matches += 1
         battle = settled.battle

@@ -11,7 +11,7 @@ import re
 import string
 import unicodedata
 
-__all__ = ["QUOTED", "neutral", "sendable"]
+__all__ = ["QUOTED", "mark_imitations", "replace_surrogates"]
 
 #: What marks an imitation inside a quoted text.
 QUOTED = "(quoted)"
@@ -47,7 +47,7 @@ _DOUBLES = (
     ),
 )
 #: Alphabets laid out from A to Z that do not normalise: negative circled and squared, regional.
-_ALPHABETS = (0x1F150, 0x1F170, 0x1F1E6)
+_ALPHABET_CODE_POINTS = (0x1F150, 0x1F170, 0x1F1E6)
 #: Letters of other scripts, and small capitals, that look the same.
 _LOOKALIKES = {
     "a": "АаΑαᴀ",
@@ -86,7 +86,7 @@ def _disguises() -> dict[str, str]:
     doubles = _doubles()
     classes = {}
     for number, letter in enumerate(string.ascii_lowercase):
-        alphabets = "".join(chr(start + number) for start in _ALPHABETS)
+        alphabets = "".join(chr(start + number) for start in _ALPHABET_CODE_POINTS)
         likes = letter + letter.upper() + _LOOKALIKES.get(letter, "") + doubles[letter] + alphabets
         classes[letter] = f"[{re.escape(likes)}]"
     return classes
@@ -118,7 +118,7 @@ def _delimiters() -> re.Pattern[str]:
     )
 
 
-def neutral(text: str) -> str:
+def mark_imitations(text: str) -> str:
     """``text`` with imitations of verdicts and delimiters marked as quoted, all else as it is."""
     plain = text.isascii()
     if not plain or "verd" in text.lower():
@@ -128,6 +128,6 @@ def neutral(text: str) -> str:
     return text
 
 
-def sendable(text: str) -> str:
+def replace_surrogates(text: str) -> str:
     """``text`` with halves of surrogate pairs, which no request can carry, replaced by U+FFFD."""
     return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")

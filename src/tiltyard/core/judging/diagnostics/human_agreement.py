@@ -10,10 +10,10 @@ import numpy as np
 import numpy.typing as npt
 
 from tiltyard.core.battles.outcome import Outcome
-from tiltyard.core.judging.proportions import wilson
+from tiltyard.core.judging.proportions import wilson_interval
 from tiltyard.errors import BadOption
 
-__all__ = ["CATEGORIES", "Agreement", "MatchKey", "agreement", "match_outcome"]
+__all__ = ["CATEGORIES", "HumanAgreement", "MatchKey", "match_outcome", "measure_agreement"]
 
 Floats = npt.NDArray[np.float64]
 #: Prompt, then the two models by name.
@@ -25,7 +25,7 @@ _MIRROR = {Outcome.MODEL_A: Outcome.MODEL_B, Outcome.MODEL_B: Outcome.MODEL_A}
 
 
 @dataclass(frozen=True, slots=True)
-class Agreement:
+class HumanAgreement:
     """Cohen's κ between judged and human outcomes: 1 is full agreement, 0 that of chance.
 
     ``matrix[i][j]`` counts what was judged i (row) and voted j (column), in the order of
@@ -63,9 +63,9 @@ def match_outcome(prompt_id: str, model_a: str, model_b: str, outcome: Outcome) 
     return (prompt_id, model_b, model_a), _MIRROR.get(outcome, outcome)
 
 
-def agreement(
+def measure_agreement(
     judged: Mapping[MatchKey, Outcome], human: Iterable[tuple[MatchKey, Outcome]], level: float = 0.95
-) -> Agreement | None:
+) -> HumanAgreement | None:
     """How far judged outcomes agree with human votes on the same matches; ``None`` if there are none.
 
     Every human vote on a judged match counts once. both_bad is taken as a tie on both sides, since
@@ -86,7 +86,7 @@ def agreement(
     kappa = _kappa(total)
     low, high = (None, None) if kappa is None else _bounds(counts, kappa, level)
     matrix = tuple(tuple(int(value) for value in row) for row in total)
-    return Agreement(kappa, low, high, n, len(counts), level, agreed, matrix)
+    return HumanAgreement(kappa, low, high, n, len(counts), level, agreed, matrix)
 
 
 def _kappa(counts: Floats) -> float | None:
@@ -121,5 +121,5 @@ def _bounds(counts: Floats, kappa: float, level: float) -> tuple[float, float]:
         moved = np.tensordot(counts - size[:, None, None] * total, pull) / n
         apart = float(np.sum(total * pull**2) - np.sum(total * pull) ** 2) / n
         effective = a * (1.0 - a) / max(k / (k - 1) * float(moved @ moved), apart, 1e-300)
-    low, high = wilson(a, effective, alike - 1.0, level)
+    low, high = wilson_interval(a, effective, alike - 1.0, level)
     return max((low - e) / (1.0 - e), -1.0), (high - e) / (1.0 - e)

@@ -7,7 +7,7 @@ import io
 from rich.console import Console
 
 from tiltyard.core.battles import Battle, Table
-from tiltyard.core.board import Rated
+from tiltyard.core.board import RatedGroup
 from tiltyard.report.terminal import board_table, findings_list
 from tiltyard.runs.rating import RateSettings, rate_table
 from worlds import told
@@ -30,16 +30,16 @@ HOSTILE = (
 )
 
 
-def rated(table: Table, method=None, **options) -> Rated:
+def rated(table: Table, method=None, **options) -> RatedGroup:
     settings = RateSettings(**({} if method is None else {"method": method}))
     return rate_table(table, settings, checks=True, **options)
 
 
-def small(method=None, **options) -> Rated:
+def small(method=None, **options) -> RatedGroup:
     return rated(told(STORY), method, **options)
 
 
-def hostile(method=None, **options) -> Rated:
+def hostile(method=None, **options) -> RatedGroup:
     """Every hostile name against every other, both ways, and one that only wins."""
     rows = [
         {"model_a": a, "model_b": b, "winner": winner, "question_id": f"q{k % 25}"}
@@ -55,7 +55,7 @@ def hostile(method=None, **options) -> Rated:
     return rated(Table.from_battles(map(Battle.from_dict, rows)), method, **options)
 
 
-def shown(one: Rated, width: int) -> str:
+def shown(one: RatedGroup, width: int) -> str:
     console = Console(file=io.StringIO(), width=width, highlight=False, markup=False, emoji=False)
     console.print(board_table(one.board, one.name, width=width))
     console.print(findings_list(one.board.findings))

@@ -14,7 +14,7 @@ from tiltyard.errors import BadOption
 from tiltyard.report.printable import printable
 
 if TYPE_CHECKING:
-    from tiltyard.core.board import Rated
+    from tiltyard.core.board import RatedGroup
     from tiltyard.runs import RateSettings
 
 __all__ = ["rate"]
@@ -183,7 +183,7 @@ def _anchored(text: str | None) -> dict[str, Any]:
     return {"anchor": name, "anchor_rating": anchor_rating}
 
 
-def _show(groups: list[Rated], settings: RateSettings) -> None:
+def _show(groups: list[RatedGroup], settings: RateSettings) -> None:
     from tiltyard.report.terminal import Terminal, board_table, findings_list, flip_sentence
 
     console = Terminal()
@@ -199,7 +199,7 @@ def _show(groups: list[Rated], settings: RateSettings) -> None:
             console.print(findings_list(rated.board.findings))
 
 
-def _style_line(rated: Rated) -> str:
+def _style_line(rated: RatedGroup) -> str:
     errors = rated.ratings.extras.get("style_se", {})
     parts = [
         f"{name} {value:+.2f}" + (f" ± {1.96 * errors[name]:.2f}" if name in errors else "")

@@ -7,8 +7,8 @@ from functools import cache
 from importlib.util import find_spec
 from typing import Any, TypeVar
 
-from tiltyard.core.board import Rated, pair_rows
-from tiltyard.core.board.rows import Row
+from tiltyard.core.board import RatedGroup, pair_rows
+from tiltyard.core.board.board_rows import Row
 from tiltyard.errors import MissingExtra
 
 __all__ = [
@@ -80,7 +80,7 @@ def thinned(rows: Sequence[One], most: int) -> Sequence[One]:
     return rows[::-step][::-1]
 
 
-def chart_specs(rated: Rated) -> dict[str, Spec]:
+def chart_specs(rated: RatedGroup) -> dict[str, Spec]:
     """Title and spec of every chart that these ratings support."""
     need_charts()
     rows = [row for row in rated.board.rows if row.group == 0]
@@ -135,7 +135,7 @@ def _rounded(value: float | None) -> float | None:
     return None if value is None else round(value, 2)
 
 
-def _cells(rated: Rated, shown: list[str]) -> list[dict[str, Any]]:
+def _cells(rated: RatedGroup, shown: list[str]) -> list[dict[str, Any]]:
     cells: list[dict[str, Any]] = []
     known = set(shown)
     for pair in pair_rows(rated.table):
@@ -148,7 +148,7 @@ def _cells(rated: Rated, shown: list[str]) -> list[dict[str, Any]]:
     return cells
 
 
-def _heatmap(rated: Rated, shown: list[str], color: Any, text: str, format_: str) -> Any:
+def _heatmap(rated: RatedGroup, shown: list[str], color: Any, text: str, format_: str) -> Any:
     import altair as alt
 
     step = 46 if len(shown) <= 16 else 20
@@ -165,7 +165,7 @@ def _heatmap(rated: Rated, shown: list[str], color: Any, text: str, format_: str
     return chart.properties(width=alt.Step(step), height=alt.Step(min(step, 26)))
 
 
-def _scores(rated: Rated, shown: list[str]) -> Spec:
+def _scores(rated: RatedGroup, shown: list[str]) -> Spec:
     import altair as alt
 
     scale = alt.Scale(domain=[0, 0.5, 1], range=["#d98a5f", "#f4f1ea", "#5f9fbf"])
@@ -173,14 +173,14 @@ def _scores(rated: Rated, shown: list[str]) -> Spec:
     return spec_of(_heatmap(rated, shown, color, "score:Q", ".2f"))
 
 
-def _battles(rated: Rated, shown: list[str]) -> Spec:
+def _battles(rated: RatedGroup, shown: list[str]) -> Spec:
     import altair as alt
 
     scale = alt.Scale(range=["#f4f1ea", "#6fa08a"], zero=True)
     return spec_of(_heatmap(rated, shown, alt.Color("battles:Q", scale=scale), "battles:Q", ",d"))
 
 
-def _sweep(rated: Rated) -> Spec:
+def _sweep(rated: RatedGroup) -> Spec:
     import altair as alt
 
     best = [row.model for row in rated.board.rows if row.group == 0][:12]
@@ -204,7 +204,7 @@ def _sweep(rated: Rated) -> Spec:
     return spec_of(chart.properties(width=_WIDTH - 120, height=300))
 
 
-def _calibration(rated: Rated) -> Spec:
+def _calibration(rated: RatedGroup) -> Spec:
     import altair as alt
 
     assert rated.prediction is not None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tiltyard.core.board import Board, Rated, Row, pair_rows
+from tiltyard.core.board import Board, RatedGroup, Row, pair_rows
 from tiltyard.report.charts import HEATMAP_MODELS, chart_specs, charts_available
 from tiltyard.report.html import findings_html, text_html
 from tiltyard.report.offline import charts_note, figure_html, offline_page
@@ -18,7 +18,7 @@ _FOOTER = (
 )
 
 
-def render_page(title: str, groups: Sequence[Rated], *, lede: str = "", sections: str = "") -> str:
+def render_page(title: str, groups: Sequence[RatedGroup], *, lede: str = "", sections: str = "") -> str:
     """The whole page. It depends on what is passed in and on the versions installed, nothing else.
 
     ``lede`` and ``sections`` are HTML that stands before and after the groups.
@@ -28,7 +28,7 @@ def render_page(title: str, groups: Sequence[Rated], *, lede: str = "", sections
     return offline_page(title, f"{lede}{ratings}{charts_note()}{sections}", footer=_FOOTER)
 
 
-def _section(rated: Rated, index: int, *, charts: bool) -> str:
+def _section(rated: RatedGroup, index: int, *, charts: bool) -> str:
     heading = "" if rated.name is None else f"<h2>{text_html(rated.name)}</h2>\n"
     parts = [
         heading,
@@ -114,7 +114,7 @@ def _bar(row: Row, span: tuple[float, float]) -> str:
     )
 
 
-def _charts(rated: Rated, index: int) -> str:
+def _charts(rated: RatedGroup, index: int) -> str:
     figures = "".join(
         figure_html(f"spec-{index}-{number}", title, spec)
         for number, (title, spec) in enumerate(chart_specs(rated).items())
@@ -124,7 +124,7 @@ def _charts(rated: Rated, index: int) -> str:
     return figures + note
 
 
-def _pairs(rated: Rated) -> str:
+def _pairs(rated: RatedGroup) -> str:
     rows = sorted(pair_rows(rated.table), key=lambda row: -row.battles)
     heads = ("A", "B", "A won", "B won", "Tied", "Inconsistent", "Both bad", "A's score")
     body = "".join(
@@ -137,7 +137,7 @@ def _pairs(rated: Rated) -> str:
     return _details(f"Pairs ({shown})", heads, body)
 
 
-def _sweep(rated: Rated) -> str:
+def _sweep(rated: RatedGroup) -> str:
     if not rated.sweep:
         return ""
     heads = ("Model", *(f"K = {k:g}" for k in rated.sweep))
@@ -153,7 +153,7 @@ def _sweep(rated: Rated) -> str:
     return _details("Elo under other values of K", heads, body)
 
 
-def _prediction(rated: Rated) -> str:
+def _prediction(rated: RatedGroup) -> str:
     found = rated.prediction
     if found is None:
         return ""
@@ -175,7 +175,7 @@ def _details(title: str, heads: Sequence[str], body: str) -> str:
     )
 
 
-def _method(rated: Rated) -> str:
+def _method(rated: RatedGroup) -> str:
     lines = "".join(
         f"<tr><td>{text_html(name)}</td><td><code>{text_html(repr(value))}</code></td></tr>\n"
         for name, value in rated.board.parameters().items()

@@ -10,7 +10,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from tiltyard.core.board import Rated, Row
+from tiltyard.core.board import RatedGroup, Row
 from tiltyard.core.ratings import Finding
 from tiltyard.report.costs import cache_warning, dollars
 from tiltyard.report.printable import printable
@@ -27,7 +27,7 @@ _TOKENS = {
 
 
 def tournament_summary(
-    groups: Sequence[Rated], diagnostics: Mapping[str, Any], costs: Mapping[str, Any]
+    groups: Sequence[RatedGroup], diagnostics: Mapping[str, Any], costs: Mapping[str, Any]
 ) -> RenderableType:
     """Ratings with intervals, decisive and incomplete matches, tokens and dollars, and findings.
 
@@ -46,7 +46,7 @@ def tournament_summary(
     return Group(*parts)
 
 
-def _by_dimension(groups: Sequence[Rated]) -> dict[tuple[str, ...], list[Finding]]:
+def _by_dimension(groups: Sequence[RatedGroup]) -> dict[tuple[str, ...], list[Finding]]:
     """Findings of the ratings, each once, by the dimensions that have it."""
     where: dict[Finding, dict[str, None]] = {}
     for rated in groups:
@@ -69,7 +69,7 @@ def _table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> Table:
     return table
 
 
-def _ratings(groups: Sequence[Rated]) -> RenderableType:
+def _ratings(groups: Sequence[RatedGroup]) -> RenderableType:
     """One row for each model, best of the last group first; one column for each group."""
     if not groups:
         return Text("No match was settled: there is nothing to rate.")

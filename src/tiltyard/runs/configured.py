@@ -7,7 +7,7 @@ from typing import Any
 
 from tiltyard.runs.checks import Check
 from tiltyard.runs.tournament_manifest import (TournamentManifest, rating_methods)
-from tiltyard.core.board.rows import parameters_of
+from tiltyard.core.board.board_rows import parameters_of
 from tiltyard.errors import TiltyardError
 
 __all__ = ["configured_check"]

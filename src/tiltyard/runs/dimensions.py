@@ -14,7 +14,7 @@ from tiltyard.runs.tournament_manifest import TournamentManifest
 from tiltyard.core.battles import (Kind, Table)
 from tiltyard.core.battles.cluster_keys import MISSING_KEY
 from tiltyard.core.battles.outcome import (DECISIVE, SPELLED)
-from tiltyard.core.board import (Rated, make_board)
+from tiltyard.core.board import (RatedGroup, make_board)
 from tiltyard.files import BattleSource
 from tiltyard.files.counting import count_by_group
 from tiltyard.core.ratings import (BradleyTerry, Elo, Ratings)
@@ -27,7 +27,7 @@ SWEEP_INTERVALS = 20_000
 _DECISIVE = tuple(kind for kind in Kind if SPELLED[kind][0] in DECISIVE)
 
 
-def rate_dimensions(battles: BattleSource, manifest: TournamentManifest) -> list[Rated]:
+def rate_dimensions(battles: BattleSource, manifest: TournamentManifest) -> list[RatedGroup]:
     """Rate every dimension that has battles: the run's own in their order, those of anchors, overall.
 
     The overall group holds the battles of the weighted dimensions, each battle's weight
@@ -103,7 +103,7 @@ class Choice:
         }
 
 
-def choices(rated: Rated, settings: RateSettings) -> list[Choice]:
+def choices(rated: RatedGroup, settings: RateSettings) -> list[Choice]:
     """The same battles under each choice, the one that made the ratings first."""
     method = settings.method
     assert isinstance(method, BradleyTerry)
@@ -127,7 +127,7 @@ class EloRatings:
     sweep: Mapping[float, Ratings]
 
 
-def elo_ratings(rated: Rated, method: Elo, ks: list[float]) -> EloRatings:
+def elo_ratings(rated: RatedGroup, method: Elo, ks: list[float]) -> EloRatings:
     """Elo with intervals; the sweep has them up to `SWEEP_INTERVALS` battles, means beyond."""
     primary = method(rated.table)
     quick = method if rated.table.n_battles <= SWEEP_INTERVALS else replace(method, interval="none")

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from tiltyard.runs.rating import RateSettings
-from tiltyard.core.board import (Rated, Row, pair_rows)
-from tiltyard.core.board.rows import parameters_of
+from tiltyard.core.board import (RatedGroup, Row, pair_rows)
+from tiltyard.core.board.board_rows import parameters_of
 from tiltyard.core.ratings import Ratings
 
 __all__ = ["BOOTSTRAP_COLUMNS", "bootstrap_columns", "ratings_document", "winrates_csv"]
@@ -20,7 +20,7 @@ BOOTSTRAP_COLUMNS = ("group", "replicate", "model", "rating")
 
 
 def ratings_document(
-    groups: Sequence[Rated], settings: RateSettings, evaluated: frozenset[str]
+    groups: Sequence[RatedGroup], settings: RateSettings, evaluated: frozenset[str]
 ) -> dict[str, Any]:
     """`elo_ratings.json`: run metadata and the rows of every group, highest first."""
     judges = sorted({judge for rated in groups for judge in rated.table.tags.get("judge_model", ())})
@@ -42,7 +42,7 @@ def ratings_document(
     return document | {"groups": {rated.name: _group(rated, evaluated) for rated in groups}}
 
 
-def _group(rated: Rated, evaluated: frozenset[str]) -> dict[str, Any]:
+def _group(rated: RatedGroup, evaluated: frozenset[str]) -> dict[str, Any]:
     board, ratings = rated.board, rated.ratings
     document: dict[str, Any] = {
         "n_battles": sum(row.battles for row in board.rows) // 2,
@@ -83,7 +83,7 @@ def _group(rated: Rated, evaluated: frozenset[str]) -> dict[str, Any]:
     return document
 
 
-def _entry(row: Row, rated: Rated, evaluated: frozenset[str]) -> dict[str, Any]:
+def _entry(row: Row, rated: RatedGroup, evaluated: frozenset[str]) -> dict[str, Any]:
     entry: dict[str, Any] = {
         "model": row.model,
         "rating": row.rating,
@@ -116,7 +116,7 @@ def _finite(value: float) -> float | None:
     return value if np.isfinite(value) else None
 
 
-def bootstrap_columns(groups: Sequence[Rated]) -> dict[str, list[Any]]:
+def bootstrap_columns(groups: Sequence[RatedGroup]) -> dict[str, list[Any]]:
     """`bootstrap_ratings.parquet`: one row per replicate and model that it rates."""
     columns: dict[str, list[Any]] = {name: [] for name in BOOTSTRAP_COLUMNS}
     for rated in groups:
@@ -135,7 +135,7 @@ def _replicates(bootstrap: Ratings | None) -> np.ndarray[Any, Any]:
     return np.empty((0, 0)) if bootstrap is None else np.asarray(bootstrap.extras["replicates"])
 
 
-def winrates_csv(groups: Sequence[Rated]) -> str:
+def winrates_csv(groups: Sequence[RatedGroup]) -> str:
     """`pairwise_winrates.csv`: every pair that met, ties and inconsistent results apart."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")

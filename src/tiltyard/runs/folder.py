@@ -13,7 +13,7 @@ from typing import Any
 from tiltyard.runs.documents import (bootstrap_columns, ratings_document, winrates_csv)
 from tiltyard.runs.manifest import (MANIFEST, MANIFEST_HASH, InputFile, Manifest, file_hash, hash_line)
 from tiltyard.runs.rating import (RateSettings, rate_files)
-from tiltyard.core.board import Rated
+from tiltyard.core.board import RatedGroup
 from tiltyard.errors import BadBattle, BadOption
 from tiltyard.files import (BattleSource, write_battles)
 from tiltyard.files.copying import copy_battles
@@ -49,7 +49,7 @@ MOST_BATTLE_LINES = 1_000_000
 class WrittenRun:
     """What was rated, and why there are no battles on lines; nothing if there are."""
 
-    groups: list[Rated]
+    groups: list[RatedGroup]
     without_lines: str = ""
 
 
@@ -143,7 +143,7 @@ def evaluated_models(copied: BattleSource, settings: RateSettings) -> frozenset[
 
 
 def _write_documents(
-    folder: Path, groups: Sequence[Rated], settings: RateSettings, evaluated: frozenset[str]
+    folder: Path, groups: Sequence[RatedGroup], settings: RateSettings, evaluated: frozenset[str]
 ) -> None:
     document = ratings_document(groups, settings, evaluated)
     (folder / RATINGS).write_bytes(_json(document))
@@ -153,7 +153,7 @@ def _write_documents(
     (folder / REPORT).write_bytes(page_of(groups, settings).encode())
 
 
-def page_of(groups: Sequence[Rated], settings: RateSettings) -> str:
+def page_of(groups: Sequence[RatedGroup], settings: RateSettings) -> str:
     """The report: a pure function of the rated groups."""
     title = settings.arena or "Ratings"
     return render_page(title, groups)

@@ -13,7 +13,7 @@ from typing import Any, Literal, TypeVar
 from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
 
 from tiltyard.runs.rating import (RateSettings, method_of)
-from tiltyard.core.board.rows import parameters_of
+from tiltyard.core.board.board_rows import parameters_of
 from tiltyard.errors import BrokenArtifact, InputError
 from tiltyard.settings.regular_files import open_regular, read_regular
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from tiltyard.core.battles import Table
-from tiltyard.core.board import (Rated, make_board)
+from tiltyard.core.board import (RatedGroup, make_board)
 from tiltyard.errors import BadOption, CannotRate
 from tiltyard.files import (BattleSource, open_battles)
 from tiltyard.files.counting import (Progress, count_by_group, count_table)
@@ -73,7 +73,7 @@ def method_of(name: str, parameters: Mapping[str, Any]) -> RatingMethod:
 
 def rate_table(
     table: Table, settings: RateSettings, *, name: str | None = None, checks: bool = False
-) -> Rated:
+) -> RatedGroup:
     """Rate one table. ``checks`` adds what only a report shows."""
     ratings = settings.method(table)
     method = settings.method
@@ -85,11 +85,11 @@ def rate_table(
         if settings.n_bootstraps:
             bootstrap = replace(method, interval="bootstrap", n_bootstraps=settings.n_bootstraps)(table)
     board = make_board(ratings, ranks, findings=() if fit is None else fit.findings)
-    rated = Rated(name, table, ratings, ranks, board, fit, flip, bootstrap)
+    rated = RatedGroup(name, table, ratings, ranks, board, fit, flip, bootstrap)
     return _with_checks(rated) if checks else rated
 
 
-def _with_checks(rated: Rated) -> Rated:
+def _with_checks(rated: RatedGroup) -> RatedGroup:
     """What a report shows beside the ratings: prediction ahead and the effect of K."""
     table = rated.table
     if not table.has_log:
@@ -117,7 +117,7 @@ def rate_files(
     *,
     checks: bool = False,
     progress: Progress | None = None,
-) -> list[Rated]:
+) -> list[RatedGroup]:
     """Rate opened files: one group, or one per value of ``settings.by``."""
     if settings.by is None:
         weighted = any({"weight", "pref"} & set(source.stored) for source in sources)

@@ -18,7 +18,7 @@ from tiltyard.runs.responses import (Responses, answers_of)
 from tiltyard.runs.tournament_files import (ANSWERS, ATTEMPTS, BATTLE_LINES, BATTLES, BOOTSTRAP, CONFIG, COSTS, DIAGNOSTICS, MATCHES, PER_PERM, REPORT, WINRATES, Computed, expected_files, rubric_file, verdict_file)
 from tiltyard.runs.tournament_manifest import (TournamentManifest, draft_of)
 from tiltyard.core.battles import Battle
-from tiltyard.core.board import Rated
+from tiltyard.core.board import RatedGroup
 from tiltyard.errors import BadOption, UnreadableFile
 from tiltyard.files import (BattleSource, open_battles, write_battles)
 from tiltyard.files.answers import Answer
@@ -100,7 +100,7 @@ def match_row(match: Match) -> dict[str, str]:
     }
 
 
-def write_judged_run(out: Path, run: JudgedRun) -> list[Rated]:
+def write_judged_run(out: Path, run: JudgedRun) -> list[RatedGroup]:
     """Write every file of the run into ``out``, the finished manifest last; returns the rated groups.
 
     ``out`` is made where it is missing; an earlier draft of the same run is overwritten.

@@ -14,7 +14,7 @@ from tiltyard.runs.dimensions import (EloRatings, choices)
 from tiltyard.runs.documents import ratings_document
 from tiltyard.runs.tournament_manifest import TournamentManifest
 from tiltyard.core.battles import (Kind, Table)
-from tiltyard.core.board import Rated
+from tiltyard.core.board import RatedGroup
 from tiltyard.core.ratings import Ratings
 
 __all__ = ["PAIR_COLUMNS", "dimension_winrates", "elo_archive", "elo_document", "tournament_ratings"]
@@ -27,7 +27,7 @@ PAIR_COLUMNS = (
 _EPOCH = (1980, 1, 1, 0, 0, 0)
 
 
-def tournament_ratings(groups: Sequence[Rated], manifest: TournamentManifest) -> dict[str, Any]:
+def tournament_ratings(groups: Sequence[RatedGroup], manifest: TournamentManifest) -> dict[str, Any]:
     """`elo_ratings.json`: as `rate` writes it, and the ratings under other choices."""
     settings = manifest.settings()
     document = ratings_document(groups, settings, frozenset(manifest.evaluated))
@@ -89,7 +89,7 @@ def _put(archive: zipfile.ZipFile, name: str, values: np.ndarray[Any, Any]) -> N
     archive.writestr(zipfile.ZipInfo(f"{name}.npy", _EPOCH), entry.getvalue())
 
 
-def dimension_winrates(groups: Sequence[Rated]) -> str:
+def dimension_winrates(groups: Sequence[RatedGroup]) -> str:
     """`pairwise_winrates.csv` of a tournament: every pair that met in each dimension."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")

@@ -10,7 +10,7 @@ from tiltyard.runs.dimensions import (EloRatings, elo_ratings)
 from tiltyard.runs.documents import bootstrap_columns
 from tiltyard.runs.tournament_documents import (dimension_winrates, elo_archive, elo_document, tournament_ratings)
 from tiltyard.runs.tournament_manifest import TournamentManifest
-from tiltyard.core.board import Rated
+from tiltyard.core.board import RatedGroup
 from tiltyard.report.costs import costs_section
 from tiltyard.report.judging import choices_section, judges_section, questions_section, tournament_lede
 from tiltyard.report.page import render_page
@@ -77,7 +77,7 @@ class Computed:
     """All that follows from battles, verdicts and attempts: written once, and computed again by `verify`."""
 
     manifest: TournamentManifest
-    groups: Sequence[Rated]
+    groups: Sequence[RatedGroup]
     elos: Sequence[EloRatings]
     ratings: Mapping[str, Any]
     diagnostics: Mapping[str, Any]
@@ -87,7 +87,7 @@ class Computed:
     def of(
         cls,
         manifest: TournamentManifest,
-        groups: Sequence[Rated],
+        groups: Sequence[RatedGroup],
         diagnostics: Mapping[str, Any],
         costs: Mapping[str, Any],
     ) -> Computed:

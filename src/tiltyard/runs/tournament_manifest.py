@@ -15,7 +15,7 @@ from pydantic import AfterValidator, TypeAdapter
 from tiltyard.runs.judged_run import JudgedRun
 from tiltyard.runs.manifest import (Document, InputFile, ManifestDocument, Platform, file_hash)
 from tiltyard.runs.rating import (RateSettings, method_of)
-from tiltyard.core.board.rows import parameters_of
+from tiltyard.core.board.board_rows import parameters_of
 from tiltyard.errors import BadOption
 from tiltyard.files.answers import Answer
 from tiltyard.core.judging.matches import Prompt

@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Protocol
 
-from tiltyard.core.board import Rated
+from tiltyard.core.board import RatedGroup
 from tiltyard.core.judging.judged_question import JudgedQuestion
 from tiltyard.errors import BadOption, BrokenArtifact
 from tiltyard.files import open_battles
@@ -80,7 +80,7 @@ class Finished:
     """A run that has been written."""
 
     out: Path
-    groups: list[Rated]
+    groups: list[RatedGroup]
     #: How the judges were asked; ``None`` where nobody was.
     sat: Sat | None
     #: Questions by state, and what was wrong with the first of each.

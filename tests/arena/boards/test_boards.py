@@ -21,7 +21,7 @@ from tiltyard.arena.log.exporting import export_battles, open_export
 from tiltyard.arena.operators.changes import exclude
 from tiltyard.arena.operators.exclusions import Selection
 from tiltyard.core.battles import Kind
-from tiltyard.core.board.document import canonical, document_hash
+from tiltyard.core.board.document import canonical_json, document_hash
 from tiltyard.errors import NotFound, StoreFault
 from tiltyard.files.source import open_battles
 from tiltyard.postgres.connecting import connect, open_pool
@@ -141,7 +141,7 @@ def test_a_filtered_board_is_bradley_terry_of_the_battles_there(database, tmp_pa
     for document, wanted in ((maths, {"maths"}), (both, {"maths-de"})):
         board = json.loads(document.data)
         chosen = [b for b in battles if {b.category} == wanted or {f"{b.category}-{b.language}"} == wanted]
-        assert document.sha256 == document_hash(canonical(board))
+        assert document.sha256 == document_hash(canonical_json(board))
         assert board["format"] == FILTERED_FORMAT
         assert board["votes"] == len(chosen)
         assert board["findings"][0]["name"] == "filtered-board"

@@ -15,7 +15,7 @@ from tiltyard.arena.operators.voter_rows import read_remarks
 from tiltyard.arena.operators.voters import flagged, page_of_voters, voter_record, votes_of
 from tiltyard.arena.voting.asking import Voter
 from tiltyard.core.battles import Kind
-from tiltyard.core.board.own_votes import agreement
+from tiltyard.core.board.voter_board import board_agreement
 from tiltyard.errors import NotFound
 from tiltyard.postgres.connecting import connect, open_pool
 from voted_arenas import cast, rate, voted
@@ -174,9 +174,11 @@ def test_agreement_counts_decisive_votes_of_ranked_models_only():
         (0, 2, 0, 0, 9),
     ]
     counts = Tally(*np.array(rows).T)
-    found = agreement(votes_of(counts, ("first", "second", "retired"), ("p",)), {"first": 1, "second": 2})
+    found = board_agreement(
+        votes_of(counts, ("first", "second", "retired"), ("p",)), {"first": 1, "second": 2}
+    )
     assert (found.agreed, found.decisive) == (3, 6)
-    assert agreement(votes_of(counts, ("a", "b", "c"), ("p",)), {}).share is None
+    assert board_agreement(votes_of(counts, ("a", "b", "c"), ("p",)), {}).share is None
 
 
 def test_no_test_points_at_anybody_yet(database):

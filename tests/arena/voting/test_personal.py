@@ -14,7 +14,7 @@ from tiltyard.arena.voting import asking
 from tiltyard.arena.voting.asking import Voter
 from tiltyard.arena.voting.personal import PersonalBoards
 from tiltyard.core.battles import Kind
-from tiltyard.core.board.own_votes import Agreement
+from tiltyard.core.board.voter_board import BoardAgreement
 from tiltyard.errors import Closed
 from tiltyard.postgres.connecting import connect, open_pool
 from tiltyard.settings.arena import ArenaSettings
@@ -166,7 +166,7 @@ def test_agreement_is_counted_on_the_arenas_order(database):
 
     scene_of(database, scene)
     before = personal(database, 1)
-    assert before.agreement == Agreement(0, 0)
+    assert before.agreement == BoardAgreement(0, 0)
     assert before.agreement.share is None
     assert all(vote.agrees is None for vote in before.recent)
     close_window(database)
@@ -180,7 +180,7 @@ def test_agreement_is_counted_on_the_arenas_order(database):
     rank = {row["model"]: row["rank"] for row in json.loads(document)["rows"]}
     decisive = [(rank[f"model-{a}"], rank[f"model-{b}"], kind) for a, b, kind in rows if kind < 2]
     agreed = sum((a < b) == (kind == 0) for a, b, kind in decisive)
-    assert found.agreement == Agreement(agreed, len(decisive))
+    assert found.agreement == BoardAgreement(agreed, len(decisive))
     assert found.agreement.share == agreed / len(decisive)
     last = [
         (rank[f"model-{a}"] < rank[f"model-{b}"]) == (kind == 0) if kind < 2 else None for a, b, kind in rows

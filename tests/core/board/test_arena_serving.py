@@ -3,12 +3,12 @@
 import pytest
 from boarded_arenas import arena
 
-from tiltyard.core.board.serving import serving_findings, serving_of
+from tiltyard.core.board.serving_fairness import measure_serving, serving_findings
 from tiltyard.core.policy.state.policy import Lane
 
 
 def test_before_any_matchup_nothing_is_said_of_exposures():
-    serving = serving_of(arena([1500, 1500]))
+    serving = measure_serving(arena([1500, 1500]))
     assert (serving.widest, serving.deviation, serving.within) == (None, None, None)
     assert (serving.steered, serving.settled, serving.lanes.matchups) == (False, False, 0)
     assert serving_findings(serving, 2) == ()
@@ -18,7 +18,7 @@ def test_the_model_that_strays_furthest_is_named_with_its_share():
     standing = arena([1500] * 3)
     for _ in range(30):
         standing.serve(0, 1, 0)
-    serving = serving_of(standing)
+    serving = measure_serving(standing)
     assert (serving.widest.model, serving.widest.exposures, serving.widest.target) == ("m2", 0, 20.0)
     assert serving.deviation == -1.0
     assert (serving.within, serving.steered, serving.settled) == (False, True, False)
@@ -29,7 +29,7 @@ def test_even_exposures_are_within_tolerance():
     standing = arena([1500] * 3)
     for k in range(30):
         standing.serve(k % 3, (k + 1) % 3, 0)
-    serving = serving_of(standing)
+    serving = measure_serving(standing)
     assert (serving.deviation, serving.within, serving.fairness) == (0.0, True, "strict")
 
 
@@ -40,7 +40,7 @@ def test_a_model_that_came_after_all_matchups_has_no_share_yet():
     standing.retire(1)
     standing.widen(["m0", "m1", "m2"], standing.prompts)
     standing.enable(2)
-    serving = serving_of(standing)
+    serving = measure_serving(standing)
     assert (serving.widest.model, serving.deviation, serving.within) == ("m2", None, True)
 
 
@@ -48,7 +48,7 @@ def test_a_settled_window_outside_tolerance_asks_for_a_look():
     standing = arena([1500] * 3, window=30)
     for _ in range(30):
         standing.serve(0, 1, 0)
-    serving = serving_of(standing)
+    serving = measure_serving(standing)
     assert serving.settled
     (finding,) = serving_findings(serving, 3)
     assert finding.name == "outside-tolerance"
@@ -62,7 +62,7 @@ def test_exposures_of_the_contender_lane_are_apart_in_scoped_mode():
         for k in range(30):
             standing.serve(k % 3, (k + 1) % 3, 0)
             standing.serve(0, 1, 0, lane=Lane.CONTENDER)
-        serving = serving_of(standing)
+        serving = measure_serving(standing)
         found.append((serving.fairness, serving.within))
     assert found == [("strict", False), ("scoped", True)]
 
@@ -72,7 +72,7 @@ def test_lanes_drawn_and_lanes_that_chose_are_told_apart():
     standing.serve(0, 1, 0, lane=Lane.COVERAGE, nominal=Lane.CONTENDER)
     standing.serve(0, 1, 0, lane=Lane.COVERAGE)
     standing.serve(0, 2, 0, lane=Lane.EXPLORATION)
-    lanes = serving_of(standing).lanes
+    lanes = measure_serving(standing).lanes
     assert [(one.lane, one.target, one.nominal, one.realised) for one in lanes.lanes] == [
         ("coverage", 0.4, 1, 2),
         ("contender", 0.3, 1, 0),
@@ -87,7 +87,7 @@ def test_lanes_drawn_and_lanes_that_chose_are_told_apart():
     [(20, "strict", True), (32, "strict", True), (33, "strict", False), (100, "scoped", True)],
 )
 def test_whether_the_contender_share_can_be_had_depends_on_the_number_of_models(models, fairness, feasible):
-    serving = serving_of(arena([1500] * models, fairness=fairness, prompts=1))
+    serving = measure_serving(arena([1500] * models, fairness=fairness, prompts=1))
     assert serving.lanes.feasible is feasible
     names = [finding.name for finding in serving_findings(serving, models)]
     assert names == ([] if feasible else ["mix-infeasible"])

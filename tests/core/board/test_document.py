@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from boarded_arenas import BAD, TIE, A, arena, noisy, settled
 
-from tiltyard.core.board.arena import ArenaBoard, make_arena_board
+from tiltyard.core.board.arena_board import ArenaBoard, make_arena_board
 from tiltyard.core.board.cross_check import batch_ratings
-from tiltyard.core.board.document import FORMAT, board_document, canonical, document_hash
+from tiltyard.core.board.document import FORMAT, board_document, canonical_json, document_hash
 from tiltyard.core.policy.state.policy import Policy
 from tiltyard.core.policy.validity.evaluation import EvaluationHistory
 from tiltyard.core.policy.validity.method_document import method_to_dict
@@ -67,7 +67,7 @@ def at_path(plain, path):
 @pytest.mark.parametrize("phase", [1, 2, 3, 4])
 def test_everything_that_a_board_shows_is_in_its_document(phase):
     board = whole_board(noisy(1, np.linspace(-1, 1, 6), n=2500, prompts=20, phase=phase))
-    plain = json.loads(canonical(document(board)))
+    plain = json.loads(canonical_json(document(board)))
     seen = 0
     for path, value in leaves(board):
         assert at_path(plain, path) == value, path
@@ -109,23 +109,23 @@ def test_times_of_another_zone_are_written_in_utc_and_times_of_none_are_refused(
 
 
 def test_equal_states_make_equal_bytes_and_a_single_vote_makes_others():
-    same = [canonical(document(whole_board(settled()))) for _ in range(2)]
+    same = [canonical_json(document(whole_board(settled()))) for _ in range(2)]
     assert same[0] == same[1]
     assert len({document_hash(one) for one in same}) == 1
-    assert canonical(document(whole_board(settled(n=8)))) != same[0]
+    assert canonical_json(document(whole_board(settled(n=8)))) != same[0]
 
 
 def test_bytes_are_canonical_json():
-    written = canonical(document())
-    assert written == canonical(json.loads(written))
+    written = canonical_json(document())
+    assert written == canonical_json(json.loads(written))
     assert b'": ' not in written
     assert b"NaN" not in written
 
 
 def test_what_is_no_number_is_none():
-    assert canonical(document(method={"bar": float("nan"), "most": float("inf")})).count(b"null") >= 2
+    assert canonical_json(document(method={"bar": float("nan"), "most": float("inf")})).count(b"null") >= 2
     with pytest.raises(ValueError):
-        canonical({"bar": float("nan")})
+        canonical_json({"bar": float("nan")})
 
 
 def test_an_empty_arena_has_a_document_too():
@@ -144,7 +144,7 @@ HOSTILE = [
 
 def test_hostile_names_come_back_as_they_were():
     board = whole_board(arena([1500.0 - k for k in range(5)], names=HOSTILE))
-    assert [row["model"] for row in json.loads(canonical(document(board)))["rows"]] == HOSTILE
+    assert [row["model"] for row in json.loads(canonical_json(document(board)))["rows"]] == HOSTILE
 
 
 def test_no_field_of_a_board_shares_its_name_with_what_is_said_about_it():

@@ -11,7 +11,7 @@ import numpy as np
 from tiltyard.arena.log.battles import Tally
 from tiltyard.core.battles import CodedBattles, Kind, Table
 from tiltyard.core.battles.cluster_keys import hash_texts
-from tiltyard.core.board.rows import Board, make_board
+from tiltyard.core.board.board_rows import Board, make_board
 from tiltyard.core.ratings import BradleyTerry, Finding
 from tiltyard.core.ratings.ranks import rank_models
 

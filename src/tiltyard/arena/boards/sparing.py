@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from tiltyard.arena.boards.snapshots import Snapshot
-from tiltyard.core.board.document import canonical, document_hash
+from tiltyard.core.board.document import canonical_json, document_hash
 from tiltyard.errors import Crowded
 
 __all__ = ["Document", "Sparing", "Together", "Turns"]
@@ -35,7 +35,7 @@ class Document:
 
     @classmethod
     def of(cls, value: dict[str, Any]) -> Document:
-        written = canonical(value)
+        written = canonical_json(value)
         return cls(written, document_hash(written))
 
 

@@ -18,7 +18,7 @@ from tiltyard.arena.log.battles import Tally, patiently, read_tally
 from tiltyard.arena.log.rosters import Roster, read_roster
 from tiltyard.arena.operators.voter_rows import read_session_tally
 from tiltyard.core.battles.outcome import KIND_COUNT
-from tiltyard.core.board.rows import Row, make_board
+from tiltyard.core.board.board_rows import Row, make_board
 from tiltyard.core.ratings import BradleyTerry
 from tiltyard.errors import NotFound
 from tiltyard.postgres.connection_pool import ConnectionPool, connected

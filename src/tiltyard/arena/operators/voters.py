@@ -12,8 +12,8 @@ from tiltyard.arena.content.arenas import Arena, read_head
 from tiltyard.arena.log.battles import Tally, patiently
 from tiltyard.arena.log.rosters import read_roster
 from tiltyard.arena.operators.voter_rows import Cast, Counted, list_voters, read_cast, read_session_tally
-from tiltyard.core.board import own_votes
-from tiltyard.core.board.own_votes import Agreement, agreement, named_votes
+from tiltyard.core.board import voter_board
+from tiltyard.core.board.voter_board import BoardAgreement, board_agreement, named_votes
 from tiltyard.errors import NotFound
 from tiltyard.postgres.connection_pool import ConnectionPool, connected
 
@@ -38,7 +38,7 @@ class VoterRecord:
 
     session: int
     counted: tuple[Counted, ...]
-    agreement: Agreement
+    agreement: BoardAgreement
     votes: tuple[Cast, ...]
     #: The position before which older votes are found; ``None`` on the last page.
     before: int | None
@@ -86,7 +86,7 @@ async def voter_record(
     return VoterRecord(
         session=session,
         counted=tuple(counted),
-        agreement=agreement(votes_of(tally, roster.models, roster.prompts), _ranks(rows)),
+        agreement=board_agreement(votes_of(tally, roster.models, roster.prompts), _ranks(rows)),
         votes=tuple(votes[:size]),
         before=votes[size - 1].position if len(votes) > size else None,
     )
@@ -101,7 +101,9 @@ def _ranks(rows: Sequence[Mapping[str, Any]]) -> dict[str, int]:
     return {row["model"]: row["rank"] for row in rows if row["rank"] is not None}
 
 
-def votes_of(tally: Tally, models: Sequence[str], prompts: Sequence[str]) -> tuple[own_votes.Cast, ...]:
+def votes_of(
+    tally: Tally, models: Sequence[str], prompts: Sequence[str]
+) -> tuple[voter_board.VoteCount, ...]:
     """Counts of votes by name."""
     columns = (column.tolist() for column in (tally.a, tally.b, tally.prompt, tally.kind, tally.count))
     return named_votes(zip(*columns, strict=True), models, prompts)

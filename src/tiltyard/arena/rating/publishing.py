@@ -11,9 +11,9 @@ from datetime import datetime
 from tiltyard.arena.boards.snapshots import Snapshot
 from tiltyard.arena.log.log import SOURCES
 from tiltyard.arena.rating.raters import Connection, OpenThen, RatedArena, open_at
-from tiltyard.core.board.arena import make_arena_board
+from tiltyard.core.board.arena_board import make_arena_board
 from tiltyard.core.board.cross_check import batch_ratings
-from tiltyard.core.board.document import board_document, canonical, document_hash
+from tiltyard.core.board.document import board_document, canonical_json, document_hash
 from tiltyard.core.policy.state.standing import Standing
 from tiltyard.core.policy.validity.arena_fold import ArenaFold
 from tiltyard.core.policy.validity.method_document import method_to_dict
@@ -67,7 +67,7 @@ def make_snapshot(
         at=at,
         method=method,
     )
-    written = canonical(document)
+    written = canonical_json(document)
     return Snapshot(
         arena=arena.arena,
         source=source,

@@ -24,8 +24,15 @@ from tiltyard.arena.voting.own_votes import (
     read_own_totals,
 )
 from tiltyard.core.battles import Kind
-from tiltyard.core.board.own_votes import Agreement, Cast, agreement, agrees, named_votes, own_board
-from tiltyard.core.board.rows import Board
+from tiltyard.core.board.board_rows import Board
+from tiltyard.core.board.voter_board import (
+    BoardAgreement,
+    VoteCount,
+    agrees_with_order,
+    board_agreement,
+    named_votes,
+    own_board,
+)
 from tiltyard.errors import NotFound
 from tiltyard.postgres.connection_pool import ConnectionPool, connected
 from tiltyard.settings.arena import MOST_SESSION_VOTES
@@ -72,7 +79,7 @@ class Personal:
     outcomes: Mapping[str, int]
     #: ``None`` without a vote that rates skill.
     board: Board | None
-    agreement: Agreement
+    agreement: BoardAgreement
     #: Where the arena ranks each model that the voter has met; those it does not rank are left out.
     rank: Mapping[str, int]
     recent: tuple[RecentVote, ...]
@@ -84,7 +91,7 @@ class PersonalBoards:
     def __init__(self, pool: ConnectionPool, boards: Boards) -> None:
         self._pool = pool
         self._boards = boards
-        self._made: dict[tuple[int, Voter], tuple[tuple[Cast, ...], Board | None]] = {}
+        self._made: dict[tuple[int, Voter], tuple[tuple[VoteCount, ...], Board | None]] = {}
         self._ranks: dict[int, tuple[str, dict[str, int]]] = {}
         self._making = asyncio.Lock()
 
@@ -103,7 +110,7 @@ class PersonalBoards:
             totals=totals,
             outcomes=_outcomes(cast),
             board=await self._board((arena.arena, voter), cast),
-            agreement=agreement(cast, ranked),
+            agreement=board_agreement(cast, ranked),
             rank={name: rank for name, rank in ranked.items() if name in met},
             recent=tuple(_recent(one, roster, ranked) for one in recent),
         )
@@ -117,7 +124,7 @@ class PersonalBoards:
         ranked = await self._ranked(arena)
         return tuple(_recent(one, roster, ranked) for one in reversed(told))
 
-    async def _board(self, key: tuple[int, Voter], cast: tuple[Cast, ...]) -> Board | None:
+    async def _board(self, key: tuple[int, Voter], cast: tuple[VoteCount, ...]) -> Board | None:
         known = self._made.get(key)
         if known is not None and known[0] == cast:
             return known[1]
@@ -143,7 +150,7 @@ class PersonalBoards:
         return known[1]
 
 
-def _outcomes(cast: Sequence[Cast]) -> dict[str, int]:
+def _outcomes(cast: Sequence[VoteCount]) -> dict[str, int]:
     counts: Counter[Kind] = Counter()
     for one in cast:
         counts[one.kind] += one.count
@@ -152,7 +159,7 @@ def _outcomes(cast: Sequence[Cast]) -> dict[str, int]:
 
 def _recent(vote: OwnVote, roster: Roster, ranked: Mapping[str, int]) -> RecentVote:
     kind = Kind(vote.outcome)
-    one = Cast(roster.models[vote.a], roster.models[vote.b], roster.prompts[vote.prompt], kind)
+    one = VoteCount(roster.models[vote.a], roster.models[vote.b], roster.prompts[vote.prompt], kind)
     outcome = next(name for name, kinds in _OUTCOMES.items() if kind in kinds)
     return RecentVote(
         shown_matchup(vote.matchup),
@@ -161,6 +168,6 @@ def _recent(vote: OwnVote, roster: Roster, ranked: Mapping[str, int]) -> RecentV
         one.model_b,
         one.prompt,
         outcome,
-        agrees(one, ranked),
+        agrees_with_order(one, ranked),
         vote.blind,
     )

@@ -21,7 +21,15 @@ from tiltyard.core.ratings import BradleyTerry, Finding, Interval
 from tiltyard.core.ratings.findings import join_names
 from tiltyard.core.ratings.ranks import rank_models, tiers_of
 
-__all__ = ["Batch", "CrossCheck", "CrossRow", "Disagreement", "batch_ratings", "cross_check", "votes_table"]
+__all__ = [
+    "BatchRatings",
+    "CrossCheck",
+    "CrossCheckRow",
+    "Disagreement",
+    "batch_ratings",
+    "cross_check",
+    "votes_table",
+]
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
@@ -32,7 +40,7 @@ _KINDS = np.array([Kind.WIN_A, Kind.WIN_B, Kind.TIE, Kind.BOTH_BAD], dtype=np.ui
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Batch:
+class BatchRatings:
     """Batch ratings of a standing's models, by its codes. NaN where the votes support no number."""
 
     method: BradleyTerry
@@ -54,7 +62,7 @@ class Batch:
 
 
 @dataclass(frozen=True, slots=True)
-class CrossRow:
+class CrossCheckRow:
     """One model of the published order. What the votes do not support is ``None``."""
 
     #: Place in the published order, and among the published models of its group by batch rating.
@@ -89,7 +97,7 @@ class Disagreement:
 class CrossCheck:
     """Batch ratings beside a published order, and where the two part beyond uncertainty."""
 
-    rows: tuple[CrossRow, ...]
+    rows: tuple[CrossCheckRow, ...]
     level: float
     #: ``prompts like these``, with the number of prompts behind it; ``None`` without intervals.
     scope: str | None
@@ -112,7 +120,7 @@ class CrossCheck:
         )
 
 
-def batch_ratings(standing: Standing, method: BradleyTerry | None = None) -> Batch:
+def batch_ratings(standing: Standing, method: BradleyTerry | None = None) -> BatchRatings:
     """Fit all votes of a standing at once, those of retired models too.
 
     The default method makes sandwich intervals clustered by prompt.
@@ -120,14 +128,14 @@ def batch_ratings(standing: Standing, method: BradleyTerry | None = None) -> Bat
     method = BradleyTerry() if method is None else method
     m = len(standing.models)
     if not m:
-        return Batch(
+        return BatchRatings(
             method, np.empty(0), np.empty(0, np.int64), None, np.empty((0, 0), bool), np.empty((0, 0)), ()
         )
     ratings = method(votes_table(standing))
     place = _places(standing.models)
     ranks = rank_models(ratings, level=method.level)
     square = np.ix_(place, place)
-    return Batch(
+    return BatchRatings(
         method=method,
         rating=ratings.rating[place],
         group=ratings.group[place],
@@ -158,7 +166,7 @@ def votes_table(standing: Standing) -> Table:
     return Table.from_codes(sorted(standing.models), codes)
 
 
-def cross_check(standing: Standing, batch: Batch, published: Ints | None = None) -> CrossCheck:
+def cross_check(standing: Standing, batch: BatchRatings, published: Ints | None = None) -> CrossCheck:
     """Lay batch ratings beside an order: codes of its models, best first; by conservative score if not said.
 
     The yardstick is the uncertainty of the batch ratings for all pairs at once. RD is bookkeeping
@@ -186,18 +194,18 @@ def _by_code(interval: Interval, place: Ints) -> Interval:
     return replace(interval, low=interval.low[place], high=interval.high[place])
 
 
-def _rows(names: tuple[str, ...], batch: Batch, order: Ints) -> tuple[CrossRow, ...]:
+def _rows(names: tuple[str, ...], batch: BatchRatings, order: Ints) -> tuple[CrossCheckRow, ...]:
     rating, group, above = batch.rating[order], batch.group[order], batch.above[np.ix_(order, order)]
     peers = (group[:, None] == group[None, :]) & (group >= 0)[:, None]
     rank = 1 + (peers & (rating[None, :] > rating[:, None])).sum(axis=1)
     low, high = 1 + above.sum(axis=0), peers.sum(axis=1) - above.sum(axis=1)
     tier = tiers_of(np.lexsort((-rating, group)), rating, group, above)
-    rows: list[CrossRow] = []
+    rows: list[CrossCheckRow] = []
     for k, model in enumerate(order.tolist()):
         rated = group[k] >= 0
         below = order[k + 1 : k + 2]
         rows.append(
-            CrossRow(
+            CrossCheckRow(
                 published=k + 1,
                 rank=int(rank[k]) if rated else None,
                 model=names[model],
@@ -214,7 +222,7 @@ def _rows(names: tuple[str, ...], batch: Batch, order: Ints) -> tuple[CrossRow, 
     return tuple(rows)
 
 
-def _disagreements(names: tuple[str, ...], batch: Batch, order: Ints) -> tuple[Disagreement, ...]:
+def _disagreements(names: tuple[str, ...], batch: BatchRatings, order: Ints) -> tuple[Disagreement, ...]:
     """Pairs of the order whose lower model is proven above the higher, widest gap first."""
     wrong = np.argwhere(np.triu(batch.above[np.ix_(order, order)].T, 1))
     pairs = [

@@ -14,12 +14,12 @@ from datetime import UTC, datetime
 from enum import Enum
 from typing import Any
 
-from tiltyard.core.board.arena import ArenaBoard, ArenaRow
-from tiltyard.core.board.serving import Serving
+from tiltyard.core.board.arena_board import ArenaBoard, ArenaRow
+from tiltyard.core.board.serving_fairness import ServingFairness
 from tiltyard.core.policy.validity.rules import float_or_none
 from tiltyard.errors import BadOption
 
-__all__ = ["FORMAT", "board_document", "canonical", "document_hash"]
+__all__ = ["FORMAT", "board_document", "canonical_json", "document_hash"]
 
 #: What a reader finds in ``format``; raised when a field changes its meaning.
 FORMAT = "tiltyard-board/1"
@@ -57,7 +57,7 @@ def board_document(
     }
 
 
-def canonical(document: Mapping[str, Any]) -> bytes:
+def canonical_json(document: Mapping[str, Any]) -> bytes:
     """The one way to write a document: sorted keys, no spaces, UTF-8, shortest numbers, no NaN."""
     text = json.dumps(document, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
     return text.encode()
@@ -74,7 +74,7 @@ def _row(row: ArenaRow) -> dict[str, Any]:
     return plain | {"votes": row.votes, "record": plain["record"] | record}
 
 
-def _serving(serving: Serving) -> dict[str, Any]:
+def _serving(serving: ServingFairness) -> dict[str, Any]:
     plain: dict[str, Any] = _plain(serving)
     return plain | {"deviation": float_or_none(serving.deviation), "within": serving.within}
 

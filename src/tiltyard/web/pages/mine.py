@@ -5,7 +5,7 @@ from __future__ import annotations
 from fastapi import APIRouter, Request
 from fastapi.responses import HTMLResponse
 
-from tiltyard.core.board.own_votes import OWN_METHOD
+from tiltyard.core.board.voter_board import OWN_METHOD
 from tiltyard.core.ratings.findings import MIN_BATTLES
 from tiltyard.web.access import access_of
 from tiltyard.web.pages.shell import page

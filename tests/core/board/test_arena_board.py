@@ -8,7 +8,7 @@ from boarded_arenas import BAD, TIE, A, arena, noisy, settled
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tiltyard.core.board.arena import make_arena_board
+from tiltyard.core.board.arena_board import make_arena_board
 from tiltyard.core.board.cross_check import batch_ratings
 from tiltyard.core.policy.validity.badges import Badge
 from tiltyard.core.policy.validity.evaluation import EvaluationHistory, evaluate

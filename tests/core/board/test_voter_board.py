@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 
 from tiltyard.core.battles import Kind
-from tiltyard.core.board.own_votes import (
+from tiltyard.core.board.voter_board import (
     OWN_METHOD,
-    Agreement,
-    Cast,
-    agreement,
-    agrees,
+    BoardAgreement,
+    VoteCount,
+    agrees_with_order,
+    board_agreement,
     named_votes,
     own_board,
 )
@@ -27,8 +27,8 @@ def test_the_board_of_own_votes_solves_its_equations():
             if rng.random() < 0.1
             else Kind(int(rng.random() > 1 / (1 + np.exp(truth[b] - truth[a]))))
         )
-        cast.append(Cast(str(a), str(b), f"p{rng.integers(40)}", kind))
-    cast += [Cast("a", "b", "p0", Kind.BOTH_BAD, 5)]
+        cast.append(VoteCount(str(a), str(b), f"p{rng.integers(40)}", kind))
+    cast += [VoteCount("a", "b", "p0", Kind.BOTH_BAD, 5)]
     board = own_board(cast)
     rating = {row.model: row.rating for row in board.rows}
     unit = 400 / np.log(10)
@@ -47,19 +47,19 @@ def test_the_board_of_own_votes_solves_its_equations():
 
 
 def test_few_votes_make_an_order_and_no_interval():
-    board = own_board([Cast("a", "b", "p", Kind.WIN_A), Cast("b", "c", "q", Kind.WIN_A)])
+    board = own_board([VoteCount("a", "b", "p", Kind.WIN_A), VoteCount("b", "c", "q", Kind.WIN_A)])
     assert [row.model for row in board.rows] == ["a", "b", "c"]
     assert all(row.low is row.high is row.rank_low is row.tier is None for row in board.rows)
     assert any(finding.name == "few-battles" for finding in board.findings)
 
 
 def test_a_prior_connects_nobody_who_never_met():
-    board = own_board([Cast("a", "b", "p", Kind.WIN_A, 3), Cast("c", "d", "p", Kind.WIN_B)])
+    board = own_board([VoteCount("a", "b", "p", Kind.WIN_A, 3), VoteCount("c", "d", "p", Kind.WIN_B)])
     assert {row.model: row.group for row in board.rows} == {"a": 0, "b": 0, "c": 1, "d": 1}
     assert any(finding.name == "disconnected" for finding in board.findings)
 
 
-@pytest.mark.parametrize("cast", [[], [Cast("a", "b", "p", Kind.BOTH_BAD, 4)]])
+@pytest.mark.parametrize("cast", [[], [VoteCount("a", "b", "p", Kind.BOTH_BAD, 4)]])
 def test_without_a_vote_that_rates_there_is_no_board(cast):
     assert own_board(cast) is None
 
@@ -73,23 +73,23 @@ def test_without_a_vote_that_rates_there_is_no_board(cast):
 )  # fmt: skip
 def test_a_vote_agrees_if_it_goes_to_the_higher_rank(kind, same):
     rank = {"a": 1, "b": 2}
-    assert agrees(Cast("a", "b", "p", kind), rank) is same
-    assert agrees(Cast("b", "a", "p", kind), rank) is (None if same is None else not same)
-    assert agrees(Cast("a", "c", "p", kind), rank) is None
-    assert agrees(Cast("c", "a", "p", kind), rank) is None
-    assert agreement([Cast("a", "b", "p", kind, 4)], rank) == Agreement(
+    assert agrees_with_order(VoteCount("a", "b", "p", kind), rank) is same
+    assert agrees_with_order(VoteCount("b", "a", "p", kind), rank) is (None if same is None else not same)
+    assert agrees_with_order(VoteCount("a", "c", "p", kind), rank) is None
+    assert agrees_with_order(VoteCount("c", "a", "p", kind), rank) is None
+    assert board_agreement([VoteCount("a", "b", "p", kind, 4)], rank) == BoardAgreement(
         4 if same else 0, 0 if same is None else 4
     )
 
 
 def test_agreement_is_a_share_of_what_decided():
-    assert Agreement(3, 4).share == 0.75
-    assert Agreement(0, 0).share is None
+    assert BoardAgreement(3, 4).share == 0.75
+    assert BoardAgreement(0, 0).share is None
 
 
 def test_counts_by_number_become_votes_by_name():
     counts = [(0, 1, 0, 0, 3), (1, 0, 1, 2, 1)]
     assert named_votes(counts, ("a", "b"), ("p", "q")) == (
-        Cast("a", "b", "p", Kind(0), 3),
-        Cast("b", "a", "q", Kind(2), 1),
+        VoteCount("a", "b", "p", Kind(0), 3),
+        VoteCount("b", "a", "q", Kind(2), 1),
     )

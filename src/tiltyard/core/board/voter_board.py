@@ -9,12 +9,20 @@ import numpy as np
 
 from tiltyard.core.battles import CodedBattles, Kind, Table
 from tiltyard.core.battles.cluster_keys import hash_texts
-from tiltyard.core.board.rows import Board, make_board
+from tiltyard.core.board.board_rows import Board, make_board
 from tiltyard.core.ratings import BradleyTerry
 from tiltyard.core.ratings.findings import MIN_BATTLES
 from tiltyard.core.ratings.ranks import rank_models
 
-__all__ = ["OWN_METHOD", "Agreement", "Cast", "agreement", "agrees", "named_votes", "own_board"]
+__all__ = [
+    "OWN_METHOD",
+    "BoardAgreement",
+    "VoteCount",
+    "agrees_with_order",
+    "board_agreement",
+    "named_votes",
+    "own_board",
+]
 
 #: A weak prior: one voter's few votes are mostly one-sided, and without it most models would have no rating.
 OWN_METHOD = BradleyTerry(prior_sd=200.0)
@@ -24,7 +32,7 @@ _WINNER = {Kind.WIN_A: -1, Kind.LEAN_A: -1, Kind.WIN_B: 1, Kind.LEAN_B: 1}
 
 
 @dataclass(frozen=True, slots=True)
-class Cast:
+class VoteCount:
     """So many votes of one voter that ended alike."""
 
     model_a: str
@@ -35,7 +43,7 @@ class Cast:
 
 
 @dataclass(frozen=True, slots=True)
-class Agreement:
+class BoardAgreement:
     """Decisive votes on two ranked models, and how many of them went to the one that is ranked higher."""
 
     agreed: int
@@ -48,14 +56,15 @@ class Agreement:
 
 def named_votes(
     counts: Iterable[tuple[int, int, int, int, int]], models: Sequence[str], prompts: Sequence[str]
-) -> tuple[Cast, ...]:
+) -> tuple[VoteCount, ...]:
     """Votes by name, from numbers of left and right model, prompt and kind, and how often."""
     return tuple(
-        Cast(models[a], models[b], prompts[prompt], Kind(kind), count) for a, b, prompt, kind, count in counts
+        VoteCount(models[a], models[b], prompts[prompt], Kind(kind), count)
+        for a, b, prompt, kind, count in counts
     )
 
 
-def own_board(cast: Sequence[Cast]) -> Board | None:
+def own_board(cast: Sequence[VoteCount]) -> Board | None:
     """The order that these votes make; ``None`` without a vote that rates skill.
 
     Only models that the voter has met are on it. Who has fewer than 30 battles has no interval: so few
@@ -68,7 +77,7 @@ def own_board(cast: Sequence[Cast]) -> Board | None:
     return _modest(board)
 
 
-def agrees(cast: Cast, rank: Mapping[str, int]) -> bool | None:
+def agrees_with_order(cast: VoteCount, rank: Mapping[str, int]) -> bool | None:
     """Whether a vote went to the model that is ranked higher; ``None`` if it decides nothing between two ranked."""
     winner = _WINNER.get(cast.kind.plain)
     if winner is None or cast.model_a not in rank or cast.model_b not in rank:
@@ -76,16 +85,16 @@ def agrees(cast: Cast, rank: Mapping[str, int]) -> bool | None:
     return (rank[cast.model_a] < rank[cast.model_b]) == (winner < 0)
 
 
-def agreement(cast: Sequence[Cast], rank: Mapping[str, int]) -> Agreement:
+def board_agreement(cast: Sequence[VoteCount], rank: Mapping[str, int]) -> BoardAgreement:
     """How often the voter and the arena's order are of one mind."""
-    found = [(agrees(one, rank), one.count) for one in cast]
-    return Agreement(
+    found = [(agrees_with_order(one, rank), one.count) for one in cast]
+    return BoardAgreement(
         sum(count for same, count in found if same),
         sum(count for same, count in found if same is not None),
     )
 
 
-def _table(cast: Sequence[Cast]) -> Table:
+def _table(cast: Sequence[VoteCount]) -> Table:
     names = sorted({name for one in cast for name in (one.model_a, one.model_b)})
     place = {name: k for k, name in enumerate(names)}
     row = np.repeat(np.arange(len(cast)), [one.count for one in cast])

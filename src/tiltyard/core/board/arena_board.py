@@ -9,8 +9,8 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
-from tiltyard.core.board.cross_check import Batch, CrossCheck, cross_check
-from tiltyard.core.board.serving import Serving, serving_findings, serving_of
+from tiltyard.core.board.cross_check import BatchRatings, CrossCheck, cross_check
+from tiltyard.core.board.serving_fairness import ServingFairness, measure_serving, serving_findings
 from tiltyard.core.policy.state.standing import Standing
 from tiltyard.core.policy.validity.badges import Badge, badge_of
 from tiltyard.core.policy.validity.consistency import consistency_scores
@@ -117,7 +117,7 @@ class ArenaBoard:
     #: Share of the contender band's prompts at its own, higher floor.
     band_coverage: float | None
     #: Fairness of exposures and the mix of lanes.
-    serving: Serving | None
+    serving: ServingFairness | None
     #: Batch Bradley–Terry beside the order shown, where batch ratings were given.
     cross_check: CrossCheck | None
     findings: tuple[Finding, ...]
@@ -130,7 +130,7 @@ class _Given:
     standing: Standing
     history: EvaluationHistory
     legacy_elo: Floats | None
-    batch: Batch | None
+    batch: BatchRatings | None
     proven: Proven
 
     @property
@@ -145,7 +145,7 @@ def make_arena_board(
     *,
     order: Order = "conservative",
     legacy_elo: Floats | None = None,
-    batch: Batch | None = None,
+    batch: BatchRatings | None = None,
     proven: Proven | None = None,
     findings: tuple[Finding, ...] = (),
 ) -> ArenaBoard:
@@ -215,7 +215,7 @@ def _ranked(among: Bools, score: Floats) -> Ints:
 def _with_policy(board: ArenaBoard, given: _Given, ranked: Ints) -> ArenaBoard:
     """All that the policy has to say of the board as a whole."""
     standing, history = given.standing, given.history
-    rules, serving = publication_rules(standing), serving_of(standing)
+    rules, serving = publication_rules(standing), measure_serving(standing)
     check = None if given.batch is None else cross_check(standing, given.batch, ranked)
     official = history.official and standing.n_enabled >= 2 and all(rule.holds for rule in rules)
     withheld = _withheld(standing, ranked) if official else None

@@ -6,17 +6,17 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from tiltyard.core.battles import Table
-from tiltyard.core.board.rows import Board
+from tiltyard.core.board.board_rows import Board
 from tiltyard.core.ratings import Ratings
 from tiltyard.core.ratings.fit_check import FitCheck, Prediction
 from tiltyard.core.ratings.flips import Flip
 from tiltyard.core.ratings.ranks import Ranks
 
-__all__ = ["Rated"]
+__all__ = ["RatedGroup"]
 
 
 @dataclass(frozen=True)
-class Rated:
+class RatedGroup:
     """One group of battles (``name`` is ``None`` for all of them), rated and checked."""
 
     name: str | None

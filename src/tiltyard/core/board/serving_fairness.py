@@ -10,11 +10,11 @@ from tiltyard.core.policy.validity.exposure_deviation import ExposureDeviation, 
 from tiltyard.core.policy.validity.lane_mix import LaneMix, infeasible_mix_finding, lane_mix
 from tiltyard.core.ratings import Finding
 
-__all__ = ["Serving", "serving_findings", "serving_of"]
+__all__ = ["ServingFairness", "measure_serving", "serving_findings"]
 
 
 @dataclass(frozen=True, slots=True)
-class Serving:
+class ServingFairness:
     """Exposures in the window now, and lanes since the log began."""
 
     #: In ``scoped`` mode exposures by the contender lane count for no tolerance.
@@ -41,10 +41,10 @@ class Serving:
         return None if self.widest is None else self.widest.within
 
 
-def serving_of(standing: Standing) -> Serving:
+def measure_serving(standing: Standing) -> ServingFairness:
     """The fairness of an arena now."""
     window, policy = standing.window, standing.policy
-    return Serving(
+    return ServingFairness(
         fairness=policy.fairness,
         widest=largest_exposure_deviation(window, standing.models, standing.enabled)
         if window.served
@@ -55,7 +55,7 @@ def serving_of(standing: Standing) -> Serving:
     )
 
 
-def serving_findings(serving: Serving, models: int) -> tuple[Finding, ...]:
+def serving_findings(serving: ServingFairness, models: int) -> tuple[Finding, ...]:
     """What of it asks for a look; ``models`` is how many are enabled."""
     findings: list[Finding] = []
     widest = serving.widest

@@ -31,7 +31,7 @@ from tiltyard.arena.log.partitions import AHEAD, SPAN, make_room
 from tiltyard.core.policy.state.policy import Policy
 from tiltyard.postgres.connecting import connect, connect_async, open_pool
 from tiltyard.postgres.migrating import migrate
-from tiltyard.settings.arena import ArenaSettings
+from tiltyard.settings.arena_settings import ArenaSettings
 from tiltyard.simulate.worlds import WorldSettings, draw_world_of
 
 __all__ = ["Drawn", "Seeded", "make_arena", "seed_log"]

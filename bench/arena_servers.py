@@ -16,7 +16,7 @@ from arena_usage import family
 from tiltyard.postgres.migrating import migrate
 from tiltyard.postgres.postmaster import Postmaster
 from tiltyard.postgres.server import EmbeddedServer
-from tiltyard.settings.serving import ServingSettings
+from tiltyard.settings.serving_settings import ServingSettings
 from tiltyard.web.running import READY, Orders
 
 __all__ = ["House", "database", "serving"]

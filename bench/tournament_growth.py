@@ -109,7 +109,7 @@ def rate(folder: Path) -> None:
 
 
 def verify(folder: Path) -> None:
-    from tiltyard.runs.verifying import verify_run
+    from tiltyard.runs.run_verification import verify_run
 
     found = verify_run(folder / "out")
     assert found.passed, found.summary

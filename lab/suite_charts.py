@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from tiltyard.report.charts import Spec, chart_data, need_charts, spec_of
+from tiltyard.report.board_charts import Spec, chart_data, need_charts, spec_of
 
 __all__ = ["AT_LEAST", "AT_MOST", "suite_charts"]
 

@@ -8,8 +8,15 @@ from typing import Any
 from rich.console import RenderableType
 
 from lab.suite_charts import AT_LEAST, AT_MOST, suite_charts
-from tiltyard.report.charts import chart_svg, charts_available
-from tiltyard.report.parts import Report, Rows, Section, report_markdown, report_page, report_terminal
+from tiltyard.report.board_charts import chart_svg, charts_available
+from tiltyard.report.report_parts import (
+    Report,
+    ReportSection,
+    ReportTable,
+    report_markdown,
+    report_page,
+    report_terminal,
+)
 
 __all__ = ["suite_markdown", "suite_page", "suite_svgs", "suite_tables"]
 
@@ -57,12 +64,12 @@ def _lede(suite: Document) -> list[str]:
     return [found, f"Missed: {', '.join(missed)}."] if missed else [found]
 
 
-def _sections(suite: Document) -> list[Section]:
+def _sections(suite: Document) -> list[ReportSection]:
     sections = [_bars_section(suite), *_beside_sections(suite), _meaning_section(suite)]
     return [section for section in sections if any(table.rows for table in section.tables)]
 
 
-def _bars_section(suite: Document) -> Section:
+def _bars_section(suite: Document) -> ReportSection:
     rows = tuple(
         (
             bar["name"],
@@ -76,15 +83,15 @@ def _bars_section(suite: Document) -> Section:
     )
     undecided = any(bar["holds"] is None for bar in suite["bars"])
     note = _SMALL if suite["size"] == "small" else _UNDECIDED
-    return Section(
+    return ReportSection(
         "bars",
         "Bars",
-        tables=(Rows(("row", "figure", "95% interval", "asked", "verdict", "seeds"), rows),),
+        tables=(ReportTable(("row", "figure", "95% interval", "asked", "verdict", "seeds"), rows),),
         after=(note,) if undecided else (),
     )
 
 
-def _beside_sections(suite: Document) -> list[Section]:
+def _beside_sections(suite: Document) -> list[ReportSection]:
     """Other matchmakers in one table; whatever else stands beside a figure in another."""
     others = ("v1", "uniform", "nearest", "thompson")
     makers = tuple(
@@ -103,18 +110,22 @@ def _beside_sections(suite: Document) -> list[Section]:
         if name not in (*others, "policy")
     )
     return [
-        Section(
+        ReportSection(
             "matchmakers",
             "Matchmakers on the same worlds",
-            tables=(Rows(("row", "policy", *others), makers),),
+            tables=(ReportTable(("row", "policy", *others), makers),),
         ),
-        Section("beside", "Beside it", tables=(Rows(("row", "condition", "figure"), rest, words=2),)),
+        ReportSection(
+            "beside", "Beside it", tables=(ReportTable(("row", "condition", "figure"), rest, words=2),)
+        ),
     ]
 
 
-def _meaning_section(suite: Document) -> Section:
+def _meaning_section(suite: Document) -> ReportSection:
     rows = tuple((bar["name"], bar["text"]) for bar in suite["bars"])
-    return Section("meaning", "What each row measures", tables=(Rows(("row", "measures"), rows, words=2),))
+    return ReportSection(
+        "meaning", "What each row measures", tables=(ReportTable(("row", "measures"), rows, words=2),)
+    )
 
 
 def _figure(value: float | None) -> str:

@@ -13,7 +13,7 @@ from postgres_servers import fresh_database
 from served import Served, served
 from tiltyard.arena.voting.matchup_ids import parse_matchup
 from tiltyard.postgres.connecting import connect
-from tiltyard.settings.arena import ArenaSettings
+from tiltyard.settings.arena_settings import ArenaSettings
 from tiltyard.web.assets import load_assets
 
 __all__ = [

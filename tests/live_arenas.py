@@ -15,7 +15,7 @@ from tiltyard.arena.content.importing import create_arena, import_answers
 from tiltyard.arena.voting.desk import Desk
 from tiltyard.core.policy.state.policy import Policy
 from tiltyard.postgres.connecting import open_pool
-from tiltyard.settings.arena import ArenaSettings, Reveal
+from tiltyard.settings.arena_settings import ArenaSettings, Reveal
 
 __all__ = ["answers_file", "desk_of", "made_arena", "make_arena"]
 

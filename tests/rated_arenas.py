@@ -17,7 +17,7 @@ from tiltyard.core.policy.state.policy import Policy
 from tiltyard.core.policy.validity.arena_fold import ArenaFold
 from tiltyard.core.policy.validity.method_document import method_from_dict, method_to_dict
 from tiltyard.postgres.connecting import connect, connect_async
-from tiltyard.settings.arena import ArenaSettings
+from tiltyard.settings.arena_settings import ArenaSettings
 
 SMALL = Policy(
     window=12,

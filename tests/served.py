@@ -19,7 +19,7 @@ from tiltyard.arena.content.contents import Contents
 from tiltyard.arena.house import House
 from tiltyard.arena.keys import Keys
 from tiltyard.postgres.connecting import open_pool
-from tiltyard.settings.serving import ServingSettings
+from tiltyard.settings.serving_settings import ServingSettings
 from tiltyard.web.app import make_app
 from tiltyard.web.http_limits import HttpLimits, limited_protocol
 

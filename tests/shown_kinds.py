@@ -16,7 +16,7 @@ from tiltyard.arena.content.contents import Contents
 from tiltyard.arena.content.importing import create_arena, import_answers
 from tiltyard.core.policy.state.policy import Policy
 from tiltyard.postgres.connecting import open_pool
-from tiltyard.settings.arena import ArenaSettings
+from tiltyard.settings.arena_settings import ArenaSettings
 
 __all__ = ["APP", "fill_arena", "png", "sound"]
 

@@ -15,8 +15,8 @@ from tiltyard.arena.log.log import LogKind
 from tiltyard.core.policy.state.policy import Lane
 from tiltyard.postgres.connecting import open_pool
 from tiltyard.postgres.migrating import migrations
-from tiltyard.settings.arena import ArenaSettings
-from tiltyard.settings.serving import SERVING_VARIABLES, ServingSettings
+from tiltyard.settings.arena_settings import ArenaSettings
+from tiltyard.settings.serving_settings import SERVING_VARIABLES, ServingSettings
 from tiltyard.web import problems
 from tiltyard.web.app import make_app
 from tiltyard.web.metrics import Figures, LagFigures

@@ -20,7 +20,7 @@ from tiltyard.arena.keys import open_keys
 from tiltyard.cli import app
 from tiltyard.errors import BadOption
 from tiltyard.settings.environment import read_environment
-from tiltyard.settings.serving import ServingSettings, read_serving
+from tiltyard.settings.serving_settings import ServingSettings, read_serving
 
 
 @pytest.fixture(scope="module")

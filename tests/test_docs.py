@@ -22,18 +22,18 @@ from tiltyard.core.judging.verdict import PARSER_VERSION, QuestionState, Verdict
 from tiltyard.core.policy.state.policy import Policy
 from tiltyard.core.ratings import BradleyTerry, Elo, Glicko2, OnlineBradleyTerry
 from tiltyard.files import open_battles, write_battles
-from tiltyard.files.detect import FORMATS
+from tiltyard.files.format_detection import FORMATS
 from tiltyard.judges.requests import Request
-from tiltyard.report.costs import cache_warning
-from tiltyard.runs.documents import ratings_document
-from tiltyard.runs.manifest import InputFile, Manifest, Platform
-from tiltyard.runs.rating import RateSettings, rate_files
-from tiltyard.settings import schema
-from tiltyard.settings.config import TournamentConfig, load_config
+from tiltyard.report.costs_section import cache_warning
+from tiltyard.runs.battle_rating import RateSettings, rate_files
+from tiltyard.runs.manifest import ManifestInput, Platform, RunManifest
+from tiltyard.runs.rating_documents import ratings_document
+from tiltyard.settings import tournament_sections
 from tiltyard.settings.model_families import load_families
-from tiltyard.settings.placement import PlacementConfig, load_placement
+from tiltyard.settings.placement_config import PlacementConfig, load_placement
 from tiltyard.settings.prices import PriceEntry, ShippedEntry, open_prices
 from tiltyard.settings.rubric_files import SHIPPED
+from tiltyard.settings.tournament_config import TournamentConfig, load_config
 from tiltyard.settings.yaml_file import parse_yaml, write_yaml
 from tiltyard.simulate.demo import demo_battles
 from tiltyard.tournament.estimate import Planned
@@ -117,9 +117,9 @@ def test_every_field_of_the_ratings_is_documented(tmp_path):
 
 def test_every_field_of_the_manifest_is_documented():
     fields = {
-        *Manifest.model_fields,
+        *RunManifest.model_fields,
         *(f"platform.{name}" for name in Platform.model_fields),
-        *(f"inputs[].{name}" for name in InputFile.model_fields),
+        *(f"inputs[].{name}" for name in ManifestInput.model_fields),
     }
     assert fields - coded(page("artifacts.md")) == set()
 
@@ -171,17 +171,17 @@ def test_every_share_of_a_judge_is_explained():
 #: Sections of the configuration by their headings in the reference.
 SECTIONS = {
     "The file": TournamentConfig,
-    "entrants": schema.Entrant,
-    "generate": schema.Generate,
-    "prompts": schema.PromptBank,
-    "rubrics": schema.RubricFile,
-    "judge": schema.JudgeDefaults,
-    "modes": schema.ModeSettings,
-    "which prompts": schema.Selection,
-    "checks": schema.Checks,
-    "elo": schema.Elo,
-    "ratings": schema.Ratings,
-    "caches": schema.Caches,
+    "entrants": tournament_sections.Entrant,
+    "generate": tournament_sections.GenerateSection,
+    "prompts": tournament_sections.PromptBank,
+    "rubrics": tournament_sections.RubricFile,
+    "judge": tournament_sections.JudgeDefaults,
+    "modes": tournament_sections.ModeSettings,
+    "which prompts": tournament_sections.PromptSelection,
+    "checks": tournament_sections.ChecksSection,
+    "elo": tournament_sections.EloSection,
+    "ratings": tournament_sections.RatingsSection,
+    "caches": tournament_sections.CachesSection,
 }
 
 
@@ -216,22 +216,31 @@ def test_every_field_of_the_configuration_is_documented_with_its_default(heading
 
 
 def test_every_section_of_the_configuration_is_compared():
-    known = {*SECTIONS.values(), schema.ModeJudge, PlacementConfig, PriceEntry}
+    known = {*SECTIONS.values(), tournament_sections.ModeJudge, PlacementConfig, PriceEntry}
     models = {
-        one for one in vars(schema).values() if isinstance(one, type) and issubclass(one, schema.Section)
+        one
+        for one in vars(tournament_sections).values()
+        if isinstance(one, type) and issubclass(one, tournament_sections.ConfigSection)
     }
-    hidden = {schema.Section, schema._Serving, schema.Judging, PriceEntry}
+    hidden = {
+        tournament_sections.ConfigSection,
+        tournament_sections._Serving,
+        tournament_sections.JudgeSection,
+        PriceEntry,
+    }
     assert models - known - hidden == set()
 
 
 def test_judges_of_modes_and_placements_are_documented():
     own = settings_table("a judge of a mode")
-    assert set(own) == set(schema.ModeJudge.model_fields) - set(schema.Judging.model_fields)
+    assert set(own) == set(tournament_sections.ModeJudge.model_fields) - set(
+        tournament_sections.JudgeSection.model_fields
+    )
     assert set(PlacementConfig.model_fields) - coded(section("configuration.md", "A placement")) == set()
 
 
 def test_the_checks_of_the_configuration_are_those_of_judging():
-    assert schema.Checks().model_dump() == {
+    assert tournament_sections.ChecksSection().model_dump() == {
         name: getattr(CheckCounts(), name) for name in CheckCounts.__dataclass_fields__
     }
 
@@ -328,7 +337,7 @@ def test_every_table_of_the_ledger_is_documented():
 
 
 def test_every_variable_of_the_environment_is_documented():
-    variables = {"TILTYARD_HOME", "DATABASE_URL", *schema.KEY_VARIABLES.values()}
+    variables = {"TILTYARD_HOME", "DATABASE_URL", *tournament_sections.KEY_VARIABLES.values()}
     assert variables - coded(section("ledger.md", "Environment")) == set()
 
 

@@ -140,7 +140,7 @@ def read_table(
     counts alone are kept, in memory that does not grow with the number of battles.
     """
     from tiltyard.files import open_battles
-    from tiltyard.files.counting import count_table
+    from tiltyard.files.battle_tables import count_table
 
     return count_table([open_battles(file) for file in files], clusters=clusters, style=style, log=log)
 

@@ -20,7 +20,7 @@ from tiltyard.arena.voting.asking import Voter
 from tiltyard.arena.voting.desk import Desk
 from tiltyard.errors import StoreFault
 from tiltyard.postgres.connecting import connect, open_pool
-from tiltyard.settings.serving import ServingSettings
+from tiltyard.settings.serving_settings import ServingSettings
 from tiltyard.web.logs import JsonLines
 
 ANN = Voter(1)

@@ -22,7 +22,7 @@ MODULE = (sys.executable, "-m", "tiltyard")
 
 @pytest.fixture(autouse=True)
 def no_plots(monkeypatch):
-    monkeypatch.setattr("tiltyard.report.charts.find_spec", lambda _: None)
+    monkeypatch.setattr("tiltyard.report.board_charts.find_spec", lambda _: None)
 
 
 @pytest.fixture
@@ -166,7 +166,7 @@ class TestCompare:
 
 class TestBattleLines:
     def test_many_battles_are_written_as_lines_on_request(self, small, tmp_path, monkeypatch):
-        monkeypatch.setattr("tiltyard.runs.folder.MOST_BATTLE_LINES", 10)
+        monkeypatch.setattr("tiltyard.runs.run_folder.MAX_BATTLE_LINES", 10)
         ran = run("rate", small, "--out", tmp_path / "run", "--intervals", "none")
         assert "battles.jsonl was left out: " in ran.err
         assert "; --jsonl writes it\n" in ran.err
@@ -272,7 +272,7 @@ class TestEnds:
         def fails(*_, **__):
             raise RuntimeError("boom\x1b[2J")
 
-        monkeypatch.setattr("tiltyard.runs.rating.rate_files", fails)
+        monkeypatch.setattr("tiltyard.runs.battle_rating.rate_files", fails)
         ran = run("rate", small)
         assert (ran.code, ran.out) == (70, "")
         assert ran.err == (
@@ -291,7 +291,7 @@ class TestEnds:
         def stops(*_, **__):
             raise KeyboardInterrupt
 
-        monkeypatch.setattr("tiltyard.runs.rating.rate_files", stops)
+        monkeypatch.setattr("tiltyard.runs.battle_rating.rate_files", stops)
         ran = run("rate", small)
         assert (ran.code, ran.out, ran.err) == (130, "", "tiltyard: stopped\n")
 

@@ -32,7 +32,7 @@ from tiltyard.cli import app
 from tiltyard.cli.demo import _programme
 from tiltyard.errors import Conflict
 from tiltyard.postgres.connecting import connect, open_pool
-from tiltyard.settings.serving import ServingSettings
+from tiltyard.settings.serving_settings import ServingSettings
 from tiltyard.simulate.demo import NEWCOMER, RETIRED
 
 PATIENCE = 120.0

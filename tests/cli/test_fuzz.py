@@ -125,7 +125,7 @@ def options(draw):
 @pytest.fixture(autouse=True, scope="module")
 def no_plots():
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("tiltyard.report.charts.find_spec", lambda _: None)
+        patch.setattr("tiltyard.report.board_charts.find_spec", lambda _: None)
         yield
 
 

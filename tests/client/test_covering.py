@@ -139,7 +139,7 @@ class _Nothing:
 def operations() -> dict[tuple[str, str], dict[str, Any]]:
     """Every operation of the API, by method and path."""
     from tiltyard.arena.keys import Keys
-    from tiltyard.settings.serving import ServingSettings
+    from tiltyard.settings.serving_settings import ServingSettings
 
     house = _Nothing()
     house.settings = ServingSettings()

@@ -21,7 +21,7 @@ from tiltyard.arena.voting.matchup_ids import parse_matchup
 from tiltyard.core.battles import Kind
 from tiltyard.core.policy.validity.arena_fold import ArenaFold
 from tiltyard.postgres.connecting import connect
-from tiltyard.settings.arena import ArenaSettings
+from tiltyard.settings.arena_settings import ArenaSettings
 
 __all__ = ["Audited", "Place", "audit_log", "audit_ratings"]
 

@@ -20,7 +20,7 @@ from live_arenas import made_arena
 from tiltyard.core.policy.state.policy import Policy
 from tiltyard.postgres.connecting import connect
 from tiltyard.postgres.migrating import migrate
-from tiltyard.settings.arena import ArenaSettings
+from tiltyard.settings.arena_settings import ArenaSettings
 
 __all__ = ["SETTINGS", "Scene", "scene"]
 

@@ -24,7 +24,7 @@ from tiltyard.arena.content.importing import create_arena, import_answers
 from tiltyard.arena.rating.rating import RatingHouse
 from tiltyard.postgres.connecting import connect, open_pool
 from tiltyard.postgres.migrating import migrate
-from tiltyard.settings.serving import ServingSettings
+from tiltyard.settings.serving_settings import ServingSettings
 
 
 @contextmanager

@@ -8,7 +8,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from tiltyard.files.detect import open_records
+from tiltyard.files.format_detection import open_records
 
 FIXTURES = Path(__file__).parent / "fixtures"
 

@@ -22,7 +22,7 @@ with atheris.instrument_imports(include=["tiltyard", "json", "csv", "gzip"]):
     from tiltyard.errors import InputError
     from tiltyard.files import open_battles
     from tiltyard.files.answers import read_answers
-    from tiltyard.files.detect import FORMATS as KNOWN
+    from tiltyard.files.format_detection import FORMATS as KNOWN
 
 NAMES = [None, *(one.name for one in KNOWN)]
 STYLE = ["model_a", "winner", "length_a", "bold_b"]

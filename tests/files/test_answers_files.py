@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tiltyard.errors import BadOption, UnreadableFile
-from tiltyard.files.answers import KINDS, Answer, read_answers, without_replaced, write_answers
+from tiltyard.files.answers import KINDS, Answer, drop_replaced_answers, read_answers, write_answers
 from tiltyard.files.foreign_answers import arena_hard_answers, autoarena_answers, entrant_answers
 from tiltyard.files.prompt_id import prompt_id
 
@@ -76,7 +76,7 @@ def test_whole_and_later_answers_replace_truncated_ones() -> None:
     never_whole = [answer("ash", "B", truncated=True), answer("ash", "Be", truncated=True)]
     # Two whole ones that differ are for whoever reads them to refuse.
     differing = [answer("yew", "Because.", truncated=False), answer("yew", "So.", truncated=False)]
-    kept = list(without_replaced([*whole_after, *whole_before, *never_whole, *differing]))
+    kept = list(drop_replaced_answers([*whole_after, *whole_before, *never_whole, *differing]))
     assert kept == [whole_after[1], whole_before[0], never_whole[1], *differing]
 
 

@@ -7,9 +7,9 @@ import pytest
 
 from tiltyard.core.battles.battle import Battle
 from tiltyard.core.battles.outcome import Outcome
-from tiltyard.files.counting import count_table
-from tiltyard.files.source import open_battles
-from tiltyard.files.streaming import battle_pieces
+from tiltyard.files.battle_source import open_battles
+from tiltyard.files.battle_stream import stream_battles
+from tiltyard.files.battle_tables import count_table
 
 KNEW = ("the voter knew a name (blind is false)", 2)
 
@@ -26,7 +26,7 @@ def exported(folder: Path, container: str) -> str:
         for k in range(6)
     ]
     data = io.BytesIO()
-    for piece in battle_pieces(container, iter(battles)):
+    for piece in stream_battles(container, iter(battles)):
         data.write(piece)
     path = folder / f"battles.{container}"
     path.write_bytes(data.getvalue())

@@ -18,7 +18,7 @@ from tiltyard.core.battles import Outcome
 from tiltyard.core.battles.battle import Battle
 from tiltyard.errors import BadOption, UnknownFormat, UnreadableFile
 from tiltyard.files import open_battles, read_battles, write_batches, write_battles
-from tiltyard.files.columns import CANONICAL
+from tiltyard.files.canonical_columns import CANONICAL
 
 ROWS = [
     {"model_a": "oak", "model_b": "elm", "winner": "model_a", "question_id": "q1"},

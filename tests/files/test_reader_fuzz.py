@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from tiltyard.errors import InputError
 from tiltyard.files import open_battles
 from tiltyard.files.answers import read_answers
-from tiltyard.files.detect import FORMATS as KNOWN
+from tiltyard.files.format_detection import FORMATS as KNOWN
 
 STYLE = ["model_a", "winner", "length_a", "bold_b"]
 QUICK = settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tiltyard.files.conversations import assistant_text
-from tiltyard.files.style_text import Style, style_of, style_row
+from tiltyard.files.style_text import TextStyle, measure_style, style_row
 
 
 @pytest.mark.parametrize(
@@ -24,7 +24,7 @@ from tiltyard.files.style_text import Style, style_of, style_row
     ],
 )
 def test_markdown(text: str, headers: int, lists: int, bold: int) -> None:
-    assert style_of(text) == Style(len(text), headers, lists, bold)
+    assert measure_style(text) == TextStyle(len(text), headers, lists, bold)
 
 
 def test_both_sides() -> None:

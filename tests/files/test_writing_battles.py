@@ -17,8 +17,15 @@ from hypothesis import strategies as st
 from tiltyard.core.battles import Label, Outcome
 from tiltyard.core.battles.battle import Battle
 from tiltyard.errors import BadBattle, BadOption
-from tiltyard.files import open_battles, packing, read_battles, write_batches, write_battles, writing
-from tiltyard.files.columns import CANONICAL
+from tiltyard.files import (
+    battle_writer,
+    open_battles,
+    parquet_batches,
+    read_battles,
+    write_batches,
+    write_battles,
+)
+from tiltyard.files.canonical_columns import CANONICAL
 
 WINNERS = [
     (Outcome.MODEL_A, None, 0.75),
@@ -70,7 +77,7 @@ def battles(draw: st.DrawFn) -> Battle:
 def test_round_trip(ending: str, rows: list[Battle], size: int, tmp_path_factory) -> None:
     path = tmp_path_factory.mktemp("trip") / f"battles.{ending}"
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(writing, "_CHUNK", size)
+        patch.setattr(battle_writer, "_CHUNK_BATTLES", size)
         write_battles(path, rows)
     assert list(open_battles(path, format=f"tiltyard-{ending}").battles()) == rows
 
@@ -252,7 +259,7 @@ def test_numbers_that_do_not_fit(tmp_path) -> None:
 
 
 def test_csv_refuses_fields_that_come_too_late(tmp_path, monkeypatch) -> None:
-    monkeypatch.setattr(writing, "_CHUNK", 1)
+    monkeypatch.setattr(battle_writer, "_CHUNK_BATTLES", 1)
     rows = [Battle(model_a="x", model_b="y", winner=Outcome.TIE, extra=extra) for extra in ({}, {"late": 1})]
     with pytest.raises(BadOption, match="battle 2: CSV cannot hold late; write JSON Lines or Parquet"):
         write_battles(tmp_path / "b.csv", rows)
@@ -260,7 +267,7 @@ def test_csv_refuses_fields_that_come_too_late(tmp_path, monkeypatch) -> None:
 
 def test_only_one_batch_can_leave_out_columns() -> None:
     rows = [Battle(model_a="x", model_b="y", winner=Outcome.TIE, language="fr")] * 2
-    (made,) = packing.battle_batches(rows, 2)
+    (made,) = parquet_batches.battle_batches(rows, 2)
     assert made.schema.names == ["model_a", "model_b", "winner", "language"]
-    made, _ = packing.battle_batches(rows, 1)
+    made, _ = parquet_batches.battle_batches(rows, 1)
     assert made.schema.names == [*CANONICAL, "extra_json"]

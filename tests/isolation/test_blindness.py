@@ -16,7 +16,7 @@ from shown_kinds import fill_arena
 from tiltyard.arena.voting.matchup_ids import parse_matchup
 from tiltyard.errors import InputError
 from tiltyard.postgres.connecting import connect
-from tiltyard.settings.arena import ArenaSettings
+from tiltyard.settings.arena_settings import ArenaSettings
 from tiltyard.web.routes import matchups
 from voted_arenas import rate, voted
 

@@ -18,7 +18,7 @@ from tiltyard.arena.accounts import Accounts
 from tiltyard.arena.keys import Keys
 from tiltyard.arena.voting.matchup_ids import new_matchup, parse_matchup
 from tiltyard.postgres.connecting import connect, open_pool
-from tiltyard.settings.arena import ArenaSettings
+from tiltyard.settings.arena_settings import ArenaSettings
 from tiltyard.web.cookies import OPERATOR_COOKIE, VOTER_COOKIE
 
 ASK = "/api/v1/arenas/arena/matchups"

@@ -9,7 +9,7 @@ from pathlib import Path
 from live_arenas import made_arena
 from served import PASSWORD, Served, make_operator, make_token, served
 from tiltyard.postgres.connecting import connect
-from tiltyard.settings.arena import ArenaSettings
+from tiltyard.settings.arena_settings import ArenaSettings
 from voted_arenas import close_window, rate, voted
 
 __all__ = ["ROLES", "Furnished", "furnished", "sign_in"]

@@ -8,7 +8,7 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
 from servers.paid_llm import paid_llm
-from tiltyard.files.plain_parquet import read_columns
+from tiltyard.files.column_parquet import read_columns
 from tournament.arranged import arrange
 
 MODES = {"pilot": {"judges": ["judge-1"], "prompts": "all", "prewarm": True}}

@@ -11,7 +11,7 @@ from rich.console import Console
 from lab.bars import Bar
 from lab.suite import Suite
 from lab.suite_report import suite_markdown, suite_page, suite_svgs, suite_tables
-from tiltyard.report import charts
+from tiltyard.report import board_charts
 
 OTHERS = {"v1": 5600.0, "uniform": 6000.0, "nearest": None, "thompson": 7000.0}
 BARS = (
@@ -83,6 +83,6 @@ def test_pictures_show_bars_with_one_side_that_is_not_zero():
 
 
 def test_without_the_extra_there_are_no_pictures(monkeypatch):
-    monkeypatch.setattr(charts, "find_spec", lambda _name: None)
+    monkeypatch.setattr(board_charts, "find_spec", lambda _name: None)
     assert suite_svgs(document()) == {}
     assert "data-spec" not in suite_page(document())

@@ -8,7 +8,7 @@ from playwright.sync_api import expect
 from browsing import DESKTOP, PHONE, SIZES, follow
 from served import make_token
 from shown_boards import NAMES, served_board
-from tiltyard.report.looks import COLOURS
+from tiltyard.report.chart_theme import COLOURS
 from tiltyard.web.assets import load_assets
 from voted_arenas import rate
 

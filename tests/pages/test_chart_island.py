@@ -14,8 +14,8 @@ from fastapi.responses import HTMLResponse, JSONResponse, Response
 
 from browsing import DESKTOP, PHONE, Visit
 from tiltyard.core.battles import Battle, Table
-from tiltyard.report.charts import chart_specs, chart_svg
-from tiltyard.runs.rating import RateSettings, rate_table
+from tiltyard.report.board_charts import chart_specs, chart_svg
+from tiltyard.runs.battle_rating import RateSettings, rate_table
 from tiltyard.web.assets import load_assets
 from tiltyard.web.assets import router as assets_router
 from tiltyard.web.pages.shell import PAGE_POLICY

@@ -16,7 +16,7 @@ from tiltyard.arena.demonstrating import demonstrate
 from tiltyard.arena.house import House
 from tiltyard.cli.demo import _programme
 from tiltyard.postgres.connecting import open_pool
-from tiltyard.settings.serving import ServingSettings
+from tiltyard.settings.serving_settings import ServingSettings
 from tiltyard.simulate.demo import MODELS, NEWCOMER, RETIRED
 
 ARENA = "/arenas/demo"

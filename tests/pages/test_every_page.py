@@ -13,7 +13,7 @@ from page_layout import WIDE, check_layout, resize
 from page_routes import ASKED, page_routes
 from postgres_servers import fresh_database
 from served import make_operator, served
-from tiltyard.settings.arena import ArenaSettings
+from tiltyard.settings.arena_settings import ArenaSettings
 from voted_arenas import close_window, rate, voted
 
 #: Pages for everybody.

@@ -22,7 +22,7 @@ from tiltyard.arena.content.bulky import Folder
 from tiltyard.arena.content.contents import Contents
 from tiltyard.arena.content.importing import create_arena, import_answers
 from tiltyard.postgres.connecting import connect, open_pool
-from tiltyard.settings.arena import ArenaSettings
+from tiltyard.settings.arena_settings import ArenaSettings
 from voted_arenas import cast, rate
 
 #: A page shows three at once: a prompt and its two responses.

@@ -18,7 +18,7 @@ from tiltyard.arena.operators.changes import set_enabled
 from tiltyard.core.battles import Kind
 from tiltyard.core.policy.state.policy import Policy
 from tiltyard.postgres.connecting import connect, open_pool
-from tiltyard.settings.arena import ArenaSettings
+from tiltyard.settings.arena_settings import ArenaSettings
 from tiltyard.web.pages import model, paths
 from voted_arenas import close_window, lay_votes, rate
 

@@ -27,7 +27,7 @@ from served import make_operator, served
 from tiltyard.arena.voting.matchup_ids import parse_matchup
 from tiltyard.core.policy.state.policy import Policy
 from tiltyard.postgres.connecting import connect
-from tiltyard.settings.arena import ArenaSettings
+from tiltyard.settings.arena_settings import ArenaSettings
 
 
 @pytest.fixture(scope="module")

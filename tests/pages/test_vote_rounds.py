@@ -27,7 +27,7 @@ from live_arenas import made_arena
 from postgres_servers import fresh_database
 from served import served
 from tiltyard.postgres.connecting import connect
-from tiltyard.settings.arena import ArenaSettings
+from tiltyard.settings.arena_settings import ArenaSettings
 
 pytestmark = needs_bundle
 #: Milliseconds after which no vote can be taken back.

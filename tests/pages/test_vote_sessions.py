@@ -20,7 +20,7 @@ from browsing import SIZES, sign_in
 from live_arenas import made_arena
 from postgres_servers import fresh_database
 from served import make_operator, served
-from tiltyard.settings.arena import ArenaSettings
+from tiltyard.settings.arena_settings import ArenaSettings
 
 SESSIONS = ArenaSettings(undo_seconds=60.0, session_votes=3)
 SESSION = "/arenas/arena/vote"

@@ -8,7 +8,7 @@ from page_layout import SCREENS, check_layout, resize
 from postgres_servers import fresh_database
 from served import served
 from shown_kinds import APP, fill_arena, png, sound
-from tiltyard.settings.arena import ArenaSettings
+from tiltyard.settings.arena_settings import ArenaSettings
 
 #: Pixels that each panel has at least, by the width of the window.
 PANEL_PIXELS = {390: 350, 1280: 600, 1440: 680, 1920: 750, 2560: 750, 3440: 750}

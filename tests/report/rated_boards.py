@@ -9,7 +9,7 @@ from rich.console import Console
 from tiltyard.core.battles import Battle, Table
 from tiltyard.core.board import RatedGroup
 from tiltyard.report.terminal import board_table, findings_list
-from tiltyard.runs.rating import RateSettings, rate_table
+from tiltyard.runs.battle_rating import RateSettings, rate_table
 from worlds import told
 
 STORY = "oak>elm*6 elm>oak*3 elm=ash*2 ash>oak*2 oak>ash*5 ash!elm*3 yew>fir*2 fir>yew sloe!oak"

@@ -6,8 +6,8 @@ import re
 import pytest
 
 from tiltyard.errors import BadOption
-from tiltyard.report.arena_charts import CHARTS, FEW, Dot, arena_chart, page_spec
-from tiltyard.report.looks import COLOURS, narrowed, picture
+from tiltyard.report.arena_charts import CHARTS, FEW_BATTLES, RatingPoint, arena_chart, page_spec
+from tiltyard.report.chart_theme import COLOURS, fit_to_phone, render_svg
 
 NAMES = (
     "plum",
@@ -30,7 +30,9 @@ def documents():
         for model in NAMES
         for day in (1, 2, 3)
     ]  # fmt: skip
-    dots = [Dot(name, 1500.0 - k, None if k == 2 else 1400.0, 1600.0, k) for k, name in enumerate(NAMES)]
+    dots = [
+        RatingPoint(name, 1500.0 - k, None if k == 2 else 1400.0, 1600.0, k) for k, name in enumerate(NAMES)
+    ]
     return {
         "ratings": {"dots": dots, "axis": "rating"},
         "win-rates": {"models": NAMES, "pairs": pairs},
@@ -48,7 +50,7 @@ def values_of(spec):
 @pytest.mark.parametrize("name", CHARTS)
 def test_every_chart_is_a_picture_in_both_themes(name, look):
     spec = arena_chart(name, documents()[name], look)
-    svg = picture(spec).decode()
+    svg = render_svg(spec).decode()
     assert svg.startswith("<svg")
     assert "<script" not in svg
     assert "\u202e" not in svg
@@ -105,7 +107,7 @@ def test_history_leaves_out_what_was_not_known():
 def test_times_are_written_as_fine_as_they_are_far_apart(ends, shape):
     points = [{"model": "m", "at": at, "votes": 1, "value": 1500.0 + k} for k, at in enumerate(ends)]
     spec = arena_chart("history", {"models": ["m"], "points": points, "axis": ""})
-    svg = picture(spec).decode()
+    svg = render_svg(spec).decode()
     labels = [
         text
         for text in re.findall(r"<text[^>]*>([^<]*)</text>", svg)
@@ -142,23 +144,23 @@ def test_an_unknown_chart_is_refused():
 
 
 def test_a_phone_gets_a_narrow_picture_with_short_labels_and_heatmaps_as_they_are():
-    dots = [Dot(f"a model with a long name {k}", 1500.0 + k, 1400.0, 1600.0, 10) for k in range(4)]
+    dots = [RatingPoint(f"a model with a long name {k}", 1500.0 + k, 1400.0, 1600.0, 10) for k in range(4)]
     wide = arena_chart("ratings", {"dots": dots, "axis": "rating"})
-    narrow = narrowed(wide)
+    narrow = fit_to_phone(wide)
     assert narrow["width"] < wide["width"]
     assert narrow["config"]["legend"]["orient"] == "bottom"
     assert max(limits(narrow)) <= 120 < max(limits(wide))
-    width = int(re.search(rb'width="(\d+)', picture(narrow))[1])
+    width = int(re.search(rb'width="(\d+)', render_svg(narrow))[1])
     assert width < 358
     heatmap = arena_chart("win-rates", documents()["win-rates"])
-    assert narrowed(heatmap) == heatmap
+    assert fit_to_phone(heatmap) == heatmap
 
 
 def test_on_a_phone_the_title_of_an_axis_is_broken_and_its_ticks_are_few():
-    dots = [Dot(f"m{k}", 1100.0 + 100 * k, 1000.0, 1700.0, 10) for k in range(6)]
+    dots = [RatingPoint(f"m{k}", 1100.0 + 100 * k, 1000.0, 1700.0, 10) for k in range(6)]
     said = "rating, and 2 RD to either side: the left end is the conservative score"
     wide = arena_chart("ratings", {"dots": dots, "axis": said})
-    svg, small = picture(wide).decode(), picture(narrowed(wide)).decode()
+    svg, small = render_svg(wide).decode(), render_svg(fit_to_phone(wide)).decode()
     assert said in svg
     assert said not in small
     assert all(word in small for word in ("rating, and 2 RD", "conservative score"))
@@ -169,13 +171,13 @@ def test_on_a_phone_the_title_of_an_axis_is_broken_and_its_ticks_are_few():
 @pytest.mark.parametrize("look", ["light", "dark"])
 def test_a_score_of_few_battles_is_pale(look):
     pairs = [
-        {"model_a": "a", "model_b": "b", "battles": FEW - 1, "both_bad": 0, "score": 1.0},
-        {"model_a": "a", "model_b": "c", "battles": FEW, "both_bad": 0, "score": 1.0},
+        {"model_a": "a", "model_b": "b", "battles": FEW_BATTLES - 1, "both_bad": 0, "score": 1.0},
+        {"model_a": "a", "model_b": "c", "battles": FEW_BATTLES, "both_bad": 0, "score": 1.0},
     ]
     document = {"models": ["a", "b", "c"], "pairs": pairs}
     pale = re.compile(r'<path[^>]*opacity="0\.35"')
-    assert len(pale.findall(picture(arena_chart("win-rates", document, look)).decode())) == 2
-    assert pale.search(picture(arena_chart("battle-counts", document, look)).decode()) is None
+    assert len(pale.findall(render_svg(arena_chart("win-rates", document, look)).decode())) == 2
+    assert pale.search(render_svg(arena_chart("battle-counts", document, look)).decode()) is None
 
 
 def limits(part):

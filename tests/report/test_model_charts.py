@@ -6,9 +6,9 @@ import pytest
 
 from tiltyard.core.policy.validity.evaluation import ConfidencePoint
 from tiltyard.core.policy.validity.heatmap import Heatmap
-from tiltyard.report.looks import COLOURS, labelled, picture
+from tiltyard.report.chart_theme import COLOURS, chart_labels, render_svg
 from tiltyard.report.model_charts import (
-    Against,
+    OpponentScore,
     both_bad_chart,
     confidence_chart,
     coverage_chart,
@@ -42,7 +42,7 @@ HEAT = Heatmap(
 
 
 def against(names):
-    return [Against(name, (k + 1) / 10, None if k == 0 else 0.5, 7 * k) for k, name in enumerate(names)]
+    return [OpponentScore(name, (k + 1) / 10, None if k == 0 else 0.5, 7 * k) for k, name in enumerate(names)]
 
 
 def all_specs(look="light", names=HOSTILE):
@@ -65,7 +65,7 @@ def values_of(spec):
 @pytest.mark.parametrize("look", list(COLOURS))
 def test_every_chart_can_be_drawn_whatever_the_names(look):
     for name, spec in all_specs(look).items():
-        drawn = picture(json.loads(json.dumps(spec, allow_nan=False))).decode()
+        drawn = render_svg(json.loads(json.dumps(spec, allow_nan=False))).decode()
         assert drawn.startswith("<svg"), name
         assert "<script" not in drawn
         assert "<img" not in drawn
@@ -89,7 +89,7 @@ def test_a_long_history_is_thinned_and_keeps_its_end():
 
 
 def test_expected_scores_stand_beside_those_observed_most_met_first():
-    rows = [Against(f"m{k:03}", k / 100, None if k % 9 == 0 else k / 120, k) for k in range(100)]
+    rows = [OpponentScore(f"m{k:03}", k / 100, None if k % 9 == 0 else k / 120, k) for k in range(100)]
     found = {row["opponent"]: row for row in values_of(expected_chart(rows))}
     assert set(found) == {f"m{k:03}" for k in range(60, 100)}
     for k in range(60, 100):
@@ -113,7 +113,7 @@ def test_the_bar_of_both_bad_is_in_the_picture():
 
 def test_labels_are_short_visible_and_no_two_alike():
     names = [*HOSTILE, *HOSTILE, *(["same"] * 5), "same #20"]
-    labels = labelled(names)
+    labels = chart_labels(names)
     assert len(set(labels)) == len(names)
     assert all(len(label) <= 60 and label.isprintable() for label in labels)
-    assert labelled(["short", "other"]) == ["short", "other"]
+    assert chart_labels(["short", "other"]) == ["short", "other"]

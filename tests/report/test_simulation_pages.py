@@ -11,9 +11,9 @@ from rich.console import Console
 from arena_results import SETTINGS, moment, official, result
 from tiltyard.core.policy.state.policy import Policy
 from tiltyard.errors import MissingExtra
-from tiltyard.report import charts
+from tiltyard.report import board_charts
 from tiltyard.report.simulation import simulation_markdown, simulation_page, simulation_tables
-from tiltyard.report.simulation.charts import LANES, OFFICIAL, RULES, simulation_charts
+from tiltyard.report.simulation.simulation_charts import LANES, OFFICIAL, RULES, simulation_charts
 from tiltyard.simulate.forecast import Simulation, forecast
 from tiltyard.simulate.worlds import WorldSettings
 
@@ -169,7 +169,7 @@ def test_the_page_needs_nothing_else_and_draws_every_chart():
 def test_every_chart_can_be_drawn():
     specs = [spec for one in simulation_charts(document(TEN)).values() for spec in one.values()]
     assert len(specs) == 5
-    assert all(charts.chart_svg(spec).startswith("<svg") for spec in specs)
+    assert all(board_charts.chart_svg(spec).startswith("<svg") for spec in specs)
 
 
 def test_charts_show_the_bar_and_the_band_of_each_rule():
@@ -180,7 +180,7 @@ def test_charts_show_the_bar_and_the_band_of_each_rule():
 
 
 def test_without_the_extra_the_tables_remain(monkeypatch):
-    monkeypatch.setattr(charts, "find_spec", lambda _name: None)
+    monkeypatch.setattr(board_charts, "find_spec", lambda _name: None)
     page = simulation_page(document(TEN))
     assert "tiltyard[plots]" in page
     assert "data-spec" not in page

@@ -12,8 +12,8 @@ from tiltyard.core.battles import Table
 from tiltyard.core.board import make_board
 from tiltyard.core.ratings import BradleyTerry, Elo, Glicko2
 from tiltyard.core.ratings.flips import Flip
-from tiltyard.report.printable import printable
 from tiltyard.report.terminal import Terminal, flip_sentence, interval_bar, method_title
+from tiltyard.report.terminal_escape import escape_controls
 from worlds import told
 
 GOLDEN = """\
@@ -99,12 +99,12 @@ def test_hostile_names_are_shown_and_do_nothing(width):
 
 @given(st.text())
 def test_only_what_cannot_be_shown_is_spelled_out(text):
-    assert printable(text).isprintable()
-    assert (printable(text) == text) == text.isprintable()
+    assert escape_controls(text).isprintable()
+    assert (escape_controls(text) == text) == text.isprintable()
 
 
 def test_text_of_any_language_stays_as_it_is():
-    assert printable("日本語 – Zürich ✓ 🙂") == "日本語 – Zürich ✓ 🙂"
+    assert escape_controls("日本語 – Zürich ✓ 🙂") == "日本語 – Zürich ✓ 🙂"
 
 
 @pytest.mark.parametrize("name", [name for name in HOSTILE if not name.isprintable()])

@@ -7,19 +7,19 @@ from importlib.util import find_spec
 
 import pytest
 from rated_boards import HOSTILE
-from test_page import ATTRIBUTES, TAGS, Page
+from test_board_page import ATTRIBUTES, TAGS, Page
 
 from reported_arenas import HOUR, SMALL, START, happened, named, reported
 from tiltyard.core.policy.state.policy import Policy
 from tiltyard.core.policy.validity.report.report_records import ExplorationPlace, ReversedPair
 from tiltyard.core.ratings.findings import Finding
 from tiltyard.errors import MissingExtra
-from tiltyard.report import charts
-from tiltyard.report.printable import printable
+from tiltyard.report import board_charts
+from tiltyard.report.terminal_escape import escape_controls
 from tiltyard.report.validity import validity_markdown, validity_page
-from tiltyard.report.validity.charts import validity_charts
-from tiltyard.report.validity.sections import span_sentence, status_sentence, validity_sections
-from tiltyard.report.validity.words import MOST_ROWS
+from tiltyard.report.validity.validity_charts import validity_charts
+from tiltyard.report.validity.validity_sections import span_sentence, status_sentence, validity_sections
+from tiltyard.report.validity.validity_text import MAX_TABLE_ROWS
 
 EVIL = [*HOSTILE[:9], "a|b", "*_`[x](https://evil.example)`_*"]
 TITLES = (
@@ -58,7 +58,7 @@ def page_text(report):
 
 @pytest.fixture
 def no_plots(monkeypatch):
-    monkeypatch.setattr(charts, "find_spec", lambda name: None if name == "altair" else find_spec(name))
+    monkeypatch.setattr(board_charts, "find_spec", lambda name: None if name == "altair" else find_spec(name))
 
 
 def cells(text):
@@ -136,10 +136,10 @@ def test_the_span_is_told_by_time_or_by_votes(report):
 
 def test_long_tables_are_cut_and_say_so(report):
     row = ExplorationPlace(1, 1, "somebody", 1500.0, None, None)
-    exploration = replace(report.exploration, models=(row,) * (MOST_ROWS + 7))
+    exploration = replace(report.exploration, models=(row,) * (MAX_TABLE_ROWS + 7))
     text = validity_markdown(replace(report, exploration=exploration))
     assert "*7 more.*" in text
-    assert text.count("| somebody |") == MOST_ROWS
+    assert text.count("| somebody |") == MAX_TABLE_ROWS
 
 
 def test_the_page_is_well_formed_and_holds_every_section_and_model(report, page_text):
@@ -167,9 +167,9 @@ def test_no_element_or_script_stems_from_a_name(evil):
     assert page.attributes <= ATTRIBUTES
     assert page.comments == []
     assert page._open == []
-    assert {printable(name) for name in EVIL} - {printable(EVIL[1])} <= set(page.texts)
+    assert {escape_controls(name) for name in EVIL} - {escape_controls(EVIL[1])} <= set(page.texts)
     specs, (library, own) = page.scripts[:-2], page.scripts[-2:]
-    assert library == charts.javascript()
+    assert library == board_charts.javascript()
     assert "alert(1)" not in library + own
     assert not any(character in spec for spec in specs for character in "<>&")
     assert all(json.loads(spec) for spec in specs)
@@ -178,14 +178,14 @@ def test_no_element_or_script_stems_from_a_name(evil):
 def test_nothing_is_loaded_from_elsewhere(page_text):
     page = Page(page_text)
     assert not page.attributes & {"src", "href", "srcset", "action", "background", "poster", "style"}
-    rest = page_text.replace(charts.javascript(), "")
+    rest = page_text.replace(board_charts.javascript(), "")
     assert set(re.findall(r"\w+://[^\"'\s<]+", rest)) <= set(re.findall(r'"\$schema": "([^"]+)"', rest))
 
 
 @pytest.mark.usefixtures("no_plots")
 def test_without_the_extra_there_are_tables_and_a_note(report):
     row = ExplorationPlace(1, 1, "somebody", 1500.0, None, None)
-    exploration = replace(report.exploration, models=(row,) * (MOST_ROWS + 7))
+    exploration = replace(report.exploration, models=(row,) * (MAX_TABLE_ROWS + 7))
     page = Page(text := validity_page(replace(report, exploration=exploration)))
     assert "<small>7 more.</small>" in text
     assert text.count("pip install 'tiltyard[plots]'") == 1

@@ -8,10 +8,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from tiltyard.runs.folder import write_run
+from tiltyard.runs.run_folder import write_run
 from tiltyard.runs.manifest import (MANIFEST, MANIFEST_HASH, file_hash, hash_line)
-from tiltyard.runs.rating import RateSettings
-from tiltyard.runs.verifying import Verification
+from tiltyard.runs.battle_rating import RateSettings
+from tiltyard.runs.run_verification import Verification
 from tiltyard.core.battles import Battle
 from tiltyard.files import (open_battles, write_battles)
 from tiltyard.simulate.demo import demo_battles

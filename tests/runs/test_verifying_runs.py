@@ -12,15 +12,15 @@ from run_folders import copied, edit_json, failed, mixed, rehash, written
 
 from sizes import sized
 from special_files import SPECIAL, put_special, within_seconds
-from tiltyard.runs import verifying
-from tiltyard.runs.folder import (evaluated_models, page_of)
+from tiltyard.runs import run_verification
+from tiltyard.runs.run_folder import (evaluated_models, render_report)
 from tiltyard.runs.manifest import (Platform, hash_line, read_manifest)
-from tiltyard.runs.rating import (RateSettings, rate_files)
-from tiltyard.runs.verifying import (Check, Verification, verify_run)
+from tiltyard.runs.battle_rating import (RateSettings, rate_files)
+from tiltyard.runs.run_verification import (RunCheck, Verification, verify_run)
 from tiltyard.core.battles import (Battle, Outcome)
 from tiltyard.errors import BrokenArtifact
 from tiltyard.files import (open_battles, read_battles, write_battles)
-from tiltyard.files.plain_parquet import (read_columns, write_columns)
+from tiltyard.files.column_parquet import (read_columns, write_columns)
 
 SETTINGS = RateSettings(n_bootstraps=3, arena="Garden")
 NAMES = [
@@ -32,7 +32,7 @@ NAMES = [
 @pytest.fixture(scope="module", autouse=True)
 def no_plots():
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("tiltyard.report.charts.find_spec", lambda _: None)
+        patch.setattr("tiltyard.report.board_charts.find_spec", lambda _: None)
         yield
 
 
@@ -116,14 +116,14 @@ def is_refused(run: Path) -> bool:
 def results(original):
     source = open_battles(original / "battles.parquet")
     groups = rate_files([source], SETTINGS, checks=True)
-    return groups, evaluated_models(source, SETTINGS), page_of(groups, SETTINGS)
+    return groups, evaluated_models(source, SETTINGS), render_report(groups, SETTINGS)
 
 
 @pytest.fixture
 def computed(results, monkeypatch):
     """What the battles give, computed once for all tests."""
     for name, result in zip(("rate_files", "evaluated_models", "page_of"), results, strict=True):
-        monkeypatch.setattr(verifying, name, lambda *_, result=result, **__: result)
+        monkeypatch.setattr(run_verification, name, lambda *_, result=result, **__: result)
 
 
 def corruptions(data: bytes):
@@ -200,7 +200,7 @@ def test_a_manifest_that_reaches_outside_is_refused(name, run):
 
 
 def test_damaged_battles_are_not_computed_with(run, monkeypatch):
-    monkeypatch.setattr(verifying, "rate_files", lambda *_, **__: pytest.fail("was called"))
+    monkeypatch.setattr(run_verification, "rate_files", lambda *_, **__: pytest.fail("was called"))
     (run / "battles.parquet").write_bytes(b"PAR1")
     assert failed(verify_run(run)) == ["battles.parquet"]
 
@@ -447,7 +447,7 @@ def test_another_kernel_is_no_forgery(run):
 
 
 def test_the_summary_counts_what_failed():
-    checks = (Check("a", True, ""), Check("b", False, ""), Check("c", False, ""))
+    checks = (RunCheck("a", True, ""), RunCheck("b", False, ""), RunCheck("c", False, ""))
     assert Verification(checks).summary == "NOT verified: 2 of 3 checks failed."
 
 

@@ -10,11 +10,11 @@ import pyarrow.parquet as pq
 import pytest
 from run_folders import SETTINGS, failed, mixed, written
 
-from tiltyard.runs import folder as folder_module
-from tiltyard.runs.folder import write_run
+from tiltyard.runs import run_folder as folder_module
+from tiltyard.runs.run_folder import write_run
 from tiltyard.runs.manifest import (file_hash, read_manifest)
-from tiltyard.runs.rating import (RateSettings, method_of, open_all, rate_files)
-from tiltyard.runs.verifying import verify_run
+from tiltyard.runs.battle_rating import (RateSettings, method_of, open_all, rate_files)
+from tiltyard.runs.run_verification import verify_run
 from tiltyard.core.battles import Battle
 from tiltyard.errors import BadBattle, BadOption, CannotRate
 from tiltyard.files import (open_battles, read_battles, write_battles)
@@ -34,7 +34,7 @@ ENTRY = ["model", "rating", "ci_low", "ci_high", "n_battles", "source"]
 
 @pytest.fixture
 def no_plots(monkeypatch):
-    monkeypatch.setattr("tiltyard.report.charts.find_spec", lambda _: None)
+    monkeypatch.setattr("tiltyard.report.board_charts.find_spec", lambda _: None)
 
 
 def document(run: Path):
@@ -194,7 +194,7 @@ class TestLines:
         return write_run(tmp_path / "run", [open_battles(tmp_path / "some.parquet")], BARE, **more)
 
     def test_many_battles_have_them_on_request_only(self, tmp_path, monkeypatch):
-        monkeypatch.setattr("tiltyard.runs.folder.MOST_BATTLE_LINES", 4)
+        monkeypatch.setattr("tiltyard.runs.run_folder.MAX_BATTLE_LINES", 4)
         lines = tmp_path / "run" / "battles.jsonl"
         some = battles("a>b*3 b>a*2")
         told = self.written(tmp_path, some).without_lines

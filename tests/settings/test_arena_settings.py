@@ -3,7 +3,7 @@
 import pytest
 
 from tiltyard.errors import BadOption
-from tiltyard.settings.arena import ArenaSettings
+from tiltyard.settings.arena_settings import ArenaSettings
 
 
 def test_settings_survive_a_round_trip():

@@ -17,15 +17,15 @@ from tournament_texts import config_of
 from tiltyard.errors import BadConfig, BadOption
 from tiltyard.settings.prices import (
     FREE,
+    ModelRetirement,
     ModelTraits,
     Price,
     PriceEntry,
-    Retirement,
-    dollars,
+    format_dollars,
     merged_prices,
     open_prices,
-    picodollars,
-    stated_price,
+    parse_price_option,
+    to_picodollars,
 )
 
 DOLLAR = 10**12
@@ -130,7 +130,7 @@ def test_every_shipped_price_is_whole_and_has_its_source():
 
 def test_a_name_that_was_retired_names_one_that_was_not():
     book = open_prices()
-    assert book.retirement("openai", "gpt-4-turbo-2024-04-09") == Retirement(
+    assert book.retirement("openai", "gpt-4-turbo-2024-04-09") == ModelRetirement(
         date(2026, 10, 23), "gpt-5.6-sol"
     )
     assert book.retirement("openai", "gpt-4-turbo", "http://localhost:8000/v1") is None
@@ -178,7 +178,7 @@ def test_long_prompts_cost_what_is_stated_for_them():
     ],
 )
 def test_a_price_is_stated_in_one_word(text, model, input_usd, output_usd):
-    name, entry = stated_price(text)
+    name, entry = parse_price_option(text)
     assert (name, entry.input, entry.output) == (model, input_usd, output_usd)
 
 
@@ -188,7 +188,7 @@ def test_a_price_is_stated_in_one_word(text, model, input_usd, output_usd):
 )
 def test_what_is_no_price_is_refused_with_an_example(text):
     with pytest.raises(BadOption, match=r"NAME=INPUT,OUTPUT.*--price my-model=0\.25,1\.5"):
-        stated_price(text)
+        parse_price_option(text)
 
 
 def test_given_prices_go_before_those_of_a_file_and_leave_the_rest(tmp_path):
@@ -268,15 +268,15 @@ def test_a_file_of_prices_is_read_beside_the_configuration(tmp_path):
 
 @given(st.integers(0, 10**20))
 def test_exact_dollars_come_back(sum_):
-    assert picodollars(Decimal(sum_) / DOLLAR) == sum_
-    assert picodollars(str(Decimal(sum_) / DOLLAR)) == sum_
+    assert to_picodollars(Decimal(sum_) / DOLLAR) == sum_
+    assert to_picodollars(str(Decimal(sum_) / DOLLAR)) == sum_
 
 
 def test_dollars_are_read_as_they_are_written():
-    assert picodollars(0.1) == DOLLAR // 10
-    assert picodollars(3) == 3 * DOLLAR
-    assert picodollars("2.50") == 5 * DOLLAR // 2
-    assert picodollars("0.0000000000019") == 1
+    assert to_picodollars(0.1) == DOLLAR // 10
+    assert to_picodollars(3) == 3 * DOLLAR
+    assert to_picodollars("2.50") == 5 * DOLLAR // 2
+    assert to_picodollars("0.0000000000019") == 1
 
 
 @pytest.mark.parametrize(
@@ -284,7 +284,7 @@ def test_dollars_are_read_as_they_are_written():
 )
 def test_what_is_no_sum_of_money_is_refused(usd):
     with pytest.raises(BadOption, match="is no sum of money"):
-        picodollars(usd)
+        to_picodollars(usd)
 
 
 @given(st.integers(1, 10**18))
@@ -292,7 +292,7 @@ def test_what_is_no_sum_of_money_is_refused(usd):
 @example(DOLLAR // 200 - 1)
 @example(99_999_999_999)
 def test_a_sum_above_nothing_never_looks_like_nothing(sum_):
-    shown = dollars(sum_)
+    shown = format_dollars(sum_)
     value = Fraction(shown.removeprefix("$").replace(",", ""))
     assert value > 0
     assert (
@@ -301,7 +301,7 @@ def test_a_sum_above_nothing_never_looks_like_nothing(sum_):
         else True
     )
     assert abs(value / Fraction(sum_, DOLLAR) - 1) <= Fraction(1, 18)
-    assert dollars(-sum_) == f"-{shown}"
+    assert format_dollars(-sum_) == f"-{shown}"
 
 
 @pytest.mark.parametrize(
@@ -316,7 +316,7 @@ def test_a_sum_above_nothing_never_looks_like_nothing(sum_):
     ],
 )
 def test_sums_are_shown_with_sensible_digits(sum_, shown):
-    assert dollars(sum_) == shown
+    assert format_dollars(sum_) == shown
 
 
 def test_what_is_known_of_a_model_holds_wherever_it_is_served():

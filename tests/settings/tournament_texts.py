@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from tiltyard.settings.config import TournamentConfig, load_config
+from tiltyard.settings.tournament_config import TournamentConfig, load_config
 
 LEAST = """\
 entrants: [{entrant_id: heron}, {entrant_id: wren}]

@@ -8,7 +8,7 @@ import yaml
 from servers.paid_llm import paid_llm
 from tiltyard.core.judging.verdict import VerdictStep
 from tiltyard.settings.rubric_files import shipped_rubric
-from tiltyard.settings.sample import recorded_reply
+from tiltyard.settings.sample_tournament import recorded_reply
 from tournament.arranged import NO_CHECKS, PRICES, Arranged, arrange, write_lines
 
 #: Too few to call a judge unusable, which has an exit code of its own.

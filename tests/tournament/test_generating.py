@@ -8,7 +8,7 @@ import pytest
 import yaml
 
 from servers.paid_llm import paid_llm
-from tiltyard.settings.prices import picodollars
+from tiltyard.settings.prices import to_picodollars
 from tournament.arranged import PRICES, arrange, read_lines, write_lines
 
 
@@ -228,7 +228,7 @@ def test_the_budget_holds_for_all_of_it_however_often_it_is_run(tmp_path, billed
         ran = arranged.call("generate", arranged.config, "--budget-usd", budget)
         assert ran.code == 3
         assert "the budget does not cover them" in ran.err
-        assert 0 < billed.since("picodollars") <= picodollars(budget)
+        assert 0 < billed.since("picodollars") <= to_picodollars(budget)
     written = sum(len(read_lines(path)) for path in (tmp_path / "responses").iterdir() if path.stat().st_size)
     assert written == billed.since()
     ran = arranged.done("generate", arranged.config, "--budget-usd", "1")

@@ -6,7 +6,7 @@ from collections import Counter
 
 import pytest
 
-from tiltyard.files.plain_parquet import read_columns
+from tiltyard.files.column_parquet import read_columns
 from tournament.arranged import PRICES, arrange
 
 WAYS = pytest.mark.parametrize("batch", [False, True], ids=["live", "batch"])

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from servers.paid_llm import paid_llm
-from tiltyard.files.plain_parquet import read_columns
+from tiltyard.files.column_parquet import read_columns
 from tournament.arranged import Arranged, arrange
 
 #: The whole bank is judged.

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from servers.paid_llm import paid_llm
 from tiltyard.core.judging.question import QuestionTexts
 from tiltyard.core.judging.verdict import VerdictStep
-from tiltyard.settings.prices import picodollars
+from tiltyard.settings.prices import to_picodollars
 from tiltyard.settings.rubric_files import shipped_rubric
-from tiltyard.settings.sample import recorded_reply
+from tiltyard.settings.sample_tournament import recorded_reply
 from tiltyard.tournament.placing import draw_opponents, left_of, new_folder
 from tournament.arranged import NO_CHECKS, PRICES, Arranged, read_lines, write_lines
 
@@ -210,7 +210,7 @@ def test_answers_and_verdicts_share_one_budget(yard, billed):
         assert ran.code == 0, ran.err
         assert "the budget does not cover them" in ran.err
         assert 12 < billed.since() < 36
-        assert billed.since("picodollars") <= picodollars(budget)
+        assert billed.since("picodollars") <= to_picodollars(budget)
     yard.done("verify", "out")
 
 
@@ -311,6 +311,6 @@ def test_where_all_have_answered_all_no_opponent_is_met_more_often_than_another(
 @given(st.integers(0, 10**15), st.integers(0, 10**13) | st.none())
 def test_what_is_left_of_a_budget_is_never_more_than_there_was(cap, spent):
     budget = cap / 10**12
-    left = picodollars(left_of(budget, spent))
-    assert 0 <= left <= max(picodollars(budget) - (spent or 0), 0)
+    left = to_picodollars(left_of(budget, spent))
+    assert 0 <= left <= max(to_picodollars(budget) - (spent or 0), 0)
     assert left_of(None, spent) is None

@@ -9,7 +9,7 @@ import pytest
 
 from servers.paid_llm import paid_llm
 from tiltyard.judges.ledger import Ledger
-from tiltyard.settings.prices import picodollars
+from tiltyard.settings.prices import to_picodollars
 from tiltyard.tournament.estimate import WAYS, Cost, estimate, planned
 from tournament.arranged import PRICES, arrange, read_lines, write_lines
 
@@ -28,7 +28,7 @@ def test_a_plan_asks_nothing_and_names_every_question(tmp_path, billed):
     assert [row["question_id"] for row in rows] == [one.id for one in plan.questions()]
     assert [row["request_key"] for row in rows] == [plan.key(one) for one in plan.questions()]
     assert {row["standing"] for row in rows} == {"call"}
-    assert sum(picodollars(row["worst_usd"]) for row in rows) == estimate(plan, None).worst
+    assert sum(to_picodollars(row["worst_usd"]) for row in rows) == estimate(plan, None).worst
 
 
 def test_the_number_of_calls_is_exact_before_between_and_after(tmp_path, billed):
@@ -87,7 +87,7 @@ def test_the_bill_lies_between_low_and_worst(tmp_path, billed, provider, batch):
     assert cost.low <= actual <= cost.worst <= found.worst * (1 if batch else 2)
     assert cost.low <= cost.expected <= cost.worst
     costs = arranged.document("costs.json")
-    assert picodollars(costs["actual"]["usd"]) == actual
+    assert to_picodollars(costs["actual"]["usd"]) == actual
     assert costs["estimate"]["calls"] == billed.since()
 
 

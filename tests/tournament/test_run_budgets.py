@@ -6,7 +6,7 @@ from collections import Counter
 
 import pytest
 
-from tiltyard.settings.prices import picodollars
+from tiltyard.settings.prices import to_picodollars
 from tournament.arranged import arrange
 
 BUDGET = "0.09"
@@ -19,18 +19,18 @@ def test_a_budget_that_is_reached_ends_the_run_normally_and_a_higher_one_complet
     arranged = arrange(tmp_path, judge=billed.judge(batch=batch, max_tokens=1024))
     ran = arranged.done("run", arranged.config, "--output-dir", "out", "--budget-usd", BUDGET)
     spent = billed.since("picodollars")
-    assert 0 < spent <= picodollars(BUDGET)
+    assert 0 < spent <= to_picodollars(BUDGET)
     states = Counter(row["state"] for row in arranged.verdicts())
     assert states["ok"] == billed.since()
     assert states["ok"] + states["unasked"] == 48
     assert f"{states['unasked']} questions were not asked: the budget does not cover them" in ran.err
     assert "--output-dir out to go on" in ran.err
-    assert picodollars(arranged.document("costs.json")["actual"]["usd"]) == spent
+    assert to_picodollars(arranged.document("costs.json")["actual"]["usd"]) == spent
     arranged.done("verify", "out")
 
     # The same budget again: what was spent counts.
     arranged.done("run", arranged.config, "--output-dir", "out", "--budget-usd", BUDGET)
-    assert billed.since("picodollars") <= picodollars(BUDGET)
+    assert billed.since("picodollars") <= to_picodollars(BUDGET)
 
     ran = arranged.done("run", arranged.config, "--output-dir", "out", "--budget-usd", "5")
     assert "Going on with out" in ran.err
@@ -44,7 +44,7 @@ def test_without_a_folder_the_run_whose_budget_was_reached_is_gone_on_with(tmp_p
     arranged = arrange(tmp_path, judge=billed.judge(max_tokens=1024), budget_usd=float(BUDGET))
     for _ in range(3):
         arranged.done("run", arranged.config)
-    assert 0 < billed.since("picodollars") <= picodollars(BUDGET)
+    assert 0 < billed.since("picodollars") <= to_picodollars(BUDGET)
     arranged.done("run", arranged.config, "--budget-usd", "1")
     assert billed.since() == 48
     assert len([*(tmp_path / "runs").iterdir()]) == 1

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import yaml
 
-from tiltyard.settings.prices import picodollars
+from tiltyard.settings.prices import to_picodollars
 from tournament.arranged import arrange, write_lines
 from tournament.test_generating import author, generating
 
@@ -54,14 +54,14 @@ def test_a_price_is_recorded_and_holds_when_the_run_is_resumed_without_it(tmp_pa
     assert not (tmp_path / "out").exists()
     arranged.call(*run, "--budget-usd", "0.03", *PRICE)
     first = billed.since("picodollars")
-    assert 0 < first <= picodollars("0.03")
+    assert 0 < first <= to_picodollars("0.03")
     recorded = yaml.safe_load((tmp_path / "out" / "config.yaml").read_text())["prices"]
     assert (recorded["judge-1"]["input"], recorded["judge-1"]["output"]) == (3, 15)
     # The price of the run that is resumed still holds, and so does its budget.
     ran = arranged.done(*run, "--budget-usd", "1")
     assert f"Paid: {'$'}" in ran.out
     assert "unknown" not in ran.out
-    paid = picodollars(arranged.document("costs.json")["actual"]["usd"])
+    paid = to_picodollars(arranged.document("costs.json")["actual"]["usd"])
     assert paid == billed.since("picodollars") > first
     recorded = yaml.safe_load((tmp_path / "out" / "config.yaml").read_text())["prices"]
     assert recorded["judge-1"]["input"] == 3

@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from servers.paid_llm import paid_llm
-from tiltyard.files.plain_parquet import read_columns
+from tiltyard.files.column_parquet import read_columns
 from tournament.arranged import arrange, read_lines, write_lines
 
 

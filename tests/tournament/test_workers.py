@@ -11,7 +11,7 @@ import pytest
 
 from postgres_servers import postgres
 from servers.paid_llm import paid_llm
-from tiltyard.files.plain_parquet import read_columns
+from tiltyard.files.column_parquet import read_columns
 from tournament.arranged import arrange
 
 

@@ -7,7 +7,7 @@ import pytest
 from live_arenas import made_arena
 from postgres_servers import fresh_database
 from served import PASSWORD, make_operator, make_token, served
-from tiltyard.settings.arena import ArenaSettings
+from tiltyard.settings.arena_settings import ArenaSettings
 from tiltyard.web.access import Actor
 
 #: What each route asks of whoever comes.

@@ -13,7 +13,7 @@ from postgres_servers import fresh_database
 from served import make_token, served
 from shown_boards import NAMES, PAGE, Rows, board, shown_board, table_of
 from tiltyard.postgres.connecting import connect
-from tiltyard.settings.arena import ArenaSettings
+from tiltyard.settings.arena_settings import ArenaSettings
 from tiltyard.web.pages import paths
 from voted_arenas import rate
 

@@ -15,7 +15,7 @@ from postgres_servers import fresh_database
 from served import served
 from shown_boards import NAMES, PAGE, Rows, board, shown_board, table_of
 from tiltyard.postgres.connecting import connect
-from tiltyard.report.arena_charts import FEW, drawing
+from tiltyard.report.arena_charts import FEW_BATTLES, drawing_version
 from tiltyard.web.pages.board_query import BoardQuery
 from tiltyard.web.pages.board_view import floored, lines_of, seen_digits, whole_view
 from tiltyard.web.pages.downloads import BESIDE_COLUMNS, COLUMNS, rows_of
@@ -205,7 +205,7 @@ def _done_first(futures, count):
 def test_a_chart_is_one_definition_in_two_forms(reader, name):
     html = board(reader, chart=name).text
     sha256 = reader.get("/api/v1/arenas/arena/board").headers["etag"].strip('"')
-    address = f"/arenas/arena/charts/{name}.svg?theme=light&snapshot={sha256}&drawn={drawing()}"
+    address = f"/arenas/arena/charts/{name}.svg?theme=light&snapshot={sha256}&drawn={drawing_version()}"
     assert f'<img src="{address.replace("&", "&amp;")}"' in html
     light = reader.get(address)
     assert light.headers["content-type"] == "image/svg+xml"
@@ -239,11 +239,11 @@ def test_a_page_names_the_specs_of_the_themes_that_it_may_have(reader, theme, sp
 def test_a_score_of_few_battles_is_pale_in_the_table_and_it_is_said(reader):
     spec = reader.get("/arenas/arena/charts/win-rates.json").json()
     (data,) = spec.get("datasets", {"": spec.get("data", {}).get("values")}).values()
-    few = sum(cell["battles"] < FEW for cell in data)
+    few = sum(cell["battles"] < FEW_BATTLES for cell in data)
     html = board(reader, chart="win-rates").text
     assert 0 < few < len(data)
     assert len(re.findall(r'<td class="n score-\d few">', html)) == few
-    assert html.count(f"(pale: fewer than {FEW} battles)") == 2
+    assert html.count(f"(pale: fewer than {FEW_BATTLES} battles)") == 2
     assert " few" not in board(reader, chart="battle-counts").text
 
 

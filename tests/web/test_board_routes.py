@@ -10,7 +10,7 @@ from live_arenas import make_arena
 from postgres_servers import fresh_database
 from served import make_token, served
 from tiltyard.postgres.connecting import connect
-from tiltyard.settings.arena import ArenaSettings
+from tiltyard.settings.arena_settings import ArenaSettings
 from voted_arenas import rate, voted
 
 ARENA = "/api/v1/arenas/arena"

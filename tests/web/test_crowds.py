@@ -14,8 +14,8 @@ from tiltyard.arena.content.arenas import find_arena
 from tiltyard.arena.voting import deciding
 from tiltyard.errors import Busy, NotAllowed
 from tiltyard.postgres.connecting import connect
-from tiltyard.settings.arena import ArenaSettings
-from tiltyard.settings.serving import ServingSettings
+from tiltyard.settings.arena_settings import ArenaSettings
+from tiltyard.settings.serving_settings import ServingSettings
 from tiltyard.web import crowds
 from tiltyard.web.crowds import Arrivals, Turnstile, address_of
 

@@ -11,7 +11,7 @@ from served import SECRET, make_operator, make_token, served
 from tiltyard.arena.keys import Keys
 from tiltyard.errors import StoreFault
 from tiltyard.postgres.connecting import connect
-from tiltyard.settings.serving import ServingSettings
+from tiltyard.settings.serving_settings import ServingSettings
 from tiltyard.web.cookies import OPERATOR_COOKIE, VOTER_COOKIE, Cookies
 from tiltyard.web.edge import BODY_LIMIT, IMPORT_LIMIT, UPLOAD_LIMIT
 

@@ -19,7 +19,7 @@ import uvicorn
 
 from live_arenas import made_arena
 from postgres_servers import fresh_database
-from tiltyard.settings.serving import ServingSettings
+from tiltyard.settings.serving_settings import ServingSettings
 from tiltyard.web.http_limits import HttpLimits, limited_protocol
 from tiltyard.web.running import READY, Orders
 

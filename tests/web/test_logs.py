@@ -11,7 +11,7 @@ from live_arenas import made_arena
 from served import PASSWORD, SECRET, make_operator, make_token, served
 from tiltyard.errors import StoreFault
 from tiltyard.postgres.connecting import connect
-from tiltyard.settings.serving import ServingSettings
+from tiltyard.settings.serving_settings import ServingSettings
 from tiltyard.web.logs import log_event, log_failure, set_up_logs, sieved
 
 ASK = "/api/v1/arenas/arena/matchups"

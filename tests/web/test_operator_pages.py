@@ -14,7 +14,7 @@ from shown_kinds import png
 from signed_in import clients
 from tiltyard.core.policy.state.policy import Policy
 from tiltyard.postgres.connecting import connect
-from tiltyard.settings.arena import ArenaSettings
+from tiltyard.settings.arena_settings import ArenaSettings
 from tiltyard.web.cookies import OPERATOR_COOKIE
 from tiltyard.web.pages import page_routers
 from tiltyard.web.pages.operator.words import LABELS

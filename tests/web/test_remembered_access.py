@@ -6,7 +6,7 @@ import pytest
 
 from served import SECRET
 from tiltyard.arena.keys import Keys
-from tiltyard.settings.serving import ServingSettings
+from tiltyard.settings.serving_settings import ServingSettings
 from tiltyard.web.access import Access, Remembered
 
 

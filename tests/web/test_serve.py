@@ -24,9 +24,9 @@ from tiltyard.cli import token
 from tiltyard.cli.serve import serve
 from tiltyard.errors import BadOption, StoreFault
 from tiltyard.postgres.connecting import connect
-from tiltyard.settings.arena import ArenaSettings
+from tiltyard.settings.arena_settings import ArenaSettings
 from tiltyard.settings.environment import read_environment
-from tiltyard.settings.serving import ServingSettings
+from tiltyard.settings.serving_settings import ServingSettings
 from tiltyard.web import supervising
 from tiltyard.web.preparing import arena_name, prepare
 from tiltyard.web.supervising import listening_socket

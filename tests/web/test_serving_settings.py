@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tiltyard.errors import BadOption
-from tiltyard.settings.serving import SERVING_VARIABLES, ServingSettings, read_serving
+from tiltyard.settings.serving_settings import SERVING_VARIABLES, ServingSettings, read_serving
 
 
 def test_nothing_said_is_this_machine_alone():

@@ -8,7 +8,7 @@ from live_arenas import made_arena
 from served import make_token, served
 from tiltyard.arena.voting.matchup_ids import parse_matchup
 from tiltyard.postgres.connecting import connect
-from tiltyard.settings.arena import ArenaSettings
+from tiltyard.settings.arena_settings import ArenaSettings
 
 ASK = "/api/v1/arenas/arena/matchups"
 

@@ -36,7 +36,7 @@ from tiltyard.core.battles import Kind
 from tiltyard.errors import Conflict, NotFound, TiltyardError
 from tiltyard.files.answers import Answer, write_answers
 from tiltyard.postgres.connection_pool import connected
-from tiltyard.settings.arena import ArenaSettings
+from tiltyard.settings.arena_settings import ArenaSettings
 
 __all__ = ["Decide", "Programme", "demonstrate"]
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from tiltyard.arena.content.contents import Contents
     from tiltyard.core.policy.state.strengths import Strengths
     from tiltyard.postgres.connection_pool import ConnectionPool
-    from tiltyard.settings.serving import ServingSettings
+    from tiltyard.settings.serving_settings import ServingSettings
 
 __all__ = ["House"]
 

@@ -30,7 +30,7 @@ from tiltyard.cli import (
 )
 from tiltyard.cli.exit_codes import JUDGE_UNUSABLE
 from tiltyard.errors import JudgeUnusable, TiltyardError
-from tiltyard.report.printable import printable
+from tiltyard.report.terminal_escape import escape_controls
 
 __all__ = ["app", "main"]
 
@@ -113,4 +113,4 @@ def main() -> None:
 
 
 def _fail(message: str) -> None:
-    typer.echo(f"tiltyard: {printable(message)}", err=True)
+    typer.echo(f"tiltyard: {escape_controls(message)}", err=True)

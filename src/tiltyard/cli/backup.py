@@ -10,7 +10,7 @@ import typer
 
 from tiltyard.cli.database import AsUser, database
 from tiltyard.cli.serve import Home, serving_environment
-from tiltyard.report.printable import printable
+from tiltyard.report.terminal_escape import escape_controls
 
 if TYPE_CHECKING:
     from tiltyard.arena.maintenance.restoring import Restored
@@ -33,7 +33,7 @@ def backup(
     with database(environment, as_user, migrating=False) as url:
         made = back_up(url, environment.home, bulky_of(environment), file)
     typer.echo(
-        f"Written to {printable(str(made.path))}: {made.size:,} bytes, {_arenas(made.manifest.arenas)}. It holds"
+        f"Written to {escape_controls(str(made.path))}: {made.size:,} bytes, {_arenas(made.manifest.arenas)}. It holds"
         " the keys too: keep it where only you can read it."
     )
 
@@ -59,7 +59,7 @@ def restore(
     manifest = restored.manifest
     typer.echo(f"Restored what was there at {manifest.made_at}: {_arenas(manifest.arenas)}.")
     for line in _access_lines(restored):
-        typer.echo(printable(line))
+        typer.echo(escape_controls(line))
 
 
 def _access_lines(restored: Restored) -> Iterator[str]:
@@ -88,5 +88,5 @@ def _access_lines(restored: Restored) -> Iterator[str]:
 
 
 def _arenas(heads: dict[str, int]) -> str:
-    told = ", ".join(f"{printable(name)} up to event {head:,}" for name, head in heads.items())
+    told = ", ".join(f"{escape_controls(name)} up to event {head:,}" for name, head in heads.items())
     return told or "no arenas"

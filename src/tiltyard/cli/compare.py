@@ -8,7 +8,7 @@ import typer
 
 from tiltyard.cli.options import Columns, Files, Format, Level, PriorSd, column_map
 from tiltyard.cli.progress import battles_read
-from tiltyard.report.printable import printable
+from tiltyard.report.terminal_escape import escape_controls
 
 __all__ = ["compare"]
 
@@ -25,17 +25,17 @@ def compare(
     """The difference between two models with its interval, paired by prompt, and what it means."""
     from tiltyard.core.ratings import BradleyTerry
     from tiltyard.core.ratings.comparison import compare_models
-    from tiltyard.files.counting import count_table
+    from tiltyard.files.battle_tables import count_table
     from tiltyard.report.terminal import Terminal, findings_list
-    from tiltyard.runs.rating import open_all
+    from tiltyard.runs.battle_rating import open_all
 
     sources = open_all(files, format=format, columns=column_map(columns))
     with battles_read([source.rows for source in sources]) as progress:
         table = count_table(sources, progress=progress)
     found = compare_models(table, model_a, model_b, BradleyTerry(level=level, prior_sd=prior_sd))
     console = Terminal()
-    a, b = printable(found.model_a), printable(found.model_b)
-    console.print(printable(found.sentence))
+    a, b = escape_controls(found.model_a), escape_controls(found.model_b)
+    console.print(escape_controls(found.sentence))
     console.print(
         f"Difference {found.difference:+.0f} ({100 * found.level:g}% interval {found.low:+.0f} to {found.high:+.0f}); "
         f"expected score of {a} against {b}: {found.expected_score:.2f}."

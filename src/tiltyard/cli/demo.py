@@ -21,7 +21,7 @@ from tiltyard.errors import BadOption, MissingExtra
 if TYPE_CHECKING:
     from tiltyard.arena.demonstrating import Programme
     from tiltyard.settings.environment import Environment
-    from tiltyard.settings.serving import ServingSettings
+    from tiltyard.settings.serving_settings import ServingSettings
     from tiltyard.web.preparing import Prepared
 
 __all__ = ["app"]
@@ -54,7 +54,7 @@ def demo(
         return
     from importlib.util import find_spec
 
-    from tiltyard.settings.serving import read_serving
+    from tiltyard.settings.serving_settings import read_serving
 
     if any(find_spec(name) is None for name in ("fastapi", "uvicorn", "psycopg", "argon2")):
         raise MissingExtra("arena", "tiltyard demo")

@@ -10,7 +10,7 @@ import typer
 
 from tiltyard.cli.database import AsUser, database
 from tiltyard.cli.serve import Home, serving_environment
-from tiltyard.report.printable import printable
+from tiltyard.report.terminal_escape import escape_controls
 
 if TYPE_CHECKING:
     from tiltyard.arena.maintenance.doctor import Check
@@ -34,7 +34,7 @@ def doctor(
     else:
         for check in checks:
             advice = f" → {check.advice}" if check.advice else ""
-            typer.echo(printable(f"{check.state:<4} {check.name}: {check.value}{advice}"))
+            typer.echo(escape_controls(f"{check.state:<4} {check.name}: {check.value}{advice}"))
     if any(check.state == "bad" for check in checks):
         raise typer.Exit(1)
 

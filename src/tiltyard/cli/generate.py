@@ -11,7 +11,7 @@ import typer
 from tiltyard.cli.exit_codes import INCOMPLETE
 from tiltyard.cli.options import PriceOption, stated_prices
 from tiltyard.cli.run import Budget, Config, ConfigOption, config_path
-from tiltyard.report.printable import printable
+from tiltyard.report.terminal_escape import escape_controls
 
 if TYPE_CHECKING:
     from tiltyard.tournament.generating import Generated
@@ -30,7 +30,7 @@ def generate(
     Ends with exit code 3 if answers are missing or cut off, and says what to do.
     """
     from tiltyard.cli.watching import Watcher
-    from tiltyard.settings.config import load_config
+    from tiltyard.settings.tournament_config import load_config
     from tiltyard.tournament.generating import generate_answers
 
     path = config_path(config, config_option)
@@ -45,7 +45,7 @@ def generate(
 
 def _show(generated: Generated) -> None:
     """What there is now, entrant by entrant."""
-    from tiltyard.settings.prices import dollars
+    from tiltyard.settings.prices import format_dollars
 
     for name, had in generated.had.items():
         why = ", ".join(f"{state} {n:,}" for state, n in generated.missing[name].items())
@@ -53,8 +53,8 @@ def _show(generated: Generated) -> None:
         left = [f"{cut:,} truncated"] if cut else []
         left += [f"{generated.missing[name].total():,} missing ({why})"] if why else []
         lacks = f"; {', '.join(left)}" if left else ""
-        typer.echo(f"{printable(name)}: {had:,} there, {generated.written[name]:,} written{lacks}.")
-    typer.echo(f"Paid: {dollars(generated.spent)}.")
+        typer.echo(f"{escape_controls(name)}: {had:,} there, {generated.written[name]:,} written{lacks}.")
+    typer.echo(f"Paid: {format_dollars(generated.spent)}.")
 
 
 def tell_incomplete(generated: Generated) -> None:
@@ -63,7 +63,7 @@ def tell_incomplete(generated: Generated) -> None:
     if generated.problems:
         typer.echo("Some prompts have no answer. Run the command again to go on. Why:", err=True)
         for problem in generated.problems[:3]:
-            typer.echo(f"  {printable(problem)}", err=True)
+            typer.echo(f"  {escape_controls(problem)}", err=True)
     elif missing["unasked"]:
         typer.echo(
             "Some prompts were not asked: the budget does not cover them. Run again with a higher one.",

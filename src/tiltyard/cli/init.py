@@ -15,7 +15,7 @@ def init(
     folder: Annotated[Path, typer.Argument(help="Where to write; made if it is not there.")] = Path(),
 ) -> None:
     """Write a small tournament that runs offline: configuration, prompts, answers and recorded replies."""
-    from tiltyard.settings.sample import write_sample
+    from tiltyard.settings.sample_tournament import write_sample
 
     written = write_sample(folder)
     names = ", ".join(path.name for path in written)

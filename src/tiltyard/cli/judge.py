@@ -15,7 +15,7 @@ import typer
 from tiltyard.cli.exit_codes import INCOMPLETE, JUDGE_UNUSABLE
 from tiltyard.cli.options import PriceOption, stated_prices
 from tiltyard.errors import BadOption
-from tiltyard.report.printable import printable
+from tiltyard.report.terminal_escape import escape_controls
 
 if TYPE_CHECKING:
     from tiltyard.arena.judging.judge_panel import ArenaPanel
@@ -34,7 +34,9 @@ def judge(
     config: Annotated[Path, typer.Option(help="The judges: a YAML file.")],
     budget: Annotated[
         float | None,
-        typer.Option(min=0, help="Never spend more dollars than this in the arena, earlier runs included."),
+        typer.Option(
+            min=0, help="Never spend more format_dollars than this in the arena, earlier runs included."
+        ),
     ] = None,
     price: PriceOption = None,
     matchups: Annotated[int | None, typer.Option(min=1, help="Stop after so many matchups.")] = None,
@@ -90,13 +92,13 @@ class _Teller:
     def tick(self, votes: JudgedVotes) -> None:
         if time.monotonic() < self._next:
             return
-        from tiltyard.settings.prices import dollars
+        from tiltyard.settings.prices import format_dollars
 
         self._next = time.monotonic() + self._every
-        cap = "" if votes.cap is None else f" of {dollars(votes.cap)}"
+        cap = "" if votes.cap is None else f" of {format_dollars(votes.cap)}"
         line = (
             f"{votes.matchups:,}{self._of} matchups, {votes.votes.total():,} votes, "
-            f"{votes.heard.calls:,} calls; {dollars(votes.spent_so_far)}{cap}"
+            f"{votes.heard.calls:,} calls; {format_dollars(votes.spent_so_far)}{cap}"
         )
         typer.echo(f"\r{line}\033[K" if sys.stderr.isatty() else line, err=True, nl=not sys.stderr.isatty())
 
@@ -107,7 +109,7 @@ def _show(votes: JudgedVotes) -> None:
 
     from tiltyard.core.battles.outcome import JUDGE_LABELS
     from tiltyard.report.terminal import Terminal
-    from tiltyard.settings.prices import dollars
+    from tiltyard.settings.prices import format_dollars
 
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
     table.add_column("matchups")
@@ -116,14 +118,14 @@ def _show(votes: JudgedVotes) -> None:
         table.add_row(f"voted: {label}", f"{votes.votes[label]:,}")
     table.add_row("of these, both bad", f"{votes.both_bad:,}")
     for reason, count in sorted(votes.skipped.items()):
-        table.add_row(f"skipped: {printable(reason)}", f"{count:,}")
+        table.add_row(f"skipped: {escape_controls(reason)}", f"{count:,}")
     if votes.ended:
         table.add_row("ended before the vote", f"{votes.ended:,}")
     for state, count in sorted((+votes.heard.states).items()):
-        table.add_row(f"calls: {printable(state)}", f"{count:,}")
-    cap = "" if votes.cap is None else f" of {dollars(votes.cap)}"
-    table.add_row("spent in this arena", f"{dollars(votes.spent)}{cap}")
+        table.add_row(f"calls: {escape_controls(state)}", f"{count:,}")
+    cap = "" if votes.cap is None else f" of {format_dollars(votes.cap)}"
+    table.add_row("spent in this arena", f"{format_dollars(votes.spent)}{cap}")
     if sys.stderr.isatty():
         typer.echo("\r\033[K", err=True, nl=False)
     Terminal().print(table)
-    typer.echo(f"Stopped: {printable(votes.stopped)}.", err=True)
+    typer.echo(f"Stopped: {escape_controls(votes.stopped)}.", err=True)

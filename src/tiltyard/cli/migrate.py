@@ -10,7 +10,7 @@ import typer
 from tiltyard.cli.database import AsUser, Patience, database
 from tiltyard.cli.serve import Home, serving_environment
 from tiltyard.errors import BadOption
-from tiltyard.report.printable import printable
+from tiltyard.report.terminal_escape import escape_controls
 
 __all__ = ["migrate", "upgrade_database"]
 
@@ -65,10 +65,10 @@ def upgrade_database(
         return
     if done.problem:
         typer.echo(
-            printable(f"pg_upgrade failed: {done.problem}.")
+            escape_controls(f"pg_upgrade failed: {done.problem}.")
             + " The backup was restored into a new database instead."
         )
     typer.echo(
-        f"Upgraded from PostgreSQL {done.old} to {done.new}. Backup: {printable(str(done.backup))}. The old data"
-        f" are in {printable(str(done.kept))}; remove them when you are content."
+        f"Upgraded from PostgreSQL {done.old} to {done.new}. Backup: {escape_controls(str(done.backup))}. The old data"
+        f" are in {escape_controls(str(done.kept))}; remove them when you are content."
     )

@@ -63,11 +63,11 @@ def comma_list(text: str | None) -> list[str]:
 
 def stated_prices(options: list[str] | None) -> dict[str, PriceEntry]:
     """What ``--price`` was given, by model."""
-    from tiltyard.settings.prices import stated_price
+    from tiltyard.settings.prices import parse_price_option
 
     prices: dict[str, PriceEntry] = {}
     for text in options or ():
-        model, entry = stated_price(text)
+        model, entry = parse_price_option(text)
         if prices.setdefault(model, entry) != entry:
             raise BadOption(f"--price states two prices for {model}; keep one")
     return prices

@@ -11,7 +11,7 @@ from tiltyard.cli.exit_codes import INCOMPLETE
 from tiltyard.cli.generate import tell_incomplete
 from tiltyard.cli.options import PriceOption, stated_prices
 from tiltyard.cli.run import Budget, show, tell_missing
-from tiltyard.report.printable import printable
+from tiltyard.report.terminal_escape import escape_controls
 
 __all__ = ["place"]
 
@@ -69,14 +69,14 @@ def place(
         )
         met = len(placement.opponents)
         typer.echo(
-            f"{sum(placement.opponents.values()):,} prompts, {met} opponents; inputs in {printable(str(folder))}.",
+            f"{sum(placement.opponents.values()):,} prompts, {met} opponents; inputs in {escape_controls(str(folder))}.",
             err=True,
         )
         answered = placement.generated
         if answered is not None and not answered.complete:
             tell_incomplete(answered)
             if answered.nothing:
-                typer.echo(f"Nothing was judged: {printable(model)} has no answers.", err=True)
+                typer.echo(f"Nothing was judged: {escape_controls(model)} has no answers.", err=True)
                 raise typer.Exit(INCOMPLETE)
         prepared = prepare(
             placement.config,

@@ -49,7 +49,7 @@ def plan(
 ) -> None:
     """Say what a run would ask, what it would cost and what it would show, without asking anything."""
     from tiltyard.judges.ledger import Ledger
-    from tiltyard.report.plan import plan_tables
+    from tiltyard.report.plan_tables import plan_tables
     from tiltyard.report.terminal import Terminal
     from tiltyard.tournament.estimate import estimate, measured_bytes
     from tiltyard.tournament.expecting import pilot_expectation
@@ -78,7 +78,7 @@ def plan(
 
 
 def _write_questions(path: Path, prepared: Prepared, ledger: Ledger) -> None:
-    from tiltyard.files.writing import write_rows
+    from tiltyard.files.battle_writer import write_rows
     from tiltyard.tournament.estimate import planned
 
     write_rows(path, (one.to_dict() for one in planned(prepared.plan, ledger)))

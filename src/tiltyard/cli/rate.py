@@ -11,7 +11,7 @@ import typer
 from tiltyard.cli.options import Columns, Files, Format, Level, PriorSd, column_map, comma_list
 from tiltyard.cli.progress import battles_read
 from tiltyard.errors import BadOption
-from tiltyard.report.printable import printable
+from tiltyard.report.terminal_escape import escape_controls
 
 if TYPE_CHECKING:
     from tiltyard.core.board import RatedGroup
@@ -118,7 +118,7 @@ def rate(
     format: Format = None,
 ) -> None:
     """Rate models from files of battles, with honest intervals."""
-    from tiltyard.runs.rating import RateSettings, method_of, open_all, rate_files
+    from tiltyard.runs.battle_rating import RateSettings, method_of, open_all, rate_files
 
     _refuse_unused(context, method)
     if jsonl and out is None:
@@ -156,7 +156,7 @@ def rate(
         if out is None:
             groups, left_out = rate_files(sources, settings, progress=progress), ""
         else:
-            from tiltyard.runs.folder import write_run
+            from tiltyard.runs.run_folder import write_run
 
             run = write_run(out, sources, settings, lines=jsonl, progress=progress)
             groups, left_out = run.groups, run.without_lines
@@ -164,7 +164,7 @@ def rate(
     _notes([(source.path, source.notes) for source in sources])
     if out is not None:
         if left_out:
-            typer.echo(printable(f"\nbattles.jsonl was left out: {left_out}"), err=True)
+            typer.echo(escape_controls(f"\nbattles.jsonl was left out: {left_out}"), err=True)
         typer.echo(f"\nWritten to {out}: tiltyard verify {out}")
 
 
@@ -193,7 +193,7 @@ def _show(groups: list[RatedGroup], settings: RateSettings) -> None:
         if rated.flip is not None:
             console.print(f"\n{flip_sentence(rated.flip)}")
         if settings.style and "style" in rated.ratings.extras:
-            console.print(f"\n{printable(_style_line(rated))}")
+            console.print(f"\n{escape_controls(_style_line(rated))}")
         if rated.board.findings:
             console.print()
             console.print(findings_list(rated.board.findings))

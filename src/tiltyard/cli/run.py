@@ -13,7 +13,7 @@ import typer
 from tiltyard.cli.exit_codes import INCOMPLETE, JUDGE_UNUSABLE
 from tiltyard.cli.options import PriceOption, stated_prices
 from tiltyard.errors import BadOption
-from tiltyard.report.printable import printable
+from tiltyard.report.terminal_escape import escape_controls
 
 if TYPE_CHECKING:
     from tiltyard.core.judging.judged_question import JudgedQuestion
@@ -110,9 +110,9 @@ def work(
 
     with Watcher() as watcher:
         sat = help_run(folder, watcher)
-    shown = printable(str(folder))
+    shown = escape_controls(str(folder))
     for problem in list(dict.fromkeys(sat.failures.values()))[:3]:
-        typer.echo(f"{shown}: {printable(problem)}", err=True)
+        typer.echo(f"{shown}: {escape_controls(problem)}", err=True)
     if sat.failures:
         raise typer.Exit(INCOMPLETE if sat.unusable is None else JUDGE_UNUSABLE)
     typer.echo(f"Nothing is left to ask in {shown}: {sat.shards['done']} shards done.", err=True)
@@ -126,25 +126,26 @@ def tell_missing(plan: Plan, *, retired: bool = True) -> None:
     if matches.dropped:
         who = ", ".join(f"{name} lacks {n}" for name, n in matches.missing.items())
         typer.echo(
-            f"{matches.dropped:,} pairs are left out for want of a response: {printable(who)}.", err=True
+            f"{matches.dropped:,} pairs are left out for want of a response: {escape_controls(who)}.",
+            err=True,
         )
     for seat in plan.seats:
         if retired and seat.retirement is not None:
-            typer.echo(f"{printable(retirement_note(seat.settings.model, seat.retirement))}.", err=True)
+            typer.echo(f"{escape_controls(retirement_note(seat.settings.model, seat.retirement))}.", err=True)
     cut = Counter(model for (model, _), answer in plan.answers.items() if answer.truncated)
     if cut:
-        whose = printable(", ".join(f"{name} {cut[name]:,}" for name in sorted(cut)))
+        whose = escape_controls(", ".join(f"{name} {cut[name]:,}" for name in sorted(cut)))
         typer.echo(f"{cut.total():,} answers were cut off and are judged as they are: {whose}.", err=True)
 
 
 def show(finished: Finished) -> None:
     """The closing summary; an exit code of its own where something is missing."""
-    from tiltyard.report.summary import tournament_summary
     from tiltyard.report.terminal import Terminal
-    from tiltyard.runs.tournament import read_run_documents
+    from tiltyard.report.tournament_summary import tournament_summary
+    from tiltyard.runs.tournament_writer import read_run_documents
 
     Terminal().print(tournament_summary(finished.groups, *read_run_documents(finished.out)))
-    typer.echo(f"\nWritten to {printable(str(finished.out))}: tiltyard verify {_word(finished.out)}")
+    typer.echo(f"\nWritten to {escape_controls(str(finished.out))}: tiltyard verify {_word(finished.out)}")
     failed = _tell_failures(finished)
     if finished.first_unreadable is not None:
         _tell_unreadable(finished.first_unreadable, finished.states["unparseable"])
@@ -203,7 +204,7 @@ def _tell_failures(finished: Finished) -> bool:
     what_to_do = "The run was stopped." if stopped else "Run the command again to go on."
     typer.echo(f"{without:,} questions have no reply. {what_to_do} Why:", err=True)
     for problem in list(causes)[:3]:
-        typer.echo(f"  {printable(problem)}", err=True)
+        typer.echo(f"  {escape_controls(problem)}", err=True)
     return True
 
 
@@ -211,8 +212,8 @@ def _tell_unreadable(first: JudgedQuestion, count: int) -> None:
     """Show the first reply that could not be read, and why."""
     question = first.question
     asked = f"{question.judge} on prompt {question.prompt_id}, {question.dimension}, form {first.form}"
-    typer.echo(f"{count:,} replies could not be read. The first, of {printable(asked)}:", err=True)
-    typer.echo(f"  why: {printable(first.problem or '')}", err=True)
+    typer.echo(f"{count:,} replies could not be read. The first, of {escape_controls(asked)}:", err=True)
+    typer.echo(f"  why: {escape_controls(first.problem or '')}", err=True)
     typer.echo(f"  reply: {_excerpt(first.reply)}", err=True)
 
 
@@ -221,9 +222,9 @@ def _excerpt(reply: Reply | None) -> str:
     whole = (reply.text or (reply.data and json.dumps(dict(reply.data))) if reply else None) or "(empty)"
     if len(whole) > 2 * _SHOWN_CHARACTERS:
         whole = f"{whole[:_SHOWN_CHARACTERS]} … {whole[-_SHOWN_CHARACTERS:]}"
-    return printable(whole)
+    return escape_controls(whole)
 
 
 def _word(path: Path) -> str:
     """A path as it can be pasted into a shell."""
-    return shlex.quote(printable(str(path)))
+    return shlex.quote(escape_controls(str(path)))

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tiltyard.errors import BadOption, MissingExtra
-from tiltyard.report.printable import printable
+from tiltyard.report.terminal_escape import escape_controls
 
 if TYPE_CHECKING:
     from tiltyard.arena.content.importing import Imported
     from tiltyard.settings.environment import Environment
-    from tiltyard.settings.serving import ServingSettings
+    from tiltyard.settings.serving_settings import ServingSettings
     from tiltyard.web.preparing import Prepared
 
 __all__ = ["AsUser", "Home", "serve", "serving_environment"]
@@ -61,7 +61,7 @@ def serve(
     as_user: AsUser = None,
 ) -> None:
     """Serve arenas: database, web processes and rater, until you stop it."""
-    from tiltyard.settings.serving import read_serving
+    from tiltyard.settings.serving_settings import read_serving
 
     _check_installed()
     environment = serving_environment(home)
@@ -143,7 +143,7 @@ def _greet(settings: ServingSettings, prepared: Prepared, port: int | None) -> N
         )
         _warn(brought)
     elif prepared.arenas:
-        typer.echo(f"Arenas: {printable(', '.join(prepared.arenas))}.")
+        typer.echo(f"Arenas: {escape_controls(', '.join(prepared.arenas))}.")
     else:
         typer.echo("There is no arena yet; stop, and start again with a file: tiltyard serve answers.jsonl")
     if prepared.link is not None:
@@ -155,7 +155,7 @@ def _greet(settings: ServingSettings, prepared: Prepared, port: int | None) -> N
 def _warn(brought: Imported) -> None:
     """Responses that say a model's name."""
     for mention in brought.mentions:
-        typer.echo(f"Warning: {printable(str(mention))}.")
+        typer.echo(f"Warning: {escape_controls(str(mention))}.")
     if brought.mentioned > len(brought.mentions):
         typer.echo(f"Warning: so do {brought.mentioned - len(brought.mentions):,} more responses.")
 

@@ -12,7 +12,7 @@ from typing import Any
 import typer
 
 from tiltyard.errors import BadOption
-from tiltyard.report.printable import printable
+from tiltyard.report.terminal_escape import escape_controls
 
 __all__ = ["document_json", "prepare_folder", "simulation_progress", "write_files"]
 
@@ -49,12 +49,12 @@ def prepare_folder(out: Path | None) -> None:
 
 
 def write_files(out: Path, files: Mapping[str, str]) -> None:
-    from tiltyard.files.writing import replacing
+    from tiltyard.files.battle_writer import atomic_write
 
     for name, text in files.items():
-        with replacing(str(out / name)) as file:
+        with atomic_write(str(out / name)) as file:
             file.write(text.encode())
-    typer.echo(f"Written to {printable(str(out))}: {', '.join(files)}", err=True)
+    typer.echo(f"Written to {escape_controls(str(out))}: {', '.join(files)}", err=True)
 
 
 def document_json(document: Mapping[str, Any]) -> str:

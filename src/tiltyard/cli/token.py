@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, TypeVar
 import typer
 
 from tiltyard.cli.serve import AsUser, Home, serving_environment
-from tiltyard.report.printable import printable
+from tiltyard.report.terminal_escape import escape_controls
 
 if TYPE_CHECKING:
     from tiltyard.arena.accounts import Accounts
@@ -54,7 +54,9 @@ def list_(home: Home = None, as_user: AsUser = None) -> None:
         if one.revoked_at is not None:
             state = f"revoked {one.revoked_at:%Y-%m-%d}"
         where = "every arena" if one.arena is None else f"arena {one.arena}"
-        typer.echo(f"{one.api_token:>4}  {printable(one.name)}  {','.join(one.scopes)}  {where}  {state}")
+        typer.echo(
+            f"{one.api_token:>4}  {escape_controls(one.name)}  {','.join(one.scopes)}  {where}  {state}"
+        )
 
 
 @app.command("revoke")
@@ -77,7 +79,7 @@ def operator(
     as_user: AsUser = None,
 ) -> None:
     """Print a link by which the operator's name and password can be set, once, within the hour."""
-    from tiltyard.settings.serving import read_serving
+    from tiltyard.settings.serving_settings import read_serving
 
     environment = serving_environment(home)
     settings = read_serving(environment.variables, base_url=base_url)

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from tiltyard.report.printable import printable
+from tiltyard.report.terminal_escape import escape_controls
 
 __all__ = ["verify"]
 
@@ -18,11 +18,11 @@ def verify(
     ],
 ) -> None:
     """Check every file's hash, then recompute every number from the battles."""
-    from tiltyard.runs.verifying import verify_run
+    from tiltyard.runs.run_verification import verify_run
 
     result = verify_run(folder)
     for check in result.checks:
-        typer.echo(printable(f"{'ok  ' if check.passed else 'FAIL'} {check.name}: {check.detail}"))
+        typer.echo(escape_controls(f"{'ok  ' if check.passed else 'FAIL'} {check.name}: {check.detail}"))
     typer.echo(result.summary)
     if not result.passed:
         raise typer.Exit(1)

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, Self
 
 import typer
 
-from tiltyard.report.printable import printable
-from tiltyard.settings.prices import dollars
+from tiltyard.report.terminal_escape import escape_controls
+from tiltyard.settings.prices import format_dollars
 
 if TYPE_CHECKING:
     from tiltyard.judges.sitting import Heard
@@ -53,14 +53,14 @@ class Watcher:
         self._total, self._spent, self._cap = calls, spent, cap
         self._said = self._began = time.monotonic()
         verb = "Going on with" if resumed else "Writing to"
-        typer.echo(f"{verb} {printable(str(out))}: {calls:,} calls to make{self._limit()}.", err=True)
+        typer.echo(f"{verb} {escape_controls(str(out))}: {calls:,} calls to make{self._limit()}.", err=True)
         if calls and sys.stderr.isatty():
             self._open_bar(calls)
 
     def _limit(self) -> str:
         if self._cap is None:
             return ""
-        return f", {dollars(self._spent)} of {dollars(self._cap)} spent"
+        return f", {format_dollars(self._spent)} of {format_dollars(self._cap)} spent"
 
     def _open_bar(self, calls: int) -> None:
         from rich.console import Console
@@ -93,7 +93,11 @@ class Watcher:
     def _line(self, heard: Heard) -> str:
         states = ", ".join(f"{name} {heard.states[name]:,}" for name in _SHOWN if heard.states[name])
         spent = None if heard.spent is None else self._spent + heard.spent
-        money = dollars(spent) if self._cap is None else f"{dollars(spent)} of {dollars(self._cap)}"
+        money = (
+            format_dollars(spent)
+            if self._cap is None
+            else f"{format_dollars(spent)} of {format_dollars(self._cap)}"
+        )
         return f"{states or 'none yet'}; {money}"
 
     def rating(self) -> None:

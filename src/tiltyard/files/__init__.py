@@ -6,7 +6,7 @@ raises one `InputError` that says what was wrong, where, and what to do. What a 
 that is no battle (a judge's reply that could not be read) is left out and counted.
 """
 
-from tiltyard.files.source import BattleSource, open_battles, read_battles
-from tiltyard.files.writing import write_batches, write_battles
+from tiltyard.files.battle_source import BattleSource, open_battles, read_battles
+from tiltyard.files.battle_writer import write_batches, write_battles
 
 __all__ = ["BattleSource", "open_battles", "read_battles", "write_batches", "write_battles"]

@@ -8,7 +8,7 @@ from typing import Any
 
 from tiltyard.errors import BadBattle
 from tiltyard.files.conversations import answers_in
-from tiltyard.files.format import Converted, Format, LeftOut
+from tiltyard.files.format import BattleFormat, Converted, SkippedRecord
 from tiltyard.files.prompt_id import prompt_id
 
 __all__ = ["ALPACA_EVAL"]
@@ -21,7 +21,7 @@ def _recognises(columns: Collection[str]) -> bool:
 def _convert(record: Mapping[str, Any]) -> Converted:
     preference = record.get("preference")
     if preference is None or (isinstance(preference, float) and math.isnan(preference)):
-        return LeftOut("the annotator gave no preference")
+        return SkippedRecord("the annotator gave no preference")
     pref = _pref(preference)
     return {
         "model_a": record.get("generator_1"),
@@ -45,7 +45,7 @@ def _pref(preference: Any) -> float:
     raise BadBattle(f"preference is {preference!r}; expected a number from 1 to 2")
 
 
-ALPACA_EVAL = Format(
+ALPACA_EVAL = BattleFormat(
     name="alpaca-eval",
     kinds=frozenset({"json", "jsonl", "parquet"}),
     recognises=_recognises,

@@ -10,10 +10,10 @@ from types import MappingProxyType
 from typing import Any
 
 from tiltyard.errors import UnreadableFile
-from tiltyard.files.detect import open_records
-from tiltyard.files.writing import write_rows
+from tiltyard.files.battle_writer import write_rows
+from tiltyard.files.format_detection import open_records
 
-__all__ = ["KINDS", "Answer", "read_answers", "read_flag", "without_replaced", "write_answers"]
+__all__ = ["KINDS", "Answer", "drop_replaced_answers", "read_answers", "read_flag", "write_answers"]
 
 #: What a response can be; all but text are given by a path or an address.
 KINDS = ("text", "image", "audio", "app")
@@ -80,7 +80,7 @@ def write_answers(path: str | os.PathLike[str], answers: Iterable[Answer]) -> No
     write_rows(path, (answer.to_dict() for answer in answers))
 
 
-def without_replaced(answers: Iterable[Answer]) -> Iterator[Answer]:
+def drop_replaced_answers(answers: Iterable[Answer]) -> Iterator[Answer]:
     """Every answer but the truncated ones that a whole or a later one to the same prompt replaces."""
     found = list(answers)
     whole = {(one.model, one.prompt_id) for one in found if not one.truncated}

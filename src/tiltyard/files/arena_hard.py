@@ -8,7 +8,7 @@ from typing import Any
 from tiltyard.core.battles.outcome import Outcome
 from tiltyard.core.judging.reconciliation import reconcile_outcomes
 from tiltyard.errors import BadBattle
-from tiltyard.files.format import UNREADABLE, Converted, Format, LeftOut
+from tiltyard.files.format import UNREADABLE, BattleFormat, Converted, SkippedRecord
 
 __all__ = ["ARENA_HARD"]
 
@@ -34,7 +34,7 @@ def _convert(record: Mapping[str, Any]) -> Converted:
         raise BadBattle("games is no list of two games")
     scores = [_score(game) for game in games]
     if len(scores) < 2 or None in scores:
-        return LeftOut(UNREADABLE)
+        return SkippedRecord(UNREADABLE)
     against, with_ = (_outcome(score) for score in scores)
     winner, label = reconcile_outcomes(_OTHER_SIDE[against], with_)
     return {
@@ -64,7 +64,7 @@ def _outcome(score: Any) -> Outcome:
     return found
 
 
-ARENA_HARD = Format(
+ARENA_HARD = BattleFormat(
     name="arena-hard",
     kinds=frozenset({"jsonl", "parquet"}),
     recognises=_recognises,

@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping
 from typing import Any
 
 from tiltyard.files.conversations import answers_in
-from tiltyard.files.format import Format
+from tiltyard.files.format import BattleFormat
 from tiltyard.files.prompt_id import prompt_id
 
 __all__ = ["AUTOARENA"]
@@ -35,7 +35,7 @@ def _convert(record: Mapping[str, Any]) -> Mapping[str, Any]:
     return {**row, "source": "llm-judge", "judge_model": judge} if judge is not None else row
 
 
-AUTOARENA = Format(
+AUTOARENA = BattleFormat(
     name="autoarena",
     kinds=frozenset({"csv", "parquet"}),
     recognises=_recognises,

@@ -10,8 +10,8 @@ from typing import Any
 from tiltyard.errors import BadBattle
 from tiltyard.files.answers import Answer
 from tiltyard.files.conversations import answers_in
-from tiltyard.files.detect import detect, named, open_records
-from tiltyard.files.format import LeftOut
+from tiltyard.files.format import SkippedRecord
+from tiltyard.files.format_detection import detect, find_format, open_records
 
 __all__ = ["battle_answers"]
 
@@ -25,7 +25,7 @@ def battle_answers(path: str | os.PathLike[str], *, format: str | None = None) -
     Conversations of several turns are passed over: what was answered there is not one prompt.
     """
     records = open_records(path)
-    found = detect(records) if format is None else named(format, records)
+    found = detect(records) if format is None else find_format(format, records)
     answers = found.answers or answers_in("response_a", "response_b")
     for where, record in records.records():
         try:
@@ -33,7 +33,7 @@ def battle_answers(path: str | os.PathLike[str], *, format: str | None = None) -
         except BadBattle as error:
             raise BadBattle(error.problem, where=where) from None
         prompt = _prompt(record)
-        if isinstance(row, LeftOut) or prompt is None or row.get("question_id") is None:
+        if isinstance(row, SkippedRecord) or prompt is None or row.get("question_id") is None:
             continue
         try:
             texts = answers(record)

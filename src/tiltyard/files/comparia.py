@@ -7,8 +7,8 @@ from typing import Any
 
 from tiltyard.errors import BadBattle
 from tiltyard.files.conversations import answers_in
-from tiltyard.files.format import Converted, Format, LeftOut
-from tiltyard.files.moments import arena_time
+from tiltyard.files.format import BattleFormat, Converted, SkippedRecord
+from tiltyard.files.timestamps import parse_arena_time
 
 __all__ = ["COMPARIA_TURNS", "COMPARIA_VOTES"]
 
@@ -27,7 +27,7 @@ def _is_turns(columns: Collection[str]) -> bool:
 def _convert_vote(record: Mapping[str, Any]) -> Converted:
     model_a, model_b = record.get("model_a_name"), record.get("model_b_name")
     winner = _vote(record, model_a, model_b)
-    if isinstance(winner, LeftOut):
+    if isinstance(winner, SkippedRecord):
         return winner
     return {
         "model_a": model_a,
@@ -37,33 +37,33 @@ def _convert_vote(record: Mapping[str, Any]) -> Converted:
         "question_id": record.get("conversation_pair_id"),
         "category": record.get("selected_category"),
         "voter": record.get("visitor_id") or record.get("session_hash"),
-        "time": arena_time(record.get("timestamp")),
+        "time": parse_arena_time(record.get("timestamp")),
     }
 
 
-def _vote(record: Mapping[str, Any], model_a: Any, model_b: Any) -> str | LeftOut:
+def _vote(record: Mapping[str, Any], model_a: Any, model_b: Any) -> str | SkippedRecord:
     chosen, equal = record.get("chosen_model_name"), _is_true(record.get("both_equal"))
     if equal and chosen is not None:
         raise BadBattle(f"both_equal is true, but chosen_model_name is {chosen!r}")
     if equal:
         return "tie"
     if chosen is None:
-        return LeftOut("no choice was made")
+        return SkippedRecord("no choice was made")
     if model_a == model_b:
-        return LeftOut("both answers came from one model")
+        return SkippedRecord("both answers came from one model")
     if chosen not in (model_a, model_b):
-        return LeftOut("the chosen model is neither of the two")
+        return SkippedRecord("the chosen model is neither of the two")
     return "model_a" if chosen == model_a else "model_b"
 
 
 def _convert_turn(record: Mapping[str, Any]) -> Converted:
     choice = record.get("choice")
     if choice is None:
-        return LeftOut("no choice was made")
+        return SkippedRecord("no choice was made")
     if choice == "idk":
-        return LeftOut("the voter did not know")
+        return SkippedRecord("the voter did not know")
     if _is_true(record.get("excluded")):
-        return LeftOut("excluded by the arena")
+        return SkippedRecord("excluded by the arena")
     if choice not in _CHOICES:
         raise BadBattle(f"choice is {choice!r}; expected {', '.join(_CHOICES)} or idk")
     return {
@@ -73,7 +73,7 @@ def _convert_turn(record: Mapping[str, Any]) -> Converted:
         "source": "human",
         "question_id": record.get("comparison_id"),
         "language": _one_language(record.get("metadata")),
-        "time": arena_time(record.get("timestamp")),
+        "time": parse_arena_time(record.get("timestamp")),
     }
 
 
@@ -95,7 +95,7 @@ def _one_language(metadata: Any) -> str | None:
     return None
 
 
-COMPARIA_VOTES = Format(
+COMPARIA_VOTES = BattleFormat(
     name="comparia-votes",
     kinds=_KINDS,
     recognises=_is_votes,
@@ -114,7 +114,7 @@ COMPARIA_VOTES = Format(
     answers=answers_in("conversation_a", "conversation_b"),
     answers_in=("conversation_a", "conversation_b"),
 )
-COMPARIA_TURNS = Format(
+COMPARIA_TURNS = BattleFormat(
     name="comparia-turns",
     kinds=_KINDS,
     recognises=_is_turns,

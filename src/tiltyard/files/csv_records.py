@@ -8,15 +8,15 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from tiltyard.errors import UnreadableFile
-from tiltyard.files.opening import InputFile, translated
-from tiltyard.files.records import Record, reject_twins
+from tiltyard.files.input_file import InputFile, translate_read_errors
+from tiltyard.files.records import Record, reject_duplicate_columns
 
 __all__ = ["CsvRecords"]
 
 _DELIMITERS = ",\t;"
 
 #: Answers of models are longer than the 128 kB that the csv module allows a field.
-_LONGEST_FIELD = 1 << 30
+_FIELD_CHARACTER_LIMIT = 1 << 30
 
 
 @dataclass(frozen=True)
@@ -31,12 +31,12 @@ class CsvRecords:
 
     @classmethod
     def opened(cls, file: InputFile) -> CsvRecords:
-        with translated(f"{file.name}, line 1"):
+        with translate_read_errors(f"{file.name}, line 1"):
             with file.open_text() as stream:
                 line = stream.readline(1 << 20)
             delimiter = max(_DELIMITERS, key=line.count)
             columns: list[str] = next(_rows([line], delimiter), [])
-        reject_twins(f"{file.name}, line 1", columns)
+        reject_duplicate_columns(f"{file.name}, line 1", columns)
         return cls(file, tuple(columns), delimiter)
 
     @property
@@ -49,7 +49,7 @@ class CsvRecords:
 
     def lines(self, name: str) -> Iterator[tuple[str, list[str]]]:
         """Every line with something on it below the header, as it is, and where it stands in the file so called."""
-        with translated(self.name), self.file.open_text() as stream:
+        with translate_read_errors(self.name), self.file.open_text() as stream:
             reader = _rows(stream, self.delimiter)
             next(reader, None)
             while True:
@@ -73,5 +73,5 @@ class CsvRecords:
 
 
 def _rows(lines: Any, delimiter: str) -> Any:
-    csv.field_size_limit(max(csv.field_size_limit(), _LONGEST_FIELD))
+    csv.field_size_limit(max(csv.field_size_limit(), _FIELD_CHARACTER_LIMIT))
     return csv.reader(lines, delimiter=delimiter, strict=True)

@@ -7,8 +7,8 @@ from typing import Any
 
 from tiltyard.errors import BadBattle
 from tiltyard.files.conversations import answers_in
-from tiltyard.files.format import Converted, Format, LeftOut
-from tiltyard.files.moments import arena_time
+from tiltyard.files.format import BattleFormat, Converted, SkippedRecord
+from tiltyard.files.timestamps import parse_arena_time
 
 __all__ = ["FASTCHAT"]
 
@@ -22,7 +22,7 @@ def _recognises(columns: Collection[str]) -> bool:
 
 def _convert(record: Mapping[str, Any]) -> Converted:
     if not _is_true("anony", record.get("anony")):
-        return LeftOut("the voter knew the models (anony is false)")
+        return SkippedRecord("the voter knew the models (anony is false)")
     return {
         "model_a": record.get("model_a"),
         "model_b": record.get("model_b"),
@@ -31,7 +31,7 @@ def _convert(record: Mapping[str, Any]) -> Converted:
         "question_id": record.get("question_id"),
         "language": record.get("language"),
         "voter": record.get("judge"),
-        "time": arena_time(record.get("tstamp")),
+        "time": parse_arena_time(record.get("tstamp")),
     }
 
 
@@ -44,7 +44,7 @@ def _is_true(key: str, value: Any) -> bool:
     raise BadBattle(f"{key} is {value!r}; expected true or false")
 
 
-FASTCHAT = Format(
+FASTCHAT = BattleFormat(
     name="fastchat-battles",
     kinds=frozenset({"csv", "json", "jsonl", "parquet"}),
     recognises=_recognises,

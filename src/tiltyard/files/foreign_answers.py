@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from tiltyard.errors import UnreadableFile
-from tiltyard.files.answers import Answer, without_replaced
-from tiltyard.files.detect import open_records
+from tiltyard.files.answers import Answer, drop_replaced_answers
+from tiltyard.files.format_detection import open_records
 from tiltyard.files.prompt_id import prompt_id
 
 __all__ = ["arena_hard_answers", "autoarena_answers", "entrant_answers"]
@@ -24,7 +24,7 @@ def entrant_answers(bank: str | os.PathLike[str], responses: Paths) -> Iterator[
     ``prompt_id`` and ``response_text``; what else they hold is kept. Truncated responses that
     were replaced by whole ones are left out.
     """
-    return without_replaced(_entrant_answers(bank, responses))
+    return drop_replaced_answers(_entrant_answers(bank, responses))
 
 
 def _entrant_answers(bank: str | os.PathLike[str], responses: Paths) -> Iterator[Answer]:

@@ -6,27 +6,27 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-__all__ = ["UNREADABLE", "Converted", "Format", "LeftOut", "Settled"]
+__all__ = ["UNREADABLE", "BattleFormat", "Converted", "Settled", "SkippedRecord"]
 
 #: Why a record without two verdicts is no battle.
 UNREADABLE = "a verdict of the judge could not be read"
 
 
 @dataclass(frozen=True)
-class LeftOut:
+class SkippedRecord:
     """A record that is no battle, and why; it is counted and shown."""
 
     reason: str
 
 
 #: A record as a row of canonical fields, or the reason why there is none.
-Converted = Mapping[str, Any] | LeftOut
+Converted = Mapping[str, Any] | SkippedRecord
 #: The same with the place it was found at.
 Settled = tuple[str, Converted]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Format:
+class BattleFormat:
     """One format of battle files.
 
     ``gives`` are the canonical columns that ``convert`` fills, each with the header that it needs;

@@ -10,21 +10,21 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar, TextIO
 
 from tiltyard.errors import UnreadableFile
-from tiltyard.files.opening import InputFile, translated
+from tiltyard.files.input_file import InputFile, translate_read_errors
 from tiltyard.files.records import Record
 
-__all__ = ["JsonLines", "JsonList", "parse_json"]
+__all__ = ["JsonLinesRecords", "JsonListRecords", "parse_json"]
 
 #: The columns of a JSON file are those of so many records at its start.
-SAMPLE = 100
+SAMPLE_ROWS = 100
 
 _BOM = b"\xef\xbb\xbf"
-_CHUNK = 1 << 16
+_CHUNK_CHARACTERS = 1 << 16
 _BLANK = re.compile(r"[ \t\r\n]*")
 
 
 @dataclass(frozen=True)
-class JsonLines:
+class JsonLinesRecords:
     """One JSON object per line; empty lines are passed over."""
 
     file: InputFile
@@ -33,7 +33,7 @@ class JsonLines:
     rows: ClassVar[int | None] = None
 
     @classmethod
-    def opened(cls, file: InputFile) -> JsonLines:
+    def opened(cls, file: InputFile) -> JsonLinesRecords:
         return cls(file, _sampled_columns(cls(file).records(())))
 
     @property
@@ -41,7 +41,7 @@ class JsonLines:
         return self.file.name
 
     def records(self, columns: Collection[str] | None = None, /) -> Iterator[Record]:
-        with translated(self.name), self.file.open() as stream:
+        with translate_read_errors(self.name), self.file.open() as stream:
             for number, raw in enumerate(stream, start=1):
                 line = raw.removeprefix(_BOM) if number == 1 else raw
                 if line and not line.isspace():
@@ -51,7 +51,7 @@ class JsonLines:
 
 
 @dataclass(frozen=True)
-class JsonList:
+class JsonListRecords:
     """One JSON list of objects, read piece by piece."""
 
     file: InputFile
@@ -60,7 +60,7 @@ class JsonList:
     rows: ClassVar[int | None] = None
 
     @classmethod
-    def opened(cls, file: InputFile) -> JsonList:
+    def opened(cls, file: InputFile) -> JsonListRecords:
         return cls(file, _sampled_columns(cls(file).records(())))
 
     @property
@@ -68,7 +68,7 @@ class JsonList:
         return self.file.name
 
     def records(self, columns: Collection[str] | None = None, /) -> Iterator[Record]:
-        with translated(self.name), self.file.open_text() as stream:
+        with translate_read_errors(self.name), self.file.open_text() as stream:
             scanner = _Scanner(self.name, stream, columns)
             scanner.take("[")
             if scanner.peek() != "]":
@@ -119,7 +119,7 @@ class _Scanner:
             self.at = found.end() if found else self.at
             if self.at < len(self.text):
                 return self.text[self.at]
-            self.text, self.at = self.stream.read(_CHUNK), 0
+            self.text, self.at = self.stream.read(_CHUNK_CHARACTERS), 0
             if not self.text:
                 return ""
 
@@ -142,7 +142,7 @@ class _Scanner:
             try:
                 value, end = decoder.raw_decode(self.text, self.at)
             except json.JSONDecodeError as error:
-                more = self.stream.read(max(_CHUNK, len(self.text)))
+                more = self.stream.read(max(_CHUNK_CHARACTERS, len(self.text)))
                 if not more:
                     raise UnreadableFile(f"{where}: not JSON ({error.msg})") from None
                 self.text, self.at = self.text[self.at :] + more, 0
@@ -160,7 +160,7 @@ class _Scanner:
 
 
 def _sampled_columns(records: Iterator[Record]) -> tuple[str, ...]:
-    seen = dict.fromkeys(key for _, record in itertools.islice(records, SAMPLE) for key in record)
+    seen = dict.fromkeys(key for _, record in itertools.islice(records, SAMPLE_ROWS) for key in record)
     return tuple(seen)
 
 

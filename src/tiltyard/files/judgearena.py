@@ -13,7 +13,7 @@ from typing import Any
 from tiltyard.core.battles.outcome import parse_outcome
 from tiltyard.core.judging.reconciliation import reconcile_outcomes
 from tiltyard.errors import BadBattle
-from tiltyard.files.format import UNREADABLE, Converted, Format, LeftOut, Settled
+from tiltyard.files.format import UNREADABLE, BattleFormat, Converted, Settled, SkippedRecord
 
 __all__ = ["JUDGEARENA"]
 
@@ -53,7 +53,7 @@ def _settle(rows: Iterator[Settled]) -> Iterator[Settled]:
     """Join the two orders of one question; rows without a question stand alone."""
     pairs: dict[object, list[tuple[str, Mapping[str, Any]]]] = {}
     for where, row in rows:
-        assert not isinstance(row, LeftOut)
+        assert not isinstance(row, SkippedRecord)
         question = row["question_id"]
         paired = row["source"] == _JUDGE and question is not None
         key = (str(question), row["model_a"], row["model_b"], row["judge_model"]) if paired else where
@@ -69,7 +69,7 @@ def _joined(found: list[tuple[str, Mapping[str, Any]]]) -> Converted:
             f"question {first['question_id']} was judged {len(found)} times; expected two orders", where=where
         )
     if any(row["winner"] is None for _, row in found):
-        return LeftOut(UNREADABLE)
+        return SkippedRecord(UNREADABLE)
     if len(found) == 1:
         return first
     second = found[1][1]
@@ -78,7 +78,7 @@ def _joined(found: list[tuple[str, Mapping[str, Any]]]) -> Converted:
     return {**first, "winner": winner.value, "label": label.value, "pref": pref}
 
 
-JUDGEARENA = Format(
+JUDGEARENA = BattleFormat(
     name="judgearena",
     kinds=frozenset({"jsonl", "parquet"}),
     recognises=_recognises,

@@ -7,8 +7,8 @@ from typing import Any
 
 from tiltyard.errors import BadBattle
 from tiltyard.files.conversations import answers_in
-from tiltyard.files.format import Format
-from tiltyard.files.moments import arena_time
+from tiltyard.files.format import BattleFormat
+from tiltyard.files.timestamps import parse_arena_time
 
 __all__ = ["LMARENA_55K", "LMARENA_100K", "LMARENA_140K"]
 
@@ -41,7 +41,7 @@ def _convert_100k(record: Mapping[str, Any]) -> Mapping[str, Any]:
         "category": _category(record),
         "language": record.get("language"),
         "voter": record.get("judge_hash"),
-        "time": arena_time(record.get("tstamp")),
+        "time": parse_arena_time(record.get("tstamp")),
     }
 
 
@@ -56,7 +56,7 @@ def _convert_140k(record: Mapping[str, Any]) -> Mapping[str, Any]:
         "category": _category(record),
         "language": record.get("language"),
         "voter": record.get("evaluation_session_id"),
-        "time": arena_time(record.get("timestamp")),
+        "time": parse_arena_time(record.get("timestamp")),
     }
 
 
@@ -88,7 +88,7 @@ def _has(*names: str) -> Any:
     return recognises
 
 
-LMARENA_55K = Format(
+LMARENA_55K = BattleFormat(
     name="lmarena-55k",
     kinds=_ALL_KINDS,
     recognises=_has("model_a", "model_b", *_ONE_HOT),
@@ -104,7 +104,7 @@ LMARENA_55K = Format(
     answers=answers_in("response_a", "response_b"),
     answers_in=("response_a", "response_b"),
 )
-LMARENA_100K = Format(
+LMARENA_100K = BattleFormat(
     name="lmarena-100k",
     kinds=_ALL_KINDS,
     recognises=_has("model_a", "model_b", "winner", "judge_hash", "tstamp"),
@@ -124,7 +124,7 @@ LMARENA_100K = Format(
     answers=answers_in(*_CONVERSATIONS),
     answers_in=_CONVERSATIONS,
 )
-LMARENA_140K = Format(
+LMARENA_140K = BattleFormat(
     name="lmarena-140k",
     kinds=_ALL_KINDS,
     recognises=_has("id", "model_a", "model_b", "winner", "evaluation_order"),

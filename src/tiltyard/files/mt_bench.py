@@ -8,7 +8,7 @@ from typing import Any
 from tiltyard.core.battles.outcome import Outcome
 from tiltyard.core.judging.reconciliation import reconcile_outcomes
 from tiltyard.errors import BadBattle
-from tiltyard.files.format import UNREADABLE, Converted, Format, LeftOut
+from tiltyard.files.format import UNREADABLE, BattleFormat, Converted, SkippedRecord
 
 __all__ = ["MT_BENCH"]
 
@@ -22,7 +22,7 @@ def _recognises(columns: Collection[str]) -> bool:
 def _convert(record: Mapping[str, Any]) -> Converted:
     first, second = _outcome(record, "g1_winner"), _outcome(record, "g2_winner")
     if first is None or second is None:
-        return LeftOut(UNREADABLE)
+        return SkippedRecord(UNREADABLE)
     winner, label = reconcile_outcomes(first, second)
     return {
         "model_a": record.get("model_1"),
@@ -51,7 +51,7 @@ def _judge(judge: Any) -> Any:
     return judge[0] if isinstance(judge, list) and judge else judge
 
 
-MT_BENCH = Format(
+MT_BENCH = BattleFormat(
     name="mt-bench",
     kinds=frozenset({"json", "jsonl", "parquet"}),
     recognises=_recognises,

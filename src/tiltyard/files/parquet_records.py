@@ -10,13 +10,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from tiltyard.errors import UnreadableFile
-from tiltyard.files.opening import InputFile, translated
-from tiltyard.files.records import Record, reject_twins
+from tiltyard.files.input_file import InputFile, translate_read_errors
+from tiltyard.files.records import Record, reject_duplicate_columns
 
 __all__ = ["ParquetRecords"]
 
 #: Rows turned into Python objects at a time: conversations are large.
-_ROWS_AT_ONCE = 1024
+_BATCH_ROWS = 1024
 
 
 @dataclass(frozen=True)
@@ -31,11 +31,11 @@ class ParquetRecords:
     @classmethod
     def opened(cls, file: InputFile) -> ParquetRecords:
         """Read the footer of an uncompressed file."""
-        with translated(file.name), pq.ParquetFile(file.path) as parquet:
+        with translate_read_errors(file.name), pq.ParquetFile(file.path) as parquet:
             # The metadata of single columns is not asked for: on a damaged file, Arrow's binding of
             # it ends the process.
             schema, rows = parquet.schema_arrow, parquet.metadata.num_rows
-        reject_twins(file.name, schema.names)
+        reject_duplicate_columns(file.name, schema.names)
         return cls(file, schema, rows)
 
     @property
@@ -48,15 +48,15 @@ class ParquetRecords:
 
     def unpacked(self) -> int:
         """Bytes that the file says it has once it is unpacked; values that repeat count once."""
-        with translated(self.name), pq.ParquetFile(self.file.path) as parquet:
+        with translate_read_errors(self.name), pq.ParquetFile(self.file.path) as parquet:
             data = parquet.metadata
             return sum(data.row_group(k).total_byte_size for k in range(data.num_row_groups))
 
     def records(self, columns: Collection[str] | None = None, /) -> Iterator[Record]:
         wanted = [name for name in self.columns if columns is None or name in columns]
         number = 0
-        for batch in self.batches(wanted, _ROWS_AT_ONCE):
-            with translated(f"{self.name}, rows {number + 1} to {number + batch.num_rows}"):
+        for batch in self.batches(wanted, _BATCH_ROWS):
+            with translate_read_errors(f"{self.name}, rows {number + 1} to {number + batch.num_rows}"):
                 rows = batch.to_pylist()
             for row in rows:
                 number += 1
@@ -69,7 +69,7 @@ class ParquetRecords:
         coded = [name for name in codes if _is_text(self.schema.field(name).type)]
         # Pre-buffering would keep all that was read in memory until the file is closed.
         options = {"read_dictionary": coded, "pre_buffer": False}
-        with translated(self.name), pq.ParquetFile(self.file.path, **options) as parquet:
+        with translate_read_errors(self.name), pq.ParquetFile(self.file.path, **options) as parquet:
             row = 0
             for batch in parquet.iter_batches(batch_size, columns=list(columns), use_threads=False):
                 self._check(batch, row)

@@ -7,7 +7,7 @@ from typing import Any, Protocol
 
 from tiltyard.errors import UnreadableFile
 
-__all__ = ["Record", "Records", "reject_twins"]
+__all__ = ["Record", "Records", "reject_duplicate_columns"]
 
 #: A record and the place it was found at (``votes.jsonl, line 12``).
 Record = tuple[str, dict[str, Any]]
@@ -30,7 +30,7 @@ class Records(Protocol):
         ...
 
 
-def reject_twins(where: str, columns: Sequence[str]) -> None:
+def reject_duplicate_columns(where: str, columns: Sequence[str]) -> None:
     """Two columns of one name cannot be told apart: raise."""
     seen: set[str] = set()
     for name in columns:

@@ -11,13 +11,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from tiltyard.errors import BadOption, UnreadableFile
-from tiltyard.files.opening import translated
-from tiltyard.files.writing import replacing
+from tiltyard.files.battle_writer import atomic_write
+from tiltyard.files.input_file import translate_read_errors
 from tiltyard.settings.regular_files import open_regular
 
 __all__ = ["read_rows", "write_row_table"]
 
-_CHUNK = 16_384
+_CHUNK_ROWS = 16_384
 _TYPES: Mapping[type, pa.DataType] = {str: pa.string(), int: pa.int64(), float: pa.float64()}
 
 
@@ -26,10 +26,10 @@ def write_row_table(path: Path, columns: Mapping[str, type], rows: Iterable[Mapp
     schema = pa.schema([(name, _TYPES[kind]) for name, kind in columns.items()])
     stream, written = iter(rows), 0
     with (
-        replacing(str(path)) as file,
+        atomic_write(str(path)) as file,
         pq.ParquetWriter(file, schema, compression="zstd", use_dictionary=True) as writer,
     ):
-        while chunk := list(itertools.islice(stream, _CHUNK)):
+        while chunk := list(itertools.islice(stream, _CHUNK_ROWS)):
             for number, row in enumerate(chunk, start=written + 1):
                 _check(f"{path}, row {number}", columns, row)
             writer.write_batch(_batch(path, schema, chunk, written))
@@ -58,9 +58,9 @@ def _batch(path: Path, schema: pa.Schema, rows: list[Mapping[str, Any]], before:
 
 def read_rows(path: Path, columns: Mapping[str, type]) -> Iterator[dict[str, Any]]:
     """The rows of a file that has exactly these columns; anything else is an `UnreadableFile`."""
-    with translated(str(path)), open_regular(path) as opened, pq.ParquetFile(opened) as file:
+    with translate_read_errors(str(path)), open_regular(path) as opened, pq.ParquetFile(opened) as file:
         expected = pa.schema([(name, _TYPES[kind]) for name, kind in columns.items()])
         if not file.schema_arrow.equals(expected):
             raise UnreadableFile(f"{path}: its columns are not {', '.join(columns)} in their types")
-        for batch in file.iter_batches(_CHUNK):
+        for batch in file.iter_batches(_CHUNK_ROWS):
             yield from batch.to_pylist()

@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from tiltyard.files.columns import STYLE
+from tiltyard.files.canonical_columns import STYLE
 
-__all__ = ["Style", "style_of", "style_row"]
+__all__ = ["TextStyle", "measure_style", "style_row"]
 
 _FENCE = re.compile(r" {0,3}(`{3,}|~{3,})")
 _HEADER = re.compile(r"^ {0,3}#{1,6}[ \t]+\S", re.MULTILINE)
@@ -16,7 +16,7 @@ _BOLD = re.compile(r"\*\*(?=[^\s*])[^\n*]*(?:\*[^\n*]+)*\*\*|(?<!\w)__(?=[^\s_])
 
 
 @dataclass(frozen=True)
-class Style:
+class TextStyle:
     """What is counted: characters of the answer, and Markdown marks outside its code fences."""
 
     length: int
@@ -25,10 +25,10 @@ class Style:
     bold: int
 
 
-def style_of(text: str) -> Style:
+def measure_style(text: str) -> TextStyle:
     """Measure one answer."""
     prose = _without_fences(text)
-    return Style(
+    return TextStyle(
         length=len(text),
         headers=len(_HEADER.findall(prose)),
         lists=len(_LIST.findall(prose)),
@@ -38,7 +38,7 @@ def style_of(text: str) -> Style:
 
 def style_row(text_a: str, text_b: str) -> dict[str, float]:
     """The style columns of a battle between two answers."""
-    sides = {"a": style_of(text_a), "b": style_of(text_b)}
+    sides = {"a": measure_style(text_a), "b": measure_style(text_b)}
     return {name: float(getattr(sides[name[-1]], name[:-2])) for name in STYLE}
 
 

@@ -15,9 +15,9 @@ from tiltyard.judges.providers.token_limits import token_limit
 from tiltyard.judges.reply_limits import ReplyLimits
 from tiltyard.judges.requests import Request
 from tiltyard.judges.tokens import most_tokens
-from tiltyard.settings.config import JudgeSettings, Mode, TournamentConfig
 from tiltyard.settings.environment import Environment
-from tiltyard.settings.prices import ModelTraits, Price, PriceBook, Retirement, open_prices
+from tiltyard.settings.prices import ModelRetirement, ModelTraits, Price, PriceBook, open_prices
+from tiltyard.settings.tournament_config import JudgeSettings, RunMode, TournamentConfig
 
 __all__ = ["Seat", "form_of", "open_seat", "open_seats", "open_served", "seat_price"]
 
@@ -33,7 +33,7 @@ class Seat:
     price: Price | None
     traits: ModelTraits = field(default_factory=ModelTraits)
     #: When its provider stops serving the model, if that is known.
-    retirement: Retirement | None = None
+    retirement: ModelRetirement | None = None
     #: The date of its price, where that is a shipped one.
     price_date: str | None = None
     #: Whether its replies are verdicts: what holds none is asked for again, or ends the run.
@@ -94,7 +94,7 @@ class Seat:
 
 
 def open_seats(
-    config: TournamentConfig, mode: Mode, environment: Environment, *, asking: bool
+    config: TournamentConfig, mode: RunMode, environment: Environment, *, asking: bool
 ) -> Sequence[Seat]:
     """The judges of a mode. ``asking``: they will be called, so that keys must be there."""
     prices = open_prices(config.prices, config.folder)

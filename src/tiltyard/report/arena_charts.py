@@ -11,15 +11,22 @@ from pathlib import Path
 from typing import Any
 
 from tiltyard.errors import BadOption
-from tiltyard.report.charts import Spec, chart_data, need_charts
-from tiltyard.report.looks import COLOURS, Look, Say, dressed, labelled, tip
+from tiltyard.report.board_charts import Spec, chart_data, need_charts
+from tiltyard.report.chart_theme import (
+    COLOURS,
+    ChartTheme,
+    Translate,
+    apply_theme,
+    chart_labels,
+    tooltip_line,
+)
 
 __all__ = [
     "CHARTS",
-    "FEW",
-    "Dot",
+    "FEW_BATTLES",
+    "RatingPoint",
     "arena_chart",
-    "drawing",
+    "drawing_version",
     "history_chart",
     "page_spec",
     "pairs_chart",
@@ -28,12 +35,12 @@ __all__ = [
 
 CHARTS = ("ratings", "win-rates", "battle-counts", "history")
 #: A score of fewer battles than this has a pale colour: a strong one would claim what they do not show.
-FEW = 10
+FEW_BATTLES = 10
 
-_WIDTH = 620
-_PALE = 0.35
+_WIDTH_PIXELS = 620
+_PALE_OPACITY_RATIO = 0.35
 #: Cells of a heatmap have their number written in them up to so many models.
-_WRITTEN = 16
+_NUMBERED_CELL_MODEL_LIMIT = 16
 #: How moments are written that are less than so far apart.
 _TIMES = (
     (timedelta(minutes=10), "%H:%M:%S"),
@@ -44,7 +51,7 @@ _TIMES = (
 
 
 @dataclass(frozen=True, slots=True)
-class Dot:
+class RatingPoint:
     """One model on the default chart."""
 
     model: str
@@ -54,7 +61,9 @@ class Dot:
     votes: int
 
 
-def arena_chart(name: str, document: Mapping[str, Any], look: Look = "light", say: Say = str) -> Spec:
+def arena_chart(
+    name: str, document: Mapping[str, Any], look: ChartTheme = "light", say: Translate = str
+) -> Spec:
     """A chart by its name, its words said by ``say``.
 
     ``ratings`` takes ``dots`` and the ``axis`` that they are on; ``win-rates`` and ``battle-counts`` take
@@ -62,7 +71,7 @@ def arena_chart(name: str, document: Mapping[str, Any], look: Look = "light", sa
     """
     need_charts()
     if name == "ratings":
-        dots = [dot if isinstance(dot, Dot) else Dot(**dot) for dot in document["dots"]]
+        dots = [dot if isinstance(dot, RatingPoint) else RatingPoint(**dot) for dot in document["dots"]]
         return ratings_chart(dots, document["axis"], look, say)
     if name in ("win-rates", "battle-counts"):
         counts = name == "battle-counts"
@@ -73,7 +82,7 @@ def arena_chart(name: str, document: Mapping[str, Any], look: Look = "light", sa
 
 
 @cache
-def drawing() -> str:
+def drawing_version() -> str:
     """A name for how these charts are drawn, which changes with the code: a hash of it."""
     here = Path(__file__)
     code = (here.with_name(f"{name}.py").read_bytes() for name in ("arena_charts", "charts", "looks"))
@@ -87,7 +96,9 @@ def page_spec(spec: Spec) -> Spec:
     return plain | {"config": {part: spec["config"][part] for part in kept if part in spec["config"]}}
 
 
-def ratings_chart(dots: Sequence[Dot], axis: str, look: Look = "light", say: Say = str) -> Spec:
+def ratings_chart(
+    dots: Sequence[RatingPoint], axis: str, look: ChartTheme = "light", say: Translate = str
+) -> Spec:
     """Rating with what lies around it, one dot for each model, in the order of the board."""
     import altair as alt
 
@@ -107,11 +118,11 @@ def ratings_chart(dots: Sequence[Dot], axis: str, look: Look = "light", say: Say
     base = alt.Chart(chart_data(values)).encode(
         y=alt.Y("model:N", sort=order, title=None, axis=alt.Axis(labelLimit=260, ticks=False, domain=False)),
         tooltip=[
-            tip("model:N", say("model")),
-            tip("rating:Q", say("rating")),
-            tip("low:Q", say("low")),
-            tip("high:Q", say("high")),
-            tip("votes:Q", say("votes")),
+            tooltip_line("model:N", say("model")),
+            tooltip_line("rating:Q", say("rating")),
+            tooltip_line("low:Q", say("low")),
+            tooltip_line("high:Q", say("high")),
+            tooltip_line("votes:Q", say("votes")),
         ],
     )
     scale, ticks = alt.Scale(zero=False, nice=True), alt.Axis(tickCount=8, labelFlush=False)
@@ -123,14 +134,14 @@ def ratings_chart(dots: Sequence[Dot], axis: str, look: Look = "light", say: Say
             strokeWidth=2, opacity=0.55
         )
         chart = rules.encode(x=alt.X("low:Q", scale=scale, axis=ticks, title=say(axis)), x2="high:Q") + chart
-    return dressed(chart.properties(width=_WIDTH, height=alt.Step(step)), look, order)
+    return apply_theme(chart.properties(width=_WIDTH_PIXELS, height=alt.Step(step)), look, order)
 
 
 def pairs_chart(
     models: Sequence[str],
     pairs: Sequence[Mapping[str, Any]],
-    look: Look = "light",
-    say: Say = str,
+    look: ChartTheme = "light",
+    say: Translate = str,
     *,
     counts: bool = False,
 ) -> Spec:
@@ -157,27 +168,31 @@ def pairs_chart(
         ),
         y=alt.Y("row:N", sort=order, title=None, axis=alt.Axis(labelLimit=220)),
         tooltip=[
-            tip("row:N", say("row")),
-            tip("column:N", say("column")),
-            tip("score:Q", say("score"), ".2f"),
-            tip("battles:Q", say("battles")),
+            tooltip_line("row:N", say("row")),
+            tooltip_line("column:N", say("column")),
+            tooltip_line("score:Q", say("score"), ".2f"),
+            tooltip_line("battles:Q", say("battles")),
         ],
     )
     chart: Any = base.mark_rect().encode(color=colour)
     if not counts:
-        chart = chart.encode(opacity=alt.condition(f"datum.battles < {FEW}", alt.value(_PALE), alt.value(1)))
-    if len(models) <= _WRITTEN:
+        chart = chart.encode(
+            opacity=alt.condition(
+                f"datum.battles < {FEW_BATTLES}", alt.value(_PALE_OPACITY_RATIO), alt.value(1)
+            )
+        )
+    if len(models) <= _NUMBERED_CELL_MODEL_LIMIT:
         chart = chart + base.mark_text(fontSize=11, color=colours.ink).encode(text=text)
-    step = 46 if len(models) <= _WRITTEN else 20
-    return dressed(chart.properties(width=alt.Step(step), height=alt.Step(min(step, 26))), look, order)
+    step = 46 if len(models) <= _NUMBERED_CELL_MODEL_LIMIT else 20
+    return apply_theme(chart.properties(width=alt.Step(step), height=alt.Step(min(step, 26))), look, order)
 
 
 def history_chart(
     models: Sequence[str],
     points: Sequence[Mapping[str, Any]],
     axis: str,
-    look: Look = "light",
-    say: Say = str,
+    look: ChartTheme = "light",
+    say: Translate = str,
 ) -> Spec:
     """What the boards said of these models, over time."""
     import altair as alt
@@ -209,14 +224,14 @@ def history_chart(
             y=alt.Y("value:Q", scale=alt.Scale(zero=False), title=say(axis)),
             color=colour,
             tooltip=[
-                tip("model:N", say("model")),
-                tip("at:T", say("at")),
-                tip("value:Q", say("value")),
-                tip("votes:Q", say("votes")),
+                tooltip_line("model:N", say("model")),
+                tooltip_line("at:T", say("at")),
+                tooltip_line("value:Q", say("value")),
+                tooltip_line("votes:Q", say("votes")),
             ],
         )
     )
-    return dressed(chart.properties(width=_WIDTH - 60, height=320), look)
+    return apply_theme(chart.properties(width=_WIDTH_PIXELS - 60, height=320), look)
 
 
 def _times(moments: Sequence[str]) -> Any:
@@ -250,7 +265,7 @@ def _cells(label: Mapping[str, str], pairs: Sequence[Mapping[str, Any]]) -> list
 
 
 def _labels(models: Sequence[str]) -> dict[str, str]:
-    return dict(zip(models, labelled(models), strict=True))
+    return dict(zip(models, chart_labels(models), strict=True))
 
 
 def _rounded(value: float | None) -> float | None:

@@ -8,25 +8,32 @@ from typing import Any
 
 from tiltyard.core.policy.validity.evaluation import ConfidencePoint
 from tiltyard.core.policy.validity.heatmap import Heatmap
-from tiltyard.report.charts import Spec, chart_data, need_charts, thinned
-from tiltyard.report.looks import COLOURS, Look, Say, dressed, labelled, tip
+from tiltyard.report.board_charts import Spec, chart_data, need_charts, thin_evenly
+from tiltyard.report.chart_theme import (
+    COLOURS,
+    ChartTheme,
+    Translate,
+    apply_theme,
+    chart_labels,
+    tooltip_line,
+)
 
 __all__ = [
-    "Against",
+    "OpponentScore",
     "both_bad_chart",
     "confidence_chart",
     "coverage_chart",
     "expected_chart",
 ]
 
-_WIDTH = 620
+_WIDTH_PIXELS = 620
 #: More opponents, or more evaluations, cannot be read.
-_OPPONENTS = 40
-_POINTS = 160
+_OPPONENT_LIMIT = 40
+_EVALUATION_LIMIT = 160
 
 
 @dataclass(frozen=True, slots=True)
-class Against:
+class OpponentScore:
     """One opponent: the score that ratings expect, and the one that was had."""
 
     opponent: str
@@ -35,7 +42,9 @@ class Against:
     votes: int
 
 
-def confidence_chart(history: Sequence[ConfidencePoint], look: Look = "light", say: Say = str) -> Spec:
+def confidence_chart(
+    history: Sequence[ConfidencePoint], look: ChartTheme = "light", say: Translate = str
+) -> Spec:
     """Rating over the arena's votes, within twice its RD, and the conservative score beneath."""
     import altair as alt
 
@@ -48,7 +57,7 @@ def confidence_chart(history: Sequence[ConfidencePoint], look: Look = "light", s
             "conservative": round(moment.conservative, 1),
             "high": round(moment.rating + 2.0 * moment.rd, 1),
         }
-        for moment in thinned(history, _POINTS)
+        for moment in thin_evenly(history, _EVALUATION_LIMIT)
     ]
     colours = COLOURS[look]
     base = alt.Chart(chart_data(values)).encode(
@@ -59,10 +68,10 @@ def confidence_chart(history: Sequence[ConfidencePoint], look: Look = "light", s
             axis=alt.Axis(tickCount=6),
         ),
         tooltip=[
-            tip("votes:Q", say("votes")),
-            tip("rating:Q", say("rating")),
-            tip("RD:Q", say("RD")),
-            tip("conservative:Q", say("conservative")),
+            tooltip_line("votes:Q", say("votes")),
+            tooltip_line("rating:Q", say("rating")),
+            tooltip_line("RD:Q", say("RD")),
+            tooltip_line("conservative:Q", say("conservative")),
         ],
     )
     scale = alt.Scale(zero=False, nice=True)
@@ -71,16 +80,16 @@ def confidence_chart(history: Sequence[ConfidencePoint], look: Look = "light", s
     )
     line = base.mark_line(color=colours.accent, strokeWidth=2).encode(y=alt.Y("rating:Q", scale=scale))
     dots = base.mark_point(color=colours.accent, filled=True, size=22, opacity=1).encode(y="rating:Q")
-    return dressed((band + line + dots).properties(width=_WIDTH, height=240), look)
+    return apply_theme((band + line + dots).properties(width=_WIDTH_PIXELS, height=240), look)
 
 
-def expected_chart(rows: Sequence[Against], look: Look = "light", say: Say = str) -> Spec:
+def expected_chart(rows: Sequence[OpponentScore], look: ChartTheme = "light", say: Translate = str) -> Spec:
     """What ratings expect against each opponent, and what votes gave; a dot is larger the more votes it has."""
     import altair as alt
 
     need_charts()
-    shown = sorted(sorted(rows, key=lambda row: -row.votes)[:_OPPONENTS], key=lambda row: row.expected)
-    labels = labelled([row.opponent for row in shown])
+    shown = sorted(sorted(rows, key=lambda row: -row.votes)[:_OPPONENT_LIMIT], key=lambda row: row.expected)
+    labels = chart_labels([row.opponent for row in shown])
     values = [
         {
             "opponent": label,
@@ -99,10 +108,10 @@ def expected_chart(rows: Sequence[Against], look: Look = "light", say: Say = str
             axis=alt.Axis(labelLimit=240, labelPadding=9, ticks=False, domain=False),
         ),
         tooltip=[
-            tip("opponent:N", say("opponent")),
-            tip("expected:Q", say("expected")),
-            tip("observed:Q", say("observed")),
-            tip("votes:Q", say("votes")),
+            tooltip_line("opponent:N", say("opponent")),
+            tooltip_line("expected:Q", say("expected")),
+            tooltip_line("observed:Q", say("observed")),
+            tooltip_line("votes:Q", say("votes")),
         ],
     )
     scale = alt.Scale(domain=[0, 1])
@@ -114,10 +123,14 @@ def expected_chart(rows: Sequence[Against], look: Look = "light", say: Say = str
     dot = met.mark_circle(color=colours.accent, opacity=1).encode(
         x=alt.X("observed:Q", scale=scale), size=size
     )
-    return dressed((gap + tick + dot).properties(width=_WIDTH - 80, height=alt.Step(20)), look, labels)
+    return apply_theme(
+        (gap + tick + dot).properties(width=_WIDTH_PIXELS - 80, height=alt.Step(20)), look, labels
+    )
 
 
-def both_bad_chart(trend: Sequence[float], bar: float, look: Look = "light", say: Say = str) -> Spec:
+def both_bad_chart(
+    trend: Sequence[float], bar: float, look: ChartTheme = "light", say: Translate = str
+) -> Spec:
     """Share of both-bad votes in successive runs of the last votes, and the bar above which somebody should look."""
     import altair as alt
 
@@ -126,7 +139,7 @@ def both_bad_chart(trend: Sequence[float], bar: float, look: Look = "light", say
     values = [{"run": k, "share": round(share, 4)} for k, share in enumerate(trend, start=1)]
     base = alt.Chart(chart_data(values)).encode(
         x=alt.X("run:O", title=say("runs of votes, oldest first"), axis=alt.Axis(labelAngle=0)),
-        tooltip=[tip("run:O", say("run")), tip("share:Q", say("share"), ".0%")],
+        tooltip=[tooltip_line("run:O", say("run")), tooltip_line("share:Q", say("share"), ".0%")],
     )
     top = max([bar, *trend])
     scale = alt.Scale(domain=[0, min(1.0, round(top * 1.2, 2))])
@@ -138,22 +151,22 @@ def both_bad_chart(trend: Sequence[float], bar: float, look: Look = "light", say
         .mark_rule(color=colours.warn, strokeDash=[5, 4], strokeWidth=1.5)
         .encode(y=alt.Y("bar:Q", scale=scale))
     )
-    return dressed((bars + rule).properties(width=_WIDTH, height=150), look)
+    return apply_theme((bars + rule).properties(width=_WIDTH_PIXELS, height=150), look)
 
 
 def coverage_chart(
     heatmap: Heatmap,
     models: Sequence[str],
     prompts: Sequence[str],
-    look: Look = "light",
-    say: Say = str,
+    look: ChartTheme = "light",
+    say: Translate = str,
 ) -> Spec:
     """Where votes are still wanted: prompts down, opponents across, the darker the more is lacking."""
     import altair as alt
 
     need_charts()
-    down = labelled([prompts[k] for k in heatmap.prompts])
-    across = labelled([models[k] for k in heatmap.opponents])
+    down = chart_labels([prompts[k] for k in heatmap.prompts])
+    across = chart_labels([models[k] for k in heatmap.opponents])
     values = [
         {"prompt": prompt, "opponent": opponent, "deficit": round(deficit, 3), "votes": votes}
         for prompt, deficits, counts in zip(down, heatmap.deficit, heatmap.votes, strict=True)
@@ -181,11 +194,11 @@ def coverage_chart(
                 legend=alt.Legend(format="%", gradientLength=90),
             ),
             tooltip=[
-                tip("prompt:N", say("prompt")),
-                tip("opponent:N", say("opponent")),
-                tip("deficit:Q", say("lacking"), ".0%"),
-                tip("votes:Q", say("votes")),
+                tooltip_line("prompt:N", say("prompt")),
+                tooltip_line("opponent:N", say("opponent")),
+                tooltip_line("deficit:Q", say("lacking"), ".0%"),
+                tooltip_line("votes:Q", say("votes")),
             ],
         )
     )
-    return dressed(chart.properties(width=alt.Step(22), height=alt.Step(16)), look, down)
+    return apply_theme(chart.properties(width=alt.Step(22), height=alt.Step(16)), look, down)

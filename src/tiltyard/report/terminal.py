@@ -12,7 +12,7 @@ from rich.text import Text
 from tiltyard.core.board import Board, Row
 from tiltyard.core.ratings import Finding
 from tiltyard.core.ratings.flips import Flip
-from tiltyard.report.printable import printable
+from tiltyard.report.terminal_escape import escape_controls
 
 __all__ = [
     "Terminal",
@@ -24,10 +24,10 @@ __all__ = [
 ]
 
 #: The bar takes what the other columns leave of the line, within these limits.
-_BAR, _LEAST_BAR = 32, 8
+_MAX_BAR_CHARACTERS, _MIN_BAR_CHARACTERS = 32, 8
 #: What is too long for the line is folded, but never narrower than this.
-_LEAST_NAME = 8
-_GAP = 2
+_MIN_NAME_CHARACTERS = 8
+_COLUMN_GAP_CHARACTERS = 2
 _TITLES = {"bradley-terry": "Bradley–Terry", "elo": "Elo", "glicko-2": "Glicko-2"}
 
 
@@ -49,16 +49,16 @@ def method_title(name: str) -> str:
 def board_table(board: Board, name: str | None = None, *, width: int = 100) -> RenderableType:
     """Rating, interval as a bar, rank range, record, both-bad rate: one row per model."""
     columns = _columns(board)
-    left = width - sum(_widths(columns).values()) - _GAP * len(columns)
-    if "interval" in columns and left - _GAP >= _LEAST_BAR:
-        columns = _with_bar(columns, board, min(left - _GAP, _BAR))
+    left = width - sum(_widths(columns).values()) - _COLUMN_GAP_CHARACTERS * len(columns)
+    if "interval" in columns and left - _COLUMN_GAP_CHARACTERS >= _MIN_BAR_CHARACTERS:
+        columns = _with_bar(columns, board, min(left - _COLUMN_GAP_CHARACTERS, _MAX_BAR_CHARACTERS))
     widths = _widths(columns)
     if left < 0:
-        widths["model"] = max(widths["model"] + left, min(widths["model"], _LEAST_NAME))
+        widths["model"] = max(widths["model"] + left, min(widths["model"], _MIN_NAME_CHARACTERS))
     parts: list[RenderableType] = [Text(_title(board, name), style="bold"), "", _rows({}, widths)]
     for group, rows in groupby(range(len(board.rows)), key=lambda k: board.rows[k].group):
         if group != 0:
-            indent = " " * (widths["#"] + _GAP)
+            indent = " " * (widths["#"] + _COLUMN_GAP_CHARACTERS)
             parts.append(Text(f"{indent}{_group_heading(group)}", style="dim italic"))
         chosen = list(rows)
         parts.append(_rows({head: [cells[k] for k in chosen] for head, cells in columns.items()}, widths))
@@ -70,7 +70,7 @@ def _rows(columns: dict[str, list[str]], widths: dict[str, int]) -> Table:
     table = Table(
         box=None,
         pad_edge=False,
-        padding=(0, _GAP, 0, 0),
+        padding=(0, _COLUMN_GAP_CHARACTERS, 0, 0),
         header_style="bold",
         show_header=not columns,
     )
@@ -87,7 +87,7 @@ def _columns(board: Board) -> dict[str, list[str]]:
     rows = board.rows
     columns = {
         "#": ["" if row.rank is None else str(row.rank) for row in rows],
-        "model": [printable(row.model) for row in rows],
+        "model": [escape_controls(row.model) for row in rows],
         "rating": ["–" if row.rating is None else f"{row.rating:.0f}" for row in rows],
     }
     if board.level is not None:
@@ -125,7 +125,7 @@ def _title(board: Board, name: str | None) -> str:
         level = "battle-level " if board.clusters == "battle" else ""
         parts.append(f"{level}intervals for {board.scope}")
     title = " · ".join(parts)
-    return title if name is None else f"{printable(name)}: {title}"
+    return title if name is None else f"{escape_controls(name)}: {title}"
 
 
 def _group_heading(group: int | None) -> str:
@@ -164,8 +164,8 @@ def findings_list(findings: tuple[Finding, ...]) -> RenderableType:
     for finding in findings:
         text = Text()
         text.append(f"{finding.name}: ", style="bold yellow")
-        text.append(f"{printable(finding.text)} ")
-        text.append(printable(finding.advice), style="italic")
+        text.append(f"{escape_controls(finding.text)} ")
+        text.append(escape_controls(finding.advice), style="italic")
         lines.append(text)
     return Group(*lines)
 
@@ -175,5 +175,5 @@ def flip_sentence(flip: Flip) -> str:
     share = flip.votes / flip.of
     return (
         f"First place: leaving out {flip.votes:,} of {flip.of:,} battles ({share:.2%}) "
-        f"would put {printable(flip.rival)} above {printable(flip.first)}."
+        f"would put {escape_controls(flip.rival)} above {escape_controls(flip.first)}."
     )

@@ -12,7 +12,7 @@ from typing import Any, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
 
-from tiltyard.runs.rating import (RateSettings, method_of)
+from tiltyard.runs.battle_rating import (RateSettings, method_of)
 from tiltyard.core.board.board_rows import parameters_of
 from tiltyard.errors import BrokenArtifact, InputError
 from tiltyard.settings.regular_files import open_regular, read_regular
@@ -20,9 +20,9 @@ from tiltyard.settings.regular_files import open_regular, read_regular
 __all__ = [
     "MANIFEST",
     "MANIFEST_HASH",
-    "Document",
-    "InputFile",
-    "Manifest",
+    "ManifestModel",
+    "ManifestInput",
+    "RunManifest",
     "ManifestDocument",
     "Platform",
     "bytes_hash_line",
@@ -38,13 +38,13 @@ MANIFEST_HASH = "manifest.sha256"
 _LIBRARIES = ("tiltyard", "numpy", "scipy", "pyarrow", "numba", "altair", "vl-convert-python")
 
 
-class Document(BaseModel):
+class ManifestModel(BaseModel):
     """A part of a manifest: unknown fields are refused."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 
-class ManifestDocument(Document):
+class ManifestDocument(ManifestModel):
     """A whole manifest: it says how its battles were rated."""
 
     def settings(self) -> RateSettings:
@@ -54,7 +54,7 @@ class ManifestDocument(Document):
 _Model = TypeVar("_Model", bound="ManifestDocument")
 
 
-class InputFile(Document):
+class ManifestInput(ManifestModel):
     """One file that the battles came from; ``-`` is standard input."""
 
     path: str
@@ -62,7 +62,7 @@ class InputFile(Document):
     sha256: str | None
 
 
-class Platform(Document):
+class Platform(ManifestModel):
     """Where numbers were made. Bit for bit holds between equal ones only."""
 
     python: str
@@ -86,13 +86,13 @@ class Platform(Document):
         )
 
 
-class Manifest(ManifestDocument):
+class RunManifest(ManifestDocument):
     """Everything needed to make the folder again, and a hash of every file in it."""
 
     manifest_schema: Literal[1] = 1
     created_at: str
     platform: Platform
-    inputs: list[InputFile]
+    inputs: list[ManifestInput]
     method: str
     parameters: dict[str, Any]
     by: str | None
@@ -109,10 +109,10 @@ class Manifest(ManifestDocument):
         settings: RateSettings,
         *,
         created_at: str,
-        inputs: list[InputFile],
+        inputs: list[ManifestInput],
         evaluated: frozenset[str],
         files: dict[str, str],
-    ) -> Manifest:
+    ) -> RunManifest:
         return cls(
             created_at=created_at,
             platform=Platform.here(),
@@ -142,9 +142,9 @@ class Manifest(ManifestDocument):
         )
 
 
-def read_manifest(folder: Path) -> Manifest:
+def read_manifest(folder: Path) -> RunManifest:
     """The manifest of a folder that `rate` wrote; anything wrong with it is one `BrokenArtifact`."""
-    return read_manifest_as(Manifest, folder)
+    return read_manifest_as(RunManifest, folder)
 
 
 def manifest_kind(folder: Path) -> str | None:

@@ -8,7 +8,7 @@ from tiltyard.errors import UnreadableFile
 
 __all__ = ["dollars_text", "picodollars_of"]
 
-_DIGITS = 12
+_DECIMAL_DIGIT_COUNT = 12
 _DECIMAL = re.compile(r"([0-9]{1,15})(?:\.([0-9]{1,12}))?")
 
 
@@ -17,10 +17,10 @@ def picodollars_of(text: str, where: str) -> int:
     found = _DECIMAL.fullmatch(text)
     if found is None:
         raise UnreadableFile(f"{where} is {text!r}; expected dollars as decimal text, such as 0.0125")
-    return int(found[1] + (found[2] or "").ljust(_DIGITS, "0"))
+    return int(found[1] + (found[2] or "").ljust(_DECIMAL_DIGIT_COUNT, "0"))
 
 
 def dollars_text(picodollars: int) -> str:
     """The same amount as decimal text, without zeros at its end."""
-    whole, rest = divmod(picodollars, 10**_DIGITS)
-    return f"{whole}.{rest:0{_DIGITS}d}".rstrip("0").rstrip(".")
+    whole, rest = divmod(picodollars, 10**_DECIMAL_DIGIT_COUNT)
+    return f"{whole}.{rest:0{_DECIMAL_DIGIT_COUNT}d}".rstrip("0").rstrip(".")

@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from tiltyard.runs.dimensions import (EloRatings, choices)
-from tiltyard.runs.documents import ratings_document
+from tiltyard.runs.dimension_ratings import (EloRatings, scoring_choices)
+from tiltyard.runs.rating_documents import ratings_document
 from tiltyard.runs.tournament_manifest import TournamentManifest
 from tiltyard.core.battles import (Kind, Table)
 from tiltyard.core.board import RatedGroup
@@ -31,7 +31,7 @@ def tournament_ratings(groups: Sequence[RatedGroup], manifest: TournamentManifes
     """`elo_ratings.json`: as `rate` writes it, and the ratings under other choices."""
     settings = manifest.settings()
     document = ratings_document(groups, settings, frozenset(manifest.evaluated))
-    found = {rated.name: [choice.to_dict() for choice in choices(rated, settings)] for rated in groups}
+    found = {rated.name: [choice.to_dict() for choice in scoring_choices(rated, settings)] for rated in groups}
     return document | {"overall_weights": dict(manifest.overall), "choices": found}
 
 

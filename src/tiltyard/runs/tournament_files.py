@@ -6,14 +6,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tiltyard.runs.dimensions import (EloRatings, elo_ratings)
-from tiltyard.runs.documents import bootstrap_columns
+from tiltyard.runs.dimension_ratings import (EloRatings, elo_ratings)
+from tiltyard.runs.rating_documents import bootstrap_columns
 from tiltyard.runs.tournament_documents import (dimension_winrates, elo_archive, elo_document, tournament_ratings)
 from tiltyard.runs.tournament_manifest import TournamentManifest
 from tiltyard.core.board import RatedGroup
-from tiltyard.report.costs import costs_section
-from tiltyard.report.judging import choices_section, judges_section, questions_section, tournament_lede
-from tiltyard.report.page import render_page
+from tiltyard.report.costs_section import costs_section
+from tiltyard.report.judging_sections import (choices_section, judges_section, questions_section, tournament_lede)
+from tiltyard.report.board_page import render_page
 
 __all__ = [
     "ANSWERS",
@@ -30,7 +30,7 @@ __all__ = [
     "RATINGS",
     "REPORT",
     "WINRATES",
-    "Computed",
+    "ComputedFiles",
     "expected_files",
     "rubric_file",
     "verdict_file",
@@ -73,7 +73,7 @@ def expected_files(manifest: TournamentManifest) -> Iterator[str]:
 
 
 @dataclass(frozen=True)
-class Computed:
+class ComputedFiles:
     """All that follows from battles, verdicts and attempts: written once, and computed again by `verify`."""
 
     manifest: TournamentManifest
@@ -90,7 +90,7 @@ class Computed:
         groups: Sequence[RatedGroup],
         diagnostics: Mapping[str, Any],
         costs: Mapping[str, Any],
-    ) -> Computed:
+    ) -> ComputedFiles:
         elos = [elo_ratings(rated, manifest.elo_method(), manifest.k_sweep) for rated in groups]
         ratings = tournament_ratings(groups, manifest)
         return cls(manifest, groups, elos, ratings, diagnostics, costs)

@@ -13,8 +13,8 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, TypeAdapter
 
 from tiltyard.runs.judged_run import JudgedRun
-from tiltyard.runs.manifest import (Document, InputFile, ManifestDocument, Platform, file_hash)
-from tiltyard.runs.rating import (RateSettings, method_of)
+from tiltyard.runs.manifest import (ManifestModel, ManifestInput, ManifestDocument, Platform, file_hash)
+from tiltyard.runs.battle_rating import (RateSettings, method_of)
 from tiltyard.core.board.board_rows import parameters_of
 from tiltyard.errors import BadOption
 from tiltyard.files.answers import Answer
@@ -24,7 +24,7 @@ from tiltyard.core.ratings import (BradleyTerry, Elo, RatingMethod)
 __all__ = [
     "RubricEntry",
     "TournamentManifest",
-    "draft_of",
+    "draft_manifest",
     "prompt_of",
     "prompt_set_hash",
     "rating_methods",
@@ -46,7 +46,7 @@ def safe_dimension(name: str) -> str:
 Dimension = Annotated[str, AfterValidator(safe_dimension)]
 
 
-class RubricEntry(Document):
+class RubricEntry(ManifestModel):
     """A rubric's version, and the hash of what it says."""
 
     version: str
@@ -83,7 +83,7 @@ class TournamentManifest(ManifestDocument):
     unanswered: list[str]
     dropped: int
     missing: dict[str, int]
-    anchors: list[InputFile]
+    anchors: list[ManifestInput]
     anchor_battles: int
     overall: dict[str, float]
     bradley_terry: dict[str, Any]
@@ -154,7 +154,7 @@ def _adapter(method: type[RatingMethod]) -> TypeAdapter[RatingMethod]:
     return TypeAdapter(method)
 
 
-def draft_of(run: JudgedRun) -> TournamentManifest:
+def draft_manifest(run: JudgedRun) -> TournamentManifest:
     """The manifest as far as it is known before anything is judged: no files, no end."""
     for name in run.dimensions:
         try:
@@ -255,9 +255,9 @@ def _methods(run: JudgedRun) -> tuple[BradleyTerry, Elo]:
     )
 
 
-def _input(path: str, format: str) -> InputFile:
+def _input(path: str, format: str) -> ManifestInput:
     file = Path(path)
-    return InputFile(path=path, format=format, sha256=file_hash(file) if file.is_file() else None)
+    return ManifestInput(path=path, format=format, sha256=file_hash(file) if file.is_file() else None)
 
 
 def prompt_of(answer: Answer) -> Prompt:

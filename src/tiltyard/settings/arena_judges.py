@@ -10,23 +10,23 @@ from pydantic import BeforeValidator, Field, PrivateAttr, model_validator
 
 from tiltyard.core.judging.rubric import Rubric, parse_rubric
 from tiltyard.errors import BadConfig, UnreadableFile
-from tiltyard.settings.config import JudgeSettings, completed
-from tiltyard.settings.prices import PriceBook, open_prices
-from tiltyard.settings.regular_files import read_regular_text
-from tiltyard.settings.rubric_files import SHIPPED, shipped_rubric
-from tiltyard.settings.schema import KEY_VARIABLES, Budget, ModeJudge, Prices, address_problem
-from tiltyard.settings.sections import (
+from tiltyard.settings.config_section import (
+    ConfigSection,
     Count,
     Many,
     PathText,
-    Section,
     Text,
     Variable,
-    checked,
-    empty_as,
+    default_if_empty,
     expecting,
-    wrong,
+    section_error,
+    validate_section,
 )
+from tiltyard.settings.prices import PriceBook, open_prices
+from tiltyard.settings.regular_files import read_regular_text
+from tiltyard.settings.rubric_files import SHIPPED, shipped_rubric
+from tiltyard.settings.tournament_config import JudgeSettings, complete_judge
+from tiltyard.settings.tournament_sections import KEY_VARIABLES, Budget, ModeJudge, Prices, address_problem
 from tiltyard.settings.yaml_file import YamlFile, read_yaml
 
 __all__ = ["ArenaJudges", "JudgeRound", "load_arena_judges", "load_judge_rounds"]
@@ -38,7 +38,7 @@ _Arena = Annotated[
 ]
 
 
-class ArenaJudges(Section):
+class ArenaJudges(ConfigSection):
     """Who judges, by which rubric, and for how much."""
 
     judges: Annotated[
@@ -52,7 +52,7 @@ class ArenaJudges(Section):
         Field(min_length=1),
     ]
     #: The name of a rubric that ships, or the path of a file.
-    rubric: Annotated[PathText, empty_as("preference")] = "preference"
+    rubric: Annotated[PathText, default_if_empty("preference")] = "preference"
     #: Of several judges, how many must have a result; more than half unless given.
     quorum: Count | None = None
     budget_usd: Budget | None = None
@@ -101,27 +101,27 @@ class ArenaJudges(Section):
         names = [judge.name or judge.model for judge in self.judges]
         twice = next((name for name, times in Counter(names).items() if times > 1), None)
         if twice is not None:
-            raise wrong(f"two judges are named {twice!r}; give one of them another name", "judges")
+            raise section_error(f"two judges are named {twice!r}; give one of them another name", "judges")
         if self.majority > len(self.judges):
-            raise wrong(f"expected at most the number of judges, {len(self.judges)}", "quorum")
+            raise section_error(f"expected at most the number of judges, {len(self.judges)}", "quorum")
         for number, judge in enumerate(self.judges):
             problem = address_problem(judge.provider, judge.base_url)
             if problem is not None:
-                raise wrong(problem, "judges", number, "base_url")
+                raise section_error(problem, "judges", number, "base_url")
             if judge.batch:
-                raise wrong("votes do not wait for batches; leave it out", "judges", number, "batch")
+                raise section_error("votes do not wait for batches; leave it out", "judges", number, "batch")
         return self
 
 
 def load_arena_judges(path: Path) -> ArenaJudges:
     """Read the file; whatever is wrong with it is one `BadConfig`."""
     file = read_yaml(path)
-    config = checked(ArenaJudges, file, {})
+    config = validate_section(ArenaJudges, file, {})
     config._file = file  # noqa: SLF001
     return config
 
 
-class JudgeRound(Section):
+class JudgeRound(ConfigSection):
     """Judges that vote in one arena by themselves, so many matchups each time they are due."""
 
     arena: _Arena
@@ -135,20 +135,20 @@ class JudgeRound(Section):
     token_env: Variable = "TILTYARD_TOKEN"  # noqa: S105 - a name, not a token
 
 
-class _Rounds(Section):
+class _Rounds(ConfigSection):
     rounds: Annotated[tuple[JudgeRound, ...], Many, Field(min_length=1)]
 
     @model_validator(mode="after")
     def _apart(self) -> Self:
         arenas = [one.arena for one in self.rounds]
         if len(set(arenas)) < len(arenas):
-            raise wrong("an arena is named twice; give each one round", "rounds")
+            raise section_error("an arena is named twice; give each one round", "rounds")
         return self
 
 
 def load_judge_rounds(path: Path) -> tuple[JudgeRound, ...]:
     """The rounds of a file, their configurations' paths made whole."""
-    rounds = checked(_Rounds, read_yaml(path), {}).rounds
+    rounds = validate_section(_Rounds, read_yaml(path), {}).rounds
     return tuple(
         one.model_copy(update={"config": str(path.parent / Path(one.config).expanduser())}) for one in rounds
     )
@@ -163,4 +163,4 @@ def _complete(judge: ModeJudge, folder: Path, prices: PriceBook) -> JudgeSetting
         if judge.base_url is None:
             raise BadConfig(f"judge {stated['name']}: replay needs base_url: the file of recorded replies")
         stated["base_url"] = str((folder / Path(judge.base_url).expanduser()).resolve())
-    return completed(stated, prices)
+    return complete_judge(stated, prices)

@@ -10,9 +10,9 @@ from types import MappingProxyType
 from typing import Protocol
 
 from tiltyard.errors import BadConfig, BadOption, MissingExtra
-from tiltyard.settings.schema import KEY_VARIABLES
+from tiltyard.settings.tournament_sections import KEY_VARIABLES
 
-__all__ = ["ONE_THREAD", "Environment", "Served", "read_environment"]
+__all__ = ["ONE_THREAD", "Environment", "ModelEndpoint", "read_environment"]
 
 #: Variables that keep linear algebra to one thread. Its libraries read them when they are loaded, so they hold in
 #: processes that are started with them. Results of several threads differ in their last bits, and the matrices of an
@@ -31,7 +31,7 @@ ONE_THREAD: Mapping[str, str] = MappingProxyType(
 )
 
 
-class Served(Protocol):
+class ModelEndpoint(Protocol):
     """A judge, or whatever else is served by a provider."""
 
     @property
@@ -53,7 +53,7 @@ class Environment:
     database_url: str | None = field(repr=False)
     variables: Mapping[str, str] = field(repr=False)
 
-    def api_key(self, served: Served) -> str | None:
+    def api_key(self, served: ModelEndpoint) -> str | None:
         """The key for a judge; ``None`` where none is to be sent.
 
         A provider's usual variable is read for its own address only: whoever serves another

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from importlib.resources import files
 from typing import Annotated
 
-from tiltyard.settings.sections import Many, Name, Section, Text, checked
+from tiltyard.settings.config_section import ConfigSection, Many, Name, Text, validate_section
 from tiltyard.settings.yaml_file import parse_yaml
 
 __all__ = ["FamilyTable", "ModelFamily", "SelfReference", "load_families"]
@@ -15,7 +15,7 @@ __all__ = ["FamilyTable", "ModelFamily", "SelfReference", "load_families"]
 Names = Annotated[tuple[Name, ...], Many]
 
 
-class ModelFamily(Section):
+class ModelFamily(ConfigSection):
     """The names of a family and of its maker."""
 
     #: Never anything else.
@@ -26,7 +26,7 @@ class ModelFamily(Section):
     exceptions: Names = ()
 
 
-class SelfReference(Section):
+class SelfReference(ConfigSection):
     """Phrases by which a response speaks of itself, in many languages."""
 
     openings: Names
@@ -43,7 +43,7 @@ class SelfReference(Section):
     speakers: Names
 
 
-class FamilyTable(Section):
+class FamilyTable(ConfigSection):
     """The table as it is shipped, and of which day it is."""
 
     as_of: Text
@@ -55,4 +55,4 @@ class FamilyTable(Section):
 def load_families() -> FamilyTable:
     """The table that comes with Tiltyard."""
     text = files("tiltyard.settings").joinpath("model_families.yaml").read_text(encoding="utf-8")
-    return checked(FamilyTable, parse_yaml(text, "model_families.yaml"), {})
+    return validate_section(FamilyTable, parse_yaml(text, "model_families.yaml"), {})

@@ -17,32 +17,42 @@ from typing import Annotated, Protocol, TypeVar
 from pydantic import AfterValidator, Field
 
 from tiltyard.errors import BadConfig, BadOption
-from tiltyard.settings.sections import Count, Many, Name, Section, Share, Text, YesNo, checked, expecting
+from tiltyard.settings.config_section import (
+    ConfigSection,
+    Count,
+    Many,
+    Name,
+    Share,
+    Text,
+    YesNo,
+    expecting,
+    validate_section,
+)
 from tiltyard.settings.yaml_file import parse_yaml, read_yaml
 
 __all__ = [
     "FREE",
     "OWN_ADDRESSES",
+    "ModelRetirement",
     "ModelTraits",
     "Price",
     "PriceBook",
     "PriceEntry",
-    "Retirement",
     "ShippedEntry",
-    "Tokens",
-    "dollars",
+    "TokenUsage",
+    "format_dollars",
     "merged_prices",
     "open_prices",
-    "picodollars",
+    "parse_price_option",
     "price_option",
-    "stated_price",
+    "to_picodollars",
 ]
 
 #: One dollar.
-_DOLLAR = 10**12
-_TOO_MUCH = 10**15 * _DOLLAR
+_PICODOLLARS_PER_USD = 10**12
+_PICODOLLAR_LIMIT = 10**15 * _PICODOLLARS_PER_USD
 #: A dollar for each million tokens is this many picodollars for each token.
-_PER_MILLION = 10**6
+_PICODOLLARS_PER_TOKEN = 10**6
 _DATED = re.compile(r"-(?:\d{8}|\d{4}-\d{2}-\d{2})$")
 
 #: Where each provider itself serves: the shipped prices are those of these addresses only.
@@ -53,7 +63,7 @@ OWN_ADDRESSES: Mapping[str, str] = {
 
 
 def _six_decimals(value: float) -> float:
-    if Decimal(repr(value)) * _PER_MILLION % 1:
+    if Decimal(repr(value)) * _PICODOLLARS_PER_TOKEN % 1:
         raise ValueError(value)
     return value
 
@@ -66,7 +76,7 @@ Dollars = Annotated[
 ]
 
 
-class PriceEntry(Section):
+class PriceEntry(ConfigSection):
     """One model's prices as they are written: dollars for a million tokens.
 
     What is not stated is never taken for less than a provider may charge: writing to a prompt
@@ -123,24 +133,24 @@ class ShippedEntry(PriceEntry):
     successor: Name | None = None
 
 
-class _Source(Section):
+class _Source(ConfigSection):
     address: Text
     date: Day | None = None
 
 
-class _ShippedFile(Section):
+class _ShippedFile(ConfigSection):
     as_of: Day
     sources: Mapping[Name, _Source]
     models: Mapping[Name, ShippedEntry]
 
 
-class _PriceFile(Section):
+class _PriceFile(ConfigSection):
     as_of: Text | None = None
     source: Annotated[tuple[Text, ...], Many] = ()
     models: Mapping[Name, PriceEntry]
 
 
-class Tokens(Protocol):
+class TokenUsage(Protocol):
     """Tokens as billed; ``input`` does not include those of the prompt cache."""
 
     @property
@@ -175,7 +185,7 @@ class Price:
         long = self.long is not None and tokens > self.long_above
         return replace(self.long if long and self.long is not None else self, long=None)
 
-    def cost(self, usage: Tokens, *, batch: bool, ttl: str | None = None) -> int:
+    def cost(self, usage: TokenUsage, *, batch: bool, ttl: str | None = None) -> int:
         """What a call cost, rounded up to whole picodollars. ``ttl``: the prompt cache's, ``5m`` or ``1h``."""
         if self.long is not None:
             prompt = usage.input + usage.cache_write + usage.cache_read
@@ -230,7 +240,7 @@ FREE = Price(0, 0, 0, 0, 0)
 
 
 @dataclass(frozen=True, slots=True)
-class Retirement:
+class ModelRetirement:
     """A name that its provider serves no longer from a day on, and the one that it recommends, if any."""
 
     on: date
@@ -262,12 +272,12 @@ class PriceBook:
         known = self._shipped_at(provider, model, base_url)
         return None if known is None else _price(known)
 
-    def retirement(self, provider: str, model: str, base_url: str | None = None) -> Retirement | None:
+    def retirement(self, provider: str, model: str, base_url: str | None = None) -> ModelRetirement | None:
         """Whether the provider has announced when it stops serving a name, or stopped."""
         known = self._shipped_at(provider, model, base_url)
         if known is None or known.retired is None:
             return None
-        return Retirement(date.fromisoformat(known.retired), known.successor)
+        return ModelRetirement(date.fromisoformat(known.retired), known.successor)
 
     def date_of(self, provider: str, model: str, base_url: str | None = None) -> str | None:
         """The date of a shipped price, where that is the one that holds."""
@@ -296,7 +306,7 @@ def open_prices(
     if stated is None:
         own: Mapping[str, PriceEntry] = {}
     elif isinstance(stated, str):
-        own = checked(_PriceFile, read_yaml((folder or Path()) / stated), {}).models
+        own = validate_section(_PriceFile, read_yaml((folder or Path()) / stated), {}).models
     else:
         own = stated
     for model, entry in own.items():
@@ -315,7 +325,7 @@ def merged_prices(
     return {**own, **{model: entry.over(own.get(model)) for model, entry in given.items()}}
 
 
-def stated_price(text: str) -> tuple[str, PriceEntry]:
+def parse_price_option(text: str) -> tuple[str, PriceEntry]:
     """``NAME=INPUT,OUTPUT``, dollars for a million tokens, as a model's name and its price."""
     name, _, numbers = text.rpartition("=")
     try:
@@ -339,7 +349,7 @@ def price_option(model: str) -> str:
 @functools.cache
 def _shipped() -> _ShippedFile:
     text = files("tiltyard.settings").joinpath("prices.yaml").read_text(encoding="utf-8")
-    return checked(_ShippedFile, parse_yaml(text, "prices.yaml"), {})
+    return validate_section(_ShippedFile, parse_yaml(text, "prices.yaml"), {})
 
 
 def _is_at(entry: PriceEntry, provider: str, base_url: str | None) -> bool:
@@ -402,28 +412,28 @@ def _or(stated: float | None, otherwise: int) -> int:
 
 def _per_token(usd: float) -> int:
     """Exact: a price has at most six decimals."""
-    return int(Decimal(repr(usd)) * _PER_MILLION)
+    return int(Decimal(repr(usd)) * _PICODOLLARS_PER_TOKEN)
 
 
-def picodollars(usd: Decimal | str | float) -> int:
+def to_picodollars(usd: Decimal | str | float) -> int:
     """Dollars as whole picodollars, rounded down."""
     try:
         value = Decimal(repr(usd) if isinstance(usd, float) else usd)
-        whole = (value * _DOLLAR).to_integral_value(ROUND_FLOOR) if value.is_finite() else None
+        whole = (value * _PICODOLLARS_PER_USD).to_integral_value(ROUND_FLOOR) if value.is_finite() else None
     except (InvalidOperation, TypeError, ValueError):
         whole = None
-    if whole is None or not 0 <= whole < _TOO_MUCH:
+    if whole is None or not 0 <= whole < _PICODOLLAR_LIMIT:
         raise BadOption(f"{usd!r} is no sum of money; expected dollars, e.g. 2.50")
     return int(whole)
 
 
-def dollars(sum: int | None) -> str:
+def format_dollars(sum: int | None) -> str:
     """A sum for people: two digits after the point, more where they would hide that it is above 0."""
     if sum is None:
         return "unknown"
     if sum == 0:
         return "$0"
-    value = abs(Decimal(sum)) / _DOLLAR
+    value = abs(Decimal(sum)) / _PICODOLLARS_PER_USD
     digits = 2 if value >= Decimal("0.1") else min(1 - value.adjusted(), 12)
     shown = value.quantize(Decimal(1).scaleb(-digits), ROUND_HALF_EVEN)
     return f"{'-' if sum < 0 else ''}${shown:,f}"

@@ -6,8 +6,8 @@ from importlib.resources import files
 
 from tiltyard.core.judging.rubric import Rubric, parse_rubric
 from tiltyard.errors import BadConfig, UnreadableFile
-from tiltyard.settings.config import TournamentConfig
 from tiltyard.settings.regular_files import read_regular_text
+from tiltyard.settings.tournament_config import TournamentConfig
 
 __all__ = ["SHIPPED", "load_rubric", "shipped_rubric"]
 

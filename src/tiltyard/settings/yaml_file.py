@@ -17,9 +17,9 @@ __all__ = ["Place", "YamlFile", "parse_yaml", "read_yaml", "write_yaml"]
 #: Where a value stands: the names and numbers that lead to it.
 Place = tuple[str | int, ...]
 
-_LARGEST = 1 << 20
-_MOST_VALUES = 100_000
-_DEEPEST = 50
+_MAX_FILE_BYTES = 1 << 20
+_VALUE_LIMIT = 100_000
+_NESTING_LIMIT = 50
 _TAG = "tag:yaml.org,2002:"
 
 # YAML 1.2 (core schema): ``off`` and ``no`` are words and a date is text, unlike in YAML 1.1.
@@ -60,13 +60,13 @@ def read_yaml(path: Path) -> YamlFile:
     try:
         check_no_device(path)
         with path.open("rb") as file:
-            raw = file.read(_LARGEST + 1)
+            raw = file.read(_MAX_FILE_BYTES + 1)
     except FileNotFoundError:
         raise BadConfig(f"{name}: no such file; check the path") from None
     except (OSError, ValueError) as error:
         problem = error.strerror if isinstance(error, OSError) else error
         raise BadConfig(f"{name}: cannot be read: {problem}") from None
-    if len(raw) > _LARGEST:
+    if len(raw) > _MAX_FILE_BYTES:
         raise BadConfig(f"{name}: larger than 1 MiB; keep prompts and answers in files of their own")
     try:
         return parse_yaml(raw.decode("utf-8-sig"), name)
@@ -157,7 +157,7 @@ def _compose(text: str, name: str) -> Any:
             f"{name}, line {line}: the character {error.character!r} may not stand here"
         ) from None
     except RecursionError:
-        raise BadConfig(f"{name}: nested too deeply; {_DEEPEST} levels are enough") from None
+        raise BadConfig(f"{name}: nested too deeply; {_NESTING_LIMIT} levels are enough") from None
     except (ValueError, OverflowError) as error:
         raise BadConfig(f"{name}: not YAML: {error}") from None
 
@@ -174,9 +174,9 @@ class _Reading:
         """The node's value; ``line`` is where it is used, which an alias does not know of itself."""
         self.lines[place] = line
         self._values += 1
-        if self._values > _MOST_VALUES:
-            self._refuse(line, f"more than {_MOST_VALUES:,} values; aliases may repeat too much")
-        if len(place) > _DEEPEST:
+        if self._values > _VALUE_LIMIT:
+            self._refuse(line, f"more than {_VALUE_LIMIT:,} values; aliases may repeat too much")
+        if len(place) > _NESTING_LIMIT:
             self._refuse(line, "nested too deeply, or an alias that holds itself")
         kind = node.tag.removeprefix(_TAG)
         if node.id == "mapping" and kind == "map":

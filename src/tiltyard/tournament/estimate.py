@@ -23,7 +23,7 @@ from tiltyard.judges.requests import Request
 from tiltyard.judges.seats import Seat
 from tiltyard.judges.tokens import EXPECTED_BYTES, LOW_BYTES, expected_tokens, most_tokens
 from tiltyard.runs.money import dollars_text
-from tiltyard.settings.prices import Retirement, price_option
+from tiltyard.settings.prices import ModelRetirement, price_option
 from tiltyard.tournament.plan import Plan, Section
 
 __all__ = ["Cost", "Estimate", "Line", "Planned", "estimate", "measured_bytes", "planned", "retirement_note"]
@@ -337,7 +337,7 @@ def _notes(plan: Plan, lines: Sequence[Line]) -> Iterator[str]:
             yield retirement_note(seat.settings.model, seat.retirement)
 
 
-def retirement_note(model: str, retirement: Retirement) -> str:
+def retirement_note(model: str, retirement: ModelRetirement) -> str:
     """What to know of a name that its provider stops serving, or has stopped serving."""
     past = retirement.on <= datetime.now(UTC).date()
     said = (

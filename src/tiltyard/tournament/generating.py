@@ -18,17 +18,17 @@ from tiltyard.core.judging.question import ChatPrompt
 from tiltyard.core.judging.verdict import QuestionState, VerdictForm
 from tiltyard.errors import BadConfig, BadOption
 from tiltyard.files.answers import read_answers, read_flag
-from tiltyard.files.detect import open_records
+from tiltyard.files.format_detection import open_records
 from tiltyard.jobs import Shard
 from tiltyard.judges.ledger import Attempt, Ledger
 from tiltyard.judges.providers.provider import Body
 from tiltyard.judges.requests import Request, request_key
 from tiltyard.judges.seats import Seat, open_served
 from tiltyard.judges.sitting import Heard, sit
-from tiltyard.settings.config import TournamentConfig, completed
 from tiltyard.settings.environment import Environment, read_environment
-from tiltyard.settings.prices import PriceBook, open_prices, picodollars
-from tiltyard.settings.schema import Entrant
+from tiltyard.settings.prices import PriceBook, open_prices, to_picodollars
+from tiltyard.settings.tournament_config import TournamentConfig, complete_judge
+from tiltyard.settings.tournament_sections import Entrant
 from tiltyard.tournament.inputs import read_bank, responses_path
 from tiltyard.tournament.plan import stretches
 from tiltyard.tournament.running import Watch, check_budget, databases_of
@@ -185,7 +185,7 @@ def _asked(config: TournamentConfig, errands: Errands, environment: Environment,
     """Ask what is open, then append what was answered."""
     databases = databases_of(config, environment)
     check_budget(config, errands.seats)
-    cap = None if config.budget_usd is None else picodollars(config.budget_usd)
+    cap = None if config.budget_usd is None else to_picodollars(config.budget_usd)
     run = f"generate-{errands.sha256[:16]}-{config.shard_size}"
     sat = None
     with closing(Ledger(databases.ledger)) as ledger:
@@ -336,7 +336,7 @@ def _author(entrant: Entrant, environment: Environment, prices: PriceBook) -> Au
     assert generate is not None
     fields = generate.model_dump(exclude={"system"})
     own = {"name": entrant.entrant_id, "form": "text", "prompt_cache": "off", "family": entrant.family}
-    settings = completed({**fields, **own}, prices)
+    settings = complete_judge({**fields, **own}, prices)
     provider, price = open_served(settings, environment, prices)
     return Author(
         settings, provider, VerdictForm.TEXT, price, prices.traits(settings.provider, settings.model)

@@ -10,10 +10,10 @@ from typing import Any
 from tiltyard.core.judging.matches import Prompt
 from tiltyard.core.judging.rubric import Rubric
 from tiltyard.errors import BadConfig, UnreadableFile
-from tiltyard.files.answers import Answer, read_answers, without_replaced
-from tiltyard.files.detect import open_records
-from tiltyard.settings.config import TournamentConfig
+from tiltyard.files.answers import Answer, drop_replaced_answers, read_answers
+from tiltyard.files.format_detection import open_records
 from tiltyard.settings.rubric_files import load_rubric
+from tiltyard.settings.tournament_config import TournamentConfig
 
 __all__ = ["Inputs", "load_inputs", "read_bank", "responses_path"]
 
@@ -35,7 +35,7 @@ def load_inputs(config: TournamentConfig) -> Inputs:
     entrants = {one.entrant_id for one in config.entrants}
     prompts = {prompt.prompt_id: prompt.text for prompt in bank}
     answers: dict[tuple[str, str], Answer] = {}
-    for answer in without_replaced(_answers(config, bank)):
+    for answer in drop_replaced_answers(_answers(config, bank)):
         place = answer.model, answer.prompt_id
         if answer.model not in entrants or answer.prompt_id not in prompts:
             continue

@@ -11,12 +11,12 @@ from typing import Any
 
 from tiltyard.core.judging.stable_ids import stable_id
 from tiltyard.errors import BadOption
-from tiltyard.files.answers import Answer, read_answers, without_replaced, write_answers
+from tiltyard.files.answers import Answer, drop_replaced_answers, read_answers, write_answers
 from tiltyard.files.battle_answers import battle_answers
-from tiltyard.files.writing import replacing, write_rows
-from tiltyard.settings.config import load_config
-from tiltyard.settings.placement import PlacementConfig, load_placement, moved
-from tiltyard.settings.prices import PriceEntry, merged_prices, picodollars
+from tiltyard.files.battle_writer import atomic_write, write_rows
+from tiltyard.settings.placement_config import PlacementConfig, load_placement, with_absolute_paths
+from tiltyard.settings.prices import PriceEntry, merged_prices, to_picodollars
+from tiltyard.settings.tournament_config import load_config
 from tiltyard.settings.yaml_file import write_yaml
 from tiltyard.tournament.generating import Generated, generate_answers
 from tiltyard.tournament.running import Watch
@@ -79,7 +79,7 @@ def prepare_placement(
     if prices:
         merged = merged_prices(settings.prices, prices, (config_path or Path()).parent)
         settings = settings.model_copy(update={"prices": merged})
-    stated = list(without_replaced(_stated(answers)))
+    stated = list(drop_replaced_answers(_stated(answers)))
     mine = {one.prompt_id: one for one in stated if one.model == model}
     theirs = _by_prompt(battles, stated, model)
     if not theirs:
@@ -141,7 +141,7 @@ def _write_inputs(
         folder.mkdir(parents=True, exist_ok=True)
         write_rows(folder / "prompts.jsonl", bank)
         write_answers(folder / "answers.jsonl", [*opponents, *mine])
-        with replacing(str(path)) as file:
+        with atomic_write(str(path)) as file:
             file.write(write_yaml(dict(document)).encode())
     except OSError as error:
         raise BadOption(f"cannot write {folder}: {error.strerror or error}") from None
@@ -158,7 +158,7 @@ def _document(
     rubric: Path | None,
     seed: int,
 ) -> dict[str, Any]:
-    document = moved(settings.model_dump(mode="json"), (config_path or Path()).parent)
+    document = with_absolute_paths(settings.model_dump(mode="json"), (config_path or Path()).parent)
     generate = document.pop("generate")
     _override(document["judge"], overrides)
     judge = document["judge"].get("headline_model") or document["judge"].get("pilot_model")
@@ -201,4 +201,4 @@ def left_of(budget_usd: float | None, spent: int | None) -> float | None:
     """What is left of a budget for the judges, in dollars, rounded down."""
     if budget_usd is None:
         return None
-    return max(picodollars(budget_usd) - (spent or 0), 0) / 10**12
+    return max(to_picodollars(budget_usd) - (spent or 0), 0) / 10**12

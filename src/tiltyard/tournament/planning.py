@@ -10,14 +10,14 @@ from tiltyard.core.judging.rubric import Rubric
 from tiltyard.errors import BadConfig
 from tiltyard.files.answers import Answer
 from tiltyard.judges.seats import Seat
-from tiltyard.settings.config import Mode, TournamentConfig
+from tiltyard.settings.tournament_config import RunMode, TournamentConfig
 from tiltyard.tournament.inputs import Inputs
 from tiltyard.tournament.plan import Plan, Section
 
 __all__ = ["make_plan", "plan_of_matches", "selected"]
 
 
-def selected(bank: Sequence[Prompt], mode: Mode) -> Sequence[Prompt]:
+def selected(bank: Sequence[Prompt], mode: RunMode) -> Sequence[Prompt]:
     """The prompts of a mode: all, or a stratified subset; a bank smaller than a plain number is taken whole."""
     if mode.prompts.all:
         return bank
@@ -29,7 +29,7 @@ def selected(bank: Sequence[Prompt], mode: Mode) -> Sequence[Prompt]:
 
 def make_plan(
     config: TournamentConfig,
-    mode: Mode,
+    mode: RunMode,
     inputs: Inputs,
     seats: Sequence[Seat],
     around: str | None = None,

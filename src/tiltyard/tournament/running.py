@@ -20,18 +20,18 @@ from tiltyard.judges.ledger import Ledger
 from tiltyard.judges.seats import Seat, open_seats, seat_price
 from tiltyard.judges.sitting import Databases, Heard, Sat, sit
 from tiltyard.runs.judged_run import JudgedRun
-from tiltyard.runs.tournament import begin_folder, read_draft, read_run_documents, write_judged_run
 from tiltyard.runs.tournament_files import CONFIG
-from tiltyard.settings.config import Mode, TournamentConfig, load_config, resolved
+from tiltyard.runs.tournament_writer import begin_folder, read_draft, read_run_documents, write_judged_run
 from tiltyard.settings.environment import Environment, read_environment
 from tiltyard.settings.prices import (
     PriceEntry,
-    dollars,
+    format_dollars,
     merged_prices,
     open_prices,
-    picodollars,
     price_option,
+    to_picodollars,
 )
+from tiltyard.settings.tournament_config import RunMode, TournamentConfig, load_config, resolve_config
 from tiltyard.tournament.estimate import estimate
 from tiltyard.tournament.inputs import Inputs, load_inputs
 from tiltyard.tournament.plan import Plan
@@ -54,7 +54,7 @@ class Prepared:
     """Everything that is known before anything is asked."""
 
     config: TournamentConfig
-    mode: Mode
+    mode: RunMode
     inputs: Inputs
     seats: tuple[Seat, ...]
     plan: Plan
@@ -132,7 +132,7 @@ def prepare(
         seats=seats,
         plan=plan,
         databases=databases_of(config, environment),
-        cap=None if config.budget_usd is None else picodollars(config.budget_usd),
+        cap=None if config.budget_usd is None else to_picodollars(config.budget_usd),
         evaluated=evaluated,
         arena=arena,
     )
@@ -148,7 +148,7 @@ def check_budget(config: TournamentConfig, seats: Sequence[Seat]) -> None:
     for seat in seats:
         if config.budget_usd is not None and seat.price is None:
             raise BadOption(
-                f"a budget of {dollars(picodollars(config.budget_usd))} cannot be kept: the price of "
+                f"a budget of {format_dollars(to_picodollars(config.budget_usd))} cannot be kept: the price of "
                 f"{seat.settings.model} at {seat.provider.base_url} is unknown; give it with "
                 f"{price_option(seat.settings.model)} (dollars for a million tokens), state it under prices: in "
                 f"{config.path}, or leave out the budget"
@@ -355,7 +355,7 @@ def _judged_run(
         run_id=run_id,
         mode=prepared.mode.name,
         config_path=str(config.path),
-        config=resolved(config, prepared.mode, out),
+        config=resolve_config(config, prepared.mode, out),
         judges=plan.judges,
         judge_models=tuple(seat.settings.model for seat in plan.seats),
         judge_families={seat.name: seat.settings.family for seat in plan.seats},

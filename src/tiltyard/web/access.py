@@ -15,7 +15,7 @@ from tiltyard.arena.keys import Keys
 from tiltyard.arena.voting.asking import Voter
 from tiltyard.arena.voting.desk import Desk
 from tiltyard.errors import NotAllowed, NotFound
-from tiltyard.settings.serving import ServingSettings
+from tiltyard.settings.serving_settings import ServingSettings
 from tiltyard.web.cookies import OPERATOR_COOKIE, VOTER_COOKIE, VOTER_LIFE, Cookies, read_cookie
 from tiltyard.web.crowds import Arrivals, Turnstile, address_of
 

@@ -20,7 +20,7 @@ from tiltyard.arena.voting.personal import PersonalBoards
 from tiltyard.arena.voting.stage import Stage
 from tiltyard.errors import TiltyardError
 from tiltyard.postgres.connecting import translated
-from tiltyard.settings.serving import ServingSettings
+from tiltyard.settings.serving_settings import ServingSettings
 from tiltyard.web import assets
 from tiltyard.web.access import Access
 from tiltyard.web.assets import load_assets

@@ -16,7 +16,7 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from tiltyard.arena.content.uploads import MOST_UPLOAD
-from tiltyard.settings.serving import ServingSettings, is_loopback
+from tiltyard.settings.serving_settings import ServingSettings, is_loopback
 from tiltyard.web.cookies import OPERATOR_COOKIE
 from tiltyard.web.logs import log_event
 from tiltyard.web.metrics import Figures

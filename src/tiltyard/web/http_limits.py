@@ -18,7 +18,7 @@ from typing import ClassVar, cast
 from starlette.responses import Response
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
-from tiltyard.settings.serving import ServingSettings
+from tiltyard.settings.serving_settings import ServingSettings
 from tiltyard.web.crowds import network_of
 from tiltyard.web.problems import problem
 

@@ -12,7 +12,7 @@ from tiltyard.errors import NotFound
 from tiltyard.postgres.connecting import connect
 from tiltyard.postgres.migrating import check_schema, use_custom_plans
 from tiltyard.settings.environment import Environment
-from tiltyard.settings.serving import ServingSettings
+from tiltyard.settings.serving_settings import ServingSettings
 from tiltyard.web.running import opened_house
 
 if TYPE_CHECKING:

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any
 from tiltyard.arena.keys import KEY_VARIABLE, open_keys
 from tiltyard.errors import TiltyardError
 from tiltyard.settings.environment import Environment, read_environment
-from tiltyard.settings.serving import ServingSettings
+from tiltyard.settings.serving_settings import ServingSettings
 from tiltyard.web.logs import log_event, log_failure, set_up_logs
 
 if TYPE_CHECKING:

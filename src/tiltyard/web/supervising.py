@@ -19,7 +19,7 @@ from tiltyard.errors import BadOption, StoreFault, TiltyardError
 from tiltyard.postgres.address import OpenedDatabase
 from tiltyard.retries import Backoff
 from tiltyard.settings.environment import ONE_THREAD
-from tiltyard.settings.serving import ServingSettings
+from tiltyard.settings.serving_settings import ServingSettings
 from tiltyard.web.logs import log_event, log_failure
 from tiltyard.web.running import FAILED, READY, Orders
 

@@ -23,7 +23,7 @@ from tiltyard.arena.operators.exclusions import Selection
 from tiltyard.core.battles import Kind
 from tiltyard.core.board.document import canonical_json, document_hash
 from tiltyard.errors import NotFound, StoreFault
-from tiltyard.files.source import open_battles
+from tiltyard.files.battle_source import open_battles
 from tiltyard.postgres.connecting import connect, open_pool
 from voted_arenas import close_window, lay_votes, rate, voted
 

@@ -20,7 +20,7 @@ from tiltyard.arena.log.battles import Tally, patiently, read_pairs, read_tally
 from tiltyard.arena.log.exporting import export_battles, open_export
 from tiltyard.core.battles import Kind
 from tiltyard.errors import Crowded, NotFound
-from tiltyard.files.source import open_battles
+from tiltyard.files.battle_source import open_battles
 from tiltyard.postgres.connecting import connect, open_pool
 from tiltyard.postgres.statements import statement
 from voted_arenas import lay_votes

@@ -25,7 +25,7 @@ from tiltyard.arena.content.arenas import (
 from tiltyard.arena.content.takedowns import find_open, open_matchups_with
 from tiltyard.errors import Conflict, NotFound
 from tiltyard.postgres.connecting import connect, connect_async
-from tiltyard.settings.arena import ArenaSettings
+from tiltyard.settings.arena_settings import ArenaSettings
 
 
 def on(url, scene):

@@ -24,7 +24,7 @@ from tiltyard.arena.operators.changes import set_enabled, withdraw
 from tiltyard.core.policy.state.policy import Policy
 from tiltyard.errors import Conflict, InputError, NotFound
 from tiltyard.postgres.connecting import connect, open_pool
-from tiltyard.settings.arena import ArenaSettings
+from tiltyard.settings.arena_settings import ArenaSettings
 
 PNG = png(9, 9, 9, size=8)
 PAGE = b"<!-- by nobody -->\n<!DOCTYPE html><title>x</title><p>hello"

@@ -23,7 +23,7 @@ from tiltyard.core.policy.state.standing import Standing
 from tiltyard.core.policy.validity.method_document import method_from_dict
 from tiltyard.core.ratings import BradleyTerry
 from tiltyard.errors import BadOption, NotFound
-from tiltyard.files.source import open_battles
+from tiltyard.files.battle_source import open_battles
 from tiltyard.postgres.connecting import connect, open_pool
 from voted_arenas import cast, close_window, lay_votes, voted
 

@@ -33,7 +33,7 @@ from tiltyard.core.policy.state.policy import Policy
 from tiltyard.core.policy.validity.report import validity_report
 from tiltyard.errors import BadConfig, NotFound, TiltyardError
 from tiltyard.postgres.connecting import connect, connect_async
-from tiltyard.settings.arena import ArenaSettings
+from tiltyard.settings.arena_settings import ArenaSettings
 from tiltyard.settings.environment import Environment
 
 ZONES = ["UTC", "Europe/Berlin", "America/New_York", "Asia/Kathmandu", "Pacific/Chatham", "America/Sao_Paulo"]

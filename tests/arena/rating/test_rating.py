@@ -23,7 +23,7 @@ from tiltyard.arena.rating.raters import event_time, rated, rated_arena
 from tiltyard.arena.rating.rating import RatingHouse, rate_arenas, replay_from_zero
 from tiltyard.errors import BadOption, Deposed, StoreFault
 from tiltyard.postgres.connecting import connect
-from tiltyard.settings.arena import ArenaSettings
+from tiltyard.settings.arena_settings import ArenaSettings
 
 #: Small steps and many checkpoints.
 BUSY = Pace(step=7, checkpoint_events=20, catching_up=15)

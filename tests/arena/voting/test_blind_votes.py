@@ -16,7 +16,7 @@ from tiltyard.core.policy.state.checkpoint import save
 from tiltyard.core.policy.state.strengths import Strengths
 from tiltyard.errors import Closed, Expired
 from tiltyard.postgres.connecting import connect
-from tiltyard.settings.arena import ArenaSettings
+from tiltyard.settings.arena_settings import ArenaSettings
 
 ANN, BOB, JUDY = Voter(1), Voter(2), Voter(3, JUDGE)
 EACH = ArenaSettings(undo_seconds=60.0, reveal="vote")

@@ -15,7 +15,7 @@ from tiltyard.core.battles import Kind
 from tiltyard.core.policy.state.checkpoint import save
 from tiltyard.errors import Closed, Crowded, Expired, NoMatchup, NotFound, StoreFault
 from tiltyard.postgres.connecting import connect, connect_async, open_pool
-from tiltyard.settings.arena import ArenaSettings
+from tiltyard.settings.arena_settings import ArenaSettings
 
 ANN, BOB = Voter(1), Voter(2)
 

@@ -20,7 +20,7 @@ from tiltyard.core.policy.state.checkpoint import save
 from tiltyard.core.policy.state.strengths import Strengths
 from tiltyard.errors import Expired, TiltyardError
 from tiltyard.postgres.connecting import connect, open_pool
-from tiltyard.settings.arena import ArenaSettings
+from tiltyard.settings.arena_settings import ArenaSettings
 
 AT_ONCE = ArenaSettings(undo_seconds=0.0, snapshot_seconds=0.05)
 IN_A_MINUTE = ArenaSettings(undo_seconds=60.0, snapshot_seconds=0.05)

@@ -17,7 +17,7 @@ from tiltyard.core.battles import Kind
 from tiltyard.core.board.voter_board import BoardAgreement
 from tiltyard.errors import Closed
 from tiltyard.postgres.connecting import connect, open_pool
-from tiltyard.settings.arena import ArenaSettings
+from tiltyard.settings.arena_settings import ArenaSettings
 from voted_arenas import cast as cast_votes
 from voted_arenas import close_window, rate
 

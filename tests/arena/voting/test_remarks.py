@@ -15,7 +15,7 @@ from tiltyard.core.battles import Kind
 from tiltyard.core.policy.state.policy import Policy
 from tiltyard.errors import Closed, Expired, NotFound
 from tiltyard.postgres.connecting import connect, open_pool
-from tiltyard.settings.arena import ArenaSettings
+from tiltyard.settings.arena_settings import ArenaSettings
 from voted_arenas import rate, voted
 
 ANN, BOB, JUDGE = Voter(1), Voter(2), Voter(1, 1)

@@ -21,7 +21,7 @@ from tiltyard.core.policy.state.checkpoint import save
 from tiltyard.core.policy.state.strengths import Strengths
 from tiltyard.errors import Closed, Expired
 from tiltyard.postgres.connecting import connect, open_pool
-from tiltyard.settings.arena import ArenaSettings
+from tiltyard.settings.arena_settings import ArenaSettings
 
 ANN, BOB = Voter(1), Voter(2)
 PATIENT = ArenaSettings(undo_seconds=60.0)

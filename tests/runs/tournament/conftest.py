@@ -5,14 +5,14 @@ from contextlib import contextmanager
 import pytest
 from judged_runs import anchored_run, copied, written
 
-from tiltyard.runs.verifying import verify_run
+from tiltyard.runs.run_verification import verify_run
 
 
 @contextmanager
 def quick_pages():
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("tiltyard.report.charts.find_spec", lambda _: None)
-        patch.setattr("tiltyard.runs.rating._with_checks", lambda rated: rated)
+        patch.setattr("tiltyard.report.board_charts.find_spec", lambda _: None)
+        patch.setattr("tiltyard.runs.battle_rating._with_checks", lambda rated: rated)
         yield
 
 

@@ -12,8 +12,8 @@ from typing import Any
 
 from tiltyard.runs.judged_run import JudgedRun
 from tiltyard.runs.manifest import (MANIFEST, MANIFEST_HASH, file_hash, hash_line)
-from tiltyard.runs.tournament import write_judged_run
-from tiltyard.runs.verifying import Verification
+from tiltyard.runs.tournament_writer import write_judged_run
+from tiltyard.runs.run_verification import Verification
 from tiltyard.core.battles import Battle
 from tiltyard.files import (open_battles, write_battles)
 from tiltyard.files.answers import Answer

@@ -17,7 +17,7 @@ from judged_runs import (
     written,
 )
 
-from tiltyard.runs.verifying import verify_run
+from tiltyard.runs.run_verification import verify_run
 from tiltyard.core.battles import (Label, Table)
 from tiltyard.files import (open_battles, read_battles)
 from tiltyard.core.judging.judged_question import (JudgedQuestion, match_id_of, reparse)

@@ -14,13 +14,13 @@ from tournament_forgeries import FORGERIES, UNUSABLE, edit, trace
 
 from sizes import sized
 from special_files import put_special, within_seconds
-from tiltyard.runs import verifying_tournament
-from tiltyard.runs.asking import Texts
+from tiltyard.runs import tournament_verification
+from tiltyard.runs.expected_questions import ResponseTexts
 from tiltyard.runs.manifest import (MANIFEST, MANIFEST_HASH, Platform, hash_line, manifest_kind)
-from tiltyard.runs.verifying import verify_run
+from tiltyard.runs.run_verification import verify_run
 from tiltyard.errors import BrokenArtifact
 from tiltyard.core.judging.verdict import PARSER_VERSION
-from tiltyard.settings.config import load_config, resolved
+from tiltyard.settings.tournament_config import (load_config, resolve_config)
 from tiltyard.settings.yaml_file import write_yaml
 
 FILES = [
@@ -41,7 +41,7 @@ def is_refused(run: Path) -> bool:
 @pytest.fixture
 def hashes_alone(monkeypatch):
     """Whatever damage does to the numbers: the hashes notice it."""
-    monkeypatch.setattr(verifying_tournament, "_recomputed", lambda *_: iter(()))
+    monkeypatch.setattr(tournament_verification, "_recomputed", lambda *_: iter(()))
 
 
 @pytest.mark.usefixtures("hashes_alone")
@@ -96,7 +96,7 @@ def test_a_manifest_that_reaches_outside_is_refused(name, run):
 
 
 def test_damaged_verdicts_are_not_computed_with(run, monkeypatch):
-    monkeypatch.setattr(verifying_tournament, "_recomputed", lambda *_: pytest.fail("was called"))
+    monkeypatch.setattr(tournament_verification, "_recomputed", lambda *_: pytest.fail("was called"))
     (run / "verdicts/factuality.jsonl").write_bytes(b"{}")
     assert failed(verify_run(run)) == ["verdicts/factuality.jsonl: changed since it was written"]
 
@@ -180,7 +180,7 @@ def test_a_configuration_as_it_is_resolved_is_compared_whole(tmp_path):
     }
     (tmp_path / "t.yaml").write_text(write_yaml(stated))
     config = load_config(tmp_path / "t.yaml")
-    document = resolved(config, config.mode("pilot"), tmp_path / "run")
+    document = resolve_config(config, config.mode("pilot"), tmp_path / "run")
     whole = made_run(prompts=4, models=models, inconsistent=None, overall=config.overall, config=document)
     result = verify_run(written(tmp_path, whole))
     assert failed(result) == []
@@ -189,7 +189,7 @@ def test_a_configuration_as_it_is_resolved_is_compared_whole(tmp_path):
 
 def test_texts_are_those_of_the_answers(original):
     answers = [json.loads(line) for line in (original / "answers.jsonl").read_text().splitlines()]
-    texts = Texts(original / "answers.jsonl")
+    texts = ResponseTexts(original / "answers.jsonl")
     assert dict(texts) == {(one["model"], one["prompt_id"]): one["response"] for one in answers}
     assert len(texts) == len(answers)
 
@@ -243,7 +243,7 @@ def test_the_configuration_may_be_spelled_otherwise(run):
 
 
 def test_replies_that_an_earlier_parser_read_are_left_as_they_are(run, monkeypatch):
-    monkeypatch.setattr("tiltyard.runs.replaying.PARSER_VERSION", PARSER_VERSION + 1)
+    monkeypatch.setattr("tiltyard.runs.tournament_replay.PARSER_VERSION", PARSER_VERSION + 1)
     result = verify_run(run)
     assert (result.passed, result.exact) == (True, False)
     assert any("read by an earlier parser" in check.detail for check in result.checks)

@@ -20,14 +20,14 @@ from judged_runs import (
 
 from tiltyard.runs.judged_run import (ATTEMPT_COLUMNS, JudgedRun)
 from tiltyard.runs.manifest import (file_hash, hash_line)
-from tiltyard.runs.responses import (Responses, answers_of)
-from tiltyard.runs.tournament import (begin_folder, read_draft, read_run_documents, write_draft_manifest, write_judged_run, write_matches)
+from tiltyard.runs.response_index import (ResponseIndex, answers_of)
+from tiltyard.runs.tournament_writer import (begin_folder, read_draft, read_run_documents, write_draft_manifest, write_judged_run, write_matches)
 from tiltyard.runs.tournament_files import expected_files
-from tiltyard.runs.tournament_manifest import (TournamentManifest, draft_of)
-from tiltyard.runs.verifying import verify_run
+from tiltyard.runs.tournament_manifest import (TournamentManifest, draft_manifest)
+from tiltyard.runs.run_verification import verify_run
 from tiltyard.errors import BadOption
 from tiltyard.files import open_battles
-from tiltyard.files.plain_parquet import read_columns
+from tiltyard.files.column_parquet import read_columns
 from tiltyard.files.row_parquet import read_rows
 from tiltyard.core.judging.question import Question
 from tiltyard.core.judging.verdict import QuestionState
@@ -169,7 +169,7 @@ def test_answers_of_nobody_who_competes_stay_outside(tmp_path):
 
 def test_traits_of_a_question_are_those_of_its_responses():
     run = made_run(prompts=2, missing=[("ash", "p00001")])
-    responses = Responses(answers_of(run), run.entrants, run.families)
+    responses = ResponseIndex(answers_of(run), run.entrants, run.families)
     texts = {(one.model, one.prompt_id): one.response for one in run.answers}
     traits = responses.traits(Question(JUDGE, "factuality", "p00000", "cedar", "ash"))
     assert traits.first_length == len(texts["cedar", "p00000"])
@@ -299,7 +299,7 @@ def test_anchors_need_weights_where_there_are_several_dimensions(tmp_path):
 @pytest.mark.parametrize("name", ["../up", "a/b", "", ".hidden", "con\n", "x" * 200, "a\\b", "dot."])
 def test_a_dimension_that_names_no_file_is_refused(name):
     with pytest.raises(BadOption, match="cannot name a file"):
-        draft_of(made_run(prompts=1, dimensions=(name,)))
+        draft_manifest(made_run(prompts=1, dimensions=(name,)))
 
 
 def test_a_place_that_cannot_be_written_is_one_error(tmp_path):

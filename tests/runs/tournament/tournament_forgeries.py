@@ -7,10 +7,10 @@ import numpy as np
 from judged_runs import STEPS
 
 from tiltyard.runs.judged_run import ATTEMPT_COLUMNS
-from tiltyard.runs.lines import json_line
+from tiltyard.runs.json_files import json_line
 from tiltyard.files import (open_battles, read_battles, write_battles)
-from tiltyard.files.copying import copy_battles
-from tiltyard.files.plain_parquet import (read_columns, write_columns)
+from tiltyard.files.battle_copy import copy_battles
+from tiltyard.files.column_parquet import (read_columns, write_columns)
 from tiltyard.files.row_parquet import (read_rows, write_row_table)
 from tiltyard.core.judging.judged_question import JudgedQuestion
 from tiltyard.core.judging.question import (QuestionPurpose, Question)

@@ -16,7 +16,7 @@ from tiltyard.arena.log.rosters import roster_of
 from tiltyard.errors import NotFound
 from tiltyard.postgres.connecting import translated
 from tiltyard.postgres.statements import statement
-from tiltyard.settings.arena import ArenaSettings
+from tiltyard.settings.arena_settings import ArenaSettings
 
 __all__ = [
     "Connection",

@@ -14,11 +14,11 @@ from typing import Any
 from tiltyard.arena.content.blinding import blinded
 from tiltyard.arena.content.sniffing import media_type
 from tiltyard.errors import InputError
+from tiltyard.files.answer_file_rows import BadRow, answer_rows, bad_row
 from tiltyard.files.answers import Answer
-from tiltyard.files.answers_rows import BadRow, answer_rows, bad_row
-from tiltyard.files.detect import open_records
-from tiltyard.files.json_records import JsonLines
-from tiltyard.files.opening import InputFile
+from tiltyard.files.format_detection import open_records
+from tiltyard.files.input_file import InputFile
+from tiltyard.files.json_records import JsonLinesRecords
 
 __all__ = [
     "LONGEST_NAME",
@@ -119,7 +119,7 @@ def checked_name(what: str, name: str) -> str:
 
 
 def _records(path: Path, body: bool) -> Iterator[tuple[str, dict[str, Any]]]:
-    return (JsonLines(InputFile("the body", path, None)) if body else open_records(path)).records()
+    return (JsonLinesRecords(InputFile("the body", path, None)) if body else open_records(path)).records()
 
 
 def _checked(answer: Answer, where: str, folder: Path | None) -> Incoming:

@@ -19,7 +19,7 @@ from tiltyard.errors import Conflict, NotFound
 from tiltyard.postgres.connecting import translated
 from tiltyard.postgres.connection_pool import Connection
 from tiltyard.postgres.statements import statement
-from tiltyard.settings.arena import ArenaSettings
+from tiltyard.settings.arena_settings import ArenaSettings
 
 __all__ = [
     "Arena",

@@ -37,7 +37,7 @@ from tiltyard.core.policy.state.rating_fold import RaterSettings
 from tiltyard.core.policy.validity.method_document import method_to_dict
 from tiltyard.errors import Conflict, InputError
 from tiltyard.postgres.connection_pool import Connection, ConnectionPool, connected
-from tiltyard.settings.arena import ArenaSettings
+from tiltyard.settings.arena_settings import ArenaSettings
 
 __all__ = ["Imported", "Planned", "create_arena", "import_answers", "import_incoming", "plan_import"]
 

@@ -16,7 +16,7 @@ from tiltyard.arena.content.importing import Imported, Planned, import_incoming,
 from tiltyard.arena.content.mentions import Lookout, Mention
 from tiltyard.arena.content.uploads import MOST_UPLOAD, add_upload, find_upload, remove_upload
 from tiltyard.errors import Conflict, InputError
-from tiltyard.files.answers_rows import field_of
+from tiltyard.files.answer_file_rows import problem_field
 from tiltyard.postgres.connection_pool import ConnectionPool, connected
 
 __all__ = ["Sample", "UploadPreview", "discard_upload", "keep_upload", "let_in", "preview_upload"]
@@ -90,7 +90,8 @@ async def preview_upload(pool: ConnectionPool, arena: Arena, upload: UUID, *, ac
         known = [model.name for model in await list_models(connection, arena.arena)]
     bad = [row for row in rows if isinstance(row, BadRow)]
     errors = bad + [
-        BadRow(good[k].where, field_of(told) or "response", told) for k, told in planned.conflicts.items()
+        BadRow(good[k].where, problem_field(told) or "response", told)
+        for k, told in planned.conflicts.items()
     ]
     fit = [row for k, row in enumerate(good) if k not in planned.conflicts]
     lookout = await asyncio.to_thread(_looked_for, known, fit)

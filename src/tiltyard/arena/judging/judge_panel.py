@@ -30,11 +30,11 @@ from tiltyard.settings.arena_judges import load_arena_judges
 from tiltyard.settings.environment import read_environment
 from tiltyard.settings.prices import (
     PriceEntry,
-    dollars,
+    format_dollars,
     merged_prices,
     open_prices,
-    picodollars,
     price_option,
+    to_picodollars,
 )
 
 __all__ = ["ArenaPanel", "Asking", "asking_of", "open_panel", "settle_dead"]
@@ -106,11 +106,11 @@ def open_panel(
     book = open_prices(merged_prices(config.prices, prices or {}, config.folder))
     seats = [open_seat(settings, environment, book) for settings in config.complete()]
     stated = config.budget_usd if budget_usd is None else budget_usd
-    cap = None if stated is None else picodollars(stated)
+    cap = None if stated is None else to_picodollars(stated)
     for seat in seats:
         if cap is not None and seat.price is None:
             raise BadOption(
-                f"a budget of {dollars(cap)} cannot be kept: the price of {seat.settings.model} at "
+                f"a budget of {format_dollars(cap)} cannot be kept: the price of {seat.settings.model} at "
                 f"{seat.provider.base_url} is unknown; give it with {price_option(seat.settings.model)} (dollars "
                 f"for a million tokens), state it under prices: in {config.path}, or leave out the budget"
             )

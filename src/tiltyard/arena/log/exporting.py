@@ -16,7 +16,7 @@ from tiltyard.core.battles.battle import Battle
 from tiltyard.core.battles.outcome import SPELLED
 from tiltyard.core.policy.state.policy import Lane
 from tiltyard.errors import BadOption
-from tiltyard.files.streaming import Container, battle_pieces
+from tiltyard.files.battle_stream import Container, stream_battles
 from tiltyard.postgres.connecting import connect
 
 __all__ = ["MEDIA_TYPES", "Export", "export_battles", "open_export"]
@@ -69,7 +69,7 @@ def export_battles(
         be_patient(connection, _PATIENCE)
         names = read_names(connection, export.arena)
         votes = read_votes(connection, export.arena, upto=export.position, source=export.source)
-        yield from battle_pieces(container, _battles(votes, names, keys, export.release))
+        yield from stream_battles(container, _battles(votes, names, keys, export.release))
 
 
 def _battles(votes: Iterator[Vote], names: Names, keys: Keys, release: str) -> Iterator[Battle]:

@@ -24,7 +24,7 @@ from tiltyard.arena.log.partitions import AHEAD, SPAN, make_room
 from tiltyard.errors import NotFound, StoreFault
 from tiltyard.postgres.connecting import translated
 from tiltyard.postgres.statements import arena_statement, statement
-from tiltyard.settings.arena import MOST_SESSION_VOTES
+from tiltyard.settings.arena_settings import MAX_SESSION_VOTES
 
 __all__ = [
     "HUMAN",
@@ -332,7 +332,7 @@ class Appending:
 
         Of these votes the newest come, oldest first: as many as names can be told of at once.
         """
-        values = {"arena": self.arena, "session": session, "source": source, "limit": MOST_SESSION_VOTES}
+        values = {"arena": self.arena, "session": session, "source": source, "limit": MAX_SESSION_VOTES}
         execute = self.connection.execute
         found = await execute(statement("log_told_responses"), values)
         told = [ToldResponse(*row) for row in await found.fetchall()]

@@ -40,7 +40,7 @@ from tiltyard.core.policy.state.standing import Standing
 from tiltyard.core.policy.validity.method_document import method_from_dict
 from tiltyard.errors import BadOption, Conflict, InputError, NotFound, StoreFault
 from tiltyard.postgres.connection_pool import Connection, ConnectionPool, connected
-from tiltyard.settings.arena import ArenaSettings
+from tiltyard.settings.arena_settings import ArenaSettings
 
 __all__ = [
     "Excluded",

@@ -15,7 +15,7 @@ from tiltyard.arena.rating.checkpoints import Checkpoint, add_checkpoint
 from tiltyard.errors import Deposed, StoreFault
 from tiltyard.postgres.connecting import translated
 from tiltyard.postgres.statements import statement
-from tiltyard.settings.arena import ArenaSettings
+from tiltyard.settings.arena_settings import ArenaSettings
 
 __all__ = [
     "Change",

@@ -63,7 +63,7 @@ from tiltyard.core.policy.state.strengths import Strengths
 from tiltyard.errors import Closed, Crowded, StoreFault, TiltyardError
 from tiltyard.postgres.connection_pool import ConnectionPool
 from tiltyard.retries import Backoff, Retries
-from tiltyard.settings.arena import ArenaSettings
+from tiltyard.settings.arena_settings import ArenaSettings
 
 __all__ = ["Desk"]
 

@@ -22,7 +22,7 @@ from tiltyard.core.policy.state.policy import Lane
 from tiltyard.core.policy.state.standing import Standing
 from tiltyard.core.policy.state.strengths import Strengths
 from tiltyard.core.policy.validity.method_document import method_from_dict
-from tiltyard.settings.arena import ArenaSettings
+from tiltyard.settings.arena_settings import ArenaSettings
 
 __all__ = ["FreshVote", "Live"]
 

@@ -35,7 +35,7 @@ from tiltyard.core.board.voter_board import (
 )
 from tiltyard.errors import NotFound
 from tiltyard.postgres.connection_pool import ConnectionPool, connected
-from tiltyard.settings.arena import MOST_SESSION_VOTES
+from tiltyard.settings.arena_settings import MAX_SESSION_VOTES
 
 __all__ = ["Personal", "PersonalBoards", "RecentVote"]
 
@@ -119,7 +119,7 @@ class PersonalBoards:
         """The votes whose names were told last, all of them at once: oldest first."""
         who = (arena.arena, voter.source, voter.session)
         async with connected(self._pool) as connection, patiently(connection, _PATIENCE):
-            told = await read_own_recent(connection, *who, limit=MOST_SESSION_VOTES, latest=True)
+            told = await read_own_recent(connection, *who, limit=MAX_SESSION_VOTES, latest=True)
             roster = await read_roster(connection, arena.arena)
         ranked = await self._ranked(arena)
         return tuple(_recent(one, roster, ranked) for one in reversed(told))

@@ -11,7 +11,7 @@ from tiltyard.arena.log.log import HUMAN, Appending, LogKind, LogRow, OpenMatchu
 from tiltyard.arena.voting.asking import SessionProgress, Voter
 from tiltyard.arena.voting.live import Live
 from tiltyard.errors import Closed
-from tiltyard.settings.arena import ArenaSettings
+from tiltyard.settings.arena_settings import ArenaSettings
 
 __all__ = [
     "check_names_now",

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from tiltyard.arena.log.log import LogRow, OpenMatchup, PendingNames, ToldResponse
-from tiltyard.settings.arena import MOST_SESSION_VOTES
+from tiltyard.settings.arena_settings import MAX_SESSION_VOTES
 
 __all__ = ["SESSIONS_KEPT", "ToldNames", "VoterNames"]
 
@@ -34,7 +34,7 @@ class VoterNames:
     def vote(self, one: OpenMatchup) -> None:
         """The voter voted, and waits for the names."""
         self.pending[one.serial] = PendingNames.of(one)
-        if len(self.pending) > MOST_SESSION_VOTES:
+        if len(self.pending) > MAX_SESSION_VOTES:
             del self.pending[next(iter(self.pending))]
 
     def undo(self, serial: int) -> None:

@@ -1,6 +1,6 @@
 """Simulated arenas, shown: what to expect of one, and the policy against its bars."""
 
-from tiltyard.report.simulation.forecast import (
+from tiltyard.report.simulation.forecast_report import (
     simulation_markdown,
     simulation_page,
     simulation_svgs,

@@ -1,5 +1,5 @@
 """The validity report, shown: in words, tables and charts."""
 
-from tiltyard.report.validity.page import validity_markdown, validity_page
+from tiltyard.report.validity.validity_documents import validity_markdown, validity_page
 
 __all__ = ["validity_markdown", "validity_page"]

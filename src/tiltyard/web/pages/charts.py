@@ -13,9 +13,9 @@ from fastapi.responses import Response
 
 from tiltyard.arena.content.arenas import Arena
 from tiltyard.errors import MissingExtra, NotFound
-from tiltyard.report.arena_charts import FEW, Dot, arena_chart, drawing, page_spec
-from tiltyard.report.charts import HEATMAP_MODELS, charts_available
-from tiltyard.report.looks import localised, narrowed, picture
+from tiltyard.report.arena_charts import FEW_BATTLES, RatingPoint, arena_chart, drawing_version, page_spec
+from tiltyard.report.board_charts import HEATMAP_MODELS, charts_available
+from tiltyard.report.chart_theme import fit_to_phone, localise_spec, render_svg
 from tiltyard.web.logs import log_failure
 from tiltyard.web.pages.board_material import Counted, Material, board_pages_of, gathered, sent_file
 from tiltyard.web.pages.board_query import Asked, BoardQuery, Chart, Snap
@@ -67,7 +67,7 @@ class ChartView:
     #: Whether there is anything to draw, and something to draw it with.
     drawn: bool
     #: Of a heatmap: cells with fewer battles than this are pale.
-    few: int = FEW
+    few: int = FEW_BATTLES
 
     @property
     def wide(self) -> bool:
@@ -147,7 +147,7 @@ async def chart(
     document = await _document(request, arena, material.query, name, material.first, exact=once is not None)
     made = await _drawn(request, name, document, theme, form, narrow=narrow)
     media_type = "image/svg+xml" if form == "svg" else "application/json"
-    for_ever = once is not None and drawn == drawing()
+    for_ever = once is not None and drawn == drawing_version()
     return sent_file(request, arena, made, media_type, for_ever=for_ever, spoken=True)
 
 
@@ -165,9 +165,9 @@ def _draw(
 ) -> bytes:
     try:
         spec = arena_chart(name, document, theme, wording.texts.gettext)
-        spec = localised(spec, wording.chart_locale())
-        spec = narrowed(spec) if narrow else spec
-        return picture(spec) if form == "svg" else json.dumps(page_spec(spec), ensure_ascii=False).encode()
+        spec = localise_spec(spec, wording.chart_locale())
+        spec = fit_to_phone(spec) if narrow else spec
+        return render_svg(spec) if form == "svg" else json.dumps(page_spec(spec), ensure_ascii=False).encode()
     except MissingExtra as error:
         raise NotFound(str(error)) from None
     except ValueError as error:
@@ -176,7 +176,7 @@ def _draw(
 
 
 def _plain(value: object) -> Any:
-    assert isinstance(value, Dot)
+    assert isinstance(value, RatingPoint)
     return [value.model, value.value, value.low, value.high, value.votes]
 
 
@@ -220,11 +220,11 @@ def _recalled(kind: Kind, told: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _dot(line: Line, score: float) -> Dot:
+def _dot(line: Line, score: float) -> RatingPoint:
     if line.drawn is None:
-        return Dot(line.model, score, None, None, line.votes)
+        return RatingPoint(line.model, score, None, None, line.votes)
     low, value, high = line.drawn
-    return Dot(line.model, value, low, high, line.votes)
+    return RatingPoint(line.model, value, low, high, line.votes)
 
 
 def _address(material: Material, name: str, form: str, theme: str, document: Mapping[str, Any]) -> str:
@@ -233,6 +233,6 @@ def _address(material: Material, name: str, form: str, theme: str, document: Map
     query, first = material.query, material.first
     if first.filtered is None:
         snapshot = document.get("snapshot", first.snapshot.sha256)
-        return asked(path, {"theme": theme, "snapshot": snapshot, "drawn": drawing()})
+        return asked(path, {"theme": theme, "snapshot": snapshot, "drawn": drawing_version()})
     source = {"source": "llm-judge"} if first.snapshot.source else {}
     return asked(path, {**query.only("category", "language", "excluded"), **source, "theme": theme})

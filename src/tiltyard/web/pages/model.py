@@ -13,7 +13,7 @@ from fastapi.responses import Response
 from tiltyard.arena.boards.describing import Portrait, Portraits
 from tiltyard.arena.content.arenas import Arena
 from tiltyard.errors import NotFound
-from tiltyard.report.looks import Look, localised, narrowed, picture
+from tiltyard.report.chart_theme import ChartTheme, fit_to_phone, localise_spec, render_svg
 from tiltyard.web.pages.model_view import Asked, Sort, SourceWord, model_chart, shown_state, view_of
 from tiltyard.web.pages.shell import pages_of, sent_page, theme_of, wording_of
 from tiltyard.web.pages.turns import Turns
@@ -56,15 +56,15 @@ class ModelPages:
         return made
 
     async def drawn(
-        self, key: Key, portrait: Portrait, chart: str, look: Look, wording: Wording, *, narrow: bool
+        self, key: Key, portrait: Portrait, chart: str, look: ChartTheme, wording: Wording, *, narrow: bool
     ) -> bytes:
         """A chart as a picture, one at a time."""
         async with self._drawing.taking():
             if (made := self.known(key)) is not None:
                 return made[0]
-            spec = localised(_spec(portrait, chart, look, wording), wording.chart_locale())
-            spec = narrowed(spec) if narrow else spec
-            return self.keep(key, await asyncio.to_thread(picture, spec))[0]
+            spec = localise_spec(_spec(portrait, chart, look, wording), wording.chart_locale())
+            spec = fit_to_phone(spec) if narrow else spec
+            return self.keep(key, await asyncio.to_thread(render_svg, spec))[0]
 
 
 def model_pages(request: Request) -> ModelPages:
@@ -101,13 +101,13 @@ async def model_spec(
     request: Request,
     model: Plain,
     source: SourceWord = "human",
-    theme: Look = "any",
+    theme: ChartTheme = "any",
 ) -> Response:
     """The same as a spec, which takes its look from the page."""
     portrait = await _portrait(model_pages(request), arena, source, model)
     wording = wording_of(request)
     spec = {name: part for name, part in _spec(portrait, chart, theme, wording).items() if name != "config"}
-    spec = localised(spec, wording.chart_locale())
+    spec = localise_spec(spec, wording.chart_locale())
     data = json.dumps(spec, ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode()
     return sent(request, arena, data, sha256(data).hexdigest()[:32], headers=_SPOKEN)
 
@@ -155,7 +155,7 @@ def _rendered(request: Request, arena: Arena, portrait: Portrait, asked: Asked) 
     return text.encode()
 
 
-def _spec(portrait: Portrait, chart: str, look: Look, wording: Wording) -> dict[str, object]:
+def _spec(portrait: Portrait, chart: str, look: ChartTheme, wording: Wording) -> dict[str, object]:
     spec = model_chart(portrait, chart, look, wording.texts.gettext)
     if spec is None:
         raise NotFound("there is no such chart of this model; its page shows those that there are")

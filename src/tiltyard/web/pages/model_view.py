@@ -8,10 +8,10 @@ from typing import Any, Literal
 
 from tiltyard.arena.boards.describing import Opponent, Portrait, PromptRecord
 from tiltyard.arena.boards.histories import PastResponse
-from tiltyard.report.charts import charts_available
-from tiltyard.report.looks import Look, Say
+from tiltyard.report.board_charts import charts_available
+from tiltyard.report.chart_theme import ChartTheme, Translate
 from tiltyard.report.model_charts import (
-    Against,
+    OpponentScore,
     both_bad_chart,
     confidence_chart,
     coverage_chart,
@@ -174,7 +174,9 @@ def view_of(portrait: Portrait, asked: Asked) -> ModelView:
     )
 
 
-def model_chart(portrait: Portrait, name: str, look: Look, say: Say = str) -> dict[str, Any] | None:
+def model_chart(
+    portrait: Portrait, name: str, look: ChartTheme, say: Translate = str
+) -> dict[str, Any] | None:
     """The spec of a chart that this portrait has something to show in, its words said by ``say``."""
     if name not in _charts(portrait):
         return None
@@ -202,9 +204,9 @@ def _charts(portrait: Portrait) -> frozenset[str]:
     return frozenset(name for name, shown in there.items() if shown)
 
 
-def _against(opponent: Opponent) -> Against:
+def _against(opponent: Opponent) -> OpponentScore:
     met = opponent.met
-    return Against(opponent.name, met.expected, met.score, met.record.votes)
+    return OpponentScore(opponent.name, met.expected, met.score, met.record.votes)
 
 
 def _by_rank(opponent: Opponent) -> tuple[bool, int, int]:

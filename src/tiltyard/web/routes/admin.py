@@ -26,7 +26,7 @@ from tiltyard.arena.operators.changes import (
 )
 from tiltyard.core.policy.state.policy import Policy
 from tiltyard.postgres.connection_pool import connected
-from tiltyard.settings.arena import ArenaSettings
+from tiltyard.settings.arena_settings import ArenaSettings
 from tiltyard.web.access import Actor, house_of, needs
 from tiltyard.web.arena_schemas import (
     ArenaChangeIn,

@@ -16,7 +16,7 @@ from starlette.types import Message, Receive, Scope, Send
 
 from tiltyard.arena.log.exporting import MEDIA_TYPES, export_battles, open_export
 from tiltyard.errors import NotAllowed
-from tiltyard.files.streaming import Container
+from tiltyard.files.battle_stream import Container
 from tiltyard.web.access import Asker, house_of, keys_of
 from tiltyard.web.problems import problems
 from tiltyard.web.reading import Plain, Readable, SourceName, source_number

@@ -16,7 +16,7 @@ from tiltyard.arena.operators.overviews import Waiting, read_database_size, read
 from tiltyard.arena.rating.lags import Lag
 from tiltyard.errors import Conflict, InputError, NotFound
 from tiltyard.postgres.connection_pool import connected
-from tiltyard.settings.arena import ArenaSettings
+from tiltyard.settings.arena_settings import ArenaSettings
 from tiltyard.web.pages.operator.gate import actor_of, done, operator_page, operator_router, pool_of
 from tiltyard.web.reading import boards_of
 

@@ -14,7 +14,7 @@ from tiltyard.arena.content.arenas import Arena
 from tiltyard.arena.operators.changes import change_settings
 from tiltyard.core.policy.validity.blind_votes import blind_votes_of_one
 from tiltyard.errors import BadOption, InputError
-from tiltyard.settings.arena import ArenaSettings
+from tiltyard.settings.arena_settings import ArenaSettings
 from tiltyard.web.access import house_of
 from tiltyard.web.pages.operator.gate import actor_of, arena_of, arena_page, done, operator_router, pool_of
 from tiltyard.web.pages.operator.typed import finite_number, whole_number

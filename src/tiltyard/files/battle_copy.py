@@ -1,0 +1,40 @@
+"""Battles of any files, copied into one Parquet file of our own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import chain
+from pathlib import Path
+
+import pyarrow as pa
+
+from tiltyard.files.battle_source import BattleSource, open_battles
+from tiltyard.files.battle_tables import style_columns
+from tiltyard.files.battle_writer import write_batches
+from tiltyard.files.canonical_columns import RESPONSES
+from tiltyard.files.parquet_batches import battle_batches
+
+__all__ = ["copy_battles"]
+
+_CHUNK_BATTLES = 65_536
+
+
+def copy_battles(path: Path, sources: Sequence[BattleSource], style: Sequence[str] = ()) -> BattleSource:
+    """Write every battle of ``sources`` to ``path`` and open it.
+
+    All fields go along, and so do the columns of the ``style`` covariates, where they are
+    counted in answers that are no fields of the battles.
+    """
+    write_batches(path, _batches(sources, style))
+    return open_battles(path)
+
+
+def _batches(sources: Sequence[BattleSource], style: Sequence[str]) -> Iterator[pa.RecordBatch]:
+    stored = sources[0].stored
+    wanted = [column for columns in style_columns(sources, style).values() for column in columns]
+    # Where the answers go along, style can be counted again in the copy.
+    counted = [] if set(RESPONSES) <= set(stored) else [name for name in wanted if name not in stored]
+    by_column = all(source.rows is not None for source in sources) or counted
+    if by_column and all(source.stored == stored for source in sources):
+        return chain.from_iterable(source.batches([*stored, *counted]) for source in sources)
+    return battle_batches(chain.from_iterable(source.battles() for source in sources), _CHUNK_BATTLES)

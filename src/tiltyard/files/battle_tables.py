@@ -1,0 +1,356 @@
+"""From opened files to tables: columns checked as a whole, names and clusters as integers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from tiltyard.core.battles import BattleBatch, Kind, NameColumn, Table, TableBuilder, tables_by_group
+from tiltyard.core.battles.batch import TAGS
+from tiltyard.core.battles.battle import MAX_WEIGHT, TIE_PREF_TOLERANCE
+from tiltyard.core.battles.cluster_keys import MISSING_KEY, Keys, hash_buffer
+from tiltyard.core.battles.outcome import kind_of, parse_label, parse_outcome
+from tiltyard.errors import BadBattle, BadOption
+from tiltyard.files.battle_source import BattleSource
+
+__all__ = [
+    "GROUPINGS",
+    "STYLES",
+    "Progress",
+    "count_by_group",
+    "count_table",
+    "models_by_group",
+    "style_columns",
+]
+
+Floats = npt.NDArray[np.float64]
+
+#: Called with the number of battles read since the last call, and with 0 when all are read.
+Progress = Callable[[int], None]
+
+#: What battles can be grouped by, and the column that says so.
+GROUPINGS = {
+    "dimension": "dimension",
+    "category": "category",
+    "language": "language",
+    "source": "source",
+    "judge": "judge_model",
+}
+
+#: Styles by name, and the traits each controls.
+STYLES = {"markdown": ("headers", "lists", "bold")}
+
+#: Up to this many battles a Parquet file's log is kept in memory; beyond, it is read again.
+_IN_MEMORY_ROWS = 20_000_000
+_NOWHERE = "(none)"
+
+
+def count_table(
+    sources: Sequence[BattleSource],
+    *,
+    clusters: bool = True,
+    style: Sequence[str] = (),
+    log: bool = True,
+    progress: Progress | None = None,
+) -> Table:
+    """One table of all the battles in some files, read streaming.
+
+    ``clusters=False`` reads neither prompts nor voters. ``log=False`` keeps counts alone, in
+    memory that does not grow with the number of battles.
+    """
+    reader = _Reader(sources, clusters, style_columns(sources, style), None)
+    rows = [source.rows for source in sources]
+    large = all(count is not None for count in rows) and sum(filter(None, rows)) > _IN_MEMORY_ROWS
+    builder = TableBuilder(keep_log=log and not large, covariates=reader.covariates)
+    for batch, _ in reader.batches(progress):
+        builder.add(batch)
+    reread = (lambda: (batch for batch, _ in reader.batches(None))) if log and large else None
+    return builder.table(reread)
+
+
+def count_by_group(
+    sources: Sequence[BattleSource], by: str, *, style: Sequence[str] = (), progress: Progress | None = None
+) -> Mapping[str, Table]:
+    """One table per group of battles; battles that name no group are under ``(none)``."""
+    if by not in GROUPINGS:
+        raise BadOption(f"--by {by}: expected one of {', '.join(GROUPINGS)}")
+    column = GROUPINGS[by]
+    if not any(column in source.columns for source in sources):
+        raise BadOption(f"--by {by}: the battles have no column {column}")
+    reader = _Reader(sources, True, style_columns(sources, style), column)
+    pairs = ((batch, groups) for batch, groups in reader.batches(progress) if groups is not None)
+    return tables_by_group(pairs, covariates=reader.covariates)
+
+
+def models_by_group(sources: Sequence[BattleSource], column: str) -> dict[str, frozenset[str]]:
+    """The models of the battles under each value of a column."""
+    models: dict[str, set[str]] = {}
+    for source in sources:
+        for batch in source.batches(["model_a", "model_b", column]):
+            pairs = pa.Table.from_batches([batch])
+            for row in pairs.group_by(pairs.column_names).aggregate([]).to_pylist():
+                models.setdefault(row.get(column) or _NOWHERE, set()).update((row["model_a"], row["model_b"]))
+    return {name: frozenset(names) for name, names in models.items()}
+
+
+def style_columns(sources: Sequence[BattleSource], style: Sequence[str]) -> dict[str, tuple[str, ...]]:
+    """Each covariate's name and the one or two columns it is made of.
+
+    A trait with columns ``x_a`` and ``x_b`` becomes (x_a − x_b) / (|x_a| + |x_b|); any other
+    numeric column is taken as it stands; ``position`` is the advantage of standing on side A.
+    """
+    traits = [trait for name in style for trait in STYLES.get(name, (name,))]
+    found: dict[str, tuple[str, ...]] = {}
+    for trait in traits:
+        pair = (f"{trait}_a", f"{trait}_b")
+        if trait == "position":
+            found[trait] = ()
+        elif all(set(pair) <= set(source.columns) for source in sources):
+            found[trait] = pair
+        elif all(trait in source.columns for source in sources):
+            found[trait] = (trait,)
+        else:
+            raise BadOption(
+                f"--style {trait}: the battles have neither {pair[0]} and {pair[1]}, nor a column {trait}, "
+                "nor responses to count it in"
+            )
+    return found
+
+
+@dataclass(frozen=True)
+class _Reader:
+    sources: Sequence[BattleSource]
+    clusters: bool
+    style: Mapping[str, tuple[str, ...]]
+    group: str | None
+
+    @property
+    def covariates(self) -> tuple[str, ...]:
+        return tuple(self.style)
+
+    def batches(self, progress: Progress | None) -> Iterator[tuple[BattleBatch, NameColumn | None]]:
+        wanted = ["model_a", "model_b", "winner", "label", "both_bad", "pref", "weight"]
+        wanted += TAGS
+        wanted += ["question_id", "voter"] if self.clusters else []
+        wanted += [] if self.group is None else [self.group]
+        wanted += [column for columns in self.style.values() for column in columns]
+        for source in self.sources:
+            row, keyed = 0, _Keyed()
+            for batch in source.batches(wanted):
+                columns = dict(zip(batch.schema.names, batch.columns, strict=True))
+                where = _Place(source.path, row)
+                made = self._batch(columns, batch.num_rows, where, keyed)
+                yield made, None if self.group is None else _groups(columns, self.group, batch.num_rows)
+                row += batch.num_rows
+                if progress is not None:
+                    progress(batch.num_rows)
+        if progress is not None:
+            progress(0)
+
+    def _batch(self, columns: Mapping[str, pa.Array], n: int, where: _Place, keyed: _Keyed) -> BattleBatch:
+        kind = _flagged(_kinds(columns["winner"], columns.get("label"), where), columns.get("both_bad"))
+        covariates = [_covariate(trait, [columns[c] for c in cs], n) for trait, cs in self.style.items()]
+        return BattleBatch(
+            model_a=_names(columns["model_a"], "model_a", where),
+            model_b=_names(columns["model_b"], "model_b", where),
+            kind=kind,
+            prompt=keyed.keys(columns.get("question_id")),
+            voter=keyed.keys(columns.get("voter")),
+            weight=_weights(columns.get("weight"), where),
+            pref=_prefs(columns.get("pref"), kind, where),
+            covariates=np.stack(covariates, axis=1) if covariates else None,
+            tags={tag: _group_names(columns[tag], "") for tag in TAGS if tag in columns},
+        )
+
+
+@dataclass(frozen=True)
+class _Place:
+    """Where a batch starts, for errors."""
+
+    path: str
+    first: int
+
+    def row(self, index: int) -> str:
+        return f"{self.path}, row {self.first + index + 1}"
+
+
+def _encoded(column: pa.Array) -> tuple[npt.NDArray[np.int32], pa.Array, npt.NDArray[np.bool_] | None]:
+    """Codes, dictionary, and where the column is null."""
+    if not pa.types.is_dictionary(column.type):
+        column = column.dictionary_encode()
+    indices = column.indices
+    if not column.null_count:
+        return indices.to_numpy(), column.dictionary, None
+    missing = column.is_null().to_numpy(zero_copy_only=False)
+    stored = np.frombuffer(indices.buffers()[1], dtype=indices.type.to_pandas_dtype())
+    codes = np.where(missing, 0, stored[indices.offset : indices.offset + len(indices)])
+    return codes, column.dictionary, missing
+
+
+def _names(column: pa.Array, field: str, where: _Place) -> NameColumn:
+    codes, dictionary, missing = _encoded(column)
+    values = dictionary.to_pylist()
+    bad = [k for k, value in enumerate(values) if value is None or not value.strip()]
+    wrong = np.isin(codes, bad) if bad else np.zeros(len(codes), dtype=bool)
+    if missing is not None:
+        wrong |= missing
+    if wrong.any():
+        row = int(np.argmax(wrong))
+        value = column[row].as_py()
+        raise BadBattle(f"{field} is {value!r}; expected the name of a model", where=where.row(row))
+    names = NameColumn(codes, values)
+    # A dictionary may hold names that no row bears: they are no models.
+    return names if np.bincount(codes, minlength=len(values)).all() else names.take(np.arange(len(codes)))
+
+
+def _kinds(winner: pa.Array, label: pa.Array | None, where: _Place) -> npt.NDArray[np.uint8]:
+    codes, dictionary, missing = _encoded(winner)
+    outcomes = [*dictionary.to_pylist(), None]
+    if missing is not None:
+        codes = np.where(missing, len(outcomes) - 1, codes)
+    if label is None:
+        lookup = _kind_lookup(outcomes, [None], codes, np.zeros(1, np.int64), where)
+        return lookup[:, 0][codes]
+    labels, label_dictionary, unlabelled = _encoded(label)
+    names = [*label_dictionary.to_pylist(), None]
+    if unlabelled is not None:
+        labels = np.where(unlabelled, len(names) - 1, labels)
+    return _kind_lookup(outcomes, names, codes, labels, where)[codes, labels]
+
+
+_PLAIN = np.array([kind.plain for kind in Kind], dtype=np.uint8)
+_WITH_FLAG = np.array([kind.with_flag for kind in Kind], dtype=np.uint8)
+
+
+def _flagged(kind: npt.NDArray[np.uint8], both_bad: pa.Array | None) -> npt.NDArray[np.uint8]:
+    """Kinds with the flag where the column is true."""
+    if both_bad is None or not both_bad.true_count:
+        return kind
+    flag = both_bad.fill_null(False).to_numpy(zero_copy_only=False)
+    return np.where(flag, _WITH_FLAG[kind], kind)
+
+
+def _kind_lookup(
+    outcomes: list[Any],
+    labels: list[Any],
+    codes: npt.NDArray[Any],
+    label_codes: npt.NDArray[Any],
+    where: _Place,
+) -> npt.NDArray[np.uint8]:
+    """The kind of every combination that occurs; the first row of a wrong one is named."""
+    lookup = np.zeros((len(outcomes), len(labels)), dtype=np.uint8)
+    combined = codes.astype(np.int64) * len(labels) + label_codes
+    wrong: dict[int, str] = {}
+    for key in np.flatnonzero(np.bincount(combined, minlength=lookup.size)):
+        o, k = divmod(int(key), len(labels))
+        try:
+            lookup[o, k] = kind_of(parse_outcome(outcomes[o]), parse_label(labels[k]))
+        except BadBattle as error:
+            wrong[int(np.argmax(combined == key))] = error.problem
+    if wrong:
+        raise BadBattle(wrong[min(wrong)], where=where.row(min(wrong)))
+    return lookup
+
+
+def _weights(column: pa.Array | None, where: _Place) -> Floats | None:
+    if column is None or column.null_count == len(column):
+        return None
+    weight = column.to_numpy(zero_copy_only=False)
+    weight = np.where(column.is_null().to_numpy(zero_copy_only=False), 1.0, weight)
+    wrong = ~((weight >= 0.0) & (weight <= MAX_WEIGHT))
+    if wrong.any():
+        row = int(np.argmax(wrong))
+        raise BadBattle(
+            f"weight is {weight[row]}; expected a number from 0 to {MAX_WEIGHT:g}", where=where.row(row)
+        )
+    return None if (weight == 1.0).all() else np.asarray(weight)
+
+
+def _prefs(column: pa.Array | None, kind: npt.NDArray[np.uint8], where: _Place) -> Floats | None:
+    """Stated preferences, each checked against its winner; NaN where none is stated."""
+    if column is None or column.null_count == len(column):
+        return None
+    stated = column.is_valid().to_numpy(zero_copy_only=False)
+    pref = column.to_numpy(zero_copy_only=False)
+    wrong = stated & ~((pref >= 0.0) & (pref <= 1.0))
+    kind = _PLAIN[kind]
+    wrong |= np.isin(kind, (Kind.WIN_A, Kind.LEAN_A)) & (pref < 0.5)
+    wrong |= np.isin(kind, (Kind.WIN_B, Kind.LEAN_B)) & (pref > 0.5)
+    wrong |= (kind == Kind.TIE) & (np.abs(pref - 0.5) > TIE_PREF_TOLERANCE)
+    if wrong.any():
+        row = int(np.argmax(wrong))
+        problem = f"pref {pref[row]} (the probability that A is better) is not one, or contradicts the winner"
+        raise BadBattle(problem, where=where.row(row))
+    return np.asarray(pref)
+
+
+def _groups(columns: Mapping[str, pa.Array], name: str, n: int) -> NameColumn:
+    column = columns.get(name)
+    if column is None:
+        return NameColumn(np.zeros(n, dtype=np.int32), (_NOWHERE,))
+    return _group_names(column, _NOWHERE)
+
+
+def _group_names(column: pa.Array, absent: str) -> NameColumn:
+    """A column whose values may be missing or empty: such rows are called ``absent``."""
+    codes, dictionary, missing = _encoded(column)
+    values = [value or absent for value in dictionary.to_pylist()]
+    if missing is not None:
+        codes = np.where(missing, len(values), codes)
+        values.append(absent)
+    unique = list(dict.fromkeys(values))
+    place = np.array([unique.index(value) for value in values] or [0])
+    return NameColumn(place[codes], unique)
+
+
+def _covariate(trait: str, columns: list[pa.Array], n: int) -> Floats:
+    if not columns:
+        return np.ones(n)
+    try:
+        values = [c.cast(pa.float64()).to_numpy(zero_copy_only=False) for c in columns]
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+        raise BadOption(f"--style {trait}: the column is not numeric") from None
+    if len(values) == 1:
+        return np.asarray(values[0], dtype=np.float64)
+    a, b = values
+    total = np.abs(a) + np.abs(b)
+    return np.asarray((a - b) / np.where(total == 0.0, 1.0, total))
+
+
+class _Keyed:
+    """Keys of text columns. A dictionary that comes again with the next batch is hashed once."""
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[int, int, int], tuple[pa.Array, Keys]] = {}
+
+    def keys(self, column: pa.Array | None) -> Keys | None:
+        if column is None or column.null_count == len(column):
+            return None
+        codes, dictionary, missing = _encoded(column)
+        keys = self._of(dictionary)[codes]
+        if missing is not None:
+            keys[missing] = MISSING_KEY
+        return keys
+
+    def _of(self, dictionary: pa.Array) -> Keys:
+        data = dictionary.buffers()[-1]
+        mark = (0 if data is None else data.address, dictionary.offset, len(dictionary))
+        if mark not in self._known:
+            if len(self._known) > 8:
+                self._known.clear()
+            # The dictionary is held, so that its address cannot be taken by another.
+            self._known[mark] = (dictionary, _dictionary_keys(dictionary))
+        return self._known[mark][1]
+
+
+def _dictionary_keys(values: pa.Array) -> Keys:
+    values = values.cast(pa.large_string())
+    _, offsets, data = values.buffers()
+    places = np.frombuffer(offsets, dtype=np.int64)[values.offset : values.offset + len(values) + 1]
+    letters = np.frombuffer(data, dtype=np.uint8) if data is not None else np.empty(0, dtype=np.uint8)
+    return hash_buffer(letters, places)

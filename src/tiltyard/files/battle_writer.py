@@ -1,0 +1,112 @@
+"""Writing battle files: whole or not at all, in chunks."""
+
+from __future__ import annotations
+
+import gzip
+import itertools
+import os
+import secrets
+import sys
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, BinaryIO, cast
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from tiltyard.core.battles.battle import Battle
+from tiltyard.errors import BadOption
+from tiltyard.files.battle_stream import json_line, stream_csv
+from tiltyard.files.parquet_batches import battle_batches, canonical_batch
+
+__all__ = ["atomic_write", "write_batches", "write_battles", "write_rows"]
+
+_CHUNK_BATTLES = 65_536
+_JSON_ENDINGS = (".jsonl", ".jsonl.gz", ".jsonl.zst")
+_ENDINGS = (*_JSON_ENDINGS, ".csv", ".csv.gz", ".csv.zst", ".parquet")
+
+
+def write_battles(path: str | os.PathLike[str], battles: Iterable[Battle]) -> None:
+    """Write battles as JSON Lines, CSV or Parquet, by the ending of the path; ``-`` is standard output.
+
+    JSON Lines and Parquet keep every field. CSV has a column for each unknown field of the
+    first 65,536 battles, as text, and refuses other fields later on.
+    """
+    ending = _ending(os.fspath(path), _ENDINGS)
+    if ending == ".parquet":
+        write_batches(path, battle_batches(battles, _CHUNK_BATTLES))
+    elif ".csv" in ending:
+        with atomic_write(os.fspath(path)) as file, _compressed(file, ending) as stream:
+            stream.writelines(stream_csv(battles, _CHUNK_BATTLES))
+    else:
+        write_rows(path, (battle.to_dict() for battle in battles))
+
+
+def write_rows(path: str | os.PathLike[str], rows: Iterable[dict[str, Any]]) -> None:
+    """Write rows as JSON Lines, compressed if the name ends in .gz or .zst; ``-`` is standard output."""
+    text = os.fspath(path)
+    ending = _ending(text, _JSON_ENDINGS)
+    lines = (json_line(f"row {number}", row) for number, row in enumerate(rows, start=1))
+    if text == "-":
+        sys.stdout.buffer.writelines(lines)
+        sys.stdout.buffer.flush()
+        return
+    with atomic_write(text) as file, _compressed(file, ending) as stream:
+        stream.writelines(lines)
+
+
+def write_batches(path: str | os.PathLike[str], batches: Iterable[pa.RecordBatch]) -> None:
+    """Write batches of columns to a Parquet file: canonical columns first, outcomes spelled our way.
+
+    The first batch fixes the columns and their types; later ones must fit them.
+    """
+    stream = iter(batches)
+    first = next(stream, None)
+    if first is None:
+        first = next(battle_batches([], _CHUNK_BATTLES))
+    row = 0
+    with atomic_write(os.fspath(path)) as file:
+        first = canonical_batch(first, None, row)
+        with pq.ParquetWriter(file, first.schema, compression="zstd", use_dictionary=True) as writer:
+            for batch in itertools.chain([first], stream):
+                writer.write_batch(batch if batch is first else canonical_batch(batch, first.schema, row))
+                row += batch.num_rows
+
+
+@contextmanager
+def atomic_write(path: str) -> Iterator[BinaryIO]:
+    """A new file in the place of ``path``: seen by others only when it is complete."""
+    place = Path(path)
+    draft = place.with_name(f".{place.name}.{secrets.token_hex(6)}.part")
+    try:
+        with draft.open("xb") as file:
+            yield file
+        draft.replace(place)
+    except OSError as error:
+        draft.unlink(missing_ok=True)
+        raise BadOption(f"cannot write {path}: {error.strerror or error}") from None
+    except BaseException:
+        draft.unlink(missing_ok=True)
+        raise
+
+
+def _ending(text: str, known: tuple[str, ...]) -> str:
+    if text == "-":
+        return known[0]
+    found = next((ending for ending in known if text.lower().endswith(ending)), None)
+    if found is None:
+        raise BadOption(f"{text}: cannot tell the format; end the name in one of {', '.join(known)}")
+    return found
+
+
+@contextmanager
+def _compressed(file: BinaryIO, ending: str) -> Iterator[BinaryIO]:
+    if ending.endswith(".gz"):
+        with gzip.GzipFile(filename="", mode="wb", fileobj=file, mtime=0) as stream:
+            yield cast("BinaryIO", stream)
+    elif ending.endswith(".zst"):
+        with pa.CompressedOutputStream(file, "zstd") as stream:
+            yield stream
+    else:
+        yield file

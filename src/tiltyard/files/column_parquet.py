@@ -1,0 +1,28 @@
+"""Small tables of plain columns in Parquet, for what is not a battle."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from tiltyard.files.battle_writer import atomic_write
+from tiltyard.files.input_file import translate_read_errors
+from tiltyard.settings.regular_files import open_regular
+
+__all__ = ["read_columns", "write_columns"]
+
+
+def write_columns(path: Path, columns: dict[str, list[Any]]) -> None:
+    """Write columns of equal length."""
+    with atomic_write(str(path)) as file:
+        pq.write_table(pa.table(columns), file, compression="zstd")
+
+
+def read_columns(path: Path) -> dict[str, list[Any]]:
+    """The columns of a file, as plain values; anything wrong with it is an `UnreadableFile`."""
+    with translate_read_errors(str(path)), open_regular(path) as file:
+        table: pa.Table = pq.read_table(file)
+        return {name: table.column(name).to_pylist() for name in table.column_names}

@@ -1,0 +1,140 @@
+"""Columns of other types, brought to the canonical ones without looking at single rows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import UTC, datetime
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.types as pt
+
+from tiltyard.errors import BadBattle, UnreadableFile
+from tiltyard.files.canonical_columns import REQUIRED, TEXT, TIME, TYPES
+
+__all__ = ["canonical_array", "style_array"]
+
+_MICROSECONDS_PER_SECOND = 1_000_000
+#: Python's datetime ends at the years 1 and 9999.
+_EARLIEST_MICROSECONDS = int(datetime(1, 1, 1, tzinfo=UTC).timestamp()) * _MICROSECONDS_PER_SECOND
+_LATEST_MICROSECONDS = int(datetime(9999, 12, 31, tzinfo=UTC).timestamp()) * _MICROSECONDS_PER_SECOND
+
+
+def canonical_array(file: str, name: str, array: pa.Array, first_row: int) -> pa.Array:
+    """A column in its canonical type; text may stay dictionary-encoded, unknown columns stay as they are.
+
+    ``first_row`` is the number of rows before this array, for messages.
+    """
+    if name in TEXT:
+        return _text(file, name, array)
+    if name not in TYPES:
+        return array
+    return _cast(file, name, array, TYPES[name], first_row)
+
+
+def style_array(file: str, name: str, array: pa.Array, first_row: int) -> pa.Array:
+    """A column of style counts that a file already has, as numbers."""
+    return _cast(file, name, array, pa.float64(), first_row)
+
+
+class _WrongType(Exception):
+    """The type of a column cannot be meant for it."""
+
+
+def _cast(file: str, name: str, array: pa.Array, kind: pa.DataType, first_row: int) -> pa.Array:
+    if pt.is_dictionary(array.type):
+        array = array.dictionary_decode()
+    convert = _converter(kind)
+    if pt.is_null(array.type) or array.type == kind != TIME:
+        return array.cast(kind)
+    try:
+        return convert(array, kind)
+    except _WrongType:
+        raise UnreadableFile(f"{file}: column {name} has type {array.type}; expected {kind}") from None
+    except (pa.ArrowException, ValueError, OverflowError):
+        raise _first_bad(file, name, array, kind, first_row) from None
+
+
+def _text(file: str, name: str, array: pa.Array) -> pa.Array:
+    kind = array.type.value_type if pt.is_dictionary(array.type) else array.type
+    if kind == pa.string():
+        return array
+    is_text = pt.is_large_string(kind) or pt.is_string_view(kind) or pt.is_null(kind)
+    is_number = pt.is_integer(kind) and name not in REQUIRED
+    if not (is_text or is_number):
+        raise UnreadableFile(f"{file}: column {name} has type {kind}; expected text")
+    plain = array.dictionary_decode() if pt.is_dictionary(array.type) else array
+    try:
+        return plain.cast(pa.string())
+    except pa.ArrowNotImplementedError:  # pragma: no cover - Arrow 17 cannot cast string views
+        return pa.array(plain.to_pylist(), pa.string())
+
+
+def _converter(kind: pa.DataType) -> Callable[[pa.Array, pa.DataType], pa.Array]:
+    if kind == TIME:
+        return _times
+    return _flags if pt.is_boolean(kind) else _numbers
+
+
+def _flags(array: pa.Array, kind: pa.DataType) -> pa.Array:
+    """True and false, also as text or as 1 and 0."""
+    if pt.is_integer(array.type):
+        array = array.cast(pa.string())
+    if not (pt.is_string(array.type) or pt.is_large_string(array.type)):
+        raise _WrongType
+    return array.cast(kind)
+
+
+def _numbers(array: pa.Array, kind: pa.DataType) -> pa.Array:
+    if not (pt.is_integer(array.type) or pt.is_floating(array.type) or pt.is_decimal(array.type)):
+        raise _WrongType
+    return array.cast(kind)
+
+
+def _times(array: pa.Array, kind: pa.DataType) -> pa.Array:
+    if pt.is_string(array.type) or pt.is_large_string(array.type):
+        moments = pa.array([None if text is None else _moment(text) for text in array.to_pylist()], kind)
+    elif pt.is_integer(array.type):
+        moments = pc.multiply_checked(array.cast(pa.int64()), _MICROSECONDS_PER_SECOND).cast(kind)
+    elif pt.is_floating(array.type):
+        moments = (
+            pc.round(pc.multiply(array.cast(pa.float64()), float(_MICROSECONDS_PER_SECOND)))
+            .cast(pa.int64())
+            .cast(kind)
+        )
+    elif pt.is_timestamp(array.type):
+        moments = array.cast(kind, safe=array.type.unit != "ns")
+    elif pt.is_date(array.type):
+        moments = array.cast(pa.timestamp("us")).cast(kind)
+    else:
+        raise _WrongType
+    ends = pc.min_max(moments.cast(pa.int64())).as_py()
+    if (
+        ends["min"] is not None
+        and not _EARLIEST_MICROSECONDS <= ends["min"] <= ends["max"] <= _LATEST_MICROSECONDS
+    ):
+        raise ValueError("out of range")
+    return moments
+
+
+def _moment(text: str) -> datetime:
+    moment = datetime.fromisoformat(text)
+    return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
+
+
+def _first_bad(file: str, name: str, array: pa.Array, kind: pa.DataType, first_row: int) -> BadBattle:
+    convert = _converter(kind)
+    for number in range(len(array)):
+        try:
+            convert(array.slice(number, 1), kind)
+        except (pa.ArrowException, ValueError, OverflowError):
+            where = f"{file}, row {first_row + number + 1}"
+            return BadBattle(f"{name} is {_shown(array[number])}; expected {kind}", where=where)
+    raise AssertionError(f"every value of {name} fits alone")
+
+
+def _shown(value: pa.Scalar) -> str:
+    try:
+        return str(value)
+    except (ValueError, OverflowError):
+        return "out of range"

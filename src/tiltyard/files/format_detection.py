@@ -1,0 +1,122 @@
+"""Which container a file is, by its first bytes, and which format, by its columns."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
+from typing import ClassVar
+
+from tiltyard.errors import BadOption, UnknownFormat, UnreadableFile
+from tiltyard.files.alpaca_eval import ALPACA_EVAL
+from tiltyard.files.arena_hard import ARENA_HARD
+from tiltyard.files.autoarena import AUTOARENA
+from tiltyard.files.comparia import COMPARIA_TURNS, COMPARIA_VOTES
+from tiltyard.files.csv_records import CsvRecords
+from tiltyard.files.fastchat import FASTCHAT
+from tiltyard.files.format import BattleFormat
+from tiltyard.files.input_file import InputFile, open_input, translate_read_errors
+from tiltyard.files.json_records import JsonLinesRecords, JsonListRecords
+from tiltyard.files.judgearena import JUDGEARENA
+from tiltyard.files.lmarena import LMARENA_55K, LMARENA_100K, LMARENA_140K
+from tiltyard.files.mt_bench import MT_BENCH
+from tiltyard.files.native import OWN, is_native, native_format
+from tiltyard.files.parquet_records import ParquetRecords
+from tiltyard.files.records import Record, Records
+
+__all__ = ["FORMATS", "detect", "find_format", "matching_formats", "open_records"]
+
+#: The formats of other tools. None of them recognises the files of another.
+FOREIGN: tuple[BattleFormat, ...] = (
+    LMARENA_55K,
+    LMARENA_100K,
+    LMARENA_140K,
+    FASTCHAT,
+    COMPARIA_VOTES,
+    COMPARIA_TURNS,
+    JUDGEARENA,
+    ARENA_HARD,
+    MT_BENCH,
+    ALPACA_EVAL,
+    AUTOARENA,
+)
+
+#: Every format that can be named.
+FORMATS: tuple[BattleFormat, ...] = (*OWN, *FOREIGN)
+
+_BLANK = b" \t\r\n"
+_BOM = b"\xef\xbb\xbf"
+_SHOWN_COLUMNS = 30
+
+
+def open_records(path: str | os.PathLike[str]) -> Records:
+    """Open a file as what its bytes say it is; its name does not matter."""
+    file = open_input(path)
+    with translate_read_errors(file.name), file.open() as stream:
+        start = stream.read(4).removeprefix(_BOM)
+        while start and not start.strip(_BLANK):
+            start = stream.read(4096)
+    start = start.lstrip(_BLANK)
+    if start.startswith(b"PAR1"):
+        return ParquetRecords.opened(file.decompressed())
+    if start.startswith(b"["):
+        return JsonListRecords.opened(file)
+    if start.startswith(b"{"):
+        return JsonLinesRecords.opened(file)
+    return CsvRecords.opened(file) if start else NoRecords(file)
+
+
+@dataclass(frozen=True)
+class NoRecords:
+    """A file with nothing in it."""
+
+    file: InputFile
+    kind: ClassVar[str] = "empty"
+    columns: ClassVar[tuple[str, ...]] = ()
+    rows: ClassVar[int | None] = 0
+
+    @property
+    def name(self) -> str:
+        return self.file.name
+
+    def records(self, _columns: Collection[str] | None = None, /) -> Iterator[Record]:
+        return iter(())
+
+
+def detect(records: Records) -> BattleFormat:
+    """The format of some records, by their columns."""
+    if records.kind == "empty":
+        raise UnreadableFile(f"{records.name}: the file is empty; expected battles")
+    found = matching_formats(records)
+    if len(found) == 1:
+        return found[0]
+    if found:
+        names = ", ".join(one.name for one in found)
+        raise UnknownFormat(f"{records.name}: could be any of {names}; say which with --format")
+    seen = ", ".join(records.columns[:_SHOWN_COLUMNS]) + (
+        ", …" if len(records.columns) > _SHOWN_COLUMNS else ""
+    )
+    raise UnknownFormat(
+        f"{records.name}: no known format has these columns: {seen or '(none)'}; "
+        "name them with --columns model_a=…,model_b=…,winner=…"
+    )
+
+
+def matching_formats(records: Records) -> list[BattleFormat]:
+    """Every format that recognises the records; our own only where no other does."""
+    foreign = [one for one in FOREIGN if records.kind in one.kinds and one.recognises(records.columns)]
+    if foreign or not is_native(records.columns):
+        return foreign
+    return [native_format(records.kind)]
+
+
+def find_format(name: str, records: Records) -> BattleFormat:
+    """The format called ``name``, if the records can hold it."""
+    for one in FORMATS:
+        if one.name == name:
+            if records.kind in {*one.kinds, "empty"}:
+                return one
+            kinds = " or ".join(sorted(one.kinds))
+            raise UnknownFormat(f"{records.name}: is {records.kind}, but the format {name} comes as {kinds}")
+    known = ", ".join(one.name for one in FORMATS)
+    raise BadOption(f"unknown format {name!r}; known formats: {known}")

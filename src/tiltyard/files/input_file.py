@@ -1,0 +1,140 @@
+"""From a path to bytes: files, standard input, compression, and the errors met on the way."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import io
+import os
+import shutil
+import sys
+import tempfile
+import weakref
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO, cast
+
+import pyarrow as pa
+
+from tiltyard.errors import UnreadableFile
+from tiltyard.settings.regular_files import SpecialFile, check_no_device
+
+__all__ = ["InputFile", "open_input", "translate_read_errors"]
+
+STDIN = "standard input"
+
+_MAGIC = {b"\x1f\x8b": "gzip", b"\x28\xb5\x2f\xfd": "zstd"}
+
+
+@dataclass(frozen=True, eq=False)
+class InputFile:
+    """Bytes that can be read as often as wanted; ``name`` is what messages call them."""
+
+    name: str
+    path: Path
+    compression: str | None
+
+    def open(self) -> BinaryIO:
+        """The bytes from the start, decompressed."""
+        match self.compression:
+            case "gzip":
+                return cast("BinaryIO", gzip.open(self.path, "rb"))
+            case "zstd":
+                raw = pa.CompressedInputStream(pa.OSFile(os.fspath(self.path)), "zstd")
+                return cast("BinaryIO", io.BufferedReader(raw, 1 << 18))
+            case _:
+                return self.path.open("rb", buffering=1 << 18)
+
+    @contextmanager
+    def open_text(self) -> Iterator[io.TextIOWrapper]:
+        """The bytes as UTF-8 text, with the ends of its lines as they are."""
+        try:
+            with io.TextIOWrapper(self.open(), encoding="utf-8-sig", newline="") as stream:
+                yield stream
+        except UnicodeDecodeError:
+            where = f"{self.name}, line {self._first_line_of_other_bytes()}"
+            raise UnreadableFile(f"{where}: not UTF-8 text; save the file as UTF-8") from None
+
+    def _first_line_of_other_bytes(self) -> int:
+        with self.open() as stream:
+            for number, line in enumerate(stream, start=1):
+                try:
+                    line.decode()
+                except UnicodeDecodeError:
+                    return number
+        raise AssertionError("every line is UTF-8 text")
+
+    def decompressed(self) -> InputFile:
+        """The same bytes in an uncompressed file, for readers that must seek."""
+        if self.compression is None:
+            return self
+        with translate_read_errors(self.name), self.open() as stream:
+            return _spooled(self.name, stream)
+
+
+def open_input(path: str | os.PathLike[str]) -> InputFile:
+    """Find the bytes behind a path; ``-`` is standard input.
+
+    What can be read only once (a pipe) is copied to a temporary file, which lives as long
+    as the returned value.
+    """
+    text = os.fspath(path)
+    if text == "-":
+        with translate_read_errors(STDIN):
+            return _spooled(STDIN, sys.stdin.buffer)
+    with translate_read_errors(text):
+        place = Path(text)
+        if place.is_file():
+            return InputFile(text, place, _compression(place))
+        check_no_device(place)
+        with place.open("rb") as stream:
+            return _spooled(text, stream)
+
+
+@contextmanager
+def translate_read_errors(where: str) -> Iterator[None]:
+    """Turn what the drivers raise while reading into `UnreadableFile`, naming ``where``."""
+    try:
+        yield
+    except FileNotFoundError:
+        raise UnreadableFile(f"{where}: no such file; check the path") from None
+    except PermissionError:
+        raise UnreadableFile(f"{where}: permission denied; make the file readable") from None
+    except SpecialFile as error:
+        raise UnreadableFile(f"{where}: {error.strerror}; name a regular file") from None
+    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+        raise UnreadableFile(f"{where}: broken gzip data ({error}); the file may be cut short") from None
+    except csv.Error as error:
+        raise UnreadableFile(f"{where}: broken CSV ({error})") from None
+    except (pa.ArrowException, OSError) as error:
+        raise UnreadableFile(f"{where}: {_first_line(error)}; the file may be damaged or cut short") from None
+    except (ValueError, OverflowError) as error:
+        raise UnreadableFile(f"{where}: {_first_line(error)}") from None
+
+
+def _compression(place: Path) -> str | None:
+    with place.open("rb") as stream:
+        start = stream.read(4)
+    return next((kind for magic, kind in _MAGIC.items() if start.startswith(magic)), None)
+
+
+def _spooled(name: str, stream: BinaryIO) -> InputFile:
+    descriptor, text = tempfile.mkstemp(prefix="tiltyard-", suffix=".spool")
+    place = Path(text)
+    try:
+        with os.fdopen(descriptor, "wb") as copy:
+            shutil.copyfileobj(stream, copy, 1 << 20)
+        spool = InputFile(name, place, _compression(place))
+    except BaseException:
+        place.unlink()
+        raise
+    weakref.finalize(spool, place.unlink, missing_ok=True)
+    return spool
+
+
+def _first_line(error: BaseException) -> str:
+    lines = str(error).strip().splitlines()
+    return lines[0][:300] if lines else type(error).__name__

@@ -1,0 +1,71 @@
+"""Tiltyard's own battle files: JSON Lines, JSON lists, CSV and Parquet, one battle per record."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import Any
+
+from tiltyard.errors import BadBattle
+from tiltyard.files.canonical_columns import RESPONSES, STYLE
+from tiltyard.files.format import BattleFormat
+from tiltyard.files.timestamps import parse_time_text
+
+__all__ = ["OWN", "is_native", "native_format"]
+
+_NUMBERS = frozenset({"pref", "weight", "position", *STYLE})
+
+
+def is_native(columns: Collection[str]) -> bool:
+    """Whether these are the columns of a battle file of ours."""
+    return {"model_a", "model_b"} <= set(columns) and ("winner" in columns or "outcome" in columns)
+
+
+def _as_it_is(record: Mapping[str, Any]) -> Mapping[str, Any]:
+    return record
+
+
+def _with_numbers(record: Mapping[str, Any]) -> Mapping[str, Any]:
+    """CSV has only text: read the numeric fields; what is no number stays text and is refused later."""
+    return {key: _read(key, text) for key, text in record.items()}
+
+
+def _read(key: str, text: str) -> int | float | str:
+    if key == "time":
+        return parse_time_text(text)
+    return _number(text) if key in _NUMBERS else text
+
+
+def _number(text: str) -> int | float | str:
+    for kind in (int, float):
+        try:
+            return kind(text)
+        except ValueError:
+            continue
+    return text
+
+
+def _answers(record: Mapping[str, Any]) -> tuple[str, str]:
+    texts = [record.get(name) for name in RESPONSES]
+    for name, text in zip(RESPONSES, texts, strict=True):
+        if not isinstance(text, str):
+            raise BadBattle(f"{name} is {text!r}; style is counted in text")
+    return str(texts[0]), str(texts[1])
+
+
+def _own(kind: str) -> BattleFormat:
+    return BattleFormat(
+        name=f"tiltyard-{kind}",
+        kinds=frozenset({kind}),
+        recognises=is_native,
+        convert=_with_numbers if kind == "csv" else _as_it_is,
+        answers=_answers,
+        answers_in=RESPONSES,
+    )
+
+
+OWN = tuple(_own(kind) for kind in ("jsonl", "json", "csv", "parquet"))
+
+
+def native_format(kind: str) -> BattleFormat:
+    """Our own format in the given container."""
+    return next(one for one in OWN if kind in one.kinds)

@@ -1,0 +1,227 @@
+"""The charts of a board, each defined once as a Vega-Lite spec by Altair; and what all charts share."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import cache
+from importlib.util import find_spec
+from typing import Any, TypeVar
+
+from tiltyard.core.board import RatedGroup, pair_rows
+from tiltyard.core.board.board_rows import Row
+from tiltyard.errors import MissingExtra
+
+__all__ = [
+    "ACCENT",
+    "HEATMAP_MODELS",
+    "Spec",
+    "chart_data",
+    "chart_specs",
+    "chart_svg",
+    "charts_available",
+    "javascript",
+    "need_charts",
+    "spec_of",
+    "thin_evenly",
+]
+
+Spec = dict[str, Any]
+One = TypeVar("One")
+
+#: A heatmap shows this many of the best models; more cannot be read.
+HEATMAP_MODELS = 40
+ACCENT = "#2f6f8f"
+_WIDTH_PIXELS = 640
+
+
+def charts_available() -> bool:
+    """Whether the `plots` extra is installed."""
+    return find_spec("altair") is not None and find_spec("vl_convert") is not None
+
+
+def need_charts() -> None:
+    """Say what to install where the `plots` extra is missing."""
+    if not charts_available():
+        raise MissingExtra("plots", "Drawing charts")
+
+
+@cache
+def javascript() -> str:
+    """Vega, Vega-Lite and Vega-Embed in one script, for a page that works offline."""
+    import vl_convert
+
+    return str(vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed;"))
+
+
+def chart_data(values: Sequence[Mapping[str, Any]]) -> Any:
+    """Rows that stand in the spec itself."""
+    import altair as alt
+
+    return alt.Data(values=list(values))
+
+
+def spec_of(chart: Any) -> Spec:
+    """The chart without a look of its own: the page gives it one."""
+    spec: Spec = chart.to_dict(validate=False)
+    spec.pop("config", None)
+    return spec
+
+
+def chart_svg(spec: Spec) -> str:
+    """A chart as a picture that needs no script."""
+    import vl_convert
+
+    return str(vl_convert.vegalite_to_svg(spec | {"background": "white"}))
+
+
+def thin_evenly(rows: Sequence[One], most: int) -> Sequence[One]:
+    """No more than a chart can show, evenly spread, the last among them."""
+    step = -(-len(rows) // most) or 1
+    return rows[::-step][::-1]
+
+
+def chart_specs(rated: RatedGroup) -> dict[str, Spec]:
+    """Title and spec of every chart that these ratings support."""
+    need_charts()
+    rows = [row for row in rated.board.rows if row.group == 0]
+    specs: dict[str, Spec] = {}
+    if rows:
+        specs["Rating with interval" if rated.board.level else "Rating"] = _ratings(rows)
+    shown = [row.model for row in rows[:HEATMAP_MODELS]]
+    if len(shown) > 1:
+        specs["Score of row against column"] = _scores(rated, shown)
+        specs["Battles by pair"] = _battles(rated, shown)
+    if rated.sweep:
+        specs["Elo under other values of K"] = _sweep(rated)
+    if rated.prediction is not None:
+        specs["Predicted against observed score"] = _calibration(rated)
+    return specs
+
+
+def _ratings(rows: list[Row]) -> Spec:
+    import altair as alt
+
+    values = [
+        {
+            "model": row.model,
+            **{name: _rounded(getattr(row, name)) for name in ("rating", "low", "high")},
+            "battles": row.battles,
+        }
+        for row in rows
+    ]
+    base = alt.Chart(chart_data(values)).encode(
+        y=alt.Y("model:N", sort=[row.model for row in rows], title=None, axis=alt.Axis(labelLimit=260)),
+        tooltip=[
+            "model:N",
+            *(alt.Tooltip(f"{name}:Q", format=".1f") for name in ("rating", "low", "high")),
+            "battles:Q",
+        ],
+    )
+    scale = alt.Scale(zero=False, nice=True)
+    dots = base.mark_point(filled=True, size=55, color=ACCENT).encode(
+        x=alt.X("rating:Q", scale=scale, title="rating")
+    )
+    chart: Any = dots
+    if any(row.low is not None for row in rows):
+        bars = base.mark_rule(strokeWidth=2, color=ACCENT).encode(
+            x=alt.X("low:Q", scale=scale, title="rating"), x2="high:Q"
+        )
+        chart = bars + dots
+    return spec_of(chart.properties(width=_WIDTH_PIXELS, height=alt.Step(22)))
+
+
+def _rounded(value: float | None) -> float | None:
+    """As much as a chart can show: the last bits differ between machines, the page need not."""
+    return None if value is None else round(value, 2)
+
+
+def _cells(rated: RatedGroup, shown: list[str]) -> list[dict[str, Any]]:
+    cells: list[dict[str, Any]] = []
+    known = set(shown)
+    for pair in pair_rows(rated.table):
+        if {pair.model_a, pair.model_b} <= known and pair.a_score is not None:
+            for a, b, score in (
+                (pair.model_a, pair.model_b, pair.a_score),
+                (pair.model_b, pair.model_a, 1.0 - pair.a_score),
+            ):
+                cells.append({"row": a, "column": b, "score": round(score, 4), "battles": pair.battles})
+    return cells
+
+
+def _heatmap(rated: RatedGroup, shown: list[str], color: Any, text: str, format_: str) -> Any:
+    import altair as alt
+
+    step = 46 if len(shown) <= 16 else 20
+    base = alt.Chart(chart_data(_cells(rated, shown))).encode(
+        x=alt.X(
+            "column:N", sort=shown, title=None, axis=alt.Axis(orient="top", labelAngle=-40, labelLimit=160)
+        ),
+        y=alt.Y("row:N", sort=shown, title=None, axis=alt.Axis(labelLimit=200)),
+        tooltip=["row:N", "column:N", alt.Tooltip("score:Q", format=".2f"), "battles:Q"],
+    )
+    chart: Any = base.mark_rect().encode(color=color)
+    if len(shown) <= 16:
+        chart = chart + base.mark_text(fontSize=11, color="#111").encode(text=alt.Text(text, format=format_))
+    return chart.properties(width=alt.Step(step), height=alt.Step(min(step, 26)))
+
+
+def _scores(rated: RatedGroup, shown: list[str]) -> Spec:
+    import altair as alt
+
+    scale = alt.Scale(domain=[0, 0.5, 1], range=["#d98a5f", "#f4f1ea", "#5f9fbf"])
+    color = alt.Color("score:Q", scale=scale, title="score")
+    return spec_of(_heatmap(rated, shown, color, "score:Q", ".2f"))
+
+
+def _battles(rated: RatedGroup, shown: list[str]) -> Spec:
+    import altair as alt
+
+    scale = alt.Scale(range=["#f4f1ea", "#6fa08a"], zero=True)
+    return spec_of(_heatmap(rated, shown, alt.Color("battles:Q", scale=scale), "battles:Q", ",d"))
+
+
+def _sweep(rated: RatedGroup) -> Spec:
+    import altair as alt
+
+    best = [row.model for row in rated.board.rows if row.group == 0][:12]
+    values = [
+        {"K": k, "model": model, "rating": round(float(ratings.rating[ratings.models.index(model)]), 2)}
+        for k, ratings in rated.sweep.items()
+        for model in best
+    ]
+    chart = (
+        alt.Chart(chart_data(values))
+        .mark_line(point=True)
+        .encode(
+            x=alt.X("K:Q", scale=alt.Scale(type="log", base=2), title="K"),
+            y=alt.Y("rating:Q", scale=alt.Scale(zero=False), title="Elo, mean over orders"),
+            color=alt.Color(
+                "model:N", sort=best, title=None, legend=alt.Legend(labelLimit=220, symbolLimit=12)
+            ),
+            tooltip=["model:N", "K:Q", "rating:Q"],
+        )
+    )
+    return spec_of(chart.properties(width=_WIDTH_PIXELS - 120, height=300))
+
+
+def _calibration(rated: RatedGroup) -> Spec:
+    import altair as alt
+
+    assert rated.prediction is not None
+    values = [
+        {"predicted": round(p, 4), "observed": round(y, 4), "battles": n}
+        for p, y, n in rated.prediction.calibration
+    ]
+    domain = alt.Scale(domain=[0, 1])
+    line = alt.Chart(chart_data([{"v": 0}, {"v": 1}])).mark_line(strokeDash=[4, 4], color="#999")
+    points = (
+        alt.Chart(chart_data(values))
+        .mark_circle(color=ACCENT, opacity=0.9)
+        .encode(
+            x=alt.X("predicted:Q", scale=domain, title="predicted score"),
+            y=alt.Y("observed:Q", scale=domain, title="observed score"),
+            size=alt.Size("battles:Q", legend=None, scale=alt.Scale(range=[30, 400])),
+            tooltip=["predicted:Q", "observed:Q", "battles:Q"],
+        )
+    )
+    return spec_of((line.encode(x="v:Q", y="v:Q") + points).properties(width=320, height=320))

@@ -1,0 +1,107 @@
+"""What a tournament cost: the one section of its report that depends on how the calls went."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from tiltyard.report.html_parts import findings_html, section_html, table_html, text_html
+from tiltyard.settings.prices import format_dollars as _dollars
+from tiltyard.settings.prices import to_picodollars
+
+__all__ = ["cache_warning", "costs_section", "format_dollar_text"]
+
+_TOKENS = {
+    "input_tokens": "Tokens in",
+    "output_tokens": "Tokens out",
+    "cache_write_tokens": "Cache written",
+    "cache_read_tokens": "Cache read",
+}
+
+
+def costs_section(costs: Mapping[str, Any]) -> str:
+    """Estimate beside actual, by judge and dimension, with what was paid and lost."""
+    actual = costs["actual"]
+    return section_html(
+        "costs",
+        "What it cost",
+        _warnings(costs),
+        _sentence(actual),
+        _by_place(costs["by_judge_and_dimension"], actual),
+        _estimate(costs["estimate"], actual),
+    )
+
+
+def format_dollar_text(text: str | None) -> str:
+    """Decimal text as a sum for people; what is not known is called so."""
+    return _dollars(None if text is None else to_picodollars(text))
+
+
+def cache_warning(costs: Mapping[str, Any]) -> tuple[str, str, str] | None:
+    """Name, text and advice, where prompt caching was asked for and did nothing."""
+    if not costs["prompt_cache"]["did_nothing"]:
+        return None
+    written = costs["prompt_cache"]["written_tokens"] or 0
+    return (
+        "prompt-cache-idle",
+        f"Prompt caching was asked for, and no token was read from the cache ({written:,} were written).",
+        "The cacheable prefix may be shorter than the provider's least, or calls further apart than its ttl.",
+    )
+
+
+def _warnings(costs: Mapping[str, Any]) -> str:
+    idle = cache_warning(costs)
+    return findings_html([] if idle is None else [idle])
+
+
+def _sentence(actual: Mapping[str, Any]) -> str:
+    lost = actual["paid_and_lost"]
+    asked = f"{actual['from_cache']:,} from the cache, {actual['fresh']:,} asked in {actual['calls']:,} calls"
+    parts = [f"{actual['questions']:,} questions: {asked}, {format_dollar_text(actual['usd'])}."]
+    if actual["calls_of_unknown_price"] and actual["known_usd"] != "0":
+        parts.append(f"{format_dollar_text(actual['known_usd'])} of it is known.")
+    if lost["calls"]:
+        parts.append(f"Paid and lost: {lost['calls']:,} calls, {format_dollar_text(lost['usd'])}.")
+    return f"<p>{text_html(' '.join(parts))}</p>\n"
+
+
+def _by_place(places: Sequence[Mapping[str, Any]], actual: Mapping[str, Any]) -> str:
+    """One row for each judge and dimension; the prompt cache only where it was touched."""
+    tokens = {name: head for name, head in _TOKENS.items() if "cache" not in name or actual[name]}
+    heads = ("Judge", "Dimension", "Questions", "From cache", "Calls", "ok", "Failed", "Lost")
+    rows = [_row(one["judge_model"], one["dimension"] or "(none)", one, tokens) for one in places]
+    total = _row("All", "", actual, tokens)
+    return table_html((*heads, *tokens.values(), "Dollars"), [*rows, total], words=2)
+
+
+def _row(judge: str, dimension: str, one: Mapping[str, Any], tokens: Iterable[str]) -> list[str]:
+    ok, lost = one["states"]["ok"], one["states"]["lost"]
+    counts = (one["questions"], one["from_cache"], one["calls"], ok, one["calls"] - ok - lost, lost)
+    return [
+        judge,
+        dimension,
+        *(f"{n:,}" for n in counts),
+        *("–" if one[name] is None else f"{one[name]:,}" for name in tokens),
+        format_dollar_text(one["usd"]),
+    ]
+
+
+def _estimate(estimate: Mapping[str, Any], actual: Mapping[str, Any]) -> str:
+    """What the plan said, beside what came of it."""
+    if not estimate:
+        return ""
+    counts = {"Questions": "questions", "From the cache": "from_cache", "Calls": "calls"}
+    planned = dict(estimate) | {"from_cache": estimate.get("cached")}
+    rows = [[title, _count(planned.get(name)), _count(actual[name])] for title, name in counts.items()]
+    ways = estimate.get("usd")
+    for way, cost in ways.items() if isinstance(ways, Mapping) else ():
+        if isinstance(cost, Mapping):
+            said = ", ".join(
+                f"{name} {format_dollar_text(cost.get(name))}" for name in ("low", "expected", "worst")
+            )
+            rows.append([f"Dollars, {way}", said, format_dollar_text(actual["usd"])])
+    return f"<h3>What the plan expected</h3>\n{table_html(('', 'Estimate', 'Actual'), rows)}"
+
+
+def _count(value: object) -> str:
+    return f"{value:,}" if isinstance(value, int) else "–"

@@ -1,0 +1,180 @@
+"""Sections of a tournament's report: the ratings under each choice, the judges, the questions."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from tiltyard.report.html_parts import findings_html, section_html, table_html, text_html
+
+__all__ = ["choices_section", "judges_section", "questions_section", "tournament_lede"]
+
+#: Each share: what it is called, and what it would be for a judge without that habit.
+SHARES = {
+    "flips": ("Winner changes with the order", "0 %"),
+    "inconsistent": ("Inconsistent, of all pairs", "0 %"),
+    "first_slot": ("Chose the response shown first", "50 %"),
+    "longer_wins": ("Longer response won", "–"),
+    "lists_win": ("More list items won", "–"),
+    "own_family": ("Own family won", "–"),
+    "own_family_by_others": ("The same, by other judges", "–"),
+    "own_family_excess": ("Own family, beyond others", "0 %"),
+    "self_agreement": ("Agreed with itself when asked again", "100 %"),
+    "identical": ("Identical pair called even", "100 %"),
+    "truncated": ("Saw a truncated response", "100 %"),
+    "garbage": ("Saw a garbage response", "100 %"),
+}
+_MODEL_LIMIT = 60
+
+
+def tournament_lede(judges: Sequence[str], quorum: int, entrants: Sequence[str], prompts: int) -> str:
+    """Who judged whom, on what."""
+    who = judges[0] if len(judges) == 1 else f"{len(judges)} judges ({', '.join(judges)}), quorum {quorum}"
+    parts = (
+        f"Judged by {who}",
+        f"{len(entrants):,} entrants",
+        f"{prompts:,} prompts",
+        "every pair in both orders",
+    )
+    return f'<p class="lede">{text_html(" · ".join(parts))}</p>\n'
+
+
+def choices_section(choices: Mapping[str, Sequence[Mapping[str, Any]]]) -> str:
+    """The same battles, were leans, ties and inconsistent results to count otherwise."""
+    if not choices:
+        return ""
+    note = (
+        "<p>A lean is decisive in one order and a tie in the other; an inconsistent result has opposite "
+        "winners in the two. What they count is a choice, and these are the ratings that follow from it.</p>\n"
+    )
+    return section_html("choices", "Ratings under each choice", note, *map(_choices, choices.items()))
+
+
+def _choices(group: tuple[str, Sequence[Mapping[str, Any]]]) -> str:
+    name, found = group
+    ratings = [{row["model"]: row for row in choice["ratings"]} for choice in found]
+    models = list(ratings[0])
+    rows = [
+        [model, *(_rated(by_model.get(model)) for by_model in ratings)] for model in models[:_MODEL_LIMIT]
+    ]
+    more = f"<p><small>The first {_MODEL_LIMIT} of {len(models):,} models.</small></p>\n"
+    heads = ["Model", *(str(choice["name"]) for choice in found)]
+    table = table_html(heads, rows)
+    return f"<h3>{text_html(name)}</h3>\n{table}{more if len(models) > _MODEL_LIMIT else ''}"
+
+
+def _rated(row: Mapping[str, Any] | None) -> str:
+    if row is None or row["rating"] is None:
+        return "–"
+    interval = "" if row["ci_low"] is None else f" [{row['ci_low']:.0f}, {row['ci_high']:.0f}]"
+    return f"{row['rating']:.0f}{interval}"
+
+
+def judges_section(diagnostics: Mapping[str, Any]) -> str:
+    """What the verdicts say of the judges: shares with intervals, findings, agreement with people."""
+    found = [(one["name"], one["text"], one["advice"]) for one in diagnostics["findings"]]
+    judges = diagnostics["judges"]
+    whole = [one for one in judges if one["dimension"] is None]
+    parts = [findings_html(found), *map(_judge, whole)]
+    return section_html(
+        "judges", "How the judges did", *parts, _dimensions(judges), _agreement(diagnostics["agreement"])
+    )
+
+
+def _judge(one: Mapping[str, Any]) -> str:
+    rows = [
+        [title, _share(one[name]), f"{one[name]['n']:,}", f"{one[name]['clusters']:,}", without]
+        for name, (title, without) in SHARES.items()
+        if one[name] is not None
+    ]
+    heads = ("Over all dimensions", "Share, 95% interval", "Of", "Prompts", "Without the habit")
+    heading = f"<h3>{text_html(one['judge_model'])}</h3>\n"
+    return heading + (table_html(heads, rows) if rows else "<p>Nothing to say: no verdicts.</p>\n")
+
+
+def _share(share: Mapping[str, Any] | None) -> str:
+    if share is None:
+        return "–"
+    value, low, high = (100.0 * share[name] for name in ("value", "low", "high"))
+    return f"{value:.0f} % [{low:.0f}, {high:.0f}]"
+
+
+def _dimensions(judges: Sequence[Mapping[str, Any]]) -> str:
+    shown = ("flips", "inconsistent", "first_slot", "longer_wins", "self_agreement")
+    rows = [
+        [one["judge_model"], one["dimension"], *(_share(one[name]) for name in shown)]
+        for one in judges
+        if one["dimension"] is not None
+    ]
+    if not rows:
+        return ""
+    heads = ("Judge", "Dimension", *(SHARES[name][0] for name in shown))
+    table = table_html(heads, rows, words=2)
+    return f"<details><summary>By dimension</summary>{table}</details>\n"
+
+
+def _agreement(found: Sequence[Mapping[str, Any]]) -> str:
+    if not found:
+        return ""
+    rows = [
+        [one["judge_model"], one["dimension"], _kappa(one), f"{one['agreed']:.0%}", f"{one['n']:,}"]
+        for one in found
+    ]
+    heads = ("Judge", "Dimension", "κ, 95% interval", "Agreed", "Votes")
+    return f"<h3>Agreement with people</h3>\n{table_html(heads, rows, words=2)}"
+
+
+def _kappa(one: Mapping[str, Any]) -> str:
+    if one["kappa"] is None:
+        return "–"
+    return f"{one['kappa']:.2f} [{one['low']:.2f}, {one['high']:.2f}]"
+
+
+def questions_section(diagnostics: Mapping[str, Any]) -> str:
+    """What became of every question and every match; nothing is left out silently."""
+    return section_html(
+        "questions",
+        "Questions and matches",
+        _states([one for one in diagnostics["judges"] if one["dimension"] is not None]),
+        _matches(diagnostics["matches"]),
+        _dropped(diagnostics),
+    )
+
+
+def _states(judges: Sequence[Mapping[str, Any]]) -> str:
+    """Questions by state; states in which none ended are not shown."""
+    met = {state: None for one in judges for state, n in one["states"].items() if n}
+    states = [state for one in judges[:1] for state in one["states"] if state in met]
+    rows = [
+        [one["judge_model"], one["dimension"], f"{one['questions']:,}"]
+        + [f"{one['states'][state]:,}" for state in states]
+        for one in judges
+    ]
+    heads = ("Judge", "Dimension", "Questions", *(state.replace("_", " ") for state in states))
+    return f"<h3>Questions</h3>\n{table_html(heads, rows, words=2)}"
+
+
+def _matches(matches: Mapping[str, Mapping[str, Any]]) -> str:
+    names = ("matches", "settled", "incomplete", "decisive", "both_bad")
+    rows = [
+        [dimension, *(f"{one[name]:,}" for name in names), *(f"{n:,}" for n in one["labels"].values())]
+        for dimension, one in matches.items()
+    ]
+    labels = next((list(one["labels"]) for one in matches.values()), [])
+    heads = (
+        "Dimension",
+        *(name.replace("_", " ").capitalize() for name in names),
+        *(name.replace("_", " ") for name in labels),
+    )
+    return f"<h3>Matches</h3>\n{table_html(heads, rows)}"
+
+
+def _dropped(diagnostics: Mapping[str, Any]) -> str:
+    lacking = ", ".join(f"{name} {n:,}" for name, n in diagnostics["missing_responses"].items())
+    dropped = diagnostics["dropped_pairs"]
+    if not dropped:
+        return "<p>An incomplete match lacks a verdict in one order and is no battle. No pair lacked a response.</p>\n"
+    return (
+        "<p>An incomplete match lacks a verdict in one order and is no battle. "
+        f"{dropped:,} pairs were dropped because a response is missing ({text_html(lacking)}).</p>\n"
+    )

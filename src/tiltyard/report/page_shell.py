@@ -1,0 +1,53 @@
+"""Pages that need nothing else: one file with its style, its charts and the script that draws them."""
+
+from __future__ import annotations
+
+import json
+from importlib.resources import files
+from typing import Any
+
+from tiltyard._version import __version__
+from tiltyard.report.board_charts import Spec, charts_available, javascript
+from tiltyard.report.html_parts import text_html
+
+__all__ = ["charts_note", "figure_html", "offline_page"]
+
+_NO_CHARTS = "<p>Charts need an extra: <code>pip install 'tiltyard[plots]'</code></p>\n"
+
+
+def offline_page(title: str, body: str, *, footer: str) -> str:
+    """The whole file. ``body`` and ``footer`` are HTML; charts are drawn if the browser runs scripts."""
+    scripts = ""
+    if charts_available():
+        scripts = f"<script>{javascript()}</script>\n<script>{_asset('page.js')}</script>"
+    return (
+        '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
+        f"<title>{text_html(title)}</title>\n<style>\n{_asset('page.css')}</style>\n</head>\n<body>\n<main>\n"
+        f"<h1>{text_html(title)}</h1>\n{body}"
+        f"<footer>Made by Tiltyard {text_html(__version__)}. {footer}</footer>\n"
+        f"</main>\n{scripts}\n</body>\n</html>\n"
+    )
+
+
+def charts_note() -> str:
+    """What a page without charts says of them; nothing where charts are drawn."""
+    return "" if charts_available() else _NO_CHARTS
+
+
+def figure_html(mark: str, title: str, spec: Spec) -> str:
+    """A chart: its spec as data, and the place where it will be drawn. ``mark`` is unique on the page."""
+    return (
+        f'<figure><figcaption>{text_html(title)}</figcaption><div class="chart" data-spec="{text_html(mark)}"></div>'
+        f'<script type="application/json" id="{text_html(mark)}">{_script_json(spec)}</script></figure>\n'
+    )
+
+
+def _script_json(value: Any) -> str:
+    """JSON that no model's name can use to leave its script element."""
+    text = json.dumps(value, ensure_ascii=True, allow_nan=False)
+    return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
+
+
+def _asset(name: str) -> str:
+    return (files("tiltyard.report") / name).read_text(encoding="utf-8")

@@ -1,0 +1,137 @@
+"""A plan in a terminal: questions, calls, tokens, dollars, and what it will show."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from tiltyard.report.costs_section import format_dollar_text as usd
+from tiltyard.report.terminal_escape import escape_controls
+from tiltyard.settings.prices import format_dollars, to_picodollars
+
+__all__ = ["plan_tables"]
+
+
+def plan_tables(
+    estimate: Mapping[str, Any],
+    earlier: Mapping[str, Mapping[str, float]] | None,
+    cap: int | None,
+    notes: Sequence[str],
+) -> RenderableType:
+    """Everything that `tiltyard plan` prints."""
+    parts: list[RenderableType] = [_lines(estimate), Text(), _costs(estimate), Text()]
+    parts.append(Text(_tokens(estimate), style="dim"))
+    parts.append(Text(_worst(estimate)))
+    if cap is not None:
+        parts.append(Text(_budget(estimate, cap)))
+    parts += [Text(sentence) for sentence in _expectations(estimate, earlier)]
+    parts += [Text(f"Note: {escape_controls(note)}.", style="yellow") for note in notes]
+    return Group(*parts)
+
+
+def _lines(estimate: Mapping[str, Any]) -> Table:
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    table.add_column("judge", overflow="fold")
+    table.add_column("dimension", overflow="fold")
+    for head in ("questions", "cached", "calls", "tokens in", "out"):
+        table.add_column(head, justify="right")
+    for line in estimate["lines"]:
+        numbers = (line[name] for name in ("questions", "cached", "calls", "input_tokens", "output_tokens"))
+        table.add_row(
+            escape_controls(line["judge"]),
+            escape_controls(line["dimension"]),
+            *(f"{number:,}" for number in numbers),
+        )
+    if len(estimate["lines"]) > 1:
+        totals = (
+            sum(line[name] for line in estimate["lines"])
+            for name in ("questions", "cached", "calls", "input_tokens", "output_tokens")
+        )
+        table.add_row("all", "", *(f"{number:,}" for number in totals), style="bold")
+    return table
+
+
+def _costs(estimate: Mapping[str, Any]) -> Table:
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    table.add_column("dollars")
+    for head in ("low", "expected", "worst"):
+        table.add_column(head, justify="right")
+    for way, cost in estimate["usd"].items():
+        # What is configured stands out; the other rows say what the choice is worth.
+        style = "bold" if way.partition(",")[0] in estimate["sent_by"] else "dim"
+        table.add_row(way, *(usd(cost[name]) for name in ("low", "expected", "worst")), style=style)
+    return table
+
+
+def _worst(estimate: Mapping[str, Any]) -> str:
+    """What the expected and the worst cost stand for, and how far they are apart."""
+    limits = {line["judge"]: line["max_tokens"] for line in estimate["lines"]}
+    said = ", ".join(f"{escape_controls(judge)} {limit:,}" for judge, limit in limits.items())
+    return (
+        f"Expected is what replies usually take. Worst is every reply running to max_tokens ({said}). A reply that "
+        "is cut off is asked for once more, with up to four times as many: if that befell every one of them, "
+        f"{usd(estimate['worst_twice_usd'])}."
+    )
+
+
+def _budget(estimate: Mapping[str, Any], cap: int) -> str:
+    said = (
+        f"Budget: {format_dollars(cap)}, never exceeded; what it does not cover is left unasked. Before a call its worst "
+        f"case is set aside, a token for each byte: {usd(estimate['most_reserved_usd'])} for all of them together."
+    )
+    dearest = estimate["dearest_call_usd"]
+    if not estimate["calls"] or dearest is None or not (single := to_picodollars(dearest)):
+        return said
+    if single > cap:
+        return (
+            f"{said} That of a single call is up to {format_dollars(single)}: the budget does not cover the dearest. Raise "
+            "it, or lower max_tokens."
+        )
+    return (
+        f"{said} That of a single call is up to {format_dollars(single)}: about {cap // single:,} calls are under way at "
+        "once at most, and so much may stay unspent at the end."
+    )
+
+
+def _tokens(estimate: Mapping[str, Any]) -> str:
+    said = ", ".join(
+        f"{escape_controls(judge)} {ratio:.2f}" for judge, ratio in estimate["bytes_per_token"].items()
+    )
+    return (
+        f"Tokens by {estimate['tokens_by']} (bytes in a token: {said}); output is what verdicts usually take: 250 "
+        "tokens, 2,000 where the model thinks or nobody said that it does not. "
+        f"{_dated(estimate['prices_as_of'])}"
+    )
+
+
+def _dated(day: str | None) -> str:
+    if day is None:
+        return "No shipped price is used."
+    return f"Shipped prices are of {day} or later: compare them with the provider's page."
+
+
+def _expectations(
+    estimate: Mapping[str, Any], earlier: Mapping[str, Mapping[str, float]] | None
+) -> Sequence[str]:
+    found = estimate["expectation"]
+    if found is None:
+        return ["What it will show cannot be said: some models never meet, or there is only one prompt."]
+    sentence = (
+        f"It will show, in each dimension: ratings to about ±{found['half_width']:.0f} points "
+        f"({100 * found['level']:g}% interval, {found['prompts']} prompts), and with "
+        f"{100 * found['power']:g}% power a difference of {found['detectable']:.0f} points. "
+        f"Assumed: {found['assumptions']['tie_rate']:.0%} ties, models that vary by "
+        f"{found['assumptions']['interaction']:g} logits from prompt to prompt."
+    )
+    return [
+        sentence,
+        *(
+            f"By the earlier run, {escape_controls(name)}: ±{one['half_width']:.0f} points, "
+            f"a difference of {one['detectable']:.0f} detectable (it had {one['pilot_prompts']:.0f} prompts)."
+            for name, one in (earlier or {}).items()
+        ),
+    ]

@@ -1,0 +1,135 @@
+"""From the battles of a tournament to rated groups: one for each dimension, and maybe one over all."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from tiltyard.runs.judged_run import OVERALL
+from tiltyard.runs.battle_rating import (RateSettings, rate_table)
+from tiltyard.runs.tournament_manifest import TournamentManifest
+from tiltyard.core.battles import (Kind, Table)
+from tiltyard.core.battles.cluster_keys import MISSING_KEY
+from tiltyard.core.battles.outcome import (DECISIVE, SPELLED)
+from tiltyard.core.board import (RatedGroup, make_board)
+from tiltyard.files import BattleSource
+from tiltyard.files.battle_tables import count_by_group
+from tiltyard.core.ratings import (BradleyTerry, Elo, Ratings)
+
+__all__ = ["ScoringChoice", "EloRatings", "scoring_choices", "count_decisive", "elo_ratings", "rate_dimensions"]
+
+#: Battles up to which the sweep of K has intervals too: they take a hundred times the work.
+SWEEP_INTERVAL_BATTLES = 20_000
+
+_DECISIVE = tuple(kind for kind in Kind if SPELLED[kind][0] in DECISIVE)
+
+
+def rate_dimensions(battles: BattleSource, manifest: TournamentManifest) -> list[RatedGroup]:
+    """Rate every dimension that has battles: the run's own in their order, those of anchors, overall.
+
+    The overall group holds the battles of the weighted dimensions, each battle's weight
+    multiplied by its dimension's, and the human ones. A prompt is one cluster in all of them.
+    """
+    if "dimension" not in battles.columns:
+        return []
+    counted = count_by_group([battles], "dimension")
+    tables = {name: _without_voters(table) for name, table in counted.items()}
+    pooled = _pooled(tables, manifest.overall)
+    if pooled is not None:
+        tables[OVERALL] = pooled
+    own = [name for name in manifest.dimensions if name in tables]
+    others = [name for name in tables if name not in own and name != OVERALL]
+    last = [OVERALL] if OVERALL in tables and OVERALL not in own else []
+    settings = manifest.settings()
+    return [rate_table(tables[name], settings, name=name, checks=True) for name in (*own, *others, *last)]
+
+
+def _without_voters(table: Table) -> Table:
+    """A table of judged battles alone knows no voters, though the file has a column for those of anchors."""
+    if any(run.voter is not None and (run.voter != MISSING_KEY).any() for run in table.scan()):
+        return table
+    return replace(table, keyed=table.keyed - {"voter"})
+
+
+def _pooled(tables: Mapping[str, Table], weights: Mapping[str, float]) -> Table | None:
+    """One table of all weighted dimensions and of the battles that are overall to begin with."""
+    parts = [_weighted(tables[name], weight) for name, weight in weights.items() if name in tables and weight]
+    if weights and OVERALL in tables and OVERALL not in weights:
+        parts.append(tables[OVERALL])
+    if not parts:
+        return None
+    pooled = parts[0]
+    for part in parts[1:]:
+        pooled = pooled.merge(part)
+    # Somebody stated the weights: that dimensions are pooled is no finding.
+    return replace(pooled, tags={tag: names for tag, names in pooled.tags.items() if tag != "dimension"})
+
+
+def _weighted(table: Table, weight: float) -> Table:
+    if weight == 1.0:
+        return table
+    log = table.log()
+    own = np.ones(len(log)) if log.weight is None else log.weight
+    return replace(Table.from_codes(table.models, replace(log, weight=own * weight)), tags=table.tags)
+
+
+def count_decisive(table: Table) -> int:
+    """Battles that somebody won, leans included."""
+    counts = table.counts
+    return int(counts.n[np.isin(counts.kind, _DECISIVE) & (counts.a != counts.b)].sum())
+
+
+@dataclass(frozen=True)
+class ScoringChoice:
+    """What leans, ties and inconsistent results may count for, and the ratings that follow."""
+
+    name: str
+    method: BradleyTerry
+    ratings: Ratings
+
+    def to_dict(self) -> dict[str, Any]:
+        rows = make_board(self.ratings, None).rows
+        fields = ("model", "rating", "low", "high", "rank", "group")
+        names = ("model", "rating", "ci_low", "ci_high", "rank", "group")
+        return {
+            "name": self.name,
+            **{name: getattr(self.method, name) for name in ("ties", "lean", "inconsistent")},
+            "ratings": [
+                dict(zip(names, (getattr(row, name) for name in fields), strict=True)) for row in rows
+            ],
+        }
+
+
+def scoring_choices(rated: RatedGroup, settings: RateSettings) -> list[ScoringChoice]:
+    """The same battles under each choice, the one that made the ratings first."""
+    method = settings.method
+    assert isinstance(method, BradleyTerry)
+    others = {
+        "leans count as wins": replace(method, lean=1.0),
+        "leans count as ties": replace(method, lean=0.5),
+        "inconsistent left out": replace(method, inconsistent=None),
+        "ties and inconsistent left out": replace(method, ties="drop"),
+    }
+    first = ScoringChoice("as rated", method, rated.ratings)
+    return [first, *(ScoringChoice(name, other, other(rated.table)) for name, other in others.items())]
+
+
+@dataclass(frozen=True)
+class EloRatings:
+    """Elo of one group: at the default K, and at the others."""
+
+    name: str
+    n_decisive: int
+    primary: Ratings
+    sweep: Mapping[float, Ratings]
+
+
+def elo_ratings(rated: RatedGroup, method: Elo, ks: list[float]) -> EloRatings:
+    """Elo with intervals; the sweep has them up to `SWEEP_INTERVAL_BATTLES` battles, means beyond."""
+    primary = method(rated.table)
+    quick = method if rated.table.n_battles <= SWEEP_INTERVAL_BATTLES else replace(method, interval="none")
+    sweep = {k: primary if k == method.k else replace(quick, k=k)(rated.table) for k in ks}
+    return EloRatings(rated.name or "", count_decisive(rated.table), primary, sweep)

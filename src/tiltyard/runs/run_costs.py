@@ -1,0 +1,214 @@
+"""What a run cost: sums over its attempts, beside what the plan expected."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from tiltyard.runs.money import (dollars_text, picodollars_of)
+from tiltyard.runs.tournament_manifest import TournamentManifest
+from tiltyard.core.judging.judged_question import JudgedQuestion
+from tiltyard.core.judging.verdict import QuestionState
+
+__all__ = ["IN_FLIGHT", "QuestionIndex", "attempt_problem", "costs_document"]
+
+_TOKENS = ("input_tokens", "output_tokens", "cache_write_tokens", "cache_read_tokens")
+_REQUIRED = ("attempt_id", "request_key", "ask", "judge_model", "mode", "state")
+_MODES = ("live", "batch")
+
+#: The state of an attempt that nobody has settled: it is still asked, or waits in a batch.
+IN_FLIGHT = "in_flight"
+
+#: Judge and dimension.
+Place = tuple[str, str]
+
+
+class QuestionStatus(NamedTuple):
+    """Judge and dimension of a question, whether it came to a verdict, and whether a reply was read."""
+
+    place: Place
+    ok: bool
+    replied: bool
+
+
+class QuestionIndex:
+    """The questions of a run in little room, by name."""
+
+    def __init__(self) -> None:
+        self._codes: dict[QuestionStatus, int] = {}
+        self._standings: list[QuestionStatus] = []
+        self._questions: dict[bytes, int] = {}
+
+    def add(self, judged: JudgedQuestion) -> None:
+        place = judged.question.judge, judged.question.dimension
+        standing = QuestionStatus(place, judged.state is QuestionState.OK, judged.reply is not None)
+        if standing not in self._codes:
+            self._codes[standing] = len(self._standings)
+            self._standings.append(standing)
+        self._questions[bytes.fromhex(judged.question.id)] = self._codes[standing]
+
+    def find(self, question_id: str) -> QuestionStatus | None:
+        """Where a question of this run stands; ``None`` if it is none."""
+        try:
+            code = self._questions.get(bytes.fromhex(question_id))
+        except ValueError:
+            return None
+        return None if code is None else self._standings[code]
+
+    def by_place(self, *, replied: bool = False) -> Counter[Place]:
+        """How many questions there are of each judge and dimension; or only those with a reply."""
+        counts = Counter(self._questions.values())
+        found: Counter[Place] = Counter()
+        for code, standing in enumerate(self._standings):
+            found[standing.place] += counts[code] if standing.replied or not replied else 0
+        return found
+
+
+def attempt_problem(row: Mapping[str, Any], asked: QuestionIndex) -> str | None:
+    """What is wrong with one row of the attempts, if anything.
+
+    An attempt without a question warmed a provider's prompt cache. One that was ok left a
+    raw reply behind, so its question has a verdict; one in flight has no price yet.
+    """
+    missing = [name for name in _REQUIRED if row[name] is None]
+    if missing:
+        return f"{missing[0]} is missing"
+    if row["state"] not in (*QuestionState, IN_FLIGHT) or row["mode"] not in _MODES:
+        return f"state {row['state']!r} or mode {row['mode']!r} is unknown"
+    if row["state"] == IN_FLIGHT and row["usd"] is not None:
+        return f"attempt {row['attempt_id']} is in flight, and has its price already"
+    return None if not row["question_id"] else _question_problem(row, asked.find(row["question_id"]))
+
+
+def _question_problem(row: Mapping[str, Any], found: QuestionStatus | None) -> str | None:
+    if found is None:
+        return f"question {row['question_id']} is none of this run"
+    if found.place != (row["judge_model"], row["dimension"]):
+        return f"question {row['question_id']} belongs to {found.place[0]} and {found.place[1]}"
+    if row["state"] == QuestionState.OK and not found.ok:
+        return f"attempt {row['attempt_id']} was ok, and its question has no verdict"
+    return None
+
+
+@dataclass
+class _Sums:
+    """What is added up for one judge and dimension, or for all."""
+
+    calls: int = 0
+    states: Counter[str] = field(default_factory=Counter)
+    tokens: Counter[str] = field(default_factory=Counter)
+    counted: int = 0
+    paid: int = 0
+    unpriced: int = 0
+    lost_paid: int = 0
+    lost_unpriced: int = 0
+    #: Attempts that nobody has settled, what was held back for them, and how many have nothing held back.
+    flying: int = 0
+    reserved: int = 0
+    unreserved: int = 0
+    #: Questions with an attempt of this run, and those of them with a reply.
+    fresh: int = 0
+    fresh_replied: int = 0
+
+    def add(self, row: Mapping[str, Any], where: str) -> None:
+        if row["state"] == IN_FLIGHT:
+            self._hold(row["reserved_usd"], where)
+            return
+        self.calls += 1
+        self.states[row["state"]] += 1
+        self.counted += row["input_tokens"] is not None
+        for name in _TOKENS:
+            self.tokens[name] += row[name] or 0
+        lost = row["state"] == QuestionState.LOST
+        if row["usd"] is None:
+            self.unpriced += 1
+            self.lost_unpriced += lost
+        else:
+            paid = picodollars_of(row["usd"], f"{where}: usd")
+            self.paid += paid
+            self.lost_paid += paid if lost else 0
+
+    def _hold(self, reserved: str | None, where: str) -> None:
+        self.flying += 1
+        self.unreserved += reserved is None
+        self.reserved += 0 if reserved is None else picodollars_of(reserved, f"{where}: reserved_usd")
+
+    def ask(self, standing: QuestionStatus | None) -> None:
+        """Count a question at its first attempt."""
+        self.fresh += 1
+        self.fresh_replied += standing is not None and standing.replied
+
+    def to_dict(self, questions: int, replied: int) -> dict[str, Any]:
+        return {
+            "questions": questions,
+            "fresh": self.fresh,
+            "from_cache": replied - self.fresh_replied,
+            "calls": self.calls,
+            "states": {state.value: self.states[state.value] for state in QuestionState},
+            "calls_with_usage": self.counted,
+            **{name: self.tokens[name] if self.counted else None for name in _TOKENS},
+            "usd": None if self.unpriced else dollars_text(self.paid),
+            "known_usd": dollars_text(self.paid),
+            "calls_of_unknown_price": self.unpriced,
+            "paid_and_lost": {
+                "calls": self.states[QuestionState.LOST.value],
+                "usd": None if self.lost_unpriced else dollars_text(self.lost_paid),
+            },
+            "in_flight": {
+                "calls": self.flying,
+                "reserved_usd": None if self.unreserved else dollars_text(self.reserved),
+            },
+        }
+
+
+def costs_document(
+    manifest: TournamentManifest, asked: QuestionIndex, attempts: Iterable[Mapping[str, Any]]
+) -> dict[str, Any]:
+    """`costs.json`: the plan's estimate, and sums over every attempt, lost ones included; those in flight stand apart."""
+    total, parts = _added(asked, attempts)
+    questions, replied = asked.by_place(), asked.by_place(replied=True)
+    own = [(judge, dimension) for dimension in manifest.dimensions for judge in manifest.judges]
+    known = questions.keys() | parts.keys()
+    places = [*(place for place in own if place in known), *sorted(known - set(own))]
+    return {
+        "schema": 1,
+        "estimate": manifest.estimate,
+        "actual": total.to_dict(questions.total(), replied.total()),
+        "by_judge_and_dimension": [
+            {"judge_model": judge, "dimension": dimension or None}
+            | parts.get((judge, dimension), _Sums()).to_dict(
+                questions[judge, dimension], replied[judge, dimension]
+            )
+            for judge, dimension in places
+        ],
+        "prompt_cache": _prompt_cache(total, asked=manifest.prompt_cache_asked),
+    }
+
+
+def _added(asked: QuestionIndex, attempts: Iterable[Mapping[str, Any]]) -> tuple[_Sums, dict[Place, _Sums]]:
+    total, seen = _Sums(), set[str]()
+    parts: dict[Place, _Sums] = {}
+    for number, row in enumerate(attempts, start=1):
+        place = row["judge_model"], row["dimension"] or ""
+        both = total, parts.setdefault(place, _Sums())
+        for sums in both:
+            sums.add(row, f"attempts.parquet, row {number}")
+        question = row["question_id"]
+        if question and question not in seen:
+            seen.add(question)
+            for sums in both:
+                sums.ask(asked.find(question))
+    return total, parts
+
+
+def _prompt_cache(total: _Sums, *, asked: bool) -> dict[str, Any]:
+    """Asked for, and to no avail: a provider misses silently where the prefix is too short."""
+    read = total.tokens["cache_read_tokens"]
+    return {
+        "asked": asked,
+        "read_tokens": read if total.counted else None,
+        "written_tokens": total.tokens["cache_write_tokens"] if total.counted else None,
+        "did_nothing": asked and total.counted > 0 and read == 0,
+    }

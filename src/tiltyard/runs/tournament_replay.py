@@ -1,0 +1,228 @@
+"""Reading a tournament's folder back, and making its battles again from what was said."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from itertools import zip_longest
+from pathlib import Path
+from typing import Any
+
+from tiltyard.runs.expected_questions import (ExpectedQuestions, ResponseTexts, configured_checks)
+from tiltyard.runs.battle_lines import first_difference
+from tiltyard.runs.verification_checks import (RunCheck, read_bytes)
+from tiltyard.runs.run_costs import (QuestionIndex, attempt_problem)
+from tiltyard.runs.verdict_pass import VerdictPass
+from tiltyard.runs.judged_run import ATTEMPT_COLUMNS
+from tiltyard.runs.json_files import (json_line, parse_document, read_lines)
+from tiltyard.runs.response_index import ResponseIndex
+from tiltyard.runs.tournament_writer import match_row
+from tiltyard.runs.tournament_files import (ANSWERS, BATTLE_LINES, BATTLES, MATCHES, rubric_file, verdict_file)
+from tiltyard.runs.tournament_manifest import TournamentManifest
+from tiltyard.core.battles import Battle
+from tiltyard.errors import BadBattle, TiltyardError, UnreadableFile
+from tiltyard.files import BattleSource
+from tiltyard.files.answers import Answer
+from tiltyard.files.row_parquet import read_rows
+from tiltyard.core.judging.canaries import CheckCounts
+from tiltyard.core.judging.judged_question import (JudgedQuestion, reparse)
+from tiltyard.core.judging.matches import (MatchList, Prompt, all_pairs)
+from tiltyard.core.judging.rubric import parse_rubric
+from tiltyard.core.judging.verdict import PARSER_VERSION
+from tiltyard.settings.yaml_file import parse_yaml, write_yaml
+
+__all__ = [
+    "attempts_check",
+    "battles_check",
+    "config_file_check",
+    "matches_check",
+    "prompts_check",
+    "read_responses",
+    "rubrics_check",
+    "same_battles_check",
+]
+
+
+def config_file_check(path: Path, manifest: TournamentManifest) -> RunCheck:
+    """The resolved configuration stands in the manifest too."""
+    try:
+        text = read_bytes(path).decode()
+        if text == write_yaml(manifest.config):
+            return RunCheck(path.name, passed=True, detail="as in the manifest")
+        same = parse_yaml(text, path.name).value == manifest.config
+    except UnicodeDecodeError:
+        same = False
+    return RunCheck(path.name, same, "as in the manifest" if same else "differs from the manifest", exact=False)
+
+
+def rubrics_check(folder: Path, manifest: TournamentManifest) -> RunCheck:
+    for name, stated in manifest.rubrics.items():
+        where = rubric_file(name)
+        rubric = parse_rubric(name, read_bytes(folder / where).decode(), where)
+        if (rubric.version, rubric.sha256) != (stated.version, stated.sha256):
+            return RunCheck("rubrics", passed=False, detail=f"{where} is not what the manifest names")
+        if rubric.file_text().encode() != read_bytes(folder / where):
+            return RunCheck("rubrics", passed=False, detail=f"{where} says more than its rubric")
+    return RunCheck("rubrics", passed=True, detail=f"{len(manifest.rubrics)}, as the manifest names them")
+
+
+def read_responses(folder: Path, manifest: TournamentManifest) -> ResponseIndex:
+    """The answers, measured; their texts are let go."""
+    rows = (Answer.from_dict(row, where) for where, row in read_lines(folder / ANSWERS))
+    return ResponseIndex(rows, manifest.entrants, manifest.families)
+
+
+def prompts_check(responses: ResponseIndex, manifest: TournamentManifest) -> RunCheck:
+    if responses.prompt_set != manifest.prompt_set:
+        return RunCheck(ANSWERS, passed=False, detail="its prompts are not those whose hash the manifest has")
+    asked = len(responses.prompts) + len(set(manifest.unanswered) - responses.prompts.keys())
+    if asked != manifest.selected_prompt_count:
+        detail = f"{asked} prompts, and the manifest says {manifest.selected_prompt_count}"
+        return RunCheck(ANSWERS, passed=False, detail=detail)
+    return RunCheck(ANSWERS, passed=True, detail=f"{len(responses.prompts)} prompts, as their hash says")
+
+
+def matches_check(
+    folder: Path, manifest: TournamentManifest, responses: ResponseIndex
+) -> tuple[MatchList, RunCheck]:
+    """The matches that follow from answers and manifest, and whether the file has the same."""
+    silent = [Prompt(name, "") for name in manifest.unanswered]
+    prompts = [*responses.prompts.values(), *silent]
+    has = set(responses.pairs())
+    matches = all_pairs(
+        prompts, manifest.entrants, manifest.dimensions, has, manifest.limit_pairs, manifest.model
+    )
+    if (matches.dropped, dict(matches.missing)) != (manifest.dropped, manifest.missing):
+        detail = "the manifest states other missing responses than the answers show"
+        return matches, RunCheck(MATCHES, passed=False, detail=detail)
+    with (folder / MATCHES).open("rb") as file:
+        pairs = zip_longest(matches.matches, file)
+        for number, (match, line) in enumerate(pairs, start=1):
+            if match is None or line != json_line(match_row(match)):
+                detail = f"line {number} is not the match that follows from the answers"
+                return matches, RunCheck(MATCHES, passed=False, detail=detail)
+    return matches, RunCheck(MATCHES, passed=True, detail=f"{len(matches.matches)}, as the answers give them")
+
+
+def battles_check(
+    folder: Path, manifest: TournamentManifest, gathering: VerdictPass, matches: MatchList
+) -> Iterator[RunCheck]:
+    """Every reply read again, every pair of orders reconciled again, and the battles that follow."""
+    number, problem = 0, ""
+    checks, texts = configured_checks(manifest), ResponseTexts(folder / ANSWERS)
+    yield _planted_check(checks)
+    with (folder / BATTLE_LINES).open("rb") as file:
+        for name in manifest.dimensions:
+            where = verdict_file(name)
+            mine = [match for match in matches.matches if match.dimension == name]
+            verdicts = _Verdicts(folder / where, manifest, ExpectedQuestions(mine, manifest.judges, checks, texts))
+            try:
+                for battle in gathering.battles(mine, verdicts.read()):
+                    number += 1
+                    if next(file, b"") != json_line(battle.to_dict()) and not problem:
+                        problem = f"line {number} is not what the verdicts on {battle.question_id} give"
+            except TiltyardError as error:
+                yield RunCheck(where, passed=False, detail=str(error))
+                raise UnreadableFile(f"{where} cannot be followed further") from None
+            yield verdicts.check(where)
+        anchors, odd = _anchors(file, number)
+    if not problem and anchors != manifest.anchor_battles:
+        problem = (
+            f"{anchors} battles follow those of the verdicts; the manifest says {manifest.anchor_battles}"
+        )
+    problem = problem or odd
+    detail = problem or f"{number} from the verdicts, {anchors} anchors"
+    yield RunCheck(BATTLE_LINES, not problem, detail)
+
+
+def _planted_check(checks: CheckCounts | None) -> RunCheck:
+    """Whether it is known which questions were planted and repeated."""
+    if checks is not None:
+        return RunCheck("checks", passed=True, detail="planted questions follow from the configuration")
+    detail = "not compared: the configuration does not say which questions were planted"
+    return RunCheck("checks", passed=True, detail=detail, exact=False, unchecked="which questions were planted")
+
+
+def _anchors(lines: Iterable[bytes], before: int) -> tuple[int, str]:
+    """How many battles the rest of the file holds, and what is wrong with the first that is none."""
+    count, problem = 0, ""
+    for line in lines:
+        count += 1
+        try:
+            battle = Battle.from_dict(_object(line))
+            fit = battle.dimension is not None and json_line(battle.to_dict()) == line
+        except (BadBattle, UnreadableFile):
+            fit = False
+        if not fit and not problem:
+            problem = f"line {before + count} is no battle as it is written"
+    return count, problem
+
+
+def _object(line: bytes) -> dict[str, Any]:
+    row = parse_document(BATTLE_LINES, line)
+    if not isinstance(row, dict):
+        raise UnreadableFile("not a JSON object")
+    return row
+
+
+class _Verdicts:
+    """The verdicts of one dimension, each row checked against itself and its place as it is read."""
+
+    def __init__(self, path: Path, manifest: TournamentManifest, due: ExpectedQuestions) -> None:
+        self._path = path
+        self._entrants = frozenset(manifest.entrants)
+        self._judges = frozenset(manifest.judges)
+        self._due = due
+        self._rows = 0
+        self._older = 0
+
+    def read(self) -> Iterator[JudgedQuestion]:
+        for where, row in read_lines(self._path):
+            judged = JudgedQuestion.from_dict(row, where)
+            self._rows += 1
+            problem = self._strange(judged) or self._due.problem(judged) or self._misread(judged)
+            if problem:
+                raise UnreadableFile(f"{where}: {problem}")
+            yield judged
+        missing = self._due.left()
+        if missing:
+            raise UnreadableFile(f"{self._path.name}: {missing}")
+
+    def check(self, name: str) -> RunCheck:
+        if self._older:
+            detail = f"{self._rows} verdicts, {self._older} of them read by an earlier parser"
+            return RunCheck(name, passed=True, detail=detail, exact=False)
+        return RunCheck(name, passed=True, detail=f"{self._rows} replies read again, the same verdicts")
+
+    def _misread(self, judged: JudgedQuestion) -> str | None:
+        if 1 <= judged.parser < PARSER_VERSION:
+            self._older += 1
+            return None
+        if judged.parser != PARSER_VERSION or reparse(judged) != judged:
+            return f"question {judged.question.id}: the reply says something else than the verdict"
+        return None
+
+    def _strange(self, judged: JudgedQuestion) -> str | None:
+        question = judged.question
+        if question.judge not in self._judges or not {question.first, question.second} <= self._entrants:
+            return f"question {question.id} is of no judge of this run, or shows a model that is no entrant"
+        return None
+
+
+def same_battles_check(lines: Path, source: BattleSource) -> RunCheck:
+    """Whether the battles in columns are those on lines."""
+    number = first_difference(lines, source)
+    if number is not None:
+        return RunCheck(BATTLES, passed=False, detail=f"row {number} is not line {number} of {lines.name}")
+    return RunCheck(BATTLES, passed=True, detail=f"the same battles as {lines.name}")
+
+
+def attempts_check(path: Path, asked: QuestionIndex) -> RunCheck:
+    seen: set[str] = set()
+    for number, row in enumerate(read_rows(path, ATTEMPT_COLUMNS), start=1):
+        problem = attempt_problem(row, asked)
+        if problem is None and row["attempt_id"] in seen:
+            problem = f"attempt {row['attempt_id']} stands twice"
+        if problem is not None:
+            return RunCheck(path.name, passed=False, detail=f"row {number}: {problem}")
+        seen.add(row["attempt_id"])
+    return RunCheck(path.name, passed=True, detail=f"{len(seen)}, each of a question of this run")

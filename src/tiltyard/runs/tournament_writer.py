@@ -1,0 +1,200 @@
+"""Writing the folder of a tournament."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import chain
+from pathlib import Path
+from typing import Any, BinaryIO, TypeVar
+
+from tiltyard.runs.run_costs import costs_document
+from tiltyard.runs.dimension_ratings import rate_dimensions
+from tiltyard.runs.run_folder import evaluated_models
+from tiltyard.runs.verdict_pass import (VerdictPass, HumanVotes, as_anchor_battles)
+from tiltyard.runs.judged_run import (ATTEMPT_COLUMNS, JudgedRun)
+from tiltyard.runs.json_files import (json_bytes, json_line, parse_document, write_bytes, write_lines)
+from tiltyard.runs.manifest import (MANIFEST, MANIFEST_HASH, bytes_hash_line, file_hash)
+from tiltyard.runs.response_index import (ResponseIndex, answers_of)
+from tiltyard.runs.tournament_files import (ANSWERS, ATTEMPTS, BATTLE_LINES, BATTLES, BOOTSTRAP, CONFIG, COSTS, DIAGNOSTICS, MATCHES, PER_PERM, REPORT, WINRATES, ComputedFiles, expected_files, rubric_file, verdict_file)
+from tiltyard.runs.tournament_manifest import (TournamentManifest, draft_manifest)
+from tiltyard.core.battles import Battle
+from tiltyard.core.board import RatedGroup
+from tiltyard.errors import BadOption, UnreadableFile
+from tiltyard.files import (BattleSource, open_battles, write_battles)
+from tiltyard.files.answers import Answer
+from tiltyard.files.battle_copy import copy_battles
+from tiltyard.files.column_parquet import write_columns
+from tiltyard.files.row_parquet import (read_rows, write_row_table)
+from tiltyard.files.battle_writer import atomic_write
+from tiltyard.core.judging.judged_question import JudgedQuestion
+from tiltyard.core.judging.matches import (Match, MatchList)
+from tiltyard.settings.regular_files import read_regular
+from tiltyard.settings.yaml_file import write_yaml
+
+__all__ = [
+    "begin_folder",
+    "match_row",
+    "read_draft",
+    "read_run_documents",
+    "write_draft_manifest",
+    "write_judged_run",
+    "write_matches",
+]
+
+#: What can be said of a run from its manifest, finished or not.
+_DRAFT_TEXTS = ("run_id", "started_at", "mode", "config_path")
+_DRAFT = (*_DRAFT_TEXTS, "finished_at", "limit_pairs", "model")
+
+_Thing = TypeVar("_Thing", Answer, JudgedQuestion)
+
+
+def begin_folder(out: Path, run: JudgedRun) -> None:
+    """What stands in the folder while judges are asked: a manifest without an end, matches, configuration.
+
+    The manifest comes first: by it the folder is known to be of this run.
+    """
+    try:
+        write_draft_manifest(out, run)
+        _prepare(out, "matches", "verdicts")
+        write_matches(out, run.matches)
+        write_bytes(out / CONFIG, write_yaml(dict(run.config)).encode())
+    except OSError as error:
+        raise BadOption(f"cannot write {out}: {error.strerror or error}") from None
+
+
+def read_draft(folder: Path) -> Mapping[str, Any] | None:
+    """Which run a folder is of, finished or not; ``None`` where no manifest of a tournament can be read.
+
+    ``run_id``, ``started_at``, ``mode`` and ``config_path`` are text; ``finished_at``,
+    ``limit_pairs`` and ``model`` may be ``None``.
+    """
+    try:
+        found = parse_document(MANIFEST, read_regular(folder / MANIFEST))
+    except (OSError, UnreadableFile):
+        return None
+    if not isinstance(found, dict) or found.get("kind") != "tournament" or not found.keys() >= set(_DRAFT):
+        return None
+    if not all(isinstance(found[name], str) for name in _DRAFT_TEXTS):
+        return None
+    return {name: found[name] for name in _DRAFT}
+
+
+def write_draft_manifest(out: Path, run: JudgedRun) -> None:
+    """The manifest of a run that has just begun: ``finished_at`` is null, no file is listed."""
+    _write_manifest(out, draft_manifest(run))
+
+
+def write_matches(out: Path, matches: MatchList) -> None:
+    """`matches/matches.jsonl`, written before anything is asked."""
+    write_lines(out / MATCHES, map(match_row, matches.matches))
+
+
+def match_row(match: Match) -> dict[str, str]:
+    """One line of `matches/matches.jsonl`."""
+    return {
+        "match_id": match.id,
+        "dimension": match.dimension,
+        "prompt_id": match.prompt_id,
+        "entrant_a": match.model_a,
+        "entrant_b": match.model_b,
+    }
+
+
+def write_judged_run(out: Path, run: JudgedRun) -> list[RatedGroup]:
+    """Write every file of the run into ``out``, the finished manifest last; returns the rated groups.
+
+    ``out`` is made where it is missing; an earlier draft of the same run is overwritten.
+    Verdicts and attempts are streamed.
+    """
+    if run.finished_at is None:
+        raise BadOption("the run has no finished_at; a folder is written when everything is judged")
+    try:
+        _prepare(out, "matches", "verdicts", "rubrics")
+        manifest, computed = _write_files(out, run)
+        files = {name: file_hash(out / name) for name in expected_files(manifest)}
+    except OSError as error:
+        raise BadOption(f"cannot write {out}: {error.strerror or error}") from None
+    _write_manifest(out, manifest.model_copy(update={"finished_at": run.finished_at, "files": files}))
+    return list(computed.groups)
+
+
+def read_run_documents(out: Path) -> tuple[dict[str, Any], dict[str, Any]]:
+    """`diagnostics.json` and `costs.json` of a finished run: what a closing summary shows."""
+    found = [parse_document(name, (out / name).read_bytes()) for name in (DIAGNOSTICS, COSTS)]
+    return found[0], found[1]
+
+
+def _prepare(out: Path, *names: str) -> None:
+    for folder in (out, *(out / name for name in names)):
+        folder.mkdir(parents=True, exist_ok=True)
+        # What a killed process left half written.
+        for draft in folder.glob(".*.part"):
+            draft.unlink(missing_ok=True)
+
+
+def _write_files(out: Path, run: JudgedRun) -> tuple[TournamentManifest, ComputedFiles]:
+    manifest = draft_manifest(run)
+    write_bytes(out / CONFIG, write_yaml(manifest.config).encode())
+    for name, rubric in run.rubrics.items():
+        write_bytes(out / rubric_file(name), rubric.file_text().encode())
+    write_matches(out, run.matches)
+    with atomic_write(str(out / ANSWERS)) as file:
+        responses = ResponseIndex(_noted(file, answers_of(run)), manifest.entrants, manifest.families)
+    human = HumanVotes(_anchors(run), manifest.entrants)
+    gathering = VerdictPass(manifest, responses, human)
+    battles, anchors = _write_battles(out, run, gathering)
+    write_row_table(out / ATTEMPTS, ATTEMPT_COLUMNS, run.attempts())
+    costs = costs_document(manifest, gathering.asked, read_rows(out / ATTEMPTS, ATTEMPT_COLUMNS))
+    settings = manifest.settings()
+    evaluated = evaluated_models(battles, settings) if battles.rows else frozenset[str]()
+    manifest = manifest.model_copy(update={"anchor_battles": anchors, "evaluated": sorted(evaluated)})
+    groups = rate_dimensions(battles, manifest)
+    computed = ComputedFiles.of(manifest, groups, gathering.document(), costs)
+    _write_computed(out, computed)
+    return manifest, computed
+
+
+def _noted(file: BinaryIO, things: Iterable[_Thing]) -> Iterator[_Thing]:
+    """The same things, each written on a line as it passes."""
+    for thing in things:
+        file.write(json_line(thing.to_dict()))
+        yield thing
+
+
+def _anchors(run: JudgedRun) -> Iterator[Battle]:
+    return as_anchor_battles(chain.from_iterable(source.battles() for source in run.anchors))
+
+
+def _write_battles(out: Path, run: JudgedRun, gathering: VerdictPass) -> tuple[BattleSource, int]:
+    """`verdicts/`, `battles.jsonl` and its copy in columns; returns the copy and the number of anchors."""
+    anchors = 0
+    with atomic_write(str(out / BATTLE_LINES)) as file:
+        for name in run.dimensions:
+            matches = (match for match in run.matches.matches if match.dimension == name)
+            with atomic_write(str(out / verdict_file(name))) as verdicts:
+                for battle in gathering.battles(matches, _noted(verdicts, run.judged(name))):
+                    file.write(json_line(battle.to_dict()))
+        for battle in _anchors(run):
+            file.write(json_line(battle.to_dict()))
+            anchors += 1
+    if not (out / BATTLE_LINES).stat().st_size:
+        write_battles(out / BATTLES, [])
+        return open_battles(out / BATTLES), 0
+    return copy_battles(out / BATTLES, [open_battles(out / BATTLE_LINES)]), anchors
+
+
+def _write_computed(out: Path, computed: ComputedFiles) -> None:
+    for name, document in computed.documents():
+        write_bytes(out / name, json_bytes(document))
+    write_bytes(out / PER_PERM, computed.archive())
+    if computed.manifest.n_bootstraps:
+        write_columns(out / BOOTSTRAP, computed.bootstrap())
+    write_bytes(out / WINRATES, computed.winrates().encode())
+    write_bytes(out / REPORT, computed.page().encode())
+
+
+def _write_manifest(out: Path, manifest: TournamentManifest) -> None:
+    data = json_bytes(manifest.model_dump(mode="json"))
+    out.mkdir(parents=True, exist_ok=True)
+    write_bytes(out / MANIFEST_HASH, bytes_hash_line(data))
+    write_bytes(out / MANIFEST, data)

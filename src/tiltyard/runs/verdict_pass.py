@@ -1,0 +1,148 @@
+"""One pass over the verdicts: battles come out, and what they say of matches and judges is kept."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from typing import Any
+
+from tiltyard.runs.run_costs import QuestionIndex
+from tiltyard.runs.judged_run import OVERALL
+from tiltyard.runs.response_index import ResponseIndex
+from tiltyard.runs.tournament_manifest import TournamentManifest
+from tiltyard.core.battles import (Battle, Outcome)
+from tiltyard.core.judging.match_battles import (JudgedMatch, MatchTally, build_match_battles, panel_name)
+from tiltyard.core.judging.diagnostics import (VerdictObserver, measure_agreement, list_judge_findings, match_outcome)
+from tiltyard.core.judging.diagnostics.human_agreement import MatchKey
+from tiltyard.core.judging.judged_question import JudgedQuestion
+from tiltyard.core.judging.matches import Match
+from tiltyard.core.judging.question import QuestionPurpose
+from tiltyard.core.judging.verdict import VerdictForm
+from tiltyard.core.ratings import Finding
+from tiltyard.core.ratings.findings import join_names
+
+__all__ = ["VerdictPass", "HumanVotes", "as_anchor_battles"]
+
+
+def as_anchor_battles(battles: Iterable[Battle]) -> Iterator[Battle]:
+    """Human battles as they stand in the folder: those that name no dimension are overall."""
+    for battle in battles:
+        yield replace(battle, dimension=OVERALL) if battle.dimension is None else battle
+
+
+class HumanVotes:
+    """What people said of matches between the entrants, by dimension."""
+
+    def __init__(self, anchors: Iterable[Battle], entrants: Iterable[str]) -> None:
+        known = frozenset(entrants)
+        self._votes: dict[str, list[tuple[MatchKey, Outcome]]] = {}
+        self._keys: set[MatchKey] = set()
+        for one in anchors:
+            if (
+                one.question_id is None
+                or one.source == "llm-judge"
+                or not {one.model_a, one.model_b} <= known
+            ):
+                continue
+            key, outcome = match_outcome(one.question_id, one.model_a, one.model_b, one.winner)
+            self._votes.setdefault(one.dimension or OVERALL, []).append((key, outcome))
+            self._keys.add(key)
+
+    def __contains__(self, key: object) -> bool:
+        return key in self._keys
+
+    def of(self, dimension: str) -> list[tuple[MatchKey, Outcome]]:
+        """Votes on this dimension, and those on the whole."""
+        names = dict.fromkeys((dimension, OVERALL))
+        return [vote for name in names for vote in self._votes.get(name, ())]
+
+
+class VerdictPass:
+    """Collects, while verdicts pass through, all that is not battles. Verdicts themselves are not held."""
+
+    def __init__(self, manifest: TournamentManifest, responses: ResponseIndex, human: HumanVotes) -> None:
+        self._manifest = manifest
+        self._responses = responses
+        self._human = human
+        self._observer = VerdictObserver()
+        #: How each judge was asked.
+        self._forms: dict[str, VerdictForm] = {}
+        #: Results on matches that people voted on too, by dimension and judge.
+        self._compared: dict[tuple[str, str], dict[MatchKey, Outcome]] = {}
+        #: Judged responses that were cut off, by (model, prompt_id).
+        self._truncated: set[tuple[str, str]] = set()
+        self.tally = MatchTally()
+        self.asked = QuestionIndex()
+
+    def battles(self, matches: Iterable[Match], judged: Iterable[JudgedQuestion]) -> Iterator[Battle]:
+        """The battles of one dimension, from its matches and all that was asked in it, in canonical order."""
+        manifest = self._manifest
+        seen = self._observed(judged)
+        tags = self._responses.prompts
+        for settled in build_match_battles(matches, seen, manifest.judges, manifest.quorum, tags):
+            self.tally.add(settled)
+            self._compare(settled)
+            match = settled.match
+            shown = {(model, match.prompt_id) for model in (match.model_a, match.model_b)}
+            self._truncated |= shown & self._responses.truncated
+            if settled.battle is not None:
+                yield replace(settled.battle, extra=self._responses.style_row(settled.battle))
+
+    def _observed(self, judged: Iterable[JudgedQuestion]) -> Iterator[JudgedQuestion]:
+        for one in judged:
+            traits = self._responses.traits(one.question) if one.question.purpose is QuestionPurpose.MATCH else None
+            self._observer.add(one.question, one.state, one.verdict, traits)
+            self._forms[one.question.judge] = one.form
+            self.asked.add(one)
+            yield one
+
+    def _compare(self, settled: JudgedMatch) -> None:
+        match = settled.match
+        key = (match.prompt_id, match.model_a, match.model_b)
+        if key not in self._human:
+            return
+        found = {judge: result.outcome for judge, result in settled.results.items() if result is not None}
+        if settled.battle is not None:
+            found[panel_name(self._manifest.judges)] = settled.battle.winner
+        for judge, outcome in found.items():
+            self._compared.setdefault((match.dimension, judge), {})[key] = outcome
+
+    def document(self) -> dict[str, Any]:
+        """`diagnostics.json`: how matches ended, what the verdicts say of the judges, and people's view."""
+        manifest = self._manifest
+        diagnosed = self._observer.diagnostics(manifest.judge_families)
+        agreements = [
+            {"judge_model": judge, "dimension": dimension, **found.to_dict()}
+            for (dimension, judge), judged in self._compared.items()
+            if (found := measure_agreement(judged, self._human.of(dimension))) is not None
+        ]
+        return {
+            "schema": 1,
+            "matches": self.tally.to_dict(),
+            "dropped_pairs": manifest.dropped,
+            "missing_responses": dict(manifest.missing),
+            "judges": [one.to_dict() for one in diagnosed],
+            "agreement": agreements,
+            "findings": [
+                _plain(finding)
+                for finding in (*list_judge_findings(diagnosed, self._forms), *_truncated_answers(self._truncated))
+            ],
+        }
+
+
+def _truncated_answers(truncated: Iterable[tuple[str, str]]) -> Iterator[Finding]:
+    """How many of the judged answers were cut off, and whose."""
+    counts = Counter(model for model, _ in truncated)
+    if counts:
+        yield Finding(
+            "truncated-answers",
+            f"{counts.total():,} of the judged answers were cut off: "
+            f"{join_names([f'{model} {counts[model]:,}' for model in sorted(counts)])}.",
+            "The models may be better than these answers. Raise max_tokens under generate:, run tiltyard generate "
+            "again, and judge the whole answers.",
+        )
+
+
+def _plain(finding: Finding) -> dict[str, str]:
+    return {"name": finding.name, "text": finding.text, "advice": finding.advice}

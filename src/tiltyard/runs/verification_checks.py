@@ -1,0 +1,192 @@
+"""Checks of a run folder, and how what is written is compared with what is computed."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tiltyard.runs.json_files import parse_document
+from tiltyard.runs.manifest import (MANIFEST, MANIFEST_HASH, Platform, file_hash, hash_line)
+from tiltyard.errors import TiltyardError
+from tiltyard.files.column_parquet import read_columns
+from tiltyard.settings.regular_files import read_regular
+
+__all__ = [
+    "TOLERANCE_POINTS",
+    "RunCheck",
+    "Verification",
+    "comparison_check",
+    "hash_check",
+    "manifest_check",
+    "page_check",
+    "json_round_trip",
+    "read_bytes",
+    "read_json",
+    "read_parquet",
+    "read_text_lines",
+]
+
+#: Rating points by which a recomputed number may differ: processors, numbers of threads and
+#: versions of libraries round differently.
+TOLERANCE_POINTS = 1e-6
+
+#: What draws the report; other versions may draw it otherwise.
+_DRAWN_BY = ("tiltyard", "altair", "vl-convert-python")
+
+
+@dataclass(frozen=True, slots=True)
+class RunCheck:
+    """One thing that was checked; ``exact`` unless it was only near enough, or not comparable."""
+
+    name: str
+    passed: bool
+    detail: str
+    exact: bool = True
+    #: What could not be compared here, in words.
+    unchecked: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Verification:
+    """All checks of one folder."""
+
+    checks: tuple[RunCheck, ...]
+
+    @property
+    def passed(self) -> bool:
+        return all(check.passed for check in self.checks)
+
+    @property
+    def exact(self) -> bool:
+        """Whether every number came out equal to the last bit."""
+        return all(check.exact for check in self.checks)
+
+    @property
+    def summary(self) -> str:
+        if not self.passed:
+            failed = sum(not check.passed for check in self.checks)
+            return f"NOT verified: {failed} of {len(self.checks)} checks failed."
+        equal = all(check.exact or check.unchecked for check in self.checks)
+        nearly = f"within {TOLERANCE_POINTS:g}; not to the last bit, as on another machine or with other versions"
+        said = f"every number recomputed from the battles, {'equal to the last bit' if equal else nearly}."
+        unchecked = "; ".join(check.unchecked for check in self.checks if check.unchecked)
+        return f"Verified: {said}" + (f" NOT checked: {unchecked}." if unchecked else "")
+
+
+def manifest_check(folder: Path) -> RunCheck:
+    same = read_bytes(folder / MANIFEST_HASH) == hash_line(folder)
+    return RunCheck(MANIFEST, same, "hash matches" if same else f"does not match {MANIFEST_HASH}")
+
+
+def hash_check(folder: Path, name: str, stated: str | None) -> RunCheck:
+    """Whether a file is there, listed, and as it was written."""
+    path = folder / name
+    if not path.is_file():
+        missing = not os.path.lexists(path)
+        return RunCheck(name, passed=False, detail="missing" if missing else "not a regular file")
+    if stated is None:
+        return RunCheck(name, passed=False, detail="the manifest does not list it")
+    same = file_hash(path) == stated
+    return RunCheck(name, same, "hash matches" if same else "changed since it was written")
+
+
+def page_check(path: Path, made_on: Platform, page: Callable[[], str]) -> RunCheck:
+    """The report is text: it is compared whole, where the same versions draw it."""
+    there, here = made_on.libraries, Platform.here().libraries
+    if any(there.get(name) != here.get(name) for name in _DRAWN_BY):
+        return RunCheck(
+            path.name,
+            passed=True,
+            detail="not compared: other versions drew it",
+            exact=False,
+            unchecked=f"the page {path.name}, which other versions drew",
+        )
+    same = read_bytes(path) == page().encode()
+    return RunCheck(path.name, same, "redrawn, equal" if same else "differs from what the battles give")
+
+
+def comparison_check(name: str, written: Any, computed: Any) -> RunCheck:
+    if written is None:
+        return RunCheck(name, passed=False, detail="cannot be read")
+    if _difference(written, computed, exact=True) is None:
+        return RunCheck(name, passed=True, detail="recomputed, equal")
+    difference = _difference(written, computed, exact=False)
+    if difference is None:
+        return RunCheck(name, passed=True, detail=f"recomputed, within {TOLERANCE_POINTS:g}", exact=False)
+    return RunCheck(name, passed=False, detail=f"recomputed, differs at {difference}")
+
+
+def _difference(written: Any, computed: Any, *, exact: bool, at: str = "") -> str | None:
+    """The first place where two documents differ, or ``None``."""
+    if isinstance(computed, dict) and isinstance(written, dict):
+        if list(written) != list(computed):
+            return at or "the keys"
+        # Where numba is missing, another kernel runs; its numbers are compared all the same.
+        keys = [key for key in computed if exact or key != "kernel" or at == "parameters"]
+        parts = ((f"{at}.{key}".lstrip("."), written[key], computed[key]) for key in keys)
+    elif isinstance(computed, list) and isinstance(written, list):
+        if len(written) != len(computed):
+            return at or "the length"
+        parts = ((f"{at}[{k}]", w, c) for k, (w, c) in enumerate(zip(written, computed, strict=True)))
+    else:
+        return (
+            None
+            if _equal(written, computed, exact=exact)
+            else f"{at}: {_brief(written)}, not {_brief(computed)}"
+        )
+    return next(
+        (found for place, w, c in parts if (found := _difference(w, c, exact=exact, at=place)) is not None),
+        None,
+    )
+
+
+def _brief(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= 80 else f"{text[:80]}…"
+
+
+def _equal(written: Any, computed: Any, *, exact: bool) -> bool:
+    if type(written) is not type(computed):
+        return False
+    if exact or not isinstance(computed, float):
+        return bool(written == computed)
+    return math.isclose(written, computed, rel_tol=0.0, abs_tol=TOLERANCE_POINTS)
+
+
+def read_bytes(path: Path) -> bytes:
+    """A file's bytes; those of a missing or special one are none, and the hashes have said so."""
+    try:
+        return read_regular(path)
+    except OSError:
+        return b""
+
+
+def read_json(path: Path) -> Any:
+    try:
+        return parse_document(path.name, read_bytes(path))
+    except TiltyardError:
+        return None
+
+
+def json_round_trip(document: Any) -> Any:
+    """A document as it would be read back."""
+    return json.loads(json.dumps(document))
+
+
+def read_text_lines(path: Path) -> Any:
+    try:
+        return read_bytes(path).decode().split("\n")
+    except UnicodeDecodeError:
+        return None
+
+
+def read_parquet(path: Path) -> Any:
+    try:
+        return read_columns(path)
+    except TiltyardError:
+        return None

@@ -1,0 +1,261 @@
+"""Sections: the typed parts of a configuration, and plain sentences for what is wrong with one."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable, Mapping, Sequence
+from typing import Annotated, Any, TypeVar, get_args, get_origin
+
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    PlainSerializer,
+    ValidationError,
+    WrapValidator,
+)
+from pydantic_core import ErrorDetails, PydanticCustomError
+
+from tiltyard.errors import BadConfig
+from tiltyard.settings.yaml_file import Place, YamlFile
+
+__all__ = [
+    "ConfigSection",
+    "Count",
+    "FileName",
+    "Many",
+    "Name",
+    "NonNegative",
+    "Number",
+    "PathText",
+    "Positive",
+    "Seed",
+    "Share",
+    "Text",
+    "Variable",
+    "YesNo",
+    "default_if_empty",
+    "expecting",
+    "one_of",
+    "section_error",
+    "validate_section",
+]
+
+_PROBLEM_LIMIT = 3
+_EXPECTED = "expected"
+_WRONG = "wrong"
+
+
+class ConfigSection(BaseModel):
+    """One mapping of a configuration. Unknown fields and values of another type are errors."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
+
+
+S = TypeVar("S", bound=ConfigSection)
+
+
+def expecting(what: str, *, secret: bool = False) -> WrapValidator:
+    """Say ``expected <what>`` of a value, whichever of its rules it breaks; a secret is not repeated."""
+
+    def check(value: Any, handler: Callable[[Any], Any]) -> Any:
+        try:
+            return handler(value)
+        except ValidationError:
+            raise PydanticCustomError(
+                _EXPECTED, "expected {what}", {"what": what, "secret": secret}
+            ) from None
+
+    return WrapValidator(check)
+
+
+def section_error(problem: str, *place: str | int) -> PydanticCustomError:
+    """What a section's own rule says of a value inside it: ``place`` leads there."""
+    return PydanticCustomError(_WRONG, "{problem}", {"problem": problem, "place": place})
+
+
+def one_of(*words: str) -> WrapValidator:
+    """Say which words may stand here."""
+    return expecting(" or ".join(part for part in (", ".join(words[:-1]), words[-1]) if part))
+
+
+def _one_or_many(value: Any) -> Any:
+    """A single text is a list of one."""
+    return (value,) if isinstance(value, str) else tuple(value) if isinstance(value, list) else value
+
+
+def default_if_empty(default: Any) -> BeforeValidator:
+    """A field that is named and left empty has its default."""
+    return BeforeValidator(lambda value: default if value is None else value)
+
+
+def _whole(value: float) -> float:
+    return int(value) if float(value).is_integer() else value
+
+
+_AS_IT_IS = PlainSerializer(lambda value: value)
+_FILE_NAME = r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$"
+
+Text = Annotated[str, Field(min_length=1), expecting("text (put a number in quotes)")]
+#: A path, relative to the file that names it.
+PathText = Annotated[
+    str, Field(min_length=1, pattern=r"^[^\x00]+$"), expecting("a path (put a number in quotes)")
+]
+#: A name that people choose: shown everywhere, so nothing that cannot be seen.
+Name = Annotated[
+    str,
+    Field(
+        min_length=1, max_length=200, pattern=r"^[^\s\x00-\x1f\x7f](?:[^\x00-\x1f\x7f]*[^\s\x00-\x1f\x7f])?$"
+    ),
+    expecting("a name: text of 1 to 200 characters on one line (put a number in quotes)"),
+]
+#: A name that becomes part of a file's name.
+FileName = Annotated[
+    str,
+    Field(pattern=_FILE_NAME),
+    expecting("a name of letters, digits, '_', '-' and '.', beginning with a letter or digit"),
+]
+#: The name of a variable of the environment. What stands in its place may be the key itself.
+Variable = Annotated[
+    str,
+    Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$"),
+    expecting("the name of a variable (never the key itself)", secret=True),
+]
+YesNo = Annotated[bool, expecting("true or false")]
+Count = Annotated[int, Field(gt=0), expecting("a whole number above 0")]
+NonNegative = Annotated[int, Field(ge=0), expecting("a whole number, 0 or more")]
+Seed = Annotated[int, Field(ge=0, lt=2**63), expecting("a whole number from 0 to 2**63 - 1")]
+Positive = Annotated[float, Field(gt=0), expecting("a number above 0")]
+#: A number that stays whole where it was written whole.
+Number = Annotated[float, Field(gt=0), expecting("a number above 0"), AfterValidator(_whole), _AS_IT_IS]
+Share = Annotated[float, Field(ge=0, le=1), expecting("a number from 0 to 1")]
+Many = BeforeValidator(_one_or_many)
+
+
+def validate_section(model: type[S], file: YamlFile, given: Mapping[str, Any]) -> S:
+    """A section from a file and from what was given beside it (``a.b`` → value), which goes first.
+
+    Raises `BadConfig` with a line for each of the first three problems.
+    """
+    value = file.value
+    for field, replacement in given.items():
+        if replacement is not None:
+            value = _with(value, field.split("."), replacement)
+    try:
+        return model.model_validate(value)
+    except ValidationError as error:
+        problems = [_problem(model, file, given, one) for one in error.errors(include_url=False)]
+        raise BadConfig("\n".join(_first(problems))) from None
+
+
+def _first(problems: Sequence[str]) -> list[str]:
+    distinct = list(dict.fromkeys(problems))
+    more = len(distinct) - _PROBLEM_LIMIT
+    return distinct[:_PROBLEM_LIMIT] + ([f"… and {more} more"] if more > 0 else [])
+
+
+def _with(value: Any, field: Sequence[str], replacement: Any) -> Any:
+    if not field:
+        return replacement
+    if value is not None and not isinstance(value, dict):
+        return value
+    here = value or {}
+    return {**here, field[0]: _with(here.get(field[0]), field[1:], replacement)}
+
+
+def _problem(
+    model: type[ConfigSection], file: YamlFile, given: Mapping[str, Any], error: ErrorDetails
+) -> str:
+    place = _place(error)
+    field = ".".join(str(part) for part in place)
+    where = f"{field} (given as an option)" if given.get(field) is not None else file.where(place)
+    return f"{where}: {_sentence(model, place, error)}"
+
+
+def _place(error: ErrorDetails) -> Place:
+    """Where the error is for a reader of the file, who knows nothing of pydantic's keys and branches."""
+    place: Place = error["loc"]
+    if place[-1:] == ("[key]",) and error["type"] != "extra_forbidden":
+        place = place[:-1]
+    if place[1:2] in (("<file>",), ("<table>",)):
+        place = place[:1] + place[2:]
+    return place + error["ctx"]["place"] if error["type"] == _WRONG else place
+
+
+def _sentence(model: type[ConfigSection], place: Place, error: ErrorDetails) -> str:
+    kind = error["type"]
+    if kind == "missing":
+        return "missing"
+    if kind == "extra_forbidden":
+        return _unknown(str(place[-1]), _fields_at(model, place[:-1]))
+    if kind == _WRONG:
+        return str(error["ctx"]["problem"])
+    if error.get("ctx", {}).get("secret"):
+        return f"expected {_expected(error)}, found something else"
+    return f"expected {_expected(error)}, found {_found(error['input'])}"
+
+
+def _expected(error: ErrorDetails) -> str:
+    match error["type"]:
+        case "expected":
+            return str(error["ctx"]["what"])
+        case "too_short":
+            return f"at least {error['ctx']['min_length']}"
+        case "model_type" | "model_attributes_type" | "dict_type" | "mapping_type":
+            return "fields (name: value)"
+        case "tuple_type" | "list_type":
+            return "a list"
+        case _:
+            return error["msg"].removeprefix("Input should be ")
+
+
+def _found(value: Any) -> str:
+    match value:
+        case None:
+            return "nothing"
+        case bool():
+            return str(value).lower()
+        case dict() | list() | tuple() if not value:
+            return "none"
+        case dict():
+            return "fields"
+        case list() | tuple():
+            return f"a list of {len(value)}"
+        case _:
+            text = repr(value)
+            return text if len(text) <= 60 else f"{text[:57]}…"
+
+
+def _unknown(name: str, known: Sequence[str]) -> str:
+    close = difflib.get_close_matches(name.lower(), known, n=1, cutoff=0.6)
+    if close:
+        return f"unknown field; did you mean {close[0]}?"
+    if name == "<<":
+        return "merge keys are not read; write the fields out"
+    return f"unknown field; known here: {', '.join(known)}"
+
+
+def _fields_at(model: type[ConfigSection], place: Place) -> list[str]:
+    section: type[BaseModel] | None = model
+    within = 0
+    for part in place:
+        if within:
+            within -= 1
+        elif section is not None:
+            section, within = _inside(section.model_fields[str(part)].annotation)
+    return list(section.model_fields) if section is not None else []
+
+
+def _inside(annotation: Any) -> tuple[type[BaseModel] | None, int]:
+    """The section that an annotation holds, and how many names or numbers lead to it."""
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return annotation, 0
+    origin = get_origin(annotation)
+    step = int(isinstance(origin, type) and issubclass(origin, tuple | Mapping))
+    for inner in get_args(annotation):
+        section, within = _inside(inner)
+        if section is not None:
+            return section, within + step
+    return None, 0

@@ -1,0 +1,283 @@
+"""The configuration of a tournament: a YAML file, checked, frozen and complete."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, Self
+
+from pydantic import BeforeValidator, Field, PrivateAttr, model_validator
+
+from tiltyard.errors import BadConfig
+from tiltyard.settings.config_section import (
+    ConfigSection,
+    Count,
+    FileName,
+    Many,
+    PathText,
+    Positive,
+    Text,
+    default_if_empty,
+    section_error,
+    validate_section,
+)
+from tiltyard.settings.prices import PriceBook, PriceEntry, merged_prices, open_prices
+from tiltyard.settings.tournament_sections import (
+    DEFAULT_MODES,
+    KEY_VARIABLES,
+    Budget,
+    CachesSection,
+    ChecksSection,
+    EloSection,
+    Entrant,
+    JudgeDefaults,
+    JudgeSection,
+    ModeJudge,
+    ModeSettings,
+    Prices,
+    PromptBank,
+    PromptSelection,
+    RatingsSection,
+    RubricFile,
+    address_problem,
+    with_default_modes,
+)
+from tiltyard.settings.yaml_file import YamlFile, read_yaml
+
+__all__ = ["JudgeSettings", "RunMode", "TournamentConfig", "complete_judge", "load_config", "resolve_config"]
+
+
+class TournamentConfig(ConfigSection):
+    """Everything that a configuration file says, with defaults where it is silent."""
+
+    entrants: Annotated[tuple[Entrant, ...], Many, Field(min_length=2)]
+    prompts: PromptBank
+    answers: Annotated[tuple[PathText, ...], Many, default_if_empty(())] = ()
+    rubrics: Annotated[Mapping[FileName, Annotated[RubricFile, default_if_empty({})]], Field(min_length=1)]
+    judge: Annotated[JudgeDefaults, default_if_empty({})] = JudgeDefaults()
+    modes: Annotated[
+        Mapping[FileName, ModeSettings], BeforeValidator(with_default_modes), Field(validate_default=True)
+    ] = Field(default_factory=dict)
+    checks: Annotated[ChecksSection, default_if_empty({})] = ChecksSection()
+    elo: Annotated[EloSection, default_if_empty({})] = EloSection()
+    ratings: Annotated[RatingsSection, default_if_empty({})] = RatingsSection()
+    overall: Annotated[Mapping[Text, Positive], Field(min_length=1)] | None = None
+    anchors: Annotated[tuple[PathText, ...], Many, default_if_empty(())] = ()
+    caches: Annotated[CachesSection, default_if_empty({})] = CachesSection()
+    budget_usd: Budget | None = None
+    prices: Prices | None = None
+    shard_size: Count = 500
+    _file: YamlFile = PrivateAttr(default=YamlFile("tournament.yaml", {}, {(): 1}))
+
+    @property
+    def path(self) -> Path:
+        """The file that the configuration was read from."""
+        return Path(self._file.name)
+
+    @property
+    def folder(self) -> Path:
+        """What the configuration's paths are relative to."""
+        return self.path.parent
+
+    def at(self, path: str) -> Path:
+        """A path of the configuration, from where we stand."""
+        return self.folder / _expanded(path)
+
+    def where(self, *place: str | int) -> str:
+        """File, line and field, as messages name them."""
+        return self._file.where(place)
+
+    @property
+    def dimensions(self) -> tuple[str, ...]:
+        return tuple(self.rubrics)
+
+    def mode(self, name: str, judge_model: str | None = None) -> RunMode:
+        """A mode with its judges complete. ``judge_model`` is asked instead of those that the file names."""
+        settings = self.modes.get(name)
+        if settings is None:
+            raise BadConfig(f"{self.path}: there is no mode {name!r}; known: {', '.join(self.modes)}")
+        judges = self._judges(name, settings, judge_model)
+        quorum = settings.quorum if settings.quorum and judge_model is None else len(judges) // 2 + 1
+        if quorum > len(judges):
+            where = self.where("modes", name, "quorum")
+            raise BadConfig(f"{where}: expected at most the number of judges, {len(judges)}, found {quorum}")
+        return RunMode(
+            name, judges, quorum, settings.prompts, settings.seed, settings.prewarm, settings.limit_pairs
+        )
+
+    def _judges(self, name: str, mode: ModeSettings, model: str | None) -> tuple[JudgeSettings, ...]:
+        stated = mode.judges
+        if not stated and (default := model or getattr(self.judge, f"{name}_model", None)):
+            stated = (ModeJudge(model=default),)
+        if model is not None:
+            one = stated[0] if len(stated) == 1 else ModeJudge(model=model)
+            own = one.model_dump(exclude_unset=True, exclude={"name", "family"})
+            stated = (ModeJudge(**{**own, "model": model}),)
+        if not stated:
+            seed = f"judge.{name}_model or " if name in DEFAULT_MODES else ""
+            raise BadConfig(f"{self.path}: mode {name} has no judge; set {seed}modes.{name}.judges")
+        prices = open_prices(self.prices, self.folder)
+        judges = tuple(self._complete(one, prices) for one in stated)
+        where = self.where("modes", name, "judges")
+        for judge in judges:
+            problem = address_problem(judge.provider, judge.base_url)
+            if problem is not None:
+                raise BadConfig(f"{where}: judge {judge.name}: {problem}")
+        twice = _repeated(one.name for one in judges)
+        if twice is not None:
+            raise BadConfig(f"{where}: two judges are named {twice!r}; give one of them another name")
+        return judges
+
+    def _complete(self, judge: ModeJudge, prices: PriceBook) -> JudgeSettings:
+        """A judge's own settings over the defaults. Another provider's address and key are never its own."""
+        defaults = self.judge.model_dump(include=set(JudgeSection.model_fields))
+        stated = judge.model_dump(exclude_unset=True)
+        if judge.provider != self.judge.provider and "provider" in stated:
+            for field in ("base_url", "api_key_env", "prompt_cache", "family", "options"):
+                defaults[field] = JudgeSection.model_fields[field].get_default(call_default_factory=True)
+        whole = {**defaults, **stated, "name": judge.name or judge.model}
+        if whole["api_key_env"] is None and whole["base_url"] is None:
+            whole["api_key_env"] = KEY_VARIABLES.get(whole["provider"])
+        return complete_judge(whole, prices)
+
+    @model_validator(mode="after")
+    def _coherent(self) -> Self:
+        _refuse_repeated("entrants", [one.entrant_id for one in self.entrants])
+        _refuse_repeated("rubrics", [name.lower() for name in self.rubrics])
+        if "overall" in self.rubrics:
+            raise section_error(
+                "the name is taken by the weighted whole; choose another", "rubrics", "overall"
+            )
+        for name in self.overall or ():
+            if name not in self.rubrics:
+                raise section_error(f"no such dimension; known: {', '.join(self.rubrics)}", "overall", name)
+        if not self.answers and self.caches.responses_dir is None:
+            raise section_error("missing; name a file of answers, or caches.responses_dir", "answers")
+        return self
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JudgeSettings:
+    """One judge, complete."""
+
+    name: str
+    model: str
+    provider: str
+    #: ``None`` is the provider's own address; for ``replay``, the file of recorded replies.
+    base_url: str | None
+    #: The variable that holds the key; ``None`` where no key is sent.
+    api_key_env: str | None
+    form: str
+    max_tokens: int
+    batch: bool
+    prompt_cache: str
+    concurrency: int
+    requests_per_minute: float | None
+    retries: int
+    timeout_seconds: float
+    family: str | None
+    options: Mapping[str, Any]
+
+    @property
+    def ttl(self) -> str | None:
+        """How long the prompt cache is to live; ``None`` where none was asked for."""
+        return None if self.prompt_cache == "off" else self.prompt_cache
+
+
+def complete_judge(fields: Mapping[str, Any], prices: PriceBook) -> JudgeSettings:
+    """Settings in which only ``max_tokens`` may be open: it is then the model's default."""
+    limit = fields["max_tokens"]
+    if limit is None:
+        limit = prices.traits(fields["provider"], fields["model"]).default_limit(fields["options"])
+    return JudgeSettings(**{**fields, "max_tokens": limit})
+
+
+@dataclass(frozen=True, slots=True)
+class RunMode:
+    """What a run asks, and whom."""
+
+    name: str
+    judges: tuple[JudgeSettings, ...]
+    quorum: int
+    prompts: PromptSelection
+    seed: int
+    prewarm: bool
+    #: Judge only the first so many pairs of each dimension.
+    limit_pairs: int | None = None
+
+
+def load_config(
+    path: str | os.PathLike[str],
+    overrides: Mapping[str, Any] | None = None,
+    prices: Mapping[str, PriceEntry] | None = None,
+) -> TournamentConfig:
+    """Read a configuration. ``overrides`` (``elo.n_perms`` → value) go before the file; ``None`` is not given.
+
+    ``prices`` go before the file's own, and become part of the configuration.
+    """
+    file = read_yaml(Path(path))
+    config = validate_section(TournamentConfig, file, overrides or {})
+    config._file = file  # noqa: SLF001
+    if not prices:
+        return config
+    return config.model_copy(update={"prices": merged_prices(config.prices, prices, config.folder)})
+
+
+def resolve_config(config: TournamentConfig, mode: RunMode, beside: Path | None = None) -> dict[str, Any]:
+    """The configuration of one run, every default filled in: loading it again makes the same run.
+
+    Paths stay as they were written, or are made relative to ``beside``, the folder that the
+    result will be written to. No key is ever part of it, only the name of its variable.
+    """
+    document = config.model_dump(mode="json")
+    judges = [dataclasses.asdict(judge) for judge in mode.judges]
+    if beside is not None:
+        _move(document, judges, config.folder, beside)
+    document["modes"] = {
+        mode.name: {
+            "judges": judges,
+            "quorum": mode.quorum,
+            "prompts": mode.prompts.model_dump(mode="json"),
+            "seed": mode.seed,
+            "prewarm": mode.prewarm,
+            "limit_pairs": mode.limit_pairs,
+        }
+    }
+    return document
+
+
+def _move(document: dict[str, Any], judges: Iterable[dict[str, Any]], old: Path, new: Path) -> None:
+    def moved(path: str) -> str:
+        expanded = _expanded(path)
+        if expanded.is_absolute():
+            return path
+        return Path(os.path.relpath(old / expanded, new)).as_posix()
+
+    for section in (document["prompts"], document["caches"], *document["rubrics"].values()):
+        section.update({name: moved(path) for name, path in section.items() if path is not None})
+    for field in ("answers", "anchors"):
+        document[field] = [moved(path) for path in document[field]]
+    if isinstance(document["prices"], str):
+        document["prices"] = moved(document["prices"])
+    generators = (one["generate"] for one in document["entrants"] if one["generate"])
+    for serving in (document["judge"], *judges, *generators):
+        if serving["provider"] == "replay" and serving["base_url"]:
+            serving["base_url"] = moved(serving["base_url"])
+
+
+def _expanded(path: str) -> Path:
+    return Path(os.path.expanduser(path))  # noqa: PTH111  which, unlike Path's, leaves an unknown user alone
+
+
+def _refuse_repeated(field: str, names: Iterable[str]) -> None:
+    twice = _repeated(names)
+    if twice is not None:
+        raise section_error(f"{twice!r} is named twice", field)
+
+
+def _repeated(names: Iterable[str]) -> str | None:
+    return next((name for name, times in Counter(names).items() if times > 1), None)

@@ -1,0 +1,233 @@
+"""The sections of a tournament's configuration, each with its defaults."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import BeforeValidator, Discriminator, Field, Tag, model_serializer, model_validator
+
+from tiltyard.settings.config_section import (
+    ConfigSection,
+    Count,
+    Many,
+    Name,
+    NonNegative,
+    Number,
+    PathText,
+    Positive,
+    Seed,
+    Text,
+    Variable,
+    YesNo,
+    default_if_empty,
+    expecting,
+    one_of,
+    section_error,
+)
+from tiltyard.settings.prices import PriceEntry
+
+__all__ = [
+    "DEFAULT_MODES",
+    "KEY_VARIABLES",
+    "Budget",
+    "CachesSection",
+    "ChecksSection",
+    "EloSection",
+    "Entrant",
+    "GenerateSection",
+    "JudgeDefaults",
+    "JudgeSection",
+    "ModeJudge",
+    "ModeSettings",
+    "Prices",
+    "PromptBank",
+    "PromptSelection",
+    "RatingsSection",
+    "RubricFile",
+    "address_problem",
+    "with_default_modes",
+]
+
+#: Where each provider's key is looked for, unless the configuration names another variable.
+KEY_VARIABLES: Mapping[str, str] = {"anthropic": "ANTHROPIC_API_KEY", "openai": "OPENAI_API_KEY"}
+
+_Provider = Annotated[Literal["anthropic", "openai", "replay"], one_of("anthropic", "openai", "replay")]
+_Form = Annotated[Literal["auto", "schema", "tool", "text"], one_of("auto", "schema", "tool", "text")]
+_Cache = Annotated[Literal["off", "5m", "1h"], one_of("off", "5m", "1h")]
+
+
+class _Serving(ConfigSection):
+    """Where a model is served, and how hard it may be asked."""
+
+    provider: _Provider = "anthropic"
+    base_url: Text | None = None
+    api_key_env: Variable | None = None
+    #: By the model unless given: more for those that think.
+    max_tokens: Count | None = None
+    batch: YesNo = False
+    concurrency: Count = 16
+    requests_per_minute: Positive | None = None
+    retries: NonNegative = 5
+    timeout_seconds: Positive = 600.0
+    options: Annotated[Mapping[str, Any], default_if_empty({})] = Field(default_factory=dict)
+
+
+def address_problem(provider: str, base_url: str | None) -> str | None:
+    """What is wrong with a provider's address; ``None`` where nothing is."""
+    if provider == "replay":
+        return None if base_url else "replay needs base_url: the file of recorded replies"
+    if base_url is None:
+        return None
+    if not re.match(r"https?://[^/]", base_url):
+        return f"expected an address that begins with http:// or https://, found {base_url!r}"
+    if "@" in base_url.split("/")[2]:
+        return "expected an address without a password; name the key's variable in api_key_env"
+    return None
+
+
+class GenerateSection(_Serving):
+    """How an entrant's answers are made, for `tiltyard generate`."""
+
+    provider: Annotated[Literal["anthropic", "openai"], one_of("anthropic", "openai")]
+    model: Name
+    system: Text | None = None
+
+    @model_validator(mode="after")
+    def _addressed(self) -> Self:
+        problem = address_problem(self.provider, self.base_url)
+        if problem is not None:
+            raise section_error(problem, "base_url")
+        return self
+
+
+class Entrant(ConfigSection):
+    """One model of the tournament."""
+
+    entrant_id: Name
+    family: Name | None = None
+    generate: GenerateSection | None = None
+
+
+class JudgeSection(_Serving):
+    form: _Form = "auto"
+    prompt_cache: _Cache = "off"
+    family: Name | None = None
+
+
+class JudgeDefaults(JudgeSection):
+    pilot_model: Name | None = None
+    headline_model: Name | None = None
+
+
+class ModeJudge(JudgeSection):
+    """A judge of a mode: what it states goes before the section ``judge``."""
+
+    model: Name
+    name: Name | None = None
+
+
+class PromptSelection(ConfigSection):
+    """Which prompts of the bank are asked: all, so many in all, or so many of each source."""
+
+    n: Count | None = None
+    sizes: Annotated[Mapping[Text, Count], Field(min_length=1)] | None = None
+
+    @property
+    def all(self) -> bool:
+        return self.n is None and self.sizes is None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _spelled(cls, value: Any) -> Any:
+        if value == "all":
+            return {}
+        if isinstance(value, dict) and len(value) == 1:
+            return value
+        raise section_error("expected all, or n: a number, or sizes: a number for each source")
+
+    @model_serializer
+    def _written(self) -> Any:
+        return "all" if self.all else {"n": self.n} if self.n else {"sizes": dict(self.sizes or {})}
+
+
+class ModeSettings(ConfigSection):
+    judges: Annotated[
+        tuple[
+            Annotated[
+                ModeJudge, BeforeValidator(lambda one: {"model": one} if isinstance(one, str) else one)
+            ],
+            ...,
+        ],
+        Many,
+        default_if_empty(()),
+    ] = ()
+    quorum: Count | None = None
+    prompts: PromptSelection = Field(default_factory=lambda: PromptSelection.model_validate("all"))
+    seed: Seed = 0
+    prewarm: YesNo = False
+    limit_pairs: Count | None = None
+
+
+DEFAULT_MODES: Mapping[str, Mapping[str, Any]] = {
+    "pilot": {"prompts": {"n": 50}},
+    "headline": {"prewarm": True},
+}
+
+
+def with_default_modes(value: Any) -> Any:
+    """The two default modes under those of the file; a mode may be named and left empty."""
+    if not isinstance(value, dict | None):
+        return value
+    stated = {name: {} if mode is None else mode for name, mode in (value or {}).items()}
+    both = {name: stated.get(name, {}) for name in (*DEFAULT_MODES, *stated)}
+    return {
+        name: {**DEFAULT_MODES.get(name, {}), **mode} if isinstance(mode, dict) else mode
+        for name, mode in both.items()
+    }
+
+
+class PromptBank(ConfigSection):
+    bank_path: PathText
+
+
+class RubricFile(ConfigSection):
+    path: PathText | None = None
+
+
+class ChecksSection(ConfigSection):
+    """Planted questions for each judge and dimension: 0 is none."""
+
+    identical: NonNegative = 2
+    truncated: NonNegative = 2
+    garbage: NonNegative = 2
+    repeats: NonNegative = 4
+
+
+class EloSection(ConfigSection):
+    n_perms: Count = 100
+    shuffle_seed: Seed = 0
+    initial_rating: Annotated[float, expecting("a number")] = 1500.0
+    default_k: Number = 16
+    k_factor_sweep: Annotated[tuple[Number, ...], Many, Field(min_length=1)] = (4, 8, 16, 32)
+
+
+class RatingsSection(ConfigSection):
+    lean: Annotated[float, Field(ge=0.5, le=1), expecting("a number from 0.5 to 1")] = 0.75
+    #: Half a win for each, or left out. Anything else would favour whoever comes first by name.
+    inconsistent: Annotated[Literal["half", "drop"], one_of("half", "drop")] = "half"
+    n_bootstraps: NonNegative = 100
+    seed: Seed = 0
+
+
+class CachesSection(ConfigSection):
+    responses_dir: PathText | None = None
+    judgments_dir: PathText | None = None
+
+
+Budget = Annotated[float, Field(ge=0, le=1e9), expecting("dollars: a number, 0 or more")]
+Prices = Annotated[
+    Annotated[PathText, Tag("<file>")] | Annotated[Mapping[Name, PriceEntry], Tag("<table>")],
+    Discriminator(lambda value: "<file>" if isinstance(value, str) else "<table>"),
+]

@@ -1,0 +1,132 @@
+"""A report written once and shown three ways."""
+
+import io
+
+import pytest
+from rated_boards import HOSTILE
+from rich.console import Console
+from test_board_page import TAGS, Page
+
+from tiltyard.core.ratings.findings import Finding
+from tiltyard.report import board_charts
+from tiltyard.report.markdown_escape import markdown_text
+from tiltyard.report.report_parts import (
+    Report,
+    ReportSection,
+    ReportTable,
+    report_markdown,
+    report_page,
+    report_terminal,
+)
+from tiltyard.report.terminal_escape import escape_controls
+
+OPEN = ReportTable(("tree", "height"), (("oak", "30"), ("elm", "25")), title="Heights", more=1200)
+FOLDED = ReportTable(("tree", "age"), (("yew", "900"),), title="Ages", folded=True)
+EMPTY = ReportTable(("tree", "nobody's"), ())
+REPORT = Report(
+    "Trees",
+    ("Oaks are tall.", "Elms less so."),
+    (
+        ReportSection("heights", "How tall", ("Measured.",), (OPEN, FOLDED, EMPTY), ("In metres.",)),
+        ReportSection("end", "The end"),
+    ),
+    (Finding("storm", "One fell.", "Count again."),),
+)
+SPEC = {"mark": "bar"}
+
+
+def terminal(report):
+    out = io.StringIO()
+    Console(file=out, width=2000, highlight=False, markup=False, emoji=False).print(report_terminal(report))
+    return [line.rstrip() for line in out.getvalue().splitlines()]
+
+
+def hostile(name):
+    table = ReportTable((name, name), ((name, name),), title=name)
+    sections = (ReportSection("x", name, (name,), (table,), (name,)),)
+    return Report(name, (name, name), sections, (Finding("name", name, name),))
+
+
+def test_a_terminal_shows_what_is_not_folded():
+    assert terminal(REPORT) == [
+        "Trees",
+        "",
+        "Oaks are tall.",
+        "Elms less so.",
+        "",
+        "storm: One fell. Count again.",
+        "",
+        "How tall",
+        "Measured.",
+        "Heights",
+        "tree  height",
+        "oak       30",
+        "elm       25",
+        "1,200 more.",
+        "In metres.",
+        "",
+        "The end",
+    ]
+
+
+def test_markdown_shows_everything():
+    assert report_markdown(REPORT).split("\n\n") == [
+        "# Trees",
+        "**Oaks are tall.**",
+        "Elms less so.",
+        "- **storm**: One fell. Count again.",
+        "## How tall",
+        "Measured.",
+        "### Heights",
+        "| tree | height |\n|:--|--:|\n| oak | 30 |\n| elm | 25 |",
+        "*1,200 more.*",
+        "### Ages",
+        "| tree | age |\n|:--|--:|\n| yew | 900 |",
+        "In metres.",
+        "## The end\n",
+    ]
+
+
+def test_a_page_puts_charts_between_the_tables_and_the_folded_ones():
+    text = report_page(REPORT, {"heights": {"Drawn": SPEC}, "nowhere": {"Lost": SPEC}}, footer="a < b")
+    page = Page(text)
+    assert page._open == []
+    order = ["Oaks are tall.", "storm", "How tall", "Heights", "1,200 more.", "In metres.", "Drawn", "Ages"]
+    places = [page.texts.index(one) for one in order]
+    assert places == sorted(places)
+    assert page.tags.count("details") == page.tags.count("figure") == 1
+    assert "nobody's" not in page.texts
+    assert "a &lt; b</footer>" in text
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_no_name_steers_any_of_the_three(name):
+    page = Page(report_page(hostile(name), {"x": {name: {"title": name}}}, footer=name))
+    assert page._open == []
+    assert set(page.tags) <= TAGS | {"section", "h3"}
+    assert page.comments == []
+    shown = "\n".join(terminal(hostile(name)))
+    assert all(character.isprintable() or character == "\n" for character in shown)
+    assert shown.count(escape_controls(name)) >= 5
+    assert "<" not in report_markdown(hostile(name))
+
+
+def test_without_the_extra_a_page_says_so_once(monkeypatch):
+    monkeypatch.setattr(board_charts, "find_spec", lambda _name: None)
+    text = report_page(REPORT, {}, footer="")
+    assert text.count("pip install 'tiltyard[plots]'") == 1
+    assert "script" not in Page(text).tags
+
+
+@pytest.mark.parametrize(
+    ("name", "shown"),
+    [
+        ("a|b", "a&#124;b"),
+        ("<b>", "&#60;b&#62;"),
+        ("a_b*", r"a\_b\*"),
+        ("www.x.y", "www&#46;x.y"),
+        ("a\nb", r"a\\nb"),
+    ],
+)
+def test_markdown_text_is_harmless(name, shown):
+    assert markdown_text(name) == shown

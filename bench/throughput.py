@@ -58,16 +58,16 @@ def worker(folder: Path) -> float:
     """A whole worker: from the first attempt's start to the last one's end, by its own ledger."""
     from contextlib import closing
 
+    from tiltyard.judges.judging_run import run_judging
     from tiltyard.judges.ledger import Ledger
-    from tiltyard.judges.sitting import sit
-    from tiltyard.tournament.running import prepare
+    from tiltyard.tournament.tournament_run import prepare_run
 
     os.environ["TILTYARD_HOME"] = tempfile.mkdtemp(dir=folder)
-    prepared = prepare(folder / "tournament.yaml", "pilot")
+    prepared = prepare_run(folder / "tournament.yaml", "pilot")
     run = f"bench-{time.monotonic_ns()}"
     with closing(Ledger(prepared.databases.ledger)) as ledger:
         ledger.open_run(run, prepared.plan.sha256, prepared.cap)
-        sit(prepared.plan, run, prepared.databases, shard_size=prepared.config.shard_size)
+        run_judging(prepared.plan, run, prepared.databases, shard_size=prepared.config.shard_size)
         attempts = list(ledger.attempts(run))
     assert all(one.state == "ok" for one in attempts)
     span = max(one.finished_at or 0.0 for one in attempts) - min(one.started_at for one in attempts)
@@ -75,10 +75,10 @@ def worker(folder: Path) -> float:
 
 
 def bodies_of(folder: Path) -> list[dict]:
-    from tiltyard.tournament.running import prepare
+    from tiltyard.tournament.tournament_run import prepare_run
 
     os.environ["TILTYARD_HOME"] = str(folder / "planned")
-    plan = prepare(folder / "tournament.yaml", "pilot").plan
+    plan = prepare_run(folder / "tournament.yaml", "pilot").plan
     return [plan.request(question).body for question in plan.questions()]
 
 

@@ -50,21 +50,21 @@ def do(step: str, folder: Path) -> None:
 def plan(folder: Path) -> None:
     """Exactly what `tiltyard plan` does."""
     from tiltyard.judges.ledger import Ledger
-    from tiltyard.tournament.estimate import estimate
-    from tiltyard.tournament.running import prepare
+    from tiltyard.tournament.cost_estimate import estimate_plan
+    from tiltyard.tournament.tournament_run import prepare_run
 
-    prepared = prepare(folder / "tournament.yaml", "pilot", asking=False)
+    prepared = prepare_run(folder / "tournament.yaml", "pilot", asking=False)
     with closing(Ledger(prepared.databases.ledger)) as ledger:
-        found = estimate(prepared.plan, ledger)
+        found = estimate_plan(prepared.plan, ledger)
     assert found.calls == len(prepared.plan)
 
 
 def fill(folder: Path) -> None:
     """A reply to every question: what judges would have said, by hash."""
     from tiltyard.judges.ledger import Ledger, _packed
-    from tiltyard.tournament.running import prepare
+    from tiltyard.tournament.tournament_run import prepare_run
 
-    prepared = prepare(folder / "tournament.yaml", "pilot", asking=False)
+    prepared = prepare_run(folder / "tournament.yaml", "pilot", asking=False)
     rows: list[dict] = []
     with closing(Ledger(prepared.databases.ledger)) as ledger:
 
@@ -102,9 +102,9 @@ class Silent:
 
 def rate(folder: Path) -> None:
     """Exactly what `tiltyard run --skip-judging` does."""
-    from tiltyard.tournament.running import prepare, run_tournament
+    from tiltyard.tournament.tournament_run import prepare_run, run_tournament
 
-    prepared = prepare(folder / "tournament.yaml", "pilot", asking=False)
+    prepared = prepare_run(folder / "tournament.yaml", "pilot", asking=False)
     run_tournament(prepared, Silent(), output_dir=folder / "out", skip_judging=True)
 
 

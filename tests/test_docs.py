@@ -23,7 +23,7 @@ from tiltyard.core.policy.state.policy import Policy
 from tiltyard.core.ratings import BradleyTerry, Elo, Glicko2, OnlineBradleyTerry
 from tiltyard.files import open_battles, write_battles
 from tiltyard.files.format_detection import FORMATS
-from tiltyard.judges.requests import Request
+from tiltyard.judges.requests import JudgeRequest
 from tiltyard.report.costs_section import cache_warning
 from tiltyard.runs.battle_rating import RateSettings, rate_files
 from tiltyard.runs.manifest import ManifestInput, Platform, RunManifest
@@ -36,7 +36,7 @@ from tiltyard.settings.rubric_files import SHIPPED
 from tiltyard.settings.tournament_config import TournamentConfig, load_config
 from tiltyard.settings.yaml_file import parse_yaml, write_yaml
 from tiltyard.simulate.demo import demo_battles
-from tiltyard.tournament.estimate import Planned
+from tiltyard.tournament.cost_estimate import PlannedQuestion
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
@@ -284,8 +284,8 @@ def test_every_state_form_purpose_and_step_is_documented():
 
 
 def test_every_field_of_a_planned_question_is_documented():
-    request = Request("", "", "", "", {}, 0, None)
-    fields = set(Planned(Question("", "", "", "", ""), request, "call").to_dict())
+    request = JudgeRequest("", "", "", "", {}, 0, None)
+    fields = set(PlannedQuestion(Question("", "", "", "", ""), request, "call").to_dict())
     assert fields - coded(section("cli.md", "`tiltyard plan`")) == set()
 
 

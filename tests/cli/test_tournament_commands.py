@@ -13,7 +13,7 @@ import yaml
 from command import Watched, run
 from servers.paid_llm import paid_llm
 from tiltyard.cli.watching import Watcher
-from tiltyard.judges.sitting import Heard
+from tiltyard.judges.judging_run import RunProgress
 from tournament.arranged import Arranged, arrange
 
 NOWHERE = {"provider": "openai", "base_url": "http://127.0.0.1:9/v1"}
@@ -184,7 +184,7 @@ def test_a_bar_on_a_terminal_and_lines_in_a_log(tmp_path, monkeypatch):
     assert watched.code == 0, watched.err
     assert "\x1b[" in watched.err
     assert "calls" in watched.err
-    heard = Heard(Counter(ok=3, refused=1, lost=2), 5 * 10**11)
+    heard = RunProgress(Counter(ok=3, refused=1, lost=2), 5 * 10**11)
     clock = iter(range(0, 1000, 6))
     monkeypatch.setattr(time, "monotonic", lambda: float(next(clock)))
     ran = []
@@ -205,8 +205,8 @@ def test_nothing_heard_yet_and_prices_nobody_knows(monkeypatch):
     monkeypatch.setattr("tiltyard.cli.watching._LINE", 0.0)
     with Watcher() as watcher:
         watcher.begun(Path("out"), 5, 0, None, resumed=True)
-        watcher.tick(Heard())
-        watcher.tick(Heard(Counter(ok=5), None))
+        watcher.tick(RunProgress())
+        watcher.tick(RunProgress(Counter(ok=5), None))
     assert ran == [
         "Going on with out: 5 calls to make.",
         "0 of 5 calls (none yet; $0)",
@@ -221,7 +221,7 @@ def test_a_second_stretch_of_work_has_its_own_bar(monkeypatch):
     with Watcher() as watcher:
         watcher.begun(Path("one"), 5, 0, None, resumed=False)
         first = watcher._bar
-        watcher.tick(Heard(Counter(ok=5), 0))
+        watcher.tick(RunProgress(Counter(ok=5), 0))
         watcher.begun(Path("two"), 7, 0, None, resumed=False)
         assert watcher._bar is not first
         assert first.finished or not first.live.is_started

@@ -16,7 +16,7 @@ from worker_process import Journal, shards, until
 
 from tiltyard.errors import BadOption, MissingExtra, ProviderFault, TiltyardError
 from tiltyard.jobs import Shard, engine, open_engine
-from tiltyard.jobs.workers import ServerLocks
+from tiltyard.jobs.worker_locks import ServerLocks
 
 on_sqlite = pytest.mark.parametrize("database", ["sqlite"], indirect=True)
 
@@ -246,7 +246,7 @@ def test_a_plan_is_not_confused_with_one_whose_name_begins_alike(database: str, 
 def test_a_shard_that_was_taken_but_never_arrived_is_put_back(
     database: str, journal: Journal, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(engine, "_STRANDED", 0.5)
+    monkeypatch.setattr(engine, "_STRANDED_SECONDS", 0.5)
     with open_engine(database, None, journal.work(0), run="run") as worker:
         worker.submit(shards("run", 2))
         worker.wait("run", 0, poll=0.05)
@@ -363,7 +363,7 @@ def test_a_worker_whose_session_ended_stops_work_and_says_so(database: str, jour
                 " WHERE application_name = 'tiltyard worker'"
             )
             assert stopped.wait(timeout=60)
-            assert ServerLocks.grace > engine._WATCH
+            assert ServerLocks.grace > engine._LOCK_WATCH_SECONDS
             with pytest.raises(TiltyardError, match="lost the connection that held its lock"):
                 worker.wait("run", 0, poll=0.05)
             until(lambda: worker.status("run", 0) == {"running": 4, "waiting": 2})

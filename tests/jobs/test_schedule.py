@@ -17,7 +17,7 @@ from worker_process import Journal, until
 
 from tiltyard.errors import BadOption, TiltyardError
 from tiltyard.jobs import Shard, open_engine
-from tiltyard.jobs.schedule import Schedule, scheduled
+from tiltyard.jobs.schedule import Schedule, run_schedules
 
 EVERY_SECOND = "* * * * * *"
 on_postgresql = pytest.mark.parametrize("database", ["postgresql"], indirect=True)
@@ -48,7 +48,7 @@ def statuses(database: str) -> dict[str, str]:
 
 def test_every_moment_is_done_once(database: str):
     ticks = Ticks()
-    with scheduled(database, [Schedule("often", EVERY_SECOND, ticks)]):
+    with run_schedules(database, [Schedule("often", EVERY_SECOND, ticks)]):
         until(lambda: len(ticks.moments) >= 2)
     assert len(set(ticks.moments)) == len(ticks.moments)
     assert all(one.microsecond == 0 for one in ticks.moments)
@@ -59,7 +59,7 @@ def test_a_moment_that_was_done_is_not_done_again_by_the_next_process_life(datab
     first, second = Ticks(), Ticks()
     yearly = _yearly()
     for ticks in (first, second):
-        with scheduled(database, [Schedule("yearly", yearly, ticks)]):
+        with run_schedules(database, [Schedule("yearly", yearly, ticks)]):
             until(lambda: set(statuses(database).values()) == {"SUCCESS"})
             time.sleep(0.5)
     assert len(first.moments) == 1
@@ -69,12 +69,12 @@ def test_a_moment_that_was_done_is_not_done_again_by_the_next_process_life(datab
 @on_postgresql
 def test_of_the_moments_that_were_missed_only_the_latest_is_made_up_for(database: str):
     ticks = Ticks()
-    with scheduled(database, [Schedule("often", EVERY_SECOND, ticks)]):
+    with run_schedules(database, [Schedule("often", EVERY_SECOND, ticks)]):
         until(lambda: ticks.moments)
     before = len(ticks.moments)
     time.sleep(2.2)
     began = datetime.now(UTC)
-    with scheduled(database, [Schedule("often", EVERY_SECOND, ticks)]):
+    with run_schedules(database, [Schedule("often", EVERY_SECOND, ticks)]):
         until(lambda: len(ticks.moments) > before)
     assert ticks.moments[before] >= began - timedelta(seconds=1.5)
 
@@ -90,7 +90,7 @@ def test_what_waited_in_the_queue_while_later_moments_passed_is_passed_over(data
     with open_engine(database, None, never, run="somewhere") as engine:
         engine.queue = "tiltyard:schedule"
         engine.submit([old])
-    with scheduled(database, [Schedule("often", "0 0 1 1 *", ticks)]):
+    with run_schedules(database, [Schedule("often", "0 0 1 1 *", ticks)]):
         until(lambda: statuses(database)[old.id] == "SUCCESS")
     assert datetime.fromtimestamp(1_000_000_000, UTC) not in ticks.moments
 
@@ -127,7 +127,7 @@ def test_a_moment_whose_worker_died_is_done_by_another(database: str, tmp_path: 
         dying.wait()
     assert journal.of("end") == []
     ticks = Ticks()
-    with scheduled(database, [Schedule("work", yearly, ticks)]):
+    with run_schedules(database, [Schedule("work", yearly, ticks)]):
         until(lambda: ticks.moments)
     assert len(ticks.moments) == 1
 
@@ -140,7 +140,7 @@ def test_work_that_fails_stops_nothing_and_is_kept_with_its_reason(database: str
         raise TiltyardError("the report cannot be made")
 
     schedules = [Schedule("failing", EVERY_SECOND, failing), Schedule("often", EVERY_SECOND, ticks)]
-    with scheduled(database, schedules):
+    with run_schedules(database, schedules):
         until(lambda: len(ticks.moments) >= 2)
         until(lambda: "the report cannot be made" in caplog.text)
 
@@ -148,7 +148,7 @@ def test_work_that_fails_stops_nothing_and_is_kept_with_its_reason(database: str
 @on_postgresql
 def test_work_goes_on_after_the_database_has_thrown_everybody_out(database: str):
     ticks = Ticks()
-    with scheduled(database, [Schedule("often", EVERY_SECOND, ticks)]):
+    with run_schedules(database, [Schedule("often", EVERY_SECOND, ticks)]):
         until(lambda: ticks.moments)
         with psycopg.connect(database, autocommit=True) as connection:
             connection.execute(
@@ -166,11 +166,11 @@ def test_one_engine_in_a_process(database: str, journal: Journal):
     with (
         open_engine(database, None, journal.work(0)),
         pytest.raises(RuntimeError, match="open in this process"),
-        scheduled(database, schedules),
+        run_schedules(database, schedules),
     ):
         pass
     with (
-        scheduled(database, schedules),
+        run_schedules(database, schedules),
         pytest.raises(RuntimeError, match="open in this process"),
         open_engine(database, None, journal.work(0)),
     ):
@@ -179,7 +179,7 @@ def test_one_engine_in_a_process(database: str, journal: Journal):
 
 def test_a_database_that_is_away_is_waited_for(caplog):
     before = set(threading.enumerate())
-    with scheduled("postgresql://nobody@127.0.0.1:9/none", [Schedule("often", EVERY_SECOND, nothing)]):
+    with run_schedules("postgresql://nobody@127.0.0.1:9/none", [Schedule("often", EVERY_SECOND, nothing)]):
         until(lambda: "tried again" in caplog.text)
     assert len(set(threading.enumerate()) - before) < 20
 
@@ -216,7 +216,7 @@ def test_a_schedule_that_makes_no_sense_is_refused(changed: dict[str, str], prob
 
 def test_two_schedules_of_one_name_are_refused():
     twice = [Schedule("weekly", "7 0 * * 1", nothing), Schedule("weekly", "8 0 * * 1", nothing)]
-    with pytest.raises(BadOption, match="one name"), scheduled("sqlite:///nowhere", twice):
+    with pytest.raises(BadOption, match="one name"), run_schedules("sqlite:///nowhere", twice):
         pass
 
 
@@ -243,7 +243,7 @@ def main() -> None:
         time.sleep(float(seconds))
         journal.write("end", str(int(moment.timestamp())))
 
-    with scheduled(database, [Schedule("work", cron, work)]):
+    with run_schedules(database, [Schedule("work", cron, work)]):
         time.sleep(300)
 
 

@@ -8,7 +8,7 @@ import pytest
 from worker_process import until
 
 from tiltyard.arena.operators.ticks import Tick, read_ticks
-from tiltyard.jobs.schedule import Schedule, scheduled
+from tiltyard.jobs.schedule import Schedule, run_schedules
 
 YEARLY = "0 0 1 1 *"
 
@@ -30,7 +30,7 @@ def test_what_was_done_and_what_failed_is_told(database: str):
     assert ticks(database) == {}
     schedules = [Schedule("well", YEARLY, lambda _moment: None), Schedule("badly", YEARLY, failing)]
     due = schedules[0].due(datetime.now(UTC))
-    with scheduled(database, schedules):
+    with run_schedules(database, schedules):
         until(lambda: {one.state for one in ticks(database).values()} == {"done", "failed"})
     assert ticks(database) == {
         "well": Tick("well", due, "done"),

@@ -7,18 +7,18 @@ from pathlib import Path
 import pytest
 
 from tiltyard.errors import BadOption, TiltyardError
-from tiltyard.jobs.workers import FileLocks, Locks, ServerLocks, lowest_free
+from tiltyard.jobs.worker_locks import FileLocks, ServerLocks, WorkerLocks, lock_worker_name
 
 
 @pytest.fixture
-def connect(database: str, tmp_path: Path) -> Callable[[], Locks]:
+def connect(database: str, tmp_path: Path) -> Callable[[], WorkerLocks]:
     """Another worker's view of the same locks."""
     if database.startswith("sqlite"):
         return lambda: FileLocks(tmp_path / "locks")
     return lambda: ServerLocks(database)
 
 
-def test_a_lock_has_one_holder_and_can_be_had_after_its_release(connect: Callable[[], Locks]):
+def test_a_lock_has_one_holder_and_can_be_had_after_its_release(connect: Callable[[], WorkerLocks]):
     one, two = connect(), connect()
     lock = one.take("worker-0")
     assert lock is not None
@@ -36,14 +36,14 @@ def test_a_lock_has_one_holder_and_can_be_had_after_its_release(connect: Callabl
     two.close()
 
 
-def test_the_lowest_free_name_is_taken_in_each_run(connect: Callable[[], Locks]):
+def test_the_lowest_free_name_is_taken_in_each_run(connect: Callable[[], WorkerLocks]):
     views = [connect() for _ in range(4)]
-    first, second, third = (lowest_free(view, "a/b: ü") for view in views[:3])
+    first, second, third = (lock_worker_name(view, "a/b: ü") for view in views[:3])
     assert [lock.name for lock in (first, second, third)] == [
         f"a/b: ü/worker-{number}" for number in range(3)
     ]
     second.release()
-    fourth, outside = lowest_free(views[3], "a/b: ü"), lowest_free(views[3], None)
+    fourth, outside = lock_worker_name(views[3], "a/b: ü"), lock_worker_name(views[3], None)
     assert (fourth.name, outside.name) == ("a/b: ü/worker-1", "worker-0")
     for lock in (first, third, fourth, outside):
         lock.release()
@@ -51,7 +51,7 @@ def test_the_lowest_free_name_is_taken_in_each_run(connect: Callable[[], Locks])
         view.close()
 
 
-def test_locks_are_exclusive_under_contention(connect: Callable[[], Locks]):
+def test_locks_are_exclusive_under_contention(connect: Callable[[], WorkerLocks]):
     holders = [0]
     most = [0]
     takes = [0]

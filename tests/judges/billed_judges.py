@@ -24,16 +24,16 @@ from servers.http_front import Front
 from servers.replies import Prices
 from tiltyard.core.judging.question import ChatPrompt
 from tiltyard.core.judging.verdict import QuestionState, VerdictForm, read_reply
-from tiltyard.judges import batches, live
-from tiltyard.judges.batches import Batches
-from tiltyard.judges.books import Books
-from tiltyard.judges.ledger import Attempt, Intent, Ledger, RunRow, Settlement
-from tiltyard.judges.limits import Gate
-from tiltyard.judges.live import Live
+from tiltyard.judges import batch_calls, live_calls
+from tiltyard.judges.batch_calls import BatchCalls
+from tiltyard.judges.concurrency_limiter import ConcurrencyLimiter
+from tiltyard.judges.ledger import Attempt, AttemptIntent, Ledger, RunRow, Settlement
+from tiltyard.judges.ledger_batcher import LedgerBatcher
+from tiltyard.judges.live_calls import LiveCalls
 from tiltyard.judges.providers import open_provider
 from tiltyard.judges.providers.provider import Body, Provider
-from tiltyard.judges.requests import Caller, Request, request_key
-from tiltyard.judges.tokens import most_tokens
+from tiltyard.judges.requests import JudgeCaller, JudgeRequest, request_key
+from tiltyard.judges.token_estimate import token_upper_bound
 from tiltyard.settings.prices import Price
 
 KINDS = ("openai", "anthropic")
@@ -96,38 +96,38 @@ class Asker:
 
     provider: Provider
     price: Price | None
-    books: Books
+    books: LedgerBatcher
     heard: list[tuple[str, int | None]] = field(default_factory=list)
     run: str = RUN
 
     def requests(
         self, count: int, *, about: str = "", max_tokens: int = 32, batch: bool = False
-    ) -> list[Request]:
+    ) -> list[JudgeRequest]:
         return [self._request(f"{about} {number}", max_tokens, batch) for number in range(count)]
 
-    def _request(self, user: str, max_tokens: int, batch: bool) -> Request:
+    def _request(self, user: str, max_tokens: int, batch: bool) -> JudgeRequest:
         body = self.provider.body(
             "small", ChatPrompt("End with VERDICT.", user, max_tokens, VerdictForm.TEXT), {}
         )
         key, size = request_key(self.provider, body, 0)
         worst = None
         if self.price is not None:
-            worst = self.price.worst(most_tokens(size), max_tokens, batch=batch)
-        return Request(key, f"q{user}", "judge", "overall", body, size, worst, user)
+            worst = self.price.worst(token_upper_bound(size), max_tokens, batch=batch)
+        return JudgeRequest(key, f"q{user}", "judge", "overall", body, size, worst, user)
 
-    def caller(self, **given: Any) -> Caller:
-        gate = given.pop("gate", None) or Gate(given.pop("concurrency", 8))
+    def caller(self, **given: Any) -> JudgeCaller:
+        gate = given.pop("gate", None) or ConcurrencyLimiter(given.pop("concurrency", 8))
         stated = {"name": "judge", "provider": self.provider, "price": self.price, "retries": 3, **given}
-        return Caller(gate=gate, read=self.read, **stated)
+        return JudgeCaller(gate=gate, read=self.read, **stated)
 
     def read(self, body: Body) -> QuestionState:
         return read_reply(self.provider.read(body)[0], VerdictForm.TEXT).state
 
-    def live(self, worker: str = "worker-0") -> Live:
-        return Live(self.run, worker, self.books, self._hear)
+    def live(self, worker: str = "worker-0") -> LiveCalls:
+        return LiveCalls(self.run, worker, self.books, self._hear)
 
-    def batches(self, shard: str = "0", worker: str = "worker-0") -> Batches:
-        return Batches(self.run, shard, worker, self.books, self._hear)
+    def batches(self, shard: str = "0", worker: str = "worker-0") -> BatchCalls:
+        return BatchCalls(self.run, shard, worker, self.books, self._hear)
 
     async def row(self) -> RunRow:
         await self.books.drained()
@@ -149,7 +149,7 @@ async def asker(
     server: Billed, kind: str, database: str, *, cap: int | None = None, run: str = RUN, priced: bool = True
 ) -> AsyncIterator[Asker]:
     """A judge of one provider at the billed server, with a run in the ledger."""
-    books = Books(database)
+    books = LedgerBatcher(database)
     provider = open_provider(kind, server.base_url(kind), "key", 10)
     try:
         await books.run(Ledger.open_run, run, "plan", cap)
@@ -189,7 +189,7 @@ async def stopped(work: Any, reached: asyncio.Event) -> None:
         await task
 
 
-def intent(key: str = "k", reserved: int = 10, **given: Any) -> Intent:
+def intent(key: str = "k", reserved: int = 10, **given: Any) -> AttemptIntent:
     stated = {
         "attempt_id": f"a-{key}-{next(_numbers)}",
         "run": RUN,
@@ -201,10 +201,12 @@ def intent(key: str = "k", reserved: int = 10, **given: Any) -> Intent:
         "worker": "worker-0",
         "reserved": reserved,
     }
-    return Intent(**{**stated, **given})
+    return AttemptIntent(**{**stated, **given})
 
 
-def settlement(of: Intent, cost: int | None, *, state: str = QuestionState.OK, **given: Any) -> Settlement:
+def settlement(
+    of: AttemptIntent, cost: int | None, *, state: str = QuestionState.OK, **given: Any
+) -> Settlement:
     return Settlement(of.attempt_id, of.run, of.request_key, of.ask, of.reserved, state, cost, **given)
 
 
@@ -221,12 +223,12 @@ async def until(condition: Callable[[], object]) -> None:
 
 def shorten(monkeypatch: pytest.MonkeyPatch) -> None:
     """All waits of the house a hundred times shorter."""
-    monkeypatch.setattr(live, "_FIRST_WAIT", 0.002)
-    monkeypatch.setattr(live, "_FIRST_LOOK", 0.002)
-    monkeypatch.setattr(live, "_LAST_LOOK", 0.02)
-    monkeypatch.setattr(batches, "_FIRST_LOOK", 0.002)
-    monkeypatch.setattr(batches, "_ELSEWHERE", 0.02)
-    monkeypatch.setattr(batches, "_SEARCH", 0.002)
-    monkeypatch.setattr(batches, "_LAST_SEARCH", 0.02)
-    monkeypatch.setattr(batches, "_UNSEEN", 0.02)
-    monkeypatch.setattr(batches, "_CROWDED", 0.002)
+    monkeypatch.setattr(live_calls, "_FIRST_RETRY_SECONDS", 0.002)
+    monkeypatch.setattr(live_calls, "_FIRST_POLL_SECONDS", 0.002)
+    monkeypatch.setattr(live_calls, "_MAX_POLL_SECONDS", 0.02)
+    monkeypatch.setattr(batch_calls, "_FIRST_POLL_SECONDS", 0.002)
+    monkeypatch.setattr(batch_calls, "_OTHER_SHARD_POLL_SECONDS", 0.02)
+    monkeypatch.setattr(batch_calls, "_FIRST_SEARCH_SECONDS", 0.002)
+    monkeypatch.setattr(batch_calls, "_MAX_SEARCH_SECONDS", 0.02)
+    monkeypatch.setattr(batch_calls, "_SEARCH_TIMEOUT_SECONDS", 0.02)
+    monkeypatch.setattr(batch_calls, "_BATCH_QUEUE_RETRY_SECONDS", 0.002)

@@ -9,9 +9,9 @@ import pytest
 from billed_judges import KINDS, Asker, Billed, Interrupted, asker, billed, stopped
 
 from tiltyard.errors import ProviderFault
-from tiltyard.judges import batches as module
+from tiltyard.judges import batch_calls as module
+from tiltyard.judges.concurrency_limiter import ConcurrencyLimiter
 from tiltyard.judges.ledger import Ledger
-from tiltyard.judges.limits import Gate
 from tiltyard.judges.providers.provider import BatchItem
 
 pytestmark = pytest.mark.usefixtures("quick")
@@ -73,7 +73,7 @@ def test_it_is_found_though_lists_fail_and_sizes_are_not_counted_yet(kind: str, 
 def test_it_is_found_though_it_is_listed_late_and_its_results_come_later(
     kind: str, file: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(module, "_UNSEEN", 60.0)
+    monkeypatch.setattr(module, "_SEARCH_TIMEOUT_SECONDS", 60.0)
 
     async def ask() -> None:
         async with (
@@ -118,8 +118,8 @@ def test_while_nobody_can_tell_whether_it_is_ours_nothing_is_created_again(file:
 def test_it_is_looked_for_long_enough_before_it_is_held_never_to_have_been_created(
     file: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert module._UNSEEN <= 0.1, "shortened for tests"
-    monkeypatch.setattr(module, "_UNSEEN", 0.3)
+    assert module._SEARCH_TIMEOUT_SECONDS <= 0.1, "shortened for tests"
+    monkeypatch.setattr(module, "_SEARCH_TIMEOUT_SECONDS", 0.3)
 
     async def ask() -> None:
         async with billed(failed_creates=1) as server, asker(server, "openai", file) as judge:
@@ -200,7 +200,7 @@ def test_a_creation_that_is_refused_for_good_is_not_tried_again(kind: str, file:
 def test_the_gate_is_left_whatever_happens(file: str) -> None:
     async def ask() -> None:
         async with billed(failed_creates=1, lost_creates=1) as server, asker(server, "openai", file) as judge:
-            gate = Gate(2)
+            gate = ConcurrencyLimiter(2)
             requests = judge.requests(3, batch=True)
             assert await judge.batches().ask(requests, judge.caller(batch=True, gate=gate)) == {"ok": 3}
             dying = Interrupted(judge.provider, after=False)

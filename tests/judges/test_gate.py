@@ -7,23 +7,23 @@ from contextlib import closing
 import pytest
 
 from tiltyard.errors import ProviderFault
+from tiltyard.judges.concurrency_limiter import ConcurrencyLimiter
 from tiltyard.judges.ledger import Ledger
-from tiltyard.judges.limits import Gate
 
 
-def gate_on(ledger: Ledger, concurrency: int = 50, **given) -> Gate:
+def gate_on(ledger: Ledger, concurrency: int = 50, **given) -> ConcurrencyLimiter:
     async def permits(count: int, interval: float) -> tuple[float, float]:
         return ledger.take_permits("key", count, interval)
 
     async def pause(until: float) -> None:
         ledger.pause("key", until)
 
-    return Gate(concurrency, permits=permits, pause=pause, **given)
+    return ConcurrencyLimiter(concurrency, permits=permits, pause=pause, **given)
 
 
 def test_calls_at_once_double_each_round_until_the_provider_asks_for_fewer() -> None:
     async def rounds() -> None:
-        gate = Gate(100)
+        gate = ConcurrencyLimiter(100)
         for expected in (16, 32, 64, 100, 100):
             assert int(gate.allowed) == expected
             for _ in range(expected):
@@ -44,7 +44,7 @@ def test_calls_at_once_double_each_round_until_the_provider_asks_for_fewer() -> 
 
 def test_a_gate_never_closes_altogether() -> None:
     async def throttled() -> None:
-        gate = Gate(4)
+        gate = ConcurrencyLimiter(4)
         for _ in range(5):
             gate._cut_at = -10.0
             await gate.throttle(None)
@@ -56,7 +56,7 @@ def test_a_gate_never_closes_altogether() -> None:
 
 def test_no_more_than_allowed_are_inside_and_the_first_to_come_is_the_first_to_go_in() -> None:
     async def crowd() -> None:
-        gate, inside, most, order = Gate(3), 0, 0, []
+        gate, inside, most, order = ConcurrencyLimiter(3), 0, 0, []
 
         async def one(number: int) -> None:
             nonlocal inside, most
@@ -78,7 +78,7 @@ def test_no_more_than_allowed_are_inside_and_the_first_to_come_is_the_first_to_g
 
 def test_whoever_stops_waiting_takes_no_place_and_breaks_nothing() -> None:
     async def crowd() -> None:
-        gate = Gate(1)
+        gate = ConcurrencyLimiter(1)
         await gate.enter()
         waiting = [asyncio.create_task(gate.enter()) for _ in range(3)]
         await asyncio.sleep(0)
@@ -124,7 +124,7 @@ def test_a_pause_holds_everybody_with_the_same_key(file: str) -> None:
 
 def test_a_pause_that_grows_while_somebody_waits_is_waited_for() -> None:
     async def one() -> float:
-        gate = Gate(4)
+        gate = ConcurrencyLimiter(4)
         began = time.time()
         await gate.throttle(0.05)
         waiting = asyncio.create_task(gate.enter())
@@ -138,7 +138,7 @@ def test_a_pause_that_grows_while_somebody_waits_is_waited_for() -> None:
 
 def test_somebody_cancelled_in_a_pause_leaves_their_place() -> None:
     async def one() -> None:
-        gate = Gate(1)
+        gate = ConcurrencyLimiter(1)
         await gate.throttle(60)
         waiting = asyncio.create_task(gate.enter())
         await asyncio.sleep(0)
@@ -157,9 +157,9 @@ def test_the_rate_is_kept_by_all_gates_of_one_key(file: str, shared: bool) -> No
         left: list[float] = []
         with closing(Ledger(file)) as ledger:
             gates = [gate_on(ledger, per_minute=per_minute) for _ in range(2)]
-            gates = gates if shared else [Gate(50, per_minute=per_minute)] * 2
+            gates = gates if shared else [ConcurrencyLimiter(50, per_minute=per_minute)] * 2
 
-            async def one(gate: Gate) -> None:
+            async def one(gate: ConcurrencyLimiter) -> None:
                 await gate.enter()
                 left.append(time.time())
                 gate.leave(well=True)
@@ -178,7 +178,7 @@ def fault(status: int | None, **given: bool) -> ProviderFault:
     return ProviderFault(f"status {status}", status=status, **given)
 
 
-def is_closed(gate: Gate) -> bool:
+def is_closed(gate: ConcurrencyLimiter) -> bool:
     async def enter() -> None:
         await gate.enter()
         gate.leave(well=False)
@@ -192,7 +192,7 @@ def is_closed(gate: Gate) -> bool:
 
 @pytest.mark.parametrize("status", [401, 402, 403, 404])
 def test_eight_in_a_row_are_enough(status):
-    gate = Gate(4)
+    gate = ConcurrencyLimiter(4)
     for _ in range(7):
         gate.tell(fault(status))
     assert not is_closed(gate)
@@ -202,7 +202,7 @@ def test_eight_in_a_row_are_enough(status):
 
 @pytest.mark.parametrize("other", [None, 400, 429, 500])
 def test_anything_else_in_between_begins_the_count_anew(other):
-    gate = Gate(4)
+    gate = ConcurrencyLimiter(4)
     for _ in range(5):
         for _ in range(7):
             gate.tell(fault(403))
@@ -212,7 +212,7 @@ def test_anything_else_in_between_begins_the_count_anew(other):
 
 def test_whoever_waits_hears_why_but_only_after_the_calls_under_way_have_come_back():
     async def calls():
-        gate = Gate(2)
+        gate = ConcurrencyLimiter(2)
         await gate.enter()
         await gate.enter()
         waiting = [asyncio.create_task(gate.enter()) for _ in range(5)]
@@ -232,13 +232,13 @@ def test_whoever_waits_hears_why_but_only_after_the_calls_under_way_have_come_ba
 
 
 def test_nobody_there_is_said_after_some_calls_but_not_once_somebody_was() -> None:
-    gate = Gate(4)
+    gate = ConcurrencyLimiter(4)
     for _ in range(31):
         gate.tell(fault(None))
     assert not is_closed(gate)
     gate.tell(fault(None))
     assert is_closed(gate)
-    lively = Gate(4)
+    lively = ConcurrencyLimiter(4)
     lively.tell(None)
     for _ in range(100):
         lively.tell(fault(None))
@@ -246,7 +246,7 @@ def test_nobody_there_is_said_after_some_calls_but_not_once_somebody_was() -> No
 
 
 def test_calls_whose_answers_were_lost_reached_somebody() -> None:
-    gate = Gate(4)
+    gate = ConcurrencyLimiter(4)
     for _ in range(100):
         gate.tell(fault(None, billed=True))
     assert not is_closed(gate)

@@ -11,7 +11,7 @@ from billed_judges import RUN, intent, settlement
 
 from tiltyard.core.judging.verdict import QuestionState
 from tiltyard.errors import BadOption, TiltyardError, UnreadableFile
-from tiltyard.judges.ledger import Held, Ledger
+from tiltyard.judges.ledger import Ledger, ReservationResult
 from tiltyard.judges.providers.provider import Usage
 
 HOSTILE = {
@@ -54,7 +54,7 @@ def test_a_budget_beyond_what_a_column_holds_is_refused_in_words(ledger: Ledger)
     with pytest.raises(BadOption, match="more than the ledger can count"):
         ledger.open_run(RUN, "plan", 2**63)
     assert ledger.open_run(RUN, "plan", 2**63 - 1).cap == 2**63 - 1
-    assert ledger.begin([intent(reserved=5)]) == [Held.YES]
+    assert ledger.begin([intent(reserved=5)]) == [ReservationResult.YES]
 
 
 def test_a_new_pass_is_begun_once(run: Ledger) -> None:
@@ -83,7 +83,7 @@ def test_many_replies_are_looked_up_at_once(run: Ledger) -> None:
 def test_the_first_reply_of_a_request_stands(run: Ledger) -> None:
     run.open_run("other", "plan", None)
     mine, theirs = intent("k"), intent("k", run="other")
-    assert run.begin([mine, theirs]) == [Held.YES, Held.YES]
+    assert run.begin([mine, theirs]) == [ReservationResult.YES, ReservationResult.YES]
     run.settle([settlement(mine, 1, body={"n": 1})])
     run.settle([settlement(theirs, 1, body={"n": 2})])
     assert run.replies(["k"]) == {"k": [{"n": 1}]}
@@ -91,7 +91,7 @@ def test_the_first_reply_of_a_request_stands(run: Ledger) -> None:
 
 def test_money_is_held_then_spent(run: Ledger) -> None:
     one, two = intent("one", 60), intent("two", 40)
-    assert run.begin([one, two]) == [Held.YES, Held.YES]
+    assert run.begin([one, two]) == [ReservationResult.YES, ReservationResult.YES]
     assert money(run) == (100, 0)
     run.settle([settlement(one, 7)])
     assert money(run) == (40, 7)
@@ -120,56 +120,70 @@ def test_a_lost_call_of_unknown_price_has_no_known_cost(run: Ledger) -> None:
 
 def test_what_a_batch_holds_is_waited_for_only_while_somebody_waits_for_the_batch(run: Ledger) -> None:
     run.begin_batch("b", "0", [intent("item", 60, batch="b", place=0)])
-    assert run.begin([intent("item", 1), intent("k", 50)]) == [Held.TAKEN, Held.WAIT]
+    assert run.begin([intent("item", 1), intent("k", 50)]) == [
+        ReservationResult.TAKEN,
+        ReservationResult.WAIT,
+    ]
     run.watch_batch("b", 0.0)
-    assert run.begin([intent("item", 1), intent("k", 50)]) == [Held.LEFT, Held.NO]
-    assert run.begin_batch("c", "1", [intent("item", 1), intent("k", 50)]) == ([], Held.NO)
-    assert run.begin_batch("c", "1", [intent("item", 1)]) == ([], Held.LEFT)
+    assert run.begin([intent("item", 1), intent("k", 50)]) == [ReservationResult.LEFT, ReservationResult.NO]
+    assert run.begin_batch("c", "1", [intent("item", 1), intent("k", 50)]) == ([], ReservationResult.NO)
+    assert run.begin_batch("c", "1", [intent("item", 1)]) == ([], ReservationResult.LEFT)
     live = intent("live", 30)
-    assert run.begin([live]) == [Held.YES]
+    assert run.begin([live]) == [ReservationResult.YES]
     # The live call may leave 40, never 41: the batch keeps its 60.
-    assert run.begin([intent("k", 40), intent("l", 41)]) == [Held.WAIT, Held.NO]
-    assert run.begin_batch("c", "1", [intent("item", 1), intent("live", 1)]) == ([], Held.TAKEN)
+    assert run.begin([intent("k", 40), intent("l", 41)]) == [ReservationResult.WAIT, ReservationResult.NO]
+    assert run.begin_batch("c", "1", [intent("item", 1), intent("live", 1)]) == ([], ReservationResult.TAKEN)
     run.watch_batch("b")
-    assert run.begin([intent("item", 1), intent("l", 41)]) == [Held.TAKEN, Held.WAIT]
+    assert run.begin([intent("item", 1), intent("l", 41)]) == [
+        ReservationResult.TAKEN,
+        ReservationResult.WAIT,
+    ]
     assert money(run) == (90, 0)
 
 
 def test_what_is_not_covered_now_waits_and_what_never_will_be_is_refused(run: Ledger) -> None:
     big = intent("big", 90)
-    assert run.begin([big]) == [Held.YES]
-    assert run.begin([intent("k", 11)]) == [Held.WAIT]
-    assert run.begin([intent("k", 101)]) == [Held.NO]
+    assert run.begin([big]) == [ReservationResult.YES]
+    assert run.begin([intent("k", 11)]) == [ReservationResult.WAIT]
+    assert run.begin([intent("k", 101)]) == [ReservationResult.NO]
     run.settle([settlement(big, 50)])
-    assert run.begin([intent("k", 51)]) == [Held.NO]
-    assert run.begin([intent("k", 50)]) == [Held.YES]
+    assert run.begin([intent("k", 51)]) == [ReservationResult.NO]
+    assert run.begin([intent("k", 50)]) == [ReservationResult.YES]
     assert money(run) == (50, 50)
 
 
 def test_of_several_those_that_fit_are_held(run: Ledger) -> None:
     held = run.begin([intent("a", 60), intent("b", 60), intent("c", 40), intent("a", 1)])
-    assert held == [Held.YES, Held.WAIT, Held.YES, Held.TAKEN]
+    assert held == [
+        ReservationResult.YES,
+        ReservationResult.WAIT,
+        ReservationResult.YES,
+        ReservationResult.TAKEN,
+    ]
     assert money(run) == (100, 0)
     assert Counter(attempt.state for attempt in run.attempts(RUN)) == {"intent": 2}
 
 
 def test_a_request_under_way_or_answered_is_taken(run: Ledger) -> None:
     one = intent("k", 5)
-    assert run.begin([one]) == [Held.YES]
-    assert run.begin([intent("k", 5), intent("k", 5, ask=1)]) == [Held.TAKEN, Held.YES]
+    assert run.begin([one]) == [ReservationResult.YES]
+    assert run.begin([intent("k", 5), intent("k", 5, ask=1)]) == [
+        ReservationResult.TAKEN,
+        ReservationResult.YES,
+    ]
     run.settle([settlement(one, 1, body={})])
-    assert run.begin([intent("k", 5)]) == [Held.TAKEN]
+    assert run.begin([intent("k", 5)]) == [ReservationResult.TAKEN]
     assert money(run) == (5, 1)
     failed = intent("f", 5)
     run.begin([failed])
     run.settle([settlement(failed, 0, state=QuestionState.PROVIDER_ERROR, error="no")])
-    assert run.begin([intent("f", 5)]) == [Held.YES]
+    assert run.begin([intent("f", 5)]) == [ReservationResult.YES]
 
 
 def test_without_a_budget_and_with_unknown_prices_all_is_held(ledger: Ledger) -> None:
     ledger.open_run(RUN, "plan", None)
     one = intent("k", 0)
-    assert ledger.begin([one, intent("dear", 10**18)]) == [Held.YES, Held.YES]
+    assert ledger.begin([one, intent("dear", 10**18)]) == [ReservationResult.YES, ReservationResult.YES]
     ledger.settle([settlement(one, None, usage=Usage(5, 6, 7, 8))])
     (row,) = [attempt for attempt in ledger.attempts(RUN) if attempt.request_key == "k"]
     assert (row.cost, row.reserved, row.state) == (None, 0, "ok")
@@ -184,7 +198,7 @@ def test_without_a_budget_and_with_unknown_prices_all_is_held(ledger: Ledger) ->
 def test_what_is_released_can_be_held_in_the_same_breath(run: Ledger) -> None:
     one = intent("one", 100)
     run.begin([one])
-    assert run.write([intent("two", 99)], [settlement(one, 1)]) == [Held.YES]
+    assert run.write([intent("two", 99)], [settlement(one, 1)]) == [ReservationResult.YES]
     assert money(run) == (99, 1)
     assert run.write([], []) == []
 
@@ -193,7 +207,7 @@ def test_an_attempt_that_was_never_sent_leaves_no_trace(run: Ledger) -> None:
     one, two = intent("one", 60), intent("two", 40)
     run.begin([one, two])
     run.settle([settlement(two, 3)])
-    assert run.write([intent("three", 90)], [], [one, two, one]) == [Held.YES]
+    assert run.write([intent("three", 90)], [], [one, two, one]) == [ReservationResult.YES]
     assert money(run) == (90, 3)
     assert {attempt.request_key for attempt in run.attempts(RUN)} == {"two", "three"}
 
@@ -230,15 +244,15 @@ def test_a_batch_takes_the_longest_prefix_that_is_covered(run: Ledger) -> None:
     items = [intent(f"k{n}", 30, batch="b", place=n) for n in range(5)]
     run.begin([intent("k1", 5)])
     covered, held = run.begin_batch("b", "0", items)
-    assert held is Held.YES
+    assert held is ReservationResult.YES
     assert [one.place for one in covered] == [0, 2, 3]
     assert money(run) == (95, 0)
     (row,) = run.open_batches(RUN, "0")
     assert (row.batch, row.provider_id, row.size, row.judge) == ("b", None, 3, "judge")
     assert [one.request_key for one in run.batch_intents(row, RUN).values()] == ["k0", "k2", "k3"]
-    assert run.begin_batch("c", "0", [intent("k4", 30)]) == ([], Held.WAIT)
-    assert run.begin_batch("c", "0", [intent("k4", 101)]) == ([], Held.NO)
-    assert run.begin_batch("c", "0", [intent("k0", 1)]) == ([], Held.TAKEN)
+    assert run.begin_batch("c", "0", [intent("k4", 30)]) == ([], ReservationResult.WAIT)
+    assert run.begin_batch("c", "0", [intent("k4", 101)]) == ([], ReservationResult.NO)
+    assert run.begin_batch("c", "0", [intent("k0", 1)]) == ([], ReservationResult.TAKEN)
     assert len(run.open_batches(RUN, "0")) == 1
     assert run.open_batches(RUN, "1") == []
 
@@ -329,7 +343,7 @@ def test_a_full_disk_is_said_in_words_and_ends_the_transaction(file: str) -> Non
         with pytest.raises(TiltyardError, match="full"):
             ledger.begin(every)
         connection.execute("PRAGMA max_page_count = 100000")
-        assert set(ledger.begin(every)) == {Held.YES}
+        assert set(ledger.begin(every)) == {ReservationResult.YES}
         assert ledger.run(RUN).held == 3000
 
 

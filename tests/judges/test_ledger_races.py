@@ -9,7 +9,7 @@ from multiprocessing import get_context
 from billed_judges import RUN, intent, settlement
 
 from tiltyard.core.judging.verdict import QuestionState
-from tiltyard.judges.ledger import Held, Ledger
+from tiltyard.judges.ledger import Ledger, ReservationResult
 
 CAP, RESERVED, COST = 100, 17, 3
 
@@ -24,7 +24,7 @@ def hammer(database: str, seed: int, rounds: int) -> tuple[Counter[str], int]:
             keys = drawn.sample(range(30), 4)
             intents = [intent(f"k{key}", RESERVED, attempt_id=f"{seed}-{number}-{key}") for key in keys]
             held = ledger.begin(intents)
-            yes = [one for one, answer in zip(intents, held, strict=True) if answer is Held.YES]
+            yes = [one for one, answer in zip(intents, held, strict=True) if answer is ReservationResult.YES]
             row = ledger.run(RUN)
             most = max(most, row.held + row.spent)
             begun.update(one.request_key for one in yes)
@@ -70,7 +70,9 @@ def test_workers_that_settle_and_begin_the_same_in_other_orders_do_not_wait_for_
                 intents = [intent(key, 1, attempt_id=f"{worker}-{number}-{key}") for key in keys]
                 endings = [settlement(one, 0, state=QuestionState.PROVIDER_ERROR) for one in under_way]
                 held = own.write(intents, endings)
-                under_way = [one for one, yes in zip(intents, held, strict=True) if yes is Held.YES]
+                under_way = [
+                    one for one, yes in zip(intents, held, strict=True) if yes is ReservationResult.YES
+                ]
                 begun += len(under_way)
         return begun
 

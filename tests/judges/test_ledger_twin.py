@@ -17,7 +17,7 @@ from hypothesis.stateful import (
 )
 
 from tiltyard.core.judging.verdict import QuestionState
-from tiltyard.judges.ledger import Held, Ledger
+from tiltyard.judges.ledger import Ledger, ReservationResult
 
 KEYS = st.sampled_from("abcdef")
 ASKS = st.integers(0, 1)
@@ -64,7 +64,7 @@ class Machine(RuleBasedStateMachine):
 
     def refusal(self, amount):
         possible = self.cap is not None and self.spent + amount <= self.cap
-        return Held.WAIT if self.held and possible else Held.NO
+        return ReservationResult.WAIT if self.held and possible else ReservationResult.NO
 
     @rule(target=begun, asked=ASKED)
     def begin(self, asked):
@@ -72,18 +72,20 @@ class Machine(RuleBasedStateMachine):
         entered, expected, refused = set(), [], []
         for one in intents:
             if not self.free(one, entered):
-                expected.append(Held.TAKEN)
+                expected.append(ReservationResult.TAKEN)
                 continue
             entered.add((one.request_key, one.ask))
-            expected.append(Held.YES if self.fits(one.reserved) else None)
-            if expected[-1] is Held.YES:
+            expected.append(ReservationResult.YES if self.fits(one.reserved) else None)
+            if expected[-1] is ReservationResult.YES:
                 self.open_intents[one.attempt_id] = one
             else:
                 refused.append(len(expected) - 1)
         for place in refused:
             expected[place] = self.refusal(intents[place].reserved)
         assert self.ledger.begin(intents) == expected
-        return multiple(*(one for one, held in zip(intents, expected, strict=True) if held is Held.YES))
+        return multiple(
+            *(one for one, held in zip(intents, expected, strict=True) if held is ReservationResult.YES)
+        )
 
     @rule(target=begun, asked=ASKED)
     def begin_batch(self, asked):
@@ -97,7 +99,13 @@ class Machine(RuleBasedStateMachine):
         covered = 0
         while covered < len(free) and self.fits(sum(one.reserved for one in free[: covered + 1])):
             covered += 1
-        expected = Held.YES if covered else self.refusal(free[0].reserved) if free else Held.TAKEN
+        expected = (
+            ReservationResult.YES
+            if covered
+            else self.refusal(free[0].reserved)
+            if free
+            else ReservationResult.TAKEN
+        )
         assert self.ledger.begin_batch(name, "0", intents) == (free[:covered], expected)
         self.open_intents |= {one.attempt_id: one for one in free[:covered]}
         if covered:

@@ -9,7 +9,7 @@ from billed_judges import KINDS, RUN, Asker, Billed, asker, billed, until
 from tiltyard.errors import ProviderFault
 from tiltyard.judges.ledger import Ledger
 from tiltyard.judges.providers.provider import BatchEntry
-from tiltyard.judges.requests import Request
+from tiltyard.judges.requests import JudgeRequest
 
 pytestmark = pytest.mark.usefixtures("quick")
 both = pytest.mark.parametrize("kind", KINDS)
@@ -20,7 +20,7 @@ async def unreadable(batch_id: str) -> AsyncIterator[BatchEntry]:
     yield
 
 
-async def left_batch(judge: Asker, requests: list[Request], money: int) -> None:
+async def left_batch(judge: Asker, requests: list[JudgeRequest], money: int) -> None:
     """Shard 0 fails with an open batch of these requests, in a run of so much money."""
     await judge.books.run(Ledger.open_run, RUN, "plan", money)
     results, judge.provider.results = judge.provider.results, unreadable
@@ -29,7 +29,7 @@ async def left_batch(judge: Asker, requests: list[Request], money: int) -> None:
     judge.provider.results = results
 
 
-async def ended(judge: Asker, requests: list[Request], batch: bool) -> dict[str, int]:
+async def ended(judge: Asker, requests: list[JudgeRequest], batch: bool) -> dict[str, int]:
     asking = judge.batches("1") if batch else judge.live()
     return await asyncio.wait_for(asking.ask(requests, judge.caller(batch=batch)), 60)
 

@@ -10,9 +10,9 @@ from billed_judges import KINDS, RUN, Asker, asker, billed, until
 
 from servers.replies import say
 from tiltyard.core.judging.verdict import QuestionState
+from tiltyard.judges.concurrency_limiter import ConcurrencyLimiter
 from tiltyard.judges.ledger import Ledger
-from tiltyard.judges.limits import Gate
-from tiltyard.judges.live import PREWARM, wait_before
+from tiltyard.judges.live_calls import PREWARM, retry_delay
 from tiltyard.judges.providers.provider import Usage
 
 pytestmark = pytest.mark.usefixtures("quick")
@@ -182,14 +182,14 @@ async def paused_until(judge: Asker, after: float) -> float:
     return paused
 
 
-def shared_gate(judge: Asker, **given) -> Gate:
+def shared_gate(judge: Asker, **given) -> ConcurrencyLimiter:
     async def permits(count: int, interval: float) -> tuple[float, float]:
         return await judge.books.run(Ledger.take_permits, "key", count, interval)
 
     async def pause(until: float) -> None:
         await judge.books.run(Ledger.pause, "key", until)
 
-    return Gate(8, permits=permits, pause=pause, **given)
+    return ConcurrencyLimiter(8, permits=permits, pause=pause, **given)
 
 
 def test_calls_keep_the_rate_that_two_gates_share(file: str) -> None:
@@ -212,7 +212,7 @@ def test_concurrency_is_kept_and_halved_when_the_provider_asks_for_it(file: str)
             billed(latency=0.01, throttle=0.3, times=1, retry_after=0.01) as server,
             asker(server, "openai", file) as judge,
         ):
-            gate, allowed = Gate(12), []
+            gate, allowed = ConcurrencyLimiter(12), []
             throttle = gate.throttle
 
             async def noted(retry_after: float | None) -> None:
@@ -278,7 +278,7 @@ def test_a_call_abandoned_in_flight_is_perhaps_paid_and_surely_lost(kind: str, f
     async def ask() -> None:
         async with billed(latency=30.0) as server, asker(server, kind, file) as judge:
             requests = judge.requests(20)
-            gate = Gate(5)
+            gate = ConcurrencyLimiter(5)
             asking = asyncio.create_task(judge.live().ask(requests, judge.caller(gate=gate)))
             await until(lambda: server.app.till.in_flight == 5)
             asking.cancel()
@@ -366,7 +366,7 @@ def test_warming_the_prompt_cache_is_paid_written_down_and_no_reply(file: str) -
 
 
 def test_waits_grow_and_are_never_shorter_than_asked() -> None:
-    waits = [wait_before(tries, None) for tries in range(2000)]
+    waits = [retry_delay(tries, None) for tries in range(2000)]
     assert waits[0] < waits[4] < waits[8]
     assert max(waits) <= 75
-    assert wait_before(0, 100.0) >= 100
+    assert retry_delay(0, 100.0) >= 100

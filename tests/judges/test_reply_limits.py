@@ -6,8 +6,8 @@ import pytest
 
 from tiltyard.core.judging.verdict import QuestionState, VerdictForm
 from tiltyard.errors import JudgeUnusable, ProviderFault
-from tiltyard.judges.reply_limits import LearntLimits, ReplyLimits
-from tiltyard.judges.unusable import UNUSABLE, UnusableReplies
+from tiltyard.judges.reply_limits import LearnedLimits, ReplyLimits
+from tiltyard.judges.unusable_judges import UNUSABLE, UnusableReplies
 
 OK, CUT, ODD, NO = QuestionState.OK, QuestionState.TRUNCATED, QuestionState.UNPARSEABLE, QuestionState.REFUSED
 
@@ -58,7 +58,7 @@ MOST = "max_tokens is too large: 16384. This model supports at most 4096 complet
 
 
 def test_an_output_limit_is_learnt_once_for_all() -> None:
-    learnt, body = LearntLimits(), {"max_tokens": 16_384}
+    learnt, body = LearnedLimits(), {"max_tokens": 16_384}
     assert learnt.bounded(16_384, 1000) == 16_384
     assert learnt.learn(refused(MOST), body, 1000)
     assert learnt.bounded(16_384, 1000) == 4096
@@ -72,7 +72,7 @@ def test_an_output_limit_is_learnt_once_for_all() -> None:
 
 
 def test_a_context_bounds_each_request_by_its_size() -> None:
-    learnt = LearntLimits()
+    learnt = LearnedLimits()
     said = "maximum context length is 8192 tokens. However, you requested 16384 output tokens and your prompt contains at least 1000 input tokens"
     assert learnt.learn(refused(said), {"max_tokens": 16_384}, 2000)
     assert learnt.bounded(16_384, 2000) == 7192
@@ -83,7 +83,7 @@ def test_a_context_bounds_each_request_by_its_size() -> None:
 
 
 def test_the_other_name_of_the_field_is_learnt() -> None:
-    learnt = LearntLimits()
+    learnt = LearnedLimits()
     said = "Unsupported parameter: 'max_tokens' is not supported with this model. Use 'max_completion_tokens' instead."
     assert learnt.learn(refused(said), {"max_tokens": 10}, 5)
     assert learnt.field == "max_completion_tokens"
@@ -102,7 +102,7 @@ def test_the_other_name_of_the_field_is_learnt() -> None:
     ids=["another matter", "nothing said", "throttled", "server", "perhaps billed"],
 )
 def test_other_refusals_teach_nothing(fault: ProviderFault) -> None:
-    learnt = LearntLimits()
+    learnt = LearnedLimits()
     before = replace(learnt)
     assert not learnt.learn(fault, {"max_tokens": 16_384}, 1000)
     assert learnt == before

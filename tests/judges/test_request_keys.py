@@ -9,7 +9,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from tiltyard.judges.requests import request_key
-from tiltyard.judges.tokens import expected_tokens, most_tokens
+from tiltyard.judges.token_estimate import expected_tokens, token_upper_bound
 
 TEXTS = st.text(st.characters(), max_size=8)
 VALUES = st.recursive(
@@ -77,4 +77,4 @@ def test_the_key_is_the_hash_of_the_documented_canonical_json() -> None:
 @given(BODIES)
 def test_a_request_has_never_more_tokens_than_are_reserved_for(body) -> None:
     _, size = request_key(Named(), body, 0)
-    assert expected_tokens(size) <= size < most_tokens(size)
+    assert expected_tokens(size) <= size < token_upper_bound(size)

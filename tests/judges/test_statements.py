@@ -6,8 +6,8 @@ from importlib.resources import files
 
 import pytest
 
-from tiltyard.judges import database as door
-from tiltyard.judges.database import open_database, statements
+from tiltyard.judges import ledger_database as door
+from tiltyard.judges.ledger_database import load_statements, open_database
 
 SQL = files("tiltyard.judges") / "sql"
 SOURCES = "".join(
@@ -16,13 +16,13 @@ SOURCES = "".join(
 
 
 def test_every_statement_is_used_and_every_used_one_exists() -> None:
-    assert set(re.findall(r'_sql\["(\w+)"\]', SOURCES)) == set(statements())
+    assert set(re.findall(r'_sql\["(\w+)"\]', SOURCES)) == set(load_statements())
 
 
 def test_every_statement_has_a_name_and_a_description() -> None:
     text = (SQL / "statements.sql").read_text(encoding="utf-8")
     named = re.findall(r"^-- name: (\w+)\n-- (\S.*)$", text, re.MULTILINE)
-    assert len(named) == text.count("-- name:") == text.count(";\n") == len(statements())
+    assert len(named) == text.count("-- name:") == text.count(";\n") == len(load_statements())
     assert all(said.endswith((".", "?")) for _, said in named)
 
 
@@ -31,9 +31,9 @@ def test_every_table_has_a_description() -> None:
     assert len(re.findall(r"^-- .*\nCREATE TABLE", text, re.MULTILINE)) == text.count("CREATE TABLE")
 
 
-@pytest.mark.parametrize("name", sorted(statements()))
+@pytest.mark.parametrize("name", sorted(load_statements()))
 def test_every_statement_runs_on_both_databases(name: str, database: str) -> None:
-    statement = statements()[name]
+    statement = load_statements()[name]
     values = dict.fromkeys(door._PARAMETER.findall(statement), 1)
     texts = {
         "run",
@@ -59,6 +59,6 @@ def test_every_statement_runs_on_both_databases(name: str, database: str) -> Non
 def test_tables_are_made_once_and_kept(database: str) -> None:
     for _ in range(2):
         with closing(open_database(database)) as opened, opened.transaction():
-            opened.change(statements()["add_limit"], {"name": "key"})
+            opened.change(load_statements()["add_limit"], {"name": "key"})
     with closing(open_database(database)) as opened:
-        assert opened.rows(statements()["get_limit"], {"name": "key"}) == [(0, 0)]
+        assert opened.rows(load_statements()["get_limit"], {"name": "key"}) == [(0, 0)]

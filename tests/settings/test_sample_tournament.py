@@ -18,7 +18,7 @@ from tiltyard.core.judging.reconciliation import reconcile
 from tiltyard.core.judging.verdict import QuestionState, Reply, VerdictForm, read_reply
 from tiltyard.errors import BadOption
 from tiltyard.files.answers import read_answers
-from tiltyard.judges.providers.replay import Replay
+from tiltyard.judges.providers.replay import ReplayProvider
 from tiltyard.settings.prices import FREE, open_prices
 from tiltyard.settings.rubric_files import load_rubric
 from tiltyard.settings.sample_tournament import sample_files, sample_verdicts, write_sample
@@ -75,7 +75,7 @@ def test_both_modes_run_on_the_recorded_judge_for_nothing(folder):
 
 
 def test_the_replay_provider_answers_every_question_with_a_verdict(folder):
-    provider = Replay(str(folder / "replies.jsonl"))
+    provider = ReplayProvider(str(folder / "replies.jsonl"))
 
     async def ask_all():
         for *_, shown, rubric in questions(folder):

@@ -15,7 +15,7 @@ from unittest.mock import patch
 import yaml
 
 from command import Ran, run
-from tiltyard.tournament.running import Prepared, prepare
+from tiltyard.tournament.tournament_run import PreparedRun, prepare_run
 
 DIMENSIONS = ("factuality", "calibration", "clinical_utility")
 #: The paid server's own prices, in dollars for a million tokens.
@@ -121,9 +121,9 @@ class Arranged:
         self.done("plan", self.config, "--questions", "questions.jsonl", *options, home=home)
         return read_lines(self.folder / "questions.jsonl")
 
-    def prepared(self, mode: str = "pilot", *, home: str = "home", **options: Any) -> Prepared:
+    def prepared(self, mode: str = "pilot", *, home: str = "home", **options: Any) -> PreparedRun:
         with contextlib.chdir(self.folder), patch.dict(os.environ, self.environ(home), clear=True):
-            return prepare(self.config, mode, asking=False, **options)
+            return prepare_run(self.config, mode, asking=False, **options)
 
 
 def arrange(

@@ -16,7 +16,7 @@ from tiltyard.core.judging.verdict import VerdictStep
 from tiltyard.settings.prices import to_picodollars
 from tiltyard.settings.rubric_files import shipped_rubric
 from tiltyard.settings.sample_tournament import recorded_reply
-from tiltyard.tournament.placing import draw_opponents, left_of, new_folder
+from tiltyard.tournament.placement import draw_opponents, new_folder, remaining_budget
 from tournament.arranged import NO_CHECKS, PRICES, Arranged, read_lines, write_lines
 
 OPPONENTS = ("elm", "oak", "ash")
@@ -311,6 +311,6 @@ def test_where_all_have_answered_all_no_opponent_is_met_more_often_than_another(
 @given(st.integers(0, 10**15), st.integers(0, 10**13) | st.none())
 def test_what_is_left_of_a_budget_is_never_more_than_there_was(cap, spent):
     budget = cap / 10**12
-    left = to_picodollars(left_of(budget, spent))
+    left = to_picodollars(remaining_budget(budget, spent))
     assert 0 <= left <= max(to_picodollars(budget) - (spent or 0), 0)
-    assert left_of(None, spent) is None
+    assert remaining_budget(None, spent) is None

@@ -10,7 +10,7 @@ import pytest
 from servers.paid_llm import paid_llm
 from tiltyard.judges.ledger import Ledger
 from tiltyard.settings.prices import to_picodollars
-from tiltyard.tournament.estimate import WAYS, Cost, estimate, planned
+from tiltyard.tournament.cost_estimate import WAYS, CostRange, estimate_plan, planned_questions
 from tournament.arranged import PRICES, arrange, read_lines, write_lines
 
 NOWHERE = {"provider": "openai", "base_url": "http://127.0.0.1:9/v1"}
@@ -28,7 +28,7 @@ def test_a_plan_asks_nothing_and_names_every_question(tmp_path, billed):
     assert [row["question_id"] for row in rows] == [one.id for one in plan.questions()]
     assert [row["request_key"] for row in rows] == [plan.key(one) for one in plan.questions()]
     assert {row["standing"] for row in rows} == {"call"}
-    assert sum(to_picodollars(row["worst_usd"]) for row in rows) == estimate(plan, None).worst
+    assert sum(to_picodollars(row["worst_usd"]) for row in rows) == estimate_plan(plan, None).worst
 
 
 def test_the_number_of_calls_is_exact_before_between_and_after(tmp_path, billed):
@@ -38,7 +38,7 @@ def test_the_number_of_calls_is_exact_before_between_and_after(tmp_path, billed)
         options = () if limit is None else ("--limit-pairs", limit)
         plan = arranged.prepared(limit_pairs=limit)
         ledger = Ledger(plan.databases.ledger)
-        expected = estimate(plan.plan, ledger).calls
+        expected = estimate_plan(plan.plan, ledger).calls
         ledger.close()
         before = billed.since()
         arranged.done("run", arranged.config, *options)
@@ -80,7 +80,7 @@ def test_equal_responses_are_asked_about_once(tmp_path, billed):
 @pytest.mark.parametrize("batch", [False, True], ids=["live", "batch"])
 def test_the_bill_lies_between_low_and_worst(tmp_path, billed, provider, batch):
     arranged = arrange(tmp_path, dimensions=1, judge=billed.judge(provider, batch=batch))
-    found = estimate(arranged.prepared().plan, None)
+    found = estimate_plan(arranged.prepared().plan, None)
     cost = found.total("batch" if batch else "live", "no cache hits")
     arranged.done("run", arranged.config, "--output-dir", "out")
     actual = billed.since("picodollars")
@@ -95,7 +95,7 @@ def test_cache_hits_make_it_cheaper_and_the_bill_agrees(tmp_path):
     with paid_llm(prompt_cache=True) as server:
         judge = {"provider": "anthropic", "base_url": server.anthropic, "prompt_cache": "5m"}
         arranged = arrange(tmp_path, dimensions=1, judge={**judge, "concurrency": 1})
-        found = estimate(arranged.prepared().plan, None)
+        found = estimate_plan(arranged.prepared().plan, None)
         hits, none = found.total("live", "cache hits"), found.total("live", "no cache hits")
         assert hits.expected < none.expected
         arranged.done("run", arranged.config, "--output-dir", "out")
@@ -107,7 +107,7 @@ def test_what_is_not_read_from_a_cache_that_was_asked_for_is_written_to_it(tmp_p
     for ttl in ("off", "5m", "1h"):
         judge = {"provider": "anthropic", "base_url": "http://127.0.0.1:9", "prompt_cache": ttl}
         arranged = arrange(tmp_path / ttl, dimensions=1, judge=judge)
-        costs[ttl] = estimate(arranged.prepared().plan, None).total("live", "no cache hits").expected
+        costs[ttl] = estimate_plan(arranged.prepared().plan, None).total("live", "no cache hits").expected
     assert costs["off"] < costs["5m"] < costs["1h"]
 
 
@@ -124,8 +124,8 @@ def test_an_unknown_price_is_unknown_and_never_nothing(tmp_path):
 
 def test_one_unknown_price_makes_the_whole_unknown(tmp_path):
     modes = {"pilot": {"judges": ["judge-1", "mystery"], "prompts": "all"}}
-    found = estimate(arrange(tmp_path, judge=NOWHERE, modes=modes).prepared().plan, None)
-    assert all(found.total(*way) == Cost(None, None, None) for way in WAYS)
+    found = estimate_plan(arrange(tmp_path, judge=NOWHERE, modes=modes).prepared().plan, None)
+    assert all(found.total(*way) == CostRange(None, None, None) for way in WAYS)
     assert found.worst is None
     known = [line for line in found.lines if line.judge == "judge-1"]
     assert all(line.costs[way].expected > 0 for line in known for way in WAYS)
@@ -201,7 +201,7 @@ def test_the_budget_is_shown_beside_what_would_be_set_aside(tmp_path):
 def test_costs_of_lines_add_up(tmp_path):
     modes = {"pilot": {"judges": ["judge-1", "judge-2"], "prompts": "all"}}
     prices = {"judge-1": PRICES, "judge-2": {"input": 1, "output": 1}}
-    found = estimate(arrange(tmp_path, judge=NOWHERE, modes=modes, prices=prices).prepared().plan, None)
+    found = estimate_plan(arrange(tmp_path, judge=NOWHERE, modes=modes, prices=prices).prepared().plan, None)
     assert len(found.lines) == 4
     for way in WAYS:
         assert found.total(*way).expected == sum(line.costs[way].expected for line in found.lines)
@@ -225,8 +225,8 @@ def test_a_question_that_was_answered_badly_once_is_to_be_asked_once_more(tmp_pa
         def replies(self, keys):
             return {key: [bad] * self.times for key in keys if key == plan.key(question)}
 
-    once = [one.standing for one in planned(plan, OneReply(1)) if one.question == question]
-    twice = [one.standing for one in planned(plan, OneReply(2)) if one.question == question]
+    once = [one.standing for one in planned_questions(plan, OneReply(1)) if one.question == question]
+    twice = [one.standing for one in planned_questions(plan, OneReply(2)) if one.question == question]
     assert (once, twice) == (["call"], ["cached"])
 
 
@@ -237,8 +237,8 @@ def test_a_plan_of_one_prompt_says_that_nothing_can_be_expected(tmp_path):
 
 def test_a_longer_plan_expects_narrower_intervals(tmp_path):
     arranged = arrange(tmp_path, prompts=40, judge=NOWHERE)
-    wide = estimate(arranged.prepared(limit_pairs=15).plan, None).expectation
-    narrow = estimate(arranged.prepared().plan, None).expectation
+    wide = estimate_plan(arranged.prepared(limit_pairs=15).plan, None).expectation
+    narrow = estimate_plan(arranged.prepared().plan, None).expectation
     assert narrow.half_width < wide.half_width
     assert narrow.detectable < wide.detectable
     assert replace(narrow) == narrow

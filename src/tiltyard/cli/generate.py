@@ -14,7 +14,7 @@ from tiltyard.cli.run import Budget, Config, ConfigOption, config_path
 from tiltyard.report.terminal_escape import escape_controls
 
 if TYPE_CHECKING:
-    from tiltyard.tournament.generating import Generated
+    from tiltyard.tournament.answer_generation import GenerationResult
 
 __all__ = ["generate", "tell_incomplete"]
 
@@ -31,7 +31,7 @@ def generate(
     """
     from tiltyard.cli.watching import Watcher
     from tiltyard.settings.tournament_config import load_config
-    from tiltyard.tournament.generating import generate_answers
+    from tiltyard.tournament.answer_generation import generate_answers
 
     path = config_path(config, config_option)
     loaded = load_config(path, {"budget_usd": budget_usd}, stated_prices(price))
@@ -43,7 +43,7 @@ def generate(
         raise typer.Exit(INCOMPLETE)
 
 
-def _show(generated: Generated) -> None:
+def _show(generated: GenerationResult) -> None:
     """What there is now, entrant by entrant."""
     from tiltyard.settings.prices import format_dollars
 
@@ -57,7 +57,7 @@ def _show(generated: Generated) -> None:
     typer.echo(f"Paid: {format_dollars(generated.spent)}.")
 
 
-def tell_incomplete(generated: Generated) -> None:
+def tell_incomplete(generated: GenerationResult) -> None:
     """What is missing or cut off, and what to do about it."""
     missing = sum(generated.missing.values(), Counter[str]())
     if generated.problems:
@@ -94,7 +94,7 @@ _NO_TEXT = {
 }
 
 
-def _limits(generated: Generated, counts: Mapping[str, int]) -> str:
+def _limits(generated: GenerationResult, counts: Mapping[str, int]) -> str:
     """The limits of the entrants that are counted."""
     limits = {generated.max_tokens[name] for name, count in counts.items() if count}
     return " or ".join(f"{limit:,}" for limit in sorted(limits))

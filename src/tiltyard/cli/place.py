@@ -48,8 +48,8 @@ def place(
     way it says what to do.
     """
     from tiltyard.cli.watching import Watcher
-    from tiltyard.tournament.placing import MODE, left_of, new_folder, prepare_placement
-    from tiltyard.tournament.running import prepare, run_tournament
+    from tiltyard.tournament.placement import MODE, new_folder, prepare_placement, remaining_budget
+    from tiltyard.tournament.tournament_run import prepare_run, run_tournament
 
     folder = new_folder(model) if output_dir is None else output_dir.with_name(f"{output_dir.name}.inputs")
     with Watcher() as watcher:
@@ -78,10 +78,10 @@ def place(
             if answered.nothing:
                 typer.echo(f"Nothing was judged: {escape_controls(model)} has no answers.", err=True)
                 raise typer.Exit(INCOMPLETE)
-        prepared = prepare(
+        prepared = prepare_run(
             placement.config,
             MODE,
-            budget_usd=left_of(budget_usd, placement.spent),
+            budget_usd=remaining_budget(budget_usd, placement.spent),
             asking=not skip_judging,
             beside=None if config is None else config.parent,
             evaluated=model,

@@ -22,7 +22,7 @@ from tiltyard.cli.run import (
 
 if TYPE_CHECKING:
     from tiltyard.judges.ledger import Ledger
-    from tiltyard.tournament.running import Prepared
+    from tiltyard.tournament.tournament_run import PreparedRun
 
 __all__ = ["plan"]
 
@@ -51,11 +51,11 @@ def plan(
     from tiltyard.judges.ledger import Ledger
     from tiltyard.report.plan_tables import plan_tables
     from tiltyard.report.terminal import Terminal
-    from tiltyard.tournament.estimate import estimate, measured_bytes
-    from tiltyard.tournament.expecting import pilot_expectation
-    from tiltyard.tournament.running import prepare
+    from tiltyard.tournament.cost_estimate import estimate_plan, measure_bytes_per_token
+    from tiltyard.tournament.tournament_run import prepare_run
+    from tiltyard.tournament.width_forecast import pilot_expectation
 
-    prepared = prepare(
+    prepared = prepare_run(
         config_path(config, config_option),
         mode,
         judge_model=judge_model,
@@ -66,9 +66,9 @@ def plan(
     )
     # The plan itself has a note on judges that were retired.
     tell_missing(prepared.plan, retired=False)
-    measured = measured_bytes(prepared.plan) if count_tokens else None
+    measured = measure_bytes_per_token(prepared.plan) if count_tokens else None
     with closing(Ledger(prepared.databases.ledger)) as ledger:
-        found = estimate(prepared.plan, ledger, bytes_per_token=measured)
+        found = estimate_plan(prepared.plan, ledger, bytes_per_token=measured)
         if questions is not None:
             _write_questions(questions, prepared, ledger)
     carried = None if earlier is None else pilot_expectation(earlier, found.expectation)
@@ -77,8 +77,8 @@ def plan(
         typer.echo(f"Every question is in {questions}.", err=True)
 
 
-def _write_questions(path: Path, prepared: Prepared, ledger: Ledger) -> None:
+def _write_questions(path: Path, prepared: PreparedRun, ledger: Ledger) -> None:
     from tiltyard.files.battle_writer import write_rows
-    from tiltyard.tournament.estimate import planned
+    from tiltyard.tournament.cost_estimate import planned_questions
 
-    write_rows(path, (one.to_dict() for one in planned(prepared.plan, ledger)))
+    write_rows(path, (one.to_dict() for one in planned_questions(prepared.plan, ledger)))

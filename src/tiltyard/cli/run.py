@@ -18,8 +18,8 @@ from tiltyard.report.terminal_escape import escape_controls
 if TYPE_CHECKING:
     from tiltyard.core.judging.judged_question import JudgedQuestion
     from tiltyard.core.judging.verdict import Reply
-    from tiltyard.tournament.plan import Plan
-    from tiltyard.tournament.running import Finished
+    from tiltyard.tournament.tournament_plan import TournamentPlan
+    from tiltyard.tournament.tournament_run import FinishedRun
 
 __all__ = [
     "Budget",
@@ -83,9 +83,9 @@ def run(
     a judge gives no verdicts; either way it says what to do.
     """
     from tiltyard.cli.watching import Watcher
-    from tiltyard.tournament.running import prepare, run_tournament
+    from tiltyard.tournament.tournament_run import prepare_run, run_tournament
 
-    prepared = prepare(
+    prepared = prepare_run(
         config_path(config, config_option),
         mode,
         judge_model=judge_model,
@@ -106,10 +106,10 @@ def work(
 ) -> None:
     """Help with a run that was started elsewhere, as one more worker, until all of it is judged."""
     from tiltyard.cli.watching import Watcher
-    from tiltyard.tournament.running import help_run
+    from tiltyard.tournament.tournament_run import join_run
 
     with Watcher() as watcher:
-        sat = help_run(folder, watcher)
+        sat = join_run(folder, watcher)
     shown = escape_controls(str(folder))
     for problem in list(dict.fromkeys(sat.failures.values()))[:3]:
         typer.echo(f"{shown}: {escape_controls(problem)}", err=True)
@@ -118,9 +118,9 @@ def work(
     typer.echo(f"Nothing is left to ask in {shown}: {sat.shards['done']} shards done.", err=True)
 
 
-def tell_missing(plan: Plan, *, retired: bool = True) -> None:
+def tell_missing(plan: TournamentPlan, *, retired: bool = True) -> None:
     """How many pairs are left out, and for want of whose responses; how many were cut off; retired judges."""
-    from tiltyard.tournament.estimate import retirement_note
+    from tiltyard.tournament.cost_estimate import retirement_note
 
     matches = plan.matches
     if matches.dropped:
@@ -138,7 +138,7 @@ def tell_missing(plan: Plan, *, retired: bool = True) -> None:
         typer.echo(f"{cut.total():,} answers were cut off and are judged as they are: {whose}.", err=True)
 
 
-def show(finished: Finished) -> None:
+def show(finished: FinishedRun) -> None:
     """The closing summary; an exit code of its own where something is missing."""
     from tiltyard.report.terminal import Terminal
     from tiltyard.report.tournament_summary import tournament_summary
@@ -170,7 +170,7 @@ def show(finished: Finished) -> None:
         raise typer.Exit(INCOMPLETE)
 
 
-def _tell_nothing_rated(finished: Finished, *, failed: bool) -> None:
+def _tell_nothing_rated(finished: FinishedRun, *, failed: bool) -> None:
     """Say that no battle was rated, and what to do where that has not been said yet."""
     counts = {state: finished.states[state] for state in _WITHOUT_VERDICT}
     advice = "See above for what to do."
@@ -190,7 +190,7 @@ def _tell_nothing_rated(finished: Finished, *, failed: bool) -> None:
     typer.echo(f"No battle was rated: the judges say nothing of any model. {advice}", err=True)
 
 
-def _tell_failures(finished: Finished) -> bool:
+def _tell_failures(finished: FinishedRun) -> bool:
     """Say how many questions judges failed to answer, and why; whether there are any."""
     failures = dict.fromkeys(finished.sat.failures.values() if finished.sat is not None else ())
     failed = {name: n for name in ("provider_error", "expired", "lost") if (n := finished.states[name])}

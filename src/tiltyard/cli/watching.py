@@ -14,7 +14,7 @@ from tiltyard.report.terminal_escape import escape_controls
 from tiltyard.settings.prices import format_dollars
 
 if TYPE_CHECKING:
-    from tiltyard.judges.sitting import Heard
+    from tiltyard.judges.judging_run import RunProgress
 
 __all__ = ["Watcher"]
 
@@ -77,7 +77,7 @@ class Watcher:
         self._task = self._bar.add_task("", total=calls)
         self._bar.start()
 
-    def tick(self, heard: Heard) -> None:
+    def tick(self, heard: RunProgress) -> None:
         # What could not be read is asked once more: it may count twice, but never beyond the whole.
         done = min(sum(heard.states[name] for name in _REPLIED), self._total)
         if self._bar is not None:
@@ -90,7 +90,7 @@ class Watcher:
             eta = "" if left is None else f", about {_duration(left)} left"
             typer.echo(f"{done:,} of {self._total:,} calls ({self._line(heard)}){eta}", err=True)
 
-    def _line(self, heard: Heard) -> str:
+    def _line(self, heard: RunProgress) -> str:
         states = ", ".join(f"{name} {heard.states[name]:,}" for name in _SHOWN if heard.states[name])
         spent = None if heard.spent is None else self._spent + heard.spent
         money = (

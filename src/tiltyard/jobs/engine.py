@@ -18,22 +18,22 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tiltyard.errors import BadOption, MissingExtra, TiltyardError
-from tiltyard.jobs.launching import database_file, launched, shard_workflow
-from tiltyard.jobs.running import LoopThread, Running
+from tiltyard.jobs.dbos_launch import database_file, launch_dbos, shard_workflow
+from tiltyard.jobs.running_shards import EventLoopThread, RunningShards
 from tiltyard.jobs.shard import Hook, Shard, Work
-from tiltyard.jobs.workers import FileLocks, Lock, Locks, ServerLocks, lowest_free
+from tiltyard.jobs.worker_locks import FileLocks, ServerLocks, WorkerLock, WorkerLocks, lock_worker_name
 
 if TYPE_CHECKING:
     from dbos import WorkflowStatus
 
 __all__ = ["Engine", "open_engine", "queue_of"]
 
-_WATCH = 1.0
-_RESUME = 1.0
-_STRANDED = 30.0
+_LOCK_WATCH_SECONDS = 1.0
+_RESUME_SECONDS = 1.0
+_STRANDED_SECONDS = 30.0
 #: Seconds between two looks that count at most: for longer we were not there to see.
-_UNSEEN = 5.0
-_CHUNK = 500
+_MAX_OBSERVED_SECONDS = 5.0
+_RESUME_BATCH_COUNT = 500
 
 _STATES = {
     "ENQUEUED": "waiting",
@@ -51,14 +51,19 @@ class Engine:
     """One worker, which takes shards from the queue and does them."""
 
     def __init__(
-        self, worker: str, queue: str, running: Running, locks: Locks, on_dead: Callable[[str], None]
+        self,
+        worker: str,
+        queue: str,
+        running: RunningShards,
+        locks: WorkerLocks,
+        on_dead: Callable[[str], None],
     ) -> None:
         self.worker = worker
         self.queue = queue
         self.running = running
         self.locks = locks
         self._on_dead = on_dead
-        self._obtained: dict[str, tuple[Lock, float]] = {}
+        self._obtained: dict[str, tuple[WorkerLock, float]] = {}
         #: Seconds for which each shard was seen to be ours and not in hand, and when we last looked.
         self._idle: dict[str, float] = {}
         self._looked_at = time.monotonic()
@@ -109,7 +114,7 @@ class Engine:
             now = time.monotonic()
             if now >= resume:
                 self.resume()
-                resume = now + _RESUME
+                resume = now + _RESUME_SECONDS
             if now >= look:
                 begun = time.thread_time()
                 counts = self.status(run, generation)
@@ -182,17 +187,17 @@ class Engine:
         Time in which we did not look hardly counts: whoever was stopped may yet begin what it took.
         """
         now = time.monotonic()
-        passed, self._looked_at = min(now - self._looked_at, _UNSEEN), now
+        passed, self._looked_at = min(now - self._looked_at, _MAX_OBSERVED_SECONDS), now
         lacking = mine - self.running.in_hand
         self._idle = {shard: self._idle[shard] + passed if shard in self._idle else 0.0 for shard in lacking}
-        return {shard for shard, seconds in self._idle.items() if seconds > _STRANDED}
+        return {shard for shard, seconds in self._idle.items() if seconds > _STRANDED_SECONDS}
 
     def _put_back(self, shards: Iterable[str]) -> None:
         from dbos import DBOS
 
         ids = sorted(shards)
-        for first in range(0, len(ids), _CHUNK):
-            DBOS.resume_workflows(ids[first : first + _CHUNK], queue_name=self.queue)
+        for first in range(0, len(ids), _RESUME_BATCH_COUNT):
+            DBOS.resume_workflows(ids[first : first + _RESUME_BATCH_COUNT], queue_name=self.queue)
 
 
 @contextlib.contextmanager
@@ -223,10 +228,10 @@ def open_engine(
         raise MissingExtra("judges", "The durable engine")
     queue = queue_of(run)
     with contextlib.closing(_open_locks(database, folder)) as locks:
-        lock = lowest_free(locks, run) if worker is None else _named(locks, worker)
+        lock = lock_worker_name(locks, run) if worker is None else _named(locks, worker)
         try:
             on_dead(lock.name)
-            running = Running(work, on_stop)
+            running = RunningShards(work, on_stop)
             engine = Engine(lock.name, queue, running, locks, on_dead)
             with _working(engine, database, parallel, on_start):
                 yield engine
@@ -239,13 +244,13 @@ def _working(engine: Engine, database: str, parallel: int, on_start: Hook | None
     """An event loop, DBOS on it, and a watch over the locks; ended in the opposite order."""
     running, locks = engine.running, engine.locks
     with contextlib.ExitStack() as stack:
-        thread = LoopThread()
+        thread = EventLoopThread()
         stack.callback(thread.close)
         if on_start is not None:
             thread.run(_awaited(on_start))
         stack.callback(lambda: thread.run(running.settle()))
         with locks.starting():
-            launching = launched(database, engine.worker, engine.queue, parallel, running, thread)
+            launching = launch_dbos(database, engine.worker, engine.queue, parallel, running, thread)
             stack.enter_context(launching)
         stack.callback(engine.release)
         # Before DBOS is taken down, so that outcomes can be written; above, in case it never came up.
@@ -255,12 +260,12 @@ def _working(engine: Engine, database: str, parallel: int, on_start: Hook | None
 
 
 @contextlib.contextmanager
-def _watched(locks: Locks, running: Running, thread: LoopThread) -> Iterator[None]:
+def _watched(locks: WorkerLocks, running: RunningShards, thread: EventLoopThread) -> Iterator[None]:
     """Halt all work within seconds of the loss of our locks."""
     closing = threading.Event()
 
     def watch() -> None:
-        while not closing.wait(_WATCH):
+        while not closing.wait(_LOCK_WATCH_SECONDS):
             if not locks.kept():
                 thread.loop.call_soon_threadsafe(running.halt)
                 return
@@ -278,7 +283,7 @@ async def _awaited(hook: Hook) -> None:
     await hook()
 
 
-def _open_locks(database: str, folder: Path | None) -> Locks:
+def _open_locks(database: str, folder: Path | None) -> WorkerLocks:
     path = database_file(database)
     if path is None:
         return ServerLocks(database)
@@ -292,7 +297,7 @@ def queue_of(run: str | None) -> str:
     return "tiltyard" if run is None else f"tiltyard:{run}"
 
 
-def _named(locks: Locks, worker: str) -> Lock:
+def _named(locks: WorkerLocks, worker: str) -> WorkerLock:
     lock = locks.take(worker)
     if lock is None:
         raise BadOption(f"a worker named {worker} is running; choose another name, or none")

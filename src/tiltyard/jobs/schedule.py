@@ -24,18 +24,18 @@ from tiltyard.jobs.engine import Engine, open_engine
 from tiltyard.jobs.shard import Shard
 from tiltyard.retries import Backoff, Retries
 
-__all__ = ["RUN", "Schedule", "scheduled"]
+__all__ = ["RUN", "Schedule", "run_schedules"]
 
 #: The run that all ticks belong to.
 RUN = "schedule"
 #: Seconds between two looks at the clock.
-_LOOK = 0.25
+_CLOCK_POLL_SECONDS = 0.25
 #: Seconds between two looks for dead workers.
-_RESUME = 2.0
+_RESUME_SECONDS = 2.0
 #: Seconds before the database is tried again: twice as many each time, up to the longest.
-_AGAIN, _LONGEST = 2.0, 60.0
+_FIRST_RETRY_SECONDS, _MAX_RETRY_SECONDS = 2.0, 60.0
 #: Seconds that leaving waits for work in hand.
-_PATIENCE = 30.0
+_STOP_WAIT_SECONDS = 30.0
 
 _log = logging.getLogger(__name__)
 
@@ -82,7 +82,7 @@ class Schedule:
 
 
 @contextlib.contextmanager
-def scheduled(database: str, schedules: Sequence[Schedule]) -> Iterator[None]:
+def run_schedules(database: str, schedules: Sequence[Schedule]) -> Iterator[None]:
     """Do what falls due until the block is left; a database that goes away is waited for.
 
     There is one engine in a process: a `RuntimeError` says that another is open.
@@ -90,7 +90,7 @@ def scheduled(database: str, schedules: Sequence[Schedule]) -> Iterator[None]:
     by_name = {schedule.name: schedule for schedule in schedules}
     if len(by_name) < len(schedules):
         raise BadOption("two schedules have one name; give each its own")
-    ticking = _Ticking(database, by_name)
+    ticking = _ScheduleThread(database, by_name)
     ticking.begin()
     try:
         yield
@@ -98,14 +98,14 @@ def scheduled(database: str, schedules: Sequence[Schedule]) -> Iterator[None]:
         ticking.end()
 
 
-class _Ticking:
+class _ScheduleThread:
     """A thread that looks at the clock, and puts what has fallen due into the engine's queue."""
 
     def __init__(self, database: str, schedules: dict[str, Schedule]) -> None:
         self._database = database
         self._schedules = schedules
         self._closing = threading.Event()
-        self._retries = Retries(_log, "scheduled work", Backoff(_AGAIN, _LONGEST))
+        self._retries = Retries(_log, "scheduled work", Backoff(_FIRST_RETRY_SECONDS, _MAX_RETRY_SECONDS))
         self._began: Future[None] = Future()
         self._thread = threading.Thread(target=self._live, name="tiltyard-schedule", daemon=True)
 
@@ -116,7 +116,7 @@ class _Ticking:
 
     def end(self) -> None:
         self._closing.set()
-        self._thread.join(_PATIENCE)
+        self._thread.join(_STOP_WAIT_SECONDS)
 
     def _live(self) -> None:
         while not self._closing.is_set():
@@ -147,7 +147,7 @@ class _Ticking:
     def _tick(self, engine: Engine) -> None:
         """Submit every moment as it falls due, and take over from the dead, until told to stop."""
         submitted: dict[str, datetime] = {}
-        since_resume = _RESUME
+        since_resume = _RESUME_SECONDS
         while not self._closing.is_set():
             now = datetime.now(UTC)
             for name, schedule in self._schedules.items():
@@ -155,11 +155,11 @@ class _Ticking:
                 if submitted.get(name) != moment:
                     engine.submit([_shard(name, moment)])
                     submitted[name] = moment
-            if since_resume >= _RESUME:
+            if since_resume >= _RESUME_SECONDS:
                 engine.resume()
                 since_resume = 0.0
-            self._closing.wait(_LOOK)
-            since_resume += _LOOK
+            self._closing.wait(_CLOCK_POLL_SECONDS)
+            since_resume += _CLOCK_POLL_SECONDS
 
     async def _work(self, shard: Shard) -> dict[str, int]:
         schedule = self._schedules.get(shard.run.partition("/")[2])

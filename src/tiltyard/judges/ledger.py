@@ -12,20 +12,36 @@ from typing import Any
 
 from tiltyard.core.judging.verdict import QuestionState
 from tiltyard.errors import BadOption
-from tiltyard.judges.database import Database, open_database, statements
-from tiltyard.judges.entries import Attempt, BatchRow, Held, Intent, RunRow, Settlement
+from tiltyard.judges.ledger_database import LedgerDatabase, load_statements, open_database
+from tiltyard.judges.ledger_records import (
+    Attempt,
+    AttemptIntent,
+    BatchRow,
+    ReservationResult,
+    RunRow,
+    Settlement,
+)
 from tiltyard.judges.providers.provider import Body
 
-__all__ = ["WATCHED", "Attempt", "BatchRow", "Held", "Intent", "Ledger", "RunRow", "Settlement"]
+__all__ = [
+    "BATCH_WATCH_SECONDS",
+    "Attempt",
+    "AttemptIntent",
+    "BatchRow",
+    "Ledger",
+    "ReservationResult",
+    "RunRow",
+    "Settlement",
+]
 
-_CHUNK = 500
+_LOOKUP_BATCH_COUNT = 500
 #: The most that a column holds.
-_MOST = 2**63 - 1
+_MAX_CAP_PICODOLLARS = 2**63 - 1
 _KNOWN = "SELECT request_key, ask FROM judge_replies WHERE request_key IN"
 _REPLIES = "SELECT request_key, ask, body FROM judge_replies WHERE request_key IN"
 #: Seconds for which a batch counts as waited for, unless whoever waits says so again.
-WATCHED = 600.0
-_INTENT = tuple(one.name for one in fields(Intent))
+BATCH_WATCH_SECONDS = 600.0
+_INTENT = tuple(one.name for one in fields(AttemptIntent))
 
 
 class Ledger:
@@ -33,8 +49,8 @@ class Ledger:
 
     def __init__(self, url: str) -> None:
         self.url = url
-        self._database: Database = open_database(url)
-        self._sql = statements()
+        self._database: LedgerDatabase = open_database(url)
+        self._sql = load_statements()
 
     def close(self) -> None:
         self._database.close()
@@ -46,7 +62,7 @@ class Ledger:
 
         ``estimate`` is kept as it was when the run began.
         """
-        if cap is not None and cap > _MOST:
+        if cap is not None and cap > _MAX_CAP_PICODOLLARS:
             raise BadOption(
                 f"a budget of {cap // 10**12:,} dollars is more than the ledger can count; leave it out"
             )
@@ -82,23 +98,23 @@ class Ledger:
         """The raw replies to these requests, first ask first; requests without one are left out."""
         wanted = list(dict.fromkeys(keys))
         found: dict[str, list[Body]] = {}
-        for start in range(0, len(wanted), _CHUNK):
-            rows = self._database.lookup(_REPLIES, wanted[start : start + _CHUNK])
+        for start in range(0, len(wanted), _LOOKUP_BATCH_COUNT):
+            rows = self._database.lookup(_REPLIES, wanted[start : start + _LOOKUP_BATCH_COUNT])
             for key, _, packed in sorted(rows, key=lambda row: (row[0], row[1])):
                 found.setdefault(key, []).append(_unpacked(packed))
         return found
 
     # Attempts
 
-    def begin(self, intents: Sequence[Intent]) -> list[Held]:
+    def begin(self, intents: Sequence[AttemptIntent]) -> list[ReservationResult]:
         """Reserve and write down attempts that are about to be made; what is not held must not be sent."""
         return self.write(intents, ())
 
-    def _begin(self, intents: Sequence[Intent], now: float) -> list[Held]:
+    def _begin(self, intents: Sequence[AttemptIntent], now: float) -> list[ReservationResult]:
         held = self._entered(intents, now)
         by_run: dict[str, list[int]] = defaultdict(list)
         for place, intent in enumerate(intents):
-            if held[place] is Held.YES:
+            if held[place] is ReservationResult.YES:
                 by_run[intent.run].append(place)
         for run, places in by_run.items():
             if self._hold(run, sum(intents[place].reserved for place in places)):
@@ -115,25 +131,29 @@ class Ledger:
         for run in sorted(set(runs)):
             self._database.change(self._sql["line_up"], {"run": run})
 
-    def _entered(self, intents: Sequence[Intent], now: float) -> list[Held]:
+    def _entered(self, intents: Sequence[AttemptIntent], now: float) -> list[ReservationResult]:
         """Write intents down, except where the same is under way or its reply is here already."""
         written = [
             self._database.change(self._sql["add_attempt"], _row(intent, now)) == 1 for intent in intents
         ]
         # Looked up after the intents stand: a reply that came in between is seen now.
         known = self._known([intent.request_key for intent in intents])
-        held: list[Held] = []
+        held: list[ReservationResult] = []
         for intent, here in zip(intents, written, strict=True):
             answered = (intent.request_key, intent.ask) in known
             if here and answered:
                 self._database.change(self._sql["drop_intent"], {"attempt_id": intent.attempt_id})
             if here and not answered:
-                held.append(Held.YES)
+                held.append(ReservationResult.YES)
             else:
-                held.append(Held.LEFT if not answered and self._is_left(intent, now) else Held.TAKEN)
+                held.append(
+                    ReservationResult.LEFT
+                    if not answered and self._is_left(intent, now)
+                    else ReservationResult.TAKEN
+                )
         return held
 
-    def _is_left(self, intent: Intent, now: float) -> bool:
+    def _is_left(self, intent: AttemptIntent, now: float) -> bool:
         values = {"run": intent.run, "request_key": intent.request_key, "ask": intent.ask, "now": now}
         return bool(self._database.rows(self._sql["left_behind"], values))
 
@@ -143,8 +163,8 @@ class Ledger:
 
     def _known(self, keys: Sequence[str]) -> set[tuple[str, int]]:
         found: set[tuple[str, int]] = set()
-        for start in range(0, len(keys), _CHUNK):
-            rows = self._database.lookup(_KNOWN, keys[start : start + _CHUNK])
+        for start in range(0, len(keys), _LOOKUP_BATCH_COUNT):
+            rows = self._database.lookup(_KNOWN, keys[start : start + _LOOKUP_BATCH_COUNT])
             found.update((key, ask) for key, ask in rows)
         return found
 
@@ -179,8 +199,11 @@ class Ledger:
             self._database.change(self._sql["release"], {"run": run, "reserved": reserved, "cost": cost})
 
     def write(
-        self, intents: Sequence[Intent], settlements: Sequence[Settlement], withdrawn: Sequence[Intent] = ()
-    ) -> list[Held]:
+        self,
+        intents: Sequence[AttemptIntent],
+        settlements: Sequence[Settlement],
+        withdrawn: Sequence[AttemptIntent] = (),
+    ) -> list[ReservationResult]:
         """All in one transaction; intents last, so that what the others release can be held again.
 
         ``withdrawn`` were begun and never sent: they are taken back as if they had not been.
@@ -192,7 +215,7 @@ class Ledger:
             self._settle(settlements, now)
             return self._begin(intents, now)
 
-    def _withdraw(self, intents: Sequence[Intent]) -> None:
+    def _withdraw(self, intents: Sequence[AttemptIntent]) -> None:
         for intent in intents:
             if self._database.change(self._sql["drop_intent"], {"attempt_id": intent.attempt_id}):
                 values = {"run": intent.run, "reserved": intent.reserved, "cost": 0}
@@ -212,7 +235,9 @@ class Ledger:
 
     # Batches
 
-    def begin_batch(self, batch: str, shard: str, intents: Sequence[Intent]) -> tuple[list[Intent], Held]:
+    def begin_batch(
+        self, batch: str, shard: str, intents: Sequence[AttemptIntent]
+    ) -> tuple[list[AttemptIntent], ReservationResult]:
         """Reserve and write down those of a batch's requests, from the first on, that the budget covers.
 
         Requests that are under way elsewhere are left out. Without any, the answer says why.
@@ -222,7 +247,9 @@ class Ledger:
         with self._database.transaction():
             self._line_up([run])
             entered = self._entered(intents, now)
-            free = [intent for intent, held in zip(intents, entered, strict=True) if held is Held.YES]
+            free = [
+                intent for intent, held in zip(intents, entered, strict=True) if held is ReservationResult.YES
+            ]
             row = self.run(run)
             left = None if row.cap is None else row.cap - row.spent - row.held
             size = _covered([intent.reserved for intent in free], left)
@@ -231,7 +258,10 @@ class Ledger:
             for intent in free[size:]:
                 self._database.change(self._sql["drop_intent"], {"attempt_id": intent.attempt_id})
             if not free:
-                return [], Held.TAKEN if Held.TAKEN in entered else Held.LEFT
+                return (
+                    [],
+                    ReservationResult.TAKEN if ReservationResult.TAKEN in entered else ReservationResult.LEFT,
+                )
             if size == 0:
                 return [], _refusal(row, self._behind(run, now), free[0].reserved)
             values = {
@@ -241,17 +271,17 @@ class Ledger:
                 "judge": judge,
                 "size": size,
                 "created_at": now,
-                "watched_until": now + WATCHED,
+                "watched_until": now + BATCH_WATCH_SECONDS,
             }
             self._database.change(self._sql["add_batch"], values)
-        return free[:size], Held.YES
+        return free[:size], ReservationResult.YES
 
     def name_batch(self, batch: str, provider_id: str) -> None:
         """The provider has answered: this is the batch's id."""
         with self._database.transaction():
             self._database.change(self._sql["name_batch"], {"batch": batch, "provider_id": provider_id})
 
-    def watch_batch(self, batch: str, seconds: float = WATCHED) -> None:
+    def watch_batch(self, batch: str, seconds: float = BATCH_WATCH_SECONDS) -> None:
         """Somebody waits for this batch, and will say so again within so many seconds; none: nobody does."""
         with self._database.transaction():
             values = {"batch": batch, "watched_until": time.time() + seconds}
@@ -274,11 +304,11 @@ class Ledger:
             row[0] for row in self._database.rows(self._sql["claimed_batches"], {"since": since})
         )
 
-    def batch_intents(self, row: BatchRow, run: str) -> dict[int, Intent]:
+    def batch_intents(self, row: BatchRow, run: str) -> dict[int, AttemptIntent]:
         """What of a batch is not settled yet, by its place in it."""
         rows = self._database.rows(self._sql["batch_attempts"], {"batch": row.batch})
         return {
-            place: Intent(
+            place: AttemptIntent(
                 attempt, run, key, ask, question, row.judge, dimension, "", reserved, row.batch, place
             )
             for attempt, place, key, ask, question, dimension, reserved in rows
@@ -303,7 +333,7 @@ class Ledger:
             self._database.change(self._sql["pause"], {"name": name, "until": until})
 
 
-def _row(intent: Intent, now: float) -> dict[str, Any]:
+def _row(intent: AttemptIntent, now: float) -> dict[str, Any]:
     return {name: getattr(intent, name) for name in _INTENT} | {
         "priced": int(intent.priced),
         "started_at": now,
@@ -354,13 +384,13 @@ def _lost(attempt_id: str, run: str, reserved: int, priced: int) -> Settlement:
     )
 
 
-def _refusal(row: RunRow, behind: int, reserved: int) -> Held:
+def _refusal(row: RunRow, behind: int, reserved: int) -> ReservationResult:
     """Why nothing was held: what is in flight may still leave enough, or cannot.
 
     ``behind`` is held for batches that nobody waits for: it stays held, whatever else comes in.
     """
     possible = row.cap is not None and row.spent + behind + reserved <= row.cap
-    return Held.WAIT if row.held > behind and possible else Held.NO
+    return ReservationResult.WAIT if row.held > behind and possible else ReservationResult.NO
 
 
 def _covered(amounts: Sequence[int], left: int | None) -> int:

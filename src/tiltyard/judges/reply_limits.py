@@ -9,19 +9,19 @@ from dataclasses import dataclass
 from tiltyard.core.judging.verdict import QuestionState
 from tiltyard.errors import ProviderFault
 from tiltyard.judges.providers.provider import Body
-from tiltyard.judges.providers.token_limits import allowed_tokens, token_limit, wanted_field
-from tiltyard.judges.tokens import EXPECTED_BYTES, expected_tokens
+from tiltyard.judges.providers.token_limits import allowed_tokens, alternative_limit_field, token_limit
+from tiltyard.judges.token_estimate import EXPECTED_BYTES_PER_TOKEN, expected_tokens
 
-__all__ = ["MOST_ADAPTATIONS", "MOST_ASKS", "LearntLimits", "ReplyLimits"]
+__all__ = ["ADAPTATION_LIMIT", "ASK_LIMIT", "LearnedLimits", "ReplyLimits"]
 
 #: A reply that cannot be read is asked for once more, and never again.
-MOST_ASKS = 2
+ASK_LIMIT = 2
 #: How often one request is changed to what its endpoint says it allows.
-MOST_ADAPTATIONS = 4
+ADAPTATION_LIMIT = 4
 #: A reply that was cut off is asked for again with so many times the tokens.
-_RAISED = 4
+_RAISED_LIMIT_RATIO = 4
 #: The least that is asked for, however little room there seems to be: the endpoint knows better.
-_LEAST_TOKENS = 64
+_MIN_REPLY_TOKENS = 64
 #: What endpoints answer to a request that they do not accept as it is; a batch states no status.
 _REFUSALS = frozenset({None, 400, 422})
 
@@ -43,25 +43,27 @@ class ReplyLimits:
         """
         if not states:
             return planned
-        if len(states) >= MOST_ASKS:
+        if len(states) >= ASK_LIMIT:
             return None
         if states[0] is QuestionState.UNPARSEABLE:
             return planned
         if states[0] is not QuestionState.TRUNCATED or not self.raised:
             return None
         room = math.inf if self.context is None else self.context - expected_tokens(size)
-        raised = min(_RAISED * planned, math.inf if self.max_output is None else self.max_output, room)
+        raised = min(
+            _RAISED_LIMIT_RATIO * planned, math.inf if self.max_output is None else self.max_output, room
+        )
         return int(raised) if raised > planned else None
 
 
 @dataclass(slots=True)
-class LearntLimits:
+class LearnedLimits:
     """What an endpoint said it allows while it was asked; remembered as long as the run is under way."""
 
     output: int | None = None
     context: int | None = None
     #: Input tokens for each byte of a request: the most that was seen.
-    tokens_per_byte: float = 1.0 / EXPECTED_BYTES
+    tokens_per_byte: float = 1.0 / EXPECTED_BYTES_PER_TOKEN
     #: The name of the limit's field, where another than ours is wanted.
     field: str | None = None
 
@@ -71,13 +73,13 @@ class LearntLimits:
         if self.context is None:
             return most
         room = self.context - math.ceil(size * self.tokens_per_byte)
-        return min(most, max(room, _LEAST_TOKENS))
+        return min(most, max(room, _MIN_REPLY_TOKENS))
 
     def learn(self, fault: ProviderFault, body: Body, size: int) -> bool:
         """Take in why a request was refused; whether it will be sent otherwise now."""
         if fault.status not in _REFUSALS or fault.billed:
             return False
-        self.field = wanted_field(fault.said, body) or self.field
+        self.field = alternative_limit_field(fault.said, body) or self.field
         sent = token_limit(body)
         allowed = allowed_tokens(fault.said, sent)
         if allowed is not None and allowed.context is not None:

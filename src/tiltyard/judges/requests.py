@@ -9,20 +9,20 @@ from dataclasses import dataclass, field, replace
 
 from tiltyard.core.judging.verdict import QuestionState
 from tiltyard.errors import JudgeUnusable
-from tiltyard.judges.limits import Gate
+from tiltyard.judges.concurrency_limiter import ConcurrencyLimiter
 from tiltyard.judges.providers.provider import Body, Provider, Usage
 from tiltyard.judges.providers.token_limits import token_limit, with_token_limit
-from tiltyard.judges.reply_limits import LearntLimits, ReplyLimits
-from tiltyard.judges.tokens import most_tokens
-from tiltyard.judges.unusable import UnusableReplies
+from tiltyard.judges.reply_limits import LearnedLimits, ReplyLimits
+from tiltyard.judges.token_estimate import token_upper_bound
+from tiltyard.judges.unusable_judges import UnusableReplies
 from tiltyard.settings.prices import Price
 
-__all__ = ["Caller", "Request", "request_key"]
+__all__ = ["JudgeCaller", "JudgeRequest", "request_key"]
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
-    """One request. ``judge`` names the `Caller` that sends it; ``worst`` is its dearest cost in picodollars."""
+class JudgeRequest:
+    """One request. ``judge`` names the `JudgeCaller` that sends it; ``worst`` is its dearest cost in picodollars."""
 
     key: str
     question_id: str
@@ -37,26 +37,26 @@ class Request:
 
 
 @dataclass(frozen=True)
-class Caller:
+class JudgeCaller:
     """How requests of one judge are sent and read."""
 
     name: str
     provider: Provider
     price: Price | None
-    gate: Gate
+    gate: ConcurrencyLimiter
     #: How a raw reply reads; truncated and unparseable ones are asked for once more.
     read: Callable[[Body], QuestionState]
     batch: bool = False
     ttl: str | None = None
     retries: int = 5
     limits: ReplyLimits = field(default_factory=ReplyLimits)
-    learnt: LearntLimits = field(default_factory=LearntLimits)
+    learnt: LearnedLimits = field(default_factory=LearnedLimits)
     #: Counts replies without a verdict; ``None`` for those that are not asked for verdicts.
     unusable: UnusableReplies | None = None
     #: Called once the judge is found to be unusable.
     stop: Callable[[JudgeUnusable], None] = lambda _reason: None
 
-    def due(self, request: Request, bodies: Sequence[Body]) -> Request | None:
+    def due(self, request: JudgeRequest, bodies: Sequence[Body]) -> JudgeRequest | None:
         """A request as it is to be sent after these replies to it; ``None`` where nothing is left to ask.
 
         Its key stays that of the plan: the limit that its endpoint allows is no other question.
@@ -74,10 +74,10 @@ class Caller:
             return request
         worst = None
         if self.price is not None:
-            worst = self.price.worst(most_tokens(request.size), limit, batch=self.batch, ttl=self.ttl)
+            worst = self.price.worst(token_upper_bound(request.size), limit, batch=self.batch, ttl=self.ttl)
         return replace(request, body=with_token_limit(request.body, limit, field), worst=worst)
 
-    def heard(self, request: Request, bodies: Sequence[Body]) -> None:
+    def heard(self, request: JudgeRequest, bodies: Sequence[Body]) -> None:
         """Take in a new reply, the last of these."""
         if self.unusable is None:
             return
@@ -86,7 +86,7 @@ class Caller:
         if reason is not None:
             self.stop(reason)
 
-    def _had(self, request: Request, body: Body) -> int:
+    def _had(self, request: JudgeRequest, body: Body) -> int:
         """The tokens of a reply that was cut off: as many as it was allowed, so far as we know."""
         _, usage = self.provider.read(body)
         allowed = self.learnt.bounded(token_limit(request.body), request.size)

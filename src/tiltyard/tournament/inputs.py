@@ -15,11 +15,11 @@ from tiltyard.files.format_detection import open_records
 from tiltyard.settings.rubric_files import load_rubric
 from tiltyard.settings.tournament_config import TournamentConfig
 
-__all__ = ["Inputs", "load_inputs", "read_bank", "responses_path"]
+__all__ = ["TournamentInputs", "load_inputs", "read_bank", "responses_path"]
 
 
 @dataclass(frozen=True)
-class Inputs:
+class TournamentInputs:
     """The whole bank in its order, the answers of all entrants, the rubric of each dimension."""
 
     bank: Sequence[Prompt]
@@ -28,7 +28,7 @@ class Inputs:
     rubrics: Mapping[str, Rubric]
 
 
-def load_inputs(config: TournamentConfig) -> Inputs:
+def load_inputs(config: TournamentConfig) -> TournamentInputs:
     """Read every file that a configuration names; answers of others than the entrants are passed over."""
     bank = read_bank(config)
     rubrics = {name: load_rubric(config, name) for name in config.dimensions}
@@ -51,7 +51,7 @@ def load_inputs(config: TournamentConfig) -> Inputs:
                 "keep one answer, or give the second another model name"
             )
         answers[place] = answer
-    return Inputs(bank, answers, rubrics)
+    return TournamentInputs(bank, answers, rubrics)
 
 
 def _check_prompt(answer: Answer, text: str) -> None:

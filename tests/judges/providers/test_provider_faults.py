@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from servers.paid_llm import paid_llm
 from servers.scripted import http, scripted
 from tiltyard.errors import ProviderFault
-from tiltyard.judges.providers.faults import may_help, retry_after
+from tiltyard.judges.providers.faults import is_retryable, retry_after
 
 GOOD = json.dumps({"content": [], "choices": []}).encode()
 VERBS = ("complete", "poll", "submit", "list", "results")
@@ -250,7 +250,7 @@ def test_nothing_but_faults_escapes(name, status, body, headers, keep, verb):
     error = fault(name, answer if keep < 150 else http(status, body, headers), verb=verb, seconds=3.0)
     assert error is None or error.retryable in {True, False}
     if error is not None and error.status is not None and error.status != 200:
-        assert error.retryable == may_help(error.status)
+        assert error.retryable == is_retryable(error.status)
         assert not error.billed or error.status in UNHEARD or (error.status >= 500 and verb == "submit")
 
 

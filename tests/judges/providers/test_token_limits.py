@@ -4,7 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from tiltyard.judges.providers.token_limits import allowed_tokens, token_limit, wanted_field, with_token_limit
+from tiltyard.judges.providers.token_limits import (
+    allowed_tokens,
+    alternative_limit_field,
+    token_limit,
+    with_token_limit,
+)
 
 #: What was said of a limit of 16,384, and how many tokens it allows.
 SAID = [
@@ -120,4 +125,4 @@ def test_the_limit_of_a_request_is_replaced_where_it_stands():
     ],
 )
 def test_an_endpoint_that_knows_the_limit_by_another_name(said, field, wanted):
-    assert wanted_field(said, {"model": "m", field: 5}) == wanted
+    assert alternative_limit_field(said, {"model": "m", field: 5}) == wanted

@@ -20,12 +20,12 @@ from tiltyard.core.judging.stable_ids import stable_id
 from tiltyard.core.judging.verdict import QuestionState, Verdict
 from tiltyard.errors import BadOption
 from tiltyard.jobs import Shard
-from tiltyard.jobs.workers import FileLocks, Lock, Locks, ServerLocks, lowest_free
+from tiltyard.jobs.worker_locks import FileLocks, ServerLocks, WorkerLock, WorkerLocks, lock_worker_name
+from tiltyard.judges.judge_setup import JudgeSetup, open_judge
+from tiltyard.judges.judging_run import JudgingDatabases, JudgingWorker, RunProgress
 from tiltyard.judges.ledger import Ledger
 from tiltyard.judges.providers.provider import Body
-from tiltyard.judges.requests import Request, request_key
-from tiltyard.judges.seats import Seat, open_seat
-from tiltyard.judges.sitting import Databases, Heard, JudgesAtWork
+from tiltyard.judges.requests import JudgeRequest, request_key
 from tiltyard.settings.arena_judges import load_arena_judges
 from tiltyard.settings.environment import read_environment
 from tiltyard.settings.prices import (
@@ -47,19 +47,19 @@ _PLAN = "arena"
 class ArenaPanel:
     """Everything that is known before a matchup is asked for."""
 
-    seats: tuple[Seat, ...]
+    seats: tuple[JudgeSetup, ...]
     rubric: Rubric
     quorum: int
     #: Picodollars.
     cap: int | None
-    databases: Databases
+    databases: JudgingDatabases
 
     @property
     def name(self) -> str:
         """What stands as ``judge_model``."""
         return panel_name([seat.name for seat in self.seats])
 
-    def requests(self, matchup: str, shown: QuestionTexts, swapped: QuestionTexts) -> list[Request]:
+    def requests(self, matchup: str, shown: QuestionTexts, swapped: QuestionTexts) -> list[JudgeRequest]:
         """Both orders for every judge."""
         return [
             self._request(seat, matchup, order, texts)
@@ -67,7 +67,7 @@ class ArenaPanel:
             for order, texts in enumerate((shown, swapped))
         ]
 
-    def _request(self, seat: Seat, matchup: str, order: int, shown: QuestionTexts) -> Request:
+    def _request(self, seat: JudgeSetup, matchup: str, order: int, shown: QuestionTexts) -> JudgeRequest:
         ask = build_chat_prompt(shown, self.rubric, seat.form, seat.settings.max_tokens)
         body = seat.provider.body(seat.settings.model, ask, seat.options)
         question = stable_id([matchup, seat.name, order])
@@ -75,10 +75,10 @@ class ArenaPanel:
         key, size = request_key(seat.provider, body, int(stable_id([matchup]), 16))
         worst = seat.worst(size, batch=False)
         prompt = stable_id([shown.prompt])
-        return Request(key, question, seat.name, self.rubric.dimension, body, size, worst, prompt)
+        return JudgeRequest(key, question, seat.name, self.rubric.dimension, body, size, worst, prompt)
 
     def result(
-        self, requests: Sequence[Request], verdicts: Mapping[str, Verdict | QuestionState]
+        self, requests: Sequence[JudgeRequest], verdicts: Mapping[str, Verdict | QuestionState]
     ) -> MatchResult | QuestionState:
         """What the judges found together; without enough of them, the state that stood in the way."""
         results: list[MatchResult] = []
@@ -104,7 +104,7 @@ def open_panel(
     config = load_arena_judges(config_path)
     environment = read_environment(beside or config.folder)
     book = open_prices(merged_prices(config.prices, prices or {}, config.folder))
-    seats = [open_seat(settings, environment, book) for settings in config.complete()]
+    seats = [open_judge(settings, environment, book) for settings in config.complete()]
     stated = config.budget_usd if budget_usd is None else budget_usd
     cap = None if stated is None else to_picodollars(stated)
     for seat in seats:
@@ -115,20 +115,22 @@ def open_panel(
                 f"for a million tokens), state it under prices: in {config.path}, or leave out the budget"
             )
     judgments = None if config.judgments_dir is None else config.folder / config.judgments_dir
-    databases = Databases.of(environment, judgments)
+    databases = JudgingDatabases.of(environment, judgments)
     return ArenaPanel(tuple(seats), config.read_rubric(), config.majority, cap, databases)
 
 
 @asynccontextmanager
-async def asking_of(panel: ArenaPanel, run: str, heard: Heard) -> AsyncIterator[tuple[Asking, Locks]]:
+async def asking_of(
+    panel: ArenaPanel, run: str, heard: RunProgress
+) -> AsyncIterator[tuple[Asking, WorkerLocks]]:
     """The ledger under a worker's name; what dead workers had in flight is lost before anything is asked."""
     databases = panel.databases
     with ExitStack() as stack:
-        locks: Locks = (
+        locks: WorkerLocks = (
             ServerLocks(databases.ledger) if databases.folder is None else FileLocks(databases.folder)
         )
         stack.callback(locks.close)
-        lock = lowest_free(locks, run)
+        lock = lock_worker_name(locks, run)
         stack.callback(lock.release)
         asking = Asking(_Table(panel.seats), run, databases, heard)
         with closing(Ledger(databases.ledger)) as ledger:
@@ -146,25 +148,25 @@ async def asking_of(panel: ArenaPanel, run: str, heard: Heard) -> AsyncIterator[
 class _Table:
     """Judges without a plan: nothing can be handed out in stretches, or warmed up for."""
 
-    seats: Sequence[Seat]
+    seats: Sequence[JudgeSetup]
 
-    def requests(self, _first: int, _last: int) -> Iterator[Request]:
+    def requests(self, _first: int, _last: int) -> Iterator[JudgeRequest]:
         return iter(())
 
     def shards(self, _run: str, _generation: int, _size: int) -> Iterator[Shard]:
         return iter(())
 
-    def warming(self) -> Iterator[Request]:
+    def warming(self) -> Iterator[JudgeRequest]:
         return iter(())
 
-    def trial(self) -> Iterator[Request]:
+    def trial(self) -> Iterator[JudgeRequest]:
         return iter(())
 
 
-class Asking(JudgesAtWork):
+class Asking(JudgingWorker):
     """Judges who are asked one matchup at a time."""
 
-    async def verdicts(self, requests: Sequence[Request]) -> dict[str, Verdict | QuestionState]:
+    async def verdicts(self, requests: Sequence[JudgeRequest]) -> dict[str, Verdict | QuestionState]:
         """Ask what the ledger does not hold; what became of each request, by its key."""
         # To the end, whatever becomes of one of them: calls of the others that are under way are paid for.
         endings = await asyncio.gather(
@@ -188,10 +190,12 @@ class Asking(JudgesAtWork):
         return (await self._books.run(Ledger.run, self._run)).spent
 
 
-async def settle_dead(panel: ArenaPanel, run: str, locks: Locks, own: str) -> None:
+async def settle_dead(panel: ArenaPanel, run: str, locks: WorkerLocks, own: str) -> None:
     """Settle what workers had in flight whose locks can be had."""
     names = await asyncio.to_thread(_at_work, panel, run)
-    taken: list[Lock] = [lock for name in sorted(names - {own}) if (lock := locks.take(name)) is not None]
+    taken: list[WorkerLock] = [
+        lock for name in sorted(names - {own}) if (lock := locks.take(name)) is not None
+    ]
     if taken:
         # A worker that has only lost its connection needs this long to notice.
         await asyncio.sleep(locks.grace)
@@ -207,7 +211,7 @@ def _at_work(panel: ArenaPanel, run: str) -> set[str]:
         return {one.worker for one in ledger.attempts(run) if one.state == "intent"}
 
 
-def _verdict(seat: Seat, bodies: Sequence[Body], ending: str) -> Verdict | QuestionState:
+def _verdict(seat: JudgeSetup, bodies: Sequence[Body], ending: str) -> Verdict | QuestionState:
     """The first readable reply; without one, the state of the last, or how asking ended."""
     readings = [seat.reading(body)[1] for body in bodies]
     for reading in readings:

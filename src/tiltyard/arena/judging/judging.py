@@ -29,8 +29,8 @@ from tiltyard.errors import (
     NotFound,
     TiltyardError,
 )
-from tiltyard.jobs.workers import Locks
-from tiltyard.judges.sitting import Heard
+from tiltyard.jobs.worker_locks import WorkerLocks
+from tiltyard.judges.judging_run import RunProgress
 
 __all__ = ["JudgedVotes", "judge_arena"]
 
@@ -56,7 +56,7 @@ class JudgedVotes:
     #: Matchups that ended otherwise before they were voted on: expired, or withdrawn.
     ended: int = 0
     #: Calls by state, and what they cost.
-    heard: Heard = field(default_factory=Heard)
+    heard: RunProgress = field(default_factory=RunProgress)
     #: Picodollars that judging this arena has cost since ever, and the most that it may; before, at the start.
     before: int = 0
     spent: int | None = 0
@@ -129,7 +129,7 @@ async def _check_judge(client: AsyncClient) -> None:
 async def _watched(
     panel: ArenaPanel,
     run: str,
-    locks: Locks,
+    locks: WorkerLocks,
     own: str,
     round_: _Round,
     on_tick: Callable[[JudgedVotes], None],

@@ -44,7 +44,7 @@ from tiltyard.client import AsyncClient
 from tiltyard.core.policy.validity.method_document import method_from_dict
 from tiltyard.core.policy.validity.report import validity_report
 from tiltyard.errors import BadConfig, TiltyardError
-from tiltyard.jobs.schedule import Schedule, scheduled
+from tiltyard.jobs.schedule import Schedule, run_schedules
 from tiltyard.postgres.connecting import connect, open_pool
 from tiltyard.settings.arena_judges import JudgeRound, load_judge_rounds
 from tiltyard.settings.environment import Environment, read_environment
@@ -69,7 +69,7 @@ def scheduled_work(url: str, environment: Environment) -> Iterator[None]:
     if rounds:
         schedules += [_round(one, environment, apart) for one in load_judge_rounds(Path(rounds))]
     try:
-        with scheduled(url, schedules):
+        with run_schedules(url, schedules):
             try:
                 yield
             finally:

@@ -5,7 +5,6 @@ into `ProviderFault`, which says whether asking again may help and whether the c
 been billed.
 """
 
-from tiltyard.judges.providers.opening import PROVIDERS, open_provider
 from tiltyard.judges.providers.provider import (
     BatchEntry,
     BatchItem,
@@ -15,6 +14,7 @@ from tiltyard.judges.providers.provider import (
     Provider,
     Usage,
 )
+from tiltyard.judges.providers.provider_factory import PROVIDERS, open_provider
 
 __all__ = [
     "PROVIDERS",

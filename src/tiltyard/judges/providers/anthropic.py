@@ -13,12 +13,17 @@ from anthropic import AsyncAnthropic, AsyncStream, DefaultAsyncHttpxClient
 from tiltyard.core.judging.question import TOOL_NAME, ChatPrompt
 from tiltyard.core.judging.verdict import Reply, VerdictForm
 from tiltyard.errors import BadOption
-from tiltyard.judges.providers.faults import said, unreadable
-from tiltyard.judges.providers.jsons import encode, moment, tokens, whole_text
-from tiltyard.judges.providers.options import VERDICT_TOOL, checked_options
-from tiltyard.judges.providers.pools import client_settings
+from tiltyard.judges.providers.connection_pools import client_settings
+from tiltyard.judges.providers.faults import parse_error_document, unreadable_reply
+from tiltyard.judges.providers.http_client import HttpClient, checked_base_url
+from tiltyard.judges.providers.json_bodies import (
+    encode_body,
+    parse_time,
+    parse_token_count,
+    repair_surrogates,
+)
 from tiltyard.judges.providers.provider import BatchEntry, BatchItem, BatchStatus, Body, Capabilities, Usage
-from tiltyard.judges.providers.wire import Wire, address
+from tiltyard.judges.providers.request_options import VERDICT_TOOL, checked_options
 
 __all__ = ["Anthropic"]
 
@@ -55,13 +60,15 @@ class Anthropic:
     def __init__(self, base_url: str | None, api_key: str | None, timeout_seconds: float) -> None:
         client = AsyncAnthropic(
             api_key=api_key or "no-key",
-            base_url=address(base_url, self.name),
+            base_url=checked_base_url(base_url, self.name),
             max_retries=0,
             http_client=DefaultAsyncHttpxClient(**client_settings(timeout_seconds)),
         )
         own = client.base_url.host.endswith("anthropic.com")
         keyless = "no API key: set ANTHROPIC_API_KEY, or the variable that api_key_env names"
-        self._wire = Wire(client, AsyncStream, self.name, keyless=keyless if own and not api_key else None)
+        self._wire = HttpClient(
+            client, AsyncStream, self.name, keyless=keyless if own and not api_key else None
+        )
 
     @property
     def base_url(self) -> str:
@@ -92,29 +99,29 @@ class Anthropic:
         inputs = [data for block in blocks if isinstance(data := _of(block, "tool_use", "input"), Mapping)]
         stop = body.get("stop_reason")
         reply = Reply(
-            text=whole_text("".join(texts)) if texts else None,
+            text=repair_surrogates("".join(texts)) if texts else None,
             data=inputs[0] if inputs else None,
             stop=_STOPS.get(stop, "other") if isinstance(stop, str) else "other",
         )
         return reply, _usage(body.get("usage"))
 
     async def complete(self, body: Body) -> Body:
-        return await self._wire.post("/v1/messages", encode(body), billable=True)
+        return await self._wire.post("/v1/messages", encode_body(body), billable=True)
 
     async def count_tokens(self, body: Body) -> int:
         kept = ("model", "system", "messages", "tools", "tool_choice", "thinking", "output_config")
         asked = {key: body[key] for key in kept if key in body}
-        answer = await self._wire.post("/v1/messages/count_tokens", encode(asked))
-        count = tokens(answer.get("input_tokens"))
+        answer = await self._wire.post("/v1/messages/count_tokens", encode_body(asked))
+        count = parse_token_count(answer.get("input_tokens"))
         if count is None:
-            raise unreadable(self._wire.where, "the reply states no input_tokens", billable=False)
+            raise unreadable_reply(self._wire.where, "the reply states no input_tokens", billable=False)
         return count
 
     async def prewarm(self, body: Body) -> Body:
-        return await self._wire.post("/v1/messages", encode(_prefix_only(body)), billable=True)
+        return await self._wire.post("/v1/messages", encode_body(_prefix_only(body)), billable=True)
 
     async def submit_batch(self, items: Sequence[BatchItem], mark: str) -> str:  # noqa: ARG002  nowhere to keep it
-        requests = b",".join(encode({"custom_id": item.name, "params": item.body}) for item in items)
+        requests = b",".join(encode_body({"custom_id": item.name, "params": item.body}) for item in items)
         asked = b'{"requests":[' + requests + b"]}"
         answer = await self._wire.post(_BATCHES, asked, billable=True, creates=True)
         return self._status(answer, billable=True).id
@@ -150,20 +157,20 @@ class Anthropic:
         try:
             return _batch_status(document)
         except (KeyError, TypeError, ValueError, AttributeError) as error:
-            raise unreadable(self._wire.where, f"not a batch ({error!r})", billable=billable) from None
+            raise unreadable_reply(self._wire.where, f"not a batch ({error!r})", billable=billable) from None
 
     def _entry(self, line: Body) -> BatchEntry:
         result = line.get("result")
         name, outcome = line.get("custom_id"), result.get("type") if isinstance(result, Mapping) else None
         if not isinstance(name, str) or not isinstance(result, Mapping) or not isinstance(outcome, str):
-            raise unreadable(self._wire.where, "a line of the results is no result", billable=False)
+            raise unreadable_reply(self._wire.where, "a line of the results is no result", billable=False)
         message = result.get("message")
         if outcome == "succeeded" and isinstance(message, dict):
             return BatchEntry(name, "succeeded", body=message)
         if outcome in {"expired", "canceled"}:
             return BatchEntry(name, outcome)
         failure = result.get("error")
-        kind, text = said(failure)
+        kind, text = parse_error_document(failure)
         retryable = kind in _SERVER_ERRORS
         return BatchEntry(name, "errored", error=f"{kind}: {text}", retryable=retryable, said=text)
 
@@ -189,19 +196,22 @@ def _of(block: Mapping[str, Any], kind: str, field: str) -> Any:
 def _usage(stated: object) -> Usage | None:
     if not isinstance(stated, Mapping):
         return None
-    given, made = tokens(stated.get("input_tokens")), tokens(stated.get("output_tokens"))
+    given, made = (
+        parse_token_count(stated.get("input_tokens")),
+        parse_token_count(stated.get("output_tokens")),
+    )
     if given is None or made is None:
         return None
-    written = tokens(stated.get("cache_creation_input_tokens")) or 0
-    return Usage(given, made, written, tokens(stated.get("cache_read_input_tokens")) or 0)
+    written = parse_token_count(stated.get("cache_creation_input_tokens")) or 0
+    return Usage(given, made, written, parse_token_count(stated.get("cache_read_input_tokens")) or 0)
 
 
 def _batch_status(document: Any) -> BatchStatus:
     counts = document.get("request_counts") or {}
-    known = [count for count in map(tokens, counts.values()) if count is not None]
+    known = [count for count in map(parse_token_count, counts.values()) if count is not None]
     return BatchStatus(
         id=str(document["id"]),
-        created_at=moment(document["created_at"]),
+        created_at=parse_time(document["created_at"]),
         ended=document["processing_status"] == "ended",
         size=sum(known) if known else None,
     )

@@ -15,7 +15,7 @@ import httpx2
 
 from tiltyard.errors import ProviderFault
 
-__all__ = ["fault_of", "may_help", "retry_after", "said", "unreadable"]
+__all__ = ["is_retryable", "parse_error_document", "retry_after", "to_provider_fault", "unreadable_reply"]
 
 _THROTTLED = frozenset({429, 503, 529})
 _RETRYABLE = frozenset({408, 409, 425})
@@ -29,8 +29,8 @@ _IMPOSSIBLE = (
     httpx2.TooManyRedirects,
 )
 #: Said by whoever stands between us and the provider, who may have done the work.
-_UNHEARD = frozenset({408, 502, 504, *range(520, 525)})
-_LONGEST_WAIT = 86_400.0
+_UNANSWERED_STATUSES = frozenset({408, 502, 504, *range(520, 525)})
+_MAX_RETRY_AFTER_SECONDS = 86_400.0
 _ADVICE = {
     400: "the request is not accepted: check model, form and options",
     401: "the API key is missing or wrong: set the variable that api_key_env names",
@@ -42,7 +42,9 @@ _ADVICE = {
 }
 
 
-def fault_of(error: Exception, where: str, *, billable: bool, creates: bool = False) -> ProviderFault:
+def to_provider_fault(
+    error: Exception, where: str, *, billable: bool, creates: bool = False
+) -> ProviderFault:
     """The fault behind an exception of an SDK.
 
     ``billable``: whether this kind of call costs money. ``creates``: whether it makes something
@@ -51,7 +53,7 @@ def fault_of(error: Exception, where: str, *, billable: bool, creates: bool = Fa
     response = getattr(error, "response", None)
     if isinstance(response, httpx2.Response):
         status = response.status_code
-        unsure = status in _UNHEARD or (creates and status >= 500)
+        unsure = status in _UNANSWERED_STATUSES or (creates and status >= 500)
         return _status_fault(response, getattr(error, "body", None), where, billed=billable and unsure)
     cause = error if isinstance(error, httpx2.HTTPError | httpx2.InvalidURL) else error.__cause__
     if isinstance(cause, _IMPOSSIBLE):
@@ -70,17 +72,17 @@ def fault_of(error: Exception, where: str, *, billable: bool, creates: bool = Fa
     return ProviderFault(f"{where}: the call failed ({_text(cause or error)})", billed=billable)
 
 
-def unreadable(where: str, what: str, *, billable: bool) -> ProviderFault:
+def unreadable_reply(where: str, what: str, *, billable: bool) -> ProviderFault:
     """A reply that came with status 200 and is not what was promised."""
     return ProviderFault(f"{where}: {what}", status=200, retryable=True, billed=billable)
 
 
-def may_help(status: int) -> bool:
+def is_retryable(status: int) -> bool:
     """Whether asking again may help after this status."""
     return status in _THROTTLED or status in _RETRYABLE or (status >= 500 and status not in _FINAL)
 
 
-def said(body: object) -> tuple[str, str]:
+def parse_error_document(body: object) -> tuple[str, str]:
     """Kind and message of a provider's own error document, as far as there are any."""
     error = body.get("error", body) if isinstance(body, Mapping) else body
     if not isinstance(error, Mapping):
@@ -94,19 +96,19 @@ def retry_after(headers: Mapping[str, str], now: datetime | None = None) -> floa
     """Seconds that a reply asks us to wait: ``retry-after-ms``, or ``retry-after`` in seconds or as a date."""
     millis = _seconds(headers.get("retry-after-ms"))
     if millis is not None:
-        return min(millis / 1000, _LONGEST_WAIT)
+        return min(millis / 1000, _MAX_RETRY_AFTER_SECONDS)
     stated = headers.get("retry-after")
     seconds = _seconds(stated)
     if seconds is None and stated is not None:
         seconds = _until(stated, now or datetime.now(UTC))
-    return None if seconds is None else min(seconds, _LONGEST_WAIT)
+    return None if seconds is None else min(seconds, _MAX_RETRY_AFTER_SECONDS)
 
 
 def _status_fault(response: httpx2.Response, body: object, where: str, *, billed: bool) -> ProviderFault:
     status = response.status_code
-    kind, message = said(body)
+    kind, message = parse_error_document(body)
     quota = kind == "insufficient_quota"
-    retryable = may_help(status) and not quota
+    retryable = is_retryable(status) and not quota
     advice = _ADVICE.get(402 if quota else status, "" if retryable else "the server does not serve this")
     problem = f"{where}: status {status}" + (f", {message or kind}" if message or kind else "")
     return ProviderFault(

@@ -13,13 +13,19 @@ from openai import AsyncOpenAI, AsyncStream, DefaultAsyncHttpxClient
 from tiltyard.core.judging.question import TOOL_NAME, ChatPrompt
 from tiltyard.core.judging.verdict import Reply, VerdictForm
 from tiltyard.errors import BadOption, ProviderFault
-from tiltyard.judges.providers.faults import may_help, said, unreadable
-from tiltyard.judges.providers.jsons import encode, load, moment, tokens, whole_text
-from tiltyard.judges.providers.options import VERDICT_TOOL, checked_options
-from tiltyard.judges.providers.pools import client_settings
+from tiltyard.judges.providers.connection_pools import client_settings
+from tiltyard.judges.providers.faults import is_retryable, parse_error_document, unreadable_reply
+from tiltyard.judges.providers.http_client import HttpClient, checked_base_url
+from tiltyard.judges.providers.json_bodies import (
+    encode_body,
+    parse_body,
+    parse_time,
+    parse_token_count,
+    repair_surrogates,
+)
 from tiltyard.judges.providers.provider import BatchEntry, BatchItem, BatchStatus, Body, Capabilities, Usage
+from tiltyard.judges.providers.request_options import VERDICT_TOOL, checked_options
 from tiltyard.judges.providers.token_limits import LIMIT_FIELDS
-from tiltyard.judges.providers.wire import Wire, address
 
 __all__ = ["OpenAI"]
 
@@ -57,7 +63,7 @@ class OpenAI:
     def __init__(self, base_url: str | None, api_key: str | None, timeout_seconds: float) -> None:
         client = AsyncOpenAI(
             api_key=api_key or "no-key",
-            base_url=address(base_url, self.name),
+            base_url=checked_base_url(base_url, self.name),
             max_retries=0,
             http_client=DefaultAsyncHttpxClient(**client_settings(timeout_seconds)),
         )
@@ -65,7 +71,9 @@ class OpenAI:
         #: OpenAI's own models know only the new name of the limit, most other servers only the old one.
         self._limit = "max_completion_tokens" if own else "max_tokens"
         keyless = "no API key: set OPENAI_API_KEY, or the variable that api_key_env names"
-        self._wire = Wire(client, AsyncStream, self.name, keyless=keyless if own and not api_key else None)
+        self._wire = HttpClient(
+            client, AsyncStream, self.name, keyless=keyless if own and not api_key else None
+        )
 
     @property
     def base_url(self) -> str:
@@ -98,7 +106,7 @@ class OpenAI:
         stop = _STOPS.get(finish, "other") if isinstance(finish, str) else "other"
         refusal = message.get("refusal")
         if isinstance(refusal, str) and refusal:
-            return Reply(whole_text(refusal), stop="refusal"), _usage(body.get("usage"))
+            return Reply(repair_surrogates(refusal), stop="refusal"), _usage(body.get("usage"))
         text, data = _content(message.get("content")), None
         arguments = _first(message.get("tool_calls")).get("function")
         if isinstance(arguments, Mapping):
@@ -106,7 +114,7 @@ class OpenAI:
         return Reply(text, data, stop), _usage(body.get("usage"))
 
     async def complete(self, body: Body) -> Body:
-        reply = await self._wire.post("/chat/completions", encode(body), billable=True)
+        reply = await self._wire.post("/chat/completions", encode_body(body), billable=True)
         if reply.get("error") and not reply.get("choices"):
             raise self._hidden_fault(reply["error"])
         return reply
@@ -121,19 +129,19 @@ class OpenAI:
 
     async def submit_batch(self, items: Sequence[BatchItem], mark: str) -> str:
         lines = b"\n".join(
-            encode({"custom_id": item.name, "method": "POST", "url": _ENDPOINT, "body": item.body})
+            encode_body({"custom_id": item.name, "method": "POST", "url": _ENDPOINT, "body": item.body})
             for item in items
         )
         uploaded = await self._wire.upload("/files", {"purpose": "batch"}, ("questions.jsonl", lines))
         if not isinstance(uploaded.get("id"), str):
-            raise unreadable(self._wire.where, "the upload was answered without an id", billable=False)
+            raise unreadable_reply(self._wire.where, "the upload was answered without an id", billable=False)
         asked = {
             "input_file_id": uploaded["id"],
             "endpoint": _ENDPOINT,
             "completion_window": "24h",
             "metadata": {_MARK: mark},
         }
-        answer = await self._wire.post("/batches", encode(asked), billable=True, creates=True)
+        answer = await self._wire.post("/batches", encode_body(asked), billable=True, creates=True)
         return self._status(answer, billable=True).id
 
     async def poll(self, batch_id: str) -> BatchStatus:
@@ -176,9 +184,9 @@ class OpenAI:
         """An error that came with status 200, as OpenRouter's do when a model behind it fails."""
         code = error.get("code") if isinstance(error, Mapping) else None
         status = code if isinstance(code, int) else 200
-        kind, message = said({"error": error})
+        kind, message = parse_error_document({"error": error})
         problem = f"{self._wire.where}: an error instead of a reply: {message or kind or error!r}"[:400]
-        final = 400 <= status < 500 and not may_help(status)
+        final = 400 <= status < 500 and not is_retryable(status)
         return ProviderFault(
             problem,
             status=status,
@@ -192,20 +200,22 @@ class OpenAI:
         try:
             return _batch_status(document)
         except (KeyError, TypeError, ValueError, AttributeError) as error:
-            raise unreadable(self._wire.where, f"not a batch ({error!r})", billable=billable) from None
+            raise unreadable_reply(self._wire.where, f"not a batch ({error!r})", billable=billable) from None
 
     def _entry(self, line: Body) -> BatchEntry:
         name, response, error = line.get("custom_id"), line.get("response"), line.get("error")
         if not isinstance(name, str):
-            raise unreadable(self._wire.where, "a line of the results has no custom_id", billable=False)
+            raise unreadable_reply(self._wire.where, "a line of the results has no custom_id", billable=False)
         response = response if isinstance(response, Mapping) else {}
         status, body = response.get("status_code"), response.get("body")
         if status == 200 and isinstance(body, dict):
             return BatchEntry(name, "succeeded", body=body)
-        kind, text = said(error or body)
+        kind, text = parse_error_document(error or body)
         if kind in _OUTCOMES:
             return BatchEntry(name, _OUTCOMES[kind], error=text)
-        retryable = may_help(status) if isinstance(status, int) else kind in {"server_error", "rate_limit"}
+        retryable = (
+            is_retryable(status) if isinstance(status, int) else kind in {"server_error", "rate_limit"}
+        )
         stated = f"status {status}, " if isinstance(status, int) else ""
         return BatchEntry(name, "errored", error=f"{stated}{kind}: {text}", retryable=retryable, said=text)
 
@@ -218,14 +228,14 @@ def _first(items: object) -> Mapping[str, Any]:
 def _content(content: object) -> str | None:
     """Text, or the text among several parts."""
     if isinstance(content, str):
-        return whole_text(content)
+        return repair_surrogates(content)
     parts = (
         [part.get("text") for part in content if isinstance(part, Mapping)]
         if isinstance(content, list)
         else []
     )
     texts = [text for text in parts if isinstance(text, str)]
-    return whole_text("".join(texts)) if texts else None
+    return repair_surrogates("".join(texts)) if texts else None
 
 
 def _arguments(arguments: object, text: str | None) -> tuple[str | None, Mapping[str, Any] | None]:
@@ -233,36 +243,39 @@ def _arguments(arguments: object, text: str | None) -> tuple[str | None, Mapping
     if not isinstance(arguments, str):
         return text, arguments if isinstance(arguments, Mapping) else None
     try:
-        data = load(arguments)
+        data = parse_body(arguments)
     except ValueError:
         data = None
-    return (text, data) if isinstance(data, dict) else (text or whole_text(arguments), None)
+    return (text, data) if isinstance(data, dict) else (text or repair_surrogates(arguments), None)
 
 
 def _usage(stated: object) -> Usage | None:
     if not isinstance(stated, Mapping):
         return None
-    given, made = tokens(stated.get("prompt_tokens")), tokens(stated.get("completion_tokens"))
+    given, made = (
+        parse_token_count(stated.get("prompt_tokens")),
+        parse_token_count(stated.get("completion_tokens")),
+    )
     if given is None or made is None:
         return None
     # Some endpoints, in front of Gemini for one, count thoughts in the total alone, and bill them as output.
-    made = max(made, (tokens(stated.get("total_tokens")) or 0) - given)
+    made = max(made, (parse_token_count(stated.get("total_tokens")) or 0) - given)
     details = stated.get("prompt_tokens_details")
     details = details if isinstance(details, Mapping) else {}
-    read = min(tokens(details.get("cached_tokens")) or 0, given)
-    written = min(tokens(details.get("cache_write_tokens")) or 0, given - read)
+    read = min(parse_token_count(details.get("cached_tokens")) or 0, given)
+    written = min(parse_token_count(details.get("cache_write_tokens")) or 0, given - read)
     return Usage(given - read - written, made, written, read)
 
 
 def _batch_status(document: Any) -> BatchStatus:
     status, errors = document["status"], (document.get("errors") or {}).get("data")
     metadata, counts = document.get("metadata") or {}, document.get("request_counts") or {}
-    reason, mark = said({"error": _first(errors)})[1], metadata.get(_MARK)
+    reason, mark = parse_error_document({"error": _first(errors)})[1], metadata.get(_MARK)
     return BatchStatus(
         id=str(document["id"]),
-        created_at=moment(document["created_at"]),
+        created_at=parse_time(document["created_at"]),
         ended=status in _ENDED,
-        size=tokens(counts.get("total")) or None,
+        size=parse_token_count(counts.get("total")) or None,
         mark=mark if isinstance(mark, str) else None,
         failed=(reason or "no reason given") if status == "failed" else None,
     )

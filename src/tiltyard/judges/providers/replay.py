@@ -12,19 +12,19 @@ from typing import Any, NoReturn
 from tiltyard.core.judging.question import ChatPrompt
 from tiltyard.core.judging.verdict import Reply
 from tiltyard.errors import ProviderFault, UnreadableFile
-from tiltyard.judges.providers.jsons import load, tokens, whole_text
-from tiltyard.judges.providers.options import checked_options
+from tiltyard.judges.providers.json_bodies import parse_body, parse_token_count, repair_surrogates
 from tiltyard.judges.providers.provider import BatchEntry, BatchItem, BatchStatus, Body, Capabilities, Usage
+from tiltyard.judges.providers.request_options import checked_options
 from tiltyard.settings.regular_files import read_regular
 
-__all__ = ["Replay"]
+__all__ = ["ReplayProvider"]
 
 _NONCE = re.compile(r"(?<![0-9a-zA-Z])[0-9a-f]{32}(?![0-9a-zA-Z])")
 _OURS = ("model", "system", "user", "max_tokens", "form")
 _STOPS = ("end", "length", "refusal", "other")
 
 
-class Replay:
+class ReplayProvider:
     """A file of lines ``{"nonce": …, "reply": {"text": …, "stop": "end", "usage": {…}}}``.
 
     ``stop`` is ``end`` where it is left out; ``data`` may stand beside or instead of ``text``, and
@@ -54,7 +54,7 @@ class Replay:
     def read(self, body: Body) -> tuple[Reply, Usage | None]:
         text, data, stop, usage = (body.get(key) for key in ("text", "data", "stop", "usage"))
         reply = Reply(
-            text=whole_text(text) if isinstance(text, str) else None,
+            text=repair_surrogates(text) if isinstance(text, str) else None,
             data=data if isinstance(data, Mapping) else None,
             stop=stop if isinstance(stop, str) and stop in _STOPS else "end" if stop is None else "other",
         )
@@ -116,7 +116,7 @@ def _recorded(path: str) -> tuple[dict[str, Body], str]:
 
 def _record(line: bytes, where: str) -> tuple[str, Body]:
     try:
-        row = load(line)
+        row = parse_body(line)
     except ValueError as error:
         raise UnreadableFile(f"{where}: not JSON ({error})") from None
     nonce, reply = (row.get("nonce"), row.get("reply")) if isinstance(row, dict) else (None, None)
@@ -128,6 +128,8 @@ def _record(line: bytes, where: str) -> tuple[str, Body]:
 def _usage(stated: object) -> Usage | None:
     if not isinstance(stated, Mapping):
         return None
-    counts = [tokens(stated.get(key, 0)) for key in ("input", "output", "cache_write", "cache_read")]
+    counts = [
+        parse_token_count(stated.get(key, 0)) for key in ("input", "output", "cache_write", "cache_read")
+    ]
     known = [count for count in counts if count is not None]
     return Usage(*known) if len(known) == len(counts) else None

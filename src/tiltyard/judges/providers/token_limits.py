@@ -11,8 +11,8 @@ __all__ = [
     "LIMIT_FIELDS",
     "AllowedTokens",
     "allowed_tokens",
+    "alternative_limit_field",
     "token_limit",
-    "wanted_field",
     "with_token_limit",
 ]
 
@@ -32,7 +32,7 @@ _NUMBER = re.compile(r"(?<![\w.:/-])\d{1,3}(?:,\d{3})++(?![\w-])|(?<![\w.:/-])\d
 #: Each of the fields as a word of its own.
 _NAMED = {field: re.compile(rf"\b{field}\b") for field in LIMIT_FIELDS}
 #: Nobody gives a verdict in fewer tokens: what leaves less room is not worth asking.
-_LEAST_TOKENS = 64
+_MIN_REPLY_TOKENS = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,13 +68,13 @@ def allowed_tokens(said: str, asked: int) -> AllowedTokens | None:
     """
     numbers = {int(number[0].replace(",", "")) for number in _NUMBER.finditer(said)}
     if _CONTEXT.search(said) and (allowed := _by_context(numbers, asked)) is not None:
-        return allowed if allowed.output >= _LEAST_TOKENS else None
+        return allowed if allowed.output >= _MIN_REPLY_TOKENS else None
     if not _OUTPUT.search(said):
         return None
     most = max((number for number in numbers if number < asked), default=0)
     if _excluding(most).search(said):
         most -= 1
-    return AllowedTokens(most) if most >= _LEAST_TOKENS else None
+    return AllowedTokens(most) if most >= _MIN_REPLY_TOKENS else None
 
 
 def _excluding(limit: int) -> re.Pattern[str]:
@@ -94,7 +94,7 @@ def _by_context(numbers: set[int], asked: int) -> AllowedTokens | None:
     return AllowedTokens(output, context, given) if output < asked else None
 
 
-def wanted_field(said: str, body: Body) -> str | None:
+def alternative_limit_field(said: str, body: Body) -> str | None:
     """The other name of the limit's field, where an endpoint refuses the one that was used."""
     used = next((field for field in LIMIT_FIELDS if field in body), None)
     if used is None or not _REFUSED.search(said) or not _NAMED[used].search(said):

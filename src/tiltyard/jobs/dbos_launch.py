@@ -11,26 +11,26 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tiltyard.errors import BadOption
-from tiltyard.jobs.running import LoopThread, Running
+from tiltyard.jobs.running_shards import EventLoopThread, RunningShards
 from tiltyard.jobs.shard import Shard
 
 if TYPE_CHECKING:
     from dbos import DBOSConfig
 
-__all__ = ["database_file", "launched", "shard_workflow", "shown"]
+__all__ = ["database_file", "launch_dbos", "redacted_url", "shard_workflow"]
 
 _VERSION = "1"
 """Workers pick up shards of their own version only; it changes when the meaning of a shard does."""
 
 _NAME = "tiltyard"
-_POLL = 0.1
+_POLL_SECONDS = 0.1
 
-_current: list[Running] = []
+_current: list[RunningShards] = []
 
 
 @contextlib.contextmanager
-def launched(
-    database: str, worker: str, queue: str, parallel: int, running: Running, thread: LoopThread
+def launch_dbos(
+    database: str, worker: str, queue: str, parallel: int, running: RunningShards, thread: EventLoopThread
 ) -> Iterator[None]:
     """DBOS at work under a worker's name. Launched on a loop, it runs every shard on that loop.
 
@@ -51,7 +51,7 @@ def launched(
             thread.run(_launch())
         except Exception as error:
             reason = str(error).partition("\n")[0]
-            raise BadOption(f"cannot keep the state of work in {shown(database)}: {reason}") from error
+            raise BadOption(f"cannot keep the state of work in {redacted_url(database)}: {reason}") from error
         yield
     finally:
         DBOS.destroy()
@@ -79,10 +79,12 @@ def database_file(database: str) -> Path | None:
         return None
     if database.startswith("sqlite:///") and database != "sqlite:///":
         return Path(database.removeprefix("sqlite:///"))
-    raise BadOption(f"cannot use the database {shown(database)}; expected sqlite:///PATH or postgresql://…")
+    raise BadOption(
+        f"cannot use the database {redacted_url(database)}; expected sqlite:///PATH or postgresql://…"
+    )
 
 
-def shown(database: str) -> str:
+def redacted_url(database: str) -> str:
     """The address of a database without its password."""
     scheme, _, rest = database.rpartition("://")
     return f"{scheme}://{rest.rpartition('@')[2].partition('?')[0]}"
@@ -155,6 +157,6 @@ def _register(address: str, queue: str, parallel: int) -> None:
         retry_connection_errors=False,
     )
     try:
-        client.register_queue(queue, worker_concurrency=parallel, polling_interval_sec=_POLL)
+        client.register_queue(queue, worker_concurrency=parallel, polling_interval_sec=_POLL_SECONDS)
     finally:
         client.destroy()

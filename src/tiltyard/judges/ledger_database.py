@@ -17,15 +17,15 @@ from typing import Any, Protocol
 
 from tiltyard.errors import BadOption, MissingExtra, TiltyardError, UnreadableFile
 
-__all__ = ["Database", "open_database", "statements"]
+__all__ = ["LedgerDatabase", "load_statements", "open_database"]
 
 _PARAMETER = re.compile(r"(?<![:\w]):([a-z_]+)")
 _STATEMENT = re.compile(r"^-- name: (\w+)\n(?:--.*\n)+", re.MULTILINE)
 #: Seconds to wait for another process that is writing to the same file.
-_PATIENCE = 120.0
+_LOCK_WAIT_SECONDS = 120.0
 
 
-class Database(Protocol):
+class LedgerDatabase(Protocol):
     """One connection. Whatever changes something stands inside `transaction`."""
 
     def transaction(self) -> Any:
@@ -49,9 +49,9 @@ class Database(Protocol):
     def close(self) -> None: ...
 
 
-def open_database(url: str) -> Database:
+def open_database(url: str) -> LedgerDatabase:
     """Connect, and make the tables where they are missing. ``url`` is ``sqlite:///path`` or ``postgresql://…``."""
-    opened: Database
+    opened: LedgerDatabase
     if url.startswith("sqlite:///"):
         opened = _Sqlite(Path(url.removeprefix("sqlite:///")))
     elif url.startswith(("postgresql://", "postgres://")):
@@ -64,7 +64,7 @@ def open_database(url: str) -> Database:
 
 
 @cache
-def statements() -> Mapping[str, str]:
+def load_statements() -> Mapping[str, str]:
     """The named statements of statements.sql."""
     text = (files("tiltyard.judges") / "sql" / "statements.sql").read_text(encoding="utf-8")
     pieces = _STATEMENT.split(text)[1:]
@@ -83,7 +83,7 @@ class _Sqlite:
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             self._connection = sqlite3.connect(
-                path, timeout=_PATIENCE, isolation_level=None, check_same_thread=False
+                path, timeout=_LOCK_WAIT_SECONDS, isolation_level=None, check_same_thread=False
             )
             self._write_ahead()
             # A reply that was paid for survives a power cut, not only a crash.
@@ -96,7 +96,7 @@ class _Sqlite:
 
     def _write_ahead(self) -> None:
         """Switch to the write-ahead log. Of several that open a new file at once, SQLite lets only one do it."""
-        end = time.monotonic() + _PATIENCE
+        end = time.monotonic() + _LOCK_WAIT_SECONDS
         while True:
             try:
                 self._connection.execute("PRAGMA journal_mode = WAL")

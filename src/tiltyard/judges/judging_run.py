@@ -14,27 +14,27 @@ from typing import Protocol
 
 from tiltyard.errors import JudgeUnusable
 from tiltyard.jobs import Engine, Shard, open_engine
-from tiltyard.judges.batches import Batches
-from tiltyard.judges.books import Books
+from tiltyard.judges.batch_calls import BatchCalls
+from tiltyard.judges.concurrency_limiter import ConcurrencyLimiter
+from tiltyard.judges.judge_setup import JudgeSetup
 from tiltyard.judges.ledger import Ledger
-from tiltyard.judges.limits import Gate
-from tiltyard.judges.live import Live
-from tiltyard.judges.reply_limits import LearntLimits
-from tiltyard.judges.requests import Caller, Request
-from tiltyard.judges.seats import Seat
-from tiltyard.judges.unusable import UNUSABLE, UnusableReplies
+from tiltyard.judges.ledger_batcher import LedgerBatcher
+from tiltyard.judges.live_calls import LiveCalls
+from tiltyard.judges.reply_limits import LearnedLimits
+from tiltyard.judges.requests import JudgeCaller, JudgeRequest
+from tiltyard.judges.unusable_judges import UNUSABLE, UnusableReplies
 from tiltyard.settings.environment import Environment
 
-__all__ = ["Agenda", "Databases", "Heard", "JudgesAtWork", "Sat", "sit"]
+__all__ = ["JudgingDatabases", "JudgingOutcome", "JudgingWorker", "RequestPlan", "RunProgress", "run_judging"]
 
 #: Shards of batches that may be under way at once: each waits for hours and does nothing meanwhile.
-_BATCHES = 64
+_BATCH_SHARD_LIMIT = 64
 #: Seconds for which a helping worker waits for its leader to begin.
-_PATIENCE = 60.0
+_LEADER_WAIT_SECONDS = 60.0
 
 
 @dataclass(frozen=True)
-class Databases:
+class JudgingDatabases:
     """Where the ledger and the engine keep their tables."""
 
     ledger: str
@@ -43,7 +43,7 @@ class Databases:
     folder: Path | None
 
     @classmethod
-    def of(cls, environment: Environment, judgments: Path | None) -> Databases:
+    def of(cls, environment: Environment, judgments: Path | None) -> JudgingDatabases:
         """A PostgreSQL server where the environment names one, else files in a folder."""
         if environment.database_url is not None:
             return cls(environment.database_url, environment.database_url, None)
@@ -59,7 +59,7 @@ class Databases:
 
 
 @dataclass
-class Heard:
+class RunProgress:
     """What this worker has heard so far, for those who watch."""
 
     states: Counter[str] = field(default_factory=Counter)
@@ -75,21 +75,21 @@ class Heard:
         return sum(self.states.values())
 
 
-class Agenda(Protocol):
+class RequestPlan(Protocol):
     """What is to be asked of whom: requests with numbers, in stretches that can be done by anyone."""
 
     @property
-    def seats(self) -> Sequence[Seat]: ...
-    def requests(self, first: int, last: int) -> Iterator[Request]:
+    def seats(self) -> Sequence[JudgeSetup]: ...
+    def requests(self, first: int, last: int) -> Iterator[JudgeRequest]:
         """Requests ``first`` up to, not including, ``last``."""
         ...
 
     def shards(self, run: str, generation: int, size: int) -> Iterator[Shard]: ...
-    def warming(self) -> Iterator[Request]:
+    def warming(self) -> Iterator[JudgeRequest]:
         """One request for each prompt cache that is worth filling beforehand."""
         ...
 
-    def trial(self) -> Iterator[Request]:
+    def trial(self) -> Iterator[JudgeRequest]:
         """A few requests of each judge that is asked live, on different prompts.
 
         They are asked first: an unusable judge is found out before much is spent.
@@ -98,7 +98,7 @@ class Agenda(Protocol):
 
 
 @dataclass(frozen=True)
-class Sat:
+class JudgingOutcome:
     """How a sitting ended: shards by state, and why some failed."""
 
     shards: Counter[str]
@@ -110,23 +110,25 @@ class Sat:
         return next((why for why in self.failures.values() if why.startswith(UNUSABLE)), None)
 
 
-def sit(
-    agenda: Agenda,
+def run_judging(
+    agenda: RequestPlan,
     run: str,
-    databases: Databases,
+    databases: JudgingDatabases,
     *,
     shard_size: int,
     prewarm: bool = False,
     lead: bool = True,
-    heard: Heard | None = None,
+    heard: RunProgress | None = None,
     on_tick: Callable[[], None] | None = None,
-) -> Sat:
+) -> JudgingOutcome:
     """Ask everything that the cache does not hold. ``lead``: submit the shards, not only help with them.
 
     A pass over the plan that was cut short is gone on with; after a whole one, a new pass asks
     again what ended without a reply.
     """
-    judging = JudgesAtWork(agenda, run, databases, heard or Heard(), prewarm=prewarm and lead, trial=lead)
+    judging = JudgingWorker(
+        agenda, run, databases, heard or RunProgress(), prewarm=prewarm and lead, trial=lead
+    )
     ledger = Ledger(databases.ledger)
     try:
         with open_engine(
@@ -140,17 +142,17 @@ def sit(
             on_stop=judging.stop,
         ) as engine:
             if lead:
-                generation = _pass(engine, ledger, run)
+                generation = _open_pass(engine, ledger, run)
                 engine.submit(agenda.shards(run, generation, shard_size))
             else:
                 generation = _submitted(engine, ledger, run)
             shards = engine.wait(run, generation, on_tick=on_tick)
-            return Sat(shards, engine.failures(run, generation))
+            return JudgingOutcome(shards, engine.failures(run, generation))
     finally:
         ledger.close()
 
 
-def _pass(engine: Engine, ledger: Ledger, run: str) -> int:
+def _open_pass(engine: Engine, ledger: Ledger, run: str) -> int:
     """The pass over the plan that is to be gone on with, or a new one."""
     generation = ledger.run(run).generation
     before = engine.status(run, generation)
@@ -161,7 +163,7 @@ def _pass(engine: Engine, ledger: Ledger, run: str) -> int:
 
 def _submitted(engine: Engine, ledger: Ledger, run: str) -> int:
     """The pass that the leader has begun; a little patience for one that is only starting."""
-    end = time.monotonic() + _PATIENCE
+    end = time.monotonic() + _LEADER_WAIT_SECONDS
     while True:
         generation = ledger.run(run).generation
         if engine.status(run, generation) or time.monotonic() > end:
@@ -169,23 +171,23 @@ def _submitted(engine: Engine, ledger: Ledger, run: str) -> int:
         time.sleep(0.2)
 
 
-def _parallel(agenda: Agenda, shard_size: int) -> int:
+def _parallel(agenda: RequestPlan, shard_size: int) -> int:
     """Enough shards at once that no place among the calls under way stays empty."""
     if any(seat.settings.batch for seat in agenda.seats):
-        return _BATCHES
+        return _BATCH_SHARD_LIMIT
     most = max(seat.settings.concurrency for seat in agenda.seats)
     return max(2, math.ceil(2 * most / shard_size) + 1)
 
 
-class JudgesAtWork:
+class JudgingWorker:
     """The work of one worker, on the engine's event loop."""
 
     def __init__(
         self,
-        agenda: Agenda,
+        agenda: RequestPlan,
         run: str,
-        databases: Databases,
-        heard: Heard,
+        databases: JudgingDatabases,
+        heard: RunProgress,
         *,
         prewarm: bool = False,
         trial: bool = False,
@@ -212,7 +214,7 @@ class JudgesAtWork:
         self._heard.states["lost"] += lost
 
     async def start(self) -> None:
-        self._books = Books(self._databases.ledger)
+        self._books = LedgerBatcher(self._databases.ledger)
         self._callers = {seat.name: self._caller(seat) for seat in self._agenda.seats}
         if self._prewarm:
             await self._warm()
@@ -233,7 +235,7 @@ class JudgesAtWork:
 
     async def work(self, shard: Shard) -> dict[str, int]:
         """Put the questions of a shard to their judges."""
-        by_judge: dict[str, list[Request]] = defaultdict(list)
+        by_judge: dict[str, list[JudgeRequest]] = defaultdict(list)
         tried: list[str] = []
         for request in self._agenda.requests(shard.first, shard.last):
             if request.key in self._tried:
@@ -270,16 +272,16 @@ class JudgesAtWork:
             total[ending] += 1
         return total
 
-    def _asker(self, shard: Shard, caller: Caller) -> Live | Batches:
+    def _asker(self, shard: Shard, caller: JudgeCaller) -> LiveCalls | BatchCalls:
         if caller.batch:
             # A later pass over the plan goes on with what an earlier one left under way.
-            return Batches(self._run, str(shard.index), self.worker, self._books, self._heard)
+            return BatchCalls(self._run, str(shard.index), self.worker, self._books, self._heard)
         return self._live()
 
-    def _live(self) -> Live:
-        return Live(self._run, self.worker, self._books, self._heard)
+    def _live(self) -> LiveCalls:
+        return LiveCalls(self._run, self.worker, self._books, self._heard)
 
-    def _caller(self, seat: Seat) -> Caller:
+    def _caller(self, seat: JudgeSetup) -> JudgeCaller:
         books, name = self._books, _limit_name(seat)
 
         async def permits(count: int, interval: float) -> tuple[float, float]:
@@ -289,7 +291,7 @@ class JudgesAtWork:
             await books.run(Ledger.pause, name, until)
 
         settings = seat.settings
-        gate = Gate(
+        gate = ConcurrencyLimiter(
             settings.concurrency, per_minute=settings.requests_per_minute, permits=permits, pause=pause
         )
         counted = UnusableReplies(seat.name, seat.form, settings.max_tokens)
@@ -298,7 +300,7 @@ class JudgesAtWork:
             for caller in self._callers.values():
                 caller.gate.close(reason)
 
-        return Caller(
+        return JudgeCaller(
             name=seat.name,
             provider=seat.provider,
             price=seat.price,
@@ -308,12 +310,12 @@ class JudgesAtWork:
             ttl=seat.ttl,
             retries=settings.retries,
             limits=seat.limits,
-            learnt=LearntLimits(context=seat.traits.context),
+            learnt=LearnedLimits(context=seat.traits.context),
             unusable=counted if seat.judges else None,
             stop=stop,
         )
 
-    async def _try_judges(self, requests: Sequence[Request]) -> dict[str, str | BaseException]:
+    async def _try_judges(self, requests: Sequence[JudgeRequest]) -> dict[str, str | BaseException]:
         """Ask each judge a few questions on different prompts, before and beside the shards."""
         asked = (self._live().ask([request], self._callers[request.judge]) for request in requests)
         endings = await asyncio.gather(*asked, return_exceptions=True)
@@ -331,7 +333,7 @@ class JudgesAtWork:
                 await self._live().prewarm(request, replace(caller, batch=False))
 
 
-def _limit_name(seat: Seat) -> str:
+def _limit_name(seat: JudgeSetup) -> str:
     """One name for all workers that call one address with one key; the key itself is never written down."""
     said = f"{seat.provider.name}\n{seat.provider.base_url}\n{seat.settings.api_key_env}"
     return hashlib.sha256(said.encode()).hexdigest()[:32]

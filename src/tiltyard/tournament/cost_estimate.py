@@ -17,31 +17,45 @@ from tiltyard.core.judging.power_analysis import ExpectedPrecision, expected_pre
 from tiltyard.core.judging.question import Question, build_chat_prompt
 from tiltyard.core.judging.verdict import QuestionState
 from tiltyard.errors import CannotRate, ProviderFault
+from tiltyard.judges.judge_setup import JudgeSetup
 from tiltyard.judges.ledger import Ledger
 from tiltyard.judges.providers.provider import Usage
-from tiltyard.judges.requests import Request
-from tiltyard.judges.seats import Seat
-from tiltyard.judges.tokens import EXPECTED_BYTES, LOW_BYTES, expected_tokens, most_tokens
+from tiltyard.judges.requests import JudgeRequest
+from tiltyard.judges.token_estimate import (
+    EXPECTED_BYTES_PER_TOKEN,
+    LOW_BYTES_PER_TOKEN,
+    expected_tokens,
+    token_upper_bound,
+)
 from tiltyard.runs.money import dollars_text
 from tiltyard.settings.prices import ModelRetirement, price_option
-from tiltyard.tournament.plan import Plan, Section
+from tiltyard.tournament.tournament_plan import PlanDimension, TournamentPlan
 
-__all__ = ["Cost", "Estimate", "Line", "Planned", "estimate", "measured_bytes", "planned", "retirement_note"]
+__all__ = [
+    "CostRange",
+    "EstimateLine",
+    "PlanEstimate",
+    "PlannedQuestion",
+    "estimate_plan",
+    "measure_bytes_per_token",
+    "planned_questions",
+    "retirement_note",
+]
 
-_TOGETHER = 500
+_QUESTION_BATCH_COUNT = 500
 #: Output tokens of a verdict: with hardly any reasoning, with as much as judges usually write, and
 #: with as much as they usually think before it.
-_LOW_OUTPUT, _EXPECTED_OUTPUT, _EXPECTED_THINKING = 16, 250, 2000
+_LOW_OUTPUT_TOKENS, _EXPECTED_OUTPUT_TOKENS, _EXPECTED_THINKING_TOKENS = 16, 250, 2000
 #: Requests for each judge and dimension whose tokens the provider is asked to count.
-_COUNTED = 8
+_COUNTED_REQUESTS = 8
 
 
 @dataclass(frozen=True, slots=True)
-class Planned:
+class PlannedQuestion:
     """One question with its request, and whether it must still be asked."""
 
     question: Question
-    request: Request
+    request: JudgeRequest
     #: ``cached``, ``call``, or ``same`` where an earlier question is the same request.
     standing: str
 
@@ -65,15 +79,15 @@ class Planned:
 
 
 @dataclass(frozen=True, slots=True)
-class Cost:
+class CostRange:
     """Picodollars; ``None`` where the price is unknown."""
 
     low: int | None
     expected: int | None
     worst: int | None
 
-    def __add__(self, other: Cost) -> Cost:
-        return Cost(
+    def __add__(self, other: CostRange) -> CostRange:
+        return CostRange(
             *(_sum(getattr(self, name), getattr(other, name)) for name in ("low", "expected", "worst"))
         )
 
@@ -89,7 +103,7 @@ def _sum(one: int | None, other: int | None) -> int | None:
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class EstimateLine:
     """One judge in one dimension."""
 
     judge: str
@@ -103,7 +117,7 @@ class Line:
     #: The longest reply.
     max_tokens: int
     #: ``live`` or ``batch``, then whether the prompt cache misses or hits.
-    costs: Mapping[tuple[str, str], Cost]
+    costs: Mapping[tuple[str, str], CostRange]
 
     def to_dict(self) -> dict[str, Any]:
         return {
@@ -124,10 +138,10 @@ WAYS = tuple((way, cache) for way in ("live", "batch") for cache in ("no cache h
 
 
 @dataclass(frozen=True)
-class Estimate:
+class PlanEstimate:
     """The whole of a plan in numbers. ``counted``: tokens by the provider's own count, not by ours."""
 
-    lines: Sequence[Line]
+    lines: Sequence[EstimateLine]
     counted: bool
     bytes_per_token: Mapping[str, float]
     expectation: ExpectedPrecision | None
@@ -146,8 +160,8 @@ class Estimate:
     def calls(self) -> int:
         return sum(line.calls for line in self.lines)
 
-    def total(self, way: str, cache: str) -> Cost:
-        total = Cost(0, 0, 0)
+    def total(self, way: str, cache: str) -> CostRange:
+        total = CostRange(0, 0, 0)
         for line in self.lines:
             total += line.costs[way, cache]
         return total
@@ -170,11 +184,11 @@ class Estimate:
         }
 
 
-def planned(plan: Plan, ledger: Ledger | None) -> Iterator[Planned]:
+def planned_questions(plan: TournamentPlan, ledger: Ledger | None) -> Iterator[PlannedQuestion]:
     """Every question of a plan, in order, with its request and where it stands."""
     questions = enumerate(plan.questions())
     seen: set[bytes] = set()
-    while together := list(islice(questions, _TOGETHER)):
+    while together := list(islice(questions, _QUESTION_BATCH_COUNT)):
         requests = [plan.request(question) for _, question in together]
         replies = ledger.replies(request.key for request in requests) if ledger is not None else {}
         for (number, question), request in zip(together, requests, strict=True):
@@ -183,7 +197,7 @@ def planned(plan: Plan, ledger: Ledger | None) -> Iterator[Planned]:
             standing = "cached" if not asks else "same" if short in seen else "call"
             seen.add(short)
             plan.remember(number, request.key)
-            yield Planned(question, request, standing)
+            yield PlannedQuestion(question, request, standing)
 
 
 @dataclass
@@ -204,7 +218,7 @@ class _Worst:
     dearest: int | None = 0
     twice: int | None = 0
 
-    def add(self, request: Request, seat: Seat) -> None:
+    def add(self, request: JudgeRequest, seat: JudgeSetup) -> None:
         self.once = _sum(self.once, request.worst)
         if self.once is None or request.worst is None:
             self.dearest = self.twice = None
@@ -213,19 +227,19 @@ class _Worst:
         self.twice = _sum(self.twice, request.worst + (_again(request, seat) or 0))
 
 
-def _again(request: Request, seat: Seat) -> int | None:
+def _again(request: JudgeRequest, seat: JudgeSetup) -> int | None:
     """The worst case of asking for a reply once more that was cut off."""
     limit = seat.limits.next_limit([QuestionState.TRUNCATED], seat.settings.max_tokens, request.size)
     return 0 if limit is None else seat.worst(request.size, batch=seat.settings.batch, max_tokens=limit)
 
 
-def estimate(
-    plan: Plan, ledger: Ledger | None, *, bytes_per_token: Mapping[str, float] | None = None
-) -> Estimate:
+def estimate_plan(
+    plan: TournamentPlan, ledger: Ledger | None, *, bytes_per_token: Mapping[str, float] | None = None
+) -> PlanEstimate:
     """Count and price everything that would be asked; one pass over the plan."""
     sums = {(judge, section.rubric.dimension): _Sums() for section in plan.sections for judge in plan.judges}
     worst = _Worst()
-    for one in planned(plan, ledger):
+    for one in planned_questions(plan, ledger):
         line = sums[one.question.judge, one.question.dimension]
         line.questions += 1
         if one.standing == "call":
@@ -236,13 +250,13 @@ def estimate(
         else:
             line.cached += 1
     stated = dict(bytes_per_token or {})
-    per_token = {judge: stated.get(judge, EXPECTED_BYTES) for judge in plan.judges}
+    per_token = {judge: stated.get(judge, EXPECTED_BYTES_PER_TOKEN) for judge in plan.judges}
     lines = [
         _line(plan, section, seat, sums[seat.name, section.rubric.dimension], per_token[seat.name])
         for section in plan.sections
         for seat in plan.seats
     ]
-    return Estimate(
+    return PlanEstimate(
         lines=lines,
         counted=bool(stated),
         bytes_per_token=per_token,
@@ -257,7 +271,9 @@ def estimate(
     )
 
 
-def _line(plan: Plan, section: Section, seat: Seat, sums: _Sums, per_token: float) -> Line:
+def _line(
+    plan: TournamentPlan, section: PlanDimension, seat: JudgeSetup, sums: _Sums, per_token: float
+) -> EstimateLine:
     prefix = len(_prefix(plan, section, seat).encode("utf-8", "surrogatepass"))
     tokens = expected_tokens(sums.size, per_token)
     prefix_tokens = expected_tokens(prefix, per_token)
@@ -265,7 +281,7 @@ def _line(plan: Plan, section: Section, seat: Seat, sums: _Sums, per_token: floa
         (way, cache): _cost(seat, sums, prefix, per_token, batch=way == "batch", hits=cache == "cache hits")
         for way, cache in WAYS
     }
-    return Line(
+    return EstimateLine(
         judge=seat.name,
         dimension=section.rubric.dimension,
         questions=sums.questions,
@@ -279,7 +295,7 @@ def _line(plan: Plan, section: Section, seat: Seat, sums: _Sums, per_token: floa
     )
 
 
-def _prefix(plan: Plan, section: Section, seat: Seat) -> str:
+def _prefix(plan: TournamentPlan, section: PlanDimension, seat: JudgeSetup) -> str:
     """What all requests of one rubric begin with, and a provider may cache."""
     if not section.matches:
         return ""
@@ -287,17 +303,19 @@ def _prefix(plan: Plan, section: Section, seat: Seat) -> str:
     return build_chat_prompt(plan.shown(question), section.rubric, seat.form, seat.settings.max_tokens).system
 
 
-def _expected_output(seat: Seat) -> int:
+def _expected_output(seat: JudgeSetup) -> int:
     """Models of which nobody said whether they think are taken to."""
-    return _EXPECTED_OUTPUT if seat.traits.thinks is False else _EXPECTED_THINKING
+    return _EXPECTED_OUTPUT_TOKENS if seat.traits.thinks is False else _EXPECTED_THINKING_TOKENS
 
 
-def _cost(seat: Seat, sums: _Sums, prefix: int, per_token: float, *, batch: bool, hits: bool) -> Cost:
+def _cost(
+    seat: JudgeSetup, sums: _Sums, prefix: int, per_token: float, *, batch: bool, hits: bool
+) -> CostRange:
     price = seat.price
     if price is None:
-        return Cost(None, None, None)
+        return CostRange(None, None, None)
     most = seat.settings.max_tokens
-    spread = EXPECTED_BYTES / per_token
+    spread = EXPECTED_BYTES_PER_TOKEN / per_token
 
     def billed(bytes_per_token: float, output: int) -> int:
         tokens = expected_tokens(sums.size, bytes_per_token)
@@ -309,16 +327,16 @@ def _cost(seat: Seat, sums: _Sums, prefix: int, per_token: float, *, batch: bool
         each = tokens // max(sums.calls, 1)
         return price.of_prompt(each).cost(usage, batch=batch, ttl=seat.ttl)
 
-    return Cost(
-        low=billed(LOW_BYTES / spread, _LOW_OUTPUT),
+    return CostRange(
+        low=billed(LOW_BYTES_PER_TOKEN / spread, _LOW_OUTPUT_TOKENS),
         expected=billed(per_token, _expected_output(seat)),
-        worst=price.of_prompt(most_tokens(sums.largest)).worst(
-            sums.size + sums.calls * most_tokens(0), sums.calls * most, batch=batch, ttl=seat.ttl
+        worst=price.of_prompt(token_upper_bound(sums.largest)).worst(
+            sums.size + sums.calls * token_upper_bound(0), sums.calls * most, batch=batch, ttl=seat.ttl
         ),
     )
 
 
-def _notes(plan: Plan, lines: Sequence[Line]) -> Iterator[str]:
+def _notes(plan: TournamentPlan, lines: Sequence[EstimateLine]) -> Iterator[str]:
     short = [line for line in lines if line.prefix_tokens < 1024]
     asked = [seat.name for seat in plan.seats if seat.settings.prompt_cache != "off"]
     if asked and short:
@@ -346,7 +364,7 @@ def retirement_note(model: str, retirement: ModelRetirement) -> str:
     return said if retirement.successor is None else f"{said}; its provider recommends {retirement.successor}"
 
 
-def _expectation(plan: Plan) -> ExpectedPrecision | None:
+def _expectation(plan: TournamentPlan) -> ExpectedPrecision | None:
     """What one dimension will show: all dimensions have the same pairs."""
     section = next((one for one in plan.sections if one.matches), None)
     if section is None:
@@ -364,12 +382,12 @@ def _expectation(plan: Plan) -> ExpectedPrecision | None:
         return None
 
 
-def measured_bytes(plan: Plan) -> dict[str, float]:
+def measure_bytes_per_token(plan: TournamentPlan) -> dict[str, float]:
     """Bytes in a token, by the count of each provider that counts, on a sample of the plan's requests."""
     return asyncio.run(_measured(plan))
 
 
-async def _measured(plan: Plan) -> dict[str, float]:
+async def _measured(plan: TournamentPlan) -> dict[str, float]:
     found: dict[str, float] = {}
     for seat in plan.seats:
         if not seat.provider.capabilities.count_tokens:
@@ -389,9 +407,9 @@ async def _measured(plan: Plan) -> dict[str, float]:
     return found
 
 
-def _sample(plan: Plan, seat: Seat) -> Iterator[Question]:
+def _sample(plan: TournamentPlan, seat: JudgeSetup) -> Iterator[Question]:
     """A few questions of each dimension, spread over it."""
     for section in plan.sections:
-        step = max(1, math.ceil(len(section.matches) / _COUNTED))
+        step = max(1, math.ceil(len(section.matches) / _COUNTED_REQUESTS))
         for match in section.matches[::step]:
             yield Question(seat.name, match.dimension, match.prompt_id, match.model_a, match.model_b)

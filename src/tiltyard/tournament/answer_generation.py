@@ -20,28 +20,28 @@ from tiltyard.errors import BadConfig, BadOption
 from tiltyard.files.answers import read_answers, read_flag
 from tiltyard.files.format_detection import open_records
 from tiltyard.jobs import Shard
+from tiltyard.judges.judge_setup import JudgeSetup, open_model
+from tiltyard.judges.judging_run import RunProgress, run_judging
 from tiltyard.judges.ledger import Attempt, Ledger
 from tiltyard.judges.providers.provider import Body
-from tiltyard.judges.requests import Request, request_key
-from tiltyard.judges.seats import Seat, open_served
-from tiltyard.judges.sitting import Heard, sit
+from tiltyard.judges.requests import JudgeRequest, request_key
 from tiltyard.settings.environment import Environment, read_environment
 from tiltyard.settings.prices import PriceBook, open_prices, to_picodollars
 from tiltyard.settings.tournament_config import TournamentConfig, complete_judge
 from tiltyard.settings.tournament_sections import Entrant
 from tiltyard.tournament.inputs import read_bank, responses_path
-from tiltyard.tournament.plan import stretches
-from tiltyard.tournament.running import Watch, check_budget, databases_of
+from tiltyard.tournament.tournament_plan import cut_into_shards
+from tiltyard.tournament.tournament_run import RunObserver, check_budget, judging_databases
 
-__all__ = ["Generated", "generate_answers"]
+__all__ = ["GenerationResult", "generate_answers"]
 
 _DIMENSION = "generate"
-_TOGETHER = 200
+_PROMPT_BATCH_COUNT = 200
 _FAILED = (QuestionState.PROVIDER_ERROR, QuestionState.EXPIRED, QuestionState.LOST)
 
 
 @dataclass(frozen=True)
-class Generated:
+class GenerationResult:
     """How many answers each entrant had, got now, and still lacks by state."""
 
     had: Mapping[str, int]
@@ -68,7 +68,7 @@ class Generated:
 
 
 @dataclass(frozen=True)
-class KeptAnswers:
+class ExistingAnswers:
     """What is there already, of one entrant: prompts with a whole answer, and truncated texts by prompt."""
 
     whole: set[str]
@@ -85,7 +85,7 @@ class KeptAnswers:
 
 
 @dataclass(frozen=True)
-class Author(Seat):
+class EntrantSetup(JudgeSetup):
     """An entrant who answers. Whatever text it ends with is its answer, a refusal too."""
 
     judges: ClassVar[bool] = False
@@ -109,43 +109,43 @@ class Author(Seat):
 
 
 @dataclass(frozen=True)
-class Errands:
+class GenerationPlan:
     """Every prompt for every entrant; those with a whole answer keep their numbers and are passed over."""
 
-    seats: Sequence[Author]
+    seats: Sequence[EntrantSetup]
     systems: Mapping[str, str]
     bank: Sequence[Prompt]
     #: What each entrant has answered already.
-    kept: Mapping[str, KeptAnswers]
+    kept: Mapping[str, ExistingAnswers]
 
     def __len__(self) -> int:
         return len(self.seats) * len(self.bank)
 
-    def open(self, first: int = 0, last: int | None = None) -> Iterator[tuple[Author, Prompt]]:
+    def open(self, first: int = 0, last: int | None = None) -> Iterator[tuple[EntrantSetup, Prompt]]:
         """Who has still to answer what, between two numbers."""
         for number in range(first, len(self) if last is None else last):
             seat, prompt = self.seats[number // len(self.bank)], self.bank[number % len(self.bank)]
             if prompt.prompt_id not in self.kept[seat.name].whole:
                 yield seat, prompt
 
-    def requests(self, first: int, last: int) -> Iterator[Request]:
+    def requests(self, first: int, last: int) -> Iterator[JudgeRequest]:
         return (self.request(seat, prompt) for seat, prompt in self.open(first, last))
 
-    def request(self, seat: Author, prompt: Prompt) -> Request:
+    def request(self, seat: EntrantSetup, prompt: Prompt) -> JudgeRequest:
         ask = ChatPrompt(self.systems[seat.name], prompt.text, seat.settings.max_tokens)
         body = seat.provider.body(seat.settings.model, ask, seat.options)
         key, size = request_key(seat.provider, body, 0)
         worst = seat.worst(size, batch=seat.settings.batch)
         name = f"{seat.name}/{prompt.prompt_id}"
-        return Request(key, name, seat.name, _DIMENSION, body, size, worst, prompt.prompt_id)
+        return JudgeRequest(key, name, seat.name, _DIMENSION, body, size, worst, prompt.prompt_id)
 
     def shards(self, run: str, generation: int, size: int) -> Iterator[Shard]:
-        return stretches(len(self), run, generation, size)
+        return cut_into_shards(len(self), run, generation, size)
 
-    def warming(self) -> Iterator[Request]:
+    def warming(self) -> Iterator[JudgeRequest]:
         return iter(())
 
-    def trial(self) -> Iterator[Request]:
+    def trial(self) -> Iterator[JudgeRequest]:
         return iter(())
 
     @cached_property
@@ -156,7 +156,9 @@ class Errands:
         return hashlib.sha256(json.dumps(said, sort_keys=True).encode()).hexdigest()
 
 
-def generate_answers(config: TournamentConfig, watch: Watch, beside: Path | None = None) -> Generated:
+def generate_answers(
+    config: TournamentConfig, watch: RunObserver, beside: Path | None = None
+) -> GenerationResult:
     """Fill ``responses_<entrant>.jsonl`` for every entrant that says how; nothing that is there is changed.
 
     An answer that was cut off is written with ``truncated``, and asked for again once its request
@@ -178,12 +180,14 @@ def generate_answers(config: TournamentConfig, watch: Watch, beside: Path | None
             if answer.model in kept:
                 kept[answer.model].add(answer.prompt_id, answer.response, truncated=answer.truncated)
     systems = {one.entrant_id: (one.generate.system if one.generate else None) or "" for one in authors}
-    return _asked(config, Errands(seats, systems, bank, kept), environment, watch)
+    return _asked(config, GenerationPlan(seats, systems, bank, kept), environment, watch)
 
 
-def _asked(config: TournamentConfig, errands: Errands, environment: Environment, watch: Watch) -> Generated:
+def _asked(
+    config: TournamentConfig, errands: GenerationPlan, environment: Environment, watch: RunObserver
+) -> GenerationResult:
     """Ask what is open, then append what was answered."""
-    databases = databases_of(config, environment)
+    databases = judging_databases(config, environment)
     check_budget(config, errands.seats)
     cap = None if config.budget_usd is None else to_picodollars(config.budget_usd)
     run = f"generate-{errands.sha256[:16]}-{config.shard_size}"
@@ -195,8 +199,8 @@ def _asked(config: TournamentConfig, errands: Errands, environment: Environment,
         assert config.caches.responses_dir is not None
         watch.begun(config.at(config.caches.responses_dir), calls, row.spent, cap, resumed=resumed)
         if calls:
-            heard = Heard()
-            sat = sit(
+            heard = RunProgress()
+            sat = run_judging(
                 errands,
                 run,
                 databases,
@@ -220,14 +224,14 @@ def _asked(config: TournamentConfig, errands: Errands, environment: Environment,
         spent = None if any(seat.price is None for seat in errands.seats) else ledger.run(run).spent
     had = {name: len(there) for name, there in errands.kept.items()}
     limits = {seat.name: seat.settings.max_tokens for seat in errands.seats}
-    return Generated(had, written, missing, truncated, limits, spent, list(why))
+    return GenerationResult(had, written, missing, truncated, limits, spent, list(why))
 
 
-def _calls(errands: Errands, ledger: Ledger) -> int:
+def _calls(errands: GenerationPlan, ledger: Ledger) -> int:
     """How many calls are to be made; two entrants that ask the same are answered by one."""
     calls: set[str] = set()
     still_open = errands.open()
-    while together := list(islice(still_open, _TOGETHER)):
+    while together := list(islice(still_open, _PROMPT_BATCH_COUNT)):
         asked = {(one := errands.request(seat, prompt)).key: (seat, one) for seat, prompt in together}
         known = ledger.replies(asked)
         calls.update(key for key, (seat, one) in asked.items() if seat.asks(one, known.get(key, [])))
@@ -246,13 +250,13 @@ class _Ending:
 
 
 def _append(
-    path: Path, seat: Author, errands: Errands, ledger: Ledger, failed: Mapping[str, Attempt]
+    path: Path, seat: EntrantSetup, errands: GenerationPlan, ledger: Ledger, failed: Mapping[str, Attempt]
 ) -> Iterator[_Ending]:
     """Add the answers of one entrant to its file, in bank order; what became of each prompt."""
     mine = (prompt for one, prompt in errands.open() if one is seat)
     kept = errands.kept[seat.name].truncated
     try:
-        while together := list(islice(mine, _TOGETHER)):
+        while together := list(islice(mine, _PROMPT_BATCH_COUNT)):
             keys = [errands.request(seat, prompt).key for prompt in together]
             replies = ledger.replies(keys)
             endings: list[_Ending] = []
@@ -277,12 +281,14 @@ def _append(
         raise BadOption(f"cannot write {path}: {error.strerror or error}") from None
 
 
-def _row(seat: Author, prompt: Prompt, text: str, *, truncated: bool) -> dict[str, Any]:
+def _row(seat: EntrantSetup, prompt: Prompt, text: str, *, truncated: bool) -> dict[str, Any]:
     row = {"entrant_id": seat.name, "prompt_id": prompt.prompt_id, "response_text": text}
     return {**row, "truncated": True} if truncated else row
 
 
-def _without(seat: Author, bodies: Sequence[Body], failed: Attempt | None, earlier: str | None) -> _Ending:
+def _without(
+    seat: EntrantSetup, bodies: Sequence[Body], failed: Attempt | None, earlier: str | None
+) -> _Ending:
     """What became of a prompt whose request has no answer; the truncated one of an earlier request stays."""
     if earlier is not None:
         return _Ending(QuestionState.TRUNCATED, kept=True, problem=None if failed is None else failed.error)
@@ -293,8 +299,8 @@ def _without(seat: Author, bodies: Sequence[Body], failed: Attempt | None, earli
     return _Ending(failed.state, kept=False, problem=failed.error)
 
 
-def _kept(path: Path) -> KeptAnswers:
-    kept = KeptAnswers(set(), {})
+def _kept(path: Path) -> ExistingAnswers:
+    kept = ExistingAnswers(set(), {})
     if path.is_file():
         _mend_last_line(path)
     if not path.is_file() or not path.stat().st_size:
@@ -331,13 +337,13 @@ def _is_record(line: bytes) -> bool:
         return False
 
 
-def _author(entrant: Entrant, environment: Environment, prices: PriceBook) -> Author:
+def _author(entrant: Entrant, environment: Environment, prices: PriceBook) -> EntrantSetup:
     generate = entrant.generate
     assert generate is not None
     fields = generate.model_dump(exclude={"system"})
     own = {"name": entrant.entrant_id, "form": "text", "prompt_cache": "off", "family": entrant.family}
     settings = complete_judge({**fields, **own}, prices)
-    provider, price = open_served(settings, environment, prices)
-    return Author(
+    provider, price = open_model(settings, environment, prices)
+    return EntrantSetup(
         settings, provider, VerdictForm.TEXT, price, prices.traits(settings.provider, settings.model)
     )

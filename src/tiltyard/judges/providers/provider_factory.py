@@ -36,8 +36,8 @@ def open_provider(
 
 
 def _open_replay(path: str | None) -> Provider:
-    from tiltyard.judges.providers.replay import Replay
+    from tiltyard.judges.providers.replay import ReplayProvider
 
     if path is None:
         raise BadOption("base_url: a replayed judge needs the path of its file of recorded replies")
-    return Replay(path)
+    return ReplayProvider(path)

@@ -9,15 +9,15 @@ from tiltyard.core.judging.matches import Match, MatchList, Prompt, all_pairs, p
 from tiltyard.core.judging.rubric import Rubric
 from tiltyard.errors import BadConfig
 from tiltyard.files.answers import Answer
-from tiltyard.judges.seats import Seat
+from tiltyard.judges.judge_setup import JudgeSetup
 from tiltyard.settings.tournament_config import RunMode, TournamentConfig
-from tiltyard.tournament.inputs import Inputs
-from tiltyard.tournament.plan import Plan, Section
+from tiltyard.tournament.inputs import TournamentInputs
+from tiltyard.tournament.tournament_plan import PlanDimension, TournamentPlan
 
-__all__ = ["make_plan", "plan_of_matches", "selected"]
+__all__ = ["make_plan", "plan_of_matches", "select_prompts"]
 
 
-def selected(bank: Sequence[Prompt], mode: RunMode) -> Sequence[Prompt]:
+def select_prompts(bank: Sequence[Prompt], mode: RunMode) -> Sequence[Prompt]:
     """The prompts of a mode: all, or a stratified subset; a bank smaller than a plain number is taken whole."""
     if mode.prompts.all:
         return bank
@@ -30,12 +30,12 @@ def selected(bank: Sequence[Prompt], mode: RunMode) -> Sequence[Prompt]:
 def make_plan(
     config: TournamentConfig,
     mode: RunMode,
-    inputs: Inputs,
-    seats: Sequence[Seat],
+    inputs: TournamentInputs,
+    seats: Sequence[JudgeSetup],
     around: str | None = None,
-) -> Plan:
+) -> TournamentPlan:
     """Every pair of entrants on every selected prompt, in every dimension; or only those of one model."""
-    prompts = selected(inputs.bank, mode)
+    prompts = select_prompts(inputs.bank, mode)
     entrants = [one.entrant_id for one in config.entrants]
     matches = all_pairs(prompts, entrants, config.dimensions, inputs.answers.keys(), mode.limit_pairs, around)
     if not matches.matches:
@@ -52,9 +52,9 @@ def plan_of_matches(
     answers: Mapping[tuple[str, str], Answer],
     rubrics: Mapping[str, Rubric],
     matches: MatchList,
-    seats: Sequence[Seat],
+    seats: Sequence[JudgeSetup],
     checks: CheckCounts,
-) -> Plan:
+) -> TournamentPlan:
     """A plan for exactly these matches."""
     names = [seat.name for seat in seats]
     by_dimension: dict[str, list[Match]] = {name: [] for name in rubrics}
@@ -65,7 +65,9 @@ def plan_of_matches(
     }
     responses = {place: answers[place].response for place in shown}
     sections = [
-        Section(rubric, by_dimension[name], check_questions(by_dimension[name], responses, names, checks))
+        PlanDimension(
+            rubric, by_dimension[name], check_questions(by_dimension[name], responses, names, checks)
+        )
         for name, rubric in rubrics.items()
     ]
-    return Plan(seats, prompts, {place: answers[place] for place in shown}, sections, matches)
+    return TournamentPlan(seats, prompts, {place: answers[place] for place in shown}, sections, matches)

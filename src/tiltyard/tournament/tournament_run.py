@@ -16,9 +16,9 @@ from tiltyard.core.board import RatedGroup
 from tiltyard.core.judging.judged_question import JudgedQuestion
 from tiltyard.errors import BadOption, BrokenArtifact
 from tiltyard.files import open_battles
+from tiltyard.judges.judge_setup import JudgeSetup, judge_price, open_judges
+from tiltyard.judges.judging_run import JudgingDatabases, JudgingOutcome, RunProgress, run_judging
 from tiltyard.judges.ledger import Ledger
-from tiltyard.judges.seats import Seat, open_seats, seat_price
-from tiltyard.judges.sitting import Databases, Heard, Sat, sit
 from tiltyard.runs.judged_run import JudgedRun
 from tiltyard.runs.tournament_files import CONFIG
 from tiltyard.runs.tournament_writer import begin_folder, read_draft, read_run_documents, write_judged_run
@@ -32,33 +32,41 @@ from tiltyard.settings.prices import (
     to_picodollars,
 )
 from tiltyard.settings.tournament_config import RunMode, TournamentConfig, load_config, resolve_config
-from tiltyard.tournament.estimate import estimate
-from tiltyard.tournament.inputs import Inputs, load_inputs
-from tiltyard.tournament.plan import Plan
-from tiltyard.tournament.planning import make_plan
-from tiltyard.tournament.readings import Readings, attempt_rows
+from tiltyard.tournament.cost_estimate import estimate_plan
+from tiltyard.tournament.inputs import TournamentInputs, load_inputs
+from tiltyard.tournament.plan_builder import make_plan
+from tiltyard.tournament.question_results import QuestionResults, attempt_rows
+from tiltyard.tournament.tournament_plan import TournamentPlan
 
-__all__ = ["Finished", "Prepared", "Watch", "check_budget", "help_run", "prepare", "run_tournament"]
+__all__ = [
+    "FinishedRun",
+    "PreparedRun",
+    "RunObserver",
+    "check_budget",
+    "join_run",
+    "prepare_run",
+    "run_tournament",
+]
 
 
-class Watch(Protocol):
+class RunObserver(Protocol):
     """Somebody who watches a run."""
 
     def begun(self, out: Path, calls: int, spent: int, cap: int | None, *, resumed: bool) -> None: ...
-    def tick(self, heard: Heard) -> None: ...
+    def tick(self, heard: RunProgress) -> None: ...
     def rating(self) -> None: ...
 
 
 @dataclass(frozen=True)
-class Prepared:
+class PreparedRun:
     """Everything that is known before anything is asked."""
 
     config: TournamentConfig
     mode: RunMode
-    inputs: Inputs
-    seats: tuple[Seat, ...]
-    plan: Plan
-    databases: Databases
+    inputs: TournamentInputs
+    seats: tuple[JudgeSetup, ...]
+    plan: TournamentPlan
+    databases: JudgingDatabases
     #: Picodollars.
     cap: int | None = None
     #: The model under test and the arena it is placed in, where that is the job.
@@ -76,19 +84,19 @@ class Prepared:
 
 
 @dataclass(frozen=True)
-class Finished:
+class FinishedRun:
     """A run that has been written."""
 
     out: Path
     groups: list[RatedGroup]
     #: How the judges were asked; ``None`` where nobody was.
-    sat: Sat | None
+    sat: JudgingOutcome | None
     #: Questions by state, and what was wrong with the first of each.
     states: Counter[str]
     problems: Mapping[str, str]
     #: The first question whose reply could not be read.
     first_unreadable: JudgedQuestion | None
-    judges: Sequence[Seat]
+    judges: Sequence[JudgeSetup]
     #: Whether there was a budget.
     capped: bool
     #: Judged battles that rate models, and those that are dropped because their orders contradict each other.
@@ -96,7 +104,7 @@ class Finished:
     dropped_battles: int
 
 
-def prepare(
+def prepare_run(
     config_path: str | Path,
     mode: str,
     *,
@@ -109,7 +117,7 @@ def prepare(
     beside: Path | None = None,
     evaluated: str | None = None,
     arena: str | None = None,
-) -> Prepared:
+) -> PreparedRun:
     """Read everything that a run needs. ``asking``: judges will be called, so that their keys must be there.
 
     ``.env`` is looked for beside the configuration, or in the folder ``beside``. ``evaluated`` is a
@@ -123,27 +131,27 @@ def prepare(
         settings = replace(settings, limit_pairs=limit_pairs)
     environment = read_environment(beside or config.folder)
     inputs = load_inputs(config)
-    seats = tuple(open_seats(config, settings, environment, asking=asking))
+    seats = tuple(open_judges(config, settings, environment, asking=asking))
     plan = make_plan(config, settings, inputs, seats, evaluated)
-    return Prepared(
+    return PreparedRun(
         config=config,
         mode=settings,
         inputs=inputs,
         seats=seats,
         plan=plan,
-        databases=databases_of(config, environment),
+        databases=judging_databases(config, environment),
         cap=None if config.budget_usd is None else to_picodollars(config.budget_usd),
         evaluated=evaluated,
         arena=arena,
     )
 
 
-def databases_of(config: TournamentConfig, environment: Environment) -> Databases:
+def judging_databases(config: TournamentConfig, environment: Environment) -> JudgingDatabases:
     judgments = config.caches.judgments_dir
-    return Databases.of(environment, None if judgments is None else config.at(judgments))
+    return JudgingDatabases.of(environment, None if judgments is None else config.at(judgments))
 
 
-def check_budget(config: TournamentConfig, seats: Sequence[Seat]) -> None:
+def check_budget(config: TournamentConfig, seats: Sequence[JudgeSetup]) -> None:
     """With a price that nobody knows no budget can be kept, and nothing may be asked."""
     for seat in seats:
         if config.budget_usd is not None and seat.price is None:
@@ -156,11 +164,11 @@ def check_budget(config: TournamentConfig, seats: Sequence[Seat]) -> None:
 
 
 def run_tournament(
-    prepared: Prepared, watch: Watch, *, output_dir: Path | None = None, skip_judging: bool = False
-) -> Finished:
+    prepared: PreparedRun, watch: RunObserver, *, output_dir: Path | None = None, skip_judging: bool = False
+) -> FinishedRun:
     """Judge what the cache does not hold, then write the folder. A run that was cut short is gone on with."""
     with closing(Ledger(prepared.databases.ledger)) as ledger:
-        expected = estimate(prepared.plan, ledger)
+        expected = estimate_plan(prepared.plan, ledger)
         left = 0 if skip_judging else expected.calls
         out, run_id, started_at = _place(prepared, output_dir, ledger, new=skip_judging, left=left > 0)
         prepared = _priced_as_begun(prepared, out)
@@ -173,14 +181,14 @@ def run_tournament(
         else:
             said = json.dumps(expected.to_dict(), sort_keys=True)
             row = ledger.open_run(run_id, prepared.identity, prepared.cap, said)
-        readings = Readings(prepared.plan, ledger, run_id)
+        readings = QuestionResults(prepared.plan, ledger, run_id)
         run = _judged_run(prepared, ledger, out, run_id, started_at, readings, json.loads(row.estimate))
         begin_folder(out, run)
         watch.begun(out, left, row.spent, prepared.cap, resumed=resumed)
         sat = None
         if left:
-            heard = Heard()
-            sat = sit(
+            heard = RunProgress()
+            sat = run_judging(
                 prepared.plan,
                 run_id,
                 prepared.databases,
@@ -194,7 +202,7 @@ def run_tournament(
         watch.rating()
         groups = write_judged_run(out, finished)
     rated, dropped = _battles(out, finished)
-    return Finished(
+    return FinishedRun(
         out,
         groups,
         sat,
@@ -208,7 +216,7 @@ def run_tournament(
     )
 
 
-def _priced_as_begun(prepared: Prepared, out: Path) -> Prepared:
+def _priced_as_begun(prepared: PreparedRun, out: Path) -> PreparedRun:
     """A price that nobody states now, and that the same run was begun with, as by ``--price``, still holds."""
     path = out / CONFIG
     if all(seat.price is not None for seat in prepared.seats) or not path.is_file():
@@ -223,7 +231,7 @@ def _priced_as_begun(prepared: Prepared, out: Path) -> Prepared:
         return prepared
     merged = merged_prices(prepared.config.prices, given, prepared.config.folder)
     book = open_prices(merged)
-    seats = tuple(replace(seat, price=seat_price(seat, book)) for seat in prepared.seats)
+    seats = tuple(replace(seat, price=judge_price(seat, book)) for seat in prepared.seats)
     return replace(
         prepared,
         config=prepared.config.model_copy(update={"prices": merged}),
@@ -241,12 +249,12 @@ def _battles(out: Path, run: JudgedRun) -> tuple[int, int]:
     return settled - dropped, dropped
 
 
-def help_run(folder: Path, watch: Watch) -> Sat:
+def join_run(folder: Path, watch: RunObserver) -> JudgingOutcome:
     """Work on a run that somebody else leads, until all of it is judged."""
     manifest = read_draft(folder)
     if manifest is None:
         raise BrokenArtifact(f"{folder} has no manifest: name the folder of a run that is under way")
-    prepared = prepare(
+    prepared = prepare_run(
         folder / CONFIG,
         manifest["mode"],
         beside=Path(str(manifest.get("config_path"))).parent,
@@ -264,10 +272,10 @@ def help_run(folder: Path, watch: Watch) -> Sat:
                 f"{folder} was begun with other prompts, answers, rubrics or judges than its configuration "
                 "now leads to; the same files are needed where a worker helps"
             )
-        left = estimate(prepared.plan, ledger).calls
+        left = estimate_plan(prepared.plan, ledger).calls
         watch.begun(folder, left, row.spent, row.cap, resumed=True)
-    heard = Heard()
-    return sit(
+    heard = RunProgress()
+    return run_judging(
         prepared.plan,
         manifest["run_id"],
         prepared.databases,
@@ -279,7 +287,7 @@ def help_run(folder: Path, watch: Watch) -> Sat:
 
 
 def _place(
-    prepared: Prepared, output_dir: Path | None, ledger: Ledger, *, new: bool, left: bool
+    prepared: PreparedRun, output_dir: Path | None, ledger: Ledger, *, new: bool, left: bool
 ) -> tuple[Path, str, str]:
     """The run's folder, its name in the ledger, and when it began: those of an earlier run that can be gone on with.
 
@@ -300,7 +308,7 @@ def _place(
     return _new_folder(prepared.mode.name), _run_id(), _now()
 
 
-def _stated_place(prepared: Prepared, output_dir: Path, ledger: Ledger) -> tuple[Path, str, str]:
+def _stated_place(prepared: PreparedRun, output_dir: Path, ledger: Ledger) -> tuple[Path, str, str]:
     there = read_draft(output_dir)
     if there is None and _foreign(output_dir):
         raise BadOption(f"--output-dir {output_dir} holds other things; name a new folder")
@@ -342,12 +350,12 @@ def _writing(out: Path) -> Iterator[None]:
 
 
 def _judged_run(
-    prepared: Prepared,
+    prepared: PreparedRun,
     ledger: Ledger,
     out: Path,
     run_id: str,
     started_at: str,
-    readings: Readings,
+    readings: QuestionResults,
     expected: dict[str, Any],
 ) -> JudgedRun:
     config, plan = prepared.config, prepared.plan

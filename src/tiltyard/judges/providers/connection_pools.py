@@ -16,8 +16,8 @@ import httpx2
 
 __all__ = ["client_settings"]
 
-_POOL = 16
-_CONNECTIONS = 1000
+_POOL_CONNECTIONS = 16
+_CONNECTION_LIMIT = 1000
 #: A call may be silent for minutes: the connection is kept open, and a dead one is noticed.
 _KEEP_ALIVE = {"TCP_KEEPIDLE": 60, "TCP_KEEPINTVL": 60, "TCP_KEEPCNT": 5}
 
@@ -26,12 +26,14 @@ def client_settings(timeout_seconds: float) -> dict[str, Any]:
     """Timeouts, limits and transport for an SDK's HTTP client. Where a proxy is set, one pool must do."""
     settings: dict[str, Any] = {
         "timeout": httpx2.Timeout(timeout_seconds, connect=min(timeout_seconds, 10.0)),
-        "limits": httpx2.Limits(max_connections=_CONNECTIONS, max_keepalive_connections=_CONNECTIONS),
+        "limits": httpx2.Limits(
+            max_connections=_CONNECTION_LIMIT, max_keepalive_connections=_CONNECTION_LIMIT
+        ),
     }
-    return settings if getproxies() else settings | {"transport": _Pools()}
+    return settings if getproxies() else settings | {"transport": _ConnectionPools()}
 
 
-class _Pools(httpx2.AsyncBaseTransport):
+class _ConnectionPools(httpx2.AsyncBaseTransport):
     """Each call goes to the first pool that has room: few calls keep to few connections."""
 
     def __init__(self) -> None:
@@ -52,11 +54,11 @@ class _Pools(httpx2.AsyncBaseTransport):
 
     def _roomy(self) -> int:
         for at, busy in enumerate(self._busy):
-            if busy < _POOL:
+            if busy < _POOL_CONNECTIONS:
                 return at
-        if len(self._pools) * _POOL >= _CONNECTIONS:
+        if len(self._pools) * _POOL_CONNECTIONS >= _CONNECTION_LIMIT:
             return self._busy.index(min(self._busy))
-        limits = httpx2.Limits(max_connections=None, max_keepalive_connections=_POOL)
+        limits = httpx2.Limits(max_connections=None, max_keepalive_connections=_POOL_CONNECTIONS)
         self._pools.append(
             httpx2.AsyncHTTPTransport(verify=_certificates(), limits=limits, socket_options=_socket_options())
         )

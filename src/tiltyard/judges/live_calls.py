@@ -13,21 +13,21 @@ from typing import Any, TypeVar
 
 from tiltyard.core.judging.verdict import QuestionState
 from tiltyard.errors import ProviderFault
-from tiltyard.judges.books import Books
-from tiltyard.judges.ledger import Held, Intent, Settlement
+from tiltyard.judges.ledger import AttemptIntent, ReservationResult, Settlement
+from tiltyard.judges.ledger_batcher import LedgerBatcher
 from tiltyard.judges.providers.provider import Body
-from tiltyard.judges.reply_limits import MOST_ADAPTATIONS
-from tiltyard.judges.requests import Caller, Request
+from tiltyard.judges.reply_limits import ADAPTATION_LIMIT
+from tiltyard.judges.requests import JudgeCaller, JudgeRequest
 
 __all__ = [
     "PREWARM",
-    "Heard",
-    "Live",
-    "failed",
-    "intent_of",
-    "replied",
-    "together",
-    "wait_before",
+    "LiveCalls",
+    "OnSettled",
+    "gather_or_cancel",
+    "make_intent",
+    "retry_delay",
+    "settle_failure",
+    "settle_reply",
 ]
 
 T = TypeVar("T")
@@ -37,33 +37,33 @@ PREWARMED = "prewarmed"
 #: The number under which a call that only fills the prompt cache is written down.
 PREWARM = -1
 #: No call has more tokens than this, whatever its usage states.
-_BELIEVED = 10**9
-_FIRST_WAIT, _LONGEST_WAIT = 0.5, 60.0
-_FIRST_LOOK, _LAST_LOOK = 0.05, 2.0
+_PLAUSIBLE_TOKENS = 10**9
+_FIRST_RETRY_SECONDS, _MAX_RETRY_SECONDS = 0.5, 60.0
+_FIRST_POLL_SECONDS, _MAX_POLL_SECONDS = 0.05, 2.0
 
 #: Told of every attempt that ended: its state and its cost in picodollars.
-Heard = Callable[[str, int | None], None]
+OnSettled = Callable[[str, int | None], None]
 
 
-class Live:
+class LiveCalls:
     """Asks requests one by one, many at a time."""
 
-    def __init__(self, run: str, worker: str, books: Books, heard: Heard) -> None:
+    def __init__(self, run: str, worker: str, books: LedgerBatcher, heard: OnSettled) -> None:
         self._run = run
         self._worker = worker
         self._books = books
         self._heard = heard
 
-    async def ask(self, requests: Sequence[Request], caller: Caller) -> Counter[str]:
+    async def ask(self, requests: Sequence[JudgeRequest], caller: JudgeCaller) -> Counter[str]:
         """Ask what the cache does not hold; how the requests ended."""
         known = await self._books.replies(request.key for request in requests)
         distinct = {request.key: request for request in requests}
-        endings = await together(
+        endings = await gather_or_cancel(
             [self._ask(request, caller, known.get(key, [])) for key, request in distinct.items()]
         )
         return Counter(endings)
 
-    async def _ask(self, request: Request, caller: Caller, known: Sequence[Body]) -> str:
+    async def _ask(self, request: JudgeRequest, caller: JudgeCaller, known: Sequence[Body]) -> str:
         bodies = list(known)
         looks = 0
         while caller.due(request, bodies) is not None:
@@ -80,7 +80,7 @@ class Live:
         return QuestionState.OK if QuestionState.OK in states else states[-1]
 
     async def _reply(
-        self, request: Request, caller: Caller, bodies: Sequence[Body]
+        self, request: JudgeRequest, caller: JudgeCaller, bodies: Sequence[Body]
     ) -> Body | QuestionState | None:
         """The next reply, or the state in which there is none; ``None`` if another is asking.
 
@@ -89,45 +89,47 @@ class Live:
         tries = adapted = 0
         while (sent := caller.due(request, bodies)) is not None:
             intent = await self._allowed(sent, caller, len(bodies))
-            if not isinstance(intent, Intent):
-                return None if intent is Held.TAKEN else QuestionState.UNASKED
+            if not isinstance(intent, AttemptIntent):
+                return None if intent is ReservationResult.TAKEN else QuestionState.UNASKED
             reply = await self._attempt(sent, caller, intent)
             if not isinstance(reply, ProviderFault):
                 caller.heard(request, [*bodies, reply])
                 return reply
-            if adapted < MOST_ADAPTATIONS and caller.learnt.learn(reply, sent.body, sent.size):
+            if adapted < ADAPTATION_LIMIT and caller.learnt.learn(reply, sent.body, sent.size):
                 adapted += 1
             elif reply.retryable and tries < caller.retries:
-                await asyncio.sleep(wait_before(tries, reply.retry_after))
+                await asyncio.sleep(retry_delay(tries, reply.retry_after))
                 tries += 1
             else:
                 break
         return QuestionState.PROVIDER_ERROR
 
     async def _allowed(
-        self, request: Request, caller: Caller, ask: int, *, patient: bool = True
-    ) -> Intent | Held:
+        self, request: JudgeRequest, caller: JudgeCaller, ask: int, *, patient: bool = True
+    ) -> AttemptIntent | ReservationResult:
         """A place among the calls under way, with the worst case reserved; or why there is none.
 
         Money that others hold is waited for by the ``patient``, as long as somebody may release it.
         """
         for looks in count():
             await caller.gate.enter()
-            intent = intent_of(request, self._run, self._worker, ask)
+            intent = make_intent(request, self._run, self._worker, ask)
             try:
                 held = await self._books.begin(intent)
             except BaseException:
                 caller.gate.leave(well=False)
                 raise
-            if held is Held.YES:
+            if held is ReservationResult.YES:
                 return intent
             caller.gate.leave(well=False)
-            if held is not Held.WAIT or not patient:
+            if held is not ReservationResult.WAIT or not patient:
                 return held
             await _elsewhere(looks)
         raise AssertionError
 
-    async def _attempt(self, request: Request, caller: Caller, intent: Intent) -> Body | ProviderFault:
+    async def _attempt(
+        self, request: JudgeRequest, caller: JudgeCaller, intent: AttemptIntent
+    ) -> Body | ProviderFault:
         """Send once; the ledger knows how it ended before anybody else does."""
         served = False
         try:
@@ -147,28 +149,32 @@ class Live:
         return settlement.body
 
     async def _sent(
-        self, send: Callable[[Body], Awaitable[Body]], request: Request, caller: Caller, intent: Intent
+        self,
+        send: Callable[[Body], Awaitable[Body]],
+        request: JudgeRequest,
+        caller: JudgeCaller,
+        intent: AttemptIntent,
     ) -> Settlement:
         """How a call ended. One that is abandoned, or fails as none should, is perhaps paid, surely lost."""
         try:
-            return replied(intent, caller, await send(request.body))
+            return settle_reply(intent, caller, await send(request.body))
         except ProviderFault:
             raise
         except (Exception, asyncio.CancelledError) as error:
             problem = f"abandoned in flight ({type(error).__name__})"
-            settlement = failed(intent, caller, ProviderFault(problem, billed=True))
+            settlement = settle_failure(intent, caller, ProviderFault(problem, billed=True))
             self._books.note(settlement)
             self._heard(settlement.state, settlement.cost)
             raise
 
-    async def prewarm(self, request: Request, caller: Caller) -> bool:
+    async def prewarm(self, request: JudgeRequest, caller: JudgeCaller) -> bool:
         """Fill the provider's prompt cache with what the requests of a rubric begin with; whether it was done.
 
         Money that others hold is not waited for: they may only be brought in after this.
         """
         # Of no question: what fails here has failed none.
         intent = await self._allowed(replace(request, question_id=""), caller, PREWARM, patient=False)
-        if not isinstance(intent, Intent):
+        if not isinstance(intent, AttemptIntent):
             return False
         try:
             settlement = await self._sent(caller.provider.prewarm, request, caller, intent)
@@ -182,15 +188,15 @@ class Live:
         self._heard(PREWARMED, settlement.cost)
         return True
 
-    async def _failed(self, intent: Intent, caller: Caller, fault: ProviderFault) -> None:
-        settlement = failed(intent, caller, fault)
+    async def _failed(self, intent: AttemptIntent, caller: JudgeCaller, fault: ProviderFault) -> None:
+        settlement = settle_failure(intent, caller, fault)
         await self._books.settle(settlement)
         self._heard(settlement.state, settlement.cost)
         if fault.throttled:
             await caller.gate.throttle(fault.retry_after)
 
 
-async def together(work: Sequence[Coroutine[Any, Any, T]]) -> list[T]:
+async def gather_or_cancel(work: Sequence[Coroutine[Any, Any, T]]) -> list[T]:
     """What all of them return. The first that fails stops the others, and its own error is raised."""
     try:
         async with asyncio.TaskGroup() as group:
@@ -200,11 +206,11 @@ async def together(work: Sequence[Coroutine[Any, Any, T]]) -> list[T]:
     return [task.result() for task in tasks]
 
 
-def intent_of(
-    request: Request, run: str, worker: str, ask: int, batch: str | None = None, place: int | None = None
-) -> Intent:
+def make_intent(
+    request: JudgeRequest, run: str, worker: str, ask: int, batch: str | None = None, place: int | None = None
+) -> AttemptIntent:
     """The attempt that is about to be made of a request."""
-    return Intent(
+    return AttemptIntent(
         attempt_id=uuid.uuid4().hex,
         run=run,
         request_key=request.key,
@@ -220,10 +226,13 @@ def intent_of(
     )
 
 
-def replied(intent: Intent, caller: Caller, body: Body) -> Settlement:
+def settle_reply(intent: AttemptIntent, caller: JudgeCaller, body: Body) -> Settlement:
     """An attempt that brought a reply, whatever it reads like."""
     _, usage = caller.provider.read(body)
-    if usage is not None and max(usage.input, usage.output, usage.cache_write, usage.cache_read) > _BELIEVED:
+    if (
+        usage is not None
+        and max(usage.input, usage.output, usage.cache_write, usage.cache_read) > _PLAUSIBLE_TOKENS
+    ):
         usage = None
     return Settlement(
         attempt_id=intent.attempt_id,
@@ -238,7 +247,7 @@ def replied(intent: Intent, caller: Caller, body: Body) -> Settlement:
     )
 
 
-def failed(intent: Intent, caller: Caller, fault: ProviderFault) -> Settlement:
+def settle_failure(intent: AttemptIntent, caller: JudgeCaller, fault: ProviderFault) -> Settlement:
     """An attempt without a reply; where it may have been charged, its worst case counts as spent."""
     return Settlement(
         attempt_id=intent.attempt_id,
@@ -252,17 +261,17 @@ def failed(intent: Intent, caller: Caller, fault: ProviderFault) -> Settlement:
     )
 
 
-def _charged(intent: Intent, caller: Caller) -> int | None:
+def _charged(intent: AttemptIntent, caller: JudgeCaller) -> int | None:
     """What a call may have cost whose answer was lost: its worst case, where there is a price."""
     return None if caller.price is None else intent.reserved
 
 
 async def _elsewhere(looks: int) -> None:
     """Until looking again at what another call, or another worker, holds: ever longer, if it takes hours."""
-    await asyncio.sleep(min(_FIRST_LOOK * 2.0 ** min(looks, 16), _LAST_LOOK))
+    await asyncio.sleep(min(_FIRST_POLL_SECONDS * 2.0 ** min(looks, 16), _MAX_POLL_SECONDS))
 
 
-def wait_before(tries: int, retry_after: float | None) -> float:
+def retry_delay(tries: int, retry_after: float | None) -> float:
     """Seconds until the next try: what the provider asked for, or longer each time; never all at once."""
-    doubled = min(_LONGEST_WAIT, _FIRST_WAIT * 2.0 ** min(tries, 16))
+    doubled = min(_MAX_RETRY_SECONDS, _FIRST_RETRY_SECONDS * 2.0 ** min(tries, 16))
     return max(retry_after or 0.0, doubled) * random.uniform(1.0, 1.25)  # noqa: S311 - to spread calls

@@ -7,15 +7,15 @@ from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
 
-from tiltyard.judges.ledger import Held, Intent, Ledger, Settlement
+from tiltyard.judges.ledger import AttemptIntent, Ledger, ReservationResult, Settlement
 from tiltyard.judges.providers.provider import Body
 
-__all__ = ["Books"]
+__all__ = ["LedgerBatcher"]
 
 T = TypeVar("T")
 
 
-class Books:
+class LedgerBatcher:
     """Entries of many tasks, written by one thread. While one transaction is under way the next ones gather.
 
     An entry is confirmed only after its transaction has been committed: nothing is sent on an
@@ -29,20 +29,20 @@ class Books:
         except BaseException:
             self._thread.shutdown()
             raise
-        self._intents: list[tuple[Intent, asyncio.Future[Held]]] = []
+        self._intents: list[tuple[AttemptIntent, asyncio.Future[ReservationResult]]] = []
         self._settlements: list[tuple[Settlement, asyncio.Future[None]]] = []
-        self._withdrawn: list[Intent] = []
+        self._withdrawn: list[AttemptIntent] = []
         self._flushing: asyncio.Task[None] | None = None
 
-    async def begin(self, intent: Intent) -> Held:
+    async def begin(self, intent: AttemptIntent) -> ReservationResult:
         """Reserve and write down an attempt. Whoever is told to stop before the answer has begun nothing."""
-        done: asyncio.Future[Held] = asyncio.get_running_loop().create_future()
+        done: asyncio.Future[ReservationResult] = asyncio.get_running_loop().create_future()
         self._intents.append((intent, done))
         self._flush()
         try:
             return await done
         except asyncio.CancelledError:
-            if not done.cancelled() and done.exception() is None and done.result() is Held.YES:
+            if not done.cancelled() and done.exception() is None and done.result() is ReservationResult.YES:
                 self._withdraw(intent)
             raise
 
@@ -77,7 +77,7 @@ class Books:
         self._thread.submit(self._ledger.close).result()
         self._thread.shutdown()
 
-    def _withdraw(self, intent: Intent) -> None:
+    def _withdraw(self, intent: AttemptIntent) -> None:
         self._withdrawn.append(intent)
         self._flush()
 
@@ -98,9 +98,9 @@ class Books:
 
     async def _write_together(
         self,
-        intents: Sequence[tuple[Intent, asyncio.Future[Held]]],
+        intents: Sequence[tuple[AttemptIntent, asyncio.Future[ReservationResult]]],
         settlements: Sequence[tuple[Settlement, asyncio.Future[None]]],
-        withdrawn: Sequence[Intent],
+        withdrawn: Sequence[AttemptIntent],
     ) -> None:
         begun, ended = [one for one, _ in intents], [one for one, _ in settlements]
         try:
@@ -115,7 +115,7 @@ class Books:
         for (intent, future), answer in zip(intents, held, strict=True):
             if not future.done():
                 future.set_result(answer)
-            elif answer is Held.YES:
+            elif answer is ReservationResult.YES:
                 self._withdrawn.append(intent)
         for _, settled in settlements:
             if not settled.done():

@@ -16,25 +16,25 @@ from tiltyard.core.judging.question import Question, QuestionTexts, build_chat_p
 from tiltyard.core.judging.rubric import Rubric
 from tiltyard.files.answers import Answer
 from tiltyard.jobs import Shard
-from tiltyard.judges.requests import Request, request_key
-from tiltyard.judges.seats import Seat
+from tiltyard.judges.judge_setup import JudgeSetup
+from tiltyard.judges.requests import JudgeRequest, request_key
 
-__all__ = ["Plan", "Section", "stretches"]
+__all__ = ["PlanDimension", "TournamentPlan", "cut_into_shards"]
 
 #: Bytes of a key.
-_KEY = 32
+_KEY_BYTES = 32
 #: Questions by which each judge is tried before the others are asked.
-_TRIED = 10
+_TRIAL_QUESTION_COUNT = 10
 
 
-def stretches(length: int, run: str, generation: int, size: int) -> Iterator[Shard]:
+def cut_into_shards(length: int, run: str, generation: int, size: int) -> Iterator[Shard]:
     """Everything from 0 to ``length`` in shards of ``size``."""
     for index, first in enumerate(range(0, length, size)):
         yield Shard(run, generation, index, first, min(first + size, length))
 
 
 @dataclass(frozen=True)
-class Section:
+class PlanDimension:
     """One dimension of a plan: its matches, then its canaries and repeats."""
 
     rubric: Rubric
@@ -46,14 +46,14 @@ class Section:
 
 
 @dataclass(frozen=True)
-class Plan:
+class TournamentPlan:
     """Everything that would be asked. Questions have numbers; a shard is a stretch of them."""
 
-    seats: Sequence[Seat]
+    seats: Sequence[JudgeSetup]
     prompts: Sequence[Prompt]
     #: Responses by (model, prompt_id).
     answers: Mapping[tuple[str, str], Answer]
-    sections: Sequence[Section]
+    sections: Sequence[PlanDimension]
     matches: MatchList
     #: Keys of the questions, one after another, as far as they have been worked out.
     _keys: bytearray = field(default_factory=bytearray, repr=False, compare=False)
@@ -66,7 +66,7 @@ class Plan:
         return {prompt.prompt_id: prompt for prompt in self.prompts}
 
     @cached_property
-    def _seats(self) -> Mapping[str, Seat]:
+    def _seats(self) -> Mapping[str, JudgeSetup]:
         return {seat.name: seat for seat in self.seats}
 
     @cached_property
@@ -77,7 +77,7 @@ class Plan:
     def judges(self) -> tuple[str, ...]:
         return tuple(seat.name for seat in self.seats)
 
-    def seat(self, question: Question) -> Seat:
+    def seat(self, question: Question) -> JudgeSetup:
         return self._seats[question.judge]
 
     def questions(self, first: int = 0, last: int | None = None) -> Iterator[Question]:
@@ -96,7 +96,7 @@ class Plan:
             if section.rubric.dimension == name:
                 yield from self._section(section, 0)
 
-    def _section(self, section: Section, first: int) -> Iterator[Question]:
+    def _section(self, section: PlanDimension, first: int) -> Iterator[Question]:
         each = 2 * len(self.seats)
         match, within = divmod(first, each)
         for number in range(match, len(section.matches)):
@@ -124,7 +124,7 @@ class Plan:
 
     def remember(self, number: int, key: str) -> None:
         """Keep the key of a question, by its number, if it is the next that is not known."""
-        if len(self._keys) == _KEY * number:
+        if len(self._keys) == _KEY_BYTES * number:
             self._keys.extend(bytes.fromhex(key))
 
     def keys(self, dimension: str) -> Iterator[tuple[Question, str]]:
@@ -135,10 +135,10 @@ class Plan:
                 break
             place += section.size(len(self.seats))
         for number, question in enumerate(self.dimension(dimension), start=place):
-            known = self._keys[_KEY * number : _KEY * (number + 1)]
-            yield question, known.hex() if len(known) == _KEY else self.key(question)
+            known = self._keys[_KEY_BYTES * number : _KEY_BYTES * (number + 1)]
+            yield question, known.hex() if len(known) == _KEY_BYTES else self.key(question)
 
-    def request(self, question: Question) -> Request:
+    def request(self, question: Question) -> JudgeRequest:
         """The exact request that a question becomes, and the name of its reply."""
         seat = self.seat(question)
         ask = build_chat_prompt(
@@ -147,13 +147,15 @@ class Plan:
         body = seat.provider.body(seat.settings.model, ask, seat.options)
         key, size = request_key(seat.provider, body, question.replicate)
         worst = seat.worst(size, batch=seat.settings.batch)
-        return Request(key, question.id, seat.name, question.dimension, body, size, worst, question.prompt_id)
+        return JudgeRequest(
+            key, question.id, seat.name, question.dimension, body, size, worst, question.prompt_id
+        )
 
-    def requests(self, first: int, last: int) -> Iterator[Request]:
+    def requests(self, first: int, last: int) -> Iterator[JudgeRequest]:
         """The requests of a stretch of questions."""
         return map(self.request, self.questions(first, last))
 
-    def warming(self) -> Iterator[Request]:
+    def warming(self) -> Iterator[JudgeRequest]:
         """For each judge that caches prompts and each rubric, a request that begins as all others do.
 
         It is sent by itself and costs what a live call costs, also where the others go by batch.
@@ -164,7 +166,7 @@ class Plan:
                     request = self.request(next(match_questions(section.matches[0], [seat.name])))
                     yield replace(request, worst=seat.worst(request.size, batch=False))
 
-    def trial(self) -> Iterator[Request]:
+    def trial(self) -> Iterator[JudgeRequest]:
         """For each judge that is asked live, the first order of a few matches, as many prompts as can be."""
         section = next((one for one in self.sections if one.matches), None)
         if section is None:
@@ -172,16 +174,16 @@ class Plan:
         by_prompt: dict[str, list[Match]] = {}
         for match in section.matches:
             by_prompt.setdefault(match.prompt_id, []).append(match)
-        spread = list(by_prompt.values())[:: max(1, len(by_prompt) // _TRIED)]
+        spread = list(by_prompt.values())[:: max(1, len(by_prompt) // _TRIAL_QUESTION_COUNT)]
         turns = (match for turn in zip_longest(*spread) for match in turn if match is not None)
-        for match in islice(turns, _TRIED):
+        for match in islice(turns, _TRIAL_QUESTION_COUNT):
             for seat in self.seats:
                 if not seat.settings.batch:
                     yield self.request(next(match_questions(match, [seat.name])))
 
     def shards(self, run: str, generation: int, size: int) -> Iterator[Shard]:
         """The whole plan in stretches of ``size`` questions."""
-        return stretches(len(self), run, generation, size)
+        return cut_into_shards(len(self), run, generation, size)
 
     @cached_property
     def sha256(self) -> str:

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 from tiltyard.judges.providers.provider import Body, Usage
 
-__all__ = ["Attempt", "BatchRow", "Held", "Intent", "RunRow", "Settlement"]
+__all__ = ["Attempt", "AttemptIntent", "BatchRow", "ReservationResult", "RunRow", "Settlement"]
 
 
-class Held(enum.Enum):
+class ReservationResult(enum.Enum):
     """Whether the worst case of a call could be reserved."""
 
     YES = enum.auto()
@@ -25,7 +25,7 @@ class Held(enum.Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Intent:
+class AttemptIntent:
     """An attempt about to be made. ``reserved`` is its worst case in picodollars, 0 where the price is unknown."""
 
     attempt_id: str

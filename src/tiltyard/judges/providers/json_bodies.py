@@ -9,10 +9,10 @@ from typing import Any
 
 from tiltyard.errors import BadOption
 
-__all__ = ["encode", "load", "moment", "tokens", "whole_text"]
+__all__ = ["encode_body", "parse_body", "parse_time", "parse_token_count", "repair_surrogates"]
 
 
-def encode(body: Mapping[str, Any]) -> bytes:
+def encode_body(body: Mapping[str, Any]) -> bytes:
     """A body as it is sent: keys in their order, no spaces."""
     try:
         return json.dumps(body, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode()
@@ -22,7 +22,7 @@ def encode(body: Mapping[str, Any]) -> bytes:
         raise BadOption(f"a request cannot be written as JSON: {error}; check options") from None
 
 
-def load(data: bytes | str) -> Any:
+def parse_body(data: bytes | str) -> Any:
     """JSON, and nothing but JSON: no NaN, no infinities. `ValueError` otherwise."""
     try:
         return json.loads(data, parse_constant=_no_constant)
@@ -30,12 +30,12 @@ def load(data: bytes | str) -> Any:
         raise ValueError("nested too deeply") from None
 
 
-def tokens(value: object) -> int | None:
+def parse_token_count(value: object) -> int | None:
     """A count of tokens, where it is one."""
     return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else None
 
 
-def whole_text(text: str) -> str:
+def repair_surrogates(text: str) -> str:
     """Text that can be written down: halves of surrogate pairs are joined, or replaced where alone."""
     try:
         text.encode()
@@ -44,7 +44,7 @@ def whole_text(text: str) -> str:
     return text
 
 
-def moment(value: object) -> datetime:
+def parse_time(value: object) -> datetime:
     """A provider's time: seconds since 1970, or ISO 8601. `ValueError` otherwise."""
     if isinstance(value, int | float) and not isinstance(value, bool):
         try:

@@ -9,21 +9,21 @@ from typing import Any, ClassVar
 
 from tiltyard.core.judging.verdict import ParsedReply, QuestionState, Reply, VerdictForm, read_reply
 from tiltyard.errors import BadConfig
-from tiltyard.judges.providers.opening import open_provider
 from tiltyard.judges.providers.provider import Body, Provider
+from tiltyard.judges.providers.provider_factory import open_provider
 from tiltyard.judges.providers.token_limits import token_limit
 from tiltyard.judges.reply_limits import ReplyLimits
-from tiltyard.judges.requests import Request
-from tiltyard.judges.tokens import most_tokens
+from tiltyard.judges.requests import JudgeRequest
+from tiltyard.judges.token_estimate import token_upper_bound
 from tiltyard.settings.environment import Environment
 from tiltyard.settings.prices import ModelRetirement, ModelTraits, Price, PriceBook, open_prices
 from tiltyard.settings.tournament_config import JudgeSettings, RunMode, TournamentConfig
 
-__all__ = ["Seat", "form_of", "open_seat", "open_seats", "open_served", "seat_price"]
+__all__ = ["JudgeSetup", "choose_form", "judge_price", "open_judge", "open_judges", "open_model"]
 
 
 @dataclass(frozen=True)
-class Seat:
+class JudgeSetup:
     """One judge at the table."""
 
     settings: JudgeSettings
@@ -72,7 +72,7 @@ class Seat:
         """What bounds its replies."""
         return ReplyLimits(self.traits.max_output, self.traits.context, raised=self.judges)
 
-    def asks(self, request: Request, bodies: Sequence[Body]) -> bool:
+    def asks(self, request: JudgeRequest, bodies: Sequence[Body]) -> bool:
         """Whether these replies to a request leave something to ask."""
         states = [self.read(body) for body in bodies]
         return self.limits.next_limit(states, token_limit(request.body), request.size) is not None
@@ -82,7 +82,7 @@ class Seat:
         if self.price is None:
             return None
         limit = max_tokens or self.settings.max_tokens
-        return self.price.worst(most_tokens(size), limit, batch=batch, ttl=self.ttl)
+        return self.price.worst(token_upper_bound(size), limit, batch=batch, ttl=self.ttl)
 
     def read(self, body: Body) -> QuestionState:
         """How a raw reply reads."""
@@ -93,31 +93,33 @@ class Seat:
         return reply, read_reply(reply, self.form)
 
 
-def open_seats(
+def open_judges(
     config: TournamentConfig, mode: RunMode, environment: Environment, *, asking: bool
-) -> Sequence[Seat]:
+) -> Sequence[JudgeSetup]:
     """The judges of a mode. ``asking``: they will be called, so that keys must be there."""
     prices = open_prices(config.prices, config.folder)
-    seats: list[Seat] = []
+    seats: list[JudgeSetup] = []
     for settings in mode.judges:
         if settings.provider == "replay" and settings.base_url is not None:
             settings = replace(settings, base_url=str(config.at(settings.base_url).resolve()))  # noqa: PLW2901
-        seats.append(open_seat(settings, environment, prices, asking=asking))
+        seats.append(open_judge(settings, environment, prices, asking=asking))
     return seats
 
 
-def open_seat(
+def open_judge(
     settings: JudgeSettings, environment: Environment, prices: PriceBook, *, asking: bool = True
-) -> Seat:
+) -> JudgeSetup:
     """A judge with its provider, its price and what is known of its model."""
-    provider, price = open_served(settings, environment, prices, asking=asking)
+    provider, price = open_model(settings, environment, prices, asking=asking)
     traits = prices.traits(settings.provider, settings.model)
     retirement = prices.retirement(settings.provider, settings.model, provider.base_url)
     price_date = prices.date_of(settings.provider, settings.model, provider.base_url)
-    return Seat(settings, provider, form_of(settings, provider), price, traits, retirement, price_date)
+    return JudgeSetup(
+        settings, provider, choose_form(settings, provider), price, traits, retirement, price_date
+    )
 
 
-def open_served(
+def open_model(
     settings: JudgeSettings, environment: Environment, prices: PriceBook, *, asking: bool = True
 ) -> tuple[Provider, Price | None]:
     """The provider that serves a model, and what the model costs there."""
@@ -126,12 +128,12 @@ def open_served(
     return provider, prices.price(settings.provider, settings.model, provider.base_url)
 
 
-def seat_price(seat: Seat, prices: PriceBook) -> Price | None:
+def judge_price(seat: JudgeSetup, prices: PriceBook) -> Price | None:
     """What a judge's model costs where it is served."""
     return prices.price(seat.settings.provider, seat.settings.model, seat.provider.base_url)
 
 
-def form_of(settings: JudgeSettings, provider: Provider) -> VerdictForm:
+def choose_form(settings: JudgeSettings, provider: Provider) -> VerdictForm:
     """The form that was asked for, or the strictest that the provider takes."""
     can = provider.capabilities
     if settings.batch and not can.batch:

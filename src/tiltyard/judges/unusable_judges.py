@@ -12,7 +12,7 @@ __all__ = ["UNUSABLE", "UnusableReplies"]
 #: How the reason begins, by which it is recognised among the failures of other workers.
 UNUSABLE = "judge unusable: "
 #: So many replies in a row, second ones counted, and so many prompts on which nothing more is asked.
-_REPLIES, _PROMPTS = 10, 3
+_UNUSABLE_REPLY_COUNT, _UNUSABLE_PROMPT_COUNT = 10, 3
 _WITHOUT_VERDICT = (QuestionState.TRUNCATED, QuestionState.UNPARSEABLE, QuestionState.REFUSED)
 
 
@@ -36,7 +36,7 @@ class UnusableReplies:
     @property
     def doubtful(self) -> bool:
         """Whether it has been long since a verdict came."""
-        return self._states.total() >= _REPLIES
+        return self._states.total() >= _UNUSABLE_REPLY_COUNT
 
     def add(self, prompt_id: str, state: str, *, ended: bool) -> JudgeUnusable | None:
         """Take in how a reply reads; why the judge is not to be asked any more, once that is so.
@@ -50,7 +50,7 @@ class UnusableReplies:
         self._states[QuestionState(state)] += 1
         if ended:
             self._prompts.add(prompt_id)
-        if not self.doubtful or len(self._prompts) < _PROMPTS:
+        if not self.doubtful or len(self._prompts) < _UNUSABLE_PROMPT_COUNT:
             return None
         return JudgeUnusable(self._reason())
 

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from tiltyard.jobs.running import Running
+from tiltyard.jobs.running_shards import RunningShards
 from tiltyard.jobs.shard import Shard
 
 SHARD = Shard("run", 0, 0, 0, 10)
@@ -24,7 +24,7 @@ def test_a_shard_that_comes_twice_is_done_once_and_both_hear_the_outcome():
         both = (running.do(SHARD), running.do(SHARD))
         return list(await asyncio.gather(*both, return_exceptions=True))
 
-    running = Running(work, None)
+    running = RunningShards(work, None)
     assert asyncio.run(twice()) == [{"questions": 10}] * 2
     assert [str(error) for error in asyncio.run(twice())] == ["ValueError: no"] * 2
     assert len(begun) == 2
@@ -41,7 +41,7 @@ def test_the_shard_of_one_who_no_longer_waits_is_still_done_for_the_other():
         first.cancel()
         return await second
 
-    running = Running(work, None)
+    running = RunningShards(work, None)
     assert asyncio.run(leave_one()) == {"questions": 10}
 
 
@@ -71,6 +71,6 @@ def test_a_halt_cancels_work_holds_what_comes_later_and_settles_once():
         assert not late.done()
         late.cancel()
 
-    running = Running(work, stop)
+    running = RunningShards(work, stop)
     asyncio.run(scene())
     assert events == ["cancelled", "stop"]

@@ -14,17 +14,17 @@ from tiltyard.core.judging.verdict import QuestionState
 from tiltyard.judges.ledger import Attempt, Ledger
 from tiltyard.judges.providers.provider import Body
 from tiltyard.runs.money import dollars_text
-from tiltyard.tournament.plan import Plan
+from tiltyard.tournament.tournament_plan import TournamentPlan
 
-__all__ = ["Readings", "attempt_rows"]
+__all__ = ["QuestionResults", "attempt_rows"]
 
-_TOGETHER = 500
+_QUESTION_BATCH_COUNT = 500
 
 
-class Readings:
+class QuestionResults:
     """What became of a plan's questions. Replies are read anew each time: the cache holds nothing but them."""
 
-    def __init__(self, plan: Plan, ledger: Ledger, run: str) -> None:
+    def __init__(self, plan: TournamentPlan, ledger: Ledger, run: str) -> None:
         self._plan = plan
         self._ledger = ledger
         self._run = run
@@ -53,7 +53,7 @@ class Readings:
 
     def _dimension(self, name: str) -> Iterator[JudgedQuestion]:
         questions = self._plan.keys(name)
-        while together := list(islice(questions, _TOGETHER)):
+        while together := list(islice(questions, _QUESTION_BATCH_COUNT)):
             replies = self._ledger.replies(key for _, key in together)
             for question, key in together:
                 yield self._judged(question, key, replies.get(key, []))

@@ -10,25 +10,25 @@ from collections.abc import Awaitable, Callable
 
 from tiltyard.errors import JudgeUnusable, ProviderFault
 
-__all__ = ["Gate"]
+__all__ = ["ConcurrencyLimiter"]
 
 #: Calls at once to begin with; doubled as long as all goes well.
-_START = 16
+_INITIAL_CONCURRENT_CALLS = 16
 #: Seconds of calls that are taken from the shared limit at a time.
-_STRETCH = 0.25
+_PERMIT_SECONDS = 0.25
 
 #: What a provider answers to a wrong key, an empty account, a key without the right, an unknown model.
-_HOPELESS = frozenset({401, 402, 403, 404})
+_FATAL_STATUSES = frozenset({401, 402, 403, 404})
 #: So many of them in a row, with nothing served in between, are no accident of single requests.
-_REFUSED = 8
+_CONSECUTIVE_REFUSED_CALLS = 8
 #: So many calls in a row that reached nobody, before any has, are no hiccup of the network.
-_UNREACHED = 32
+_CONSECUTIVE_UNREACHED_CALLS = 32
 
 Permits = Callable[[int, float], Awaitable[tuple[float, float]]]
 Pause = Callable[[float], Awaitable[None]]
 
 
-class Gate:
+class ConcurrencyLimiter:
     """Adaptive concurrency for one provider key, within a rate that all workers share.
 
     Calls at once are doubled each round until the provider first asks for fewer; from then on
@@ -48,7 +48,7 @@ class Gate:
         pause: Pause | None = None,
     ) -> None:
         self.most = concurrency
-        self.allowed = float(min(concurrency, _START))
+        self.allowed = float(min(concurrency, _INITIAL_CONCURRENT_CALLS))
         self.in_flight = 0
         self._interval = None if per_minute is None else 60.0 / per_minute
         self._permits = permits
@@ -111,8 +111,8 @@ class Gate:
             self._served, self._in_vain = True, 0
             return
         unreached = fault.status is None and not fault.billed and not self._served
-        self._in_vain = self._in_vain + 1 if unreached or fault.status in _HOPELESS else 0
-        if self._in_vain >= (_UNREACHED if unreached else _REFUSED):
+        self._in_vain = self._in_vain + 1 if unreached or fault.status in _FATAL_STATUSES else 0
+        if self._in_vain >= (_CONSECUTIVE_UNREACHED_CALLS if unreached else _CONSECUTIVE_REFUSED_CALLS):
             self._closed = fault
 
     def leave(self, *, well: bool) -> None:
@@ -165,7 +165,7 @@ class Gate:
             return 0.0
         async with self._taking:
             if not self._leave_at:
-                count = max(1, round(_STRETCH / self._interval))
+                count = max(1, round(_PERMIT_SECONDS / self._interval))
                 start, paused = await self._taken(count)
                 self._paused_until = max(self._paused_until, paused)
                 self._leave_at.extend(start + k * self._interval for k in range(count))

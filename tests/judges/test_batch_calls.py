@@ -10,10 +10,10 @@ from billed_judges import KINDS, RUN, asker, billed, until
 from servers.replies import say
 from tiltyard.core.judging.verdict import QuestionState
 from tiltyard.errors import ProviderFault
-from tiltyard.judges import batches as module
+from tiltyard.judges import batch_calls as module
 from tiltyard.judges.ledger import Ledger
 from tiltyard.judges.providers.provider import BatchStatus
-from tiltyard.judges.requests import Request
+from tiltyard.judges.requests import JudgeRequest
 
 pytestmark = pytest.mark.usefixtures("quick")
 both = pytest.mark.parametrize("kind", KINDS)
@@ -162,7 +162,7 @@ def test_results_that_end_early_as_if_they_were_whole_are_read_again(
 def test_results_are_written_while_they_are_read(
     kind: str, file: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(module, "_TOGETHER", 4)
+    monkeypatch.setattr(module, "_SETTLEMENT_BATCH_COUNT", 4)
 
     async def ask() -> None:
         async with billed(cut_results=1) as server, asker(server, kind, file) as judge:
@@ -238,7 +238,7 @@ def test_a_key_that_no_longer_serves_ends_the_polling_however_much_failed_before
 
             async def failing(batch_id: str) -> BatchStatus:
                 polls.append(batch_id)
-                status = 503 if len(polls) <= 2 * module._READINGS else 401
+                status = 503 if len(polls) <= 2 * module._READ_ATTEMPT_LIMIT else 401
                 raise ProviderFault(f"status {status}", status=status, retryable=status == 503)
 
             judge.provider.poll = failing
@@ -313,7 +313,7 @@ def test_two_judges_of_one_shard_share_a_small_budget_without_hurry(
     begin = Ledger.begin_batch
     monkeypatch.setattr(Ledger, "begin_batch", lambda *given: looks.append(given) or begin(*given))
 
-    def of(requests: list[Request], name: str) -> list[Request]:
+    def of(requests: list[JudgeRequest], name: str) -> list[JudgeRequest]:
         return [replace(request, judge=name) for request in requests]
 
     async def ask() -> None:

@@ -8,14 +8,14 @@ import pytest
 from billed_judges import RUN, intent, settlement
 
 from tiltyard.errors import BadOption
-from tiltyard.judges.books import Books
-from tiltyard.judges.ledger import Held, Ledger
+from tiltyard.judges.ledger import Ledger, ReservationResult
+from tiltyard.judges.ledger_batcher import LedgerBatcher
 
 
-def opened(file: str, cap: int | None = None) -> Books:
+def opened(file: str, cap: int | None = None) -> LedgerBatcher:
     with closing(Ledger(file)) as ledger:
         ledger.open_run(RUN, "plan", cap)
-    return Books(file)
+    return LedgerBatcher(file)
 
 
 def row(file: str) -> tuple[int, int]:
@@ -43,7 +43,7 @@ def test_entries_that_come_together_are_written_together(file: str, monkeypatch:
     async def enter() -> None:
         books = opened(file)
         intents = [intent(f"k{number}", 2) for number in range(200)]
-        assert await asyncio.gather(*(books.begin(one) for one in intents)) == [Held.YES] * 200
+        assert await asyncio.gather(*(books.begin(one) for one in intents)) == [ReservationResult.YES] * 200
         await asyncio.gather(*(books.settle(settlement(one, 1, body={})) for one in intents))
         assert len(await books.replies(one.request_key for one in intents)) == 200
         books.close()
@@ -58,7 +58,7 @@ def test_an_entry_is_confirmed_only_once_it_is_written(file: str) -> None:
     async def enter() -> None:
         books = opened(file)
         one = intent("k", 5)
-        assert await books.begin(one) is Held.YES
+        assert await books.begin(one) is ReservationResult.YES
         assert row(file) == (5, 0)
         await books.settle(settlement(one, 2))
         assert row(file) == (0, 2)
@@ -80,7 +80,7 @@ def test_an_error_reaches_everybody_who_waits_and_the_books_go_on(file: str) -> 
         )
         assert [type(result) for result in results] == [TypeError] * 3
         await books.settle(settlement(good, 1, body={}))
-        assert await books.begin(intent("third", 1)) is Held.YES
+        assert await books.begin(intent("third", 1)) is ReservationResult.YES
         books.close()
 
     asyncio.run(enter())
@@ -139,7 +139,7 @@ def test_whoever_is_stopped_before_sending_holds_nothing(file: str, turns: int) 
         await books.drained()
         if isinstance(begun, asyncio.CancelledError):
             assert row(file) == (0, 0)
-            assert await books.begin(intent("k", 10)) is Held.YES
+            assert await books.begin(intent("k", 10)) is ReservationResult.YES
         books.close()
 
     asyncio.run(enter())
@@ -185,7 +185,7 @@ def test_an_answer_that_arrives_with_the_order_to_stop_is_taken_back(file: str) 
 def test_books_that_cannot_be_opened_leave_no_thread_behind() -> None:
     before = set(threading.enumerate())
     with pytest.raises(BadOption):
-        Books("mysql://nowhere")
+        LedgerBatcher("mysql://nowhere")
     assert set(threading.enumerate()) <= before
 
 

@@ -11,14 +11,14 @@ from typing import Any, TypeVar
 from tiltyard.errors import TiltyardError
 from tiltyard.jobs.shard import Hook, Shard, Work
 
-__all__ = ["LoopThread", "Running"]
+__all__ = ["EventLoopThread", "RunningShards"]
 
-_PATIENCE = 10.0
+_STOP_WAIT_SECONDS = 10.0
 
 T = TypeVar("T")
 
 
-class LoopThread:
+class EventLoopThread:
     """An event loop in a thread of its own, until it is closed."""
 
     def __init__(self) -> None:
@@ -44,7 +44,7 @@ class LoopThread:
             self.loop.close()
 
 
-class Running:
+class RunningShards:
     """Does shards as they come, until it is halted.
 
     A halt cancels work, but never the writing of what a finished shard counted. A shard that comes
@@ -86,9 +86,9 @@ class Running:
             return
         self._settled = True
         self.halt()
-        deadline = time.monotonic() + _PATIENCE
+        deadline = time.monotonic() + _STOP_WAIT_SECONDS
         if self._doing:
-            await asyncio.wait(self._doing.values(), timeout=_PATIENCE)
+            await asyncio.wait(self._doing.values(), timeout=_STOP_WAIT_SECONDS)
         try:
             if self._on_stop is not None:
                 await self._on_stop()
@@ -116,5 +116,5 @@ async def _end_all() -> None:
     for task in rest:
         task.cancel()
     if rest:
-        await asyncio.wait(rest, timeout=_PATIENCE)
+        await asyncio.wait(rest, timeout=_STOP_WAIT_SECONDS)
     await asyncio.get_running_loop().shutdown_asyncgens()

@@ -13,17 +13,17 @@ from typing import Any
 import httpx2
 
 from tiltyard.errors import BadOption, ProviderFault
-from tiltyard.judges.providers.faults import fault_of, unreadable
-from tiltyard.judges.providers.jsons import load
+from tiltyard.judges.providers.faults import to_provider_fault, unreadable_reply
+from tiltyard.judges.providers.json_bodies import parse_body
 from tiltyard.judges.providers.provider import Body
 from tiltyard.settings.prices import OWN_ADDRESSES
 
-__all__ = ["Wire", "address"]
+__all__ = ["HttpClient", "checked_base_url"]
 
 _JSON = {"Content-Type": "application/json"}
 
 
-class Wire:
+class HttpClient:
     """One client of an SDK at one address. Whatever goes wrong is a `ProviderFault`."""
 
     def __init__(self, client: Any, stream: type, name: str, *, keyless: str | None = None) -> None:
@@ -84,15 +84,17 @@ class Wire:
         except ProviderFault:
             raise
         except Exception as error:  # noqa: BLE001  SDK and HTTP client promise no common root
-            raise fault_of(error, self.where, billable=billable, creates=creates) from None
+            raise to_provider_fault(error, self.where, billable=billable, creates=creates) from None
 
     def _document(self, data: bytes, *, billable: bool) -> Body:
         try:
-            document = load(data)
+            document = parse_body(data)
         except ValueError as error:
-            raise unreadable(self.where, f"the reply is not JSON ({error})", billable=billable) from None
+            raise unreadable_reply(
+                self.where, f"the reply is not JSON ({error})", billable=billable
+            ) from None
         if not isinstance(document, dict):
-            raise unreadable(self.where, "the reply is not a JSON object", billable=billable)
+            raise unreadable_reply(self.where, "the reply is not a JSON object", billable=billable)
         return document
 
 
@@ -113,7 +115,7 @@ async def _split(response: httpx2.Response) -> AsyncGenerator[bytes, None]:
         yield bytes(rest)
 
 
-def address(base_url: str | None, provider: str) -> str:
+def checked_base_url(base_url: str | None, provider: str) -> str:
     """A base URL as the SDKs take it, checked; ``None`` is the provider's own, whatever the environment says."""
     if base_url is None:
         return OWN_ADDRESSES[provider]

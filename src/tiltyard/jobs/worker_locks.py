@@ -24,26 +24,26 @@ from tiltyard.errors import BadOption, TiltyardError
 if TYPE_CHECKING:
     import psycopg
 
-__all__ = ["FileLocks", "Lock", "Locks", "ServerLocks", "lowest_free"]
+__all__ = ["FileLocks", "ServerLocks", "WorkerLock", "WorkerLocks", "lock_worker_name"]
 
 _KEEPALIVE = "SET tcp_keepalives_idle = 30; SET tcp_keepalives_interval = 10; SET tcp_keepalives_count = 3"
 
 
 @dataclass(frozen=True, slots=True)
-class Lock:
+class WorkerLock:
     """The right to work under a name, for as long as it is not released."""
 
     name: str
     release: Callable[[], None]
 
 
-class Locks(Protocol):
+class WorkerLocks(Protocol):
     """Locks by name, shared by every worker of one database."""
 
     grace: float
     """Seconds for which another worker's lock must be held before that worker is taken for dead."""
 
-    def take(self, name: str) -> Lock | None:
+    def take(self, name: str) -> WorkerLock | None:
         """The lock of that name, or nothing if somebody holds it. Never waits."""
 
     @contextlib.contextmanager
@@ -57,7 +57,7 @@ class Locks(Protocol):
         """Give back everything."""
 
 
-def lowest_free(locks: Locks, run: str | None) -> Lock:
+def lock_worker_name(locks: WorkerLocks, run: str | None) -> WorkerLock:
     """The lock of the first free worker name: ``worker-0``, ``worker-1``, … of the run.
 
     Restarted workers thus take the names of the dead, and find what those left behind.
@@ -82,7 +82,7 @@ class FileLocks:
         except OSError as error:
             raise BadOption(f"cannot make {folder}: {error.strerror or error}") from None
 
-    def take(self, name: str) -> Lock | None:
+    def take(self, name: str) -> WorkerLock | None:
         path = self._path(name)
         while True:
             file = self._opened(path)
@@ -90,7 +90,7 @@ class FileLocks:
                 file.close()
                 return None
             if _is_at(file, path):
-                return Lock(name, functools.partial(_discard, file, path))
+                return WorkerLock(name, functools.partial(_discard, file, path))
             file.close()
 
     @contextlib.contextmanager
@@ -144,10 +144,10 @@ class ServerLocks:
         self._turn = threading.Lock()
         self._broken = False
 
-    def take(self, name: str) -> Lock | None:
+    def take(self, name: str) -> WorkerLock | None:
         if not self._ask("SELECT pg_try_advisory_lock(%s)", _number(name)):
             return None
-        return Lock(name, lambda: self._release(name))
+        return WorkerLock(name, lambda: self._release(name))
 
     @contextlib.contextmanager
     def starting(self) -> Iterator[None]:

@@ -18,10 +18,18 @@ from tiltyard.settings.placement_config import PlacementConfig, load_placement, 
 from tiltyard.settings.prices import PriceEntry, merged_prices, to_picodollars
 from tiltyard.settings.tournament_config import load_config
 from tiltyard.settings.yaml_file import write_yaml
-from tiltyard.tournament.generating import Generated, generate_answers
-from tiltyard.tournament.running import Watch
+from tiltyard.tournament.answer_generation import GenerationResult, generate_answers
+from tiltyard.tournament.tournament_run import RunObserver
 
-__all__ = ["DIMENSION", "MODE", "Placement", "draw_opponents", "left_of", "new_folder", "prepare_placement"]
+__all__ = [
+    "DIMENSION",
+    "MODE",
+    "Placement",
+    "draw_opponents",
+    "new_folder",
+    "prepare_placement",
+    "remaining_budget",
+]
 
 #: What the judge looks at: the same as people do when they vote.
 DIMENSION = "preference"
@@ -35,7 +43,7 @@ class Placement:
     config: Path
     opponents: Mapping[str, int]
     #: How the new model answered; ``None`` where all of its answers were given.
-    generated: Generated | None
+    generated: GenerationResult | None
 
     @property
     def spent(self) -> int | None:
@@ -66,7 +74,7 @@ def prepare_placement(
     overrides: Mapping[str, Any],
     rubric: Path | None,
     budget_usd: float | None,
-    watch: Watch,
+    watch: RunObserver,
     prices: Mapping[str, PriceEntry] | None = None,
 ) -> Placement:
     """Draw prompts and opponents, get the new model's answers, and write both as a tournament.
@@ -197,7 +205,7 @@ def new_folder(model: str) -> Path:
     return Path("runs") / f"{MODE}_{stamp}_{name[:60]}.inputs"
 
 
-def left_of(budget_usd: float | None, spent: int | None) -> float | None:
+def remaining_budget(budget_usd: float | None, spent: int | None) -> float | None:
     """What is left of a budget for the judges, in dollars, rounded down."""
     if budget_usd is None:
         return None

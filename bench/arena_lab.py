@@ -22,7 +22,7 @@ sys.path[:0] = [str(HERE.parent / "tests"), str(HERE.parent / "tests" / "lab")]
 
 from arena_servers import database  # noqa: E402
 from driven import compared, driven  # noqa: E402
-from tiltyard.simulate.arenas import ArenaSettings, simulate  # noqa: E402
+from tiltyard.simulate.simulated_arena import SimulationSettings, simulate  # noqa: E402
 from tiltyard.simulate.worlds import WorldSettings  # noqa: E402
 
 #: Votes between looks at the ratings in `tiltyard simulate`.
@@ -65,7 +65,7 @@ def run(seed: int, votes: int, settings: WorldSettings, voters: int, snapshot_se
                 snapshot_seconds=snapshot_seconds,
             )
             same = compared(house.url, found)
-    arena = ArenaSettings(world=settings, votes=votes, sessions=voters, rank_every=OFTEN)
+    arena = SimulationSettings(world=settings, votes=votes, sessions=voters, rank_every=OFTEN)
     # Looked at every n votes, ratings are n/2 votes old on average.
     rank_every = max(round(2 * mean(found.lags)), 1)
     return Run(

@@ -13,7 +13,14 @@ from concurrent.futures import ProcessPoolExecutor
 from datetime import UTC, datetime
 from pathlib import Path
 
-from lab.intervals import Coverage, FalseClaims, coverage, false_claims, prior_coverage, rank_coverage
+from lab.interval_coverage import (
+    FalseClaims,
+    IntervalCoverage,
+    coverage,
+    false_claims,
+    prior_coverage,
+    rank_coverage,
+)
 from tiltyard._version import __version__
 
 PROMPTS = (8, 15, 30, 100)
@@ -31,7 +38,7 @@ EQUAL = (
 )
 
 
-def measured(prompts: int, worlds: int) -> list[Coverage]:
+def measured(prompts: int, worlds: int) -> list[IntervalCoverage]:
     return coverage(prompts, worlds, models=MODELS, battles=BATTLES, effect_sd=EFFECT_SD)
 
 

@@ -11,12 +11,12 @@ from typing import Annotated
 
 import typer
 
-from lab.suite import run_suite
+from lab.policy_suite import run_suite
 from lab.suite_report import suite_markdown, suite_page, suite_svgs, suite_tables
 from tiltyard.cli.simulation_output import document_json, prepare_folder, simulation_progress, write_files
 from tiltyard.errors import TiltyardError
 from tiltyard.report.terminal import Terminal
-from tiltyard.simulate.kept import lab_folder
+from tiltyard.simulate.result_cache import lab_folder
 
 __all__ = ["main"]
 

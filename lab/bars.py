@@ -1,4 +1,4 @@
-"""`Bar`: a figure that the ranking policy must reach, what was measured, and whether it was reached."""
+"""`PolicyBar`: a figure that the ranking policy must reach, what was measured, and whether it was reached."""
 
 from __future__ import annotations
 
@@ -8,21 +8,21 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
-from tiltyard.simulate.studies import Figure, Median, Proportion, Study, run_study
+from tiltyard.simulate.studies import MeanFigure, Median, Proportion, Study, run_study
 
-__all__ = ["SIZES", "Bar", "Measured", "Runs", "Size", "SuiteProgress", "make_bar"]
+__all__ = ["SIZES", "Measured", "PolicyBar", "StudyRuns", "SuiteProgress", "SuiteSize", "make_bar"]
 
 SettingsT = TypeVar("SettingsT")
 ResultT = TypeVar("ResultT")
 
 #: What a figure may be made as.
-Measured = Figure | Median | Proportion
+Measured = MeanFigure | Median | Proportion
 #: Hears what is being run, how many seeds of it are done, and of how many.
 SuiteProgress = Callable[[str, int, int], None]
 
 
 @dataclass(frozen=True, slots=True)
-class Bar:
+class PolicyBar:
     """One row of the table of bars."""
 
     name: str
@@ -45,7 +45,7 @@ class Bar:
 
 
 @dataclass(frozen=True, slots=True)
-class Size:
+class SuiteSize:
     """How much is run."""
 
     name: str
@@ -69,20 +69,22 @@ class Size:
         return votes if self.votes is None else min(votes, self.votes)
 
 
-SIZES: Mapping[str, Size] = {
-    "full": Size("full"),
-    "small": Size("small", seeds=2, others=1, paired=2, rds=8, worlds=4, clones=1, pairs=2, votes=2_250),
+SIZES: Mapping[str, SuiteSize] = {
+    "full": SuiteSize("full"),
+    "small": SuiteSize("small", seeds=2, others=1, paired=2, rds=8, worlds=4, clones=1, pairs=2, votes=2_250),
 }
 
 
 #: So few seeds run in this process: starting others would take longer.
-_FEW = 4
+_IN_PROCESS_SEEDS = 4
 
 
-class Runs:
+class StudyRuns:
     """Runs studies, each seed once, whichever rows ask for it."""
 
-    def __init__(self, size: Size, folder: Path | None, processes: int, on_progress: SuiteProgress) -> None:
+    def __init__(
+        self, size: SuiteSize, folder: Path | None, processes: int, on_progress: SuiteProgress
+    ) -> None:
         self.size = size
         self._folder = folder
         self._processes = processes
@@ -98,7 +100,7 @@ class Runs:
                 settings,
                 range(len(made), n),
                 folder=self._folder,
-                processes=self._processes if n - len(made) > _FEW else 0,
+                processes=self._processes if n - len(made) > _IN_PROCESS_SEEDS else 0,
                 on_progress=lambda done, total: self._on_progress(study.name, done, total),
             )
         return made[:n]
@@ -115,12 +117,12 @@ def make_bar(
     reached: bool | None = None,
     decides: bool,
     beside: Mapping[str, float | None] | None = None,
-) -> Bar:
+) -> PolicyBar:
     """A bar with its verdict, if these runs can decide. ``reached`` is for bars on more than the figure."""
     value, low, high, n = _parts(measured)
     figure = _finite(value)
     inside = figure is not None and (least is None or figure >= least) and (most is None or figure <= most)
-    return Bar(
+    return PolicyBar(
         name=name,
         text=text,
         figure=figure,
@@ -138,7 +140,7 @@ def make_bar(
 def _parts(measured: Measured | None) -> tuple[float, float, float, int]:
     if measured is None:
         return math.nan, math.nan, math.nan, 0
-    if isinstance(measured, Figure):
+    if isinstance(measured, MeanFigure):
         return measured.mean, *measured.interval(), measured.n
     return measured.value, measured.low, measured.high, measured.n
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from tiltyard.simulate.arenas import ArenaResult, ArenaSettings, Moment
+from tiltyard.simulate.simulated_arena import EvaluationOutcome, SimulatedArenaResult, SimulationSettings
 from tiltyard.simulate.worlds import WorldSettings
 
-SETTINGS = ArenaSettings(world=WorldSettings(models=20, prompts=50), votes=3000, until_official=True)
+SETTINGS = SimulationSettings(world=WorldSettings(models=20, prompts=50), votes=3000, until_official=True)
 
 
 def moment(
@@ -16,14 +16,14 @@ def moment(
     *,
     in_order: float = 0.8,
     fitted: float | None = None,
-) -> Moment:
+) -> EvaluationOutcome:
     """Values of the three rules; each holds if it reaches its bar."""
     rules = (
         ("top-rd", rd, rd <= 75.0),
         ("top-pairs", pairs, pairs >= 8.0),
         ("top-coverage", coverage, coverage is not None and coverage >= 0.9),
     )
-    return Moment(
+    return EvaluationOutcome(
         votes=votes,
         holds=all(holds for _, _, holds in rules),
         official=False,
@@ -36,8 +36,10 @@ def moment(
     )
 
 
-def result(*moments: Moment, official_at: int | None = None, deviation: float | None = None) -> ArenaResult:
-    return ArenaResult(
+def result(
+    *moments: EvaluationOutcome, official_at: int | None = None, deviation: float | None = None
+) -> SimulatedArenaResult:
+    return SimulatedArenaResult(
         moments=moments,
         official_at=official_at,
         lanes=(0.5, 0.2, 0.2, 0.1),
@@ -55,7 +57,7 @@ def result(*moments: Moment, official_at: int | None = None, deviation: float | 
     )
 
 
-def official(at: int, *, last: str = "coverage") -> ArenaResult:
+def official(at: int, *, last: str = "coverage") -> SimulatedArenaResult:
     """Official at a vote; the rule named begins to hold only at the third evaluation before the end."""
     short = {"rd": {"rd": 90.0}, "pairs": {"pairs": 5.0}, "coverage": {"coverage": 0.5}}[last]
     before = [moment(votes, **short) for votes in range(250, at - 500, 250)]

@@ -17,7 +17,7 @@ from pathlib import Path
 
 import numpy as np
 
-from lab.driving import Drive, answers_of, drive
+from lab.api_voters import CastVotes, answers_of, cast_votes
 from tiltyard.arena.boards.snapshots import latest_snapshot
 from tiltyard.arena.log.columns import LogColumns, read_columns
 from tiltyard.arena.log.log import LogKind
@@ -48,7 +48,7 @@ _WHOLE = 400
 class Driven:
     """What voters did and saw."""
 
-    drive: Drive
+    drive: CastVotes
     seconds: float
     #: Of each look at the board: votes acknowledged by then that it did not know.
     lags: list[int] = field(default_factory=list)
@@ -148,7 +148,7 @@ def driven(
     return found
 
 
-async def _watched(client, world, settings, votes, seed, voters) -> tuple[Drive, list[int]]:
+async def _watched(client, world, settings, votes, seed, voters) -> tuple[CastVotes, list[int]]:
     """The votes, and beside them looks at the board."""
     cast, lags, seen = 0, [], asyncio.Event()
 
@@ -167,7 +167,7 @@ async def _watched(client, world, settings, votes, seed, voters) -> tuple[Drive,
 
     looking = asyncio.create_task(look())
     try:
-        done = await drive(
+        done = await cast_votes(
             str(client._base_url), ARENA, world, votes=votes, seed=seed, voters=voters,
             prompts=settings.prompts, on_vote=on_vote,
         )  # fmt: skip

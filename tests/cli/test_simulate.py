@@ -7,9 +7,9 @@ import pytest
 
 from command import run
 from tiltyard.report.simulation import simulation_page
-from tiltyard.simulate import forecast
-from tiltyard.simulate.forecast import Simulation
-from tiltyard.simulate.kept import restored
+from tiltyard.simulate import arena_forecast
+from tiltyard.simulate.arena_forecast import Simulation
+from tiltyard.simulate.result_cache import from_plain
 
 SMALL = ("--models", 4, "--prompts", 6, "--votes", 1000, "--processes", 0)
 
@@ -47,13 +47,13 @@ def test_more_seeds_extend_what_is_kept(home):
 
 
 def test_ctrl_c_keeps_what_is_finished(home, monkeypatch):
-    made = forecast.run_study
+    made = arena_forecast.run_study
 
     def interrupted(study, settings, seeds, **options):
         made(study, settings, seeds[:1], **options)
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(forecast, "run_study", interrupted)
+    monkeypatch.setattr(arena_forecast, "run_study", interrupted)
     for watched in (False, True):
         ran = run("simulate", *SMALL, "--seeds", 2, watched=watched)
         assert ran.code == 130
@@ -82,7 +82,7 @@ def test_out_holds_the_numbers_the_text_and_the_page(tmp_path):
     assert sorted(path.name for path in out.glob("*.svg"))
     assert (out / "validity.md").read_text().startswith("# Validity report of simulated world 0")
     document = json.loads((out / "simulation.json").read_text())
-    assert restored(Simulation, document).settings.world.models == 4
+    assert from_plain(Simulation, document).settings.world.models == 4
     assert (out / "simulation.html").read_text() == simulation_page(document)
     assert (out / "simulation.md").read_text().startswith("# 4 models")
     assert "simulation.json, simulation.md, simulation.html" in ran.err

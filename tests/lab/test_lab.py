@@ -6,11 +6,11 @@ from itertools import islice
 import numpy as np
 import pytest
 
-from lab.intervals import MADE_BY, coverage, rank_coverage
+from lab.interval_coverage import MADE_BY, coverage, rank_coverage
 from tiltyard.core.battles import Kind
 from tiltyard.core.ratings import BradleyTerry
 from tiltyard.simulate.demo import demo_battles
-from tiltyard.simulate.worlds import POINTS, draw_world
+from tiltyard.simulate.worlds import POINTS_PER_LOGIT, draw_world
 
 
 def world(models=4, prompts=30, seed=3, **options):
@@ -31,7 +31,7 @@ def test_endless_battles_would_give_the_truth(prompts, these_prompts, clusters):
 
 def test_without_effects_ties_or_sides_the_truth_is_the_strength():
     some = replace(world(effect_sd=0.0), ties=0.0, both_bad=0.0, position_bias=0.0)
-    expected = (some.strength - some.strength.mean()) * POINTS
+    expected = (some.strength - some.strength.mean()) * POINTS_PER_LOGIT
     np.testing.assert_allclose(some.truth(), expected, atol=1e-6)
     np.testing.assert_allclose(some.truth(these_prompts=True), expected, atol=1e-6)
 

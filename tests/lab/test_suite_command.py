@@ -6,9 +6,9 @@ import re
 import pytest
 
 from lab import __main__ as command
-from lab.bars import Bar
-from lab.suite import Suite
-from tiltyard.simulate.kept import restored
+from lab.bars import PolicyBar
+from lab.policy_suite import SuiteResult
+from tiltyard.simulate.result_cache import from_plain
 
 
 @pytest.fixture(autouse=True)
@@ -29,13 +29,13 @@ def test_a_row_of_the_suite_is_measured_and_written(tmp_path, monkeypatch, capsy
     out = tmp_path / "suite"
     assert run(monkeypatch, "--only", "glicko-2", "--processes", 0, "--out", out) == 0
     assert re.search(r"glicko-2 +6\d\.\d +.*59\.5 to 61\.5 +holds", capsys.readouterr().out)
-    assert restored(Suite, json.loads((out / "suite.json").read_text())).bars[0].name == "glicko-2"
+    assert from_plain(SuiteResult, json.loads((out / "suite.json").read_text())).bars[0].name == "glicko-2"
     assert {path.name for path in out.iterdir()} >= {"suite.json", "suite.md", "suite.html"}
 
 
 def test_a_missed_bar_ends_in_code_1(monkeypatch, capsys):
-    missed = Bar("x", "what is measured", 0.1, 0.0, 0.2, 0.5, None, "at least 0.5", False, 24)
-    monkeypatch.setattr(command, "run_suite", lambda *_size, **_options: Suite("small", (missed,)))
+    missed = PolicyBar("x", "what is measured", 0.1, 0.0, 0.2, 0.5, None, "at least 0.5", False, 24)
+    monkeypatch.setattr(command, "run_suite", lambda *_size, **_options: SuiteResult("small", (missed,)))
     assert run(monkeypatch) == 1
     assert "Missed: x." in capsys.readouterr().out
 

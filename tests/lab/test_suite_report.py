@@ -8,24 +8,24 @@ from dataclasses import asdict
 import pytest
 from rich.console import Console
 
-from lab.bars import Bar
-from lab.suite import Suite
+from lab.bars import PolicyBar
+from lab.policy_suite import SuiteResult
 from lab.suite_report import suite_markdown, suite_page, suite_svgs, suite_tables
 from tiltyard.report import board_charts
 
 OTHERS = {"v1": 5600.0, "uniform": 6000.0, "nearest": None, "thompson": 7000.0}
 BARS = (
-    Bar("official-20", "votes until officially stable", 3500.0, 3250.0, 3750.0, None, 3800, "at most 3800", True, 24, OTHERS),
-    Bar("contender-20", "share of the contender lane", 0.2, 0.19, 0.21, 0.27, None, "at least 0.27", False, 24),
-    Bar("in-order-20", "gain over v1", 0.012, -0.01, 0.03, 0.0, None, "above 0", None, 3, {"policy": 0.93, "v1": 0.92}),
-    Bar("glicko-2", "RD | after <200> votes", 60.7, 60.6, 60.8, 59.5, 61.5, "59.5 to 61.5", True, 8, {"at 0.003": 25.8}),
-    Bar("planted", "never came to a number", None, None, None, None, 1250, "at most 1250", None, 0),
-    Bar("power", "half an interval", 240.0, 200.0, None, None, 250, "at most 250", True, 24),
+    PolicyBar("official-20", "votes until officially stable", 3500.0, 3250.0, 3750.0, None, 3800, "at most 3800", True, 24, OTHERS),
+    PolicyBar("contender-20", "share of the contender lane", 0.2, 0.19, 0.21, 0.27, None, "at least 0.27", False, 24),
+    PolicyBar("in-order-20", "gain over v1", 0.012, -0.01, 0.03, 0.0, None, "above 0", None, 3, {"policy": 0.93, "v1": 0.92}),
+    PolicyBar("glicko-2", "RD | after <200> votes", 60.7, 60.6, 60.8, 59.5, 61.5, "59.5 to 61.5", True, 8, {"at 0.003": 25.8}),
+    PolicyBar("planted", "never came to a number", None, None, None, None, 1250, "at most 1250", None, 0),
+    PolicyBar("power", "half an interval", 240.0, 200.0, None, None, 250, "at most 250", True, 24),
 )  # fmt: skip
 
 
 def document(bars=BARS, size="full"):
-    return json.loads(json.dumps(asdict(Suite(size, bars)), allow_nan=False))
+    return json.loads(json.dumps(asdict(SuiteResult(size, bars)), allow_nan=False))
 
 
 def terminal(found):

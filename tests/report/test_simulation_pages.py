@@ -14,7 +14,7 @@ from tiltyard.errors import MissingExtra
 from tiltyard.report import board_charts
 from tiltyard.report.simulation import simulation_markdown, simulation_page, simulation_tables
 from tiltyard.report.simulation.simulation_charts import LANES, OFFICIAL, RULES, simulation_charts
-from tiltyard.simulate.forecast import Simulation, forecast
+from tiltyard.simulate.arena_forecast import Simulation, summarise_worlds
 from tiltyard.simulate.worlds import WorldSettings
 
 TEN = [official(1500 + 250 * (k % 3), last="pairs" if k == 9 else "coverage") for k in range(10)]
@@ -23,7 +23,7 @@ NEVER = [result(moment(250), moment(3000, coverage=0.5 + 0.01 * k)) for k in ran
 
 def document(results, settings=SETTINGS, *, beside=(), votes_per_day=500):
     """As it is read back from JSON."""
-    forecasts = (forecast(results, settings), *(forecast(results, one) for one in beside))
+    forecasts = (summarise_worlds(results, settings), *(summarise_worlds(results, one) for one in beside))
     found = Simulation("0", votes_per_day, 0, settings, forecasts)
     return json.loads(json.dumps(found.to_dict(), allow_nan=False))
 
@@ -190,7 +190,7 @@ def test_without_the_extra_the_tables_remain(monkeypatch):
 
 
 def test_the_page_is_made_of_the_document_alone():
-    found = forecast(TEN, SETTINGS)
+    found = summarise_worlds(TEN, SETTINGS)
     made = asdict(Simulation("0", 500, 0, SETTINGS, (found,)))
     assert simulation_page(made) == simulation_page(document(TEN))
 

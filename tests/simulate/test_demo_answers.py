@@ -19,16 +19,16 @@ from tiltyard.simulate.demo import (
     PUSHED,
     REMARKS,
     RETIRED,
-    Level,
+    AnswerLevel,
     demo_answers,
     demo_prompts,
-    judges_taste,
-    peoples_taste,
+    human_preference,
+    judge_preference,
 )
 from tiltyard.simulate.demo.canvas import Canvas
-from tiltyard.simulate.demo.pictures import draw
-from tiltyard.simulate.demo.roster import level_of
-from tiltyard.simulate.demo.sounds import play
+from tiltyard.simulate.demo.demo_pictures import draw_picture
+from tiltyard.simulate.demo.demo_roster import level_of
+from tiltyard.simulate.demo.demo_tunes import synthesise_tune
 
 
 @pytest.fixture(scope="module")
@@ -120,14 +120,16 @@ def test_stronger_models_give_better_answers():
 
 @pytest.mark.parametrize("scene", ["lighthouse", "sunrise", "apple", "sailing-boat"])
 def test_a_better_picture_has_more_in_it(scene):
-    colours = [len(np.unique(pixels(draw(scene, level, 40)).reshape(-1, 3), axis=0)) for level in Level]
-    assert colours[Level.GOOD] > colours[Level.FAIR] > colours[Level.POOR]
+    colours = [
+        len(np.unique(pixels(draw_picture(scene, level, 40)).reshape(-1, 3), axis=0)) for level in AnswerLevel
+    ]
+    assert colours[AnswerLevel.GOOD] > colours[AnswerLevel.FAIR] > colours[AnswerLevel.POOR]
 
 
 @pytest.mark.parametrize("tune", ["arpeggio", "doorbell", "lullaby"])
-@pytest.mark.parametrize("level", list(Level))
+@pytest.mark.parametrize("level", list(AnswerLevel))
 def test_a_sound_can_be_heard_and_ends(tune, level):
-    with wave.open(io.BytesIO(play(tune, level, 40))) as file:
+    with wave.open(io.BytesIO(synthesise_tune(tune, level, 40))) as file:
         samples = np.frombuffer(file.readframes(file.getnframes()), dtype="<i2")
         assert 1.0 < file.getnframes() / file.getframerate() < 5.0
     assert 10_000 < np.abs(samples).max() <= 14_000
@@ -153,28 +155,28 @@ def votes_of(taste, left, right, n=400):
 
 
 def test_people_prefer_what_is_better_on_either_side():
-    taste = peoples_taste()
+    taste = human_preference()
     assert votes_of(taste, "argent-70b", "heron-1b")[Kind.WIN_A] > 270
     assert votes_of(taste, "heron-1b", "argent-70b")[Kind.WIN_B] > 270
     assert votes_of(taste, "gannet-3b", "heron-1b")[Kind.BOTH_BAD] > 60
 
 
 def test_judges_cannot_look_or_listen():
-    taste, rng = judges_taste(), np.random.default_rng(0)
+    taste, rng = judge_preference(), np.random.default_rng(0)
     for prompt in demo_prompts():
         decided = taste("ember-8b", "dunlin-pro", prompt.name, rng)
         assert (decided is None) == (prompt.kind != "text")
 
 
 def test_nobody_judges_strangers():
-    taste, rng = peoples_taste(), np.random.default_rng(0)
+    taste, rng = human_preference(), np.random.default_rng(0)
     assert taste("ember-8b", "<script>alert(1)</script>", "tally", rng) is None
     assert taste("ember-8b", "dunlin-pro", "no such prompt", rng) is None
 
 
 def test_judges_like_the_polite():
     people, judges = (
-        votes_of(taste, "ember-8b", "dunlin-pro", 2000) for taste in (peoples_taste(), judges_taste())
+        votes_of(taste, "ember-8b", "dunlin-pro", 2000) for taste in (human_preference(), judge_preference())
     )
     assert judges[Kind.WIN_A] > people[Kind.WIN_A] + 100
 

@@ -14,8 +14,8 @@ from tiltyard.core.battles import Kind
 from tiltyard.core.battles.cluster_keys import hash_texts
 from tiltyard.core.ratings import BradleyTerry
 from tiltyard.errors import BadOption
-from tiltyard.simulate.kept import canonical, plain
-from tiltyard.simulate.worlds import POINTS, WorldSettings, draw_world, draw_world_of
+from tiltyard.simulate.result_cache import canonical_text, to_plain
+from tiltyard.simulate.worlds import POINTS_PER_LOGIT, WorldSettings, draw_world, draw_world_of
 
 
 def drawn(seed=3, **settings):
@@ -39,7 +39,7 @@ def one_by_one(world, n, seed=1, at=0):
 
 def test_a_plain_world_is_drawn_as_it_always_was():
     rng = np.random.default_rng(8)
-    strength = rng.normal(0.0, 150.0 / POINTS, 7)
+    strength = rng.normal(0.0, 150.0 / POINTS_PER_LOGIT, 7)
     effect = rng.normal(0.0, 0.4, (7, 11))
     world = draw_world(7, 11, np.random.default_rng(8), strength_sd=150.0, effect_sd=0.4)
     assert (world.strength == strength).all()
@@ -64,7 +64,7 @@ def test_the_top_stands_at_small_gaps_and_the_rest_below(models, seed):
     plain_world = drawn(seed, models=models, prompts=2, close_top=False)
     top = min(8, models // 2)
     order = np.argsort(-world.strength)
-    gaps = -np.diff(world.strength[order]) * POINTS
+    gaps = -np.diff(world.strength[order]) * POINTS_PER_LOGIT
     assert ((gaps[: top - 1] >= 4.0) & (gaps[: top - 1] <= 25.0)).all()
     assert (order == np.argsort(-plain_world.strength)).all()
     assert (world.strength[order[top - 1 :]] == plain_world.strength[order[top - 1 :]]).all()
@@ -194,7 +194,9 @@ def test_the_truth_of_a_moment_speaks_of_those_present():
 def test_drifting_models_move_at_once_or_evenly(over, halfway):
     world = drawn(models=4, prompts=3, drifting=1, drift=200.0, drift_after=50, drift_over=over)
     (model,) = world.drift.models
-    moved = [(world.strengths(at) - world.strength)[model] * POINTS for at in (0, 49, 100, 150, 999)]
+    moved = [
+        (world.strengths(at) - world.strength)[model] * POINTS_PER_LOGIT for at in (0, 49, 100, 150, 999)
+    ]
     np.testing.assert_allclose(moved, [0.0, 0.0, halfway, 200.0, 200.0])
     assert all(
         world.drift.of(model, at) == pytest.approx((world.strengths(at) - world.strength)[model])
@@ -218,7 +220,7 @@ def test_a_world_and_its_settings_travel():
     votes = [[w.vote(0, 1, 2, np.random.default_rng(k), k) for k in range(50)] for w in (world, again)]
     assert votes[0] == votes[1]
     assert eval(repr(settings)) == settings == WorldSettings(**asdict(settings))
-    assert canonical(plain(settings)) == canonical(plain(WorldSettings(**EVERYTHING)))
+    assert canonical_text(to_plain(settings)) == canonical_text(to_plain(WorldSettings(**EVERYTHING)))
 
 
 @pytest.mark.parametrize(

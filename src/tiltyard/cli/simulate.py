@@ -14,7 +14,7 @@ from tiltyard.cli.simulation_output import document_json, prepare_folder, simula
 from tiltyard.errors import BadOption
 
 if TYPE_CHECKING:
-    from tiltyard.simulate.arenas import ArenaSettings
+    from tiltyard.simulate.simulated_arena import SimulationSettings
     from tiltyard.simulate.worlds import WorldSettings
 
 __all__ = ["simulate"]
@@ -190,10 +190,12 @@ def _refuse_size(models: int, prompts: int) -> None:
         )
 
 
-def _settings(world: WorldSettings, *, fairness: Any, votes: int | None, **options: Any) -> ArenaSettings:
+def _settings(
+    world: WorldSettings, *, fairness: Any, votes: int | None, **options: Any
+) -> SimulationSettings:
     from tiltyard.core.policy.state.policy import Policy
-    from tiltyard.simulate.arenas import ArenaSettings
-    from tiltyard.simulate.forecast import default_votes
+    from tiltyard.simulate.arena_forecast import default_votes
+    from tiltyard.simulate.simulated_arena import SimulationSettings
 
     policy = Policy(fairness=fairness)
     least = policy.evaluated_every * policy.evaluations
@@ -203,11 +205,11 @@ def _settings(world: WorldSettings, *, fairness: Any, votes: int | None, **optio
             f"one every {policy.evaluated_every} votes. Give more"
         )
     bound = votes or default_votes(world.models, world.prompts)
-    return ArenaSettings(world=world, policy=policy, votes=bound, until_official=True, **options)
+    return SimulationSettings(world=world, policy=policy, votes=bound, until_official=True, **options)
 
 
 def _forecast(
-    settings: ArenaSettings,
+    settings: SimulationSettings,
     seeds: range,
     votes_per_day: int,
     compare: bool,
@@ -222,8 +224,8 @@ def _forecast(
         simulation_tables,
     )
     from tiltyard.report.terminal import Terminal
-    from tiltyard.simulate.forecast import make_simulation, mix_feasible
-    from tiltyard.simulate.kept import lab_folder
+    from tiltyard.simulate.arena_forecast import make_simulation, mix_feasible
+    from tiltyard.simulate.result_cache import lab_folder
 
     mixed = settings.matchmaker == "policy" and not mix_feasible(settings.policy, settings.world.models)
     prepare_folder(out)
@@ -248,13 +250,13 @@ def _forecast(
         )
 
 
-def _validity_files(settings: ArenaSettings, seed: int, votes_per_day: int) -> dict[str, str]:
+def _validity_files(settings: SimulationSettings, seed: int, votes_per_day: int) -> dict[str, str]:
     """The validity report of the first world: what its operator would have read."""
     from tiltyard.core.policy.state.rating_fold import RaterSettings
     from tiltyard.core.policy.validity.report import validity_report
     from tiltyard.core.ratings.glicko2 import Glicko2
     from tiltyard.report.validity import validity_markdown, validity_page
-    from tiltyard.simulate.logged import arena_log
+    from tiltyard.simulate.simulated_log import arena_log
 
     log = arena_log(settings, seed, votes_per_day=votes_per_day)
     glicko2 = Glicko2(kernel="plain", initial_volatility=settings.volatility)

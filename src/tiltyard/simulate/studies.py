@@ -25,10 +25,10 @@ from scipy.special import bdtr, betaincinv, stdtrit
 
 from tiltyard.errors import BadOption, TiltyardError
 from tiltyard.settings.environment import ONE_THREAD
-from tiltyard.simulate.kept import ROOMS, Kept, code_hash, plain, restored, versions
+from tiltyard.simulate.result_cache import ROOMS, ResultCache, code_hash, from_plain, to_plain, versions
 
 __all__ = [
-    "Figure",
+    "MeanFigure",
     "Median",
     "Progress",
     "Proportion",
@@ -82,7 +82,7 @@ def run_study(
     if processes < 0:
         raise BadOption(f"processes is {processes}; expected 0 (this process) or more")
     made_by = {"version": study.version, **versions(study.depends)}
-    kept = None if folder is None else Kept(folder, study.name, settings, made_by)
+    kept = None if folder is None else ResultCache(folder, study.name, settings, made_by)
     found = {seed: None if kept is None else kept.get(seed) for seed in seeds}
     answers = {seed: answer for seed, answer in found.items() if answer is not None}
     missing = [seed for seed in found if seed not in answers]
@@ -98,11 +98,11 @@ def run_study(
         _run_in_workers(study, settings, missing, processes, take)
     else:
         _run_here(study, settings, missing, take)
-    return [restored(study.result, answers[seed]) for seed in seeds]
+    return [from_plain(study.result, answers[seed]) for seed in seeds]
 
 
 def _answer(study: Study[SettingsT, ResultT], settings: SettingsT, seed: int) -> Any:
-    return plain(study.run(settings, seed))
+    return to_plain(study.run(settings, seed))
 
 
 def _checked_answer(study: Study[SettingsT, ResultT], settings: SettingsT, seed: int, code: str) -> Any:
@@ -218,7 +218,7 @@ def _one_thread_each() -> Iterator[None]:
 
 
 @dataclass(frozen=True, slots=True)
-class Figure:
+class MeanFigure:
     """A mean over seeds and its standard error."""
 
     mean: float
@@ -253,14 +253,14 @@ class Proportion:
     level: float
 
 
-def summarise(values: Sequence[float]) -> Figure:
+def summarise(values: Sequence[float]) -> MeanFigure:
     """Mean and standard error; a single value has an infinite one."""
     n = _count(values)
     error = float(np.std(values, ddof=1)) / math.sqrt(n) if n > 1 else math.inf
-    return Figure(float(np.mean(values)), error, n)
+    return MeanFigure(float(np.mean(values)), error, n)
 
 
-def paired_difference(ours: Sequence[float], theirs: Sequence[float]) -> Figure:
+def paired_difference(ours: Sequence[float], theirs: Sequence[float]) -> MeanFigure:
     """By how much ours is larger, seed by seed: worlds that both saw cancel out."""
     if len(ours) != len(theirs):
         raise BadOption(f"{len(ours)} values cannot be paired with {len(theirs)}; run both on the same seeds")

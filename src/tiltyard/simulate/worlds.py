@@ -17,20 +17,20 @@ from tiltyard.core.ratings import newton
 from tiltyard.core.ratings.pairs import PairScores
 from tiltyard.errors import BadOption
 
-__all__ = ["POINTS", "Drift", "Rigging", "World", "WorldSettings", "draw_world", "draw_world_of"]
+__all__ = ["POINTS_PER_LOGIT", "Drift", "Rigging", "World", "WorldSettings", "draw_world", "draw_world_of"]
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.integer[Any]]
 Kinds = npt.NDArray[np.uint8]
 
 #: Rating points per logit.
-POINTS = 400.0 / math.log(10.0)
+POINTS_PER_LOGIT = 400.0 / math.log(10.0)
 #: How many models stand at small gaps at the top of a world with ``close_top``, and those gaps in points.
-CLOSE_TOP = 8
-CLOSE_GAPS = (4.0, 25.0)
+CLOSE_TOP_MODELS = 8
+CLOSE_GAP_POINTS = (4.0, 25.0)
 
-_NODES = 41
-_RIVALS = 3
+_QUADRATURE_NODE_COUNT = 41
+_RIVAL_COUNT = 3
 _SHARES = frozenset({"ties", "both_bad", "lazy", "dead", "riggers"})
 _EITHER_WAY = frozenset({"position_bias", "drift"})
 _WIN_A, _WIN_B, _TIE, _BOTH_BAD = Kind.WIN_A, Kind.WIN_B, Kind.TIE, Kind.BOTH_BAD
@@ -209,7 +209,7 @@ class World:
         i, j = np.triu_indices(len(present), 1)
         pairs = PairScores(len(present), i, j, np.ones(len(i)), score[i, j], np.zeros(len(i)))
         truth = np.full(len(self.models), np.nan)
-        truth[present] = newton.fit_pairs(pairs, bread=False).theta * POINTS
+        truth[present] = newton.fit_pairs(pairs, bread=False).theta * POINTS_PER_LOGIT
         return truth
 
     def true_order(self, *, these_prompts: bool = False, at: int | None = None) -> npt.NDArray[np.int64]:
@@ -228,7 +228,7 @@ class World:
             ability, spread = strength[:, None] + effect[:, alive], np.zeros(1)
             weights = np.full(len(alive), 1.0 / len(alive))
         else:
-            nodes, weights = np.polynomial.hermite_e.hermegauss(_NODES)
+            nodes, weights = np.polynomial.hermite_e.hermegauss(_QUADRATURE_NODE_COUNT)
             ability, spread = strength[:, None], math.sqrt(2.0) * self.effect_sd * nodes
             weights = weights / weights.sum()
         bias = self.position_bias
@@ -329,7 +329,7 @@ def draw_world(
 def draw_world_of(settings: WorldSettings, rng: np.random.Generator) -> World:
     """A world at random."""
     m = settings.models
-    strength = rng.normal(0.0, settings.strength_sd / POINTS, m)
+    strength = rng.normal(0.0, settings.strength_sd / POINTS_PER_LOGIT, m)
     if settings.close_top:
         strength = _with_close_top(strength, rng)
     effect = rng.normal(0.0, settings.effect_sd, (m, settings.prompts))
@@ -359,8 +359,8 @@ def draw_world_of(settings: WorldSettings, rng: np.random.Generator) -> World:
 
 def _with_close_top(strength: Floats, rng: np.random.Generator) -> Floats:
     """The top at small gaps. The last of it stays where it was drawn, the others stand above it."""
-    top = np.argsort(-strength)[: min(CLOSE_TOP, len(strength) // 2)]
-    above = np.cumsum(rng.uniform(*CLOSE_GAPS, len(top) - 1)) / POINTS
+    top = np.argsort(-strength)[: min(CLOSE_TOP_MODELS, len(strength) // 2)]
+    above = np.cumsum(rng.uniform(*CLOSE_GAP_POINTS, len(top) - 1)) / POINTS_PER_LOGIT
     moved = strength.copy()
     moved[top[:-1]] = strength[top[-1]] + above[::-1]
     return moved
@@ -378,11 +378,13 @@ def _rigging(settings: WorldSettings, strength: Floats) -> Rigging | None:
         return None
     target = int(np.argsort(-strength, kind="stable")[settings.rigged_rank - 1])
     nearest = np.argsort(np.abs(strength - strength[target]), kind="stable").tolist()
-    rivals = [model for model in nearest if model != target][:_RIVALS]
+    rivals = [model for model in nearest if model != target][:_RIVAL_COUNT]
     return Rigging(settings.riggers, target, frozenset(rivals))
 
 
 def _drift(settings: WorldSettings, models: list[int]) -> Drift | None:
     if not models:
         return None
-    return Drift(frozenset(models), settings.drift / POINTS, settings.drift_after, settings.drift_over)
+    return Drift(
+        frozenset(models), settings.drift / POINTS_PER_LOGIT, settings.drift_after, settings.drift_over
+    )

@@ -8,7 +8,7 @@ from scipy.optimize import approx_fprime
 from scipy.special import expit, log_expit
 from scipy.stats import norm, t
 
-from lab.intervals import prior_coverage
+from lab.interval_coverage import prior_coverage
 from tiltyard.core.ratings import BradleyTerry, posterior
 from tiltyard.core.ratings.comparison import compare_models
 from tiltyard.core.ratings.group_fit import fit_groups

@@ -3,11 +3,11 @@
 Everything is made when it is asked for, the same each time; nothing is downloaded.
 """
 
-from tiltyard.simulate.demo.answering import demo_answers
-from tiltyard.simulate.demo.battles import demo_battles
-from tiltyard.simulate.demo.remarks import COMPLAINT, REMARKS
-from tiltyard.simulate.demo.roster import MODELS, NEWCOMER, PUSHED, RETIRED, Level, demo_prompts
-from tiltyard.simulate.demo.tastes import Taste, judges_taste, peoples_taste
+from tiltyard.simulate.demo.demo_comments import COMPLAINT, REMARKS
+from tiltyard.simulate.demo.demo_roster import MODELS, NEWCOMER, PUSHED, RETIRED, AnswerLevel, demo_prompts
+from tiltyard.simulate.demo.model_answers import demo_answers
+from tiltyard.simulate.demo.sample_battles import demo_battles
+from tiltyard.simulate.demo.voter_preferences import VoterPreference, human_preference, judge_preference
 
 __all__ = [
     "COMPLAINT",
@@ -16,11 +16,11 @@ __all__ = [
     "PUSHED",
     "REMARKS",
     "RETIRED",
-    "Level",
-    "Taste",
+    "AnswerLevel",
+    "VoterPreference",
     "demo_answers",
     "demo_battles",
     "demo_prompts",
-    "judges_taste",
-    "peoples_taste",
+    "human_preference",
+    "judge_preference",
 ]

@@ -11,8 +11,17 @@ from hypothesis import strategies as st
 
 from tiltyard.core.ratings import BradleyTerry, Elo
 from tiltyard.errors import BadOption
-from tiltyard.simulate import kept as kept_module
-from tiltyard.simulate.kept import ROOMS, Kept, canonical, code_hash, lab_folder, plain, restored, versions
+from tiltyard.simulate import result_cache as kept_module
+from tiltyard.simulate.result_cache import (
+    ROOMS,
+    ResultCache,
+    canonical_text,
+    code_hash,
+    from_plain,
+    lab_folder,
+    to_plain,
+    versions,
+)
 from tiltyard.simulate.worlds import WorldSettings
 
 
@@ -55,18 +64,18 @@ SETTINGS = WorldSettings(models=5)
 
 
 def opened(folder, settings=SETTINGS, **made_by):
-    return Kept(folder, "order", settings, made_by or {"version": 1, "code": "abc"})
+    return ResultCache(folder, "order", settings, made_by or {"version": 1, "code": "abc"})
 
 
 @given(OUTERS)
 def test_what_is_kept_comes_back_as_it_was(outer):
-    text = canonical(plain(outer))
+    text = canonical_text(to_plain(outer))
     assert "\n" not in text
-    assert restored(Outer, json.loads(text)) == outer
+    assert from_plain(Outer, json.loads(text)) == outer
 
 
 def test_whole_numbers_come_back_as_the_floats_they_stand_for():
-    again = restored(Inner, json.loads(canonical(plain(Inner(share=3)))))
+    again = from_plain(Inner, json.loads(canonical_text(to_plain(Inner(share=3)))))
     assert isinstance(again.share, float)
 
 
@@ -82,11 +91,11 @@ def test_whole_numbers_come_back_as_the_floats_they_stand_for():
 )
 def test_what_json_cannot_keep_is_refused_by_name(wrong, said):
     with pytest.raises(BadOption, match=said):
-        plain(wrong)
+        to_plain(wrong)
 
 
 def test_a_float_of_numpy_is_a_float():
-    assert type(plain(Inner(np.float64(0.5)))["share"]) is float
+    assert type(to_plain(Inner(np.float64(0.5)))["share"]) is float
 
 
 def test_results_are_found_again_and_others_are_not(tmp_path):
@@ -117,8 +126,8 @@ def test_other_settings_have_a_file_of_their_own(tmp_path):
 
 
 def test_methods_with_the_same_fields_are_not_the_same_settings():
-    assert canonical(plain((BradleyTerry(),))) != canonical(plain((Elo(),)))
-    assert plain(Inner(1.0))["class"] == "Inner"
+    assert canonical_text(to_plain((BradleyTerry(),))) != canonical_text(to_plain((Elo(),)))
+    assert to_plain(Inner(1.0))["class"] == "Inner"
 
 
 @given(cut=st.integers(1, 400), tail=st.booleans())
@@ -161,7 +170,7 @@ def test_a_line_says_what_made_it(tmp_path):
     first = opened(tmp_path)
     first.add(4, 7)
     row = json.loads(first.path.read_text())
-    assert row["settings"] == plain(SETTINGS)
+    assert row["settings"] == to_plain(SETTINGS)
     assert (row["study"], row["seed"], row["version"], row["code"]) == ("order", 4, 1, "abc")
 
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from lab.marks import (
+from lab.mark_trials import (
     FalseMarks,
     _prompts,
     _tallies,

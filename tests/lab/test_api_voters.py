@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from driven import compared, driven, world_of
-from lab.driving import answers_of, drive
+from lab.api_voters import answers_of, cast_votes
 from tiltyard.errors import BadOption
 from tiltyard.simulate.worlds import WorldSettings
 
@@ -25,7 +25,7 @@ def test_answers_tell_a_world_apart_and_nobody_else_anything():
 def test_a_drive_of_nothing_is_refused(wrong):
     with pytest.raises(BadOption):
         asyncio.run(
-            drive("http://127.0.0.1:1", "lab", world_of(SMALL, 1), **{"votes": 1, "seed": 1, **wrong})
+            cast_votes("http://127.0.0.1:1", "lab", world_of(SMALL, 1), **{"votes": 1, "seed": 1, **wrong})
         )
 
 

@@ -6,28 +6,28 @@ from dataclasses import replace
 import pytest
 
 from arena_results import result
-from lab import policy_rows
-from lab.bars import SIZES, Bar, Runs, make_bar
-from lab.claims import RD, CoveredSettings, MarkVotesSettings, RdSettings, covered, mark_votes
-from lab.suite import ROWS, Suite, rows_of, run_suite
+from lab import policy_bars
+from lab.bars import SIZES, PolicyBar, StudyRuns, make_bar
+from lab.claim_studies import RD, CoveredSettings, MarkVotesSettings, RdSettings, mark_votes, measure_coverage
+from lab.policy_suite import ROWS, SuiteResult, bar_names, run_suite
 from tiltyard.core.policy.validity.order_marks import LIKE_THESE
 from tiltyard.errors import BadOption
-from tiltyard.simulate.arenas import ARENA
-from tiltyard.simulate.kept import plain, restored
-from tiltyard.simulate.studies import Figure, Median, Study, proportion
+from tiltyard.simulate.result_cache import from_plain, to_plain
+from tiltyard.simulate.simulated_arena import ARENA
+from tiltyard.simulate.studies import MeanFigure, Median, Study, proportion
 from tiltyard.simulate.worlds import WorldSettings
 
 TINY = replace(SIZES["small"], seeds=1, others=1, paired=1, worlds=1, clones=1, pairs=1, votes=600)
 
 
 def tiny_runs(size=TINY):
-    return Runs(size, None, 0, lambda *_: None)
+    return StudyRuns(size, None, 0, lambda *_: None)
 
 
 @pytest.fixture(scope="module")
 def bars():
     """Every row of tiny arenas and, where claims are studied, a fraction of their size."""
-    marks, pair = policy_rows.FalseMarksSettings, policy_rows.MarkVotesSettings
+    marks, pair = policy_bars.FalseMarksSettings, policy_bars.MarkVotesSettings
     quick = {
         "FalseMarksSettings": lambda **these: marks(models=4, votes=400, peeks=8, **these),
         "MarkVotesSettings": lambda gap, scope, family: pair(gap, scope, family, most=400),
@@ -36,7 +36,7 @@ def bars():
     runs = tiny_runs()
     with pytest.MonkeyPatch.context() as patch:
         for name, settings in quick.items():
-            patch.setattr(policy_rows, name, settings)
+            patch.setattr(policy_bars, name, settings)
         return {name: row(runs) for name, row in ROWS.items()}
 
 
@@ -46,8 +46,8 @@ def test_each_row_makes_a_bar_of_its_name_that_json_keeps(bars):
         assert bar.asked
         assert bar.text
         assert bar.least is not None or bar.most is not None
-    suite = Suite("small", tuple(bars.values()))
-    assert restored(Suite, plain(suite)) == suite
+    suite = SuiteResult("small", tuple(bars.values()))
+    assert from_plain(SuiteResult, to_plain(suite)) == suite
 
 
 def test_a_small_run_gives_a_verdict_only_where_it_can_decide(bars):
@@ -65,19 +65,19 @@ def test_exposures_are_judged_once_the_window_is_full():
 
 def test_one_window_outside_tolerance_is_enough_to_miss(monkeypatch):
     strayed = replace(result(), outside=1, watched=100)
-    monkeypatch.setattr(Runs, "__call__", lambda _runs, _study, _settings, n: [strayed] * n)
+    monkeypatch.setattr(StudyRuns, "__call__", lambda _runs, _study, _settings, n: [strayed] * n)
     assert ROWS["fairness-8"](tiny_runs()).holds is False
 
 
 def test_rows_share_their_runs():
     heard = []
     size = replace(TINY, seeds=2, votes=50)
-    runs = Runs(size, None, 0, lambda what, done, total: heard.append((what, done, total)))
+    runs = StudyRuns(size, None, 0, lambda what, done, total: heard.append((what, done, total)))
     ROWS["contender-20"](runs)
     assert heard == [("arena", 0, 2), ("arena", 1, 2), ("arena", 2, 2)]
     ROWS["contender-20"](runs)
     assert len(heard) == 3
-    settings = policy_rows._arena(runs, 20)
+    settings = policy_bars._arena(runs, 20)
     assert len(runs(ARENA, settings, 3)) == 3
     assert heard[3:] == [("arena", 0, 1), ("arena", 1, 1)]
 
@@ -97,10 +97,10 @@ def test_kept_rows_come_back_the_same(tmp_path):
 
 
 def test_the_first_word_of_a_name_stands_for_all_its_rows():
-    assert rows_of(()) == tuple(ROWS)
-    assert rows_of(["official"]) == ("official-20", "official-40", "official-40-scoped")
-    assert rows_of(["official-40", "glicko-2"]) == ("official-40", "official-40-scoped", "glicko-2")
-    assert rows_of(["planted", "dead-prompts"]) == ("dead-prompts", "planted")
+    assert bar_names(()) == tuple(ROWS)
+    assert bar_names(["official"]) == ("official-20", "official-40", "official-40-scoped")
+    assert bar_names(["official-40", "glicko-2"]) == ("official-40", "official-40-scoped", "glicko-2")
+    assert bar_names(["planted", "dead-prompts"]) == ("dead-prompts", "planted")
 
 
 def test_unknown_names_and_sizes_are_refused():
@@ -122,13 +122,13 @@ def test_a_full_run_with_too_few_seeds_has_no_verdict(monkeypatch):
 
     def run(settings, seed):
         found.append(seed)
-        return policy_rows.RdSettings()
+        return policy_bars.RdSettings()
 
-    few = Runs(SIZES["full"], None, 0, lambda *_: None)
-    assert not policy_rows._decides(few, 23)
-    assert policy_rows._decides(few, 24)
-    assert not policy_rows._decides(few, 99, policy_rows.LEAST_PAIRED)
-    assert not policy_rows._decides(tiny_runs(), 24)
+    few = StudyRuns(SIZES["full"], None, 0, lambda *_: None)
+    assert not policy_bars._decides(few, 23)
+    assert policy_bars._decides(few, 24)
+    assert not policy_bars._decides(few, 99, policy_bars.MIN_PAIRED_SEEDS)
+    assert not policy_bars._decides(tiny_runs(), 24)
     few(Study("count", 1, run, RdSettings), RdSettings(), 2)
     few(Study("count", 1, run, RdSettings), RdSettings(), 4)
     assert found == [0, 1, 2, 3]
@@ -147,14 +147,14 @@ def test_a_full_run_with_too_few_seeds_has_no_verdict(monkeypatch):
     ],
 )
 def test_a_bar_holds_between_its_bounds(value, least, most, holds):
-    bar = make_bar("x", "x", Figure(value, 0.1, 24), least=least, most=most, decides=True)
+    bar = make_bar("x", "x", MeanFigure(value, 0.1, 24), least=least, most=most, decides=True)
     assert bar.holds is holds
     assert bar.low < value < bar.high
-    assert make_bar("x", "x", Figure(value, 0.1, 24), least=least, most=most, decides=False).holds is None
+    assert make_bar("x", "x", MeanFigure(value, 0.1, 24), least=least, most=most, decides=False).holds is None
 
 
 def test_what_is_asked_is_said_in_words():
-    figure = Figure(1.0, 0.1, 2)
+    figure = MeanFigure(1.0, 0.1, 2)
     assert make_bar("x", "x", figure, least=2.0, decides=True).asked == "at least 2"
     assert make_bar("x", "x", figure, most=2.0, decides=True).asked == "at most 2"
     assert make_bar("x", "x", figure, least=1, most=2.5, decides=True).asked == "1 to 2.5"
@@ -177,15 +177,15 @@ def test_a_share_brings_its_exact_interval():
 
 def test_a_suite_holds_unless_a_bar_is_missed():
     def bar(holds):
-        return Bar("x", "x", 1.0, 0.0, 2.0, None, 2.0, "at most 2", holds, 24)
+        return PolicyBar("x", "x", 1.0, 0.0, 2.0, None, 2.0, "at most 2", holds, 24)
 
-    assert Suite("full", (bar(True), bar(None))).holds
-    assert not Suite("full", (bar(True), bar(False))).holds
+    assert SuiteResult("full", (bar(True), bar(None))).holds
+    assert not SuiteResult("full", (bar(True), bar(False))).holds
 
 
 def test_the_clustered_interval_covers_where_the_battle_level_one_does_not():
     wide = CoveredSettings(WorldSettings(models=10, prompts=20, effect_sd=1.0), battles=20_000)
-    shares = [covered(wide, seed) for seed in range(12)]
+    shares = [measure_coverage(wide, seed) for seed in range(12)]
     assert sum(one.by_prompt for one in shares) / 12 > 0.85
     assert sum(one.by_battle for one in shares) / 12 < 0.6
 

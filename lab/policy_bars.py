@@ -12,8 +12,8 @@ from dataclasses import replace
 from functools import partial
 from types import MappingProxyType
 
-from lab.bars import Bar, Runs, make_bar
-from lab.claims import (
+from lab.bars import PolicyBar, StudyRuns, make_bar
+from lab.claim_studies import (
     COVERED,
     FALSE_MARKS,
     MARK_VOTES,
@@ -23,12 +23,25 @@ from lab.claims import (
     MarkVotesSettings,
     RdSettings,
 )
-from lab.marks import false_mark_rates
+from lab.mark_trials import false_mark_rates
 from tiltyard.core.policy.state.policy import Fairness, Lane, Policy
 from tiltyard.core.policy.validity.order_marks import LIKE_THESE, THESE, Scope
-from tiltyard.simulate.arenas import ARENA, SETTLED, ArenaResult, ArenaSettings, first_changes
 from tiltyard.simulate.matchmakers import MATCHMAKERS
-from tiltyard.simulate.studies import Figure, Median, Proportion, median_figure, paired_difference, summarise
+from tiltyard.simulate.simulated_arena import (
+    ARENA,
+    FIRST_PLACE_SPAN_VOTES,
+    SimulatedArenaResult,
+    SimulationSettings,
+    first_changes,
+)
+from tiltyard.simulate.studies import (
+    MeanFigure,
+    Median,
+    Proportion,
+    median_figure,
+    paired_difference,
+    summarise,
+)
 from tiltyard.simulate.worlds import WorldSettings
 
 __all__ = ["ROWS"]
@@ -36,30 +49,36 @@ __all__ = ["ROWS"]
 OTHERS = tuple(name for name in MATCHMAKERS if name != "policy")
 
 #: Seeds without which a row has no verdict.
-LEAST_SEEDS = 24
-LEAST_RDS = 8
-LEAST_PAIRED = 100
-LEAST_WORLDS = 200
-LEAST_CLONES = 600
+MIN_SEEDS = 24
+MIN_RD_SEEDS = 8
+MIN_PAIRED_SEEDS = 100
+MIN_COVERAGE_WORLDS = 200
+MIN_CLONE_WORLDS = 600
 
 #: Votes of an arena by its number of models: under the policy, scoped, and under the others, who
 #: need longer to become official.
-_STRICT = {8: 10_000, 20: 10_000, 40: 10_000, 100: 10_000}
-_SCOPED = {40: 10_000, 100: 50_000}
-_BESIDE = {8: 10_000, 20: 25_000, 40: 25_000, 100: 50_000}
+_STRICT_VOTES = {8: 10_000, 20: 10_000, 40: 10_000, 100: 10_000}
+_SCOPED_VOTES = {40: 10_000, 100: 50_000}
+_OTHER_MATCHMAKER_VOTES = {8: 10_000, 20: 25_000, 40: 25_000, 100: 50_000}
 
 
 def _arena(
-    runs: Runs,
+    runs: StudyRuns,
     models: int,
     matchmaker: str = "policy",
     fairness: Fairness = "strict",
     *,
     votes: int | None = None,
-) -> ArenaSettings:
+) -> SimulationSettings:
     """The arena of so many models that rows share."""
-    by_models = _BESIDE if matchmaker != "policy" else _STRICT if fairness == "strict" else _SCOPED
-    return ArenaSettings(
+    by_models = (
+        _OTHER_MATCHMAKER_VOTES
+        if matchmaker != "policy"
+        else _STRICT_VOTES
+        if fairness == "strict"
+        else _SCOPED_VOTES
+    )
+    return SimulationSettings(
         world=WorldSettings(models=models),
         policy=Policy(fairness=fairness if matchmaker == "policy" else "strict"),
         matchmaker=matchmaker,
@@ -67,7 +86,7 @@ def _arena(
     )
 
 
-def _decides(runs: Runs, n: int, needed: int = LEAST_SEEDS) -> bool:
+def _decides(runs: StudyRuns, n: int, needed: int = MIN_SEEDS) -> bool:
     return runs.size.votes is None and n >= needed
 
 
@@ -75,7 +94,7 @@ def _known(values: Sequence[float | None]) -> list[float]:
     return [value for value in values if value is not None]
 
 
-def _summary(values: Sequence[float | None]) -> Figure | None:
+def _summary(values: Sequence[float | None]) -> MeanFigure | None:
     known = _known(values)
     return summarise(known) if known else None
 
@@ -95,11 +114,11 @@ def _middle(values: Sequence[int | None]) -> float | None:
     return middle if math.isfinite(middle) else None
 
 
-def _in_order_at(votes: int, result: ArenaResult) -> float | None:
+def _in_order_at(votes: int, result: SimulatedArenaResult) -> float | None:
     return next((moment.in_order for moment in result.moments if moment.votes == votes), None)
 
 
-def exposures_outside(models: int, runs: Runs) -> Bar:
+def exposures_outside(models: int, runs: StudyRuns) -> PolicyBar:
     """Exposure fairness is a promise, not a tendency."""
     size = runs.size
 
@@ -120,7 +139,7 @@ def exposures_outside(models: int, runs: Runs) -> Bar:
     )
 
 
-def contender_share(models: int, least: float, runs: Runs) -> Bar:
+def contender_share(models: int, least: float, runs: StudyRuns) -> PolicyBar:
     """Fairness must leave the contender lane its part."""
     results = runs(ARENA, _arena(runs, models), runs.size.seeds)
     return make_bar(
@@ -132,7 +151,7 @@ def contender_share(models: int, least: float, runs: Runs) -> Bar:
     )
 
 
-def in_order_gain(runs: Runs) -> Bar:
+def in_order_gain(runs: StudyRuns) -> PolicyBar:
     """The same votes must order the top better than v1's do, world by world."""
     size = runs.size
     at = partial(_in_order_at, size.capped(10_000))
@@ -158,12 +177,12 @@ def in_order_gain(runs: Runs) -> Bar:
         least=0.0,
         asked="above 0 with its whole interval",
         reached=gain is not None and gain.interval()[0] > 0.0,
-        decides=_decides(runs, len(both), LEAST_PAIRED),
+        decides=_decides(runs, len(both), MIN_PAIRED_SEEDS),
         beside={name: _mean(values) for name, values in found.items()},
     )
 
 
-def in_order(models: int, votes: int, least: float, runs: Runs) -> Bar:
+def in_order(models: int, votes: int, least: float, runs: StudyRuns) -> PolicyBar:
     """Larger arenas must order their top too."""
     at = partial(_in_order_at, runs.size.capped(votes))
     ours = _known([at(one) for one in runs(ARENA, _arena(runs, models, fairness="scoped"), runs.size.seeds)])
@@ -180,7 +199,7 @@ def in_order(models: int, votes: int, least: float, runs: Runs) -> Bar:
     )
 
 
-def votes_to_official(models: int, fairness: Fairness, most: int, runs: Runs) -> Bar:
+def votes_to_official(models: int, fairness: Fairness, most: int, runs: StudyRuns) -> PolicyBar:
     """An arena should not have to wait long for its first official board."""
     n = runs.size.seeds
     ours = runs(ARENA, _arena(runs, models, fairness=fairness), n)
@@ -199,15 +218,15 @@ def votes_to_official(models: int, fairness: Fairness, most: int, runs: Runs) ->
     )
 
 
-def _special(runs: Runs, settings: ArenaSettings) -> dict[str, list[ArenaResult]]:
+def _special(runs: StudyRuns, settings: SimulationSettings) -> dict[str, list[SimulatedArenaResult]]:
     """Arenas of a kind of their own, by matchmaker."""
     settings, size = replace(settings, votes=runs.size.capped(settings.votes)), runs.size
     return {name: runs(ARENA, replace(settings, matchmaker=name), size.beside(name)) for name in MATCHMAKERS}
 
 
-def dead_prompts(runs: Runs) -> Bar:
+def dead_prompts(runs: StudyRuns) -> PolicyBar:
     """Prompts that nobody can answer must not swallow the arena."""
-    found = _special(runs, ArenaSettings(world=WorldSettings(dead=0.05), votes=10_000))
+    found = _special(runs, SimulationSettings(world=WorldSettings(dead=0.05), votes=10_000))
     shares = {name: [one.dead_share for one in results] for name, results in found.items()}
     return make_bar(
         "dead-prompts",
@@ -219,11 +238,11 @@ def dead_prompts(runs: Runs) -> Bar:
     )
 
 
-def newcomer(runs: Runs) -> Bar:
+def newcomer(runs: StudyRuns) -> PolicyBar:
     """A newcomer is served more than others at first, and not much more."""
     after = runs.size.capped(7_500) * 2 // 3
     world = WorldSettings(newcomers=1, newcomers_after=after)
-    found = _special(runs, ArenaSettings(world=world, votes=after + 250))
+    found = _special(runs, SimulationSettings(world=world, votes=after + 250))
     shares = {name: [one.newcomer_share for one in results] for name, results in found.items()}
     return make_bar(
         "newcomer",
@@ -235,16 +254,16 @@ def newcomer(runs: Runs) -> Bar:
     )
 
 
-def first_place(runs: Runs) -> Bar:
+def first_place(runs: StudyRuns) -> PolicyBar:
     """Readers must be able to trust the first place not to change at every look."""
-    until = runs.size.capped(SETTLED[1])
-    since = until * SETTLED[0] // SETTLED[1]
+    until = runs.size.capped(FIRST_PLACE_SPAN_VOTES[1])
+    since = until * FIRST_PLACE_SPAN_VOTES[0] // FIRST_PLACE_SPAN_VOTES[1]
     size = runs.size
 
-    def changes(settings: ArenaSettings, n: int) -> list[float | None]:
+    def changes(settings: SimulationSettings, n: int) -> list[float | None]:
         return [first_changes(one.moments, since, until) for one in runs(ARENA, settings, n)]
 
-    ours = _arena(runs, 20, votes=SETTLED[1])
+    ours = _arena(runs, 20, votes=FIRST_PLACE_SPAN_VOTES[1])
     beside = {name: _mean(changes(_arena(runs, 20, name), size.others)) for name in OTHERS}
     beside["policy at 0.06"] = _mean(changes(replace(ours, volatility=0.06), size.others))
     return make_bar(
@@ -257,7 +276,7 @@ def first_place(runs: Runs) -> Bar:
     )
 
 
-def intervals(runs: Runs) -> Bar:
+def intervals(runs: StudyRuns) -> PolicyBar:
     """An interval must cover as often as it says."""
     worlds = runs(COVERED, CoveredSettings(), runs.size.worlds)
     return make_bar(
@@ -266,12 +285,12 @@ def intervals(runs: Runs) -> Bar:
         summarise([world.by_prompt for world in worlds]),
         least=0.92,
         most=0.97,
-        decides=_decides(runs, len(worlds), LEAST_WORLDS),
+        decides=_decides(runs, len(worlds), MIN_COVERAGE_WORLDS),
         beside={"battle level": _mean([world.by_battle for world in worlds])},
     )
 
 
-def false_marks(scope: Scope, runs: Runs) -> Bar:
+def false_marks(scope: Scope, runs: StudyRuns) -> PolicyBar:
     """A mark that says proven may be wrong in one arena of twenty, however often it is looked at."""
     found = {
         f"SD {effect_sd:g}, {prompts} prompts": runs(
@@ -294,12 +313,12 @@ def false_marks(scope: Scope, runs: Runs) -> Bar:
         most=0.05,
         asked="at most 0.05, upper limit at most 0.07",
         reached=share.value <= 0.05 and share.high <= 0.07,
-        decides=_decides(runs, share.n, LEAST_CLONES),
+        decides=_decides(runs, share.n, MIN_CLONE_WORLDS),
         beside={name: rate(name).value for name in found},
     )
 
 
-def mark_power(gap: float, most: int, scope: Scope, runs: Runs) -> Bar:
+def mark_power(gap: float, most: int, scope: Scope, runs: StudyRuns) -> PolicyBar:
     """A mark that is never given proves nothing."""
     n = runs.size.pairs
     alone, in_family = (
@@ -316,7 +335,7 @@ def mark_power(gap: float, most: int, scope: Scope, runs: Runs) -> Bar:
     )
 
 
-def glicko2_rd(runs: Runs) -> Bar:
+def glicko2_rd(runs: StudyRuns) -> PolicyBar:
     """With the textbook's volatility RD stops falling: why the default is another."""
     n = runs.size.rds
 
@@ -329,14 +348,14 @@ def glicko2_rd(runs: Runs) -> Bar:
         summarise(rds(0.06)),
         least=59.5,
         most=61.5,
-        decides=n >= LEAST_RDS,
+        decides=n >= MIN_RD_SEEDS,
         beside={"at 0.003": _mean(rds(0.003))},
     )
 
 
-def planted_first(runs: Runs) -> Bar:
+def planted_first(runs: StudyRuns) -> PolicyBar:
     """A model that starts far too low must find its way up."""
-    settings = ArenaSettings(world=WorldSettings(models=40), votes=5_000, planted=400.0)
+    settings = SimulationSettings(world=WorldSettings(models=40), votes=5_000, planted=400.0)
     found = {
         name: [one.planted_top3_at for one in results] for name, results in _special(runs, settings).items()
     }
@@ -355,7 +374,7 @@ def _short(scope: Scope) -> str:
 
 
 #: By name, in the order of the table.
-ROWS: Mapping[str, Callable[[Runs], Bar]] = MappingProxyType(
+ROWS: Mapping[str, Callable[[StudyRuns], PolicyBar]] = MappingProxyType(
     {
         **{f"fairness-{models}": partial(exposures_outside, models) for models in (8, 20, 40, 100)},
         "contender-20": partial(contender_share, 20, 0.27),

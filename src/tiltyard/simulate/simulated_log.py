@@ -8,13 +8,13 @@ import numpy as np
 import numpy.typing as npt
 
 from tiltyard.core.policy.state.events import Event, Events
-from tiltyard.simulate.arenas import Arena, ArenaSettings
+from tiltyard.simulate.simulated_arena import SimulatedArena, SimulationSettings
 
 __all__ = ["ArenaLog", "arena_log"]
 
-_DAY = 86_400
+_DAY_SECONDS = 86_400
 #: When simulated arenas open: the first of January 2024, a Monday, at midnight.
-_OPENING = 1_704_067_200
+_OPENING_SECONDS = 1_704_067_200
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -28,20 +28,22 @@ class ArenaLog:
     given_up: npt.NDArray[np.int64]
 
 
-def arena_log(settings: ArenaSettings, seed: int, *, votes_per_day: int) -> ArenaLog:
+def arena_log(settings: SimulationSettings, seed: int, *, votes_per_day: int) -> ArenaLog:
     """The arena that `simulate` runs with this seed, event by event; votes come evenly over the day."""
     arena = _LoggedArena(settings, seed)
     arena.run()
-    rows = [row | {"time": _OPENING + row["time"] * _DAY // votes_per_day} for row in arena.rows]
+    rows = [
+        row | {"time": _OPENING_SECONDS + row["time"] * _DAY_SECONDS // votes_per_day} for row in arena.rows
+    ]
     standing = arena.standing
     relaxed = np.array([row["serial"] for row in rows if row.get("given_up")], dtype=np.int64)
     return ArenaLog(Events.of(rows), standing.models, standing.prompts, relaxed)
 
 
-class _LoggedArena(Arena):
+class _LoggedArena(SimulatedArena):
     """Writes down what happens. Times are in votes until the log is handed over."""
 
-    def __init__(self, settings: ArenaSettings, seed: int) -> None:
+    def __init__(self, settings: SimulationSettings, seed: int) -> None:
         self.rows: list[dict[str, int]] = []
         super().__init__(settings, seed)
 

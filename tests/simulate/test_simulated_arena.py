@@ -9,18 +9,26 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from lab.claims import FALSE_MARKS
+from lab.claim_studies import FALSE_MARKS
 from tiltyard.core.battles import Kind
 from tiltyard.core.policy.state.policy import Policy
 from tiltyard.errors import BadOption
-from tiltyard.simulate.arenas import ARENA, Arena, ArenaResult, ArenaSettings, Moment, first_changes, simulate
-from tiltyard.simulate.kept import canonical, plain, restored
+from tiltyard.simulate.arena_observers import batch_strengths, share_in_order
 from tiltyard.simulate.matchmakers import MATCHMAKERS
-from tiltyard.simulate.observers import batch_strengths, in_order
+from tiltyard.simulate.result_cache import canonical_text, from_plain, to_plain
+from tiltyard.simulate.simulated_arena import (
+    ARENA,
+    EvaluationOutcome,
+    SimulatedArena,
+    SimulatedArenaResult,
+    SimulationSettings,
+    first_changes,
+    simulate,
+)
 from tiltyard.simulate.studies import run_study
 from tiltyard.simulate.worlds import WorldSettings
 
-SMALL = ArenaSettings(
+SMALL = SimulationSettings(
     world=WorldSettings(models=6, prompts=5),
     policy=Policy(window=100, evaluated_every=50),
     votes=400,
@@ -28,12 +36,12 @@ SMALL = ArenaSettings(
 
 
 def moment(votes, first=0, holds=False):
-    return Moment(votes, holds, False, (), first, None, 1.0, 100.0, 0.5)
+    return EvaluationOutcome(votes, holds, False, (), first, None, 1.0, 100.0, 0.5)
 
 
 def played(settings, seed=0):
     """An arena at its end, to look into."""
-    arena = Arena(settings, seed)
+    arena = SimulatedArena(settings, seed)
     while arena.votes < settings.votes:
         arena.step()
     return arena
@@ -47,7 +55,7 @@ def test_a_seed_is_one_arena(matchmaker):
 
 
 def test_every_matchmaker_meets_the_same_world():
-    worlds = [Arena(replace(SMALL, matchmaker=name), 7).world for name in MATCHMAKERS]
+    worlds = [SimulatedArena(replace(SMALL, matchmaker=name), 7).world for name in MATCHMAKERS]
     for world in worlds:
         assert np.array_equal(world.strength, worlds[0].strength)
         assert np.array_equal(world.effect, worlds[0].effect)
@@ -62,8 +70,10 @@ def test_many_processes_give_what_one_gives(tmp_path):
 def test_results_come_back_from_json_as_they_were():
     settings = replace(SMALL, world=replace(SMALL.world, newcomers=1, newcomers_after=100, dead=0.2))
     result = simulate(settings, 0)
-    assert restored(ArenaResult, plain(result)) == result
-    assert canonical(plain(restored(ArenaSettings, plain(settings)))) == canonical(plain(settings))
+    assert from_plain(SimulatedArenaResult, to_plain(result)) == result
+    assert canonical_text(to_plain(from_plain(SimulationSettings, to_plain(settings)))) == canonical_text(
+        to_plain(settings)
+    )
 
 
 def test_evaluations_come_when_the_policy_says_and_the_board_is_official_after_three_that_hold():
@@ -93,7 +103,7 @@ def test_a_board_that_never_holds_is_never_official():
 
 def test_newcomers_are_served_from_their_moment_on_and_the_retired_never_again():
     world = replace(SMALL.world, newcomers=1, newcomers_after=150, retired=1, retired_after=250)
-    arena = Arena(replace(SMALL, world=world), 0)
+    arena = SimulatedArena(replace(SMALL, world=world), 0)
     (newcomer,), (retired,) = arena.world.joins, arena.world.leaves
     while arena.votes < 400:
         before = arena.standing.shown[:, 0].copy()
@@ -118,7 +128,7 @@ def test_a_newcomer_that_came_late_has_no_share_yet():
 
 def test_a_newcomers_share_is_that_of_its_first_200_matchups():
     world = replace(SMALL.world, newcomers=1, newcomers_after=100)
-    arena = Arena(replace(SMALL, world=world), 1)
+    arena = SimulatedArena(replace(SMALL, world=world), 1)
     (newcomer,) = arena.world.joins
     while arena.votes < 300:
         arena.step()
@@ -134,7 +144,7 @@ def test_exposures_are_watched_once_the_roster_has_stood_for_a_window():
 
 def test_what_is_outside_tolerance_is_counted_after_every_matchup():
     settings = replace(SMALL, matchmaker="nearest")
-    arena = Arena(settings, 0)
+    arena = SimulatedArena(settings, 0)
     outside, largest = 0, 0.0
     shown = []
     while arena.votes < 400:
@@ -152,7 +162,7 @@ def test_what_is_outside_tolerance_is_counted_after_every_matchup():
 
 
 def test_lane_shares_are_those_after_the_first_window():
-    arena = Arena(SMALL, 0)
+    arena = SimulatedArena(SMALL, 0)
     while arena.standing.window.served < 100:
         arena.step()
     first = arena.standing.lanes.copy()
@@ -184,7 +194,7 @@ def test_sessions_come_in_turn_and_are_remembered():
 
 def test_the_planted_model_is_truly_first_starts_last_and_rises():
     settings = replace(SMALL, planted=400.0, votes=1500)
-    arena = Arena(settings, 2)
+    arena = SimulatedArena(settings, 2)
     assert arena.planted == arena.world.true_order(these_prompts=True)[0]
     assert arena.standing.order[-1] == arena.planted
     while arena.votes < settings.votes:
@@ -226,9 +236,9 @@ def test_pairs_in_order_are_counted_as_one_would_by_hand():
     rng = np.random.default_rng(0)
     score, true_order = rng.normal(size=14), rng.permutation(14)
     pairs = list(combinations(true_order[:10].tolist(), 2))
-    assert in_order(score, true_order) == sum(score[a] > score[b] for a, b in pairs) / len(pairs)
-    assert in_order(-np.arange(3.0), np.array([0, 1, 2])) == 1.0
-    assert in_order(np.arange(3.0), np.array([0, 1, 2])) == 0.0
+    assert share_in_order(score, true_order) == sum(score[a] > score[b] for a, b in pairs) / len(pairs)
+    assert share_in_order(-np.arange(3.0), np.array([0, 1, 2])) == 1.0
+    assert share_in_order(np.arange(3.0), np.array([0, 1, 2])) == 0.0
 
 
 def test_batch_strengths_are_bradley_terrys():
@@ -266,7 +276,7 @@ def test_the_truth_follows_models_that_drift_and_leave():
 
 
 @pytest.mark.parametrize(
-    ("study", "module"), [(ARENA, "tiltyard.simulate.arenas"), (FALSE_MARKS, "lab.marks")]
+    ("study", "module"), [(ARENA, "tiltyard.simulate.simulated_arena"), (FALSE_MARKS, "lab.marks")]
 )
 def test_everything_a_result_comes_from_is_among_what_it_depends_on(study, module):
     """Follow imports from the module of the study; what only runs or keeps studies moves no number."""
@@ -306,7 +316,7 @@ def _module(package, name):
 )
 def test_nonsense_settings_are_refused(wrong, said):
     with pytest.raises(BadOption, match=said):
-        ArenaSettings(**wrong)
+        SimulationSettings(**wrong)
 
 
 def test_votes_are_the_worlds():

@@ -19,13 +19,13 @@ from tiltyard.core.battles import Kind
 from tiltyard.errors import BadOption, Expired
 from tiltyard.simulate.worlds import World
 
-__all__ = ["Drive", "answers_of", "drive"]
+__all__ = ["CastVotes", "answers_of", "cast_votes"]
 
 _WINNERS = {Kind.WIN_A: "model_a", Kind.WIN_B: "model_b", Kind.TIE: "tie", Kind.BOTH_BAD: "both_bad"}
 
 
 @dataclass(frozen=True, slots=True)
-class Drive:
+class CastVotes:
     """What was done: votes in the order in which they were acknowledged, as left, right, prompt, kind."""
 
     votes: tuple[tuple[int, int, int, int], ...]
@@ -45,7 +45,7 @@ def answers_of(world: World, prompts: int) -> Iterator[dict[str, Any]]:
             }
 
 
-async def drive(
+async def cast_votes(
     base_url: str,
     arena: str,
     world: World,
@@ -55,7 +55,7 @@ async def drive(
     voters: int = 16,
     prompts: int = 100,
     on_vote: Callable[[int], None] = lambda _done: None,
-) -> Drive:
+) -> CastVotes:
     """Cast so many votes through the API, by so many voters at once, each with a session of its own."""
     if votes < 1 or voters < 1:
         raise BadOption(f"votes is {votes} and voters {voters}; expected 1 or more")
@@ -80,7 +80,7 @@ async def drive(
                     left += 1
 
     await asyncio.gather(*(voter(number) for number in range(voters)))
-    return Drive(tuple(vote for vote, _ in done), tuple(position for _, position in done))
+    return CastVotes(tuple(vote for vote, _ in done), tuple(position for _, position in done))
 
 
 async def _vote(

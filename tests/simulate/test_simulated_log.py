@@ -9,11 +9,11 @@ from tiltyard.core.policy.state.events import Event
 from tiltyard.core.policy.state.policy import Policy
 from tiltyard.core.policy.state.standing import Standing
 from tiltyard.core.policy.validity.report import validity_report
-from tiltyard.simulate.arenas import ArenaSettings, simulate
-from tiltyard.simulate.logged import arena_log
+from tiltyard.simulate.simulated_arena import SimulationSettings, simulate
+from tiltyard.simulate.simulated_log import arena_log
 from tiltyard.simulate.worlds import WorldSettings
 
-SETTINGS = ArenaSettings(
+SETTINGS = SimulationSettings(
     world=WorldSettings(models=6, prompts=5, newcomers=1, newcomers_after=300, retired=1, retired_after=400),
     policy=Policy(window=200),
     votes=750,

@@ -6,9 +6,9 @@ import base64
 from collections.abc import Iterator
 
 from tiltyard.files.answers import Answer
-from tiltyard.simulate.demo.pictures import draw
-from tiltyard.simulate.demo.roster import MODELS, Level, Prompt, demo_prompts, level_of
-from tiltyard.simulate.demo.sounds import play
+from tiltyard.simulate.demo.demo_pictures import draw_picture
+from tiltyard.simulate.demo.demo_roster import MODELS, AnswerLevel, DemoPrompt, demo_prompts, level_of
+from tiltyard.simulate.demo.demo_tunes import synthesise_tune
 
 __all__ = ["demo_answers"]
 
@@ -111,12 +111,12 @@ def demo_answers(*models: str) -> Iterator[Answer]:
                 )
 
 
-def _response(model: str, prompt: Prompt, level: Level) -> str:
+def _response(model: str, prompt: DemoPrompt, level: AnswerLevel) -> str:
     hue = MODELS[model][1]
     if prompt.kind == "image":
-        return _carried("image/png", draw(prompt.name, level, hue))
+        return _carried("image/png", draw_picture(prompt.name, level, hue))
     if prompt.kind == "audio":
-        return _carried("audio/wav", play(prompt.name, level, hue))
+        return _carried("audio/wav", synthesise_tune(prompt.name, level, hue))
     if prompt.kind == "app":
         return _carried("text/html", prompt.answers[level].replace("{hue}", str(hue)).encode())
     return _voiced(model, prompt.language, prompt.answers[level])

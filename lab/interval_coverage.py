@@ -12,13 +12,13 @@ from scipy.special import expit
 from tiltyard.core.battles import CodedBattles, Kind, Table
 from tiltyard.core.ratings import BradleyTerry, Elo, Ratings
 from tiltyard.core.ratings.ranks import rank_models
-from tiltyard.simulate.worlds import POINTS, World, draw_world
+from tiltyard.simulate.worlds import POINTS_PER_LOGIT, World, draw_world
 
 __all__ = [
-    "Coverage",
     "FalseClaims",
+    "IntervalCoverage",
     "PriorCoverage",
-    "centred",
+    "centre_ratings",
     "coverage",
     "false_claims",
     "prior_coverage",
@@ -29,7 +29,7 @@ Floats = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
-class Coverage:
+class IntervalCoverage:
     """Share of true ratings inside their intervals, and its standard error over worlds."""
 
     prompts: int
@@ -44,7 +44,7 @@ class Coverage:
 Intervals = Callable[[Table], tuple[Floats, Floats, Floats]]
 
 
-def centred(ratings: Ratings) -> tuple[Floats, Floats, Floats]:
+def centre_ratings(ratings: Ratings) -> tuple[Floats, Floats, Floats]:
     """Ratings, and the ends of their intervals, with mean zero: what a world's truth is compared with."""
     assert ratings.interval is not None
     centre = float(ratings.rating.mean())
@@ -61,11 +61,11 @@ def _order_sem(table: Table) -> tuple[Floats, Floats, Floats]:
 
 #: The intervals that are compared.
 MADE_BY: dict[str, Intervals] = {
-    "prompt-clustered sandwich": lambda table: centred(BradleyTerry()(table)),
-    "prompt-clustered bootstrap": lambda table: centred(
+    "prompt-clustered sandwich": lambda table: centre_ratings(BradleyTerry()(table)),
+    "prompt-clustered bootstrap": lambda table: centre_ratings(
         BradleyTerry(interval="bootstrap", n_bootstraps=200)(table)
     ),
-    "battle-level bootstrap": lambda table: centred(
+    "battle-level bootstrap": lambda table: centre_ratings(
         BradleyTerry(interval="bootstrap", clusters="battle", n_bootstraps=200)(table)
     ),
     "order SEM of Elo": _order_sem,
@@ -74,7 +74,7 @@ MADE_BY: dict[str, Intervals] = {
 
 def coverage(
     prompts: int, worlds: int, *, models: int = 10, battles: int = 3000, effect_sd: float = 0.5, seed: int = 0
-) -> list[Coverage]:
+) -> list[IntervalCoverage]:
     """How often each kind of interval holds the truth of the prompt population."""
     hits: dict[str, list[float]] = {name: [] for name in MADE_BY}
     widths: dict[str, list[float]] = {name: [] for name in MADE_BY}
@@ -87,7 +87,7 @@ def coverage(
             hits[name].append(float(np.mean((low <= truth) & (truth <= high))))
             widths[name].append(float(np.mean(high - low) / 2.0))
     return [
-        Coverage(
+        IntervalCoverage(
             prompts,
             worlds,
             name,
@@ -191,7 +191,7 @@ def prior_coverage(
     found: list[tuple[float, bool, float]] = []
     for k in range(worlds):
         rng = np.random.default_rng([seed, k])
-        strength = rng.normal(0.0, prior_sd / POINTS, models)
+        strength = rng.normal(0.0, prior_sd / POINTS_PER_LOGIT, models)
         a = rng.integers(0, models, battles)
         b = (a + rng.integers(1, models, battles)) % models
         won = rng.random(battles) < expit(strength[a] - strength[b])
@@ -200,8 +200,8 @@ def prior_coverage(
         )
         names = [f"model-{model:03}" for model in range(models)]
         ratings = BradleyTerry(prior_sd=prior_sd)(Table.from_codes(names, codes))
-        _, low, high = centred(ratings)
-        truth = POINTS * (strength - strength.mean())
+        _, low, high = centre_ratings(ratings)
+        truth = POINTS_PER_LOGIT * (strength - strength.mean())
         least = np.minimum(ratings.record.wins, ratings.record.losses)
         inside = (low <= truth) & (truth <= high)
         found += zip(least.tolist(), inside.tolist(), (high - low).tolist(), strict=True)

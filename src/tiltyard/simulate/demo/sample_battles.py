@@ -25,8 +25,8 @@ _MODELS = {
 }
 _CATEGORIES = ("writing", "code", "maths", "advice")
 _LANGUAGES = ("en", "en", "en", "fr", "de")
-_PROMPTS = 120
-_VOTERS = 150
+_PROMPT_COUNT = 120
+_VOTER_COUNT = 150
 _START = datetime(2026, 1, 5, 9, 0, tzinfo=UTC)
 
 
@@ -36,11 +36,11 @@ def demo_battles(n: int = 3000, seed: int = 7) -> Iterator[Battle]:
     names = list(_MODELS)
     strength = np.array([points for points, _ in _MODELS.values()]) * np.log(10.0) / 400.0
     words = np.array([length for _, length in _MODELS.values()])
-    effect = rng.normal(0.0, 0.5, (len(names), _PROMPTS))
-    prompt_length = rng.lognormal(0.0, 0.4, _PROMPTS)
+    effect = rng.normal(0.0, 0.5, (len(names), _PROMPT_COUNT))
+    prompt_length = rng.lognormal(0.0, 0.4, _PROMPT_COUNT)
     for position in range(n):
         a, b = rng.choice(len(names), 2, replace=False)
-        p = int(rng.integers(_PROMPTS))
+        p = int(rng.integers(_PROMPT_COUNT))
         length_a, length_b = (int(words[k] * prompt_length[p] * rng.lognormal(0.0, 0.3)) + 40 for k in (a, b))
         longer = (length_a - length_b) / (length_a + length_b)
         d = strength[a] - strength[b] + effect[a, p] - effect[b, p] + 0.8 * longer + 0.05
@@ -53,7 +53,7 @@ def demo_battles(n: int = 3000, seed: int = 7) -> Iterator[Battle]:
             dimension="overall",
             category=_CATEGORIES[p % len(_CATEGORIES)],
             language=_LANGUAGES[p % len(_LANGUAGES)],
-            voter=f"v{int(rng.integers(_VOTERS)):03}",
+            voter=f"v{int(rng.integers(_VOTER_COUNT)):03}",
             time=_START + timedelta(minutes=7 * position),
             position=position,
             extra={"length_a": length_a, "length_b": length_b},

@@ -20,28 +20,33 @@ from tiltyard.core.policy.state.policy import Fairness, Policy
 from tiltyard.core.policy.validity.lane_mix import is_mix_feasible
 from tiltyard.core.policy.validity.publication import pairs_needed
 from tiltyard.errors import BadOption
-from tiltyard.simulate.arenas import ARENA, ArenaResult, ArenaSettings, Moment
 from tiltyard.simulate.matchmakers import MATCHMAKERS
+from tiltyard.simulate.simulated_arena import (
+    ARENA,
+    EvaluationOutcome,
+    SimulatedArenaResult,
+    SimulationSettings,
+)
 from tiltyard.simulate.studies import Progress, median_figure, run_study
 
 __all__ = [
     "Forecast",
-    "Look",
+    "ForecastPoint",
     "RuleForecast",
     "Simulation",
-    "Spread",
+    "WorldRange",
     "default_votes",
-    "forecast",
     "make_simulation",
     "mix_feasible",
+    "summarise_worlds",
 ]
 
 #: Four worlds in five lie between the quantiles this far from either end.
-_TAIL = 0.1
+_TAIL_PROBABILITY = 0.1
 
 
 @dataclass(frozen=True, slots=True)
-class Spread:
+class WorldRange:
     """The median over worlds, and where four in five of them lie. ``None``: never, or nothing known."""
 
     median: float | None
@@ -49,12 +54,12 @@ class Spread:
     high: float | None
 
     @classmethod
-    def of(cls, values: Sequence[float]) -> Spread:
+    def of(cls, values: Sequence[float]) -> WorldRange:
         """Of one value for each world; what never happened may be given as infinity."""
         if not values:
             return cls(None, None, None)
         ordered = sorted(values)
-        outside = math.floor(_TAIL * len(ordered))
+        outside = math.floor(_TAIL_PROBABILITY * len(ordered))
         found = (median_figure(values).value, ordered[outside], ordered[len(ordered) - 1 - outside])
         return cls(*(value if math.isfinite(value) else None for value in found))
 
@@ -67,27 +72,27 @@ class RuleForecast:
     bar: float
     at_most: bool
     #: Votes from which it holds without a gap until the board is official, or until the end.
-    holds_from: Spread
+    holds_from: WorldRange
     #: Worlds in which it holds at last.
     holds_in: int
     #: Worlds in which it was the last to hold, alone or with others, or does not hold at the end.
     last_in: int
     #: Its value at last, in worlds that did not become official.
-    short: Spread
+    short: WorldRange
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
+class ForecastPoint:
     """What there is to be seen after so many votes."""
 
     votes: int
     #: Share of worlds that are official by then.
     official: float
     #: Values of the rules, by name.
-    rules: dict[str, Spread]
+    rules: dict[str, WorldRange]
     #: Share of the pairs of the true top that the published order has right, and Bradley–Terry.
-    in_order: Spread
-    in_order_fitted: Spread
+    in_order: WorldRange
+    in_order_fitted: WorldRange
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,12 +104,12 @@ class Forecast:
     worlds: int
     official_in: int
     #: Votes until the board is official.
-    official: Spread
+    official: WorldRange
     rules: tuple[RuleForecast, ...]
-    looks: tuple[Look, ...]
+    looks: tuple[ForecastPoint, ...]
     #: The same shares when the board is official, else at the end.
-    in_order: Spread
-    in_order_fitted: Spread
+    in_order: WorldRange
+    in_order_fitted: WorldRange
     #: Mean shares of the lanes: asked for, drawn, served. Only the policy's matchmaker has lanes.
     lane_weights: tuple[float, ...]
     nominal: tuple[float, ...]
@@ -126,7 +131,7 @@ class Simulation:
     votes_per_day: int
     #: The first seed; the others follow it.
     seed: int
-    settings: ArenaSettings
+    settings: SimulationSettings
     forecasts: tuple[Forecast, ...]
 
     def to_dict(self) -> dict[str, Any]:
@@ -146,7 +151,7 @@ def mix_feasible(policy: Policy, models: int) -> bool:
 
 
 def make_simulation(
-    settings: ArenaSettings,
+    settings: SimulationSettings,
     seeds: range,
     votes_per_day: int,
     *,
@@ -174,7 +179,7 @@ def make_simulation(
     for number, one in enumerate(asked):
         heard = partial(_heard, on_progress, number, len(asked))
         results = run_study(ARENA, one, seeds, folder=folder, processes=processes, on_progress=heard)
-        forecasts.append(forecast(results, one))
+        forecasts.append(summarise_worlds(results, one))
     return Simulation(__version__, votes_per_day, seeds.start, settings, tuple(forecasts))
 
 
@@ -182,7 +187,7 @@ def _heard(on_progress: Progress, number: int, of: int, done: int, total: int) -
     on_progress(number * total + done, of * total)
 
 
-def forecast(results: Sequence[ArenaResult], settings: ArenaSettings) -> Forecast:
+def summarise_worlds(results: Sequence[SimulatedArenaResult], settings: SimulationSettings) -> Forecast:
     """What worlds simulated under one set of settings say together."""
     untils = [_until(result) for result in results]
     ends = [until[-1] for until in untils if until]
@@ -192,11 +197,11 @@ def forecast(results: Sequence[ArenaResult], settings: ArenaSettings) -> Forecas
         fairness=settings.policy.fairness,
         worlds=len(results),
         official_in=sum(result.official_at is not None for result in results),
-        official=Spread.of([_votes(result.official_at) for result in results]),
+        official=WorldRange.of([_votes(result.official_at) for result in results]),
         rules=_rules(results, settings),
         looks=_looks(results, settings.policy.evaluated_every),
-        in_order=Spread.of([end.in_order_published for end in ends]),
-        in_order_fitted=Spread.of([end.in_order for end in ends if end.in_order is not None]),
+        in_order=WorldRange.of([end.in_order_published for end in ends]),
+        in_order_fitted=WorldRange.of([end.in_order for end in ends if end.in_order is not None]),
         lane_weights=settings.policy.lane_weights,
         nominal=_mean_shares([result.nominal for result in lanes]),
         realised=_mean_shares([result.lanes for result in lanes]),
@@ -212,12 +217,12 @@ def _votes(official_at: int | None) -> float:
     return math.inf if official_at is None else official_at
 
 
-def _until(result: ArenaResult) -> tuple[Moment, ...]:
+def _until(result: SimulatedArenaResult) -> tuple[EvaluationOutcome, ...]:
     """Moments up to the one that made the board official; all, where none did."""
     return tuple(moment for moment in result.moments if moment.votes <= _votes(result.official_at))
 
 
-def _rules(results: Sequence[ArenaResult], settings: ArenaSettings) -> tuple[RuleForecast, ...]:
+def _rules(results: Sequence[SimulatedArenaResult], settings: SimulationSettings) -> tuple[RuleForecast, ...]:
     bars = _bars(settings.policy, max(len(result.order) for result in results))
     begun = [{name: _held_from(result, name) for name in bars} for result in results]
     last = Counter(name for world in begun for name, votes in world.items() if votes == max(world.values()))
@@ -229,10 +234,10 @@ def _rules(results: Sequence[ArenaResult], settings: ArenaSettings) -> tuple[Rul
             name,
             bar,
             at_most,
-            Spread.of([world[name] for world in begun]),
+            WorldRange.of([world[name] for world in begun]),
             sum(math.isfinite(world[name]) for world in begun),
             last[name],
-            Spread.of([values[name] for values in unfinished if name in values]),
+            WorldRange.of([values[name] for values in unfinished if name in values]),
         )
         for name, (bar, at_most) in bars.items()
     )
@@ -248,7 +253,7 @@ def _bars(policy: Policy, models: int) -> dict[str, tuple[float, bool]]:
     }
 
 
-def _held_from(result: ArenaResult, name: str) -> float:
+def _held_from(result: SimulatedArenaResult, name: str) -> float:
     """Votes at the first of the last moments, without a gap, at which a rule held."""
     since = math.inf
     for moment in reversed(_until(result)):
@@ -258,11 +263,11 @@ def _held_from(result: ArenaResult, name: str) -> float:
     return since
 
 
-def _values(moment: Moment) -> dict[str, float]:
+def _values(moment: EvaluationOutcome) -> dict[str, float]:
     return {name: value for name, value, _ in moment.rules if value is not None}
 
 
-def _looks(results: Sequence[ArenaResult], every: int) -> tuple[Look, ...]:
+def _looks(results: Sequence[SimulatedArenaResult], every: int) -> tuple[ForecastPoint, ...]:
     """One look for each evaluation that any world had."""
     longest = max((result.moments[-1].votes for result in results if result.moments), default=0)
     looks = []
@@ -274,12 +279,12 @@ def _looks(results: Sequence[ArenaResult], every: int) -> tuple[Look, ...]:
         names = sorted({name for world in values for name in world})
         official = sum(_votes(result.official_at) <= votes for result in results)
         looks.append(
-            Look(
+            ForecastPoint(
                 votes,
                 official / len(results),
-                {name: Spread.of([world[name] for world in values if name in world]) for name in names},
-                Spread.of([moment.in_order_published for moment in now]),
-                Spread.of([moment.in_order for moment in now if moment.in_order is not None]),
+                {name: WorldRange.of([world[name] for world in values if name in world]) for name in names},
+                WorldRange.of([moment.in_order_published for moment in now]),
+                WorldRange.of([moment.in_order for moment in now if moment.in_order is not None]),
             )
         )
     return tuple(looks)

@@ -15,7 +15,7 @@ from tiltyard.core.policy.validity.order_marks import LIKE_THESE, THESE, PairVot
 from tiltyard.core.policy.validity.order_test import OrderTest
 from tiltyard.errors import BadOption
 from tiltyard.simulate.studies import Median, Proportion, median_figure, proportion
-from tiltyard.simulate.worlds import POINTS, World, WorldSettings, draw_world_of
+from tiltyard.simulate.worlds import POINTS_PER_LOGIT, World, WorldSettings, draw_world_of
 
 __all__ = [
     "FalseMarkRates",
@@ -34,9 +34,9 @@ Ints = npt.NDArray[np.int64]
 Prompts = Literal["uniform", "round-robin", "skewed"]
 
 #: Two models closer than this, in points, are equal.
-_EQUAL = 1e-6
+_EQUAL_POINTS = 1e-6
 #: Looks that are taken together in the study of power.
-_LOOKS = 64
+_LOOK_BATCH_COUNT = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +95,10 @@ def false_marks_in_world(
     settings = WorldSettings(models, prompts, close_top=False, clones=True, same_effects=same_effects)
     world = draw_world_of(replace(settings, effect_sd=effect_sd), rng)
     low, high = np.triu_indices(models, 1)
-    truths = {THESE: _signs(world.truth(these_prompts=True)), LIKE_THESE: _signs(world.strength * POINTS)}
+    truths = {
+        THESE: _signs(world.truth(these_prompts=True)),
+        LIKE_THESE: _signs(world.strength * POINTS_PER_LOGIT),
+    }
     rule, false, marked = method or OrderTest(), set(), {THESE: 0, LIKE_THESE: 0}
     for tally in _tallies(world, votes, peeks, chosen, rng):
         filled = np.einsum("ij->i", tally) > 0
@@ -146,12 +149,12 @@ def votes_until_proven(
     """
     rng = np.random.default_rng([seed, round(1000 * gap), prompts])
     settings = WorldSettings(2, prompts, close_top=False, effect_sd=effect_sd)
-    world = replace(draw_world_of(settings, rng), strength=np.array([gap / POINTS, 0.0]))
+    world = replace(draw_world_of(settings, rng), strength=np.array([gap / POINTS_PER_LOGIT, 0.0]))
     rule = replace(method or OrderTest(), alpha=alpha)
     looks = most // every
     tallies = _tallies(world, looks * every, looks, chosen, rng)
-    for first in range(0, looks, _LOOKS):
-        together = [tally for _, tally in zip(range(_LOOKS), tallies, strict=False)]
+    for first in range(0, looks, _LOOK_BATCH_COUNT):
+        together = [tally for _, tally in zip(range(_LOOK_BATCH_COUNT), tallies, strict=False)]
         k = len(together)
         low, start = np.zeros(k, dtype=np.int64), np.arange(k + 1) * prompts
         cells = PairVotes(low, low + 1, start, np.concatenate(together))
@@ -174,7 +177,7 @@ def _signs(rating: npt.NDArray[np.float64]) -> Ints:
     """Who is truly above whom, pair by pair: 1 for the lower code, −1 for the higher, 0 for equals."""
     low, high = np.triu_indices(len(rating), 1)
     gap = rating[low] - rating[high]
-    return np.where(np.abs(gap) < _EQUAL, 0, np.sign(gap)).astype(np.int64)
+    return np.where(np.abs(gap) < _EQUAL_POINTS, 0, np.sign(gap)).astype(np.int64)
 
 
 def _tallies(

@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from lab.intervals import centred
-from lab.marks import FalseMarks, Prompts, false_marks_in_world, votes_until_proven
+from lab.interval_coverage import centre_ratings
+from lab.mark_trials import FalseMarks, Prompts, false_marks_in_world, votes_until_proven
 from tiltyard.core.battles import CodedBattles, Kind, Table
 from tiltyard.core.policy.validity.order_marks import Scope
 from tiltyard.core.ratings.bradley_terry import BradleyTerry
@@ -20,12 +20,12 @@ __all__ = [
     "FALSE_MARKS",
     "MARK_VOTES",
     "RD",
-    "Covered",
     "CoveredSettings",
+    "CoveredShares",
     "FalseMarksSettings",
     "MarkVotes",
     "MarkVotesSettings",
-    "RdAfter",
+    "MeanRd",
     "RdSettings",
 ]
 
@@ -39,24 +39,24 @@ class CoveredSettings:
 
 
 @dataclass(frozen=True, slots=True)
-class Covered:
+class CoveredShares:
     """Shares of the models whose true rating on the prompt population lies in their interval."""
 
     by_prompt: float
     by_battle: float
 
 
-def covered(settings: CoveredSettings, seed: int) -> Covered:
+def measure_coverage(settings: CoveredSettings, seed: int) -> CoveredShares:
     """Whether Bradley–Terry's intervals hold the truth: clustered by prompt, and not."""
     rng = np.random.default_rng([seed, 0])
     world = draw_world_of(settings.world, rng)
     truth, table = world.truth(), world.table(settings.battles, rng)
 
     def share(method: BradleyTerry, table: Table) -> float:
-        _, low, high = centred(method(table))
+        _, low, high = centre_ratings(method(table))
         return float(np.mean((low <= truth) & (truth <= high)))
 
-    return Covered(share(BradleyTerry(), table), share(BradleyTerry(clusters="battle"), table))
+    return CoveredShares(share(BradleyTerry(), table), share(BradleyTerry(clusters="battle"), table))
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,13 +120,13 @@ class RdSettings:
 
 
 @dataclass(frozen=True, slots=True)
-class RdAfter:
+class MeanRd:
     """Mean RD of the models."""
 
     rd: float
 
 
-def rd_after(settings: RdSettings, seed: int) -> RdAfter:
+def mean_rd(settings: RdSettings, seed: int) -> MeanRd:
     """RD when each of some equal models has so many votes: in each round, all meet somebody."""
     rng = np.random.default_rng([seed, 0])
     half = settings.models // 2
@@ -135,7 +135,7 @@ def rd_after(settings: RdSettings, seed: int) -> RdAfter:
     kind = np.where(rng.random(len(a)) < 0.5, Kind.WIN_A, Kind.WIN_B).astype(np.uint8)
     glicko2 = Glicko2(kernel="plain", initial_volatility=settings.volatility)
     state = glicko2.initial([str(k) for k in range(settings.models)])
-    return RdAfter(float(glicko2.fold(state, CodedBattles(a, b, kind)).rd.mean()))
+    return MeanRd(float(glicko2.fold(state, CodedBattles(a, b, kind)).rd.mean()))
 
 
 _MARKS = (
@@ -152,11 +152,11 @@ _MARKS = (
     "tiltyard.core.policy.validity.order_test",
 )
 
-COVERED: Study[CoveredSettings, Covered] = Study(
+COVERED: Study[CoveredSettings, CoveredShares] = Study(
     "covered",
     1,
-    covered,
-    Covered,
+    measure_coverage,
+    CoveredShares,
     depends=(
         "tiltyard.core.battles",
         "tiltyard.core.ratings",
@@ -171,6 +171,6 @@ FALSE_MARKS: Study[FalseMarksSettings, FalseMarks] = Study(
 MARK_VOTES: Study[MarkVotesSettings, MarkVotes] = Study(
     "mark-votes", 1, mark_votes, MarkVotes, depends=_MARKS
 )
-RD: Study[RdSettings, RdAfter] = Study(
-    "rd", 1, rd_after, RdAfter, depends=("tiltyard.core.battles", "tiltyard.core.ratings", "lab.claims")
+RD: Study[RdSettings, MeanRd] = Study(
+    "rd", 1, mean_rd, MeanRd, depends=("tiltyard.core.battles", "tiltyard.core.ratings", "lab.claims")
 )

@@ -9,19 +9,19 @@ from collections.abc import Collection
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from lab.bars import SIZES, Bar, Runs, Size, SuiteProgress
-from lab.policy_rows import ROWS
+from lab.bars import SIZES, PolicyBar, StudyRuns, SuiteProgress, SuiteSize
+from lab.policy_bars import ROWS
 from tiltyard.errors import BadOption
 
-__all__ = ["ROWS", "SIZES", "Bar", "Suite", "SuiteProgress", "rows_of", "run_suite"]
+__all__ = ["ROWS", "SIZES", "PolicyBar", "SuiteProgress", "SuiteResult", "bar_names", "run_suite"]
 
 
 @dataclass(frozen=True, slots=True)
-class Suite:
+class SuiteResult:
     """The table of bars as it was measured."""
 
     size: str
-    bars: tuple[Bar, ...]
+    bars: tuple[PolicyBar, ...]
 
     @property
     def holds(self) -> bool:
@@ -37,18 +37,18 @@ def run_suite(
     processes: int = 0,
     on_progress: SuiteProgress = lambda _what, _done, _total: None,
     only: Collection[str] = (),
-) -> Suite:
+) -> SuiteResult:
     """Measure the bars, or ``only`` those named.
 
     ``small`` takes about a minute and gives a verdict only where so little can decide. ``seeds``
     replaces every number of seeds: fewer than a bar asks for, and it has no verdict.
     """
-    names, chosen = rows_of(only), _size(size, seeds)
-    runs = Runs(chosen, folder, processes, on_progress)
-    return Suite(chosen.name, tuple(ROWS[name](runs) for name in names))
+    names, chosen = bar_names(only), _size(size, seeds)
+    runs = StudyRuns(chosen, folder, processes, on_progress)
+    return SuiteResult(chosen.name, tuple(ROWS[name](runs) for name in names))
 
 
-def rows_of(only: Collection[str]) -> tuple[str, ...]:
+def bar_names(only: Collection[str]) -> tuple[str, ...]:
     """Names of rows, in the table's order. A first word stands for all that begin with it; none, for all."""
     unknown = [name for name in only if not any(_means(name, row) for row in ROWS)]
     if unknown:
@@ -60,7 +60,7 @@ def _means(name: str, row: str) -> bool:
     return row == name or row.startswith(f"{name}-")
 
 
-def _size(name: str, seeds: int | None) -> Size:
+def _size(name: str, seeds: int | None) -> SuiteSize:
     if name not in SIZES:
         raise BadOption(f"the size is {name!r}; expected one of {', '.join(SIZES)}")
     if seeds is None:

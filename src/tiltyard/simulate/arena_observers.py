@@ -11,18 +11,26 @@ from tiltyard.core.ratings import newton
 from tiltyard.core.ratings.pairs import pairs_from_points
 from tiltyard.simulate.worlds import World
 
-__all__ = ["NEWCOMERS_MATCHUPS", "TOP", "Exposures", "Newcomers", "Truth", "batch_strengths", "in_order"]
+__all__ = [
+    "NEWCOMER_MATCHUPS",
+    "TOP_MODEL_COUNT",
+    "ExposureObserver",
+    "NewcomerObserver",
+    "TrueOrder",
+    "batch_strengths",
+    "share_in_order",
+]
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 
 #: How many of the truly first models must stand in order.
-TOP = 10
+TOP_MODEL_COUNT = 10
 #: The matchups after its coming in which a newcomer's share is counted.
-NEWCOMERS_MATCHUPS = 200
+NEWCOMER_MATCHUPS = 200
 
 
-class Truth:
+class TrueOrder:
     """The true order of those who are there, made again when strengths or roster have changed."""
 
     def __init__(self, world: World) -> None:
@@ -37,7 +45,7 @@ class Truth:
         return self._order
 
 
-class Exposures:
+class ExposureObserver:
     """Watches exposures and lanes once the window is full."""
 
     def __init__(self, policy: Policy) -> None:
@@ -74,7 +82,7 @@ class Exposures:
         return tuple(shares.sum(axis=1).tolist()), tuple(shares.sum(axis=0).tolist())
 
 
-class Newcomers:
+class NewcomerObserver:
     """How often each newcomer was served in its first matchups."""
 
     def __init__(self) -> None:
@@ -85,19 +93,19 @@ class Newcomers:
 
     def serve(self, left: int, right: int) -> None:
         for model, count in self._served.items():
-            if count[1] < NEWCOMERS_MATCHUPS:
+            if count[1] < NEWCOMER_MATCHUPS:
                 count[0] += model in (left, right)
                 count[1] += 1
 
     def largest_share(self) -> float | None:
         """None where no newcomer has been there long enough."""
-        shares = [mine / n for mine, n in self._served.values() if n == NEWCOMERS_MATCHUPS]
+        shares = [mine / n for mine, n in self._served.values() if n == NEWCOMER_MATCHUPS]
         return max(shares, default=None)
 
 
-def in_order(score: Floats, true_order: Ints) -> float:
+def share_in_order(score: Floats, true_order: Ints) -> float:
     """Share of the pairs of the truly first ten whose better model has the higher score."""
-    top = score[true_order[:TOP]]
+    top = score[true_order[:TOP_MODEL_COUNT]]
     above, below = np.triu_indices(len(top), 1)
     return float(np.mean(top[above] > top[below]))
 

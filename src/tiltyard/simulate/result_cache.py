@@ -26,7 +26,16 @@ from typing import Any, Union, get_args, get_origin, get_type_hints
 from tiltyard.errors import BadOption
 from tiltyard.settings.environment import read_environment
 
-__all__ = ["ROOMS", "Kept", "canonical", "code_hash", "lab_folder", "plain", "restored", "versions"]
+__all__ = [
+    "ROOMS",
+    "ResultCache",
+    "canonical_text",
+    "code_hash",
+    "from_plain",
+    "lab_folder",
+    "to_plain",
+    "versions",
+]
 
 #: The packages that a result may depend on.
 ROOMS = ("tiltyard.core.battles", "tiltyard.core.ratings", "tiltyard.core.policy", "tiltyard.simulate")
@@ -39,12 +48,12 @@ def lab_folder() -> Path:
     return read_environment().home / "lab"
 
 
-class Kept:
+class ResultCache:
     """The results of one study under one set of settings: a file of JSON lines."""
 
     def __init__(self, folder: Path, study: str, settings: object, made_by: Mapping[str, Any]) -> None:
-        about = {"study": study, "settings": plain(settings)}
-        self.path = folder / f"{study}-{_hash(canonical(about))[:16]}.jsonl"
+        about = {"study": study, "settings": to_plain(settings)}
+        self.path = folder / f"{study}-{_hash(canonical_text(about))[:16]}.jsonl"
         self._about = {**about, **made_by}
         self._found = self._read()
 
@@ -58,7 +67,7 @@ class Kept:
     def add(self, seed: int, result: Any) -> None:
         """Keep one result, in one write: it is there whole, or its line is passed over."""
         key = self.key(seed)
-        line = canonical({"key": key, "seed": seed, "result": result, **self._about}) + "\n"
+        line = canonical_text({"key": key, "seed": seed, "result": result, **self._about}) + "\n"
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
             with self.path.open("ab+", buffering=0) as file:
@@ -68,7 +77,7 @@ class Kept:
         self._found[key] = result
 
     def key(self, seed: int) -> str:
-        return _hash(canonical({**self._about, "seed": seed}))
+        return _hash(canonical_text({**self._about, "seed": seed}))
 
     def _read(self) -> dict[str, Any]:
         try:
@@ -124,25 +133,25 @@ def _sources(room: str) -> list[tuple[str, Path]]:
     return [(f"{room}/{path.relative_to(root).as_posix()}", path) for path in sorted(root.rglob("*.py"))]
 
 
-def canonical(value: Any) -> str:
+def canonical_text(value: Any) -> str:
     """The one JSON text of a plain value: keys sorted, no spaces."""
     return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
 
 
-def plain(value: object, where: str = "") -> Any:
+def to_plain(value: object, where: str = "") -> Any:
     """A frozen dataclass, and what is in it, as values that JSON keeps exactly.
 
     The class's name is kept too: two methods with the same fields are not the same settings.
     """
     if is_dataclass(value) and not isinstance(value, type):
         named = {one.name: getattr(value, one.name) for one in fields(value)}
-        return {"class": type(value).__name__, **plain(named, where)}
+        return {"class": type(value).__name__, **to_plain(named, where)}
     if isinstance(value, enum.Enum):
         return value.name
     if isinstance(value, Mapping) and all(isinstance(name, str) for name in value):
-        return {name: plain(part, f"{where}.{name}") for name, part in value.items()}
+        return {name: to_plain(part, f"{where}.{name}") for name, part in value.items()}
     if isinstance(value, list | tuple):
-        return [plain(part, f"{where}[{k}]") for k, part in enumerate(value)]
+        return [to_plain(part, f"{where}[{k}]") for k, part in enumerate(value)]
     if isinstance(value, float) and math.isfinite(value):
         return float(value)
     if value is None or isinstance(value, bool | int | str):
@@ -153,16 +162,18 @@ def plain(value: object, where: str = "") -> Any:
     )
 
 
-def restored(kind: Any, value: Any) -> Any:
-    """A plain value as what it was before: the reverse of `plain`, led by the types of fields."""
+def from_plain(kind: Any, value: Any) -> Any:
+    """A plain value as what it was before: the reverse of `to_plain`, led by the types of fields."""
     origin, parts = get_origin(kind), get_args(kind)
     if value is None:
         return None
     if origin in (UnionType, Union):
-        return restored(next(part for part in parts if part is not NoneType), value)
+        return from_plain(next(part for part in parts if part is not NoneType), value)
     if is_dataclass(kind) and isinstance(kind, type):
         hints = get_type_hints(kind)
-        return kind(**{name: restored(hints[name], part) for name, part in value.items() if name != "class"})
+        return kind(
+            **{name: from_plain(hints[name], part) for name, part in value.items() if name != "class"}
+        )
     if origin in (tuple, list, dict):
         return _restored_parts(origin, parts, value)
     if isinstance(kind, type) and issubclass(kind, enum.Enum):
@@ -172,10 +183,10 @@ def restored(kind: Any, value: Any) -> Any:
 
 def _restored_parts(origin: type, parts: tuple[Any, ...], value: Any) -> Any:
     if origin is dict:
-        return {name: restored(parts[1], part) for name, part in value.items()}
+        return {name: from_plain(parts[1], part) for name, part in value.items()}
     if origin is list or parts[-1] is Ellipsis:
-        return origin(restored(parts[0], part) for part in value)
-    return tuple(restored(part, one) for part, one in zip(parts, value, strict=True))
+        return origin(from_plain(parts[0], part) for part in value)
+    return tuple(from_plain(part, one) for part, one in zip(parts, value, strict=True))
 
 
 def _append(file: io.FileIO, line: bytes) -> None:

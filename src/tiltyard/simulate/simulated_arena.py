@@ -19,22 +19,37 @@ from tiltyard.core.policy.state.standing import Standing
 from tiltyard.core.policy.validity.evaluation import Evaluation, EvaluationHistory, evaluate
 from tiltyard.core.ratings.glicko2 import Glicko2
 from tiltyard.errors import BadOption
+from tiltyard.simulate.arena_observers import (
+    TOP_MODEL_COUNT,
+    ExposureObserver,
+    NewcomerObserver,
+    TrueOrder,
+    batch_strengths,
+    share_in_order,
+)
 from tiltyard.simulate.matchmakers import matchmaker_of
-from tiltyard.simulate.observers import TOP, Exposures, Newcomers, Truth, batch_strengths, in_order
 from tiltyard.simulate.studies import Study
 from tiltyard.simulate.worlds import WorldSettings, draw_world_of
 
-__all__ = ["ARENA", "Arena", "ArenaResult", "ArenaSettings", "Moment", "first_changes", "simulate"]
+__all__ = [
+    "ARENA",
+    "EvaluationOutcome",
+    "SimulatedArena",
+    "SimulatedArenaResult",
+    "SimulationSettings",
+    "first_changes",
+    "simulate",
+]
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 
 #: The votes between which changes of the first place are counted.
-SETTLED = (20_000, 25_000)
+FIRST_PLACE_SPAN_VOTES = (20_000, 25_000)
 
 
 @dataclass(frozen=True, slots=True)
-class ArenaSettings:
+class SimulationSettings:
     """A kind of world, a policy, a matchmaker, and how long."""
 
     world: WorldSettings = field(default_factory=WorldSettings)
@@ -70,7 +85,7 @@ class ArenaSettings:
 
 
 @dataclass(frozen=True, slots=True)
-class Moment:
+class EvaluationOutcome:
     """What an evaluation saw, and how right the orders were."""
 
     votes: int
@@ -91,14 +106,14 @@ class Moment:
 
 
 @dataclass(frozen=True, slots=True)
-class ArenaResult:
+class SimulatedArenaResult:
     """What became of one arena. Codes are those of the world's models.
 
     Lanes and exposures are looked at once the window is full, and exposures only where the roster
     has been the same for a whole window.
     """
 
-    moments: tuple[Moment, ...]
+    moments: tuple[EvaluationOutcome, ...]
     #: Votes at which the board first became official.
     official_at: int | None
     #: Shares of the lanes that chose, and of those that were drawn.
@@ -125,17 +140,17 @@ class ArenaResult:
     left_share: float
 
 
-def simulate(settings: ArenaSettings, seed: int) -> ArenaResult:
+def simulate(settings: SimulationSettings, seed: int) -> SimulatedArenaResult:
     """One arena from its first vote to its last. The same seed is the same world to every matchmaker."""
-    arena = Arena(settings, seed)
+    arena = SimulatedArena(settings, seed)
     arena.run()
     return arena.result()
 
 
-class Arena:
+class SimulatedArena:
     """One arena on its way."""
 
-    def __init__(self, settings: ArenaSettings, seed: int) -> None:
+    def __init__(self, settings: SimulationSettings, seed: int) -> None:
         self.settings = settings
         self.world = draw_world_of(settings.world, np.random.default_rng([seed, 0]))
         self.voters = np.random.default_rng([seed, 1])
@@ -146,10 +161,10 @@ class Arena:
         glicko2 = Glicko2(kernel="plain", initial_volatility=settings.volatility)
         self.rater = Rater(RaterSettings(glicko2), len(self.world.models))
         self.history = EvaluationHistory.under(settings.policy)
-        self.moments: list[Moment] = []
-        self.truth = Truth(self.world)
-        self.exposures = Exposures(settings.policy)
-        self.newcomers = Newcomers()
+        self.moments: list[EvaluationOutcome] = []
+        self.truth = TrueOrder(self.world)
+        self.exposures = ExposureObserver(settings.policy)
+        self.newcomers = NewcomerObserver()
         self.changes = [0, *self.world.changes()]
         self.votes = self.given_up = self.dead = self.left = 0
         self.planted: int | None = None
@@ -259,10 +274,10 @@ class Arena:
         score = batch_strengths(self.rater.online.points)
         self.moments.append(_moment(known, self.history, true_order, score))
 
-    def result(self) -> ArenaResult:
+    def result(self) -> SimulatedArenaResult:
         served = self.standing.window.served
         nominal, lanes = self.exposures.lane_shares(self.standing)
-        return ArenaResult(
+        return SimulatedArenaResult(
             moments=tuple(self.moments),
             official_at=self.history.first_official(),
             lanes=lanes,
@@ -273,14 +288,16 @@ class Arena:
             given_up=self.given_up,
             dead_share=self.dead / self.votes if self.world.dead else None,
             newcomer_share=self.newcomers.largest_share(),
-            first_changes=first_changes(self.moments, *SETTLED),
+            first_changes=first_changes(self.moments, *FIRST_PLACE_SPAN_VOTES),
             planted_top3_at=self.planted_top3_at,
             order=tuple(self.standing.order.tolist()),
             left_share=self.left / served,
         )
 
 
-def first_changes(moments: list[Moment] | tuple[Moment, ...], since: int, until: int) -> float | None:
+def first_changes(
+    moments: list[EvaluationOutcome] | tuple[EvaluationOutcome, ...], since: int, until: int
+) -> float | None:
     """Share of the steps between evaluations, from ``since`` to ``until`` votes, that changed the first place."""
     firsts = [moment.first for moment in moments if since <= moment.votes <= until]
     if len(firsts) < 2 or moments[-1].votes < until:
@@ -288,34 +305,36 @@ def first_changes(moments: list[Moment] | tuple[Moment, ...], since: int, until:
     return sum(one != other for one, other in pairwise(firsts)) / (len(firsts) - 1)
 
 
-def _moment(known: Evaluation, history: EvaluationHistory, true_order: Ints, score: Floats | None) -> Moment:
-    top = known.order[:TOP]
+def _moment(
+    known: Evaluation, history: EvaluationHistory, true_order: Ints, score: Floats | None
+) -> EvaluationOutcome:
+    top = known.order[:TOP_MODEL_COUNT]
     place = np.empty(len(known.rd))
     place[known.order] = np.arange(len(known.order))
-    return Moment(
+    return EvaluationOutcome(
         votes=known.votes,
         holds=known.holds,
         official=history.official,
         rules=tuple((rule.name, rule.value, rule.holds) for rule in known.rules),
         first=int(known.order[0]),
-        in_order=None if score is None else in_order(score, true_order),
-        in_order_published=in_order(-place, true_order),
+        in_order=None if score is None else share_in_order(score, true_order),
+        in_order_published=share_in_order(-place, true_order),
         top_rd=float(np.median(known.rd[top])),
         coverage=float(known.coverage[top].mean()),
     )
 
 
 #: What an arena's numbers come from: a change of anything else voids no kept run.
-ARENA: Study[ArenaSettings, ArenaResult] = Study(
+ARENA: Study[SimulationSettings, SimulatedArenaResult] = Study(
     "arena",
     1,
     simulate,
-    ArenaResult,
+    SimulatedArenaResult,
     depends=(
         "tiltyard.core.battles",
-        "tiltyard.simulate.arenas",
+        "tiltyard.simulate.simulated_arena",
         "tiltyard.simulate.matchmakers",
-        "tiltyard.simulate.observers",
+        "tiltyard.simulate.arena_observers",
         "tiltyard.simulate.worlds",
         "tiltyard.core.policy.matchmaking",
         "tiltyard.core.ratings.findings",

@@ -10,15 +10,15 @@ from importlib.resources import files
 
 import numpy as np
 
-from tiltyard.simulate.worlds import POINTS, World
+from tiltyard.simulate.worlds import POINTS_PER_LOGIT, World
 
 __all__ = [
     "MODELS",
     "NEWCOMER",
     "PUSHED",
     "RETIRED",
-    "Level",
-    "Prompt",
+    "AnswerLevel",
+    "DemoPrompt",
     "demo_prompts",
     "demo_world",
     "level_of",
@@ -55,12 +55,12 @@ _SOUNDS = {
     "lullaby": "Play the first bars of a lullaby that nobody has heard before.",
 }
 #: Ability in points from which an answer is good, or fair.
-_GOOD, _FAIR = 60.0, -95.0
+_GOOD_POINTS, _FAIR_POINTS = 60.0, -95.0
 #: The answers are the same whatever the seed of the votes.
-_SEED = 20_260
+_DEMO_SEED = 20_260
 
 
-class Level(enum.IntEnum):
+class AnswerLevel(enum.IntEnum):
     """How good an answer is: anybody can see it."""
 
     POOR = 0
@@ -69,7 +69,7 @@ class Level(enum.IntEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Prompt:
+class DemoPrompt:
     """What is asked. ``answers`` are texts by level; pictures and sounds are made from their name."""
 
     name: str
@@ -81,41 +81,47 @@ class Prompt:
 
 
 @cache
-def demo_prompts() -> tuple[Prompt, ...]:
+def demo_prompts() -> tuple[DemoPrompt, ...]:
     """Every prompt of the arena."""
     read = [prompt for name in _FILES for prompt in _read(name)]
-    drawn = [Prompt(name, "pictures", "en", "image", text) for name, text in _PICTURES.items()]
-    played = [Prompt(name, "sound", "en", "audio", text) for name, text in _SOUNDS.items()]
+    drawn = [DemoPrompt(name, "pictures", "en", "image", text) for name, text in _PICTURES.items()]
+    played = [DemoPrompt(name, "sound", "en", "audio", text) for name, text in _SOUNDS.items()]
     return (*read, *drawn, *played)
 
 
 @cache
 def demo_world() -> World:
     """The models' strengths, and how much each likes each prompt."""
-    rng = np.random.default_rng(_SEED)
-    strength = np.array([points for points, _ in MODELS.values()]) / POINTS
+    rng = np.random.default_rng(_DEMO_SEED)
+    strength = np.array([points for points, _ in MODELS.values()]) / POINTS_PER_LOGIT
     effect = rng.normal(0.0, 0.4, (len(MODELS), len(demo_prompts())))
     return World(
         tuple(MODELS), strength, effect, 0.4, ties=0.13, both_bad=0.03, position_bias=0.06, lazy=0.05
     )
 
 
-def level_of(model: int, prompt: int) -> Level:
+def level_of(model: int, prompt: int) -> AnswerLevel:
     """How good a model's answer to a prompt is."""
     world = demo_world()
-    points = (world.strength[model] + world.effect[model, prompt]) * POINTS
-    return Level.GOOD if points >= _GOOD else Level.FAIR if points >= _FAIR else Level.POOR
+    points = (world.strength[model] + world.effect[model, prompt]) * POINTS_PER_LOGIT
+    return (
+        AnswerLevel.GOOD
+        if points >= _GOOD_POINTS
+        else AnswerLevel.FAIR
+        if points >= _FAIR_POINTS
+        else AnswerLevel.POOR
+    )
 
 
-def _read(name: str) -> list[Prompt]:
+def _read(name: str) -> list[DemoPrompt]:
     """The prompts of one file: parts that begin with ``===``, each prompt's followed by its three answers."""
     text = files(__package__).joinpath("bank", f"{name}.txt").read_text(encoding="utf-8")
-    found: list[Prompt] = []
+    found: list[DemoPrompt] = []
     parts = [part.partition("\n") for part in re.split(r"^=== ", text, flags=re.MULTILINE)[1:]]
     for (head, _, asked), *answers in zip(*(parts[k::4] for k in range(4)), strict=True):
         prompt, category, language = head.removeprefix("prompt ").split(" | ")
         kind = "app" if category == "apps" else "text"
         given = {level: body.strip() for level, _, body in answers}
         levels = (given["poor"], given["fair"], given["good"])
-        found.append(Prompt(prompt, category, language, kind, asked.strip(), levels))
+        found.append(DemoPrompt(prompt, category, language, kind, asked.strip(), levels))
     return found

@@ -9,11 +9,11 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from tiltyard.simulate.demo.roster import Level
+from tiltyard.simulate.demo.demo_roster import AnswerLevel
 
-__all__ = ["play"]
+__all__ = ["synthesise_tune"]
 
-_RATE = 11_025
+_SAMPLE_RATE_HERTZ = 11_025
 #: Notes as halftones above middle C, and how long each lasts in seconds.
 _TUNES: dict[str, Sequence[tuple[int, float]]] = {
     "arpeggio": ((0, 0.3), (4, 0.3), (7, 0.3), (12, 0.9)),
@@ -21,10 +21,14 @@ _TUNES: dict[str, Sequence[tuple[int, float]]] = {
     "lullaby": ((7, 0.4), (4, 0.2), (7, 0.6), (9, 0.4), (7, 0.2), (4, 0.8)),
 }
 #: Strengths of the overtones by level: a bell, a plain tone, something harsh.
-_OVERTONES = {Level.GOOD: (1.0, 0.4, 0.18, 0.08), Level.FAIR: (1.0,), Level.POOR: (1.0, 0.0, 0.6, 0.0, 0.5)}
+_OVERTONES = {
+    AnswerLevel.GOOD: (1.0, 0.4, 0.18, 0.08),
+    AnswerLevel.FAIR: (1.0,),
+    AnswerLevel.POOR: (1.0, 0.0, 0.6, 0.0, 0.5),
+}
 
 
-def play(name: str, level: Level, colour: int) -> bytes:
+def synthesise_tune(name: str, level: AnswerLevel, colour: int) -> bytes:
     """A tune as WAV. ``colour`` makes one model's differ from another's: how fast, and how high."""
     rng = np.random.default_rng(colour)
     pace = 1.0 + 0.15 * rng.uniform(-1.0, 1.0)
@@ -34,21 +38,21 @@ def play(name: str, level: Level, colour: int) -> bytes:
     return _written(np.rint(sound / np.abs(sound).max() * 14_000).astype("<i2"))
 
 
-def _off(level: Level, rng: np.random.Generator) -> float:
+def _off(level: AnswerLevel, rng: np.random.Generator) -> float:
     """How far out of tune a note is, in halftones."""
-    return float(rng.normal(0.0, 0.9)) if level is Level.POOR else 0.0
+    return float(rng.normal(0.0, 0.9)) if level is AnswerLevel.POOR else 0.0
 
 
-def _note(halftones: float, seconds: float, level: Level) -> npt.NDArray[np.float64]:
-    time = np.arange(int(seconds * _RATE)) / _RATE
+def _note(halftones: float, seconds: float, level: AnswerLevel) -> npt.NDArray[np.float64]:
+    time = np.arange(int(seconds * _SAMPLE_RATE_HERTZ)) / _SAMPLE_RATE_HERTZ
     pitch = 261.63 * 2.0 ** (halftones / 12.0)
     wave_ = sum(
         part * np.sin(2.0 * np.pi * pitch * (k + 1) * time) for k, part in enumerate(_OVERTONES[level])
     )
-    if level is Level.GOOD:
+    if level is AnswerLevel.GOOD:
         return np.asarray(wave_ * np.minimum(time / 0.01, 1.0) * np.exp(-3.0 * time))
     ends = np.minimum(time, seconds - time) / 0.02
-    return np.asarray(wave_ * (np.clip(ends, 0.0, 1.0) if level is Level.FAIR else 0.6))
+    return np.asarray(wave_ * (np.clip(ends, 0.0, 1.0) if level is AnswerLevel.FAIR else 0.6))
 
 
 def _written(samples: npt.NDArray[np.int16]) -> bytes:
@@ -56,6 +60,6 @@ def _written(samples: npt.NDArray[np.int16]) -> bytes:
     with wave.open(kept, "wb") as file:
         file.setnchannels(1)
         file.setsampwidth(2)
-        file.setframerate(_RATE)
+        file.setframerate(_SAMPLE_RATE_HERTZ)
         file.writeframes(samples.tobytes())
     return kept.getvalue()

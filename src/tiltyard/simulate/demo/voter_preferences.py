@@ -8,19 +8,19 @@ from functools import cache
 import numpy as np
 
 from tiltyard.core.battles import Kind
-from tiltyard.simulate.demo.roster import Level, demo_prompts, demo_world, level_of
-from tiltyard.simulate.worlds import POINTS, World
+from tiltyard.simulate.demo.demo_roster import AnswerLevel, demo_prompts, demo_world, level_of
+from tiltyard.simulate.worlds import POINTS_PER_LOGIT, World
 
-__all__ = ["Taste", "judges_taste", "peoples_taste"]
+__all__ = ["VoterPreference", "human_preference", "judge_preference"]
 
 #: How often two poor answers are called so.
-_CALLED_BAD = 0.35
+_BOTH_BAD_PROBABILITY = 0.35
 #: Points that judges add to models whose answers are long and polite.
 _POLITE = {"brioche-large": 45.0, "ember-8b": 60.0}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Taste:
+class VoterPreference:
     """How matchups end, given by names. ``None``: this voter cannot tell."""
 
     world: World
@@ -33,7 +33,7 @@ class Taste:
         a, b, p = self.world.models.index(left), self.world.models.index(right), _numbers()[prompt]
         if demo_prompts()[p].kind not in self.kinds:
             return None
-        if level_of(a, p) == level_of(b, p) == Level.POOR and rng.random() < _CALLED_BAD:
+        if level_of(a, p) == level_of(b, p) == AnswerLevel.POOR and rng.random() < _BOTH_BAD_PROBABILITY:
             return Kind.BOTH_BAD
         return self.world.vote(a, b, p, rng)
 
@@ -43,16 +43,16 @@ def _numbers() -> dict[str, int]:
     return {prompt.name: k for k, prompt in enumerate(demo_prompts())}
 
 
-def peoples_taste() -> Taste:
+def human_preference() -> VoterPreference:
     """People look, listen and try, and disagree a little."""
-    return Taste(demo_world(), frozenset({"text", "image", "audio", "app"}))
+    return VoterPreference(demo_world(), frozenset({"text", "image", "audio", "app"}))
 
 
-def judges_taste() -> Taste:
+def judge_preference() -> VoterPreference:
     """Judges read text only; they like what is long and polite, and what stands on the left."""
     world = demo_world()
-    more = np.array([_POLITE.get(name, 0.0) for name in world.models]) / POINTS
+    more = np.array([_POLITE.get(name, 0.0) for name in world.models]) / POINTS_PER_LOGIT
     kept = {name: getattr(world, name) for name in ("models", "effect", "effect_sd", "both_bad")}
-    return Taste(
+    return VoterPreference(
         World(strength=world.strength + more, ties=0.08, position_bias=0.3, **kept), frozenset({"text"})
     )

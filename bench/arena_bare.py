@@ -22,8 +22,8 @@ from psycopg.conninfo import conninfo_to_dict
 from arena_seed import make_arena
 from arena_servers import House
 from arena_usage import cpu_of, family
-from tiltyard.postgres.connecting import connect
-from tiltyard.postgres.migrating import migrate
+from tiltyard.postgres.connections import connect
+from tiltyard.postgres.schema_migrations import migrate
 
 __all__ = ["Bare", "run_cycle", "run_votes", "serve_bare", "set_up_bare"]
 

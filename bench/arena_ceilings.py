@@ -18,13 +18,13 @@ from arena_seed import make_arena, seed_log
 from arena_servers import database
 from arena_usage import cpu_of, family
 from tiltyard.arena.content.arenas import Arena
-from tiltyard.arena.log.columns import LogColumns, read_columns
-from tiltyard.arena.log.log import SOURCES, LogKind, LogRow, appending, read_tail
-from tiltyard.arena.voting.live import Live
+from tiltyard.arena.log.event_log import SOURCES, LogKind, LogRow, append_batch, read_tail
+from tiltyard.arena.log.log_columns import LogColumns, read_columns
+from tiltyard.arena.voting.arena_state import ArenaState
 from tiltyard.core.policy.state.policy import Policy
 from tiltyard.core.policy.state.standing import Standing
 from tiltyard.core.policy.validity.arena_fold import ArenaFold
-from tiltyard.postgres.connecting import connect, connect_async
+from tiltyard.postgres.connections import connect, connect_async
 from tiltyard.settings.arena_settings import ArenaSettings
 
 __all__ = ["measure_ceilings"]
@@ -52,12 +52,12 @@ def _appended(url: str, postmaster: int, arena: Arena, settings: LoadSettings, s
 
     async def append() -> tuple[float, float, float]:
         async with await connect_async(url) as connection:
-            async with appending(connection, arena.arena) as batch:
+            async with append_batch(connection, arena.arena) as batch:
                 serial = await next_serial(batch) - count // settings.stay * settings.stay
             start, cpu, server = time.perf_counter(), time.process_time(), cpu_of(family(postmaster))
             done = 0
             while done < count // settings.stay * settings.stay:
-                async with appending(connection, arena.arena) as batch:
+                async with append_batch(connection, arena.arena) as batch:
                     for k in range(min(size, count // settings.stay * settings.stay - done)):
                         batch.end(
                             LogKind.VOTE, 0, serial + done + k, session=1, a=0, b=1, prompt=0, outcome=k % 4
@@ -87,7 +87,7 @@ def _folded(url: str, arena: Arena, settings: LoadSettings, roster: int) -> tupl
     for standing in standings:
         for model in range(settings.models):
             standing.enable(model)
-    live, rows = Live(ArenaSettings(), standings, roster), asyncio.run(read())
+    live, rows = ArenaState(ArenaSettings(), standings, roster), asyncio.run(read())
 
     def fold() -> None:
         for row in rows:

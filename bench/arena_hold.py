@@ -24,7 +24,7 @@ from arena_load import make_voters
 from arena_seed import Seeded, make_arena, seed_log, sizes
 from arena_servers import House, database, serving
 from arena_usage import cpu_of, memory_of
-from tiltyard.postgres.connecting import connect
+from tiltyard.postgres.connections import connect
 
 __all__ = ["Held", "HoldSettings", "hold", "page"]
 

@@ -31,10 +31,10 @@ from arena_seed import make_arena, seed_log
 from arena_servers import House, database, serving
 from arena_usage import Usage
 from tiltyard.arena.content.arenas import Arena
-from tiltyard.arena.keys import open_keys
-from tiltyard.arena.log.log import Appending, Serving, appending
-from tiltyard.arena.voting.matchup_ids import new_matchup, shown_matchup
-from tiltyard.postgres.connecting import connect, connect_async
+from tiltyard.arena.log.event_log import LogBatch, ServedMatchup, append_batch
+from tiltyard.arena.secret_keys import open_keys
+from tiltyard.arena.voting.matchup_ids import format_matchup_id, new_matchup_id
+from tiltyard.postgres.connections import connect, connect_async
 from tiltyard.web.cookies import VOTER_COOKIE, Cookies
 
 __all__ = [
@@ -178,18 +178,18 @@ async def serve_ahead(
     async with await connect_async(url) as connection:
         step = max(1, _BATCH // settings.stay)
         for start in range(0, len(voters), step):
-            async with appending(connection, arena.arena) as batch:
+            async with append_batch(connection, arena.arena) as batch:
                 serial = await next_serial(batch)
                 for session, _ in voters[start : start + step]:
                     for _ in range(settings.stay):
                         one = _drawn(rng, serial, session, batch, settings)
                         batch.serve(one)
-                        shown.append(shown_matchup(one.matchup))
+                        shown.append(format_matchup_id(one.matchup))
                         serial += 1
     return shown
 
 
-async def next_serial(batch: Appending) -> int:
+async def next_serial(batch: LogBatch) -> int:
     """The serial of the next matchup of people; under the lock nobody else takes it."""
     query = "SELECT coalesce(max(serial) + 1, 0) FROM matchups WHERE arena = %s AND source = 0"
     row = await (await batch.connection.execute(query, (batch.arena,))).fetchone()
@@ -198,13 +198,13 @@ async def next_serial(batch: Appending) -> int:
 
 
 def _drawn(
-    rng: np.random.Generator, serial: int, session: int, batch: Appending, settings: LoadSettings
-) -> Serving:
+    rng: np.random.Generator, serial: int, session: int, batch: LogBatch, settings: LoadSettings
+) -> ServedMatchup:
     a, b = rng.choice(settings.models, 2, replace=False).tolist()
-    return Serving(
+    return ServedMatchup(
         source=0,
         serial=serial,
-        matchup=new_matchup(batch.arena),
+        matchup=new_matchup_id(batch.arena),
         session=session,
         a=a,
         b=b,

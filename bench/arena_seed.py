@@ -22,15 +22,15 @@ import numpy.typing as npt
 import psycopg
 
 from arena_rows import HEADER, NULL, TRAILER, Column, long_, packed, raw, short, whole
+from tiltyard.arena.content.answer_import import create_arena, import_answers
 from tiltyard.arena.content.arenas import Arena
-from tiltyard.arena.content.bulky import Folder
-from tiltyard.arena.content.contents import Contents
-from tiltyard.arena.content.importing import create_arena, import_answers
-from tiltyard.arena.log.log import LogKind
-from tiltyard.arena.log.partitions import AHEAD, SPAN, make_room
+from tiltyard.arena.content.blob_store import BlobStore
+from tiltyard.arena.content.object_storage import FolderStorage
+from tiltyard.arena.log.event_log import LogKind
+from tiltyard.arena.log.partitions import PARTITION_AHEAD_ROWS, PARTITION_ROWS, ensure_partition
 from tiltyard.core.policy.state.policy import Policy
-from tiltyard.postgres.connecting import connect, connect_async, open_pool
-from tiltyard.postgres.migrating import migrate
+from tiltyard.postgres.connections import connect, connect_async, open_pool
+from tiltyard.postgres.schema_migrations import migrate
 from tiltyard.settings.arena_settings import ArenaSettings
 from tiltyard.simulate.worlds import WorldSettings, draw_world_of
 
@@ -90,7 +90,7 @@ async def make_arena(url: str, models: int, prompts: int, *, name: str = "arena"
                     file.write(json.dumps(row) + "\n")
         async with open_pool(url, most=2) as pool:
             made = await create_arena(pool, name, settings=ArenaSettings())
-            await import_answers(pool, Contents(pool, Folder(Path(folder))), name, path)
+            await import_answers(pool, BlobStore(pool, FolderStorage(Path(folder))), name, path)
     return made
 
 
@@ -189,11 +189,11 @@ def _responses(connection: psycopg.Connection, arena: int, models: int, prompts:
 
 async def _room(url: str, arena: int, head: int, battles: int) -> None:
     async with await connect_async(url) as connection:
-        for number in range(0, head + AHEAD, SPAN):
-            await make_room(connection, "events", arena, number)
+        for number in range(0, head + PARTITION_AHEAD_ROWS, PARTITION_ROWS):
+            await ensure_partition(connection, "events", arena, number)
         for table in ("matchups", "endings"):
-            for number in range(0, battles + AHEAD, SPAN):
-                await make_room(connection, table, arena, number)
+            for number in range(0, battles + PARTITION_AHEAD_ROWS, PARTITION_ROWS):
+                await ensure_partition(connection, table, arena, number)
 
 
 def _copy(connection: psycopg.Connection, table: str, chunks: Iterator[bytes]) -> None:

@@ -13,9 +13,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from arena_usage import family
-from tiltyard.postgres.migrating import migrate
-from tiltyard.postgres.postmaster import Postmaster
-from tiltyard.postgres.server import EmbeddedServer
+from tiltyard.postgres.embedded_server import EmbeddedServer
+from tiltyard.postgres.schema_migrations import migrate
+from tiltyard.postgres.server_config import Postmaster
 from tiltyard.settings.serving_settings import ServingSettings
 from tiltyard.web.running import READY, Orders
 

@@ -24,7 +24,7 @@ import numpy as np
 from arena_seed import make_arena, seed_log
 from arena_servers import House, database, serving
 from arena_usage import cpu_of
-from tiltyard.postgres.connecting import connect
+from tiltyard.postgres.connections import connect
 
 __all__ = ["Measured", "PageSettings", "measure", "page"]
 

@@ -11,8 +11,8 @@ from browsing import PHONE, Visit
 from live_arenas import made_arena
 from postgres_servers import fresh_database
 from served import Served, served
-from tiltyard.arena.voting.matchup_ids import parse_matchup
-from tiltyard.postgres.connecting import connect
+from tiltyard.arena.voting.matchup_ids import parse_matchup_id
+from tiltyard.postgres.connections import connect
 from tiltyard.settings.arena_settings import ArenaSettings
 from tiltyard.web.assets import load_assets
 
@@ -145,6 +145,6 @@ def endings(database: str, *matchups: str) -> list[tuple[int, int | None, bool, 
             for row in connection.execute(
                 "SELECT e.kind, e.outcome, e.undone IS NOT NULL, e.revealed_at IS NOT NULL "
                 "FROM endings e JOIN matchups m USING (arena, source, serial) WHERE m.matchup = %s",
-                (parse_matchup(matchup),),
+                (parse_matchup_id(matchup),),
             ).fetchall()
         ]

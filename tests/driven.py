@@ -19,20 +19,20 @@ import numpy as np
 
 from lab.api_voters import CastVotes, answers_of, cast_votes
 from tiltyard.arena.boards.snapshots import latest_snapshot
-from tiltyard.arena.log.columns import LogColumns, read_columns
-from tiltyard.arena.log.log import LogKind
-from tiltyard.arena.log.rosters import roster_of
+from tiltyard.arena.log.event_log import LogKind
+from tiltyard.arena.log.log_columns import LogColumns, read_columns
+from tiltyard.arena.log.rosters import read_roster_sync
+from tiltyard.arena.rating.board_publisher import make_snapshot, open_matchups_at
 from tiltyard.arena.rating.checkpoints import list_checkpoints, read_checkpoint
-from tiltyard.arena.rating.publishing import make_snapshot, open_then
-from tiltyard.arena.rating.raters import event_time, log_head, rated, rated_arena
-from tiltyard.arena.voting.desk import Desk
+from tiltyard.arena.rating.rater_progress import event_time, log_head, rated_arena, read_rater_progress
+from tiltyard.arena.voting.voting_queue import VotingQueue
 from tiltyard.client import Client
 from tiltyard.core.battles import Kind
 from tiltyard.core.policy.state.checkpoint import save
 from tiltyard.core.policy.validity.arena_fold import ArenaFold
 from tiltyard.core.policy.validity.method_document import method_from_dict
 from tiltyard.errors import TiltyardError
-from tiltyard.postgres.connecting import connect, open_pool
+from tiltyard.postgres.connections import connect, open_pool
 from tiltyard.simulate.worlds import World, WorldSettings, draw_world_of
 
 __all__ = ["Driven", "Same", "compared", "driven", "serve"]
@@ -185,7 +185,7 @@ def _wait_rated(url: str, client: Client, votes: int) -> None:
     end = time.monotonic() + 180
     with connect(url) as connection:
         while time.monotonic() < end:
-            place, head = rated(connection, 1), log_head(connection, 1)
+            place, head = read_rater_progress(connection, 1), log_head(connection, 1)
             with suppress(TiltyardError):
                 if place.position == head and client.board(ARENA)["position"] == head:
                     assert client.board(ARENA)["votes"] == votes
@@ -204,7 +204,7 @@ async def _fresh_standings(url: str) -> tuple[str, ...]:
     with connect(url) as connection:
         arena = rated_arena(connection, 1)
     async with open_pool(url, most=4) as pool:
-        desk = Desk(pool, 1, ARENA, arena.settings)
+        desk = VotingQueue(pool, 1, ARENA, arena.settings)
         await desk.open()
         try:
             async with pool.connection() as connection:
@@ -236,7 +236,11 @@ def folded(columns: LogColumns, models: list[str], prompts: list[str], source: i
 def compared(url: str, found: Driven) -> Same:
     """That the service came to what the pure functions make of its log. It has stopped, and so has its rater."""
     with connect(url) as connection:
-        arena, roster, place = rated_arena(connection, 1), roster_of(connection, 1), rated(connection, 1)
+        arena, roster, place = (
+            rated_arena(connection, 1),
+            read_roster_sync(connection, 1),
+            read_rater_progress(connection, 1),
+        )
         columns = read_columns(connection, 1, 0)
         pure = [folded(columns, roster.models, roster.prompts, source) for source in (0, 1)]
         state = ArenaFold.save_all(pure)
@@ -249,7 +253,7 @@ def compared(url: str, found: Driven) -> Same:
         boards = [
             make_snapshot(
                 pure[source], arena, source=source, position=position, generation=0,
-                at=event_time(connection, 1, position), opened=open_then(connection, 1, source, pure[source], position),
+                at=event_time(connection, 1, position), opened=open_matchups_at(connection, 1, source, pure[source], position),
             )
             for source, position, _ in rows
         ]  # fmt: skip

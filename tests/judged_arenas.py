@@ -19,7 +19,7 @@ from live_arenas import made_arena
 from served import Served, make_token
 from servers.paid_llm import PaidLLM
 from tiltyard.arena.judging.judge_panel import open_panel
-from tiltyard.arena.judging.judging import JudgedVotes, judge_arena
+from tiltyard.arena.judging.judge_voters import JudgedVotes, judge_arena
 from tiltyard.client import AsyncClient
 
 #: The paid server's own prices, in dollars for a million tokens.

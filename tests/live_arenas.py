@@ -8,13 +8,13 @@ from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
 
+from tiltyard.arena.content.answer_import import create_arena, import_answers
 from tiltyard.arena.content.arenas import Arena
-from tiltyard.arena.content.bulky import Folder
-from tiltyard.arena.content.contents import Contents
-from tiltyard.arena.content.importing import create_arena, import_answers
-from tiltyard.arena.voting.desk import Desk
+from tiltyard.arena.content.blob_store import BlobStore
+from tiltyard.arena.content.object_storage import FolderStorage
+from tiltyard.arena.voting.voting_queue import VotingQueue
 from tiltyard.core.policy.state.policy import Policy
-from tiltyard.postgres.connecting import open_pool
+from tiltyard.postgres.connections import open_pool
 from tiltyard.settings.arena_settings import ArenaSettings, Reveal
 
 __all__ = ["answers_file", "desk_of", "made_arena", "make_arena"]
@@ -51,7 +51,7 @@ async def make_arena(
         path = answers_file(Path(folder) / "answers.jsonl", models, prompts)
         async with open_pool(url, most=2) as pool:
             made = await create_arena(pool, name, settings=settings, policy=policy)
-            await import_answers(pool, Contents(pool, Folder(Path(folder))), name, path)
+            await import_answers(pool, BlobStore(pool, FolderStorage(Path(folder))), name, path)
     return made
 
 
@@ -61,10 +61,10 @@ def made_arena(url: str, models: int = 4, prompts: int = 6, **options: object) -
 
 
 @asynccontextmanager
-async def desk_of(url: str, arena: Arena) -> AsyncIterator[Desk]:
+async def desk_of(url: str, arena: Arena) -> AsyncIterator[VotingQueue]:
     """A desk that is open, as in a web process."""
     async with open_pool(url, most=4) as pool:
-        desk = Desk(pool, arena.arena, arena.name, arena.settings)
+        desk = VotingQueue(pool, arena.arena, arena.name, arena.settings)
         await desk.open()
         try:
             yield desk

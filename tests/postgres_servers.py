@@ -81,8 +81,8 @@ def _started(owner: pwd.struct_passwd | None, pg_ctl: Path, folder: Path, data: 
 
 def migrated_template(server: str) -> str:
     """Make a database with our tables on this server, to be copied by `fresh_database`; its name."""
-    from tiltyard.postgres.connecting import connect
-    from tiltyard.postgres.migrating import migrate
+    from tiltyard.postgres.connections import connect
+    from tiltyard.postgres.schema_migrations import migrate
 
     with connect(server) as connection:
         connection.execute("CREATE DATABASE tiltyard_template")
@@ -93,8 +93,8 @@ def migrated_template(server: str) -> str:
 @contextmanager
 def fresh_database(server: str, template: str = "template0") -> Iterator[str]:
     """The address of a new database on this server, a copy of ``template``, which is gone afterwards."""
-    from tiltyard.postgres.connecting import connect
-    from tiltyard.postgres.migrating import use_custom_plans
+    from tiltyard.postgres.connections import connect
+    from tiltyard.postgres.schema_migrations import use_custom_plans
 
     name = f"test_{uuid4().hex[:12]}"
     with connect(server) as connection:

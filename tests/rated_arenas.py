@@ -10,13 +10,13 @@ from uuid import uuid4
 import numpy as np
 from psycopg.types.json import Jsonb
 
-from tiltyard.arena.log.log import HUMAN, JUDGE, LogKind, Serving, appending
-from tiltyard.arena.log.partitions import create_arena_room
+from tiltyard.arena.log.event_log import HUMAN, JUDGE, LogKind, ServedMatchup, append_batch
+from tiltyard.arena.log.partitions import create_partitions
 from tiltyard.core.policy.state.events import Event, Events
 from tiltyard.core.policy.state.policy import Policy
 from tiltyard.core.policy.validity.arena_fold import ArenaFold
 from tiltyard.core.policy.validity.method_document import method_from_dict, method_to_dict
-from tiltyard.postgres.connecting import connect, connect_async
+from tiltyard.postgres.connections import connect, connect_async
 from tiltyard.settings.arena_settings import ArenaSettings
 
 SMALL = Policy(
@@ -68,7 +68,7 @@ class Yard:
                 (self.name, "A yard", Jsonb(self.settings.to_dict())),
             )
             (arena,) = await found.fetchone()
-            await create_arena_room(self._connection, arena)
+            await create_partitions(self._connection, arena)
             await self._connection.execute("INSERT INTO raters (arena) VALUES (%s)", (arena,))
         return arena
 
@@ -76,7 +76,7 @@ class Yard:
         """One batch; what each deed returned, and the last position."""
 
         async def write():
-            async with appending(self._connection, self.arena) as log:
+            async with append_batch(self._connection, self.arena) as log:
                 self.horizon = log.horizon
                 return [deed(log) for deed in deeds], log.head
 
@@ -130,7 +130,7 @@ class Yard:
             self.served[source].append((a, b, prompt))
             self.open.append((source, serial))
             log.serve(
-                Serving(
+                ServedMatchup(
                     source=source, serial=serial, matchup=uuid4(), session=session, a=a, b=b, prompt=prompt,
                     response_a=1, response_b=2, nominal=serial % 4, lane=(serial + a) % 4, reason="told",
                     propensity=0.5, given_up=0, expires_at=log.now + timedelta(hours=2),

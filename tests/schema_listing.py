@@ -8,8 +8,8 @@ from pathlib import Path
 
 from postgres_servers import fresh_database, postgres
 from tiltyard.arena.maintenance.dump_archive import without_private_options
-from tiltyard.postgres.migrating import migrate
-from tiltyard.postgres.programs import Programs, shipped, without_password
+from tiltyard.postgres.binaries import Binaries, bundled_folder, without_password
+from tiltyard.postgres.schema_migrations import migrate
 
 SCHEMA = Path(__file__).parents[1] / "src" / "tiltyard" / "postgres" / "schema.sql"
 _HEAD = """\
@@ -23,7 +23,7 @@ def schema_of(url: str) -> str:
     """The schema of a database, without what differs between servers and between dumps."""
     shown, add = without_password(url)
     options = ("--schema-only", "--no-owner", "--no-privileges", "--no-tablespaces", "--no-comments")
-    text = Programs(shipped()).run("pg_dump", *options, "-d", shown, add=add)
+    text = Binaries(bundled_folder()).run("pg_dump", *options, "-d", shown, add=add)
     # A statement that set nothing but a server's own options is a line of spaces now.
     text = re.sub(r"^ +\n", "", without_private_options(text.encode()).decode(), flags=re.MULTILINE)
     kept = [line for line in text.splitlines() if not re.match(r"--|SET |SELECT pg_catalog|\\", line)]

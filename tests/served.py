@@ -14,11 +14,11 @@ import uvicorn
 
 from dawdling import dawdling
 from tiltyard.arena.accounts import Accounts
-from tiltyard.arena.content.bulky import Folder
-from tiltyard.arena.content.contents import Contents
-from tiltyard.arena.house import House
-from tiltyard.arena.keys import Keys
-from tiltyard.postgres.connecting import open_pool
+from tiltyard.arena.content.blob_store import BlobStore
+from tiltyard.arena.content.object_storage import FolderStorage
+from tiltyard.arena.registry import ArenaRegistry
+from tiltyard.arena.secret_keys import SecretKeys
+from tiltyard.postgres.connections import open_pool
 from tiltyard.settings.serving_settings import ServingSettings
 from tiltyard.web.app import make_app
 from tiltyard.web.http_limits import HttpLimits, limited_protocol
@@ -36,7 +36,7 @@ class Served:
     url: str
     database: str
     app: Any
-    house: House
+    house: ArenaRegistry
     loop: asyncio.AbstractEventLoop
     clients: list[httpx2.Client] = field(default_factory=list)
 
@@ -57,7 +57,7 @@ def served(
     database: str,
     *,
     settings: ServingSettings | None = None,
-    keys: Keys | None = None,
+    keys: SecretKeys | None = None,
     folder: Path | None = None,
 ) -> Iterator[Served]:
     """Serve a database until the block is left."""
@@ -66,10 +66,10 @@ def served(
 
     async def serving() -> None:
         async with open_pool(database, most=4) as pool:
-            contents = Contents(pool, Folder(folder or Path("/nonexistent")))
+            contents = BlobStore(pool, FolderStorage(folder or Path("/nonexistent")))
             serving_settings = settings or ServingSettings(port=0)
-            house = House(serving_settings, database, pool, contents)
-            app = make_app(house, keys or Keys([SECRET]))
+            house = ArenaRegistry(serving_settings, database, pool, contents)
+            app = make_app(house, keys or SecretKeys([SECRET]))
             config = uvicorn.Config(
                 dawdling(app),
                 http=limited_protocol(HttpLimits(serving_settings, app.state.figures.refused)),

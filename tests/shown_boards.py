@@ -9,10 +9,10 @@ from pathlib import Path
 from live_arenas import desk_of, make_arena
 from postgres_servers import fresh_database
 from served import Served, served
-from tiltyard.arena.operators.changes import exclude, set_enabled
-from tiltyard.arena.operators.exclusions import Selection
+from tiltyard.arena.operators.arena_changes import exclude, set_enabled
+from tiltyard.arena.operators.exclusions import VoteSelection
 from tiltyard.core.policy.state.policy import Policy
-from tiltyard.postgres.connecting import connect, open_pool
+from tiltyard.postgres.connections import connect, open_pool
 from voted_arenas import cast, close_window, lay_votes, rate
 
 __all__ = ["NAMES", "PAGE", "Rows", "board", "served_board", "shown_board", "table_of"]
@@ -66,7 +66,7 @@ async def _more(url, arena, judged, retired, *, excluded):
         if retired is not None:
             await set_enabled(pool, arena.name, retired, enabled=False, actor="cli")
         if excluded:
-            await exclude(pool, arena.name, Selection(sessions=[3]), "a bot", actor="cli")
+            await exclude(pool, arena.name, VoteSelection(sessions=[3]), "a bot", actor="cli")
 
 
 class Rows(HTMLParser):

@@ -10,12 +10,12 @@ import zlib
 from dataclasses import replace
 from pathlib import Path
 
+from tiltyard.arena.content.answer_import import create_arena, import_answers
 from tiltyard.arena.content.arenas import Arena
-from tiltyard.arena.content.bulky import Folder
-from tiltyard.arena.content.contents import Contents
-from tiltyard.arena.content.importing import create_arena, import_answers
+from tiltyard.arena.content.blob_store import BlobStore
+from tiltyard.arena.content.object_storage import FolderStorage
 from tiltyard.core.policy.state.policy import Policy
-from tiltyard.postgres.connecting import open_pool
+from tiltyard.postgres.connections import open_pool
 from tiltyard.settings.arena_settings import ArenaSettings
 
 __all__ = ["APP", "fill_arena", "png", "sound"]
@@ -83,7 +83,7 @@ async def _filled(
             (Path(folder) / file).write_bytes(data)
         async with open_pool(url, most=2) as pool:
             made = await create_arena(pool, name, title=title, settings=settings, policy=policy)
-            await import_answers(pool, Contents(pool, Folder(store)), name, path)
+            await import_answers(pool, BlobStore(pool, FolderStorage(store)), name, path)
     return made
 
 

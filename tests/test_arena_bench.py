@@ -11,11 +11,11 @@ import psycopg
 import pytest
 
 from live_arenas import desk_of
-from tiltyard.arena.log.columns import read_columns
-from tiltyard.arena.log.log import LogKind
-from tiltyard.arena.voting.asking import Voter
+from tiltyard.arena.log.event_log import LogKind
+from tiltyard.arena.log.log_columns import read_columns
+from tiltyard.arena.voting.voter_requests import Voter
 from tiltyard.core.battles import Kind
-from tiltyard.postgres.connecting import connect
+from tiltyard.postgres.connections import connect
 
 BENCH = Path(__file__).parent.parent / "bench"
 

@@ -7,14 +7,14 @@ import pytest
 
 from page_routes import page_routes
 from tiltyard.arena.accounts import SCOPES
-from tiltyard.arena.content.bulky import Folder
-from tiltyard.arena.content.contents import Contents
-from tiltyard.arena.house import House
-from tiltyard.arena.keys import Keys
-from tiltyard.arena.log.log import LogKind
+from tiltyard.arena.content.blob_store import BlobStore
+from tiltyard.arena.content.object_storage import FolderStorage
+from tiltyard.arena.log.event_log import LogKind
+from tiltyard.arena.registry import ArenaRegistry
+from tiltyard.arena.secret_keys import SecretKeys
 from tiltyard.core.policy.state.policy import Lane
-from tiltyard.postgres.connecting import open_pool
-from tiltyard.postgres.migrating import migrations
+from tiltyard.postgres.connections import open_pool
+from tiltyard.postgres.schema_migrations import migrations
 from tiltyard.settings.arena_settings import ArenaSettings
 from tiltyard.settings.serving_settings import SERVING_VARIABLES, ServingSettings
 from tiltyard.web import problems
@@ -110,8 +110,10 @@ def routes(tmp_path_factory):
     """Every route of the application: method and path."""
     url = "postgresql://nobody@localhost/nowhere"
     pool = open_pool(url)
-    house = House(ServingSettings(), url, pool, Contents(pool, Folder(tmp_path_factory.mktemp("responses"))))
-    document = make_app(house, Keys(["x" * 40])).openapi()
+    house = ArenaRegistry(
+        ServingSettings(), url, pool, BlobStore(pool, FolderStorage(tmp_path_factory.mktemp("responses")))
+    )
+    document = make_app(house, SecretKeys(["x" * 40])).openapi()
     return {f"{method.upper()} {path}" for path, one in document["paths"].items() for method in one}
 
 

@@ -16,7 +16,7 @@ from typer.main import get_command
 
 from deployed import ACCOUNT, DEPLOY, HOME, PODS, PORT, ROOT, SOURCE, of_kind, page
 from tiltyard import __version__
-from tiltyard.arena.keys import open_keys
+from tiltyard.arena.secret_keys import open_keys
 from tiltyard.cli import app
 from tiltyard.errors import BadOption
 from tiltyard.settings.environment import read_environment

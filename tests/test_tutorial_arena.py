@@ -12,7 +12,7 @@ import httpx2
 import pytest
 
 from postgres_servers import postgres
-from tiltyard.postgres.migrating import migrate
+from tiltyard.postgres.schema_migrations import migrate
 
 PAGE = Path(__file__).parents[1] / "docs" / "tutorial" / "first-arena.md"
 

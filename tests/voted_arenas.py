@@ -5,17 +5,17 @@ import asyncio
 import numpy as np
 
 from live_arenas import desk_of, make_arena
-from tiltyard.arena.rating.rating import RatingHouse
-from tiltyard.arena.voting.asking import Voter
+from tiltyard.arena.rating.rater_process import RaterProcess
+from tiltyard.arena.voting.voter_requests import Voter
 from tiltyard.core.battles import Kind
-from tiltyard.postgres.connecting import connect
+from tiltyard.postgres.connections import connect
 
 __all__ = ["cast", "close_window", "lay_votes", "rate", "voted"]
 
 
 def rate(url):
     """Let a rater fold everything that is final, and publish boards."""
-    house = RatingHouse(url)
+    house = RaterProcess(url)
     try:
         while house.turn():
             pass

@@ -4,13 +4,13 @@ import asyncio
 
 import pytest
 
-from tiltyard.arena import stopping
-from tiltyard.arena.stopping import stopped
+from tiltyard.arena import tasks
+from tiltyard.arena.tasks import cancel_and_wait
 
 
 @pytest.mark.parametrize("lost", [0, 1, 3])
 def test_a_lost_cancellation_is_repeated(lost, monkeypatch):
-    monkeypatch.setattr(stopping, "_AGAIN", 0.01)
+    monkeypatch.setattr(tasks, "_CANCEL_RETRY_SECONDS", 0.01)
     heard = []
 
     async def stubborn():
@@ -25,7 +25,7 @@ def test_a_lost_cancellation_is_repeated(lost, monkeypatch):
     async def scene():
         task = asyncio.create_task(stubborn())
         await asyncio.sleep(0)
-        await asyncio.wait_for(stopped(task), 20)
+        await asyncio.wait_for(cancel_and_wait(task), 20)
         assert task.cancelled()
 
     asyncio.run(scene())
@@ -37,10 +37,10 @@ def test_nothing_is_stopped_and_what_went_wrong_is_raised():
         raise ValueError("what went wrong")
 
     async def scene():
-        await stopped(None)
+        await cancel_and_wait(None)
         task = asyncio.create_task(wrong())
         await asyncio.sleep(0)
         with pytest.raises(ValueError, match="what went wrong"):
-            await stopped(task)
+            await cancel_and_wait(task)
 
     asyncio.run(scene())

@@ -10,10 +10,10 @@ import pytest
 
 from live_arenas import make_arena
 from postgres_servers import fresh_database
-from tiltyard.arena.content.importing import create_arena
-from tiltyard.arena.rating.lags import read_lags
-from tiltyard.postgres.connecting import connect, open_pool
-from tiltyard.postgres.migrating import migrate, use_custom_plans
+from tiltyard.arena.content.answer_import import create_arena
+from tiltyard.arena.rating.rater_lag import read_rater_lags
+from tiltyard.postgres.connections import connect, open_pool
+from tiltyard.postgres.schema_migrations import migrate, use_custom_plans
 from tiltyard.postgres.statements import arena_statement, statement, statements
 
 ARENAS = 12
@@ -174,7 +174,7 @@ def test_plans_of_a_desk_are_kept_and_lock_no_partition_of_another_arena(many, n
 
 def test_how_far_raters_are_is_read_arena_by_arena(many):
     with connect(many) as connection, connection.transaction():
-        assert [lag.arena for lag in read_lags(connection)] == sorted(
+        assert [lag.arena for lag in read_rater_lags(connection)] == sorted(
             ["middle", *(f"arena-{number}" for number in range(1, ARENAS + 1) if number != ARENA)]
         )
-        assert all(lag.head > 0 for lag in read_lags(connection))
+        assert all(lag.head > 0 for lag in read_rater_lags(connection))

@@ -8,18 +8,18 @@ from contextlib import AsyncExitStack
 import pytest
 
 from live_arenas import desk_of, make_arena
-from tiltyard.arena.boards import boards
-from tiltyard.arena.boards.boards import Boards
-from tiltyard.arena.boards.listening import Announcements
-from tiltyard.arena.content.bulky import Folder
-from tiltyard.arena.content.contents import Contents
-from tiltyard.arena.house import House
-from tiltyard.arena.rating import rating
-from tiltyard.arena.voting import desk
-from tiltyard.arena.voting.asking import Voter
-from tiltyard.arena.voting.desk import Desk
+from tiltyard.arena.boards import board_cache
+from tiltyard.arena.boards.board_cache import BoardCache
+from tiltyard.arena.boards.notifications import SnapshotNotifications
+from tiltyard.arena.content.blob_store import BlobStore
+from tiltyard.arena.content.object_storage import FolderStorage
+from tiltyard.arena.rating import rater_process
+from tiltyard.arena.registry import ArenaRegistry
+from tiltyard.arena.voting import voting_queue
+from tiltyard.arena.voting.voter_requests import Voter
+from tiltyard.arena.voting.voting_queue import VotingQueue
 from tiltyard.errors import StoreFault
-from tiltyard.postgres.connecting import connect, open_pool
+from tiltyard.postgres.connections import connect, open_pool
 from tiltyard.settings.serving_settings import ServingSettings
 from tiltyard.web.logs import JsonLines
 
@@ -72,8 +72,8 @@ def slept(monkeypatch):
 
 
 def test_a_desk_that_cannot_load_tries_less_and_less_often(database, monkeypatch, caplog):
-    monkeypatch.setattr(desk, "_TICK", 0.01)
-    monkeypatch.setattr(desk, "_RETRY", 0.02)
+    monkeypatch.setattr(voting_queue, "_IDLE_POLL_SECONDS", 0.01)
+    monkeypatch.setattr(voting_queue, "_FIRST_RETRY_SECONDS", 0.02)
     attempts = 0
 
     async def scene():
@@ -94,7 +94,7 @@ def test_a_desk_that_cannot_load_tries_less_and_less_often(database, monkeypatch
 
     asyncio.run(scene())
     assert 3 <= attempts <= 12
-    [line] = [record for record in caplog.records if record.name == desk.__name__]
+    [line] = [record for record in caplog.records if record.name == voting_queue.__name__]
     assert "the database is away" in line.getMessage()
     assert line.facts == {"arena": "arena"}
 
@@ -113,15 +113,15 @@ def test_a_desk_that_works_again_says_so_and_starts_with_short_waits(database, m
             assert (await opened.next_matchup(ANN)).new
 
     asyncio.run(scene())
-    said = [record.getMessage() for record in caplog.records if record.name == desk.__name__]
+    said = [record.getMessage() for record in caplog.records if record.name == voting_queue.__name__]
     assert len(said) == 2
     assert said[1].endswith("works again")
 
 
 def test_whoever_asks_ends_the_long_wait_of_an_idle_desk(database, monkeypatch):
-    monkeypatch.setattr(desk, "_RETRY", 600.0)
-    monkeypatch.setattr(desk, "_RETRY_IDLE", 600.0)
-    monkeypatch.setattr(desk, "_RETRY_IN_LINE", 0.05)
+    monkeypatch.setattr(voting_queue, "_FIRST_RETRY_SECONDS", 600.0)
+    monkeypatch.setattr(voting_queue, "_MAX_IDLE_RETRY_SECONDS", 600.0)
+    monkeypatch.setattr(voting_queue, "_MAX_RETRY_WITH_WAITERS_SECONDS", 0.05)
 
     async def scene():
         arena = await make_arena(database)
@@ -137,13 +137,13 @@ def test_whoever_asks_ends_the_long_wait_of_an_idle_desk(database, monkeypatch):
 
 
 def test_desks_without_voters_load_a_few_at_a_time_and_voters_come_first(database, monkeypatch):
-    monkeypatch.setattr(desk, "_TICK", 0.01)
+    monkeypatch.setattr(voting_queue, "_IDLE_POLL_SECONDS", 0.01)
     loading, most = set(), 0
 
     async def scene():
         arenas = [await make_arena(database, 2, 1, name=f"arena-{number}") for number in range(6)]
         async with open_pool(database, most=4) as pool, AsyncExitStack() as stack:
-            opened = [Desk(pool, arena.arena, arena.name, arena.settings) for arena in arenas]
+            opened = [VotingQueue(pool, arena.arena, arena.name, arena.settings) for arena in arenas]
             for one in opened:
                 await one.open()
                 stack.push_async_callback(one.close)
@@ -179,7 +179,7 @@ def test_desks_without_voters_load_a_few_at_a_time_and_voters_come_first(databas
 
 
 def test_a_silent_database_is_logged_with_the_arena(database, monkeypatch, caplog):
-    monkeypatch.setattr(desk, "_SILENCE", 0.1)
+    monkeypatch.setattr(voting_queue, "_BATCH_TIMEOUT_SECONDS", 0.1)
 
     async def scene():
         arena = await make_arena(database)
@@ -193,7 +193,7 @@ def test_a_silent_database_is_logged_with_the_arena(database, monkeypatch, caplo
                 await opened.next_matchup(ANN)
 
     asyncio.run(scene())
-    [line] = [record for record in caplog.records if record.name == desk.__name__]
+    [line] = [record for record in caplog.records if record.name == voting_queue.__name__]
     assert "has not answered" in line.getMessage()
     assert line.facts == {"arena": "arena"}
 
@@ -206,23 +206,25 @@ def test_an_arena_that_cannot_be_opened_is_logged_once_whoever_asks(database, tm
         with connect(database) as connection:
             connection.execute("DELETE FROM events WHERE arena = %s AND position = 1", (arena.arena,))
         async with open_pool(database, most=4) as pool:
-            house = House(ServingSettings(port=0), database, pool, Contents(pool, Folder(tmp_path)))
+            house = ArenaRegistry(
+                ServingSettings(port=0), database, pool, BlobStore(pool, FolderStorage(tmp_path))
+            )
             for _ in range(5):
                 with pytest.raises(StoreFault):
                     await house.desk(name)
 
     asyncio.run(scene())
-    [line] = [record for record in caplog.records if record.name == "tiltyard.arena.house"]
+    [line] = [record for record in caplog.records if record.name == "tiltyard.arena.registry"]
     told = json.loads(JsonLines().format(line))
     assert told["arena"] == name
     assert "damaged" in told["event"]
 
 
 def test_a_rater_without_a_database_backs_off(monkeypatch, caplog):
-    monkeypatch.setattr(rating, "connect", fail)
+    monkeypatch.setattr(rater_process, "connect", fail)
     stops = [Stop(6), Stop(6)]
     for stop in stops:
-        rating.RatingHouse(NOWHERE).run(stop)
+        rater_process.RaterProcess(NOWHERE).run(stop)
     assert_backs_off(*(stop.waits for stop in stops))
     assert len(caplog.records) == 2
 
@@ -233,9 +235,9 @@ def test_listeners_without_a_database_back_off(slept, caplog):
             await announcements.next()
 
     for _ in range(2):
-        asyncio.run(scene(Announcements(NOWHERE)))
+        asyncio.run(scene(SnapshotNotifications(NOWHERE)))
     assert_backs_off(slept[:6], slept[6:])
-    assert [record.name for record in caplog.records] == ["tiltyard.arena.boards.listening"] * 2
+    assert [record.name for record in caplog.records] == ["tiltyard.arena.boards.notifications"] * 2
 
 
 def test_boards_and_settings_that_cannot_be_read_are_looked_for_less_often(slept, caplog):
@@ -247,18 +249,18 @@ def test_boards_and_settings_that_cannot_be_read_are_looked_for_less_often(slept
         await asyncio.gather(ended, return_exceptions=True)
 
     for most in (6, 12):
-        board = Boards(NOWHERE, None)
+        board = BoardCache(NOWHERE, None)
         board._news.next = lambda: asyncio.sleep(0)
         board._look = failing
         asyncio.run(scene(board._follow, most))
     assert_backs_off(slept[:6], slept[6:12])
     del slept[:]
-    house = House(ServingSettings(port=0), NOWHERE, None, None)
+    house = ArenaRegistry(ServingSettings(port=0), NOWHERE, None, None)
     house._desks["arena"] = None
     house.settings_changed = failing
     asyncio.run(scene(house._follow, 8))
     assert slept[0] == 5.0
     assert all(wait <= 30.0 for wait in slept)
     assert max(slept[1:]) >= 10.0
-    assert len([record for record in caplog.records if record.name == "tiltyard.arena.house"]) == 1
-    assert boards.__name__ in {record.name for record in caplog.records}
+    assert len([record for record in caplog.records if record.name == "tiltyard.arena.registry"]) == 1
+    assert board_cache.__name__ in {record.name for record in caplog.records}

@@ -9,15 +9,15 @@ from test_backup import append, make_arena
 from typer.testing import CliRunner
 
 from postgres_servers import account, fresh_database, new_home
-from tiltyard.arena.maintenance import upgrading
-from tiltyard.arena.maintenance.upgrading import Upgraded
+from tiltyard.arena.maintenance import major_upgrade
+from tiltyard.arena.maintenance.major_upgrade import UpgradeResult
 from tiltyard.cli.backup import backup, restore
 from tiltyard.cli.database import Patience
 from tiltyard.cli.doctor import doctor
 from tiltyard.cli.migrate import migrate, upgrade_database
 from tiltyard.errors import BadOption, StoreFault
-from tiltyard.postgres.connecting import connect
-from tiltyard.postgres.postmaster import Postmaster
+from tiltyard.postgres.connections import connect
+from tiltyard.postgres.server_config import Postmaster
 
 AS_USER = [] if account() is None else ["--as-user", account().pw_name]
 
@@ -131,8 +131,8 @@ def test_a_restoration_says_what_is_valid_again(options, home, database, server,
 
 
 def test_an_upgrade_says_when_the_backup_was_restored_instead(home, monkeypatch):
-    done = Upgraded(15, 18, home / "kept", home / "one.tar", 'ERROR:  unrecognized parameter "x"')
-    monkeypatch.setattr(upgrading, "upgrade_database", lambda *_, **__: done)
+    done = UpgradeResult(15, 18, home / "kept", home / "one.tar", 'ERROR:  unrecognized parameter "x"')
+    monkeypatch.setattr(major_upgrade, "upgrade_database", lambda *_, **__: done)
     printed = run("upgrade-database").stdout
     assert printed.startswith(
         'pg_upgrade failed: ERROR:  unrecognized parameter "x". The backup was restored '

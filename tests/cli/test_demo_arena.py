@@ -22,16 +22,16 @@ from command import run
 from live_arenas import made_arena
 from tiltyard.arena.boards.snapshots import latest_snapshot
 from tiltyard.arena.content.arenas import find_arena
-from tiltyard.arena.content.bulky import Folder
-from tiltyard.arena.content.contents import Contents
-from tiltyard.arena.demonstrating import demonstrate
-from tiltyard.arena.house import House
+from tiltyard.arena.content.blob_store import BlobStore
+from tiltyard.arena.content.object_storage import FolderStorage
+from tiltyard.arena.demo_arena import fill_demo_arena
+from tiltyard.arena.operators.audit_and_complaints import list_complaints
 from tiltyard.arena.operators.exclusions import list_exclusions
-from tiltyard.arena.operators.oversight import list_complaints
+from tiltyard.arena.registry import ArenaRegistry
 from tiltyard.cli import app
 from tiltyard.cli.demo import _programme
 from tiltyard.errors import Conflict
-from tiltyard.postgres.connecting import connect, open_pool
+from tiltyard.postgres.connections import connect, open_pool
 from tiltyard.settings.serving_settings import ServingSettings
 from tiltyard.simulate.demo import NEWCOMER, RETIRED
 
@@ -43,8 +43,8 @@ def filled(url, folder, votes, seed=7, on_vote=lambda _done: None):
 
     async def filling():
         async with open_pool(url, most=8) as pool:
-            house = House(ServingSettings(), url, pool, Contents(pool, Folder(folder)))
-            return await demonstrate(house, _programme(), votes=votes, seed=seed, on_vote=on_vote)
+            house = ArenaRegistry(ServingSettings(), url, pool, BlobStore(pool, FolderStorage(folder)))
+            return await fill_demo_arena(house, _programme(), votes=votes, seed=seed, on_vote=on_vote)
 
     return asyncio.run(filling())
 

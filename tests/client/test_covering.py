@@ -138,12 +138,12 @@ class _Nothing:
 @pytest.fixture(scope="module")
 def operations() -> dict[tuple[str, str], dict[str, Any]]:
     """Every operation of the API, by method and path."""
-    from tiltyard.arena.keys import Keys
+    from tiltyard.arena.secret_keys import SecretKeys
     from tiltyard.settings.serving_settings import ServingSettings
 
     house = _Nothing()
     house.settings = ServingSettings()
-    paths = make_app(house, Keys(["a secret for tests that is long enough"])).openapi()["paths"]
+    paths = make_app(house, SecretKeys(["a secret for tests that is long enough"])).openapi()["paths"]
     return {
         (method.upper(), path): operation
         for path, methods in paths.items()

@@ -18,7 +18,7 @@ from postgres_servers import fresh_database
 from served import PASSWORD, Served, make_operator, make_token, served
 from tiltyard import read_battles
 from tiltyard.arena.accounts import Accounts
-from tiltyard.arena.rating.rating import rate_arenas
+from tiltyard.arena.rating.rater_process import rate_arenas
 from tiltyard.client import AsyncClient, Client
 from tiltyard.client.voting import next_matchup, vote
 from tiltyard.errors import (
@@ -30,7 +30,7 @@ from tiltyard.errors import (
     NotFound,
     UnreadableFile,
 )
-from tiltyard.postgres.connecting import connect
+from tiltyard.postgres.connections import connect
 
 
 @pytest.fixture(scope="module")

@@ -12,15 +12,21 @@ from typing import Any
 from crowd import Crowd, Heard
 from psycopg import Connection
 
-from tiltyard.arena.log.log import LogKind
+from tiltyard.arena.log.event_log import LogKind
+from tiltyard.arena.rating.board_publisher import make_snapshot, open_matchups_at
 from tiltyard.arena.rating.checkpoints import list_checkpoints, read_checkpoint
-from tiltyard.arena.rating.publishing import make_snapshot, open_then
-from tiltyard.arena.rating.raters import RatedArena, event_time, log_head, rated, rated_arena
-from tiltyard.arena.rating.replaying import replay_from_zero
-from tiltyard.arena.voting.matchup_ids import parse_matchup
+from tiltyard.arena.rating.log_replay import replay_log
+from tiltyard.arena.rating.rater_progress import (
+    RatedArena,
+    event_time,
+    log_head,
+    rated_arena,
+    read_rater_progress,
+)
+from tiltyard.arena.voting.matchup_ids import parse_matchup_id
 from tiltyard.core.battles import Kind
 from tiltyard.core.policy.validity.arena_fold import ArenaFold
-from tiltyard.postgres.connecting import connect
+from tiltyard.postgres.connections import connect
 from tiltyard.settings.arena_settings import ArenaSettings
 
 __all__ = ["Audited", "Place", "audit_log", "audit_ratings"]
@@ -88,7 +94,7 @@ def audit_ratings(url: str, arena: int = 1, *, every: bool = False) -> Place:
     With ``every``, all boards and checkpoints that are kept.
     """
     with _moment(url) as connection:
-        found, place = rated_arena(connection, arena), rated(connection, arena)
+        found, place = rated_arena(connection, arena), read_rater_progress(connection, arena)
         assert place.position <= place.horizon <= log_head(connection, arena)
         boards = _rows(
             connection,
@@ -103,7 +109,7 @@ def audit_ratings(url: str, arena: int = 1, *, every: bool = False) -> Place:
         kept = list_checkpoints(connection, arena)
         for one in kept if every else kept[:1]:
             saved = read_checkpoint(connection, arena, one, one.kernel)
-            replayed = replay_from_zero(connection, arena, one.position, one.generation)
+            replayed = replay_log(connection, arena, one.position, one.generation)
             state = ArenaFold.save_all([replayed[source] for source in sorted(replayed)])
             assert sha256(state).digest() == saved.digest, f"the checkpoint at {one.position} is no replay"
             assert state == saved.state
@@ -128,10 +134,10 @@ def _check_counts(connection: Connection, arena: int, boards: list[dict[str, Any
 
 def _check_board(connection: Connection, arena: RatedArena, board: dict[str, Any]) -> None:
     place = {"position": board["position"], "generation": board["generation"]}
-    replayed = replay_from_zero(connection, arena.arena, board["position"], board["generation"])
+    replayed = replay_log(connection, arena.arena, board["position"], board["generation"])
     at = event_time(connection, arena.arena, board["position"])
     source = board["source"]
-    opened = open_then(connection, arena.arena, source, replayed[source], board["position"])
+    opened = open_matchups_at(connection, arena.arena, source, replayed[source], board["position"])
     made = make_snapshot(replayed[source], arena, source=source, at=at, opened=opened, **place)
     assert made.document == board["document"], f"the board at {board['position']} is no replay"
     assert made.sha256 == bytes(board["sha256"]).hex()
@@ -255,10 +261,10 @@ def _check_told(
     ended: dict[tuple[int, int], dict[str, Any]],
     by_position: dict[int, dict[str, Any]],
 ) -> None:
-    lost = [one for one in crowd.offered if parse_matchup(one) not in known]
+    lost = [one for one in crowd.offered if parse_matchup_id(one) not in known]
     assert not lost, f"{len(lost)} matchups were handed out and are not there"
     for one in crowd.told:
-        key = known[parse_matchup(one.matchup)]
+        key = known[parse_matchup_id(one.matchup)]
         row = by_position.get(one.position)
         assert row is not None, f"lost: {one}"
         assert (row["source"], row["serial"]) == key, f"another's event: {one}, {row}"
@@ -281,7 +287,7 @@ def _check_refused(crowd: Heard, known: dict[Any, tuple[int, int]], events: list
         if row["kind"] == LogKind.VOTE:
             taken.setdefault((row["source"], row["serial"]), []).append(row)
     for one in crowd.refused:
-        key = known[parse_matchup(one.matchup)]
+        key = known[parse_matchup_id(one.matchup)]
         if one.status == 410:
             assert key in expired, f"not expired: {one}"
         elif one.act == "vote":

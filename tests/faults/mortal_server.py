@@ -13,8 +13,8 @@ from pathlib import Path
 
 from postgres_servers import account
 from tiltyard.errors import StoreFault
-from tiltyard.postgres.connecting import connect
-from tiltyard.postgres.programs import Programs, shipped
+from tiltyard.postgres.binaries import Binaries, bundled_folder
+from tiltyard.postgres.connections import connect
 
 __all__ = ["MortalServer", "free_port", "mortal_server"]
 
@@ -39,9 +39,9 @@ class MortalServer:
         #: Chosen when it first starts; it keeps it.
         self.port = 0
         self.options = options
-        binaries = shipped()
+        binaries = bundled_folder()
         assert binaries is not None
-        self.programs = Programs(binaries, account())
+        self.programs = Binaries(binaries, account())
 
     @property
     def url(self) -> str:

@@ -6,13 +6,13 @@ import signal
 import sys
 import threading
 
-from tiltyard.arena.rating.rating import Pace, RatingHouse
+from tiltyard.arena.rating.rater_process import RaterPace, RaterProcess
 
 if __name__ == "__main__":
     logging.basicConfig(level=logging.INFO)
     stop = threading.Event()
     signal.signal(signal.SIGTERM, lambda *_: stop.set())
     threading.Thread(target=lambda: (os.read(0, 1), os._exit(1)), daemon=True).start()
-    house = RatingHouse(sys.argv[1], pace=Pace(step=500, checkpoint_events=int(sys.argv[2])))
+    house = RaterProcess(sys.argv[1], pace=RaterPace(step=500, checkpoint_events=int(sys.argv[2])))
     print("ready", flush=True)
     house.run(stop)

@@ -18,8 +18,8 @@ from mortal_server import MortalServer, mortal_server, new_folder
 
 from live_arenas import made_arena
 from tiltyard.core.policy.state.policy import Policy
-from tiltyard.postgres.connecting import connect
-from tiltyard.postgres.migrating import migrate
+from tiltyard.postgres.connections import connect
+from tiltyard.postgres.schema_migrations import migrate
 from tiltyard.settings.arena_settings import ArenaSettings
 
 __all__ = ["SETTINGS", "Scene", "scene"]

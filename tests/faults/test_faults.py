@@ -11,7 +11,7 @@ from children import Child, wait_until
 from scenes import FAULTS, SETTINGS, scene, tally
 from wrong_clock import wrong_clock
 
-from tiltyard.postgres.connecting import connect
+from tiltyard.postgres.connections import connect
 
 #: What a short run strikes with; the full one has everything.
 SOME = ("web killed", "server stopped immediately", "leading rater killed")

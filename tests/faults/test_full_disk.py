@@ -9,7 +9,7 @@ from mortal_server import MortalServer, end, new_folder
 from scenes import scene
 from small_disk import small_disk
 
-from tiltyard.postgres.connecting import connect
+from tiltyard.postgres.connections import connect
 
 
 @pytest.fixture(scope="module")

@@ -18,12 +18,12 @@ from children import service
 from mortal_server import mortal_server
 
 from live_arenas import answers_file
-from tiltyard.arena.content.bulky import Folder
-from tiltyard.arena.content.contents import Contents
-from tiltyard.arena.content.importing import create_arena, import_answers
-from tiltyard.arena.rating.rating import RatingHouse
-from tiltyard.postgres.connecting import connect, open_pool
-from tiltyard.postgres.migrating import migrate
+from tiltyard.arena.content.answer_import import create_arena, import_answers
+from tiltyard.arena.content.blob_store import BlobStore
+from tiltyard.arena.content.object_storage import FolderStorage
+from tiltyard.arena.rating.rater_process import RaterProcess
+from tiltyard.postgres.connections import connect, open_pool
+from tiltyard.postgres.schema_migrations import migrate
 from tiltyard.settings.serving_settings import ServingSettings
 
 
@@ -44,7 +44,7 @@ def many_arenas(arenas, max_connections, connections):
 async def make_arenas(url, folder, arenas):
     answers = answers_file(folder / "answers.jsonl", models=3, prompts=2)
     async with open_pool(url, most=2) as pool:
-        contents = Contents(pool, Folder(folder))
+        contents = BlobStore(pool, FolderStorage(folder))
         for number in range(arenas):
             await create_arena(pool, f"arena-{number}")
             await import_answers(pool, contents, f"arena-{number}", answers)
@@ -172,7 +172,7 @@ def measure_idle(made, server):
     print(f"\nidle service: {idle.told(60, 'second')}, connections {connections_in_use(server.url)}")
     for child in (*made.webs, *made.raters):
         child.kill()
-    house = RatingHouse(server.url)
+    house = RaterProcess(server.url)
     try:
         # The first turns load all arenas.
         while house.turn():

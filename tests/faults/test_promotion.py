@@ -10,8 +10,8 @@ from scenes import SETTINGS, Scene
 
 from live_arenas import made_arena
 from tiltyard.core.policy.state.policy import Policy
-from tiltyard.postgres.connecting import connect
-from tiltyard.postgres.migrating import migrate
+from tiltyard.postgres.connections import connect
+from tiltyard.postgres.schema_migrations import migrate
 
 
 def streaming(primary):

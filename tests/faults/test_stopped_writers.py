@@ -7,9 +7,9 @@ import pytest
 
 from live_arenas import make_arena
 from postgres_servers import fresh_database, migrated_template
-from tiltyard.arena.log.log import LogKind, appending
+from tiltyard.arena.log.event_log import LogKind, append_batch
 from tiltyard.errors import StoreFault
-from tiltyard.postgres.connecting import connect_async
+from tiltyard.postgres.connections import connect_async
 
 
 @pytest.fixture(scope="module")
@@ -23,7 +23,7 @@ def test_a_writer_that_stops_in_the_middle_is_followed_after_ten_seconds(old):
     async def stops(arena, holding):
         connection = await connect_async(old)
         try:
-            async with appending(connection, arena) as batch:
+            async with append_batch(connection, arena) as batch:
                 batch.add(LogKind.RETIRE, a=0)
                 holding.set()
                 await asyncio.sleep(14)
@@ -35,7 +35,7 @@ def test_a_writer_that_stops_in_the_middle_is_followed_after_ten_seconds(old):
         began = time.monotonic()
         while True:
             try:
-                async with appending(connection, arena) as batch:
+                async with append_batch(connection, arena) as batch:
                     head = batch.head
                 break
             except StoreFault:
@@ -52,7 +52,7 @@ def test_a_writer_that_stops_in_the_middle_is_followed_after_ten_seconds(old):
         with pytest.raises(StoreFault):
             await stopped
         connection = await connect_async(old)
-        async with appending(connection, arena) as batch:
+        async with append_batch(connection, arena) as batch:
             assert batch.head == head
         await connection.close()
         return waited

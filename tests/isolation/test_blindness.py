@@ -13,9 +13,9 @@ from media_files import chunk, png, png_chunk, riff, wav
 from postgres_servers import fresh_database
 from served import make_operator, served
 from shown_kinds import fill_arena
-from tiltyard.arena.voting.matchup_ids import parse_matchup
+from tiltyard.arena.voting.matchup_ids import parse_matchup_id
 from tiltyard.errors import InputError
-from tiltyard.postgres.connecting import connect
+from tiltyard.postgres.connections import connect
 from tiltyard.settings.arena_settings import ArenaSettings
 from tiltyard.web.routes import matchups
 from voted_arenas import rate, voted
@@ -77,7 +77,7 @@ class Asked:
                 "FROM matchups m JOIN models a ON a.arena = m.arena AND a.model = m.a "
                 "JOIN models b ON b.arena = m.arena AND b.model = m.b "
                 "JOIN prompts p ON p.arena = m.arena AND p.prompt = m.prompt WHERE matchup = %s",
-                (parse_matchup(self.matchup),),
+                (parse_matchup_id(self.matchup),),
             ).fetchone()
             self.bytes = [
                 connection.execute(
@@ -106,7 +106,7 @@ class Asked:
                 ]
                 spelled.append(base64.urlsafe_b64encode(found).decode())
                 told += [one[:16] for one in spelled]
-        told.append(parse_matchup(self.matchup).hex)
+        told.append(parse_matchup_id(self.matchup).hex)
         return {one.lower() for one in told}
 
 
@@ -229,7 +229,7 @@ def test_a_file_that_cannot_be_blinded_is_not_sent_at_all(house, monkeypatch):
 
     client = house.client()
     shown = client.post("/api/v1/arenas/signed/matchups", json={}).json()
-    monkeypatch.setattr(matchups, "blinded", refused)
+    monkeypatch.setattr(matchups, "strip_metadata", refused)
     for side in "ab":
         answer = client.get(shown["responses"][side]["url"])
         assert answer.status_code == 404
@@ -271,7 +271,7 @@ def test_what_everybody_reads_is_the_same_whichever_matchup_is_open(house):
     for answer in told.values():
         text = wire(answer)
         assert asked.matchup.lower() not in text
-        assert parse_matchup(asked.matchup).hex not in text
+        assert parse_matchup_id(asked.matchup).hex not in text
         assert not [data for data in asked.bytes if data.decode().lower() in text]
         assert not [number for number in map(str, asked.row[0:1] + asked.row[2:4]) if number in text]
 

@@ -15,9 +15,9 @@ from live_arenas import made_arena
 from postgres_servers import fresh_database
 from served import PASSWORD, make_operator, make_token, served
 from tiltyard.arena.accounts import Accounts
-from tiltyard.arena.keys import Keys
-from tiltyard.arena.voting.matchup_ids import new_matchup, parse_matchup
-from tiltyard.postgres.connecting import connect, open_pool
+from tiltyard.arena.secret_keys import SecretKeys
+from tiltyard.arena.voting.matchup_ids import new_matchup_id, parse_matchup_id
+from tiltyard.postgres.connections import connect, open_pool
 from tiltyard.settings.arena_settings import ArenaSettings
 from tiltyard.web.cookies import OPERATOR_COOKIE, VOTER_COOKIE
 
@@ -64,7 +64,7 @@ def everything(client, matchup):
 def test_a_matchup_id_has_one_spelling(house):
     client = house.client()
     matchup = ask(client)
-    found = parse_matchup(matchup)
+    found = parse_matchup_id(matchup)
     others = [matchup[:k] + c + matchup[k + 1 :] for k in (0, 10, 21) for c in ALPHABET if c != matchup[k]]
     others += [matchup[:-1], matchup + "A", matchup + "==", matchup.swapcase(), str(found), found.hex]
     others += [f" {matchup}", f"{matchup} ", matchup + "\u0000", matchup + "\r\n", f"{matchup}%00"]
@@ -78,7 +78,7 @@ def test_a_matchup_id_has_one_spelling(house):
 
 def test_ids_are_not_guessed_from_others():
     """Beside the arena's number 96 random bits: none comes twice, and every bit is set about half the time."""
-    found = [new_matchup(1).int for _ in range(2000)]
+    found = [new_matchup_id(1).int for _ in range(2000)]
     assert len(set(found)) == len(found)
     assert {one >> 96 for one in found} == {1}
     for bit in range(96):
@@ -155,7 +155,7 @@ def test_a_cookie_of_another_house_and_one_under_another_name_are_nothing(house,
     with fresh_database(server, template) as database:
         made_arena(database)
         make_operator(database)
-        other_key = Keys(["another secret that is long enough"])
+        other_key = SecretKeys(["another secret that is long enough"])
         with served(database, folder=tmp_path, keys=other_key) as other:
             voter, operator = other.client(), other.client()
             matchup = ask(voter)
@@ -190,7 +190,7 @@ def test_votes_sent_again_by_whoever_overheard_them_change_nothing(house):
     with connect(house.database) as connection:
         (votes,) = connection.execute(
             "SELECT count(*) FROM battles JOIN matchups USING (arena, source, serial) WHERE matchup = %s",
-            (parse_matchup(matchup),),
+            (parse_matchup_id(matchup),),
         ).fetchone()
     assert votes == 0
 

@@ -10,7 +10,7 @@ from visitors import ROLES, furnished
 
 from page_routes import page_routes
 from postgres_servers import fresh_database
-from tiltyard.postgres.connecting import connect
+from tiltyard.postgres.connections import connect
 
 VALUES = {
     "arena": "arena",

@@ -7,7 +7,7 @@ from visitors import ROLES, furnished, sign_in
 
 from postgres_servers import fresh_database
 from served import make_token
-from tiltyard.postgres.connecting import connect
+from tiltyard.postgres.connections import connect
 
 ARENA = "/api/v1/arenas/arena"
 ANSWER = {"prompt_id": "new", "prompt": "New?", "model": "model-9", "response": "Yes."}

@@ -8,7 +8,7 @@ import time
 import pytest
 
 from served import make_token, served
-from tiltyard.postgres.connecting import connect
+from tiltyard.postgres.connections import connect
 
 SIZES = {"small": 200, "large": 400_000}
 PROMPTS = 40

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from live_arenas import made_arena
 from served import PASSWORD, Served, make_operator, make_token, served
-from tiltyard.postgres.connecting import connect
+from tiltyard.postgres.connections import connect
 from tiltyard.settings.arena_settings import ArenaSettings
 from voted_arenas import close_window, rate, voted
 

@@ -7,14 +7,14 @@ import psycopg
 import pytest
 from worker_process import until
 
-from tiltyard.arena.operators.ticks import Tick, read_ticks
+from tiltyard.arena.operators.schedule_status import ScheduledRun, read_ticks
 from tiltyard.jobs.schedule import Schedule, run_schedules
 
 YEARLY = "0 0 1 1 *"
 
 
-def ticks(database: str) -> dict[str, Tick]:
-    async def reading() -> dict[str, Tick]:
+def ticks(database: str) -> dict[str, ScheduledRun]:
+    async def reading() -> dict[str, ScheduledRun]:
         async with await psycopg.AsyncConnection.connect(database) as connection:
             return await read_ticks(connection)
 
@@ -33,6 +33,6 @@ def test_what_was_done_and_what_failed_is_told(database: str):
     with run_schedules(database, schedules):
         until(lambda: {one.state for one in ticks(database).values()} == {"done", "failed"})
     assert ticks(database) == {
-        "well": Tick("well", due, "done"),
-        "badly": Tick("badly", due, "failed"),
+        "well": ScheduledRun("well", due, "done"),
+        "badly": ScheduledRun("badly", due, "failed"),
     }

@@ -10,12 +10,12 @@ from browsing import DESKTOP, PHONE, sign_in
 from page_routes import LINKED
 from postgres_servers import fresh_database
 from served import make_operator, served
-from tiltyard.arena.content.bulky import Folder
-from tiltyard.arena.content.contents import Contents
-from tiltyard.arena.demonstrating import demonstrate
-from tiltyard.arena.house import House
+from tiltyard.arena.content.blob_store import BlobStore
+from tiltyard.arena.content.object_storage import FolderStorage
+from tiltyard.arena.demo_arena import fill_demo_arena
+from tiltyard.arena.registry import ArenaRegistry
 from tiltyard.cli.demo import _programme
-from tiltyard.postgres.connecting import open_pool
+from tiltyard.postgres.connections import open_pool
 from tiltyard.settings.serving_settings import ServingSettings
 from tiltyard.simulate.demo import MODELS, NEWCOMER, RETIRED
 
@@ -30,8 +30,8 @@ def site(server, template, tmp_path_factory):
 
     async def filling(url):
         async with open_pool(url, most=8) as pool:
-            house = House(ServingSettings(), url, pool, Contents(pool, Folder(folder)))
-            await demonstrate(house, _programme(), votes=120, seed=7)
+            house = ArenaRegistry(ServingSettings(), url, pool, BlobStore(pool, FolderStorage(folder)))
+            await fill_demo_arena(house, _programme(), votes=120, seed=7)
 
     with fresh_database(server, template) as database:
         asyncio.run(filling(database))

@@ -18,10 +18,10 @@ from live_arenas import desk_of
 from postgres_servers import fresh_database
 from served import PASSWORD, make_operator, served
 from sizes import sized
-from tiltyard.arena.content.bulky import Folder
-from tiltyard.arena.content.contents import Contents
-from tiltyard.arena.content.importing import create_arena, import_answers
-from tiltyard.postgres.connecting import connect, open_pool
+from tiltyard.arena.content.answer_import import create_arena, import_answers
+from tiltyard.arena.content.blob_store import BlobStore
+from tiltyard.arena.content.object_storage import FolderStorage
+from tiltyard.postgres.connections import connect, open_pool
 from tiltyard.settings.arena_settings import ArenaSettings
 from voted_arenas import cast, rate
 
@@ -74,7 +74,7 @@ def site(server, template, tmp_path_factory):
         async with open_pool(database, most=2) as pool:
             settings = ArenaSettings(undo_seconds=600, reveal="vote")
             arena = await create_arena(pool, "hostile", title=named(1), settings=settings)
-            await import_answers(pool, Contents(pool, Folder(folder)), "hostile", path)
+            await import_answers(pool, BlobStore(pool, FolderStorage(folder)), "hostile", path)
         async with desk_of(database, arena) as desk:
             await cast(desk, 30)
 
@@ -142,12 +142,12 @@ def test_nothing_executes_where_people_vote(browser, site):
 
 
 def prompt_of(site, matchup):
-    from tiltyard.arena.voting.matchup_ids import parse_matchup
+    from tiltyard.arena.voting.matchup_ids import parse_matchup_id
 
     with connect(site.database) as connection:
         return connection.execute(
             "SELECT name FROM matchups JOIN prompts USING (arena, prompt) WHERE matchup = %s",
-            (parse_matchup(matchup),),
+            (parse_matchup_id(matchup),),
         ).fetchone()[0]
 
 

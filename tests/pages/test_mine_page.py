@@ -11,7 +11,7 @@ from browsing import SIZES
 from live_arenas import made_arena
 from postgres_servers import fresh_database
 from served import served
-from tiltyard.postgres.connecting import connect
+from tiltyard.postgres.connections import connect
 from voted_arenas import close_window, lay_votes, rate
 
 MINE = "/arenas/arena/mine"

@@ -11,13 +11,13 @@ from browsing import PHONE, SIZES, follow
 from live_arenas import answers_file
 from postgres_servers import fresh_database
 from served import make_token, served
-from tiltyard.arena.content.bulky import Folder
-from tiltyard.arena.content.contents import Contents
-from tiltyard.arena.content.importing import create_arena, import_answers
-from tiltyard.arena.operators.changes import set_enabled
+from tiltyard.arena.content.answer_import import create_arena, import_answers
+from tiltyard.arena.content.blob_store import BlobStore
+from tiltyard.arena.content.object_storage import FolderStorage
+from tiltyard.arena.operators.arena_changes import set_enabled
 from tiltyard.core.battles import Kind
 from tiltyard.core.policy.state.policy import Policy
-from tiltyard.postgres.connecting import connect, open_pool
+from tiltyard.postgres.connections import connect, open_pool
 from tiltyard.settings.arena_settings import ArenaSettings
 from tiltyard.web.pages import model, paths
 from voted_arenas import close_window, lay_votes, rate
@@ -46,7 +46,7 @@ async def fill(url, folder, models=NAMES, prompts=30, name="arena", **options):
     async with open_pool(url, most=2) as pool:
         settings = replace(options.pop("settings", None) or ArenaSettings(), reveal="vote")
         made = await create_arena(pool, name, settings=settings, **options)
-        await import_answers(pool, Contents(pool, Folder(folder)), name, path)
+        await import_answers(pool, BlobStore(pool, FolderStorage(folder)), name, path)
     return made.arena
 
 

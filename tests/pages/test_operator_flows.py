@@ -13,8 +13,8 @@ from playwright.sync_api import expect
 from browsing import SIZES, follow, sign_in
 from postgres_servers import fresh_database
 from served import PASSWORD, make_operator, served
-from tiltyard.arena.content.uploads import MOST_UPLOAD
-from tiltyard.postgres.connecting import connect
+from tiltyard.arena.content.uploads import MAX_UPLOAD_BYTES
+from tiltyard.postgres.connections import connect
 from voted_arenas import rate, voted
 
 BASE = "/operator/arenas/arena"
@@ -204,7 +204,7 @@ def test_a_file_can_be_thrown_away(opened, audited):
 def test_a_file_that_is_too_large_is_answered_with_what_to_do(opened, tmp_path):
     large = tmp_path / "large.jsonl"
     with large.open("wb") as file:
-        file.truncate(MOST_UPLOAD + 128 * 1024)
+        file.truncate(MAX_UPLOAD_BYTES + 128 * 1024)
     go(opened, f"{BASE}/answers")
     opened.page.get_by_label("File").set_input_files(large)
     opened.page.get_by_role("button", name="Look it over").click()

@@ -13,9 +13,9 @@ from page_routes import ASKED
 from postgres_servers import fresh_database
 from served import make_operator, served
 from tiltyard.arena.accounts import Accounts
-from tiltyard.arena.operators.changes import exclude
-from tiltyard.arena.operators.exclusions import Selection
-from tiltyard.postgres.connecting import open_pool
+from tiltyard.arena.operators.arena_changes import exclude
+from tiltyard.arena.operators.exclusions import VoteSelection
+from tiltyard.postgres.connections import open_pool
 from voted_arenas import rate, voted
 
 AXE = Path(__file__).parents[2] / "frontend/node_modules/axe-core/axe.min.js"
@@ -49,7 +49,9 @@ UPLOAD = b"".join(
 def site(server, template, tmp_path_factory):
     async def excluded(database):
         async with open_pool(database, most=1) as pool:
-            await exclude(pool, "arena", Selection(sessions=[3]), "a bot: <b>600</b>", actor="operator:Ada")
+            await exclude(
+                pool, "arena", VoteSelection(sessions=[3]), "a bot: <b>600</b>", actor="operator:Ada"
+            )
 
     with fresh_database(server, template) as database:
         voted(database, 40)

@@ -8,8 +8,8 @@ from ballots import PATIENT, matchup_of, needs_bundle, ready, settled, start, vo
 from postgres_servers import fresh_database
 from served import make_operator, served
 from shown_kinds import fill_arena
-from tiltyard.arena.voting.matchup_ids import parse_matchup
-from tiltyard.postgres.connecting import connect
+from tiltyard.arena.voting.matchup_ids import parse_matchup_id
+from tiltyard.postgres.connections import connect
 from tiltyard.web.assets import load_assets
 from tiltyard.web.pages import scene
 from tiltyard.web.texts import render_text
@@ -52,7 +52,7 @@ def secrets(site, matchup):
         row = connection.execute(
             "SELECT m.session, m.response_a, m.response_b, p.name, m.reason FROM matchups m "
             "JOIN prompts p USING (arena, prompt) WHERE m.matchup = %s",
-            (parse_matchup(matchup),),
+            (parse_matchup_id(matchup),),
         ).fetchone()
         hashes = connection.execute(
             "SELECT encode(sha256, 'hex') FROM responses WHERE response IN (%s, %s)", row[1:3]

@@ -24,9 +24,9 @@ from browsing import PHONE, SIZES
 from live_arenas import made_arena
 from postgres_servers import fresh_database
 from served import make_operator, served
-from tiltyard.arena.voting.matchup_ids import parse_matchup
+from tiltyard.arena.voting.matchup_ids import parse_matchup_id
 from tiltyard.core.policy.state.policy import Policy
-from tiltyard.postgres.connecting import connect
+from tiltyard.postgres.connections import connect
 from tiltyard.settings.arena_settings import ArenaSettings
 
 
@@ -53,7 +53,7 @@ def remarks(site):
 
 def run_out(site, matchup):
     """As if this matchup had waited too long."""
-    one = parse_matchup(matchup)
+    one = parse_matchup_id(matchup)
 
     async def aged():
         waiting = (await site.house.desk("arena")).live.open

@@ -26,7 +26,7 @@ from browsing import SIZES
 from live_arenas import made_arena
 from postgres_servers import fresh_database
 from served import served
-from tiltyard.postgres.connecting import connect
+from tiltyard.postgres.connections import connect
 from tiltyard.settings.arena_settings import ArenaSettings
 
 pytestmark = needs_bundle

@@ -19,8 +19,8 @@ from ballots import (
     voted,
 )
 from browsing import PHONE
-from tiltyard.arena.voting.matchup_ids import parse_matchup
-from tiltyard.postgres.connecting import connect
+from tiltyard.arena.voting.matchup_ids import parse_matchup_id
+from tiltyard.postgres.connections import connect
 
 VOTES = ("A is better", "B is better", "Tie", "Both bad")
 
@@ -37,7 +37,7 @@ def logged(site, matchup):
         rows = connection.execute(
             "SELECT e.detail FROM events e JOIN matchups m USING (arena, source, serial) "
             "WHERE e.kind = 1 AND m.matchup = %s ORDER BY e.position",
-            (parse_matchup(matchup),),
+            (parse_matchup_id(matchup),),
         ).fetchall()
     return [row[0] for row in rows]
 

@@ -3,7 +3,7 @@
 import sys
 from pathlib import Path
 
-from tiltyard.postgres.server import EmbeddedServer
+from tiltyard.postgres.embedded_server import EmbeddedServer
 
 if __name__ == "__main__":
     home, user = Path(sys.argv[1]), sys.argv[2] or None

@@ -8,7 +8,7 @@ import pytest
 from postgres_servers import fresh_database
 from tiltyard.errors import Crowded, StoreFault
 from tiltyard.postgres import connection_pool
-from tiltyard.postgres.connecting import connect, open_pool
+from tiltyard.postgres.connections import connect, open_pool
 
 CLOSED = "postgresql://someone:s3cret@127.0.0.1:1/nothing"
 

@@ -5,8 +5,8 @@ import os
 import pytest
 
 from special_files import SPECIAL, put_special, within_seconds
-from tiltyard.arena.keys import open_keys
 from tiltyard.arena.maintenance.backup import read_backup
+from tiltyard.arena.secret_keys import open_keys
 from tiltyard.errors import BadConfig, BrokenArtifact, UnreadableFile
 from tiltyard.files import open_battles
 from tiltyard.judges.providers.replay import _recorded

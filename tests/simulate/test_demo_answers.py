@@ -10,7 +10,7 @@ import zlib
 import numpy as np
 import pytest
 
-from tiltyard.arena.content.answering import incoming
+from tiltyard.arena.content.answer_rows import read_checked_answers
 from tiltyard.core.battles import Kind
 from tiltyard.files.answers import write_answers
 from tiltyard.simulate.demo import (
@@ -97,7 +97,7 @@ def test_no_answer_tells_who_gave_it(answers):
 
 def test_an_arena_takes_all_of_them_in(answers, tmp_path):
     write_answers(tmp_path / "answers.jsonl", answers)
-    taken = list(incoming(tmp_path / "answers.jsonl"))
+    taken = list(read_checked_answers(tmp_path / "answers.jsonl"))
     types = collections.Counter(one.media_type.partition(";")[0] for one in taken)
     assert types == {"text/plain": 260, "image/png": 40, "audio/wav": 30, "text/html": 30}
     assert max(len(one.data) for one in taken) < 100_000
@@ -182,9 +182,9 @@ def test_judges_like_the_polite():
 
 
 def test_remarks_fit_what_is_asked_for():
-    from tiltyard.arena.voting.asking import COMMENT, TAGS, TAGS_AT_ONCE
+    from tiltyard.arena.voting.voter_requests import MAX_COMMENT_CHARACTERS, REMARK_TAG_LIMIT, TAGS
 
     for tags, comment in REMARKS:
-        assert 0 < len(tags) <= TAGS_AT_ONCE
+        assert 0 < len(tags) <= REMARK_TAG_LIMIT
         assert set(tags) <= set(TAGS)
-        assert comment is None or len(comment) <= COMMENT
+        assert comment is None or len(comment) <= MAX_COMMENT_CHARACTERS

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 from postgres_servers import fresh_database
 from served import PASSWORD, make_operator, served
-from tiltyard.postgres.connecting import connect
+from tiltyard.postgres.connections import connect
 from tiltyard.web.pages import paths
 from voted_arenas import rate, voted
 

@@ -8,9 +8,9 @@ from argon2 import PasswordHasher
 
 from served import PASSWORD
 from tiltyard.arena import accounts
-from tiltyard.arena.accounts import SCOPES, Accounts, audit
+from tiltyard.arena.accounts import SCOPES, Accounts, write_audit_entry
 from tiltyard.errors import BadOption, NotAllowed, NotFound, StoreFault
-from tiltyard.postgres.connecting import connect, open_pool
+from tiltyard.postgres.connections import connect, open_pool
 
 
 def with_accounts(database, scene):
@@ -231,8 +231,8 @@ def test_the_audit_is_part_of_the_callers_transaction(database):
     async def scene():
         async with open_pool(database, most=1) as pool, pool.connection() as connection:
             async with connection.transaction(force_rollback=True):
-                await audit(connection, "cli", "try", {"n": 1})
-            await audit(connection, "cli", "do", {"n": 2})
+                await write_audit_entry(connection, "cli", "try", {"n": 1})
+            await write_audit_entry(connection, "cli", "do", {"n": 2})
 
     asyncio.run(scene())
     with connect(database) as connection:

@@ -12,7 +12,7 @@ from postgres_servers import fresh_database
 from served import make_token, served
 from shown_kinds import png
 from signed_in import clients
-from tiltyard.postgres.connecting import connect
+from tiltyard.postgres.connections import connect
 from voted_arenas import close_window, voted
 
 ARENAS = "/api/v1/arenas"

@@ -12,7 +12,7 @@ from live_arenas import made_arena
 from postgres_servers import fresh_database
 from served import make_token, served
 from shown_boards import NAMES, PAGE, Rows, board, shown_board, table_of
-from tiltyard.postgres.connecting import connect
+from tiltyard.postgres.connections import connect
 from tiltyard.settings.arena_settings import ArenaSettings
 from tiltyard.web.pages import paths
 from voted_arenas import rate

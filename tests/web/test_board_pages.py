@@ -14,7 +14,7 @@ import pytest
 from postgres_servers import fresh_database
 from served import served
 from shown_boards import NAMES, PAGE, Rows, board, shown_board, table_of
-from tiltyard.postgres.connecting import connect
+from tiltyard.postgres.connections import connect
 from tiltyard.report.arena_charts import FEW_BATTLES, drawing_version
 from tiltyard.web.pages.board_query import BoardQuery
 from tiltyard.web.pages.board_view import floored, lines_of, seen_digits, whole_view

@@ -9,7 +9,7 @@ import pytest
 from live_arenas import make_arena
 from postgres_servers import fresh_database
 from served import make_token, served
-from tiltyard.postgres.connecting import connect
+from tiltyard.postgres.connections import connect
 from tiltyard.settings.arena_settings import ArenaSettings
 from voted_arenas import rate, voted
 

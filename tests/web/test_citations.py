@@ -9,10 +9,10 @@ from live_arenas import desk_of, make_arena
 from postgres_servers import fresh_database
 from served import make_token, served
 from shown_boards import PAGE, board
-from tiltyard.arena.voting.matchup_ids import shown_matchup
+from tiltyard.arena.voting.matchup_ids import format_matchup_id
 from tiltyard.client import Client
 from tiltyard.core.policy.state.policy import Policy
-from tiltyard.postgres.connecting import connect
+from tiltyard.postgres.connections import connect
 from voted_arenas import cast, close_window, lay_votes, rate
 
 ARENA = "/api/v1/arenas/arena"
@@ -166,4 +166,4 @@ def _votes_until(place, position, session):
             "WHERE e.kind = 1 AND e.position <= %s AND m.session = %s ORDER BY e.position",
             (position, session),
         ).fetchall()
-    return [shown_matchup(matchup) for (matchup,) in rows]
+    return [format_matchup_id(matchup) for (matchup,) in rows]

@@ -11,9 +11,9 @@ from starlette.requests import HTTPConnection
 from live_arenas import made_arena
 from served import PASSWORD, make_operator, make_token, served
 from tiltyard.arena.content.arenas import find_arena
-from tiltyard.arena.voting import deciding
+from tiltyard.arena.voting import matchup_lifecycle
 from tiltyard.errors import Busy, NotAllowed
-from tiltyard.postgres.connecting import connect
+from tiltyard.postgres.connections import connect
 from tiltyard.settings.arena_settings import ArenaSettings
 from tiltyard.settings.serving_settings import ServingSettings
 from tiltyard.web import crowds
@@ -169,7 +169,10 @@ def test_an_address_alone_cannot_fill_an_arena_with_open_matchups():
         except Busy as refusal:
             now += refusal.retry_after + 1e-6
     web_processes = 10
-    assert admitted * deciding.HELD * web_processes < deciding.MOST_OPEN
+    assert (
+        admitted * matchup_lifecycle.OPEN_MATCHUPS_PER_VOTER_LIMIT * web_processes
+        < matchup_lifecycle.OPEN_MATCHUP_LIMIT
+    )
 
 
 def test_whoever_waits_as_told_is_let_in_and_nobody_else_had_to():
@@ -226,13 +229,13 @@ def test_the_usual_limit_lets_a_hundred_voters_of_one_machine_in(shared):
 def test_an_arena_that_waits_for_too_many_votes_serves_no_new_people(house, monkeypatch):
     known = house.client()
     first = known.post(ASK)
-    monkeypatch.setattr(deciding, "MOST_OPEN", 1)
+    monkeypatch.setattr(matchup_lifecycle, "OPEN_MATCHUP_LIMIT", 1)
     refused = house.client().post(ASK)
     assert (refused.status_code, refused.headers["retry-after"]) == (429, "30")
     assert known.post(ASK).json() == first.json()
     assert known.post(ASK, json={"ahead": True}).status_code == 429
     assert house.client(make_token(house.database, "judge")).post(ASK).status_code == 201
-    monkeypatch.setattr(deciding, "MOST_OPEN", 2)
+    monkeypatch.setattr(matchup_lifecycle, "OPEN_MATCHUP_LIMIT", 2)
     assert house.client().post(ASK).status_code == 429
     assert known.post(f"/api/v1/matchups/{first.json()['matchup']}/skip").status_code == 200
     assert house.client().post(ASK).status_code == 201
@@ -250,7 +253,7 @@ def noting(asked):
 
 def test_an_unknown_arena_costs_one_question_and_leaves_nothing(house, monkeypatch):
     asked = []
-    monkeypatch.setattr("tiltyard.arena.house.find_arena", noting(asked))
+    monkeypatch.setattr("tiltyard.arena.registry.find_arena", noting(asked))
     client, before = house.client(), counted(house.database, "sessions")
     for k in range(20):
         assert client.post(f"/api/v1/arenas/none-{k}/matchups").status_code == 404

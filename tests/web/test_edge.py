@@ -8,9 +8,9 @@ import pytest
 
 from live_arenas import made_arena
 from served import SECRET, make_operator, make_token, served
-from tiltyard.arena.keys import Keys
+from tiltyard.arena.secret_keys import SecretKeys
 from tiltyard.errors import StoreFault
-from tiltyard.postgres.connecting import connect
+from tiltyard.postgres.connections import connect
 from tiltyard.settings.serving_settings import ServingSettings
 from tiltyard.web.cookies import OPERATOR_COOKIE, VOTER_COOKIE, Cookies
 from tiltyard.web.edge import BODY_LIMIT, IMPORT_LIMIT, UPLOAD_LIMIT
@@ -32,7 +32,7 @@ def test_a_session_is_a_signed_cookie_that_pages_cannot_read(shared):
     assert "; HttpOnly; SameSite=Lax" in stated
     assert "Path=/" in stated
     assert "Secure" not in stated
-    token = Cookies(Keys([SECRET]), secure=False).unseal(VOTER_COOKIE, cookie_of(answer))
+    token = Cookies(SecretKeys([SECRET]), secure=False).unseal(VOTER_COOKIE, cookie_of(answer))
     assert token is not None
 
 
@@ -40,7 +40,7 @@ def test_a_cookie_that_we_did_not_sign_is_overlooked(shared):
     mine = shared.client().post(ASK)
     good = cookie_of(mine)
     token, _, signature = good.partition(".")
-    sealed = Cookies(Keys([SECRET]), secure=False)
+    sealed = Cookies(SecretKeys([SECRET]), secure=False)
     for value in (
         token,
         token + ".",
@@ -51,7 +51,7 @@ def test_a_cookie_that_we_did_not_sign_is_overlooked(shared):
         "x" * 5000,
         sealed.seal(OPERATOR_COOKIE, token),
         sealed.seal(VOTER_COOKIE, "unknown"),
-        Cookies(Keys(["another key that is long enough, too"]), secure=False).seal(VOTER_COOKIE, token),
+        Cookies(SecretKeys(["another key that is long enough, too"]), secure=False).seal(VOTER_COOKIE, token),
     ):
         client = with_cookie(shared, value)
         assert client.get(ASK).json() == {"matchups": []}
@@ -64,12 +64,12 @@ def test_a_cookie_that_we_did_not_sign_is_overlooked(shared):
 def test_a_rotated_key_keeps_sessions_until_the_old_one_goes(database):
     old, new = "the old key, which is long enough", "the new key, which is long enough"
     made_arena(database)
-    with served(database, keys=Keys([old])) as house:
+    with served(database, keys=SecretKeys([old])) as house:
         before = house.client().post(ASK)
-    with served(database, keys=Keys([new, old])) as house:
+    with served(database, keys=SecretKeys([new, old])) as house:
         assert with_cookie(house, cookie_of(before)).post(ASK).json() == before.json()
         during = house.client().post(ASK)
-    with served(database, keys=Keys([new])) as house:
+    with served(database, keys=SecretKeys([new])) as house:
         assert with_cookie(house, cookie_of(during)).post(ASK).json() == during.json()
         assert with_cookie(house, cookie_of(before)).get(ASK).json() == {"matchups": []}
 

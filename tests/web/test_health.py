@@ -10,7 +10,7 @@ import pytest
 from live_arenas import made_arena
 from served import make_operator, make_token, served
 from tiltyard.errors import StoreFault
-from tiltyard.postgres.connecting import connect
+from tiltyard.postgres.connections import connect
 from tiltyard.web.metrics import serve_metrics
 from tiltyard.web.routes import health
 from tiltyard.web.routes.health import Readiness, loaded

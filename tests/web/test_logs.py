@@ -10,7 +10,7 @@ import pytest
 from live_arenas import made_arena
 from served import PASSWORD, SECRET, make_operator, make_token, served
 from tiltyard.errors import StoreFault
-from tiltyard.postgres.connecting import connect
+from tiltyard.postgres.connections import connect
 from tiltyard.settings.serving_settings import ServingSettings
 from tiltyard.web.logs import log_event, log_failure, set_up_logs, sieved
 

@@ -12,8 +12,13 @@ import pytest
 
 from live_arenas import make_arena
 from served import served
-from tiltyard.arena.voting.matchup_ids import arena_number, new_matchup, parse_matchup, shown_matchup
-from tiltyard.postgres.connecting import connect
+from tiltyard.arena.voting.matchup_ids import (
+    format_matchup_id,
+    matchup_arena_number,
+    new_matchup_id,
+    parse_matchup_id,
+)
+from tiltyard.postgres.connections import connect
 
 
 @pytest.fixture
@@ -58,18 +63,20 @@ def rename(database, matchup):
     other = uuid.uuid4()
     with connect(database) as connection:
         changed = connection.execute(
-            "UPDATE matchups SET matchup = %s WHERE matchup = %s", (other, parse_matchup(matchup))
+            "UPDATE matchups SET matchup = %s WHERE matchup = %s", (other, parse_matchup_id(matchup))
         )
     assert changed.rowcount == 1
-    return shown_matchup(other)
+    return format_matchup_id(other)
 
 
 def test_an_id_carries_the_number_of_its_arena(house):
-    numbers = {name: arena_number(parse_matchup(ask(house.client(), name))) for name in ("first", "third")}
+    numbers = {
+        name: matchup_arena_number(parse_matchup_id(ask(house.client(), name))) for name in ("first", "third")
+    }
     with connect(house.database) as connection:
         known = dict(connection.execute("SELECT name, arena FROM arenas").fetchall())
     assert numbers == {name: known[name] for name in numbers}
-    assert arena_number(new_matchup(2**31 - 1)) == 2**31 - 1
+    assert matchup_arena_number(new_matchup_id(2**31 - 1)) == 2**31 - 1
 
 
 def test_a_guessed_id_costs_no_look_at_any_log(house):

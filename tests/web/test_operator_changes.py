@@ -20,7 +20,7 @@ from operating import (
 )
 
 from tiltyard.core.policy.state.policy import KEPT_SHAPES, Policy
-from tiltyard.postgres.connecting import connect
+from tiltyard.postgres.connections import connect
 from tiltyard.settings.arena_settings import ArenaSettings
 from tiltyard.web.cookies import OPERATOR_COOKIE
 from tiltyard.web.edge import BODY_LIMIT, UPLOAD_LIMIT

@@ -9,9 +9,9 @@ import pytest
 from operating import HOSTILE, copied, signed, voted_database
 
 from served import make_token
-from tiltyard.arena.operators.changes import exclude, restore
-from tiltyard.arena.operators.exclusions import Selection
-from tiltyard.postgres.connecting import connect, open_pool
+from tiltyard.arena.operators.arena_changes import exclude, restore
+from tiltyard.arena.operators.exclusions import VoteSelection
+from tiltyard.postgres.connections import connect, open_pool
 
 BASE = "/operator/arenas/arena"
 
@@ -74,7 +74,7 @@ def test_exclusions_tell_whose_votes_they_have_and_who_made_them(running):
 
     async def made():
         async with open_pool(running.database, most=1) as pool:
-            for selection in (Selection(sessions=[2]), Selection(source=0)):
+            for selection in (VoteSelection(sessions=[2]), VoteSelection(source=0)):
                 await exclude(pool, "arena", selection, "a test", actor="token:cli <b>")
             await restore(pool, "arena", 1, actor="operator:Ada")
 

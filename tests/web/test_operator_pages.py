@@ -13,7 +13,7 @@ from served import PASSWORD, make_token
 from shown_kinds import png
 from signed_in import clients
 from tiltyard.core.policy.state.policy import Policy
-from tiltyard.postgres.connecting import connect
+from tiltyard.postgres.connections import connect
 from tiltyard.settings.arena_settings import ArenaSettings
 from tiltyard.web.cookies import OPERATOR_COOKIE
 from tiltyard.web.pages import page_routers

@@ -4,7 +4,7 @@ import asyncio
 
 from served import PASSWORD, make_operator
 from tiltyard.arena.accounts import Accounts
-from tiltyard.postgres.connecting import connect, open_pool
+from tiltyard.postgres.connections import connect, open_pool
 from tiltyard.web.cookies import OPERATOR_COOKIE
 
 HIM = {"name": "Ada", "password": PASSWORD}

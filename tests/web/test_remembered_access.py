@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import pytest
 
 from served import SECRET
-from tiltyard.arena.keys import Keys
+from tiltyard.arena.secret_keys import SecretKeys
 from tiltyard.settings.serving_settings import ServingSettings
 from tiltyard.web.access import Access, Remembered
 
@@ -19,7 +19,7 @@ def clock(monkeypatch):
 
 @pytest.mark.parametrize(("whose", "seconds"), [("_voters", 30.0), ("_actors", 5.0), ("_judges", 5.0)])
 def test_what_is_known_of_somebody_is_believed_so_long_and_no_longer(clock, whose, seconds):
-    remembered = getattr(Access(None, Keys([SECRET]), ServingSettings(port=0)), whose)
+    remembered = getattr(Access(None, SecretKeys([SECRET]), ServingSettings(port=0)), whose)
     remembered.put("somebody", "known")
     clock.now += seconds
     assert remembered.get("somebody") == "known"
@@ -45,7 +45,7 @@ def test_no_more_than_so_many_are_remembered_and_the_oldest_goes_first(clock):
 
 
 def test_what_is_forgotten_is_forgotten_of_everybody(clock):
-    access = Access(None, Keys([SECRET]), ServingSettings(port=0))
+    access = Access(None, SecretKeys([SECRET]), ServingSettings(port=0))
     everybody = (access._voters, access._actors, access._judges)
     for remembered in everybody:
         remembered.put("somebody", "known")

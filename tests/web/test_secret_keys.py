@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tiltyard.arena.keys import KEY_FILE, Keys, open_keys
+from tiltyard.arena.secret_keys import KEY_FILE, SecretKeys, open_keys
 from tiltyard.errors import BadOption, UnreadableFile
 
 OLD, NEW = "o" * 32, "n" * 32
@@ -15,7 +15,7 @@ OLD, NEW = "o" * 32, "n" * 32
 
 @given(st.binary(), st.text(), st.text())
 def test_a_signature_holds_for_its_message_and_purpose_alone(message, purpose, other):
-    keys = Keys([OLD])
+    keys = SecretKeys([OLD])
     signature = keys.sign(purpose, message)
     assert keys.verify(purpose, message, signature)
     assert keys.verify(purpose, message, signature[:16])
@@ -25,12 +25,12 @@ def test_a_signature_holds_for_its_message_and_purpose_alone(message, purpose, o
 
 @given(st.binary(max_size=15))
 def test_a_signature_that_is_too_short_holds_for_nothing(short):
-    assert not Keys([OLD]).verify("p", b"m", short)
-    assert not Keys([OLD]).verify("p", b"m", Keys([OLD]).sign("p", b"m")[: len(short)])
+    assert not SecretKeys([OLD]).verify("p", b"m", short)
+    assert not SecretKeys([OLD]).verify("p", b"m", SecretKeys([OLD]).sign("p", b"m")[: len(short)])
 
 
 def test_while_rotating_the_new_key_signs_and_both_verify():
-    before, during, after = Keys([OLD]), Keys([NEW, OLD]), Keys([NEW])
+    before, during, after = SecretKeys([OLD]), SecretKeys([NEW, OLD]), SecretKeys([NEW])
     old, new = before.sign("p", b"m"), during.sign("p", b"m")
     assert during.verify("p", b"m", old)
     assert during.verify("p", b"m", new)
@@ -63,13 +63,13 @@ def test_the_file_holds_one_key_a_line_and_may_say_which(tmp_path):
     path.touch(mode=0o600)
     path.write_text(f"# since May\n{NEW}\n\n{OLD}\n")
     keys = open_keys(tmp_path)
-    assert keys.verify("p", b"m", Keys([OLD]).sign("p", b"m"))
-    assert Keys([NEW]).verify("p", b"m", keys.sign("p", b"m"))
+    assert keys.verify("p", b"m", SecretKeys([OLD]).sign("p", b"m"))
+    assert SecretKeys([NEW]).verify("p", b"m", keys.sign("p", b"m"))
 
 
 def test_the_variable_goes_before_the_file_and_leaves_none(tmp_path):
     keys = open_keys(tmp_path, f" {NEW} , {OLD} ")
-    assert Keys([NEW]).verify("p", b"m", keys.sign("p", b"m"))
+    assert SecretKeys([NEW]).verify("p", b"m", keys.sign("p", b"m"))
     assert list(tmp_path.iterdir()) == []
 
 
@@ -112,12 +112,12 @@ def test_many_that_start_at_once_agree_on_one_key(tmp_path):
 
 
 def test_pseudonyms_differ_by_release_and_session_and_need_the_key():
-    keys = Keys([OLD])
+    keys = SecretKeys([OLD])
     named = {keys.pseudonym(release, session) for release in ("a", "b", "a1") for session in (1, 11, 2)}
     assert len(named) == 9
     assert keys.pseudonym("a", 1) == keys.pseudonym("a", 1)
-    assert keys.pseudonym("a", 1) != Keys([NEW]).pseudonym("a", 1)
+    assert keys.pseudonym("a", 1) != SecretKeys([NEW]).pseudonym("a", 1)
 
 
 def test_no_repr_shows_a_key():
-    assert OLD not in repr(Keys([OLD])) + repr(vars(Keys)) + str(Keys([OLD]))
+    assert OLD not in repr(SecretKeys([OLD])) + repr(vars(SecretKeys)) + str(SecretKeys([OLD]))

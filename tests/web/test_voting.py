@@ -6,8 +6,8 @@ from concurrent.futures import ThreadPoolExecutor
 
 from live_arenas import made_arena
 from served import make_token, served
-from tiltyard.arena.voting.matchup_ids import parse_matchup
-from tiltyard.postgres.connecting import connect
+from tiltyard.arena.voting.matchup_ids import parse_matchup_id
+from tiltyard.postgres.connections import connect
 from tiltyard.settings.arena_settings import ArenaSettings
 
 ASK = "/api/v1/arenas/arena/matchups"
@@ -36,7 +36,7 @@ def problem_of(answer):
 
 def votes_on(database, *matchups):
     """How many of these matchups ended in a vote that stands."""
-    ids = [parse_matchup(one) for one in matchups]
+    ids = [parse_matchup_id(one) for one in matchups]
     with connect(database) as connection:
         found = connection.execute(
             "SELECT count(*) FROM battles JOIN matchups USING (arena, source, serial) WHERE matchup = ANY(%s)",

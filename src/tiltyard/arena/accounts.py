@@ -19,7 +19,7 @@ from psycopg import AsyncConnection
 from psycopg.types.json import Jsonb
 
 from tiltyard.errors import BadOption, NotAllowed, NotFound
-from tiltyard.postgres.connecting import translated
+from tiltyard.postgres.connections import translate_errors
 from tiltyard.postgres.statements import statement
 
 if TYPE_CHECKING:
@@ -27,20 +27,30 @@ if TYPE_CHECKING:
 
     from tiltyard.postgres.connection_pool import ConnectionPool
 
-__all__ = ["LINK_LIFE", "SCOPES", "Accounts", "ApiToken", "Session", "audit", "hashed"]
+__all__ = [
+    "OPERATOR_LINK_LIFETIME",
+    "SCOPES",
+    "Accounts",
+    "ApiToken",
+    "VoterSession",
+    "hash_token",
+    "write_audit_entry",
+]
 
 #: What a token may be for. ``admin`` covers read, import and metrics; judging is granted by name.
 SCOPES = ("read", "judge", "import", "admin", "metrics")
-LINK_LIFE = timedelta(hours=1)
-SESSION_LIFE = timedelta(days=7)
+OPERATOR_LINK_LIFETIME = timedelta(hours=1)
+OPERATOR_SESSION_LIFETIME = timedelta(days=7)
 
 _TOKEN_PREFIX = "tyt_"  # noqa: S105 - not a secret: by it a scanner knows one
-_USED = "this link was used before or is older than an hour; make another: tiltyard token operator"
-_LEAST_PASSWORD, _MOST_PASSWORD = 12, 1024
+_LINK_USED_MESSAGE = (
+    "this link was used before or is older than an hour; make another: tiltyard token operator"
+)
+_MIN_PASSWORD_CHARACTERS, _MAX_PASSWORD_CHARACTERS = 12, 1024
 
 
 @dataclass(frozen=True, slots=True)
-class Session:
+class VoterSession:
     """A voter's session, or a judge's."""
 
     session: int
@@ -61,12 +71,12 @@ class ApiToken:
     revoked_at: datetime | None
 
 
-def hashed(token: str) -> bytes:
+def hash_token(token: str) -> bytes:
     """What is kept of a random token."""
     return hashlib.sha256(token.encode()).digest()
 
 
-async def audit(
+async def write_audit_entry(
     connection: AsyncConnection,
     actor: str,
     action: str,
@@ -87,7 +97,7 @@ class Accounts:
 
     @asynccontextmanager
     async def _connected(self, doing: str) -> AsyncIterator[AsyncConnection]:
-        with translated(doing):
+        with translate_errors(doing):
             async with self._pool.connection() as connection:
                 yield connection
 
@@ -99,31 +109,31 @@ class Accounts:
 
     # Voters' sessions
 
-    async def make_session(self) -> tuple[str, Session]:
+    async def make_session(self) -> tuple[str, VoterSession]:
         """A new voter; the token is for its cookie."""
         token = secrets.token_urlsafe(24)
-        row = await self._one("make_session", token=hashed(token), source=0, name=None)
+        row = await self._one("make_session", token=hash_token(token), source=0, name=None)
         assert row is not None
-        return token, Session(int(row[0]), 0)
+        return token, VoterSession(int(row[0]), 0)
 
-    async def find_session(self, token: str) -> Session | None:
+    async def find_session(self, token: str) -> VoterSession | None:
         """Whose cookie this is; nobody's if it is unknown or revoked."""
-        row = await self._one("find_session", token=hashed(token))
-        return None if row is None else Session(int(row[0]), int(row[1]))
+        row = await self._one("find_session", token=hash_token(token))
+        return None if row is None else VoterSession(int(row[0]), int(row[1]))
 
     async def revoke_session(self, session: int) -> None:
         """End a voter's session; its votes stay."""
         if await self._one("revoke_session", session=session) is None:
             raise NotFound(f"there is no session {session}, or it was revoked before")
 
-    async def judge_session(self, token: ApiToken) -> Session:
+    async def judge_session(self, token: ApiToken) -> VoterSession:
         """The session in which a judge's token votes: always the same one."""
         own = hashlib.sha256(f"judge's session of token {token.api_token}".encode()).digest()
         made = await self._one("make_session", token=own, source=1, name=f"token:{token.api_token}")
         found = made or await self._one("find_session", token=own)
         if found is None:
             raise NotAllowed("the session of this judge was revoked; make another token", known=True)
-        return Session(int(found[0]), 1)
+        return VoterSession(int(found[0]), 1)
 
     # The operator
 
@@ -137,37 +147,37 @@ class Accounts:
         token = secrets.token_urlsafe(32)
         async with self._connected("make an operator link") as connection:
             await connection.execute(
-                statement("make_operator_link"), {"token": hashed(token), "life": LINK_LIFE}
+                statement("make_operator_link"), {"token": hash_token(token), "life": OPERATOR_LINK_LIFETIME}
             )
         return token
 
     async def link_is_open(self, token: str) -> bool:
         """Whether the link has neither been used nor lapsed."""
-        row = await self._one("operator_link_is_open", token=hashed(token))
+        row = await self._one("operator_link_is_open", token=hash_token(token))
         return row is not None and bool(row[0])
 
     async def claim(self, token: str, name: str, password: str) -> None:
         """Become the operator: name and password are set and earlier sign-ins end."""
         _check_operator(name, password)
         if not await self.link_is_open(token):
-            raise NotAllowed(_USED)
+            raise NotAllowed(_LINK_USED_MESSAGE)
         digest = await asyncio.to_thread(_hasher().hash, password)
         async with self._connected("claim the operator's account") as connection, connection.transaction():
             await connection.execute(statement("lock_operators"))
-            used = await connection.execute(statement("use_operator_link"), {"token": hashed(token)})
+            used = await connection.execute(statement("use_operator_link"), {"token": hash_token(token)})
             if await used.fetchone() is None:
-                raise NotAllowed(_USED)
+                raise NotAllowed(_LINK_USED_MESSAGE)
             values = {"name": name, "password": digest}
             changed = await connection.execute(statement("change_operator"), values)
             if await changed.fetchone() is None:
                 await connection.execute(statement("make_operator"), values)
             await connection.execute(statement("end_operator_sessions"))
-            await audit(connection, f"operator:{name}", "claim", {})
+            await write_audit_entry(connection, f"operator:{name}", "claim", {})
 
     async def sign_in(self, name: str, password: str) -> str:
         """The token of a new operator session."""
         row = await self._one("find_operator", name=name)
-        kept = _nobody() if row is None else str(row[1])
+        kept = _unmatched_hash() if row is None else str(row[1])
         right = await asyncio.to_thread(_matches, kept, password)
         if row is None or not right:
             raise NotAllowed("name or password is wrong")
@@ -180,20 +190,20 @@ class Accounts:
                 )
             await connection.execute(
                 statement("make_operator_session"),
-                {"token": hashed(token), "operator": row[0], "life": SESSION_LIFE},
+                {"token": hash_token(token), "operator": row[0], "life": OPERATOR_SESSION_LIFETIME},
             )
-            await audit(connection, f"operator:{name}", "sign in", {})
+            await write_audit_entry(connection, f"operator:{name}", "sign in", {})
         return token
 
     async def signed_in(self, token: str) -> str | None:
         """The name of the operator who holds this token."""
-        row = await self._one("find_operator_session", token=hashed(token))
+        row = await self._one("find_operator_session", token=hash_token(token))
         return None if row is None else str(row[0])
 
     async def sign_out(self, token: str) -> None:
         """End an operator session."""
         async with self._connected("sign out") as connection:
-            await connection.execute(statement("end_operator_session"), {"token": hashed(token)})
+            await connection.execute(statement("end_operator_session"), {"token": hash_token(token)})
 
     # Tokens for programs
 
@@ -211,7 +221,7 @@ class Accounts:
         token = _TOKEN_PREFIX + secrets.token_urlsafe(32)
         values = {
             "name": name,
-            "token": hashed(token),
+            "token": hash_token(token),
             "scopes": sorted(set(scopes)),
             "arena": arena,
             "life": life,
@@ -224,12 +234,12 @@ class Accounts:
                 )
             made = _api_token(row)
             detail = {"token": made.api_token, "name": name, "scopes": list(made.scopes), "arena": arena}
-            await audit(connection, actor, "make token", detail)
+            await write_audit_entry(connection, actor, "make token", detail)
         return token, made
 
     async def find_token(self, token: str) -> ApiToken | None:
         """What a token allows; nothing if it is unknown, revoked or has lapsed."""
-        row = await self._one("find_api_token", token=hashed(token))
+        row = await self._one("find_api_token", token=hash_token(token))
         return None if row is None else _api_token(row)
 
     async def list_tokens(self) -> list[ApiToken]:
@@ -244,7 +254,7 @@ class Accounts:
             row = await connection.execute(statement("revoke_api_token"), {"api_token": api_token})
             if await row.fetchone() is None:
                 raise NotFound(f"there is no token {api_token}; tiltyard token list shows them")
-            await audit(connection, actor, "revoke token", {"token": api_token})
+            await write_audit_entry(connection, actor, "revoke token", {"token": api_token})
 
 
 def _api_token(row: Sequence[Any]) -> ApiToken:
@@ -264,8 +274,10 @@ def _check_token(name: str, scopes: Sequence[str], life: timedelta | None) -> No
 
 def _check_operator(name: str, password: str) -> None:
     _check_name("operator's name", name)
-    if not _LEAST_PASSWORD <= len(password) <= _MOST_PASSWORD:
-        raise BadOption(f"the password has {len(password)} characters; expected {_LEAST_PASSWORD} or more")
+    if not _MIN_PASSWORD_CHARACTERS <= len(password) <= _MAX_PASSWORD_CHARACTERS:
+        raise BadOption(
+            f"the password has {len(password)} characters; expected {_MIN_PASSWORD_CHARACTERS} or more"
+        )
 
 
 def _check_name(what: str, name: str) -> None:
@@ -281,7 +293,7 @@ def _hasher() -> PasswordHasher:
 
 
 @cache
-def _nobody() -> str:
+def _unmatched_hash() -> str:
     """A hash that no password matches: an unknown name takes as long as a wrong password."""
     return _hasher().hash(secrets.token_urlsafe(32))
 

@@ -13,7 +13,7 @@ from tiltyard.cli.serve import Home, serving_environment
 from tiltyard.report.terminal_escape import escape_controls
 
 if TYPE_CHECKING:
-    from tiltyard.arena.maintenance.restoring import Restored
+    from tiltyard.arena.maintenance.restore import RestoreResult
 
 __all__ = ["backup", "restore"]
 
@@ -26,12 +26,12 @@ def backup(
     as_user: AsUser = None,
 ) -> None:
     """Write the database, the bytes of responses and the keys into one file, while the arenas go on."""
-    from tiltyard.arena.content.bulky import bulky_of
+    from tiltyard.arena.content.object_storage import open_configured_storage
     from tiltyard.arena.maintenance.backup import back_up
 
     environment = serving_environment(home)
     with database(environment, as_user, migrating=False) as url:
-        made = back_up(url, environment.home, bulky_of(environment), file)
+        made = back_up(url, environment.home, open_configured_storage(environment), file)
     typer.echo(
         f"Written to {escape_controls(str(made.path))}: {made.size:,} bytes, {_arenas(made.manifest.arenas)}. It holds"
         " the keys too: keep it where only you can read it."
@@ -48,21 +48,23 @@ def restore(
     as_user: AsUser = None,
 ) -> None:
     """Bring a backup back, into an empty home or an empty database only, and check every log."""
-    from tiltyard.arena.content.bulky import bulky_of
+    from tiltyard.arena.content.object_storage import open_configured_storage
     from tiltyard.arena.maintenance.backup import read_backup
-    from tiltyard.arena.maintenance.restoring import restore as restore_backup
+    from tiltyard.arena.maintenance.restore import restore as restore_backup
 
     environment = serving_environment(home)
     read_backup(file)
     with database(environment, as_user, migrating=False) as url:
-        restored = restore_backup(file, url, environment.home, bulky_of(environment), revoke_all=revoke_all)
+        restored = restore_backup(
+            file, url, environment.home, open_configured_storage(environment), revoke_all=revoke_all
+        )
     manifest = restored.manifest
     typer.echo(f"Restored what was there at {manifest.made_at}: {_arenas(manifest.arenas)}.")
     for line in _access_lines(restored):
         typer.echo(escape_controls(line))
 
 
-def _access_lines(restored: Restored) -> Iterator[str]:
+def _access_lines(restored: RestoreResult) -> Iterator[str]:
     """What was revoked, changed or withdrawn after the backup may be valid again: it does not say."""
     access, since = restored.access, restored.manifest.made_at
     credentials = [f"token {number}: {told}" for number, told in access.tokens.items()]

@@ -35,7 +35,7 @@ class Patience:
 @contextmanager
 def database(environment: Environment, as_user: str | None, *, migrating: bool = True) -> Iterator[str]:
     """The address of the database of this environment."""
-    from tiltyard.postgres.address import opened_database
+    from tiltyard.postgres.database_url import open_database
 
-    with opened_database(environment, as_user=as_user, on_wait=Patience(), migrating=migrating) as url:
+    with open_database(environment, as_user=as_user, on_wait=Patience(), migrating=migrating) as url:
         yield url

@@ -19,7 +19,7 @@ from tiltyard.cli.serve import AsUser, serving_environment
 from tiltyard.errors import BadOption, MissingExtra
 
 if TYPE_CHECKING:
-    from tiltyard.arena.demonstrating import Programme
+    from tiltyard.arena.demo_arena import DemoScript
     from tiltyard.settings.environment import Environment
     from tiltyard.settings.serving_settings import ServingSettings
     from tiltyard.web.preparing import Prepared
@@ -117,7 +117,7 @@ def _serve(
     import asyncio
     from contextlib import ExitStack
 
-    from tiltyard.postgres.address import kept_database
+    from tiltyard.postgres.database_url import open_long_lived_database
     from tiltyard.web.logs import set_up_logs
     from tiltyard.web.preparing import prepare
     from tiltyard.web.supervising import Supervisor, listening_socket
@@ -128,7 +128,7 @@ def _serve(
         settings = replace(settings, port=listening.getsockname()[1])
         known = (environment.home / "postgres").exists()
         typer.echo("Opening the arena …" if known else "Making an arena of invented models …")
-        database = stack.enter_context(kept_database(environment, as_user=as_user))
+        database = stack.enter_context(open_long_lived_database(environment, as_user=as_user))
         prepared = asyncio.run(prepare(database.url, environment, settings))
         with _counting(votes) as on_vote:
             cast = asyncio.run(_filled(database.url, environment, settings, votes, seed, on_vote))
@@ -148,18 +148,18 @@ async def _filled(
     seed: int,
     on_vote: Callable[[int], None],
 ) -> int:
-    from tiltyard.arena.demonstrating import demonstrate
+    from tiltyard.arena.demo_arena import fill_demo_arena
     from tiltyard.web.running import opened_house
 
     async with opened_house(url, environment, settings) as house:
-        return await demonstrate(house, _programme(), votes=votes, seed=seed, on_vote=on_vote)
+        return await fill_demo_arena(house, _programme(), votes=votes, seed=seed, on_vote=on_vote)
 
 
-def _programme() -> Programme:
-    from tiltyard.arena.demonstrating import Programme
+def _programme() -> DemoScript:
+    from tiltyard.arena.demo_arena import DemoScript
     from tiltyard.simulate import demo as content
 
-    return Programme(
+    return DemoScript(
         arena=_ARENA,
         title="Invented models",
         answers=tuple(content.demo_answers()),

@@ -13,7 +13,7 @@ from tiltyard.cli.serve import Home, serving_environment
 from tiltyard.report.terminal_escape import escape_controls
 
 if TYPE_CHECKING:
-    from tiltyard.arena.maintenance.doctor import Check
+    from tiltyard.arena.maintenance.doctor import HealthCheck
     from tiltyard.settings.environment import Environment
 
 __all__ = ["doctor"]
@@ -39,15 +39,17 @@ def doctor(
         raise typer.Exit(1)
 
 
-def _database(environment: Environment, as_user: str | None) -> list[Check]:
+def _database(environment: Environment, as_user: str | None) -> list[HealthCheck]:
     """What the database tells; an embedded one that was never made is not made for this."""
-    from tiltyard.arena.maintenance.doctor import Check, examine_database
+    from tiltyard.arena.maintenance.doctor import HealthCheck, examine_database
     from tiltyard.errors import StoreFault
 
     if environment.database_url is None and not (environment.home / "postgres" / "data").exists():
-        return [Check("database", "look", f"none in {environment.home} yet", "tiltyard serve makes one")]
+        return [
+            HealthCheck("database", "look", f"none in {environment.home} yet", "tiltyard serve makes one")
+        ]
     try:
         with database(environment, as_user, migrating=False) as url:
             return examine_database(url, embedded=environment.database_url is None)
     except StoreFault as error:
-        return [Check("database", "bad", "does not start", str(error))]
+        return [HealthCheck("database", "bad", "does not start", str(error))]

@@ -19,7 +19,7 @@ from tiltyard.report.terminal_escape import escape_controls
 
 if TYPE_CHECKING:
     from tiltyard.arena.judging.judge_panel import ArenaPanel
-    from tiltyard.arena.judging.judging import JudgedVotes
+    from tiltyard.arena.judging.judge_voters import JudgedVotes
 
 __all__ = ["judge"]
 
@@ -69,7 +69,7 @@ def judge(
 async def _judged(
     panel: ArenaPanel, arena: str, url: str, tokens: list[str], matchups: int | None
 ) -> JudgedVotes:
-    from tiltyard.arena.judging.judging import judge_arena
+    from tiltyard.arena.judging.judge_voters import judge_arena
     from tiltyard.client import AsyncClient
 
     async with AsyncExitStack() as stack:

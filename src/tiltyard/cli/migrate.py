@@ -23,11 +23,11 @@ def migrate(
     ] = False,
 ) -> None:
     """Bring the tables up to date with this version. The arenas may go on meanwhile."""
-    from tiltyard.postgres.migrating import migrate as migrated
-    from tiltyard.postgres.migrating import pending
+    from tiltyard.postgres.schema_migrations import migrate as migrated
+    from tiltyard.postgres.schema_migrations import pending_migrations
 
     with database(serving_environment(home), as_user, migrating=False) as url:
-        names = pending(url) if check else migrated(url)
+        names = pending_migrations(url) if check else migrated(url)
     for name in names:
         typer.echo(f"{'to be applied' if check else 'applied'}: {name}")
     if not names:
@@ -45,8 +45,8 @@ def upgrade_database(
     as_user: AsUser = None,
 ) -> None:
     """Upgrade the embedded database to the PostgreSQL that comes with this version, after a backup."""
-    from tiltyard.arena.content.bulky import bulky_of
-    from tiltyard.arena.maintenance.upgrading import upgrade_database as upgraded
+    from tiltyard.arena.content.object_storage import open_configured_storage
+    from tiltyard.arena.maintenance.major_upgrade import upgrade_database as upgraded
 
     environment = serving_environment(home)
     if environment.database_url is not None:
@@ -55,7 +55,7 @@ def upgrade_database(
         )
     done = upgraded(
         environment.home,
-        bulky_of(environment),
+        open_configured_storage(environment),
         user=as_user,
         old_binaries=old_binaries,
         on_wait=Patience(),

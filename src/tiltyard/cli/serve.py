@@ -14,7 +14,7 @@ from tiltyard.errors import BadOption, MissingExtra
 from tiltyard.report.terminal_escape import escape_controls
 
 if TYPE_CHECKING:
-    from tiltyard.arena.content.importing import Imported
+    from tiltyard.arena.content.answer_import import ImportResult
     from tiltyard.settings.environment import Environment
     from tiltyard.settings.serving_settings import ServingSettings
     from tiltyard.web.preparing import Prepared
@@ -106,7 +106,7 @@ def _serve(
     import asyncio
     from contextlib import ExitStack
 
-    from tiltyard.postgres.address import kept_database
+    from tiltyard.postgres.database_url import open_long_lived_database
     from tiltyard.web.logs import set_up_logs
     from tiltyard.web.preparing import prepare
     from tiltyard.web.supervising import Supervisor, listening_socket
@@ -117,7 +117,7 @@ def _serve(
     with ExitStack() as stack:
         listening = None if settings.role == "rater" else stack.enter_context(listening_socket(settings))
         database = stack.enter_context(
-            kept_database(environment, as_user=as_user, on_wait=_waiting("starting PostgreSQL"))
+            open_long_lived_database(environment, as_user=as_user, on_wait=_waiting("starting PostgreSQL"))
         )
         prepared = asyncio.run(prepare(database.url, environment, settings, answers=answers, arena=arena))
         port = None if listening is None else listening.getsockname()[1]
@@ -152,7 +152,7 @@ def _greet(settings: ServingSettings, prepared: Prepared, port: int | None) -> N
     sys.stdout.flush()
 
 
-def _warn(brought: Imported) -> None:
+def _warn(brought: ImportResult) -> None:
     """Responses that say a model's name."""
     for mention in brought.mentions:
         typer.echo(f"Warning: {escape_controls(str(mention))}.")

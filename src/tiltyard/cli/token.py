@@ -91,12 +91,12 @@ def _with_accounts(
     environment: Environment, as_user: str | None, work: Callable[[Accounts], Awaitable[T]]
 ) -> T:
     from tiltyard.arena.accounts import Accounts
-    from tiltyard.postgres.address import opened_database
-    from tiltyard.postgres.connecting import open_pool
+    from tiltyard.postgres.connections import open_pool
+    from tiltyard.postgres.database_url import open_database
 
     async def working(url: str) -> T:
         async with open_pool(url, most=1, name="tiltyard token") as pool:
             return await work(Accounts(pool))
 
-    with opened_database(environment, as_user=as_user) as url:
+    with open_database(environment, as_user=as_user) as url:
         return asyncio.run(working(url))

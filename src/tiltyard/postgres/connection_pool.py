@@ -18,21 +18,21 @@ from psycopg import AsyncConnection
 from psycopg.pq import PipelineStatus, TransactionStatus
 
 from tiltyard.errors import Crowded, StoreFault
-from tiltyard.postgres.connecting import connect_async, translated
+from tiltyard.postgres.connections import connect_async, translate_errors
 from tiltyard.retries import Backoff
 
-__all__ = ["Connection", "ConnectionPool", "connected"]
+__all__ = ["Connection", "ConnectionPool", "connect_from_pool"]
 
 Connection = AsyncConnection[Any]
 
 #: How long somebody waits for a connection before being told to come back.
 WAIT_SECONDS = 10.0
 #: How many may do at once what nobody waits for.
-UNHURRIED = 2
+BACKGROUND_CONNECTION_LIMIT = 2
 #: A connection that nobody needed for so long is closed.
 IDLE_SECONDS = 300.0
 #: Between attempts to reach a server that is starting, when the pool is opened: at first, and at most.
-_RETRY_SECONDS, _LONGEST_RETRY_SECONDS = 0.25, 2.0
+_RETRY_SECONDS, _MAX_RETRY_SECONDS = 0.25, 2.0
 
 
 class ConnectionPool:
@@ -49,7 +49,7 @@ class ConnectionPool:
         self.in_use = 0
         #: Taken by those who do what nobody waits for, such as loading an arena in which nobody votes. After the
         #: server was away all arenas are loaded anew, and those with voters come first.
-        self.unhurried = asyncio.Semaphore(UNHURRIED)
+        self.unhurried = asyncio.Semaphore(BACKGROUND_CONNECTION_LIMIT)
         self._url = url
         self._name = name
         share = most - most // 4
@@ -70,7 +70,7 @@ class ConnectionPool:
         """Begin to hand out connections; with ``within``, once the server is reached, in so many seconds."""
         self.closed = False
         deadline = None if within is None else time.monotonic() + within
-        backoff = Backoff(_RETRY_SECONDS, _LONGEST_RETRY_SECONDS)
+        backoff = Backoff(_RETRY_SECONDS, _MAX_RETRY_SECONDS)
         while deadline is not None:
             try:
                 async with self.connection():
@@ -197,8 +197,8 @@ def _is_alive(connection: Connection) -> bool:
 
 
 @asynccontextmanager
-async def connected(pool: ConnectionPool) -> AsyncIterator[Connection]:
+async def connect_from_pool(pool: ConnectionPool) -> AsyncIterator[Connection]:
     """A connection of the pool; whatever the driver raises meanwhile is a `StoreFault`."""
-    with translated("use the database"):
+    with translate_errors("use the database"):
         async with pool.connection() as connection:
             yield connection

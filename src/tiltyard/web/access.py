@@ -11,16 +11,16 @@ from fastapi import Depends, Request
 from fastapi.security import APIKeyCookie, HTTPBearer
 
 from tiltyard.arena.accounts import SCOPES, Accounts, ApiToken
-from tiltyard.arena.keys import Keys
-from tiltyard.arena.voting.asking import Voter
-from tiltyard.arena.voting.desk import Desk
+from tiltyard.arena.secret_keys import SecretKeys
+from tiltyard.arena.voting.voter_requests import Voter
+from tiltyard.arena.voting.voting_queue import VotingQueue
 from tiltyard.errors import NotAllowed, NotFound
 from tiltyard.settings.serving_settings import ServingSettings
 from tiltyard.web.cookies import OPERATOR_COOKIE, VOTER_COOKIE, VOTER_LIFE, Cookies, read_cookie
 from tiltyard.web.crowds import Arrivals, Turnstile, address_of
 
 if TYPE_CHECKING:
-    from tiltyard.arena.house import House
+    from tiltyard.arena.registry import ArenaRegistry
 
 __all__ = ["Access", "Actor", "Asker", "access_of", "house_of", "keys_of", "needs", "who"]
 
@@ -85,7 +85,7 @@ class Remembered(Generic[T]):
 class Access:
     """The doorkeeper of one process."""
 
-    def __init__(self, accounts: Accounts, keys: Keys, settings: ServingSettings) -> None:
+    def __init__(self, accounts: Accounts, keys: SecretKeys, settings: ServingSettings) -> None:
         self.accounts = accounts
         self.keys = keys
         self.cookies = Cookies(keys, secure=settings.secure)
@@ -139,7 +139,7 @@ class Access:
         self._actors.put(f"token {token}", actor)
         return actor
 
-    async def voter(self, request: Request, desk: Desk | None = None) -> Voter | None:
+    async def voter(self, request: Request, desk: VotingQueue | None = None) -> Voter | None:
         """Who votes: a judge by its token, else a person by cookie; nobody if there is no session yet.
 
         With a desk: whether they may vote there at all.
@@ -165,7 +165,7 @@ class Access:
         return known
 
     @staticmethod
-    def _check_entrance(actor: Actor | None, desk: Desk) -> None:
+    def _check_entrance(actor: Actor | None, desk: VotingQueue) -> None:
         """Everybody may vote in an open arena, those with a right to it in a closed one."""
         welcome = actor is not None and (actor.may("judge", desk.name) or actor.may("read", desk.name))
         if desk.settings.visibility == "closed" and not welcome:
@@ -191,9 +191,9 @@ class Access:
         return known
 
 
-def house_of(request: Request) -> House:
+def house_of(request: Request) -> ArenaRegistry:
     """The house of this process."""
-    house: House = request.app.state.house
+    house: ArenaRegistry = request.app.state.house
     return house
 
 
@@ -203,7 +203,7 @@ def access_of(request: Request) -> Access:
     return access
 
 
-def keys_of(request: Request) -> Keys:
+def keys_of(request: Request) -> SecretKeys:
     """The secret keys of this house."""
     return access_of(request).keys
 

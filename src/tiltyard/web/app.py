@@ -12,14 +12,14 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from tiltyard._version import __version__
 from tiltyard.arena.accounts import Accounts
-from tiltyard.arena.boards.describing import Portraits
+from tiltyard.arena.boards.model_profiles import ModelProfiles
 from tiltyard.arena.content.arenas import list_arenas
-from tiltyard.arena.keys import Keys
-from tiltyard.arena.rating.lags import check_reachable
-from tiltyard.arena.voting.personal import PersonalBoards
-from tiltyard.arena.voting.stage import Stage
+from tiltyard.arena.rating.rater_lag import check_reachable
+from tiltyard.arena.secret_keys import SecretKeys
+from tiltyard.arena.voting.personal_boards import PersonalBoards
+from tiltyard.arena.voting.response_kinds import ResponseKinds
 from tiltyard.errors import TiltyardError
-from tiltyard.postgres.connecting import translated
+from tiltyard.postgres.connections import translate_errors
 from tiltyard.settings.serving_settings import ServingSettings
 from tiltyard.web import assets
 from tiltyard.web.access import Access
@@ -38,7 +38,7 @@ from tiltyard.web.problems import PROBLEM_TYPE, FieldProblem, Problem, add_probl
 from tiltyard.web.routes import admin, arenas, battles, boards, health, matchups, operators, oversight
 
 if TYPE_CHECKING:
-    from tiltyard.arena.house import House
+    from tiltyard.arena.registry import ArenaRegistry
 
 __all__ = ["ArenasApp", "make_app"]
 
@@ -69,7 +69,7 @@ class ArenasApp(FastAPI):
             await self._outermost(scope, receive, send)
 
 
-def make_app(house: House, keys: Keys) -> FastAPI:
+def make_app(house: ArenaRegistry, keys: SecretKeys) -> FastAPI:
     """The API of a house. It starts the house with the server, and stops it."""
 
     @asynccontextmanager
@@ -96,14 +96,14 @@ def make_app(house: House, keys: Keys) -> FastAPI:
     figures = Figures()
     app.state.house = house
     app.state.figures = figures
-    app.state.stage = Stage(house.pool)
+    app.state.stage = ResponseKinds(house.pool)
     app.state.readiness = health.Readiness(lambda: check_reachable(house.url))
     app.state.access = Access(Accounts(house.pool), keys, house.settings)
     for module in (matchups, operators, health, arenas, boards, battles, admin, oversight):
         app.include_router(module.router)
     app.state.pages = Pages(load_assets())
     app.state.board_pages = BoardPages()
-    app.state.model_pages = ModelPages(Portraits(house.pool, house.boards))
+    app.state.model_pages = ModelPages(ModelProfiles(house.pool, house.boards))
     app.state.personal_boards = PersonalBoards(house.pool, house.boards)
     app.state.shelf = Shelf()
     for router in (assets.router, *page_routers()):
@@ -114,9 +114,9 @@ def make_app(house: House, keys: Keys) -> FastAPI:
     return app
 
 
-async def _load_arenas(house: House) -> None:
+async def _load_arenas(house: ArenaRegistry) -> None:
     """Open the arenas before anybody asks; one that cannot be is tried again when somebody does."""
-    with translated("list the arenas"):
+    with translate_errors("list the arenas"):
         async with house.pool.connection() as connection:
             found = await list_arenas(connection)
     for arena in found[:_LOADED]:

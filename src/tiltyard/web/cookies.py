@@ -12,7 +12,7 @@ from datetime import timedelta
 
 from starlette.requests import HTTPConnection
 
-from tiltyard.arena.keys import Keys
+from tiltyard.arena.secret_keys import SecretKeys
 
 __all__ = ["OPERATOR_COOKIE", "VOTER_COOKIE", "Cookies", "read_cookie"]
 
@@ -26,7 +26,7 @@ _SIGNED = 16
 class Cookies:
     """Seals tokens into cookies and opens them again."""
 
-    def __init__(self, keys: Keys, *, secure: bool) -> None:
+    def __init__(self, keys: SecretKeys, *, secure: bool) -> None:
         self._keys = keys
         self._secure = secure
 

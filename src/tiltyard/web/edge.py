@@ -15,7 +15,7 @@ from starlette.exceptions import HTTPException
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from tiltyard.arena.content.uploads import MOST_UPLOAD
+from tiltyard.arena.content.uploads import MAX_UPLOAD_BYTES
 from tiltyard.settings.serving_settings import ServingSettings, is_loopback
 from tiltyard.web.cookies import OPERATOR_COOKIE
 from tiltyard.web.logs import log_event
@@ -27,7 +27,7 @@ __all__ = ["BODY_LIMIT", "IMPORT_LIMIT", "UPLOAD_LIMIT", "Edge"]
 #: Bytes of a request's body; answers come in larger pieces, and on the operator's pages in a form.
 BODY_LIMIT = 1024 * 1024
 IMPORT_LIMIT = 1024 * 1024 * 1024
-UPLOAD_LIMIT = MOST_UPLOAD + 64 * 1024
+UPLOAD_LIMIT = MAX_UPLOAD_BYTES + 64 * 1024
 
 #: A refusal as its reader can read it.
 Dressed = Callable[[Scope, Response], Response]
@@ -164,7 +164,7 @@ def _too_large(scope: Scope, limit: int) -> Response:
         return problem(413, f"The body has more than {limit} bytes; send it in pieces.")
     return problem(
         413,
-        f"The file has more than {MOST_UPLOAD // 1024**2} MiB. Split it and upload the pieces one after the other; "
+        f"The file has more than {MAX_UPLOAD_BYTES // 1024**2} MiB. Split it and upload the pieces one after the other; "
         f"or send it whole to /api/v1/arenas/{upload[1]}/responses, which takes {IMPORT_LIMIT // 1024**3} GiB from a "
         "program with a token for imports (the page where you chose the file shows the command).",
     )

@@ -15,7 +15,7 @@ from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.multiprocess import MultiProcessCollector
 from prometheus_client.registry import Collector
 
-from tiltyard.arena.rating.lags import Lag, current_lags
+from tiltyard.arena.rating.rater_lag import RaterLag, read_current_rater_lags
 from tiltyard.errors import StoreFault
 
 __all__ = ["FOLDER_VARIABLE", "METRICS_TYPE", "Figures", "LagFigures", "metrics_page", "serve_metrics"]
@@ -71,7 +71,7 @@ class Figures:
 class LagFigures(Collector):
     """How far the raters are, read from the database whenever somebody asks."""
 
-    def __init__(self, read: Callable[[], Iterable[Lag]]) -> None:
+    def __init__(self, read: Callable[[], Iterable[RaterLag]]) -> None:
         self._read = read
 
     def collect(self) -> Iterator[GaugeMetricFamily]:
@@ -95,7 +95,7 @@ class LagFigures(Collector):
         yield from (up, head, rated, silent)
 
 
-def metrics_page(own: CollectorRegistry | None, read: Callable[[], Iterable[Lag]]) -> bytes:
+def metrics_page(own: CollectorRegistry | None, read: Callable[[], Iterable[RaterLag]]) -> bytes:
     """Everything in Prometheus's text format: of all processes where there are several."""
     registry = CollectorRegistry()
     registry.register(LagFigures(read))
@@ -108,7 +108,7 @@ def metrics_page(own: CollectorRegistry | None, read: Callable[[], Iterable[Lag]
 def serve_metrics(host: str, port: int, url: str) -> Callable[[], None]:
     """Answer scrapes on a port of its own, in a thread; how to stop it."""
     registry = CollectorRegistry()
-    registry.register(LagFigures(lambda: current_lags(url)))
+    registry.register(LagFigures(lambda: read_current_rater_lags(url)))
     MultiProcessCollector(registry)  # type: ignore[no-untyped-call]
     server, thread = start_http_server(port, host, registry)
 

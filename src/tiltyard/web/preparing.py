@@ -7,16 +7,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tiltyard.arena.keys import KEY_VARIABLE, open_keys
+from tiltyard.arena.secret_keys import KEY_VARIABLE, open_keys
 from tiltyard.errors import NotFound
-from tiltyard.postgres.connecting import connect
-from tiltyard.postgres.migrating import check_schema, use_custom_plans
+from tiltyard.postgres.connections import connect
+from tiltyard.postgres.schema_migrations import check_schema, use_custom_plans
 from tiltyard.settings.environment import Environment
 from tiltyard.settings.serving_settings import ServingSettings
 from tiltyard.web.running import opened_house
 
 if TYPE_CHECKING:
-    from tiltyard.arena.content.importing import Imported
+    from tiltyard.arena.content.answer_import import ImportResult
 
 __all__ = ["Prepared", "arena_name", "prepare"]
 
@@ -30,7 +30,7 @@ class Prepared:
     arenas: tuple[str, ...]
     #: The arena that was made or filled from answers, and what they brought.
     arena: str | None = None
-    imported: Imported | None = None
+    imported: ImportResult | None = None
 
 
 def arena_name(answers: Path) -> str:
@@ -49,8 +49,8 @@ async def prepare(
 ) -> Prepared:
     """See that everything is there. An arena that exists takes only what is new in the answers."""
     from tiltyard.arena.accounts import Accounts
+    from tiltyard.arena.content.answer_import import create_arena, import_answers
     from tiltyard.arena.content.arenas import find_arena, list_arenas
-    from tiltyard.arena.content.importing import create_arena, import_answers
 
     with connect(url, name="tiltyard serve") as connection:
         check_schema(connection)

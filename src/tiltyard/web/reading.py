@@ -8,10 +8,10 @@ from fastapi import Depends, Path, Query, Request
 from fastapi.responses import Response
 from pydantic import StringConstraints
 
-from tiltyard.arena.boards.boards import Boards
+from tiltyard.arena.boards.board_cache import BoardCache
 from tiltyard.arena.content.arenas import Arena
-from tiltyard.arena.log.log import SOURCES
-from tiltyard.arena.voting.personal import PersonalBoards
+from tiltyard.arena.log.event_log import SOURCES
+from tiltyard.arena.voting.personal_boards import PersonalBoards
 from tiltyard.errors import NotFound
 from tiltyard.web.access import Actor, Asker, house_of
 
@@ -41,9 +41,9 @@ SourceName = Literal["human", "llm-judge"]
 Source = Annotated[SourceName, Query(description="Whose votes: people's, or judges'.")]
 
 
-def boards_of(request: Request) -> Boards:
+def boards_of(request: Request) -> BoardCache:
     """The boards of this process."""
-    boards: Boards = house_of(request).boards
+    boards: BoardCache = house_of(request).boards
     return boards
 
 

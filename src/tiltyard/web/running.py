@@ -21,7 +21,7 @@ from dataclasses import asdict, dataclass
 from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any
 
-from tiltyard.arena.keys import KEY_VARIABLE, open_keys
+from tiltyard.arena.secret_keys import KEY_VARIABLE, open_keys
 from tiltyard.errors import TiltyardError
 from tiltyard.settings.environment import Environment, read_environment
 from tiltyard.settings.serving_settings import ServingSettings
@@ -30,7 +30,7 @@ from tiltyard.web.logs import log_event, log_failure, set_up_logs
 if TYPE_CHECKING:
     from uvicorn import Server
 
-    from tiltyard.arena.house import House
+    from tiltyard.arena.registry import ArenaRegistry
 
 __all__ = ["FAILED", "READY", "Orders", "main", "opened_house", "stop_by_signals"]
 
@@ -84,17 +84,19 @@ def main() -> None:
 
 
 @asynccontextmanager
-async def opened_house(url: str, environment: Environment, settings: ServingSettings) -> AsyncIterator[House]:
+async def opened_house(
+    url: str, environment: Environment, settings: ServingSettings
+) -> AsyncIterator[ArenaRegistry]:
     """A house with its connections and its bytes."""
-    from tiltyard.arena.content.bulky import bulky_of
-    from tiltyard.arena.content.contents import Contents
-    from tiltyard.arena.house import House
-    from tiltyard.postgres.connecting import open_pool
+    from tiltyard.arena.content.blob_store import BlobStore
+    from tiltyard.arena.content.object_storage import open_configured_storage
+    from tiltyard.arena.registry import ArenaRegistry
+    from tiltyard.postgres.connections import open_pool
 
     pool = open_pool(url, most=settings.connections, name="tiltyard web")
     await pool.open(within=15.0)
     try:
-        yield House(settings, url, pool, Contents(pool, bulky_of(environment)))
+        yield ArenaRegistry(settings, url, pool, BlobStore(pool, open_configured_storage(environment)))
     finally:
         await pool.close()
 
@@ -166,13 +168,13 @@ async def _tell_ready(server: Server) -> None:
 
 
 def _run_rater(orders: Orders, environment: Environment) -> None:
-    from tiltyard.arena.operators.scheduled import scheduled_work
-    from tiltyard.arena.rating.rating import rate_arenas
+    from tiltyard.arena.operators.scheduled_jobs import run_scheduled_jobs
+    from tiltyard.arena.rating.rater_process import rate_arenas
 
     stop = threading.Event()
     stop_by_signals(stop.set)
     _watch_lifeline(stop.set)
-    with scheduled_work(orders.url, environment):
+    with run_scheduled_jobs(orders.url, environment):
         log_event("rater ready")
         _say(READY)
         rate_arenas(orders.url, stop)

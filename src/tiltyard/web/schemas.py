@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 
-from tiltyard.arena.voting.asking import COMMENT, TAGS_AT_ONCE, Tag
+from tiltyard.arena.voting.voter_requests import MAX_COMMENT_CHARACTERS, REMARK_TAG_LIMIT, Tag
 
 __all__ = [
     "AskIn",
@@ -110,8 +110,8 @@ class ReportIn(_In):
 class RemarkIn(_In):
     """Why somebody voted so. Only the operator of the arena reads it."""
 
-    tags: list[Tag] = Field(default_factory=list, max_length=TAGS_AT_ONCE)
-    comment: Annotated[Text, StringConstraints(max_length=COMMENT)] | None = None
+    tags: list[Tag] = Field(default_factory=list, max_length=REMARK_TAG_LIMIT)
+    comment: Annotated[Text, StringConstraints(max_length=MAX_COMMENT_CHARACTERS)] | None = None
 
 
 class PromptOut(BaseModel):

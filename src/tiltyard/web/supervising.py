@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from tiltyard.errors import BadOption, StoreFault, TiltyardError
-from tiltyard.postgres.address import OpenedDatabase
+from tiltyard.postgres.database_url import OpenedDatabase
 from tiltyard.retries import Backoff
 from tiltyard.settings.environment import ONE_THREAD
 from tiltyard.settings.serving_settings import ServingSettings

@@ -2,17 +2,17 @@
 
 import asyncio
 
-from tiltyard.arena.boards import boards
-from tiltyard.arena.boards.boards import Boards
+from tiltyard.arena.boards import board_cache
+from tiltyard.arena.boards.board_cache import BoardCache
 from tiltyard.errors import StoreFault
 
 
 def test_what_cannot_be_taken_does_not_end_the_following(monkeypatch, caplog):
-    monkeypatch.setattr(boards, "_RETRY", 0.0)
+    monkeypatch.setattr(board_cache, "_RETRY_SECONDS", 0.0)
     faults = [KeyError("of another version"), StoreFault("the database is away"), None]
 
     async def scene():
-        following = Boards("postgresql://nowhere", None)
+        following = BoardCache("postgresql://nowhere", None)
         looked = asyncio.Event()
 
         async def nothing():

@@ -12,26 +12,26 @@ from hypothesis import strategies as st
 
 from live_arenas import make_arena
 from shown_boards import NAMES, shown_board
-from tiltyard.arena.boards.boards import Boards
-from tiltyard.arena.boards.filtering import Part, held_in_a_row, pair_results
-from tiltyard.arena.boards.sparing import Turns
-from tiltyard.arena.keys import Keys
-from tiltyard.arena.log.battles import Tally, patiently, read_pairs, read_tally
-from tiltyard.arena.log.exporting import export_battles, open_export
+from tiltyard.arena.boards.board_cache import BoardCache
+from tiltyard.arena.boards.compute_once import BoundedQueue
+from tiltyard.arena.boards.filtered_boards import VoteSubset, count_consecutive_passes, pair_results
+from tiltyard.arena.log.battle_export import export_battles, open_export
+from tiltyard.arena.log.votes import VoteTally, limit_statement_time, read_pairs, read_tally
+from tiltyard.arena.secret_keys import SecretKeys
 from tiltyard.core.battles import Kind
 from tiltyard.errors import Crowded, NotFound
 from tiltyard.files.battle_source import open_battles
-from tiltyard.postgres.connecting import connect, open_pool
+from tiltyard.postgres.connections import connect, open_pool
 from tiltyard.postgres.statements import statement
 from voted_arenas import lay_votes
 
-KEYS = Keys(["k" * 40])
+KEYS = SecretKeys(["k" * 40])
 
 
 @asynccontextmanager
 async def some_boards(url):
     async with open_pool(url, most=3) as pool:
-        boards = Boards(url, pool)
+        boards = BoardCache(url, pool)
         await boards.start()
         try:
             yield boards, await boards.arena("arena")
@@ -52,9 +52,9 @@ def test_pairs_are_those_of_the_exported_battles(voted_database, tmp_path):
     async def scene():
         async with some_boards(voted_database) as (boards, arena):
             newest = await boards.latest(arena.arena, 0)
-            whole = await boards.pairs(arena, Part(0), 7)
-            law = await boards.pairs(arena, Part(0, "law", "de"), 7)
-            counted = await boards.pairs(arena, Part(0, counted=True), 7)
+            whole = await boards.pairs(arena, VoteSubset(0), 7)
+            law = await boards.pairs(arena, VoteSubset(0, "law", "de"), 7)
+            counted = await boards.pairs(arena, VoteSubset(0, counted=True), 7)
             return newest, [json.loads(one.data) for one in (whole, law, counted)]
 
     newest, (whole, law, counted) = asyncio.run(scene())
@@ -107,7 +107,7 @@ def test_turning_every_battle_round_changes_no_pair(rows):
 
 def tally(rows):
     a, b, kind, count = (np.array([int(row[k]) for row in rows], dtype=np.int64) for k in range(4))
-    return Tally(a, b, np.zeros(len(rows), dtype=np.int64), kind, count)
+    return VoteTally(a, b, np.zeros(len(rows), dtype=np.int64), kind, count)
 
 
 @pytest.mark.parametrize(
@@ -125,7 +125,7 @@ def tally(rows):
     ],
 )
 def test_evaluations_in_a_row_are_counted_as_far_as_they_are_known(looks, votes, expected):
-    assert held_in_a_row(looks, votes=votes, every=250, most=3) == expected
+    assert count_consecutive_passes(looks, votes=votes, every=250, most=3) == expected
 
 
 def test_history_tells_what_the_boards_said_then(voted_database):
@@ -180,10 +180,10 @@ def test_what_was_asked_of_one_snapshot_is_never_that_of_another(voted_database)
                     (newest.position,),
                 ).fetchone()
             older = await boards.published(arena.arena, row[0])
-            first = await boards.pairs(arena, Part(0), 40, older)
-            now = await boards.pairs(arena, Part(0), 40)
-            again = await boards.pairs(arena, Part(0), 40, older)
-            same = await boards.pairs(arena, Part(0), 40, newest)
+            first = await boards.pairs(arena, VoteSubset(0), 40, older)
+            now = await boards.pairs(arena, VoteSubset(0), 40)
+            again = await boards.pairs(arena, VoteSubset(0), 40, older)
+            same = await boards.pairs(arena, VoteSubset(0), 40, newest)
             assert first is again
             assert now is same
             assert json.loads(first.data)["snapshot"] == older.sha256 != json.loads(now.data)["snapshot"]
@@ -265,7 +265,7 @@ def test_votes_that_nobody_has_analysed_yet_are_joined_by_hash(database, named):
     async def scene():
         async with open_pool(database, most=1) as pool, pool.connection() as connection:
             before = await planned(connection)
-            async with patiently(connection, 20.0):
+            async with limit_statement_time(connection, 20.0):
                 tally = await (
                     read_tally(connection, 1, 0, upto=10**6)
                     if named == "battles_tally"
@@ -283,7 +283,7 @@ def test_votes_that_nobody_has_analysed_yet_are_joined_by_hash(database, named):
 
 def test_turns_are_taken_a_few_at_a_time_and_few_wait():
     async def scene():
-        turns, may_end, done = Turns(1, 2, "a chart"), asyncio.Event(), []
+        turns, may_end, done = BoundedQueue(1, 2, "a chart"), asyncio.Event(), []
 
         async def one(k):
             async with turns.taking():

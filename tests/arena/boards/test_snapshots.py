@@ -11,17 +11,17 @@ from tiltyard.arena.boards.snapshots import (
     CHANNEL,
     Snapshot,
     add_snapshot,
-    announce,
     citable_snapshot,
     find_snapshot,
-    latest_place,
     latest_snapshot,
     list_snapshots,
+    notify_snapshot,
+    read_latest_position,
     thin_snapshots,
 )
 from tiltyard.core.policy.state.strengths import Strengths
 from tiltyard.errors import StoreFault
-from tiltyard.postgres.connecting import connect, connect_async
+from tiltyard.postgres.connections import connect, connect_async
 
 
 def snapshot(position, *, source=0, generation=0, text=None, evaluated=False, arena=1):
@@ -94,10 +94,13 @@ def test_an_evaluation_that_falls_on_a_known_board_makes_it_stay(database, conne
 
 def test_the_latest_is_the_furthest_of_the_newest_generation(database, connection):
     assert ask(database, latest_snapshot, 1, 0) is None
-    assert latest_place(connection, 1, 0) is None
+    assert read_latest_position(connection, 1, 0) is None
     for one in (snapshot(9), snapshot(5, generation=1), snapshot(4, generation=1), snapshot(11, source=1)):
         add_snapshot(connection, one)
-    assert (ask(database, latest_snapshot, 1, 0).generation, latest_place(connection, 1, 0)) == (1, (1, 5))
+    assert (ask(database, latest_snapshot, 1, 0).generation, read_latest_position(connection, 1, 0)) == (
+        1,
+        (1, 5),
+    )
     assert ask(database, latest_snapshot, 1, 1).position == 11
     assert ask(database, latest_snapshot, 2, 0) is None
 
@@ -165,7 +168,7 @@ def test_a_board_is_announced_when_its_transaction_commits(database, connection)
     with connect(database) as listening:
         listening.execute(f"LISTEN {CHANNEL}")
         with connection.transaction():
-            announce(connection, snapshot(7, source=1, generation=3))
+            notify_snapshot(connection, snapshot(7, source=1, generation=3))
             listening.execute("SELECT 1")
             assert list(listening.notifies(timeout=0)) == []
         assert [one.payload for one in listening.notifies(timeout=60, stop_after=1)] == ["1 1 7 3"]

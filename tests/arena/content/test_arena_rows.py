@@ -15,16 +15,16 @@ from tiltyard.arena.content.arenas import (
     find_prompt,
     list_arenas,
     list_models,
+    list_prompt_names,
     list_prompts,
     prompt_text,
-    prompts_of,
     read_filters,
     read_policy,
-    reserve_arena,
+    reserve_arena_number,
 )
-from tiltyard.arena.content.takedowns import find_open, open_matchups_with
+from tiltyard.arena.content.takedowns import find_open_matchups, open_matchups_with
 from tiltyard.errors import Conflict, NotFound
-from tiltyard.postgres.connecting import connect, connect_async
+from tiltyard.postgres.connections import connect, connect_async
 from tiltyard.settings.arena_settings import ArenaSettings
 
 
@@ -92,14 +92,14 @@ def test_filters_narrow_the_prompts(database, arena):
             ("maths", "de", (0, 2)),
             ("art", None, ()),
         ):
-            assert list(await prompts_of(connection, arena.arena, category, language)) == list(numbers)
+            assert list(await list_prompt_names(connection, arena.arena, category, language)) == list(numbers)
 
     on(database, scene)
 
 
 def test_a_name_is_given_once_and_a_refused_arena_leaves_nothing(database, arena):
     async def scene(connection):
-        number = await reserve_arena(connection)
+        number = await reserve_arena_number(connection)
         with pytest.raises(Conflict):
             async with connection.transaction():
                 await add_arena(connection, number, "arena", "Again", ArenaSettings())
@@ -163,7 +163,7 @@ async def looked(connection, before, after, responses, late):
     async with connection.transaction(force_rollback=True):
         await connection.execute("DELETE FROM events")
         await serve(before)
-        seen = await find_open(connection, 1, 0, None)
+        seen = await find_open_matchups(connection, 1, 0, None)
         for serial in late:
             if serial < len(before) and not before[serial][4]:
                 await end(serial)

@@ -29,9 +29,9 @@ from media_files import (
     segment,
     wav,
 )
-from tiltyard.arena.content.blinding import blinded, walking
-from tiltyard.arena.content.blinding.orientation import only_orientation
-from tiltyard.arena.content.blinding.profiles import MOST_PROFILE, plain_profile
+from tiltyard.arena.content.blinding import media_chunks, strip_metadata
+from tiltyard.arena.content.blinding.exif_orientation import keep_orientation_only
+from tiltyard.arena.content.blinding.icc_profiles import MAX_PROFILE_BYTES, strip_profile_text
 from tiltyard.errors import InputError
 
 MANY = 2_000
@@ -49,7 +49,7 @@ SOUPS = {
 def tried(media, data):
     """The blinded file; nothing if it was refused."""
     try:
-        return blinded(media, data)
+        return strip_metadata(media, data)
     except InputError as error:
         told = str(error)
     assert told.startswith("these bytes")
@@ -63,10 +63,10 @@ def unmarked(data):
 @pytest.mark.parametrize("name", FILES)
 def test_no_word_is_left_and_a_bare_file_stays_as_it_is(name):
     media, bare, marked = FILES[name]
-    found = blinded(media, marked)
+    found = strip_metadata(media, marked)
     assert unmarked(found)
-    assert blinded(media, found) == found
-    assert blinded(media, bare) == bare
+    assert strip_metadata(media, found) == found
+    assert strip_metadata(media, bare) == bare
 
 
 @pytest.mark.parametrize("name", FILES)
@@ -147,12 +147,12 @@ def test_nothing_but_an_input_error_comes_of_any_bytes(data, start):
 )  # fmt: skip
 def test_what_cannot_be_walked_is_told_with_its_place(media, data, told):
     with pytest.raises(InputError, match="these bytes") as error:
-        blinded(media, data)
+        strip_metadata(media, data)
     assert told in str(error.value)
 
 
 def test_texts_and_apps_stay_as_they_are():
-    assert blinded("text/html; charset=utf-8", b"<html>") == b"<html>"
+    assert strip_metadata("text/html; charset=utf-8", b"<html>") == b"<html>"
 
 
 def test_a_sound_whose_length_was_not_known_ends_with_its_file():
@@ -160,35 +160,35 @@ def test_a_sound_whose_length_was_not_known_ends_with_its_file():
     plain = wav()
     for unknown in (b"\xff\xff\xff\xff", b"\xff\xff\xff\x7f"):
         endless = plain[:4] + unknown + plain[8:40] + unknown + plain[44:]
-        assert blinded("audio/wav", endless) == plain
-    with wave.open(io.BytesIO(blinded("audio/wav", FILES["wav"][2]))) as file:
+        assert strip_metadata("audio/wav", endless) == plain
+    with wave.open(io.BytesIO(strip_metadata("audio/wav", FILES["wav"][2]))) as file:
         assert file.getnframes() == 801
 
 
 def test_frames_of_mp3_keep_how_many_samples_are_too_many_and_lose_the_encoder():
-    found = blinded("audio/mpeg", information(b"Lavc58.13", MARK) + mp3_frames())
+    found = strip_metadata("audio/mpeg", information(b"Lavc58.13", MARK) + mp3_frames())
     told = found[:104]
     assert told[21:37] == b"Info" + struct.pack(">III", 3, 12, 13 * 104)
     assert told[37:46] == b"LAME".ljust(9, b"\0")
     assert told[58:61] == struct.pack(">I", 576 << 12 | 1000)[1:]
-    unknown = blinded("audio/mpeg", information(b"Gogo", MARK) + mp3_frames())
+    unknown = strip_metadata("audio/mpeg", information(b"Gogo", MARK) + mp3_frames())
     assert not any(unknown[37:104])
-    short = blinded("audio/mpeg", (b"\xff\xfb\x10\xc0" + bytes(17) + b"Xing"))
+    short = strip_metadata("audio/mpeg", (b"\xff\xfb\x10\xc0" + bytes(17) + b"Xing"))
     assert short.endswith(b"Xing")
 
 
 def test_a_table_of_places_stays_and_what_follows_it_goes():
     table = b"VBRI" + struct.pack(">HHHIIHHHH", 1, 0, 75, 1352, 12, 2, 1, 2, 6) + b"\0\x68\0\x68"
     frame = (b"\xff\xfb\x10\xc0" + bytes(32) + table + MARK).ljust(104, b"\0")
-    found = blinded("audio/mpeg", frame + mp3_frames())
+    found = strip_metadata("audio/mpeg", frame + mp3_frames())
     assert found[36:66] == table
     assert MARK not in found
 
 
 def test_tags_behind_flac_go():
     for tags in (b"TAG" + MARK.ljust(125), ape(), ape(headed=False), ape() + b"TAG" + MARK.ljust(125)):
-        assert blinded("audio/flac", flac(after=tags)) == flac()
-    assert blinded("audio/flac", flac((5, MARK), (77, MARK))) == flac()
+        assert strip_metadata("audio/flac", flac(after=tags)) == flac()
+    assert strip_metadata("audio/flac", flac((5, MARK), (77, MARK))) == flac()
 
 
 def test_checksums_of_ogg_are_those_of_the_format():
@@ -197,7 +197,7 @@ def test_checksums_of_ogg_are_those_of_the_format():
 
 
 def test_pages_of_ogg_are_numbered_without_gaps():
-    found = blinded("audio/ogg", FILES["opus with a cover"][2] + FILES["opus"][2])
+    found = strip_metadata("audio/ogg", FILES["opus with a cover"][2] + FILES["opus"][2])
     numbers = [struct.unpack_from("<I", found, at + 18)[0] for at in _places(found, b"OggS")]
     assert numbers == [0, 1, 2, 3, 0, 1, 2, 3]
 
@@ -210,9 +210,9 @@ def _places(data, what):
 
 
 def test_a_profile_is_numbers_and_none_that_unfolds():
-    profile = plain_profile(_profile_of(FILES["webp"][2]))
+    profile = strip_profile_text(_profile_of(FILES["webp"][2]))
     assert len(profile) == int.from_bytes(profile[:4], "big")
-    assert plain_profile(profile) == profile
+    assert strip_profile_text(profile) == profile
     head = profile[:128]
     overlapping = b"".join(name + struct.pack(">II", 0, 600) for name in (b"rXYZ", b"gXYZ"))
     for bad in (
@@ -220,16 +220,18 @@ def test_a_profile_is_numbers_and_none_that_unfolds():
         head + b"\0\0\xff\xff",
         head + struct.pack(">I", 1) + b"rXYZ" + struct.pack(">II", 0, 10**9),
         head + struct.pack(">I", 3) + overlapping,
-        profile.ljust(MOST_PROFILE + 1, b"\0"),
+        profile.ljust(MAX_PROFILE_BYTES + 1, b"\0"),
     ):
-        assert plain_profile(bad) is None
+        assert strip_profile_text(bad) is None
     value = b"curv" + bytes(8)
     twice = [b"rTRC" + struct.pack(">II", 156, 12), b"gTRC" + struct.pack(">II", 156, 200)]
     folded = head + struct.pack(">I", 2) + b"".join(twice) + value + bytes(188)
-    assert plain_profile(folded) is not None
-    assert plain_profile(folded.replace(struct.pack(">II", 156, 12), struct.pack(">II", 156, 199))) is None
+    assert strip_profile_text(folded) is not None
+    assert (
+        strip_profile_text(folded.replace(struct.pack(">II", 156, 12), struct.pack(">II", 156, 199))) is None
+    )
     bomb = png_chunk(b"iCCP", b"x\0\0" + zlib.compress(bytes(9_000_000)))
-    assert blinded("image/png", png(bomb, png_chunk(b"iCCP", b"x\0\0no"))) == png()
+    assert strip_metadata("image/png", png(bomb, png_chunk(b"iCCP", b"x\0\0no"))) == png()
 
 
 def _profile_of(webp):
@@ -241,12 +243,12 @@ def _profile_of(webp):
 def test_only_a_picture_that_is_turned_keeps_exif(value, kept):
     for order, mark in (("<", b"II*\0"), (">", b"MM\0*")):
         exif = mark + struct.pack(f"{order}IHHHIHHI", 8, 1, 0x0112, 3, 1, value, 0, 0)
-        assert bool(only_orientation(exif)) == kept
+        assert bool(keep_orientation_only(exif)) == kept
         if kept:
-            assert only_orientation(only_orientation(exif)) == only_orientation(exif)
-            assert only_orientation(b"Exif\0\0" + exif).startswith(b"Exif\0\0II*\0")
-    assert only_orientation(b"II*\0\x08\0\0\0\xff\xff" + bytes(30)) == b""
-    assert only_orientation(b"what") == b""
+            assert keep_orientation_only(keep_orientation_only(exif)) == keep_orientation_only(exif)
+            assert keep_orientation_only(b"Exif\0\0" + exif).startswith(b"Exif\0\0II*\0")
+    assert keep_orientation_only(b"II*\0\x08\0\0\0\xff\xff" + bytes(30)) == b""
+    assert keep_orientation_only(b"what") == b""
 
 
 @pytest.mark.parametrize(
@@ -261,9 +263,9 @@ def test_only_a_picture_that_is_turned_keeps_exif(value, kept):
     ],
 )
 def test_a_file_of_too_many_parts_is_refused(monkeypatch, media, data):
-    monkeypatch.setattr(walking, "MOST_PARTS", MANY)
+    monkeypatch.setattr(media_chunks, "PART_LIMIT", MANY)
     with pytest.raises(InputError, match=f"more than {MANY} parts"):
-        blinded(media, data)
+        strip_metadata(media, data)
 
 
 @pytest.mark.parametrize(

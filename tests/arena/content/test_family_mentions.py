@@ -5,8 +5,8 @@ import time
 
 import pytest
 
-from tiltyard.arena.content.answering import Incoming, models_of
-from tiltyard.arena.content.mentions import Lookout
+from tiltyard.arena.content.answer_rows import CheckedAnswer, read_named_models
+from tiltyard.arena.content.name_mentions import MentionFinder
 from tiltyard.files.answers import read_answers
 from tiltyard.settings.model_families import load_families
 
@@ -19,12 +19,12 @@ MODELS = (
 
 
 def answer(text, model, kind="text", where="line 1"):
-    return Incoming(where, model, "p", "?", b"", None, None, kind, "text/plain", text.encode())
+    return CheckedAnswer(where, model, "p", "?", b"", None, None, kind, "text/plain", text.encode())
 
 
 def said(text, model, kind="text", stated=None):
     """What is told of one response: which name, and how it stands to the model."""
-    lookout = Lookout(MODELS, stated or {})
+    lookout = MentionFinder(MODELS, stated or {})
     lookout.look(answer(text, model, kind))
     return [(one.name, one.about) for one in lookout.first]
 
@@ -152,14 +152,14 @@ def test_a_file_says_family_and_maker_in_any_row(tmp_path):
         {"prompt_id": "q", "prompt": "?", "model": "n", "response": "x"},
     ]  # fmt: skip
     path.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    assert models_of(path) == {"m": {"Orchard", "Fruit", "3"}, "n": set()}
+    assert read_named_models(path) == {"m": {"Orchard", "Fruit", "3"}, "n": set()}
     first = next(read_answers(path))
     assert (first.family, first.maker) == ("Orchard", "Fruit")
     assert first.to_dict() == rows[0] | {"kind": "text"}
 
 
 def test_messages_say_whose_name_it_is():
-    lookout = Lookout(MODELS)
+    lookout = MentionFinder(MODELS)
     for text in ("I'm Claude", "I'm ChatGPT"):
         lookout.look(answer(text, "claude-sonnet-4-5"))
     assert [str(one) for one in lookout.first] == [
@@ -197,7 +197,7 @@ def test_long_texts_take_time_in_proportion(text):
     """Four times the text may take about four times the time, and a million characters a few seconds."""
 
     def seconds(part):
-        lookout = Lookout(MODELS)
+        lookout = MentionFinder(MODELS)
         start = time.process_time()
         lookout.look(answer(part, "phi-4"))
         return time.process_time() - start
@@ -211,7 +211,7 @@ def test_long_texts_take_time_in_proportion(text):
 def test_many_models_of_one_name_take_no_longer():
     names = [f"model-{k}" for k in range(20_000)]
     text = "model, " * 2_000 + "model-x"
-    lookout = Lookout(names)
+    lookout = MentionFinder(names)
     start = time.process_time()
     for k in range(20):
         lookout.look(answer(text, names[k]))

@@ -16,15 +16,15 @@ import pytest
 
 from postgres_servers import fresh_database
 from tiltyard.arena.accounts import Accounts
-from tiltyard.arena.content.bulky import Folder
-from tiltyard.arena.log.partitions import create_arena_room
+from tiltyard.arena.content.object_storage import FolderStorage
+from tiltyard.arena.log.partitions import create_partitions
 from tiltyard.arena.maintenance import backup
-from tiltyard.arena.maintenance.backup import Manifest, back_up, read_backup
+from tiltyard.arena.maintenance.backup import BackupManifest, back_up, read_backup
+from tiltyard.arena.maintenance.restore import check_logs, restore
 from tiltyard.arena.maintenance.restored_access import RestoredAccess, RestoredResponses, read_access
-from tiltyard.arena.maintenance.restoring import check_logs, restore
 from tiltyard.errors import InputError, NotAllowed, StoreFault, UnreadableFile
-from tiltyard.postgres.connecting import connect, connect_async, open_pool
-from tiltyard.postgres.migrating import check_schema, migrate
+from tiltyard.postgres.connections import connect, connect_async, open_pool
+from tiltyard.postgres.schema_migrations import check_schema, migrate
 
 BULKY = [b"<svg>\xff\x00large</svg>" * 5_000, os.urandom(100_000)]
 
@@ -37,7 +37,7 @@ def make_arena(url, name):
                 [name],
             )
             (arena,) = await row.fetchone()
-            await create_arena_room(connection, arena)
+            await create_partitions(connection, arena)
             return arena
 
     return asyncio.run(made())
@@ -63,7 +63,7 @@ def home(tmp_path):
 
 @pytest.fixture
 def bulky(home):
-    return Folder(home / "responses")
+    return FolderStorage(home / "responses")
 
 
 @pytest.fixture
@@ -111,7 +111,7 @@ def test_a_backup_restores_into_an_empty_place(filled, home, bulky, empty, tmp_p
     assert [path.name for path in made.path.parent.iterdir()] == [made.path.name]
     assert made.manifest.arenas == {"empty": 0, "first": 500}
     there = tmp_path / "there"
-    restored = restore(made.path, empty, there, Folder(there / "responses"))
+    restored = restore(made.path, empty, there, FolderStorage(there / "responses"))
     assert restored.manifest == made.manifest == read_backup(made.path)
     assert everything(empty) == everything(filled)
     assert (there / "secret.key").read_text() == (home / "secret.key").read_text()
@@ -134,7 +134,7 @@ def test_a_backup_of_one_version_restores_into_another(source, target, request, 
         with connect(one) as connection:
             append(connection, arena, 20)
         made = back_up(one, home, bulky)
-        restore(made.path, other, tmp_path / "there", Folder(tmp_path / "there"))
+        restore(made.path, other, tmp_path / "there", FolderStorage(tmp_path / "there"))
         assert everything(other) == everything(one)
 
 
@@ -174,7 +174,7 @@ def test_access_that_was_ended_after_the_backup_is_told_and_can_be_revoked(
     for revoke_all in (False, True):
         there = tmp_path / str(revoke_all)
         with fresh_database(server) as empty:
-            restored = restore(made.path, empty, there, Folder(there), revoke_all=revoke_all)
+            restored = restore(made.path, empty, there, FolderStorage(there), revoke_all=revoke_all)
             assert restored.access == RestoredAccess(
                 {1: "nightly (import, read; arena first)"},
                 ("Ada",),
@@ -247,7 +247,7 @@ def test_votes_that_are_being_written_are_in_it_up_to_one_instant(filled, home, 
     assert after > before, "nothing was written meanwhile"
     head = made.manifest.arenas["first"]
     assert 500 + 7 * before <= head <= 500 + 7 * (after + 1)
-    restore(made.path, empty, tmp_path / "there", Folder(tmp_path / "there"))
+    restore(made.path, empty, tmp_path / "there", FolderStorage(tmp_path / "there"))
     with connect(empty) as connection:
         assert connection.execute("SELECT head FROM mirror").fetchone() == (head,)
         assert check_logs(connection) == {"empty": 0, "first": head}
@@ -267,7 +267,7 @@ def test_one_changed_byte_is_refused_before_anything_is_touched(kind, filled, ho
     made = back_up(filled, home, bulky)
     damaged(made.path, next(name for name in made.manifest.members if name.startswith(kind)))
     with pytest.raises(InputError, match=f"{kind}.* is damaged; use another backup"):
-        restore(made.path, empty, tmp_path / "there", Folder(tmp_path / "there"))
+        restore(made.path, empty, tmp_path / "there", FolderStorage(tmp_path / "there"))
     assert everything(empty) == {}
     assert not (tmp_path / "there").exists()
 
@@ -316,7 +316,7 @@ def test_a_manifest_that_is_not_ours_is_refused(tmp_path, text, told):
 def test_nothing_is_replaced(filled, home, bulky, empty, tmp_path):
     made = back_up(filled, home, bulky)
     with pytest.raises(StoreFault, match=r"the database is not empty: it has public\."):
-        restore(made.path, filled, tmp_path / "there", Folder(tmp_path / "there"))
+        restore(made.path, filled, tmp_path / "there", FolderStorage(tmp_path / "there"))
     with pytest.raises(StoreFault, match=r"secret.key is there already"):
         restore(made.path, empty, home, bulky)
     with pytest.raises(StoreFault, match="is there already; name another file"):
@@ -347,7 +347,7 @@ def test_a_backup_that_would_write_elsewhere_is_refused(name, told, tmp_path):
     path = tmp_path / "some.tar"
     data = b"evil"
     members = {name: {"sha256": hashlib.sha256(data).hexdigest(), "size": len(data)}}
-    manifest = Manifest(1, "", "", "", {}, members)
+    manifest = BackupManifest(1, "", "", "", {}, members)
     with tarfile.open(path, "w") as tar:
         for inner, text in ((name, data), ("manifest.json", json.dumps(asdict(manifest)).encode())):
             info = tarfile.TarInfo(inner)
@@ -358,7 +358,7 @@ def test_a_backup_that_would_write_elsewhere_is_refused(name, told, tmp_path):
 
 
 def test_bytes_that_are_withdrawn_meanwhile_are_left_out(filled, home, monkeypatch):
-    class Withdrawing(Folder):
+    class Withdrawing(FolderStorage):
         async def get(self, name):
             with connect(filled) as connection:
                 connection.execute("DELETE FROM contents WHERE sha256 = %s", [bytes.fromhex(name)])

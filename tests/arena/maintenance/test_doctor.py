@@ -14,13 +14,13 @@ import pytest
 from test_backup import append, make_arena
 
 from postgres_servers import account, fresh_database
-from tiltyard.arena.content.bulky import Folder
+from tiltyard.arena.content.object_storage import FolderStorage
 from tiltyard.arena.maintenance import doctor
 from tiltyard.arena.maintenance.backup import back_up
 from tiltyard.arena.maintenance.doctor import examine_database, examine_home
-from tiltyard.arena.maintenance.restoring import restore
-from tiltyard.postgres.connecting import connect
-from tiltyard.postgres.migrating import Migration, migrate, migrations
+from tiltyard.arena.maintenance.restore import restore
+from tiltyard.postgres.connections import connect
+from tiltyard.postgres.schema_migrations import Migration, migrate, migrations
 from tiltyard.postgres.security_releases import KNOWN_ON, SECURITY_RELEASES, missing_releases
 
 ROOT = Path(__file__).parents[3]
@@ -77,7 +77,7 @@ def test_no_superuser_is_needed(kind, request, tmp_path):
                 False,
             )
             append(own, arena, 10)
-        bulky = Folder(tmp_path / "responses")
+        bulky = FolderStorage(tmp_path / "responses")
         made = back_up(one, tmp_path, bulky)
         assert {name for name, state in states(one).items() if state != "ok"} == set()
         assert restore(made.path, other, tmp_path / "there", bulky).manifest.arenas == {"first": 10}
@@ -177,7 +177,7 @@ def test_settings_that_lose_votes_are_bad(database):
 
 
 def test_the_age_of_the_last_backup_is_told(database, tmp_path):
-    back_up(database, tmp_path, Folder(tmp_path / "responses"), tmp_path / "one.tar")
+    back_up(database, tmp_path, FolderStorage(tmp_path / "responses"), tmp_path / "one.tar")
     check = by_name(examine_database(database))["backup"]
     assert check.state == "ok"
     assert check.value.endswith(f"ago: {tmp_path / 'one.tar'}")

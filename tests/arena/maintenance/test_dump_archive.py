@@ -4,14 +4,14 @@ import pytest
 from test_backup import append, everything, make_arena
 
 from postgres_servers import fresh_database
-from tiltyard.arena.content.bulky import Folder
+from tiltyard.arena.content.object_storage import FolderStorage
 from tiltyard.arena.maintenance import backup
 from tiltyard.arena.maintenance.backup import back_up
 from tiltyard.arena.maintenance.dump_archive import remove_private_options, without_private_options
-from tiltyard.arena.maintenance.restoring import restore
-from tiltyard.postgres.connecting import connect
-from tiltyard.postgres.migrating import migrate
-from tiltyard.postgres.programs import Programs, dumping_programs, shipped, without_password
+from tiltyard.arena.maintenance.restore import restore
+from tiltyard.postgres.binaries import Binaries, bundled_folder, find_pg_dump_folder, without_password
+from tiltyard.postgres.connections import connect
+from tiltyard.postgres.schema_migrations import migrate
 
 PRIVATE = b"ALTER TABLE ONLY public.a ALTER COLUMN x SET (pg_attver=26519624);"
 
@@ -75,13 +75,13 @@ def options_of(url):
 @pytest.mark.parametrize("made", ["now", "before"])
 def test_a_backup_of_a_server_with_options_of_its_own_restores(made, private, server, tmp_path, monkeypatch):
     """One that is made now, which any pg_restore reads, and one that was made before they were left out."""
-    monkeypatch.setattr(backup, "dumping_programs", lambda _: shipped())
+    monkeypatch.setattr(backup, "find_pg_dump_folder", lambda _: bundled_folder())
     if made == "before":
         monkeypatch.setattr(backup, "remove_private_options", lambda _: None)
-    done = back_up(private, tmp_path, Folder(tmp_path / "responses"))
+    done = back_up(private, tmp_path, FolderStorage(tmp_path / "responses"))
     assert (b"pg_attver" in done.path.read_bytes()) == (made == "before")
     with fresh_database(server) as empty:
-        restore(done.path, empty, tmp_path / "there", Folder(tmp_path / "there"))
+        restore(done.path, empty, tmp_path / "there", FolderStorage(tmp_path / "there"))
         assert everything(empty) == everything(private)
         assert options_of(empty) == [("arenas", ["n_distinct=7"])]
 
@@ -90,7 +90,7 @@ def test_a_backup_of_a_server_with_options_of_its_own_restores(made, private, se
 def test_archives_of_every_pg_dump_are_understood(major, debian, tmp_path):
     """Its table of contents, entry by entry: the definitions of all tables are found and nothing is moved."""
     archive = tmp_path / "dump"
-    folder = dumping_programs(150_000) if major == 15 else shipped(major)
+    folder = find_pg_dump_folder(150_000) if major == 15 else bundled_folder(major)
     with fresh_database(debian) as url:
         migrate(url)
         with connect(url) as connection:
@@ -99,7 +99,7 @@ def test_archives_of_every_pg_dump_are_understood(major, debian, tmp_path):
             connection.execute("COMMENT ON TABLE a IS 'ALTER TABLE ONLY a ALTER COLUMN x SET (later=1);'")
             connection.execute("INSERT INTO a VALUES (1, %s)", [PRIVATE.decode()])
         shown, add = without_password(url)
-        Programs(folder).run("pg_dump", "-Fc", "-Z", "0", "-f", archive, "-d", shown, add=add)
+        Binaries(folder).run("pg_dump", "-Fc", "-Z", "0", "-f", archive, "-d", shown, add=add)
     data = archive.read_bytes()
     assert data.count(b"n_distinct=5") == 1
     archive.write_bytes(data.replace(b"n_distinct=5", b"other_name=5"))
@@ -108,7 +108,7 @@ def test_archives_of_every_pg_dump_are_understood(major, debian, tmp_path):
     assert b"other_name" not in cleaned
     assert len(cleaned) == len(data)
     assert cleaned.count(PRIVATE) == 1, "rows are left alone"
-    listed = Programs(shipped()).run("pg_restore", "-f", "-", archive)
+    listed = Binaries(bundled_folder()).run("pg_restore", "-f", "-", archive)
     assert "COPY public.a" in listed
     assert "pg_attver" in listed
 
@@ -116,7 +116,7 @@ def test_archives_of_every_pg_dump_are_understood(major, debian, tmp_path):
 def test_what_is_no_archive_is_left_alone(tmp_path, private):
     path = tmp_path / "dump"
     shown, add = without_password(private)
-    Programs(shipped()).run("pg_dump", "-Fc", "-f", path, "-d", shown, add=add)
+    Binaries(bundled_folder()).run("pg_dump", "-Fc", "-f", path, "-d", shown, add=add)
     whole = path.read_bytes()
     newer = whole[:6] + bytes([99]) + whole[7:]
     for data in (b"", b"PGDM", b"PGDMP", b"not an archive", whole[:5000], newer, whole[:11] + b"\xff" * 60):

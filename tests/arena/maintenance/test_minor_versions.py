@@ -8,17 +8,17 @@ from pathlib import Path
 
 import pytest
 from test_backup import append, everything, make_arena
-from test_upgrading import USER, check_upgraded, fill, upgrade
+from test_major_upgrade import USER, check_upgraded, fill, upgrade
 
 from postgres_servers import DEBIAN, fresh_database, new_home, postgres
 from schema_listing import SCHEMA, schema_of
-from tiltyard.arena.content.bulky import Folder
+from tiltyard.arena.content.object_storage import FolderStorage
 from tiltyard.arena.maintenance import backup
 from tiltyard.arena.maintenance.backup import back_up
-from tiltyard.arena.maintenance.restoring import restore
-from tiltyard.postgres.connecting import connect
-from tiltyard.postgres.migrating import migrate
-from tiltyard.postgres.programs import shipped
+from tiltyard.arena.maintenance.restore import restore
+from tiltyard.postgres.binaries import bundled_folder
+from tiltyard.postgres.connections import connect
+from tiltyard.postgres.schema_migrations import migrate
 
 pytestmark = pytest.mark.slow
 
@@ -69,18 +69,18 @@ def test_backups_move_between_minor_versions_and_to_ours(programs, minors, serve
         servers = {name: stack.enter_context(postgres(folder)) for name, folder in minors.items()}
         servers["ours"] = server
         for source, folder in minors.items():
-            chosen = folder if programs == "own" else shipped()
-            monkeypatch.setattr(backup, "dumping_programs", lambda _, chosen=chosen: chosen)
+            chosen = folder if programs == "own" else bundled_folder()
+            monkeypatch.setattr(backup, "find_pg_dump_folder", lambda _, chosen=chosen: chosen)
             one = stack.enter_context(fresh_database(servers[source]))
             migrate(one)
             assert schema_of(one) == SCHEMA.read_text(encoding="utf-8")
             with connect(one) as connection:
                 append(connection, make_arena(one, "first"), 20)
-            made = back_up(one, tmp_path, Folder(tmp_path / "responses"))
+            made = back_up(one, tmp_path, FolderStorage(tmp_path / "responses"))
             for target, address in servers.items():
                 there = tmp_path / f"{source}-{target}"
                 with fresh_database(address) as other:
-                    restore(made.path, other, there, Folder(there))
+                    restore(made.path, other, there, FolderStorage(there))
                     assert everything(other) == everything(one)
 
 

@@ -6,9 +6,9 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from live_arenas import desk_of, make_arena
-from tiltyard.arena.log.log import LogKind, appending
-from tiltyard.arena.operators.exclusions import Selection, draft_exclusion, settle_exclusion
-from tiltyard.postgres.connecting import connect, open_pool
+from tiltyard.arena.log.event_log import LogKind, append_batch
+from tiltyard.arena.operators.exclusions import VoteSelection, draft_exclusion, settle_exclusion
+from tiltyard.postgres.connections import connect, open_pool
 from voted_arenas import cast
 
 VOTES = 6
@@ -43,7 +43,7 @@ async def excluded(url, selection, *, meanwhile):
         if meanwhile:
             assert draft.votes == 0
             await six_votes(url, desk)
-        async with appending(connection, 1) as batch:
+        async with append_batch(connection, 1) as batch:
             votes = await settle_exclusion(connection, draft, batch.head + 1, batch.now)
             batch.add(LogKind.EXCLUDE, detail={"exclusion": draft.exclusion})
     with connect(url) as connection:
@@ -58,11 +58,11 @@ async def excluded(url, selection, *, meanwhile):
 @pytest.mark.parametrize(
     ("selection", "expected"),
     [
-        (Selection(until=THIRD), [0, 1, 2]),
-        (Selection(until=THIRD + INSTANT), [0, 1, 2, 3]),
-        (Selection(since=THIRD), [3, 4, 5]),
-        (Selection(since=THIRD + INSTANT), [4, 5]),
-        (Selection(since=START + SECOND, until=THIRD), [1, 2]),
+        (VoteSelection(until=THIRD), [0, 1, 2]),
+        (VoteSelection(until=THIRD + INSTANT), [0, 1, 2, 3]),
+        (VoteSelection(since=THIRD), [3, 4, 5]),
+        (VoteSelection(since=THIRD + INSTANT), [4, 5]),
+        (VoteSelection(since=START + SECOND, until=THIRD), [1, 2]),
     ],
     ids=["until", "until just after", "since", "since just after", "between"],
 )

@@ -8,17 +8,17 @@ from hypothesis import strategies as st
 
 from tiltyard.arena.rating.checkpoints import (
     STATE_VERSION,
-    Checkpoint,
-    Place,
+    CheckpointKey,
+    StoredCheckpoint,
     add_checkpoint,
     list_checkpoints,
     newest_checkpoint,
     read_checkpoint,
-    superfluous,
+    removable_checkpoints,
     thin_checkpoints,
 )
 from tiltyard.errors import StoreFault
-from tiltyard.postgres.connecting import connect, connect_async
+from tiltyard.postgres.connections import connect, connect_async
 
 KERNEL = f"{STATE_VERSION}here"
 OTHER = f"{STATE_VERSION}elsewhere"
@@ -26,7 +26,7 @@ MILLION = 1_000_000
 
 
 def checkpoint(position, *, generation=0, kernel=KERNEL, state=b"\x00state\xff"):
-    return Checkpoint(1, generation, position, kernel, b"digest", state)
+    return StoredCheckpoint(1, generation, position, kernel, b"digest", state)
 
 
 @pytest.fixture
@@ -48,7 +48,7 @@ def test_a_checkpoint_comes_back_as_it_was(connection):
     one = checkpoint(5, state=bytes(range(256)) * 5000)
     add_checkpoint(connection, one)
     (place,) = list_checkpoints(connection, 1)
-    assert place == Place(0, 5, KERNEL)
+    assert place == CheckpointKey(0, 5, KERNEL)
     assert read_checkpoint(connection, 1, place, KERNEL) == one
 
 
@@ -56,7 +56,7 @@ def test_the_same_place_again_takes_the_new_one(connection):
     """Another kernel has replayed the log: its state is the one that its raters can use."""
     add_checkpoint(connection, checkpoint(5, kernel=OTHER))
     add_checkpoint(connection, checkpoint(5))
-    assert list_checkpoints(connection, 1) == [Place(0, 5, KERNEL)]
+    assert list_checkpoints(connection, 1) == [CheckpointKey(0, 5, KERNEL)]
 
 
 def test_one_of_another_kernel_is_refused_with_both_names(connection):
@@ -68,7 +68,7 @@ def test_one_of_another_kernel_is_refused_with_both_names(connection):
 
 def test_one_that_was_thinned_meanwhile_is_a_fault_that_says_so(connection):
     with pytest.raises(StoreFault, match="is gone"):
-        read_checkpoint(connection, 1, Place(0, 5, KERNEL), KERNEL)
+        read_checkpoint(connection, 1, CheckpointKey(0, 5, KERNEL), KERNEL)
 
 
 def test_the_newest_is_the_furthest_that_can_be_read(database, connection):
@@ -110,7 +110,9 @@ def test_a_rater_of_a_new_kernel_keeps_what_it_has_replayed(connection):
 
 
 places = st.lists(
-    st.builds(Place, st.integers(0, 3), st.integers(0, 6 * MILLION), st.sampled_from([KERNEL, OTHER])),
+    st.builds(
+        CheckpointKey, st.integers(0, 3), st.integers(0, 6 * MILLION), st.sampled_from([KERNEL, OTHER])
+    ),
     max_size=30,
     unique=True,
 )
@@ -122,7 +124,7 @@ def millions(found, *kernels):
 
 @given(places)
 def test_whatever_there_is_every_million_keeps_one_and_the_newest_two_stay(found):
-    gone = superfluous(found, KERNEL)
+    gone = removable_checkpoints(found, KERNEL)
     kept = [place for place in found if place not in gone]
     for kernel, newest_stay in ((KERNEL, 2), (OTHER, 1)):
         of = sorted(
@@ -132,4 +134,4 @@ def test_whatever_there_is_every_million_keeps_one_and_the_newest_two_stay(found
     assert millions(kept) == millions(found)
     assert millions(kept, KERNEL) == millions(found, KERNEL)
     assert len(kept) <= 2 + 7 + 1
-    assert superfluous(kept, KERNEL) == []
+    assert removable_checkpoints(kept, KERNEL) == []

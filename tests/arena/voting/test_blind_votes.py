@@ -7,15 +7,15 @@ import pytest
 
 import live_arenas
 from live_arenas import desk_of
-from tiltyard.arena.log.log import HUMAN, JUDGE, LogKind
-from tiltyard.arena.rating.replaying import replay_from_zero
-from tiltyard.arena.voting.asking import SessionProgress, Voter
-from tiltyard.arena.voting.told_names import ToldNames
+from tiltyard.arena.log.event_log import HUMAN, JUDGE, LogKind
+from tiltyard.arena.rating.log_replay import replay_log
+from tiltyard.arena.voting.revealed_names import RevealedNames
+from tiltyard.arena.voting.voter_requests import SessionProgress, Voter
 from tiltyard.core.battles import Kind
 from tiltyard.core.policy.state.checkpoint import save
 from tiltyard.core.policy.state.strengths import Strengths
 from tiltyard.errors import Closed, Expired
-from tiltyard.postgres.connecting import connect
+from tiltyard.postgres.connections import connect
 from tiltyard.settings.arena_settings import ArenaSettings
 
 ANN, BOB, JUDY = Voter(1), Voter(2), Voter(3, JUDGE)
@@ -97,7 +97,7 @@ def test_a_vote_that_is_not_blind_moves_nothing_and_is_an_exposure(database):
             live = counts(standing)
         with connect(database) as connection:
             head = connection.execute("SELECT max(position) FROM events").fetchone()[0]
-            replayed = replay_from_zero(connection, arena.arena, head, 0)
+            replayed = replay_log(connection, arena.arena, head, 0)
         assert counts(replayed[HUMAN].standing) == live
         assert replayed[HUMAN].votes == 2
 
@@ -115,7 +115,7 @@ def test_votes_of_older_versions_count_as_blind(database):
             connection.execute("UPDATE events SET blind = NULL")
             connection.execute("UPDATE endings SET blind = NULL")
             head = connection.execute("SELECT max(position) FROM events").fetchone()[0]
-            assert replay_from_zero(connection, arena.arena, head, 0)[HUMAN].votes == 3
+            assert replay_log(connection, arena.arena, head, 0)[HUMAN].votes == 3
         async with desk_of(database, arena) as desk:
             assert all(vote.blind for vote in desk.live.fresh.values())
             assert len(desk.live.fresh) == 3
@@ -355,7 +355,7 @@ def test_an_undo_and_a_finish_at_once_by_a_voter_whom_the_process_does_not_know(
         async with desk_of(database, arena) as desk:
             kept, _ = await cast(desk, ANN)
             offered, _ = await cast(desk, ANN)
-            desk.live.told = ToldNames()
+            desk.live.told = RevealedNames()
             undone, told, _ = await asyncio.gather(
                 desk.undo(ANN, offered.matchup), desk.finish(ANN), desk.next_matchup(BOB)
             )
@@ -377,7 +377,7 @@ def test_votes_that_were_passed_over_are_told_when_the_setting_changes(database)
             await cast(desk, ANN, reveal=True)
             desk.change(SESSIONS)
             assert await desk.session_progress(ANN) == SessionProgress(1, 3)
-            desk.live.told = ToldNames()
+            desk.live.told = RevealedNames()
             assert await desk.finish(ANN) == 1
             assert (await desk.review(ANN, first.matchup)).revealed
 

@@ -7,19 +7,19 @@ import numpy as np
 import pytest
 
 from live_arenas import desk_of, make_arena
-from tiltyard.arena.content.bulky import Folder
-from tiltyard.arena.content.contents import Contents
-from tiltyard.arena.log.log import HUMAN, LogKind
-from tiltyard.arena.operators.changes import exclude, restore, set_enabled, set_policy, withdraw
-from tiltyard.arena.operators.exclusions import Selection
-from tiltyard.arena.rating.rating import ArenaRater, Pace, RatingHouse
-from tiltyard.arena.rating.replaying import replay_from_zero
-from tiltyard.arena.voting.asking import Voter
+from tiltyard.arena.content.blob_store import BlobStore
+from tiltyard.arena.content.object_storage import FolderStorage
+from tiltyard.arena.log.event_log import HUMAN, LogKind
+from tiltyard.arena.operators.arena_changes import exclude, restore, set_enabled, set_policy, withdraw
+from tiltyard.arena.operators.exclusions import VoteSelection
+from tiltyard.arena.rating.log_replay import replay_log
+from tiltyard.arena.rating.rater_process import ArenaRater, RaterPace, RaterProcess
+from tiltyard.arena.voting.voter_requests import Voter
 from tiltyard.core.battles import Kind
 from tiltyard.core.policy.state.checkpoint import save
 from tiltyard.core.policy.state.strengths import Strengths
 from tiltyard.errors import Expired, TiltyardError
-from tiltyard.postgres.connecting import connect, open_pool
+from tiltyard.postgres.connections import connect, open_pool
 from tiltyard.settings.arena_settings import ArenaSettings
 
 AT_ONCE = ArenaSettings(undo_seconds=0.0, snapshot_seconds=0.05)
@@ -28,7 +28,7 @@ IN_A_MINUTE = ArenaSettings(undo_seconds=60.0, snapshot_seconds=0.05)
 
 @contextmanager
 def rating(url):
-    house = RatingHouse(url, pace=Pace(checkpoint_events=40))
+    house = RaterProcess(url, pace=RaterPace(checkpoint_events=40))
     try:
         yield house
     finally:
@@ -69,7 +69,7 @@ def counts(standing):
 def replayed(url, arena, generation):
     with connect(url) as connection:
         head = connection.execute("SELECT max(position) FROM events WHERE arena = %s", (arena,)).fetchone()[0]
-        return replay_from_zero(connection, arena, head, generation)
+        return replay_log(connection, arena, head, generation)
 
 
 def test_a_desk_that_starts_from_a_checkpoint_counts_as_one_that_was_there(database):
@@ -97,7 +97,7 @@ def test_every_change_of_an_arena_reaches_the_desk_and_a_replay_alike(database, 
     async def scene():
         arena = await make_arena(database, 5, 6, settings=AT_ONCE)
         async with open_pool(database, most=3) as pool, desk_of(database, arena) as desk:
-            contents = Contents(pool, Folder(tmp_path))
+            contents = BlobStore(pool, FolderStorage(tmp_path))
             await some_votes(desk, (1, 2, 3), 6, 2)
             await set_enabled(pool, arena.name, "model-0", enabled=False, actor="cli")
             await some_votes(desk, (1, 2), 4, 3)
@@ -123,7 +123,7 @@ def test_a_withdrawn_response_voids_its_open_matchups(database, tmp_path):
         async with open_pool(database, most=3) as pool, desk_of(database, arena) as desk:
             voter = Voter(1)
             matchup = (await desk.next_matchup(voter)).matchup
-            contents = Contents(pool, Folder(tmp_path))
+            contents = BlobStore(pool, FolderStorage(tmp_path))
             await withdraw(pool, contents, arena.name, "prompt-0", "model-1", reason="asked for", actor="cli")
             with pytest.raises(Expired):
                 await desk.vote(voter, matchup, Kind.TIE)
@@ -143,7 +143,7 @@ def test_excluded_votes_leave_the_desk_with_the_raters_next_generation(database)
                 await some_votes(desk, (1, 2), 15, 7)
                 catch_up(house)
                 desk.rank(HUMAN, 0, Strengths.unknown(4))
-                done = await exclude(pool, arena.name, Selection(sessions=(2,)), "a robot", actor="cli")
+                done = await exclude(pool, arena.name, VoteSelection(sessions=(2,)), "a robot", actor="cli")
                 catch_up(house)
                 desk.rank(HUMAN, 1, Strengths.unknown(4))
                 await desk.open_matchups(Voter(1))

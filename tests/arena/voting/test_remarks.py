@@ -7,14 +7,14 @@ from datetime import timedelta
 import pytest
 
 from live_arenas import desk_of, make_arena
-from tiltyard.arena.boards.boards import Boards
-from tiltyard.arena.boards.placing import Place, newest_places, places_on
-from tiltyard.arena.voting.asking import TAGS, Voter
+from tiltyard.arena.boards.board_cache import BoardCache
+from tiltyard.arena.boards.rank_lookup import ModelRank, newest_ranks, ranks_on_board
 from tiltyard.arena.voting.remarks import Remark
+from tiltyard.arena.voting.voter_requests import TAGS, Voter
 from tiltyard.core.battles import Kind
 from tiltyard.core.policy.state.policy import Policy
 from tiltyard.errors import Closed, Expired, NotFound
-from tiltyard.postgres.connecting import connect, open_pool
+from tiltyard.postgres.connections import connect, open_pool
 from tiltyard.settings.arena_settings import ArenaSettings
 from voted_arenas import rate, voted
 
@@ -262,12 +262,12 @@ def test_a_vote_that_can_no_longer_be_taken_back_contributes_without_its_names(d
 def test_places_are_those_of_the_newest_board(database):
     async def look():
         async with open_pool(database, most=2) as pool:
-            boards = Boards(database, pool)
-            return await newest_places(boards, 1, 0), await boards.latest(1, 0)
+            boards = BoardCache(database, pool)
+            return await newest_ranks(boards, 1, 0), await boards.latest(1, 0)
 
     async def look_before():
         async with open_pool(database, most=2) as pool:
-            return await newest_places(Boards(database, pool), 1, 0)
+            return await newest_ranks(BoardCache(database, pool), 1, 0)
 
     voted(database, votes=40)
     assert run(look_before()) is None
@@ -275,11 +275,11 @@ def test_places_are_those_of_the_newest_board(database):
     places, newest = run(look())
     rows = json.loads(newest.document)["rows"]
     assert places == {
-        row["model"]: Place(row["rank"], row["conservative"], row["badge"], row["votes"]) for row in rows
+        row["model"]: ModelRank(row["rank"], row["conservative"], row["badge"], row["votes"]) for row in rows
     }
     assert sorted(place.rank for place in places.values()) == [1, 2, 3, 4]
     for order, name in (("bradley-terry", "bradley_terry"), ("legacy-elo", "legacy_elo")):
-        other = places_on(json.dumps({"order": order, "rows": rows}))
+        other = ranks_on_board(json.dumps({"order": order, "rows": rows}))
         assert other[rows[0]["model"]].score == rows[0][name]
 
 

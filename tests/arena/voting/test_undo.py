@@ -6,21 +6,21 @@ from datetime import timedelta
 import pytest
 
 from live_arenas import desk_of, make_arena
-from tiltyard.arena.content.bulky import Folder
-from tiltyard.arena.content.contents import Contents
-from tiltyard.arena.log.log import HUMAN, JUDGE, LogKind
-from tiltyard.arena.operators.changes import exclude, withdraw
-from tiltyard.arena.operators.exclusions import Selection
-from tiltyard.arena.rating.rating import Pace, RatingHouse
-from tiltyard.arena.rating.replaying import replay_from_zero
-from tiltyard.arena.voting.asking import Voter
-from tiltyard.arena.voting.deciding import REOPENED_SECONDS
-from tiltyard.arena.voting.matchup_ids import parse_matchup
+from tiltyard.arena.content.blob_store import BlobStore
+from tiltyard.arena.content.object_storage import FolderStorage
+from tiltyard.arena.log.event_log import HUMAN, JUDGE, LogKind
+from tiltyard.arena.operators.arena_changes import exclude, withdraw
+from tiltyard.arena.operators.exclusions import VoteSelection
+from tiltyard.arena.rating.log_replay import replay_log
+from tiltyard.arena.rating.rater_process import RaterPace, RaterProcess
+from tiltyard.arena.voting.matchup_ids import parse_matchup_id
+from tiltyard.arena.voting.matchup_lifecycle import REOPENED_SECONDS
+from tiltyard.arena.voting.voter_requests import Voter
 from tiltyard.core.battles import Kind
 from tiltyard.core.policy.state.checkpoint import save
 from tiltyard.core.policy.state.strengths import Strengths
 from tiltyard.errors import Closed, Expired
-from tiltyard.postgres.connecting import connect, open_pool
+from tiltyard.postgres.connections import connect, open_pool
 from tiltyard.settings.arena_settings import ArenaSettings
 
 ANN, BOB = Voter(1), Voter(2)
@@ -65,7 +65,7 @@ def counts(standing):
 def replayed(url, arena, generation=0):
     with connect(url) as connection:
         head = connection.execute("SELECT max(position) FROM events").fetchone()[0]
-        return replay_from_zero(connection, arena, head, generation)
+        return replay_log(connection, arena, head, generation)
 
 
 def let_a_minute_pass(url):
@@ -364,7 +364,7 @@ def test_a_reopened_matchup_expires_though_younger_ones_stand_before_it(database
             await desk.vote(ANN, matchup, Kind.WIN_A)
             await desk.next_matchup(BOB)
             undone = await desk.undo(ANN, matchup)
-            first = desk.live.open[parse_matchup(matchup)]
+            first = desk.live.open[parse_matchup_id(matchup)]
             assert [one.serial for one in desk.live.open.values()] == [1, 0]
             assert desk.live.due(first.expires_at - timedelta(seconds=1)) == []
             assert desk.live.due(first.expires_at) == [first]
@@ -399,7 +399,7 @@ def test_a_matchup_that_had_run_out_waits_for_some_minutes_more(database):
 def test_an_arena_that_is_loaded_anywhere_in_the_middle_comes_to_the_same(database):
     async def scene():
         arena = await make_arena(database, settings=PATIENT)
-        house = RatingHouse(database, pace=Pace(checkpoint_events=1))
+        house = RaterProcess(database, pace=RaterPace(checkpoint_events=1))
         try:
             async with desk_of(database, arena) as desk:
                 for k in range(8):
@@ -465,7 +465,7 @@ def test_an_exclusion_has_what_stands_and_sticks_to_its_matchups(database):
             await desk.undo(ANN, recast)
             await desk.vote(ANN, recast, Kind.TIE, ballot=1)
             await desk.undo(ANN, undone)
-            done = await exclude(pool, arena.name, Selection(sessions=(1,)), "a robot", actor="cli")
+            done = await exclude(pool, arena.name, VoteSelection(sessions=(1,)), "a robot", actor="cli")
             assert done.votes == 2
             await desk.undo(ANN, later)
             await desk.vote(ANN, later, Kind.TIE, ballot=1)
@@ -476,7 +476,7 @@ def test_an_exclusion_has_what_stands_and_sticks_to_its_matchups(database):
                 (2, False),
             ]
             let_a_minute_pass(database)
-            house = RatingHouse(database)
+            house = RaterProcess(database)
             try:
                 _rate(house)
                 following = next(iter(house.raters.values())).following(HUMAN)
@@ -501,7 +501,7 @@ def test_an_excluded_vote_can_be_undone_and_is_open_again(database):
         arena = await make_arena(database, settings=PATIENT)
         async with open_pool(database, most=3) as pool, desk_of(database, arena) as desk:
             matchup = await _voted(desk)
-            await exclude(pool, arena.name, Selection(sessions=(1,)), "a robot", actor="cli")
+            await exclude(pool, arena.name, VoteSelection(sessions=(1,)), "a robot", actor="cli")
             async with desk_of(database, arena) as late:
                 await late.undo(ANN, matchup)
                 assert [one.matchup for one in await late.open_matchups(ANN)] == [matchup]
@@ -520,7 +520,7 @@ def test_a_withdrawn_response_ends_a_reopened_matchup_and_one_that_is_undone_lat
         async with open_pool(database, most=3) as pool, desk_of(database, arena) as desk:
             first, second = [await _voted(desk) for _ in range(2)]
             await desk.undo(ANN, first)
-            contents = Contents(pool, Folder(tmp_path))
+            contents = BlobStore(pool, FolderStorage(tmp_path))
             for prompt in ("prompt-0", "prompt-1"):
                 await withdraw(pool, contents, arena.name, prompt, reason="asked for", actor="cli")
             with pytest.raises(Expired):
@@ -545,17 +545,17 @@ def test_a_matchup_reopened_while_its_response_is_withdrawn_is_ended_too(databas
         arena = await make_arena(database, 2, 1, settings=PATIENT)
         async with open_pool(database, most=3) as pool, desk_of(database, arena) as desk:
             matchup = await _voted(desk)
-            from tiltyard.arena.operators import changes
+            from tiltyard.arena.operators import arena_changes
 
-            found = changes.find_open
+            found = arena_changes.find_open_matchups
 
             async def slow(*asked):
                 seen = await found(*asked)
                 await desk.undo(ANN, matchup)
                 return seen
 
-            monkeypatch.setattr(changes, "find_open", slow)
-            contents = Contents(pool, Folder(tmp_path))
+            monkeypatch.setattr(arena_changes, "find_open_matchups", slow)
+            contents = BlobStore(pool, FolderStorage(tmp_path))
             await withdraw(pool, contents, arena.name, "prompt-0", reason="asked for", actor="cli")
             with pytest.raises(Expired):
                 await desk.vote(ANN, matchup, Kind.TIE, ballot=1)

@@ -13,33 +13,33 @@ from psycopg.types.json import Jsonb
 
 from tiltyard.core.policy.state.strengths import Strengths
 from tiltyard.errors import StoreFault
-from tiltyard.postgres.connecting import translated
+from tiltyard.postgres.connections import translate_errors
 from tiltyard.postgres.statements import statement
 
 __all__ = [
     "CHANNEL",
-    "KEPT",
-    "Amended",
-    "Listed",
-    "Score",
+    "UNCITABLE_SNAPSHOT_LIFETIME",
+    "ModelScore",
     "Snapshot",
+    "SnapshotSummary",
+    "VoteAmendments",
     "add_snapshot",
-    "announce",
     "citable_snapshot",
     "find_snapshot",
-    "latest_place",
     "latest_snapshot",
     "list_snapshots",
-    "read_amended",
-    "read_held",
+    "notify_snapshot",
+    "read_latest_position",
+    "read_rule_history",
     "read_scores",
+    "read_vote_amendments",
     "thin_snapshots",
 ]
 
 #: Where new snapshots are announced: ``arena source position generation``.
 CHANNEL = "tiltyard_snapshot"
 #: How long a board stays that is not kept for ever.
-KEPT = timedelta(days=30)
+UNCITABLE_SNAPSHOT_LIFETIME = timedelta(days=30)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -63,7 +63,7 @@ class Snapshot:
 
 
 @dataclass(frozen=True, slots=True)
-class Listed:
+class SnapshotSummary:
     """A snapshot without its contents."""
 
     source: int
@@ -78,7 +78,7 @@ class Listed:
 
 
 @dataclass(frozen=True, slots=True)
-class Amended:
+class VoteAmendments:
     """How votes that a board knew have changed since: excluded ones that it counts, restored ones that it leaves out."""
 
     excluded: int
@@ -86,7 +86,7 @@ class Amended:
 
 
 @dataclass(frozen=True, slots=True)
-class Score:
+class ModelScore:
     """What one board said of one model."""
 
     position: int
@@ -109,7 +109,7 @@ def add_snapshot(connection: Connection, snapshot: Snapshot) -> None:
             {field.name: getattr(snapshot.strengths, field.name).tolist() for field in fields(Strengths)}
         ),
     }
-    with translated("publish a board"):
+    with translate_errors("publish a board"):
         row = connection.execute(statement("snapshots_add"), values).fetchone()
     assert row is not None
     if row[0] != values["sha256"]:
@@ -119,16 +119,16 @@ def add_snapshot(connection: Connection, snapshot: Snapshot) -> None:
         )
 
 
-def announce(connection: Connection, snapshot: Snapshot) -> None:
+def notify_snapshot(connection: Connection, snapshot: Snapshot) -> None:
     """Tell whoever listens, once the caller's transaction has committed."""
     payload = f"{snapshot.arena} {snapshot.source} {snapshot.position} {snapshot.generation}"
-    with translated("announce a board"):
+    with translate_errors("announce a board"):
         connection.execute(statement("raters_notify"), {"payload": payload})
 
 
-def latest_place(connection: Connection, arena: int, source: int) -> tuple[int, int] | None:
+def read_latest_position(connection: Connection, arena: int, source: int) -> tuple[int, int] | None:
     """Generation and position of a source's newest board."""
-    with translated("read the snapshots"):
+    with translate_errors("read the snapshots"):
         values = {"arena": arena, "source": source}
         row = connection.execute(statement("snapshots_latest_place"), values).fetchone()
     return None if row is None else (int(row[0]), int(row[1]))
@@ -155,7 +155,7 @@ async def list_snapshots(
     *,
     before: tuple[int, int] | None = None,
     limit: int = 100,
-) -> list[Listed]:
+) -> list[SnapshotSummary]:
     """Boards of a source, newest first. ``before`` is generation and position of one: what is older."""
     generation, position = (None, None) if before is None else before
     values = {
@@ -165,53 +165,59 @@ async def list_snapshots(
         "position": position,
         "limit": limit,
     }
-    with translated("list the snapshots"):
+    with translate_errors("list the snapshots"):
         rows = await (await connection.execute(statement("snapshots_list"), values)).fetchall()
     return [_listed(*row) for row in rows]
 
 
 async def read_scores(
     connection: AsyncConnection, snapshot: Snapshot, models: Sequence[str], *, most: int = 60
-) -> list[Score]:
+) -> list[ModelScore]:
     """These models on a board and on those before it on which an evaluation fell, at most so many, oldest first."""
     values = _place(snapshot) | {"models": list(models), "most": most}
-    with translated("read the history of a board"):
+    with translate_errors("read the history of a board"):
         rows = await (await connection.execute(statement("snapshots_scores"), values)).fetchall()
-    return [Score(*row) for row in rows]
+    return [ModelScore(*row) for row in rows]
 
 
-async def citable_snapshot(connection: AsyncConnection, snapshot: Snapshot) -> Listed | None:
+async def citable_snapshot(connection: AsyncConnection, snapshot: Snapshot) -> SnapshotSummary | None:
     """The last board of the same generation, up to this one, that is kept for ever.
 
     It is the last evaluation, or the first board after votes were excluded or restored; ``None`` before the first
     evaluation of an arena without exclusions.
     """
-    with translated("read the history of a board"):
+    with translate_errors("read the history of a board"):
         row = await (await connection.execute(statement("snapshots_citable"), _place(snapshot))).fetchone()
     return None if row is None else _listed(*row)
 
 
-async def read_amended(connection: AsyncConnection, snapshot: Snapshot, newest: Snapshot) -> Amended:
+async def read_vote_amendments(
+    connection: AsyncConnection, snapshot: Snapshot, newest: Snapshot
+) -> VoteAmendments:
     """What exclusions and restorations up to the newest board changed of the votes that an earlier one knew."""
     values = _place(snapshot) | {"upto": newest.position}
-    with translated("read what was excluded since a board"):
+    with translate_errors("read what was excluded since a board"):
         row = await (await connection.execute(statement("snapshots_amended"), values)).fetchone()
     assert row is not None
-    return Amended(int(row[0]), int(row[1]))
+    return VoteAmendments(int(row[0]), int(row[1]))
 
 
-async def read_held(connection: AsyncConnection, snapshot: Snapshot, *, limit: int) -> list[tuple[int, bool]]:
+async def read_rule_history(
+    connection: AsyncConnection, snapshot: Snapshot, *, limit: int
+) -> list[tuple[int, bool]]:
     """Votes at the last evaluations up to a board, newest first, and whether all rules held there."""
     values = _place(snapshot) | {"limit": limit}
-    with translated("read the history of a board"):
+    with translate_errors("read the history of a board"):
         rows = await (await connection.execute(statement("snapshots_held"), values)).fetchall()
     return [(int(votes), bool(held)) for votes, held in rows]
 
 
 def thin_snapshots(connection: Connection, moment: datetime) -> int:
     """Remove boards that are not kept for ever and are older than a month at this moment; how many."""
-    with translated("remove old snapshots"):
-        return connection.execute(statement("snapshots_thin"), {"before": moment - KEPT}).rowcount
+    with translate_errors("remove old snapshots"):
+        return connection.execute(
+            statement("snapshots_thin"), {"before": moment - UNCITABLE_SNAPSHOT_LIFETIME}
+        ).rowcount
 
 
 def _place(snapshot: Snapshot) -> dict[str, Any]:
@@ -219,13 +225,13 @@ def _place(snapshot: Snapshot) -> dict[str, Any]:
 
 
 async def _find(connection: AsyncConnection, name: str, values: dict[str, Any]) -> Snapshot | None:
-    with translated("read a snapshot"):
+    with translate_errors("read a snapshot"):
         row = await (await connection.execute(statement(name), values)).fetchone()
     return None if row is None else _snapshot(row)
 
 
-def _listed(source: int, generation: int, position: int, sha256: bytes, *rest: Any) -> Listed:
-    return Listed(source, generation, position, bytes(sha256).hex(), *rest)
+def _listed(source: int, generation: int, position: int, sha256: bytes, *rest: Any) -> SnapshotSummary:
+    return SnapshotSummary(source, generation, position, bytes(sha256).hex(), *rest)
 
 
 def _snapshot(row: Sequence[Any]) -> Snapshot:

@@ -1,6 +1,6 @@
 """Arenas, their models, prompts and responses, and what was changed in them.
 
-Rows that concern a log are written in the transaction of `tiltyard.arena.log.log.appending`; whoever calls
+Rows that concern a log are written in the transaction of `tiltyard.arena.log.event_log.append_batch`; whoever calls
 these functions brings its connection.
 """
 
@@ -13,11 +13,11 @@ from typing import Any
 
 from psycopg.types.json import Jsonb
 
-from tiltyard.arena.log.log import LogKind
-from tiltyard.arena.log.partitions import create_arena_room
+from tiltyard.arena.log.event_log import LogKind
+from tiltyard.arena.log.partitions import create_partitions
 from tiltyard.errors import Conflict, NotFound
-from tiltyard.postgres.connecting import translated
 from tiltyard.postgres.connection_pool import Connection
+from tiltyard.postgres.connections import translate_errors
 from tiltyard.postgres.statements import statement
 from tiltyard.settings.arena_settings import ArenaSettings
 
@@ -41,17 +41,17 @@ __all__ = [
     "find_response",
     "list_arenas",
     "list_models",
+    "list_prompt_names",
     "list_prompts",
     "prompt_text",
-    "prompts_of",
     "read_filters",
-    "read_head",
+    "read_log_head",
     "read_model_numbers",
     "read_policy",
     "read_prompt_keys",
     "read_response_keys",
     "read_size",
-    "reserve_arena",
+    "reserve_arena_number",
 ]
 
 
@@ -129,7 +129,7 @@ class NewResponse:
     size: int
 
 
-async def reserve_arena(connection: Connection) -> int:
+async def reserve_arena_number(connection: Connection) -> int:
     """A number for a new arena."""
     row = await _one(connection, "arenas_reserve")
     assert row is not None
@@ -141,13 +141,13 @@ async def add_arena(
 ) -> Arena:
     """A new arena with room for its log; `Conflict` if the name is taken. Call it in a transaction."""
     values = {"arena": arena, "name": name, "title": title, "settings": Jsonb(settings.to_dict())}
-    with translated("make an arena"):
+    with translate_errors("make an arena"):
         row = await (await connection.execute(statement("arenas_add"), values)).fetchone()
         if row is None:
             raise Conflict(f"there is an arena called {name} already; choose another name")
         made = _arena(row)
         await connection.execute(statement("arenas_add_rater"), {"arena": made.arena})
-        await create_arena_room(connection, made.arena)
+        await create_partitions(connection, made.arena)
     return made
 
 
@@ -167,14 +167,14 @@ async def find_arena_by_number(connection: Connection, number: int) -> Arena | N
 
 async def list_arenas(connection: Connection) -> list[Arena]:
     """Every arena, by name."""
-    with translated("list the arenas"):
+    with translate_errors("list the arenas"):
         return [_arena(row) for row in await (await connection.execute(statement("arenas_list"))).fetchall()]
 
 
 async def change_arena(connection: Connection, arena: int, title: str, settings: ArenaSettings) -> None:
     """Another title, other settings."""
     values = {"arena": arena, "title": title, "settings": Jsonb(settings.to_dict())}
-    with translated("change an arena"):
+    with translate_errors("change an arena"):
         await connection.execute(statement("arenas_change"), values)
 
 
@@ -199,7 +199,7 @@ async def prompt_text(connection: Connection, arena: int, prompt: int) -> str:
     return str(row[0])
 
 
-async def prompts_of(
+async def list_prompt_names(
     connection: Connection, arena: int, category: str | None, language: str | None
 ) -> dict[int, str]:
     """Names of the prompts of a category and a language, by number; ``None`` is any."""
@@ -305,7 +305,7 @@ async def read_policy(connection: Connection, arena: int) -> dict[str, Any]:
     return dict(row[0])
 
 
-async def read_head(connection: Connection, arena: int) -> int:
+async def read_log_head(connection: Connection, arena: int) -> int:
     """The last position of a log."""
     row = await _one(connection, "arenas_head", arena=arena)
     assert row is not None
@@ -322,12 +322,12 @@ def _columns(arena: int, names: Sequence[str], rows: Sequence[object]) -> dict[s
 
 
 async def _all(connection: Connection, named: str, /, **values: object) -> list[Any]:
-    with translated("read an arena"):
+    with translate_errors("read an arena"):
         return await (await connection.execute(statement(named), values)).fetchall()
 
 
 async def _one(connection: Connection, named: str, /, **values: object) -> Any:
-    with translated("read an arena"):
+    with translate_errors("read an arena"):
         return await (await connection.execute(statement(named), values)).fetchone()
 
 

@@ -6,15 +6,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from tiltyard.arena.content.arenas import read_head
-from tiltyard.postgres.connecting import translated
+from tiltyard.arena.content.arenas import read_log_head
 from tiltyard.postgres.connection_pool import Connection
+from tiltyard.postgres.connections import translate_errors
 from tiltyard.postgres.statements import statement
 
 __all__ = [
-    "Seen",
-    "Shown",
-    "find_open",
+    "SeenMatchups",
+    "ShownMatchup",
+    "find_open_matchups",
     "open_matchups_with",
     "withdraw_prompt_text",
     "withdraw_responses",
@@ -22,7 +22,7 @@ __all__ = [
 
 
 @dataclass(frozen=True, slots=True)
-class Shown:
+class ShownMatchup:
     """An open matchup that shows a response."""
 
     source: int
@@ -35,7 +35,7 @@ class Shown:
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class SeenMatchups:
     """Matchups by source and serial that were open when a log had come to a position."""
 
     upto: int
@@ -57,18 +57,22 @@ async def withdraw_prompt_text(connection: Connection, arena: int, prompt: int, 
     return await (await connection.execute(statement("takedowns_prompt"), values)).fetchone() is not None
 
 
-async def find_open(connection: Connection, arena: int, prompt: int, model: int | None) -> Seen:
+async def find_open_matchups(
+    connection: Connection, arena: int, prompt: int, model: int | None
+) -> SeenMatchups:
     """Open matchups on a prompt, all or one model's, found without the arena's lock."""
-    upto = await read_head(connection, arena)
+    upto = await read_log_head(connection, arena)
     values = {"arena": arena, "prompt": prompt, "model": model, "upto": upto}
-    with translated("look for open matchups"):
+    with translate_errors("look for open matchups"):
         found = await connection.execute(statement("takedowns_open"), values)
-        return Seen(upto, tuple((int(source), int(serial)) for source, serial in await found.fetchall()))
+        return SeenMatchups(
+            upto, tuple((int(source), int(serial)) for source, serial in await found.fetchall())
+        )
 
 
 async def open_matchups_with(
-    connection: Connection, arena: int, responses: Sequence[int], seen: Seen, now: datetime
-) -> list[Shown]:
+    connection: Connection, arena: int, responses: Sequence[int], seen: SeenMatchups, now: datetime
+) -> list[ShownMatchup]:
     """Under the arena's lock: open matchups, of those seen and those served since, that show any of these."""
     values = {
         "arena": arena,
@@ -79,4 +83,4 @@ async def open_matchups_with(
         "now": now,
     }
     found = await connection.execute(statement("takedowns_shown"), values)
-    return [Shown(*each) for each in await found.fetchall()]
+    return [ShownMatchup(*each) for each in await found.fetchall()]

@@ -7,17 +7,17 @@ from datetime import datetime, timedelta
 from uuid import UUID, uuid4
 
 from tiltyard.errors import NotFound
-from tiltyard.postgres.connecting import translated
 from tiltyard.postgres.connection_pool import Connection
+from tiltyard.postgres.connections import translate_errors
 from tiltyard.postgres.statements import statement
 
-__all__ = ["LIFE", "MOST_UPLOAD", "Upload", "add_upload", "find_upload", "remove_upload"]
+__all__ = ["MAX_UPLOAD_BYTES", "UPLOAD_LIFETIME", "Upload", "add_upload", "find_upload", "remove_upload"]
 
 #: How long an upload waits, and how many bytes it may have.
-LIFE = timedelta(hours=1)
-MOST_UPLOAD = 64 * 1024 * 1024
+UPLOAD_LIFETIME = timedelta(hours=1)
+MAX_UPLOAD_BYTES = 64 * 1024 * 1024
 #: Files of one actor in one arena that wait at the same time; the oldest goes first.
-_KEPT = 4
+_WAITING_UPLOAD_LIMIT = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,20 +34,20 @@ async def add_upload(connection: Connection, arena: int, actor: str, name: str, 
     """Keep a file for its hour. Files that have had theirs go."""
     upload = uuid4()
     values = {"upload": upload, "arena": arena, "actor": actor, "name": name, "bytes": data}
-    with translated("keep an upload"):
+    with translate_errors("keep an upload"):
         async with connection.transaction():
-            await connection.execute(statement("uploads_forget"), {"life": LIFE})
+            await connection.execute(statement("uploads_forget"), {"life": UPLOAD_LIFETIME})
             await connection.execute(statement("uploads_add"), values)
             await connection.execute(
-                statement("uploads_trim"), {"arena": arena, "actor": actor, "kept": _KEPT}
+                statement("uploads_trim"), {"arena": arena, "actor": actor, "kept": _WAITING_UPLOAD_LIMIT}
             )
     return upload
 
 
 async def find_upload(connection: Connection, arena: int, actor: str, upload: UUID) -> Upload:
     """A file of this arena and of whoever sent it; `NotFound` to everybody else, and after its hour."""
-    values = {"upload": upload, "arena": arena, "actor": actor, "life": LIFE}
-    with translated("read an upload"):
+    values = {"upload": upload, "arena": arena, "actor": actor, "life": UPLOAD_LIFETIME}
+    with translate_errors("read an upload"):
         row = await (await connection.execute(statement("uploads_find"), values)).fetchone()
     if row is None:
         raise NotFound("there is no such upload; one waits for an hour, send the file again")
@@ -56,5 +56,5 @@ async def find_upload(connection: Connection, arena: int, actor: str, upload: UU
 
 async def remove_upload(connection: Connection, upload: UUID) -> None:
     """Let a file go. Again changes nothing."""
-    with translated("remove an upload"):
+    with translate_errors("remove an upload"):
         await connection.execute(statement("uploads_remove"), {"upload": upload})

@@ -37,7 +37,7 @@ from tiltyard.settings.prices import (
     to_picodollars,
 )
 
-__all__ = ["ArenaPanel", "Asking", "asking_of", "open_panel", "settle_dead"]
+__all__ = ["ArenaPanel", "MatchupJudges", "open_matchup_judges", "open_panel", "settle_dead_workers"]
 
 #: What the ledger calls our plan: there is none, matchups come as they come.
 _PLAN = "arena"
@@ -120,9 +120,9 @@ def open_panel(
 
 
 @asynccontextmanager
-async def asking_of(
+async def open_matchup_judges(
     panel: ArenaPanel, run: str, heard: RunProgress
-) -> AsyncIterator[tuple[Asking, WorkerLocks]]:
+) -> AsyncIterator[tuple[MatchupJudges, WorkerLocks]]:
     """The ledger under a worker's name; what dead workers had in flight is lost before anything is asked."""
     databases = panel.databases
     with ExitStack() as stack:
@@ -132,11 +132,11 @@ async def asking_of(
         stack.callback(locks.close)
         lock = lock_worker_name(locks, run)
         stack.callback(lock.release)
-        asking = Asking(_Table(panel.seats), run, databases, heard)
+        asking = MatchupJudges(_UnplannedSeats(panel.seats), run, databases, heard)
         with closing(Ledger(databases.ledger)) as ledger:
             ledger.open_run(run, _PLAN, panel.cap)
         asking.dead(lock.name)
-        await settle_dead(panel, run, locks, lock.name)
+        await settle_dead_workers(panel, run, locks, lock.name)
         await asking.start()
         try:
             yield asking, locks
@@ -145,7 +145,7 @@ async def asking_of(
 
 
 @dataclass(frozen=True)
-class _Table:
+class _UnplannedSeats:
     """Judges without a plan: nothing can be handed out in stretches, or warmed up for."""
 
     seats: Sequence[JudgeSetup]
@@ -163,7 +163,7 @@ class _Table:
         return iter(())
 
 
-class Asking(JudgingWorker):
+class MatchupJudges(JudgingWorker):
     """Judges who are asked one matchup at a time."""
 
     async def verdicts(self, requests: Sequence[JudgeRequest]) -> dict[str, Verdict | QuestionState]:
@@ -190,7 +190,7 @@ class Asking(JudgingWorker):
         return (await self._books.run(Ledger.run, self._run)).spent
 
 
-async def settle_dead(panel: ArenaPanel, run: str, locks: WorkerLocks, own: str) -> None:
+async def settle_dead_workers(panel: ArenaPanel, run: str, locks: WorkerLocks, own: str) -> None:
     """Settle what workers had in flight whose locks can be had."""
     names = await asyncio.to_thread(_at_work, panel, run)
     taken: list[WorkerLock] = [

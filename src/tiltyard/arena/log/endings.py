@@ -13,7 +13,7 @@ __all__ = ["EndingBuffer"]
 Key = tuple[int, int]
 
 _COLUMNS = ("source", "serial", "position", "kind", "outcome", "blind", "undone")
-_VOTE = 1
+_VOTE_CODE = 1
 
 
 class EndingBuffer:
@@ -83,5 +83,5 @@ class EndingBuffer:
         """Whether the vote at a position stands, as far as this batch says something of its matchup."""
         known = self._of_batch.get(key)
         if known is not None:
-            return (known["kind"], known["position"], known["undone"]) == (_VOTE, position, None)
+            return (known["kind"], known["position"], known["undone"]) == (_VOTE_CODE, position, None)
         return False if key in self._undone else None

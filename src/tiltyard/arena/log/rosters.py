@@ -8,10 +8,10 @@ import numpy as np
 import numpy.typing as npt
 from psycopg import AsyncConnection, Connection
 
-from tiltyard.postgres.connecting import translated
+from tiltyard.postgres.connections import translate_errors
 from tiltyard.postgres.statements import statement
 
-__all__ = ["Roster", "read_excluded", "read_responses", "read_roster", "roster_of"]
+__all__ = ["Roster", "read_excluded", "read_responses", "read_roster", "read_roster_sync"]
 
 Ints = npt.NDArray[np.int64]
 
@@ -26,7 +26,7 @@ class Roster:
 
 async def read_roster(connection: AsyncConnection, arena: int) -> Roster:
     """Everything that was ever added; a number, once given, keeps its name."""
-    with translated("read an arena's models and prompts"):
+    with translate_errors("read an arena's models and prompts"):
         models = await connection.execute(statement("roster_models"), {"arena": arena})
         prompts = await connection.execute(statement("roster_prompts"), {"arena": arena})
         return Roster(
@@ -35,9 +35,9 @@ async def read_roster(connection: AsyncConnection, arena: int) -> Roster:
         )
 
 
-def roster_of(connection: Connection, arena: int) -> Roster:
+def read_roster_sync(connection: Connection, arena: int) -> Roster:
     """The same for code that is not asynchronous."""
-    with translated("read an arena's models and prompts"):
+    with translate_errors("read an arena's models and prompts"):
         models, prompts = (
             connection.execute(statement(name), {"arena": arena}).fetchall()
             for name in ("roster_models", "roster_prompts")
@@ -48,7 +48,7 @@ def roster_of(connection: Connection, arena: int) -> Roster:
 async def read_responses(connection: AsyncConnection, arena: int, roster: Roster) -> Ints:
     """The number of the live response in each cell of model and prompt; 0 where there is none."""
     cells = np.zeros((len(roster.models), len(roster.prompts)), dtype=np.int64)
-    with translated("read an arena's responses"):
+    with translate_errors("read an arena's responses"):
         found = await connection.execute(statement("roster_responses"), {"arena": arena})
         rows = np.array(await found.fetchall(), dtype=np.int64).reshape(-1, 3)
     known = (rows[:, 0] < cells.shape[0]) & (rows[:, 1] < cells.shape[1])
@@ -59,7 +59,7 @@ async def read_responses(connection: AsyncConnection, arena: int, roster: Roster
 async def read_excluded(connection: AsyncConnection, arena: int) -> tuple[set[int], set[int]]:
     """Serials of the votes that are excluded now, by source."""
     excluded: tuple[set[int], set[int]] = (set(), set())
-    with translated("read an arena's exclusions"):
+    with translate_errors("read an arena's exclusions"):
         found = await connection.execute(statement("roster_excluded"), {"arena": arena})
         for source, serial in await found.fetchall():
             excluded[source].add(serial)

@@ -24,29 +24,29 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
 from tiltyard._version import __version__
-from tiltyard.arena.content.bulky import Bulky
+from tiltyard.arena.content.object_storage import ObjectStorage
 from tiltyard.arena.maintenance.dump_archive import remove_private_options
 from tiltyard.errors import InputError, StoreFault, UnreadableFile
-from tiltyard.postgres.connecting import connect, translated
-from tiltyard.postgres.programs import Programs, dumping_programs, without_password
+from tiltyard.postgres.binaries import Binaries, find_pg_dump_folder, without_password
+from tiltyard.postgres.connections import connect, translate_errors
 from tiltyard.postgres.statements import statement
 from tiltyard.settings.regular_files import open_regular, read_regular
 
 if TYPE_CHECKING:
     import psycopg
 
-__all__ = ["BackedUp", "Manifest", "back_up", "read_backup", "record_backup"]
+__all__ = ["BackupManifest", "BackupResult", "back_up", "read_backup", "record_backup"]
 
 _MANIFEST, DATABASE, KEY = "manifest.json", "database.dump", "secret.key"
 RESPONSES = "responses/"
 #: Names that a backup may hold: no other file is ever written by a restoration.
 _MEMBER = re.compile(r"database\.dump|secret\.key|responses/[0-9a-f]{64}")
-_FORMAT = 1
-_PIECE = 1 << 20
+_FORMAT_VERSION = 1
+_CHUNK_BYTES = 1 << 20
 
 
 @dataclass(frozen=True)
-class Manifest:
+class BackupManifest:
     """What a backup holds, and what must be true once it is restored."""
 
     format: int
@@ -60,18 +60,18 @@ class Manifest:
 
 
 @dataclass(frozen=True)
-class BackedUp:
+class BackupResult:
     """A backup that was written."""
 
     path: Path
     size: int
     seconds: float
-    manifest: Manifest = field(repr=False)
+    manifest: BackupManifest = field(repr=False)
 
 
 def back_up(
-    url: str, home: Path, bulky: Bulky, path: Path | None = None, *, binaries: Path | None = None
-) -> BackedUp:
+    url: str, home: Path, bulky: ObjectStorage, path: Path | None = None, *, binaries: Path | None = None
+) -> BackupResult:
     """Write a backup to ``path``, by default one with the time as its name in the home's ``backups``.
 
     ``binaries``: the folder with the pg_dump to use, where that is known.
@@ -82,7 +82,7 @@ def back_up(
     if path.exists():
         raise StoreFault(f"{path} is there already; name another file")
     with connect(url, name="tiltyard backup") as connection, _draft(path) as draft:
-        programs = Programs(binaries or dumping_programs(connection.info.server_version))
+        programs = Binaries(binaries or find_pg_dump_folder(connection.info.server_version))
         dump_to = partial(_dump, programs, url)
         with tarfile.open(fileobj=draft, mode="w", format=tarfile.PAX_FORMAT) as tar:
             manifest = _fill(tar, connection, dump_to, home, bulky, now, path.parent)
@@ -91,19 +91,19 @@ def back_up(
         size = draft.tell()
         draft.flush()
         os.fsync(draft.fileno())
-    made = BackedUp(path, size, time.monotonic() - began, manifest)
+    made = BackupResult(path, size, time.monotonic() - began, manifest)
     record_backup(url, made)
     return made
 
 
-def record_backup(url: str, made: BackedUp) -> None:
+def record_backup(url: str, made: BackupResult) -> None:
     """Note in the audit that this backup was made."""
     detail = {"file": str(made.path.absolute()), "size": made.size, "arenas": made.manifest.arenas}
-    with connect(url, name="tiltyard backup") as connection, translated("record the backup"):
+    with connect(url, name="tiltyard backup") as connection, translate_errors("record the backup"):
         connection.execute(statement("backup_recorded"), {"action": "backup", "detail": json.dumps(detail)})
 
 
-def read_backup(path: Path) -> Manifest:
+def read_backup(path: Path) -> BackupManifest:
     """The manifest of a backup, every byte of which was checked against it."""
     try:
         with open_regular(path) as file, tarfile.open(path, fileobj=file, mode="r:") as tar:
@@ -112,7 +112,7 @@ def read_backup(path: Path) -> Manifest:
         raise UnreadableFile(f"{path}: cannot be read as a backup: {error}") from None
 
 
-def member(tar: tarfile.TarFile, name: str) -> IO[bytes]:
+def open_member(tar: tarfile.TarFile, name: str) -> IO[bytes]:
     """What a backup holds under this name."""
     try:
         found = tar.extractfile(name)
@@ -128,10 +128,10 @@ def _fill(
     connection: psycopg.Connection,
     dump_to: Callable[[Path, str], None],
     home: Path,
-    bulky: Bulky,
+    bulky: ObjectStorage,
     now: datetime,
     folder: Path,
-) -> Manifest:
+) -> BackupManifest:
     members: dict[str, dict[str, Any]] = {}
     with _snapshot(connection) as (snapshot, arenas, hashes), tempfile.TemporaryDirectory(dir=folder) as room:
         dump = Path(room) / DATABASE
@@ -147,13 +147,13 @@ def _fill(
             name = f"{RESPONSES}{digest.hex()}"
             members[name] = _add(tar, name, io.BytesIO(data), len(data))
     version = str(connection.info.parameter_status("server_version"))
-    return Manifest(_FORMAT, now.isoformat(), __version__, version, arenas, members)
+    return BackupManifest(_FORMAT_VERSION, now.isoformat(), __version__, version, arenas, members)
 
 
 @contextmanager
 def _snapshot(connection: psycopg.Connection) -> Iterator[tuple[str, dict[str, int], list[bytes]]]:
     """One instant of the database that pg_dump can see too: its name, the logs' heads, hashes of bytes."""
-    with translated("read what is to be backed up"), connection.transaction():
+    with translate_errors("read what is to be backed up"), connection.transaction():
         connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
         row = connection.execute("SELECT pg_export_snapshot()").fetchone()
         assert row is not None
@@ -162,7 +162,7 @@ def _snapshot(connection: psycopg.Connection) -> Iterator[tuple[str, dict[str, i
         yield row[0], heads, hashes
 
 
-def _dump(programs: Programs, url: str, path: Path, snapshot: str) -> None:
+def _dump(programs: Binaries, url: str, path: Path, snapshot: str) -> None:
     shown, add = without_password(url)
     options = ("-Fc", "-Z", "3", "--no-owner", "--no-privileges", f"--snapshot={snapshot}")
     programs.run("pg_dump", *options, "-f", path.absolute(), "-d", shown, add=add)
@@ -180,7 +180,7 @@ def _key(path: Path) -> bytes | None:
         ) from None
 
 
-def _bytes(connection: psycopg.Connection, bulky: Bulky, digest: bytes) -> bytes | None:
+def _bytes(connection: psycopg.Connection, bulky: ObjectStorage, digest: bytes) -> bytes | None:
     """Bytes of responses; nothing if they were withdrawn while the backup was being made."""
     problem = "they do not have that hash"
     try:
@@ -189,7 +189,7 @@ def _bytes(connection: psycopg.Connection, bulky: Bulky, digest: bytes) -> bytes
             return data
     except StoreFault as error:
         problem = str(error)
-    with translated("read what is to be backed up"):
+    with translate_errors("read what is to be backed up"):
         wanted = connection.execute(statement("backup_still_named"), {"sha256": digest}).fetchone()
     if wanted is None:
         return None
@@ -241,19 +241,19 @@ def _draft(path: Path) -> Iterator[IO[bytes]]:
         part.unlink(missing_ok=True)
 
 
-def _checked(tar: tarfile.TarFile, path: Path) -> Manifest:
+def _checked(tar: tarfile.TarFile, path: Path) -> BackupManifest:
     try:
-        manifest = Manifest(**json.loads(member(tar, _MANIFEST).read()))
+        manifest = BackupManifest(**json.loads(open_member(tar, _MANIFEST).read()))
     except (ValueError, TypeError):
         raise InputError(f"{path}: {_MANIFEST} cannot be understood; use another backup") from None
-    if manifest.format != _FORMAT:
+    if manifest.format != _FORMAT_VERSION:
         raise InputError(f"{path}: made by Tiltyard {manifest.tiltyard}; restore it with that version")
     for name, stated in manifest.members.items():
         if not _MEMBER.fullmatch(name):
             raise InputError(f"{path}: holds {name!r}, which no backup does; use another one")
         digest = hashlib.sha256()
-        with member(tar, name) as file:
-            while piece := file.read(_PIECE):
+        with open_member(tar, name) as file:
+            while piece := file.read(_CHUNK_BYTES):
                 digest.update(piece)
         named = name.removeprefix(RESPONSES) if name.startswith(RESPONSES) else stated["sha256"]
         if not digest.hexdigest() == stated["sha256"] == named:

@@ -13,46 +13,46 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from tiltyard.arena.rating.lags import Lag, read_lags
+from tiltyard.arena.rating.rater_lag import RaterLag, read_rater_lags
 from tiltyard.errors import TiltyardError
-from tiltyard.postgres.connecting import connect, translated
-from tiltyard.postgres.migrating import applied, migrations
+from tiltyard.postgres.connections import connect, translate_errors
+from tiltyard.postgres.schema_migrations import applied_migrations, migrations
 from tiltyard.postgres.security_releases import KNOWN_ON, SECURITY_RELEASES, missing_releases
 from tiltyard.postgres.statements import statement
 
 if TYPE_CHECKING:
     import psycopg
 
-__all__ = ["Check", "examine_database", "examine_home"]
+__all__ = ["HealthCheck", "examine_database", "examine_home"]
 
-State = Literal["ok", "look", "bad"]
+HealthState = Literal["ok", "look", "bad"]
 
-_VERSIONS = range(15, 19)
+_SUPPORTED_MAJOR_VERSIONS = range(15, 19)
 #: Shares of the connections in use, seconds between clocks, seconds since a rater wrote: to look at, and bad.
-_CONNECTIONS = (0.7, 0.9)
-_CLOCK = (1.0, 30.0)
-_BEHIND = (60.0, 600.0)
+_CONNECTION_USE_SHARES = (0.7, 0.9)
+_CLOCK_SKEW_SECONDS = (1.0, 30.0)
+_RATER_LAG_SECONDS = (60.0, 600.0)
 #: Bytes and share of a disk that should be free.
-_ROOM = ((5 << 30, 0.1), (1 << 30, 0.02))
-_DAY = 86_400.0
+_FREE_DISK_LIMITS = ((5 << 30, 0.1), (1 << 30, 0.02))
+_DAY_SECONDS = 86_400.0
 
 
 @dataclass(frozen=True)
-class Check:
+class HealthCheck:
     """One thing that was looked at. ``advice`` is empty where all is well."""
 
     name: str
-    state: State
+    state: HealthState
     value: str
     advice: str = ""
 
 
-def examine_home(home: Path, variables: Mapping[str, str]) -> list[Check]:
+def examine_home(home: Path, variables: Mapping[str, str]) -> list[HealthCheck]:
     """What can be told without a database."""
     return [_disk("disk of the home", home), _key(home, variables)]
 
 
-def examine_database(url: str, *, embedded: bool = False) -> list[Check]:
+def examine_database(url: str, *, embedded: bool = False) -> list[HealthCheck]:
     """What the database tells. Each check that fails itself is a bad one, and the others go on.
 
     ``embedded``: it is the one that comes with Tiltyard, which its operator cannot update.
@@ -61,14 +61,14 @@ def examine_database(url: str, *, embedded: bool = False) -> list[Check]:
     try:
         connection = connect(url, name="tiltyard doctor")
     except TiltyardError as error:
-        return [Check("database", "bad", "cannot be reached", str(error))]
+        return [HealthCheck("database", "bad", "cannot be reached", str(error))]
     with connection:
         took = (time.monotonic() - began) * 1000
         found = [
-            Check("database", "ok", f"answers, connected in {took:.0f} ms"),
+            HealthCheck("database", "ok", f"answers, connected in {took:.0f} ms"),
             _security_releases(connection.info.server_version, embedded),
         ]
-        looks: list[Callable[[psycopg.Connection], Check | list[Check]]] = [
+        looks: list[Callable[[psycopg.Connection], HealthCheck | list[HealthCheck]]] = [
             _version,
             _schema,
             _durability,
@@ -82,79 +82,95 @@ def examine_database(url: str, *, embedded: bool = False) -> list[Check]:
         ]
         for look in looks:
             try:
-                with translated("look at that"):
+                with translate_errors("look at that"):
                     told = look(connection)
             except TiltyardError as error:
-                told = Check(
+                told = HealthCheck(
                     getattr(look, "__name__", "pooling").strip("_"), "bad", "cannot be told", str(error)
                 )
             found += told if isinstance(told, list) else [told]
         return found
 
 
-def _version(connection: psycopg.Connection) -> Check:
+def _version(connection: psycopg.Connection) -> HealthCheck:
     text = str(connection.info.parameter_status("server_version"))
     major = connection.info.server_version // 10_000
-    if major in _VERSIONS:
-        return Check("version", "ok", f"PostgreSQL {text}")
-    if major > _VERSIONS[-1]:
-        return Check("version", "look", f"PostgreSQL {text}", f"tested up to {_VERSIONS[-1]} only; back up")
-    return Check("version", "bad", f"PostgreSQL {text}", f"upgrade the server to {_VERSIONS[0]} or later")
+    if major in _SUPPORTED_MAJOR_VERSIONS:
+        return HealthCheck("version", "ok", f"PostgreSQL {text}")
+    if major > _SUPPORTED_MAJOR_VERSIONS[-1]:
+        return HealthCheck(
+            "version",
+            "look",
+            f"PostgreSQL {text}",
+            f"tested up to {_SUPPORTED_MAJOR_VERSIONS[-1]} only; back up",
+        )
+    return HealthCheck(
+        "version",
+        "bad",
+        f"PostgreSQL {text}",
+        f"upgrade the server to {_SUPPORTED_MAJOR_VERSIONS[0]} or later",
+    )
 
 
-def _security_releases(server_version: int, embedded: bool) -> Check:
+def _security_releases(server_version: int, embedded: bool) -> HealthCheck:
     name, major = "security releases", server_version // 10_000
     missing = missing_releases(server_version)
     if missing is None:
         advice = "compare its version with https://www.postgresql.org/support/security/"
-        return Check(name, "look", f"those of PostgreSQL {major} were not known on {KNOWN_ON}", advice)
+        return HealthCheck(name, "look", f"those of PostgreSQL {major} were not known on {KNOWN_ON}", advice)
     if not missing:
-        return Check(name, "ok", f"has that of {SECURITY_RELEASES[-1].day}, the newest known on {KNOWN_ON}")
+        return HealthCheck(
+            name, "ok", f"has that of {SECURITY_RELEASES[-1].day}, the newest known on {KNOWN_ON}"
+        )
     lacked = f"lacks {', '.join(str(release.day) for release in missing)} (known on {KNOWN_ON})"
     if embedded:
         advice = "embedded builds follow late: where others can reach the arena, use your own PostgreSQL"
-        return Check(name, "look", lacked, advice)
+        return HealthCheck(name, "look", lacked, advice)
     minor = missing[-1].minors.get(major)
     target = "its newest minor version" if minor is None else f"{major}.{minor} or later"
-    return Check(name, "look", lacked, f"update the server to {target}")
+    return HealthCheck(name, "look", lacked, f"update the server to {target}")
 
 
-def _schema(connection: psycopg.Connection) -> Check:
-    known, there = {step.name for step in migrations()}, set(applied(connection))
+def _schema(connection: psycopg.Connection) -> HealthCheck:
+    known, there = {step.name for step in migrations()}, set(applied_migrations(connection))
     if known - there:
-        return Check("schema", "bad", f"lacks {', '.join(sorted(known - there))}", "run tiltyard migrate")
+        return HealthCheck(
+            "schema", "bad", f"lacks {', '.join(sorted(known - there))}", "run tiltyard migrate"
+        )
     ahead = len(there - known)
     value = f"{max(known)}" + (f", and {ahead} later steps of a newer version" if ahead else "")
-    return Check("schema", "ok", value)
+    return HealthCheck("schema", "ok", value)
 
 
-def _durability(connection: psycopg.Connection) -> Check:
+def _durability(connection: psycopg.Connection) -> HealthCheck:
     off = [
         name for name, value in connection.execute(statement("doctor_settings")) if value in {"off", "local"}
     ]
     if off:
         told = ", ".join(off)
-        return Check("durability", "bad", f"off: {told}", f"acknowledged votes can be lost; switch on {told}")
-    return Check("durability", "ok", "fsync, full_page_writes and synchronous_commit are on")
+        return HealthCheck(
+            "durability", "bad", f"off: {told}", f"acknowledged votes can be lost; switch on {told}"
+        )
+    return HealthCheck("durability", "ok", "fsync, full_page_writes and synchronous_commit are on")
 
 
-def _plans(connection: psycopg.Connection) -> Check:
+def _plans(connection: psycopg.Connection) -> HealthCheck:
     if connection.execute(statement("plan_mode")).fetchone() == ("force_custom_plan",):
-        return Check("plans", "ok", "statements are planned for the arena that they name")
+        return HealthCheck("plans", "ok", "statements are planned for the arena that they name")
     advice = "run tiltyard migrate as the role in DATABASE_URL: statements may lock the tables of every arena"
-    return Check("plans", "look", "plan_cache_mode is not force_custom_plan", advice)
+    return HealthCheck("plans", "look", "plan_cache_mode is not force_custom_plan", advice)
 
 
-def _connections(connection: psycopg.Connection) -> Check:
+def _connections(connection: psycopg.Connection) -> HealthCheck:
     row = connection.execute(statement("doctor_connections")).fetchone()
     assert row is not None
     used, most, ours = row
-    state = _graded(used / most, _CONNECTIONS)
+    state = _graded(used / most, _CONNECTION_USE_SHARES)
     advice = "" if state == "ok" else "raise max_connections, run fewer processes, or pool by session"
-    return Check("connections", state, f"{used} of {most} in use, {ours} by Tiltyard", advice)
+    return HealthCheck("connections", state, f"{used} of {most} in use, {ours} by Tiltyard", advice)
 
 
-def _pooling(connection: psycopg.Connection, url: str) -> Check:
+def _pooling(connection: psycopg.Connection, url: str) -> HealthCheck:
     """Whether a session stays with one process of the server, even while another client works.
 
     A pooler by transaction hands the process that a client has just used to the next one: locks that
@@ -168,31 +184,31 @@ def _pooling(connection: psycopg.Connection, url: str) -> Check:
     assert first is not None
     assert there is not None
     if first != second or there[0] == first[0]:
-        return Check(
+        return HealthCheck(
             "pooling",
             "bad",
             "by transaction",
             "point DATABASE_URL at the server, or pool by session: locks are lost",
         )
     if connection.info.backend_pid != first[0]:
-        return Check("pooling", "ok", "by session")
-    return Check("pooling", "ok", "none: connected to the server itself")
+        return HealthCheck("pooling", "ok", "by session")
+    return HealthCheck("pooling", "ok", "none: connected to the server itself")
 
 
-def _clock(connection: psycopg.Connection) -> Check:
+def _clock(connection: psycopg.Connection) -> HealthCheck:
     before = datetime.now(UTC)
     row = connection.execute(statement("doctor_clock")).fetchone()
     after = datetime.now(UTC)
     assert row is not None
     apart = (row[0] - (before + (after - before) / 2)).total_seconds()
-    state = _graded(abs(apart), _CLOCK)
+    state = _graded(abs(apart), _CLOCK_SKEW_SECONDS)
     advice = "" if state == "ok" else "let NTP set the clocks of this machine and of the server"
-    return Check(
+    return HealthCheck(
         "clock", state, f"the server's is {abs(apart):.3f} s {'ahead' if apart > 0 else 'behind'}", advice
     )
 
 
-def _data(connection: psycopg.Connection) -> Check:
+def _data(connection: psycopg.Connection) -> HealthCheck:
     row = connection.execute(statement("doctor_data")).fetchone()
     assert row is not None
     folder, size = row
@@ -200,37 +216,41 @@ def _data(connection: psycopg.Connection) -> Check:
     here = host.startswith(("/", "127.")) or host in {"localhost", "::1"}
     if here and folder and Path(folder).is_dir():
         disk = _disk("disk of the database", Path(folder))
-        return Check(disk.name, disk.state, f"{disk.value}; the database has {_bytes(size)}", disk.advice)
-    return Check("disk of the database", "ok", f"not visible from here; the database has {_bytes(size)}")
+        return HealthCheck(
+            disk.name, disk.state, f"{disk.value}; the database has {_bytes(size)}", disk.advice
+        )
+    return HealthCheck(
+        "disk of the database", "ok", f"not visible from here; the database has {_bytes(size)}"
+    )
 
 
-def _backup(connection: psycopg.Connection) -> Check:
+def _backup(connection: psycopg.Connection) -> HealthCheck:
     row = connection.execute(statement("backup_last")).fetchone()
     if row is None:
-        return Check("backup", "look", "never", "run tiltyard backup, and have it run every day")
+        return HealthCheck("backup", "look", "never", "run tiltyard backup, and have it run every day")
     age, file = row
-    advice = "" if age <= _DAY else "run tiltyard backup, and have it run every day"
-    return Check("backup", "ok" if age <= _DAY else "look", f"{_time(age)} ago: {file}", advice)
+    advice = "" if age <= _DAY_SECONDS else "run tiltyard backup, and have it run every day"
+    return HealthCheck("backup", "ok" if age <= _DAY_SECONDS else "look", f"{_time(age)} ago: {file}", advice)
 
 
-def _raters(connection: psycopg.Connection) -> list[Check]:
-    return [_rater(lag) for lag in read_lags(connection)]
+def _raters(connection: psycopg.Connection) -> list[HealthCheck]:
+    return [_rater(lag) for lag in read_rater_lags(connection)]
 
 
-def _rater(lag: Lag) -> Check:
+def _rater(lag: RaterLag) -> HealthCheck:
     behind = lag.head - lag.position
     value = f"{lag.position} of {lag.head} events, led by {lag.leader or 'nobody'}, wrote {_time(lag.seconds)} ago"
-    state = _graded(lag.seconds, _BEHIND) if behind else "ok"
+    state = _graded(lag.seconds, _RATER_LAG_SECONDS) if behind else "ok"
     advice = "" if state == "ok" else "start tiltyard serve, or look into its log: boards stand still"
-    return Check(f"rater of {lag.arena}", state, value, advice)
+    return HealthCheck(f"rater of {lag.arena}", state, value, advice)
 
 
-def _disk(name: str, folder: Path) -> Check:
+def _disk(name: str, folder: Path) -> HealthCheck:
     there = next(path for path in (folder, *folder.absolute().parents) if path.exists())
     usage = shutil.disk_usage(there)
-    short = [usage.free < least and usage.free / usage.total < share for least, share in _ROOM]
-    state: State = "bad" if short[1] else "look" if short[0] else "ok"
-    return Check(
+    short = [usage.free < least and usage.free / usage.total < share for least, share in _FREE_DISK_LIMITS]
+    state: HealthState = "bad" if short[1] else "look" if short[0] else "ok"
+    return HealthCheck(
         name,
         state,
         f"{_bytes(usage.free)} of {_bytes(usage.total)} free",
@@ -238,23 +258,25 @@ def _disk(name: str, folder: Path) -> Check:
     )
 
 
-def _key(home: Path, variables: Mapping[str, str]) -> Check:
+def _key(home: Path, variables: Mapping[str, str]) -> HealthCheck:
     if variables.get("TILTYARD_SECRET_KEY"):
-        return Check("secret key", "ok", "in the environment")
+        return HealthCheck("secret key", "ok", "in the environment")
     path = home / "secret.key"
     try:
         status = path.stat()
     except OSError:
-        return Check("secret key", "ok", "not there yet: tiltyard serve makes it")
+        return HealthCheck("secret key", "ok", "not there yet: tiltyard serve makes it")
     mode = stat.S_IMODE(status.st_mode)
     if mode & 0o077:
-        return Check("secret key", "bad", f"{path} can be read by others ({mode:o})", f"chmod 600 {path}")
+        return HealthCheck(
+            "secret key", "bad", f"{path} can be read by others ({mode:o})", f"chmod 600 {path}"
+        )
     if not os.access(path, os.R_OK):
-        return Check("secret key", "bad", f"{path} cannot be read", "run as its owner")
-    return Check("secret key", "ok", f"{path}, for its owner only")
+        return HealthCheck("secret key", "bad", f"{path} cannot be read", "run as its owner")
+    return HealthCheck("secret key", "ok", f"{path}, for its owner only")
 
 
-def _graded(value: float, bounds: tuple[float, float]) -> State:
+def _graded(value: float, bounds: tuple[float, float]) -> HealthState:
     return "bad" if value > bounds[1] else "look" if value > bounds[0] else "ok"
 
 
@@ -267,7 +289,7 @@ def _bytes(count: float) -> str:
 
 
 def _time(seconds: float) -> str:
-    for unit, size in (("days", _DAY), ("hours", 3600.0), ("minutes", 60.0)):
+    for unit, size in (("days", _DAY_SECONDS), ("hours", 3600.0), ("minutes", 60.0)):
         if seconds >= 2 * size:
             return f"{seconds / size:.0f} {unit}"
     return f"{seconds:.0f} s"

@@ -16,11 +16,11 @@ _PUBLIC_OPTIONS = (b"n_distinct", b"n_distinct_inherited")
 _STATEMENTS = (b"ALTER TABLE ONLY ", b"ALTER FOREIGN TABLE ONLY ")
 _SET = b" SET ("
 _MAGIC = b"PGDMP"
-_CUSTOM_FORMAT = 1
+_CUSTOM_FORMAT_CODE = 1
 #: Versions of the archive format that pg_dump 15 to 18 write; see pg_backup_archiver.c, ReadHead and ReadToc.
-_VERSIONS = ((1, 14), (1, 15), (1, 16))
-_COMPRESSION_IS_A_BYTE = (1, 15)
-_KIND_IS_STORED = (1, 16)
+_ARCHIVE_VERSIONS = ((1, 14), (1, 15), (1, 16))
+_BYTE_COMPRESSION_VERSION = (1, 15)
+_STORED_KIND_VERSION = (1, 16)
 
 
 def remove_private_options(archive: Path) -> None:
@@ -73,7 +73,7 @@ def _read_definitions(file: BinaryIO) -> list[tuple[int, bytes]]:
             found.append((file.tell(), archive.read(size)))
         for _name in ("drop", "copy", "schema", "tablespace", "access method"):
             archive.read_text()
-        if archive.version >= _KIND_IS_STORED:
+        if archive.version >= _STORED_KIND_VERSION:
             archive.read_integer()
         for _name in ("owner", "with oids"):
             archive.read_text()
@@ -92,9 +92,9 @@ class _Archive:
             raise ValueError("not an archive of pg_dump")
         major, minor, _, self._integer_size, self.offset_size, kind = self.read(6)
         self.version = (major, minor)
-        if self.version not in _VERSIONS or kind != _CUSTOM_FORMAT:
+        if self.version not in _ARCHIVE_VERSIONS or kind != _CUSTOM_FORMAT_CODE:
             raise ValueError("an archive of another version or format")
-        if self.version >= _COMPRESSION_IS_A_BYTE:
+        if self.version >= _BYTE_COMPRESSION_VERSION:
             self.read(1)
         else:
             self.read_integer()

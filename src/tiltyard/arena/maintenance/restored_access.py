@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from tiltyard.postgres.connecting import translated
+from tiltyard.postgres.connections import translate_errors
 from tiltyard.postgres.statements import statement
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ class RestoredAccess:
 
 def read_access(connection: psycopg.Connection) -> RestoredAccess:
     """What a database lets in and shows at present."""
-    with translated("list what was restored"):
+    with translate_errors("list what was restored"):
         tokens = {
             number: f"{name} ({', '.join(scopes)}; {'every arena' if arena is None else f'arena {arena}'})"
             for number, name, scopes, arena in connection.execute(statement("restored_tokens"))
@@ -61,6 +61,6 @@ def revoke_access(connection: psycopg.Connection) -> None:
 
     Voters' sessions stay: a voter with a new one would count as somebody who has seen nothing.
     """
-    with translated("revoke what was restored"), connection.transaction():
+    with translate_errors("revoke what was restored"), connection.transaction():
         for name in ("tokens", "operator_sessions", "operator_links", "passwords"):
             connection.execute(statement(f"revoke_restored_{name}"))

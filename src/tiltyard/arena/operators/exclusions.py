@@ -8,34 +8,34 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from tiltyard.arena.content.arenas import read_head
+from tiltyard.arena.content.arenas import read_log_head
 from tiltyard.errors import Conflict, NotFound
-from tiltyard.postgres.connecting import translated
 from tiltyard.postgres.connection_pool import Connection
+from tiltyard.postgres.connections import translate_errors
 from tiltyard.postgres.statements import statement
 
 __all__ = [
-    "Draft",
-    "Exclusion",
-    "Selection",
-    "Whose",
+    "ExclusionDetails",
+    "ExclusionDraft",
+    "ExclusionRow",
+    "VoteSelection",
     "draft_exclusion",
     "list_exclusions",
+    "read_exclusion_details",
     "read_sessions",
-    "read_whose",
     "restore_exclusion",
     "settle_exclusion",
 ]
 
 #: A draft follows the log until it is so few positions behind, or has tried so often.
-_CLOSE = 200
-_ROUNDS = 5
+_CLOSE_ENOUGH_POSITIONS = 200
+_CATCH_UP_ROUND_LIMIT = 5
 #: So many sessions of an exclusion are named.
-_NAMED = 5
+_NAMED_SESSION_LIMIT = 5
 
 
 @dataclass(frozen=True, slots=True)
-class Selection:
+class VoteSelection:
     """Which votes: those that fit everything that is said. What is ``None`` says nothing."""
 
     sessions: Sequence[int] | None = None
@@ -47,12 +47,12 @@ class Selection:
 
 
 @dataclass(slots=True)
-class Draft:
+class ExclusionDraft:
     """An exclusion in the making: votes up to a position have been chosen."""
 
     arena: int
     exclusion: int
-    selection: Selection
+    selection: VoteSelection
     upto: int
     votes: int = 0
 
@@ -71,7 +71,7 @@ class Draft:
 
 
 @dataclass(frozen=True, slots=True)
-class Exclusion:
+class ExclusionRow:
     """Votes that were excluded together: positions of the events by which they left and came back."""
 
     exclusion: int
@@ -83,7 +83,7 @@ class Exclusion:
 
 
 @dataclass(frozen=True, slots=True)
-class Whose:
+class ExclusionDetails:
     """Whose votes an exclusion has, and who made it and took it back, as the audit says."""
 
     #: Those with most of its votes, a few of them, and how many there are in all.
@@ -94,28 +94,30 @@ class Whose:
     restored_at: datetime | None
 
 
-async def draft_exclusion(connection: Connection, arena: int, selection: Selection, reason: str) -> Draft:
+async def draft_exclusion(
+    connection: Connection, arena: int, selection: VoteSelection, reason: str
+) -> ExclusionDraft:
     """Choose what fits in the log so far, while voting goes on.
 
-    This begins the transaction that `tiltyard.arena.log.log.appending` goes on with and ends: until then
+    This begins the transaction that `tiltyard.arena.log.event_log.append_batch` goes on with and ends: until then
     nobody else sees the draft, and nothing of it stays if that fails.
     """
-    with translated("choose the votes to exclude"):
+    with translate_errors("choose the votes to exclude"):
         await connection.execute(statement("log_begin"))
         about = {"arena": arena, "reason": reason}
         made = await (await connection.execute(statement("exclusions_draft"), about)).fetchone()
         assert made is not None
-        draft = Draft(arena, int(made[0]), selection, await read_head(connection, arena))
+        draft = ExclusionDraft(arena, int(made[0]), selection, await read_log_head(connection, arena))
         values = draft.chosen() | {"upto": draft.upto}
         draft.votes = await _count(connection, "exclusions_choose", values)
-        for _ in range(_ROUNDS):
-            behind = await _follow(connection, draft, await read_head(connection, arena))
-            if behind <= _CLOSE:
+        for _ in range(_CATCH_UP_ROUND_LIMIT):
+            behind = await _follow(connection, draft, await read_log_head(connection, arena))
+            if behind <= _CLOSE_ENOUGH_POSITIONS:
                 break
     return draft
 
 
-async def settle_exclusion(connection: Connection, draft: Draft, position: int, at: datetime) -> int:
+async def settle_exclusion(connection: Connection, draft: ExclusionDraft, position: int, at: datetime) -> int:
     """Under the arena's lock: what came meanwhile; how many votes there are. The caller adds the event there."""
     await _follow(connection, draft, position - 1)
     values = {"exclusion": draft.exclusion, "position": position, "at": at}
@@ -123,18 +125,20 @@ async def settle_exclusion(connection: Connection, draft: Draft, position: int, 
     return draft.votes
 
 
-async def list_exclusions(connection: Connection, arena: int) -> list[Exclusion]:
+async def list_exclusions(connection: Connection, arena: int) -> list[ExclusionRow]:
     """Every exclusion, newest first."""
-    with translated("list the exclusions"):
+    with translate_errors("list the exclusions"):
         found = await connection.execute(statement("exclusions_list"), {"arena": arena})
-        return [Exclusion(*row) for row in await found.fetchall()]
+        return [ExclusionRow(*row) for row in await found.fetchall()]
 
 
-async def read_whose(connection: Connection, arena: int) -> dict[int, Whose]:
+async def read_exclusion_details(connection: Connection, arena: int) -> dict[int, ExclusionDetails]:
     """Of every exclusion, by number."""
-    with translated("read whose votes are excluded"):
-        found = await connection.execute(statement("exclusions_whose"), {"arena": arena, "most": _NAMED})
-        return {row[0]: Whose(tuple(row[1]), *row[2:]) for row in await found.fetchall()}
+    with translate_errors("read whose votes are excluded"):
+        found = await connection.execute(
+            statement("exclusions_whose"), {"arena": arena, "most": _NAMED_SESSION_LIMIT}
+        )
+        return {row[0]: ExclusionDetails(tuple(row[1]), *row[2:]) for row in await found.fetchall()}
 
 
 async def restore_exclusion(connection: Connection, arena: int, exclusion: int, position: int) -> None:
@@ -150,12 +154,12 @@ async def restore_exclusion(connection: Connection, arena: int, exclusion: int, 
 
 async def read_sessions(connection: Connection, arena: int) -> list[int]:
     """Every session that was ever served in this arena."""
-    with translated("read the sessions of an arena"):
+    with translate_errors("read the sessions of an arena"):
         found = await connection.execute(statement("exclusions_sessions"), {"arena": arena})
         return sorted(int(session) for (session,) in await found.fetchall())
 
 
-async def _follow(connection: Connection, draft: Draft, upto: int) -> int:
+async def _follow(connection: Connection, draft: ExclusionDraft, upto: int) -> int:
     """Drop what was undone since, and choose on; how many positions that were."""
     behind = upto - draft.upto
     if behind:

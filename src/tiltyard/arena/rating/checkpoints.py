@@ -9,30 +9,30 @@ from typing import Any
 from psycopg import AsyncConnection, Connection
 
 from tiltyard.errors import StoreFault
-from tiltyard.postgres.connecting import translated
+from tiltyard.postgres.connections import translate_errors
 from tiltyard.postgres.statements import statement
 
 __all__ = [
     "STATE_VERSION",
-    "Checkpoint",
-    "Place",
+    "CheckpointKey",
+    "StoredCheckpoint",
     "add_checkpoint",
     "list_checkpoints",
     "newest_checkpoint",
     "read_checkpoint",
-    "superfluous",
+    "removable_checkpoints",
     "thin_checkpoints",
 ]
 
 #: How kernels of this version begin: a checkpoint of another cannot be read here.
 STATE_VERSION = "state-2 "
 #: The newest stay whatever they are; of older ones, one in so many events.
-_NEWEST = 2
-_APART = 1_000_000
+_KEPT_NEWEST_COUNT = 2
+_KEPT_INTERVAL_EVENTS = 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
-class Checkpoint:
+class StoredCheckpoint:
     """Both sources of an arena, as bytes."""
 
     arena: int
@@ -45,7 +45,7 @@ class Checkpoint:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class CheckpointKey:
     """Where a checkpoint stands."""
 
     generation: int
@@ -53,21 +53,23 @@ class Place:
     kernel: str
 
 
-def add_checkpoint(connection: Connection, checkpoint: Checkpoint) -> None:
+def add_checkpoint(connection: Connection, checkpoint: StoredCheckpoint) -> None:
     """Write a checkpoint, inside the caller's transaction."""
-    values = {name: getattr(checkpoint, name) for name in Checkpoint.__slots__}
-    with translated("write a checkpoint"):
+    values = {name: getattr(checkpoint, name) for name in StoredCheckpoint.__slots__}
+    with translate_errors("write a checkpoint"):
         connection.execute(statement("checkpoints_add"), values)
 
 
-def list_checkpoints(connection: Connection, arena: int) -> list[Place]:
+def list_checkpoints(connection: Connection, arena: int) -> list[CheckpointKey]:
     """Every checkpoint of an arena, the furthest first."""
-    with translated("read the checkpoints"):
+    with translate_errors("read the checkpoints"):
         rows = connection.execute(statement("checkpoints_list"), {"arena": arena}).fetchall()
-    return [Place(*row) for row in rows]
+    return [CheckpointKey(*row) for row in rows]
 
 
-def read_checkpoint(connection: Connection, arena: int, place: Place, kernel: str) -> Checkpoint:
+def read_checkpoint(
+    connection: Connection, arena: int, place: CheckpointKey, kernel: str
+) -> StoredCheckpoint:
     """One checkpoint, for a rater of this kernel."""
     if place.kernel != kernel:
         raise StoreFault(
@@ -75,20 +77,20 @@ def read_checkpoint(connection: Connection, arena: int, place: Place, kernel: st
             f"and {kernel} would not go on with the same bits; replay the log instead"
         )
     values = {"arena": arena, "generation": place.generation, "position": place.position}
-    with translated("read a checkpoint"):
+    with translate_errors("read a checkpoint"):
         row = connection.execute(statement("checkpoints_find"), values).fetchone()
     if row is None:
         raise StoreFault(f"the checkpoint of arena {arena} at {place.position} is gone; take another one")
     return _checkpoint(row)
 
 
-async def newest_checkpoint(connection: AsyncConnection, arena: int) -> Checkpoint | None:
+async def newest_checkpoint(connection: AsyncConnection, arena: int) -> StoredCheckpoint | None:
     """The furthest checkpoint, for those who need its counts: any kernel will do.
 
     While votes are left out and everything is folded again, the furthest is of the generation before: its
     counts are those of the boards that are shown until then.
     """
-    with translated("read a checkpoint"):
+    with translate_errors("read a checkpoint"):
         values = {"arena": arena, "version": STATE_VERSION}
         row = await (await connection.execute(statement("checkpoints_newest"), values)).fetchone()
     return None if row is None else _checkpoint(row)
@@ -96,17 +98,17 @@ async def newest_checkpoint(connection: AsyncConnection, arena: int) -> Checkpoi
 
 def thin_checkpoints(connection: Connection, arena: int, kernel: str) -> int:
     """Remove what a rater of this kernel does not need; how many."""
-    gone = superfluous(list_checkpoints(connection, arena), kernel)
+    gone = removable_checkpoints(list_checkpoints(connection, arena), kernel)
     values = {
         "arena": arena,
         "generations": [place.generation for place in gone],
         "positions": [place.position for place in gone],
     }
-    with translated("remove old checkpoints"):
+    with translate_errors("remove old checkpoints"):
         return connection.execute(statement("checkpoints_remove"), values).rowcount
 
 
-def superfluous(places: Sequence[Place], kernel: str) -> list[Place]:
+def removable_checkpoints(places: Sequence[CheckpointKey], kernel: str) -> list[CheckpointKey]:
     """All but the newest two, and one for about each million events: the newest generation's first.
 
     What this kernel cannot go on from does not stand in for what it can: checkpoints of others go where it has
@@ -114,18 +116,18 @@ def superfluous(places: Sequence[Place], kernel: str) -> list[Place]:
     """
     newest = sorted(places, key=lambda place: (place.generation, place.position), reverse=True)
     own = [place for place in newest if place.kernel == kernel]
-    million = {place.position // _APART for place in own[1:_NEWEST]}
+    million = {place.position // _KEPT_INTERVAL_EVENTS for place in own[1:_KEPT_NEWEST_COUNT]}
     others: set[str] = set()
-    gone: list[Place] = []
-    for place in own[_NEWEST:] + [place for place in newest if place.kernel != kernel]:
+    gone: list[CheckpointKey] = []
+    for place in own[_KEPT_NEWEST_COUNT:] + [place for place in newest if place.kernel != kernel]:
         first = place.kernel != kernel and place.kernel not in others
-        if not first and place.position // _APART in million:
+        if not first and place.position // _KEPT_INTERVAL_EVENTS in million:
             gone.append(place)
         others.add(place.kernel)
-        million.add(place.position // _APART)
+        million.add(place.position // _KEPT_INTERVAL_EVENTS)
     return gone
 
 
-def _checkpoint(row: Sequence[Any]) -> Checkpoint:
+def _checkpoint(row: Sequence[Any]) -> StoredCheckpoint:
     arena, generation, position, kernel, digest, state = row
-    return Checkpoint(arena, generation, position, kernel, bytes(digest), bytes(state))
+    return StoredCheckpoint(arena, generation, position, kernel, bytes(digest), bytes(state))

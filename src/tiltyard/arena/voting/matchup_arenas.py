@@ -9,21 +9,21 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 from uuid import UUID
 
-from tiltyard.arena.boards.sparing import Turns
+from tiltyard.arena.boards.compute_once import BoundedQueue
 from tiltyard.arena.content.arenas import Arena, find_arena_by_number
-from tiltyard.arena.log.log import find_matchup, no_such_matchup
-from tiltyard.arena.voting.matchup_ids import arena_number
-from tiltyard.postgres.connection_pool import ConnectionPool, connected
+from tiltyard.arena.log.event_log import find_matchup, matchup_not_found_error
+from tiltyard.arena.voting.matchup_ids import matchup_arena_number
+from tiltyard.postgres.connection_pool import ConnectionPool, connect_from_pool
 
 if TYPE_CHECKING:
-    from tiltyard.arena.voting.desk import Desk
+    from tiltyard.arena.voting.voting_queue import VotingQueue
 
 __all__ = ["MatchupArenas"]
 
 #: Arenas that other processes may have made since we last looked. A number beyond is that of a guessed id.
-NEW_ARENAS = 1_000
+UNSEEN_ARENA_LIMIT = 1_000
 #: Lookups of ids of version 0.1 that may wait while one is going on.
-_WAITING = 8
+_WAITING_LOOKUP_LIMIT = 8
 
 
 class MatchupArenas:
@@ -35,7 +35,7 @@ class MatchupArenas:
         #: Arenas with matchups whose ids do not carry the arena's number.
         self._older: dict[int, str] = {}
         self._newest = 0
-        self._turns = Turns(1, _WAITING, "an older matchup to be found")
+        self._turns = BoundedQueue(1, _WAITING_LOOKUP_LIMIT, "an older matchup to be found")
 
     def learn(self, arenas: Iterable[Arena]) -> None:
         """Take note of arenas."""
@@ -45,11 +45,11 @@ class MatchupArenas:
                 self._older[arena.arena] = arena.name
             self._newest = max(self._newest, arena.arena)
 
-    async def find(self, matchup: UUID, desks: Iterable[Desk]) -> str:
+    async def find(self, matchup: UUID, desks: Iterable[VotingQueue]) -> str:
         """The name of a matchup's arena; `NotFound` if there is none. A guessed id costs no look at any log."""
-        number = arena_number(matchup)
-        if number not in self._names and number <= self._newest + NEW_ARENAS:
-            async with connected(self._pool) as connection:
+        number = matchup_arena_number(matchup)
+        if number not in self._names and number <= self._newest + UNSEEN_ARENA_LIMIT:
+            async with connect_from_pool(self._pool) as connection:
                 found = await find_arena_by_number(connection, number)
             self.learn([] if found is None else [found])
         name = self._names.get(number)
@@ -57,12 +57,12 @@ class MatchupArenas:
             name = next((desk.name for desk in desks if desk.holds(matchup)), None)
             name = name or await self._find_older(matchup)
         if name is None:
-            raise no_such_matchup()
+            raise matchup_not_found_error()
         return name
 
     async def _find_older(self, matchup: UUID) -> str | None:
         """One search at a time: a crowd of guessed ids takes one connection, and leaves the rest alone."""
-        async with self._turns.taking(), connected(self._pool) as connection:
+        async with self._turns.taking(), connect_from_pool(self._pool) as connection:
             for arena, name in self._older.items():
                 if await find_matchup(connection, arena, matchup) is not None:
                     return name

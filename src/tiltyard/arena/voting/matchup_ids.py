@@ -7,34 +7,34 @@ import binascii
 import secrets
 from uuid import UUID
 
-from tiltyard.arena.log.log import no_such_matchup
+from tiltyard.arena.log.event_log import matchup_not_found_error
 
-__all__ = ["arena_number", "new_matchup", "parse_matchup", "shown_matchup"]
+__all__ = ["format_matchup_id", "matchup_arena_number", "new_matchup_id", "parse_matchup_id"]
 
-_LENGTH = 22
+_ID_CHARACTERS = 22
 _ARENA_BYTES, _RANDOM_BYTES = 4, 12
 
 
-def new_matchup(arena: int) -> UUID:
+def new_matchup_id(arena: int) -> UUID:
     """An id for a matchup of this arena. By its number a process finds the arena without asking all of them."""
     return UUID(bytes=arena.to_bytes(_ARENA_BYTES) + secrets.token_bytes(_RANDOM_BYTES))
 
 
-def arena_number(matchup: UUID) -> int:
+def matchup_arena_number(matchup: UUID) -> int:
     """The number of the arena that an id carries; any number, if the id was guessed or made by version 0.1."""
     return int.from_bytes(matchup.bytes[:_ARENA_BYTES])
 
 
-def shown_matchup(matchup: UUID) -> str:
+def format_matchup_id(matchup: UUID) -> str:
     """22 characters that fit into an address."""
     return base64.urlsafe_b64encode(matchup.bytes).rstrip(b"=").decode("ascii")
 
 
-def parse_matchup(text: str) -> UUID:
+def parse_matchup_id(text: str) -> UUID:
     """The id that this text shows; anything else is a matchup that does not exist."""
-    found = _decoded(text) if len(text) == _LENGTH and text.isascii() else None
-    if found is None or shown_matchup(found) != text:
-        raise no_such_matchup()
+    found = _decoded(text) if len(text) == _ID_CHARACTERS and text.isascii() else None
+    if found is None or format_matchup_id(found) != text:
+        raise matchup_not_found_error()
     return found
 
 

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from uuid import UUID
 
-from tiltyard.postgres.connecting import translated
 from tiltyard.postgres.connection_pool import Connection
+from tiltyard.postgres.connections import translate_errors
 from tiltyard.postgres.statements import statement
 
 __all__ = ["OwnTotals", "OwnVote", "read_own_counts", "read_own_recent", "read_own_totals"]
@@ -38,7 +38,7 @@ class OwnVote:
 
 async def read_own_totals(connection: Connection, arena: int, source: int, session: int) -> OwnTotals:
     """Votes whose names were told, votes whose names were not yet, and matchups that were passed over."""
-    with translated("count a voter's votes"):
+    with translate_errors("count a voter's votes"):
         values = _values(arena, source, session)
         row = await (await connection.execute(statement("own_votes_totals"), values)).fetchone()
     assert row is not None
@@ -49,7 +49,7 @@ async def read_own_counts(
     connection: Connection, arena: int, source: int, session: int
 ) -> list[tuple[int, int, int, int, int]]:
     """Left model, right model, prompt, outcome, and how often: all blind votes whose names were told."""
-    with translated("count a voter's votes"):
+    with translate_errors("count a voter's votes"):
         values = _values(arena, source, session)
         return await (await connection.execute(statement("own_votes_counts"), values)).fetchall()
 
@@ -58,7 +58,7 @@ async def read_own_recent(
     connection: Connection, arena: int, source: int, session: int, *, limit: int, latest: bool = False
 ) -> list[OwnVote]:
     """The last votes whose names were told, newest first; ``latest``: only those that were told last, together."""
-    with translated("read a voter's votes"):
+    with translate_errors("read a voter's votes"):
         values = _values(arena, source, session) | {"limit": limit, "latest": latest}
         rows = await (await connection.execute(statement("own_votes_recent"), values)).fetchall()
     return [OwnVote(*row) for row in rows]

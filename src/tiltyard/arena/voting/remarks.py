@@ -9,14 +9,14 @@ from uuid import UUID
 
 from psycopg import AsyncConnection
 
-from tiltyard.postgres.connecting import translated
+from tiltyard.postgres.connections import translate_errors
 from tiltyard.postgres.statements import statement
 
-__all__ = ["Author", "OwnPair", "Remark", "find_remark", "keep_remark", "read_own_pairs"]
+__all__ = ["OwnPair", "Remark", "RemarkAuthor", "find_remark", "keep_remark", "read_own_pairs"]
 
 
 @dataclass(frozen=True, slots=True)
-class Author:
+class RemarkAuthor:
     """Who says something: a session of an arena's voters, people (0) or judges (1)."""
 
     arena: int
@@ -46,30 +46,30 @@ class OwnPair:
 
 
 async def keep_remark(
-    connection: AsyncConnection, author: Author, matchup: UUID, remark: Remark, *, within: float
+    connection: AsyncConnection, author: RemarkAuthor, matchup: UUID, remark: Remark, *, within: float
 ) -> bool:
     """Keep what a voter says of its vote, ``within`` so many seconds, in place of what it said before.
 
     Not later, nor if there is no vote of its own that stands, or the names were shown: whether it was kept.
     """
-    with translated("keep a remark"):
+    with translate_errors("keep a remark"):
         values = author.values() | {"matchup": matchup, "tags": list(remark.tags), "comment": remark.comment}
         values["within"] = within
         done = await connection.execute(statement("remarks_keep"), values)
     return done.rowcount == 1
 
 
-async def find_remark(connection: AsyncConnection, author: Author, matchup: UUID) -> Remark:
+async def find_remark(connection: AsyncConnection, author: RemarkAuthor, matchup: UUID) -> Remark:
     """What a voter said of its own matchup; an empty remark if nothing."""
-    with translated("read a remark"):
+    with translate_errors("read a remark"):
         values = author.values() | {"matchup": matchup}
         row = await (await connection.execute(statement("remarks_find"), values)).fetchone()
     return Remark() if row is None else Remark(tuple(row[0]), row[1])
 
 
-async def read_own_pairs(connection: AsyncConnection, author: Author, final: datetime) -> list[OwnPair]:
+async def read_own_pairs(connection: AsyncConnection, author: RemarkAuthor, final: datetime) -> list[OwnPair]:
     """The pairs a voter has final votes on: names shown, or cast up to ``final``."""
-    with translated("count a voter's votes"):
+    with translate_errors("count a voter's votes"):
         values = author.values() | {"final": final}
         rows = await (await connection.execute(statement("remarks_own_pairs"), values)).fetchall()
     return [OwnPair(*row) for row in rows]

@@ -16,16 +16,23 @@ from fastapi import Request
 from fastapi.responses import Response
 from markupsafe import Markup
 
-from tiltyard.arena.boards.snapshots import KEPT, Amended, Listed, Snapshot, citable_snapshot, read_amended
+from tiltyard.arena.boards.snapshots import (
+    UNCITABLE_SNAPSHOT_LIFETIME,
+    Snapshot,
+    SnapshotSummary,
+    VoteAmendments,
+    citable_snapshot,
+    read_vote_amendments,
+)
 from tiltyard.arena.content.arenas import Arena, read_filters
-from tiltyard.arena.log.log import SOURCES
-from tiltyard.postgres.connection_pool import connected
+from tiltyard.arena.log.event_log import SOURCES
+from tiltyard.postgres.connection_pool import connect_from_pool
 from tiltyard.web.access import house_of
 from tiltyard.web.assets import takes_gzip
 from tiltyard.web.pages.board_query import BoardQuery
 from tiltyard.web.pages.board_view import View, whole_view
 from tiltyard.web.pages.shell import zipped
-from tiltyard.web.pages.turns import Together, Turns
+from tiltyard.web.pages.turns import BoundedQueue, SingleFlight
 from tiltyard.web.reading import boards_of, sent
 
 __all__ = ["BoardPages", "Counted", "Facts", "Kept", "Material", "board_pages_of", "gathered", "sent_file"]
@@ -51,9 +58,9 @@ class Citation:
     """Whether a snapshot can be cited, and what instead."""
 
     #: The last board of the snapshot's generation, up to it, that is kept for ever.
-    last_kept: Listed | None
+    last_kept: SnapshotSummary | None
     #: What exclusions and restorations changed since; nothing if there were none.
-    amended: Amended | None
+    amended: VoteAmendments | None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -68,7 +75,7 @@ class Counted:
     citation: Citation
 
     @property
-    def citable(self) -> Listed | None:
+    def citable(self) -> SnapshotSummary | None:
         """The board to cite; nothing if votes were excluded or restored since, or if there is none yet."""
         return None if self.citation.amended is not None else self.citation.last_kept
 
@@ -77,7 +84,7 @@ class Counted:
         """How long the snapshot stays at least; nothing if that is for ever."""
         made, kept = self.snapshot.made_at, self.citation.last_kept
         for_ever = kept is not None and kept.sha256 == self.snapshot.sha256
-        return None if for_ever or made is None else made + KEPT
+        return None if for_ever or made is None else made + UNCITABLE_SNAPSHOT_LIFETIME
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -137,8 +144,8 @@ class BoardPages:
     def __init__(self) -> None:
         self.documents: Kept[dict[str, Any]] = Kept(24)
         self.facts: Kept[Facts] = Kept(200)
-        self.last_kept: Kept[tuple[Listed | None]] = Kept(200)
-        self.amended: Kept[Amended] = Kept(200)
+        self.last_kept: Kept[tuple[SnapshotSummary | None]] = Kept(200)
+        self.amended: Kept[VoteAmendments] = Kept(200)
         self.views: Kept[View] = Kept(24)
         #: What charts are drawn from.
         self.charts: Kept[Mapping[str, Any]] = Kept(48)
@@ -149,8 +156,8 @@ class BoardPages:
         #: What the front door says of each arena.
         self.cards: Kept[Any] = Kept(200)
         self.making = asyncio.Lock()
-        self._drawing = Turns(1, 8, "a chart to be drawn")
-        self._drawn = Together()
+        self._drawing = BoundedQueue(1, 8, "a chart to be drawn")
+        self._drawn = SingleFlight()
 
     def view(self, board: Counted) -> View:
         """All rows of a board."""
@@ -242,7 +249,7 @@ async def _citation(request: Request, snapshot: Snapshot) -> Citation:
     kept = board_pages_of(request)
     found = kept.last_kept.get(snapshot.sha256)
     if found is None:
-        async with connected(house_of(request).pool) as connection:
+        async with connect_from_pool(house_of(request).pool) as connection:
             found = kept.last_kept.put(snapshot.sha256, (await citable_snapshot(connection, snapshot),))
     newest = await boards_of(request).latest(snapshot.arena, snapshot.source)
     if snapshot.generation >= newest.generation:
@@ -250,8 +257,8 @@ async def _citation(request: Request, snapshot: Snapshot) -> Citation:
     key = (snapshot.sha256, newest.generation)
     amended = kept.amended.get(key)
     if amended is None:
-        async with connected(house_of(request).pool) as connection:
-            amended = kept.amended.put(key, await read_amended(connection, snapshot, newest))
+        async with connect_from_pool(house_of(request).pool) as connection:
+            amended = kept.amended.put(key, await read_vote_amendments(connection, snapshot, newest))
     return Citation(found[0], amended)
 
 
@@ -260,7 +267,7 @@ async def _facts(request: Request, arena: Arena, board: Counted) -> Facts:
     found = kept.facts.get(snapshot.sha256)
     if found is None:
         policy = board.document["method"]["policy"]
-        async with connected(house_of(request).pool) as connection:
+        async with connect_from_pool(house_of(request).pool) as connection:
             categories, languages = await read_filters(connection, arena.arena)
         held = await boards.held(snapshot, every=policy["evaluated_every"], most=policy["evaluations"])
         excluded = await boards.excluded(snapshot)

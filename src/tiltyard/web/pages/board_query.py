@@ -8,8 +8,8 @@ from typing import Annotated, Literal
 
 from fastapi import Depends, Query
 
-from tiltyard.arena.boards.filtering import Part
-from tiltyard.arena.log.log import SOURCES
+from tiltyard.arena.boards.filtered_boards import VoteSubset
+from tiltyard.arena.log.event_log import SOURCES
 from tiltyard.report.arena_charts import CHARTS
 from tiltyard.web.pages.paths import asked
 from tiltyard.web.reading import Plain
@@ -52,11 +52,11 @@ class BoardQuery:
         """Whether the least comes first."""
         return self.order == "asc" if self.order else self.sort in _RISING
 
-    def part(self, source: int | None = None) -> Part:
+    def part(self, source: int | None = None) -> VoteSubset:
         """The votes that are asked for; of both sources, those of people, if it is not said."""
         if source is None:
             source = 0 if self.source == "both" else SOURCES.index(self.source)
-        return Part(source, self.category or None, self.language or None, self.excluded == "counted")
+        return VoteSubset(source, self.category or None, self.language or None, self.excluded == "counted")
 
     def changed(self, **changes: str) -> BoardQuery:
         """The same with other choices."""

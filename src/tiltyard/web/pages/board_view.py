@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-from tiltyard.arena.boards.placing import SCORES
+from tiltyard.arena.boards.rank_lookup import SCORE_FIELDS
 from tiltyard.web.pages.board_query import BoardQuery
 
 __all__ = [
@@ -243,7 +243,7 @@ def _published(row: Row, order: Kind, cross: Row | None) -> Line:
         retired=not row["enabled"],
         proven=bool(row["proven"]),
         kind=order,
-        score=row[SCORES[order]],
+        score=row[SCORE_FIELDS[order]],
         rating=row["rating"],
         rd=row["rd"],
         low=known.get("low") if by_batch else None,

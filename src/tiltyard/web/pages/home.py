@@ -9,10 +9,10 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Form, Request
 from fastapi.responses import HTMLResponse, Response
 
-from tiltyard.arena.boards.placing import SCORES
+from tiltyard.arena.boards.rank_lookup import SCORE_FIELDS
 from tiltyard.arena.content.arenas import Arena, list_arenas
 from tiltyard.errors import NotFound
-from tiltyard.postgres.connection_pool import connected
+from tiltyard.postgres.connection_pool import connect_from_pool
 from tiltyard.web.access import Asker, house_of
 from tiltyard.web.pages import paths
 from tiltyard.web.pages.board_material import board_pages_of
@@ -44,7 +44,7 @@ class Card:
 @router.get("/", response_class=HTMLResponse)
 async def home(request: Request, actor: Asker) -> HTMLResponse:
     """Arenas that whoever asks may see."""
-    async with connected(house_of(request).pool) as connection:
+    async with connect_from_pool(house_of(request).pool) as connection:
         found = await list_arenas(connection)
     cards = [await _card(request, arena) for arena in found if may_read(actor, arena)]
     return page(request, "home.html", cards=cards)
@@ -76,7 +76,7 @@ async def _card(request: Request, arena: Arena) -> Card:
 def _read(arena: Arena, written: str) -> Card:
     """What a board's document says of its arena."""
     document = json.loads(written)
-    score = SCORES[document["order"]]
+    score = SCORE_FIELDS[document["order"]]
     rows = [row for row in document["rows"] if row["enabled"]]
     ranked = [row for row in rows if row["rank"] is not None and row["votes"]]
     best = [{"model": row["model"], "score": row[score]} for row in ranked[:3]]

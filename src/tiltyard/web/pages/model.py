@@ -10,13 +10,13 @@ from typing import Annotated, Literal
 from fastapi import APIRouter, Query, Request
 from fastapi.responses import Response
 
-from tiltyard.arena.boards.describing import Portrait, Portraits
+from tiltyard.arena.boards.model_profiles import ModelProfile, ModelProfiles
 from tiltyard.arena.content.arenas import Arena
 from tiltyard.errors import NotFound
 from tiltyard.report.chart_theme import ChartTheme, fit_to_phone, localise_spec, render_svg
 from tiltyard.web.pages.model_view import Asked, Sort, SourceWord, model_chart, shown_state, view_of
 from tiltyard.web.pages.shell import pages_of, sent_page, theme_of, wording_of
-from tiltyard.web.pages.turns import Turns
+from tiltyard.web.pages.turns import BoundedQueue
 from tiltyard.web.pages.wording import Wording
 from tiltyard.web.reading import ModelName, Plain, Readable, sent
 
@@ -37,11 +37,11 @@ Key = tuple[str | None, ...]
 class ModelPages:
     """Pages and pictures of this process's models, each made once for a snapshot."""
 
-    def __init__(self, portraits: Portraits) -> None:
+    def __init__(self, portraits: ModelProfiles) -> None:
         self.portraits = portraits
         self._made: dict[Key, tuple[bytes, str]] = {}
         self._size = 0
-        self._drawing = Turns(1, _QUEUE, "a chart of a model")
+        self._drawing = BoundedQueue(1, _QUEUE, "a chart of a model")
 
     def known(self, key: Key) -> tuple[bytes, str] | None:
         return self._made.get(key)
@@ -56,7 +56,14 @@ class ModelPages:
         return made
 
     async def drawn(
-        self, key: Key, portrait: Portrait, chart: str, look: ChartTheme, wording: Wording, *, narrow: bool
+        self,
+        key: Key,
+        portrait: ModelProfile,
+        chart: str,
+        look: ChartTheme,
+        wording: Wording,
+        *,
+        narrow: bool,
     ) -> bytes:
         """A chart as a picture, one at a time."""
         async with self._drawing.taking():
@@ -135,11 +142,11 @@ async def model_page(
     return sent_page(request, arena, *made)
 
 
-async def _portrait(pages: ModelPages, arena: Arena, source: SourceWord, model: str) -> Portrait:
+async def _portrait(pages: ModelPages, arena: Arena, source: SourceWord, model: str) -> ModelProfile:
     return await pages.portraits.of(arena, int(source == "llm-judge"), model)
 
 
-def _rendered(request: Request, arena: Arena, portrait: Portrait, asked: Asked) -> bytes:
+def _rendered(request: Request, arena: Arena, portrait: ModelProfile, asked: Asked) -> bytes:
     view = view_of(portrait, asked)
     here = view.path(arena.name, asked)
     text = pages_of(request).render(
@@ -155,7 +162,7 @@ def _rendered(request: Request, arena: Arena, portrait: Portrait, asked: Asked) 
     return text.encode()
 
 
-def _spec(portrait: Portrait, chart: str, look: ChartTheme, wording: Wording) -> dict[str, object]:
+def _spec(portrait: ModelProfile, chart: str, look: ChartTheme, wording: Wording) -> dict[str, object]:
     spec = model_chart(portrait, chart, look, wording.texts.gettext)
     if spec is None:
         raise NotFound("there is no such chart of this model; its page shows those that there are")

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-from tiltyard.arena.boards.describing import Opponent, Portrait, PromptRecord
-from tiltyard.arena.boards.histories import PastResponse
+from tiltyard.arena.boards.model_profiles import ModelProfile, Opponent, PromptRecord
+from tiltyard.arena.boards.response_history import ResponseHistory
 from tiltyard.report.board_charts import charts_available
 from tiltyard.report.chart_theme import ChartTheme, Translate
 from tiltyard.report.model_charts import (
@@ -114,7 +114,7 @@ class HeatRow:
 class ModelView:
     """The page, all but its words."""
 
-    portrait: Portrait
+    portrait: ModelProfile
     asked: Asked
     opponents: Cut
     prompts: Cut
@@ -146,7 +146,7 @@ class ModelView:
         return paths.asked(f"{paths.board(arena)}/model-charts/{name}.{ending}", query)
 
 
-def view_of(portrait: Portrait, asked: Asked) -> ModelView:
+def view_of(portrait: ModelProfile, asked: Asked) -> ModelView:
     """A portrait as the page shows it."""
     heat, most = portrait.heatmap, None if asked.whole else _FIRST
     return ModelView(
@@ -175,7 +175,7 @@ def view_of(portrait: Portrait, asked: Asked) -> ModelView:
 
 
 def model_chart(
-    portrait: Portrait, name: str, look: ChartTheme, say: Translate = str
+    portrait: ModelProfile, name: str, look: ChartTheme, say: Translate = str
 ) -> dict[str, Any] | None:
     """The spec of a chart that this portrait has something to show in, its words said by ``say``."""
     if name not in _charts(portrait):
@@ -191,7 +191,7 @@ def model_chart(
     return coverage_chart(portrait.heatmap, portrait.models, portrait.prompt_names, look, say)
 
 
-def _charts(portrait: Portrait) -> frozenset[str]:
+def _charts(portrait: ModelProfile) -> frozenset[str]:
     if not charts_available() or portrait.row is None or not portrait.shown_policy:
         return frozenset()
     heat, quality = portrait.heatmap, portrait.row["quality"]
@@ -230,7 +230,7 @@ def _sorted(prompts: tuple[PromptRecord, ...], asked: Asked) -> tuple[PromptReco
     return (*sorted(known, key=key, reverse=backward), *unknown)
 
 
-def shown_state(response: PastResponse) -> str:
+def shown_state(response: ResponseHistory) -> str:
     """``shown``, ``withdrawn`` or ``replaced``."""
     if response.withdrawn_at is None:
         return "shown"

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tiltyard.arena.voting.asking import COMMENT, TAGS, TAGS_AT_ONCE, Tag
 from tiltyard.arena.voting.remarks import Remark
+from tiltyard.arena.voting.voter_requests import MAX_COMMENT_CHARACTERS, REMARK_TAG_LIMIT, TAGS, Tag
 from tiltyard.errors import BadOption
 
 __all__ = ["COMPLAINTS", "PRAISE", "REPROACH", "read_remark"]
@@ -22,8 +22,10 @@ def read_remark(tags: Sequence[str] | None, comment: str) -> Remark:
     told = tuple(dict.fromkeys(tags or ()))
     text = comment.replace("\r\n", "\n").strip()
     unknown = [tag for tag in told if tag not in TAGS]
-    if unknown or len(told) > TAGS_AT_ONCE:
-        raise BadOption(f"the tags are not {TAGS_AT_ONCE} at most of {', '.join(TAGS)}")
-    if len(text) > COMMENT or "\0" in text:
-        raise BadOption(f"the comment is longer than {COMMENT} characters, or holds one that cannot be kept")
+    if unknown or len(told) > REMARK_TAG_LIMIT:
+        raise BadOption(f"the tags are not {REMARK_TAG_LIMIT} at most of {', '.join(TAGS)}")
+    if len(text) > MAX_COMMENT_CHARACTERS or "\0" in text:
+        raise BadOption(
+            f"the comment is longer than {MAX_COMMENT_CHARACTERS} characters, or holds one that cannot be kept"
+        )
     return Remark(told, text or None)

@@ -11,10 +11,10 @@ from fastapi import Request
 from markupsafe import Markup
 
 from tiltyard.arena.content.arenas import read_prompt_keys
-from tiltyard.arena.content.contents import Content
-from tiltyard.arena.voting.desk import Desk
+from tiltyard.arena.content.blob_store import ResponseContent
+from tiltyard.arena.voting.voting_queue import VotingQueue
 from tiltyard.errors import NotFound
-from tiltyard.postgres.connection_pool import connected
+from tiltyard.postgres.connection_pool import connect_from_pool
 from tiltyard.web.access import house_of
 from tiltyard.web.pages.shell import wording_of
 from tiltyard.web.texts import render_text
@@ -65,7 +65,12 @@ class Scene:
 
 
 async def set_scene(
-    request: Request, desk: Desk, matchup: str, prompt: int, responses: tuple[int, int], expires_at: datetime
+    request: Request,
+    desk: VotingQueue,
+    matchup: str,
+    prompt: int,
+    responses: tuple[int, int],
+    expires_at: datetime,
 ) -> Scene:
     """Read and render everything; both sides or none, so that neither is quicker."""
     house = house_of(request)
@@ -100,14 +105,14 @@ class Shelf:
         self._size = 0
         self._languages: dict[tuple[int, int], str | None] = {}
 
-    async def language(self, desk: Desk, prompt: int, request: Request) -> str | None:
+    async def language(self, desk: VotingQueue, prompt: int, request: Request) -> str | None:
         """The language of a prompt, if it is known."""
         key = (desk.arena, prompt)
         if key not in self._languages:
             live = desk.live
             if live is None:
                 return None
-            async with connected(house_of(request).pool) as connection:
+            async with connect_from_pool(house_of(request).pool) as connection:
                 found = await read_prompt_keys(connection, desk.arena, [live.standings[0].prompts[prompt]])
             self._languages[key] = found[0].language if found else None
             if len(self._languages) > _LANGUAGES:
@@ -130,7 +135,7 @@ class Shelf:
         self,
         request: Request,
         responses: tuple[int, int],
-        contents: list[Content],
+        contents: list[ResponseContent],
         kinds: list[str],
         language: str | None,
     ) -> list[Markup | None]:
@@ -167,7 +172,7 @@ class Shelf:
             self._size -= len(oldest)
 
 
-def _is_cut(content: Content, kind: str) -> bool:
+def _is_cut(content: ResponseContent, kind: str) -> bool:
     data = content[1]
     return (
         kind == "text" and len(data) > LONGEST_SHOWN and len(data.decode("utf-8", "replace")) > LONGEST_SHOWN

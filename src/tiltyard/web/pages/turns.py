@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from tiltyard.arena.boards.sparing import Together, Turns
+from tiltyard.arena.boards.compute_once import BoundedQueue, SingleFlight
 
-__all__ = ["Together", "Turns"]
+__all__ = ["BoundedQueue", "SingleFlight"]

@@ -9,12 +9,12 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Form, Query, Request
 from fastapi.responses import HTMLResponse, Response
 
-from tiltyard.arena.boards.placing import newest_places
+from tiltyard.arena.boards.rank_lookup import newest_ranks
 from tiltyard.arena.content.arenas import Arena
-from tiltyard.arena.voting.asking import Offered, Revealed, Reviewed, Voter
-from tiltyard.arena.voting.desk import Desk
-from tiltyard.arena.voting.matchup_ids import parse_matchup
+from tiltyard.arena.voting.matchup_ids import parse_matchup_id
 from tiltyard.arena.voting.remarks import Remark
+from tiltyard.arena.voting.voter_requests import OfferedMatchup, RevealedMatchup, ReviewedMatchup, Voter
+from tiltyard.arena.voting.voting_queue import VotingQueue
 from tiltyard.core.battles import Outcome
 from tiltyard.core.battles.outcome import SPELLED, kind_of
 from tiltyard.errors import BadOption, Busy, Closed, Expired, NoMatchup, NotFound
@@ -225,11 +225,11 @@ async def complain(request: Request, matchup: str, reason: Text = "", note: Text
     desk, voter = await placed(request, matchup)
     said = read_remark((), note).comment
     stage = request.app.state.stage
-    await stage.complain(desk.arena, parse_matchup(matchup), voter.source, voter.session, reason, said)
+    await stage.complain(desk.arena, parse_matchup_id(matchup), voter.source, voter.session, reason, said)
     return see_other(paths.matchup(matchup) + "?note=reported")
 
 
-async def _finish(desk: Desk, voter: Voter, matchup: str, tags: Tags, comment: str) -> bool:
+async def _finish(desk: VotingQueue, voter: Voter, matchup: str, tags: Tags, comment: str) -> bool:
     """Keep the remark that came along, if it is not too late for it; show the names, if it is time for them.
 
     Whether something can be told of the vote on the next page.
@@ -246,7 +246,7 @@ async def _finish(desk: Desk, voter: Voter, matchup: str, tags: Tags, comment: s
     return False
 
 
-async def _before(desk: Desk, voter: Voter, matchup: str) -> Revealed | None:
+async def _before(desk: VotingQueue, voter: Voter, matchup: str) -> RevealedMatchup | None:
     """The names of a vote of this voter's that is final by now; of anything else nothing is told."""
     with suppress(Closed, NotFound):
         seen = await desk.review(voter, matchup)
@@ -255,7 +255,7 @@ async def _before(desk: Desk, voter: Voter, matchup: str) -> Revealed | None:
     return None
 
 
-async def _counted(desk: Desk, voter: Voter, matchup: str) -> dict[str, Any] | None:
+async def _counted(desk: VotingQueue, voter: Voter, matchup: str) -> dict[str, Any] | None:
     """A vote of this voter's that stands and whose names were not told, as its line on the page wants it."""
     with suppress(Closed, NotFound):
         seen = await desk.review(voter, matchup)
@@ -270,12 +270,12 @@ async def _counted(desk: Desk, voter: Voter, matchup: str) -> dict[str, Any] | N
     return None
 
 
-async def _scene(request: Request, desk: Desk, offered: Offered) -> Scene:
+async def _scene(request: Request, desk: VotingQueue, offered: OfferedMatchup) -> Scene:
     responses = (offered.response_a, offered.response_b)
     return await set_scene(request, desk, offered.matchup, offered.prompt, responses, offered.expires_at)
 
 
-async def _seen(request: Request, desk: Desk, seen: Reviewed) -> Scene | None:
+async def _seen(request: Request, desk: VotingQueue, seen: ReviewedMatchup) -> Scene | None:
     """The scene of a matchup that may be looked at still."""
     if seen.responses is None:
         return None
@@ -285,7 +285,7 @@ async def _seen(request: Request, desk: Desk, seen: Reviewed) -> Scene | None:
         return None
 
 
-async def _frame(request: Request, desk: Desk, voter: Voter | None) -> dict[str, Any]:
+async def _frame(request: Request, desk: VotingQueue, voter: Voter | None) -> dict[str, Any]:
     """What every page of a voter has: the arena, and what the votes so far come to."""
     arena: Arena = await boards_of(request).arena(desk.name)
     progress = None
@@ -302,17 +302,19 @@ async def _frame(request: Request, desk: Desk, voter: Voter | None) -> dict[str,
     }
 
 
-async def _names(request: Request, desk: Desk, voter: Voter, names: Revealed | None) -> dict[str, Any]:
+async def _names(
+    request: Request, desk: VotingQueue, voter: Voter, names: RevealedMatchup | None
+) -> dict[str, Any]:
     """Who stood where, with their places on the newest board."""
     if names is None:
         return _NAMELESS
-    found = await newest_places(boards_of(request), desk.arena, voter.source) or {}
+    found = await newest_ranks(boards_of(request), desk.arena, voter.source) or {}
     return {"names": names, "places": {"a": found.get(names.model_a), "b": found.get(names.model_b)}}
 
 
 def _stage(
     scene: Scene | None,
-    seen: Reviewed | None = None,
+    seen: ReviewedMatchup | None = None,
     remark: Remark | None = None,
     note: str = "",
     ballot: int = 0,

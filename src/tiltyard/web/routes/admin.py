@@ -13,19 +13,19 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Body, Depends, Query, Request
 from starlette.exceptions import HTTPException
 
-from tiltyard.arena.content.answering import MOST_BYTES
+from tiltyard.arena.content.answer_import import create_arena, import_answers
+from tiltyard.arena.content.answer_rows import MAX_RESPONSE_BYTES
 from tiltyard.arena.content.arenas import find_arena, list_models, list_prompts
-from tiltyard.arena.content.importing import create_arena, import_answers
-from tiltyard.arena.operators.changes import (
+from tiltyard.arena.operators.arena_changes import (
+    apply_policy_changes,
     change_settings,
-    changed_policy,
     current_policy,
     set_enabled,
     set_policy,
     withdraw,
 )
 from tiltyard.core.policy.state.policy import Policy
-from tiltyard.postgres.connection_pool import connected
+from tiltyard.postgres.connection_pool import connect_from_pool
 from tiltyard.settings.arena_settings import ArenaSettings
 from tiltyard.web.access import Actor, house_of, needs
 from tiltyard.web.arena_schemas import (
@@ -57,7 +57,7 @@ Importer = Annotated[Actor, Depends(needs("import"))]
 _ADMIN = [Depends(needs("admin"))]
 _REFUSALS = problems(401, 403, 404, 422, 503)
 #: Bytes of one line of answers: the largest response as base64, and the rest of it.
-_LONGEST_LINE = MOST_BYTES * 4 // 3 + 4 * 1024 * 1024
+_LONGEST_LINE = MAX_RESPONSE_BYTES * 4 // 3 + 4 * 1024 * 1024
 _LINES: dict[str, Any] = {
     "requestBody": {
         "required": True,
@@ -75,7 +75,7 @@ async def make_arena(body: ArenaIn, request: Request, actor: Admin) -> ArenaOut:
         body.name,
         title=body.title,
         settings=ArenaSettings.from_dict(body.settings),
-        policy=changed_policy(Policy(), body.policy),
+        policy=apply_policy_changes(Policy(), body.policy),
         actor=actor.name,
     )
     return shown_arena(made)
@@ -105,7 +105,7 @@ async def import_responses(
 ) -> ImportedOut:
     """Let answers in. What is there already changes nothing; what contradicts it is refused, all of it."""
     house = house_of(request)
-    async with connected(house.pool) as connection:
+    async with connect_from_pool(house.pool) as connection:
         await find_arena(connection, arena)
     async with _spooled(request) as path:
         brought = await import_answers(
@@ -117,7 +117,7 @@ async def import_responses(
 @router.get("/{arena}/models", summary="All models", responses=_REFUSALS, dependencies=_ADMIN)
 async def models(arena: ArenaName, request: Request) -> ModelsOut:
     """Every model that was ever added, enabled, retired or not yet enabled."""
-    async with connected(house_of(request).pool) as connection:
+    async with connect_from_pool(house_of(request).pool) as connection:
         found = await list_models(connection, (await find_arena(connection, arena)).arena)
     return ModelsOut(
         models=[
@@ -147,7 +147,7 @@ async def prompts(
     limit: Annotated[int, Query(ge=1, le=1000)] = 100,
 ) -> PromptsOut:
     """A page of prompts with their texts, by number."""
-    async with connected(house_of(request).pool) as connection:
+    async with connect_from_pool(house_of(request).pool) as connection:
         number = (await find_arena(connection, arena)).arena
         found = await list_prompts(connection, number, after=after, limit=limit)
     return PromptsOut(

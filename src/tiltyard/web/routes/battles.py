@@ -14,7 +14,7 @@ from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 from starlette.types import Message, Receive, Scope, Send
 
-from tiltyard.arena.log.exporting import MEDIA_TYPES, export_battles, open_export
+from tiltyard.arena.log.battle_export import MEDIA_TYPES, export_battles, open_export
 from tiltyard.errors import NotAllowed
 from tiltyard.files.battle_stream import Container
 from tiltyard.web.access import Asker, house_of, keys_of

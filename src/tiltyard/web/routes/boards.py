@@ -8,12 +8,12 @@ from typing import Annotated, Any, Literal
 from fastapi import APIRouter, Path, Query, Request
 from fastapi.responses import Response
 
-from tiltyard.arena.boards.filtering import Part
-from tiltyard.arena.boards.reports import list_reports, read_report
+from tiltyard.arena.boards.compute_once import HashedDocument
+from tiltyard.arena.boards.filtered_boards import VoteSubset
 from tiltyard.arena.boards.snapshots import find_snapshot, list_snapshots
-from tiltyard.arena.boards.sparing import Document
+from tiltyard.arena.boards.weekly_reports import list_reports, read_report
 from tiltyard.errors import NotFound
-from tiltyard.postgres.connection_pool import connected
+from tiltyard.postgres.connection_pool import connect_from_pool
 from tiltyard.web.access import house_of
 from tiltyard.web.arena_schemas import (
     BoardOut,
@@ -62,7 +62,7 @@ async def board(
 ) -> Response:
     """The newest board. With a category, a language or excluded votes: batch Bradley–Terry on those votes alone."""
     boards, number = boards_of(request), source_number(source)
-    part = Part(number, category, language, excluded == "counted")
+    part = VoteSubset(number, category, language, excluded == "counted")
     if not part.whole:
         filtered = await boards.filtered(arena, number, category, language, counted=part.counted)
         return sent(request, arena, filtered.data, filtered.sha256)
@@ -72,7 +72,7 @@ async def board(
         return sent(request, arena, newest.document.encode(), newest.sha256, headers=link)
     document = json.loads(newest.document)
     document["rows"] = [row for row in document["rows"] if row["enabled"]]
-    shown = Document.of(document)
+    shown = HashedDocument.of(document)
     return sent(request, arena, shown.data, shown.sha256)
 
 
@@ -87,7 +87,7 @@ async def snapshots(
 ) -> SnapshotsOut:
     """Boards, newest first. Generation and position, given together, ask for what came before them."""
     before = None if generation is None or position is None else (generation, position)
-    async with connected(house_of(request).pool) as connection:
+    async with connect_from_pool(house_of(request).pool) as connection:
         found = await list_snapshots(
             connection, arena.arena, source_number(source), before=before, limit=limit
         )
@@ -115,7 +115,7 @@ async def snapshots(
 )
 async def snapshot(arena: Readable, snapshot: Hash, request: Request) -> Response:
     """A board as it was published: its bytes have this hash. It is kept for ever if it was evaluated, else 30 days."""
-    async with connected(house_of(request).pool) as connection:
+    async with connect_from_pool(house_of(request).pool) as connection:
         found = await find_snapshot(connection, arena.arena, snapshot)
     if found is None:
         raise NotFound("there is no such board; ask for the list of snapshots")
@@ -125,7 +125,7 @@ async def snapshot(arena: Readable, snapshot: Hash, request: Request) -> Respons
 @router.get("/reports", summary="Weekly reports", responses=problems(401, 404, 503))
 async def reports(arena: Readable, request: Request) -> ReportsOut:
     """The validity reports of each week, newest first."""
-    async with connected(house_of(request).pool) as connection:
+    async with connect_from_pool(house_of(request).pool) as connection:
         found = await list_reports(connection, arena.arena)
     return ReportsOut(
         reports=[
@@ -149,7 +149,7 @@ async def reports(arena: Readable, request: Request) -> ReportsOut:
 )
 async def report(arena: Readable, report: Hash, request: Request) -> Response:
     """A validity report as it was made: its bytes have this hash."""
-    async with connected(house_of(request).pool) as connection:
+    async with connect_from_pool(house_of(request).pool) as connection:
         document = await read_report(connection, arena.arena, report)
     return sent(request, arena, document.encode(), report, for_ever=True)
 

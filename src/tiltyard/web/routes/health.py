@@ -10,8 +10,8 @@ from typing import Any
 from fastapi import APIRouter, Depends, Request
 from fastapi.responses import Response
 
-from tiltyard.arena.rating.lags import Lag, current_lags
-from tiltyard.arena.voting.desk import Desk
+from tiltyard.arena.rating.rater_lag import RaterLag, read_current_rater_lags
+from tiltyard.arena.voting.voting_queue import VotingQueue
 from tiltyard.errors import StoreFault
 from tiltyard.web.access import house_of, needs
 from tiltyard.web.metrics import METRICS_TYPE, Figures, metrics_page
@@ -56,7 +56,7 @@ class Readiness:
             looking.exception()
 
 
-def loaded(desks: Sequence[Desk]) -> ReadyOut:
+def loaded(desks: Sequence[VotingQueue]) -> ReadyOut:
     """One arena that cannot be loaded takes no other out of service: its own voters are told by its own answers."""
     ready = sum(desk.ready for desk in desks)
     if desks and not ready:
@@ -92,5 +92,5 @@ async def metrics(request: Request) -> Response:
     return Response(page, headers={"Content-Type": METRICS_TYPE})
 
 
-def _lags(request: Request) -> list[Lag]:
-    return current_lags(house_of(request).url)
+def _lags(request: Request) -> list[RaterLag]:
+    return read_current_rater_lags(house_of(request).url)

@@ -10,13 +10,13 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Path, Request
 from fastapi.responses import Response
 
-from tiltyard.arena.boards.placing import Place, newest_places
-from tiltyard.arena.content.blinding import blinded
-from tiltyard.arena.content.contents import Content
-from tiltyard.arena.log.log import HUMAN, JUDGE, no_such_matchup
-from tiltyard.arena.voting.asking import Ended, Offered, Revealed, Voter
-from tiltyard.arena.voting.desk import Desk
-from tiltyard.arena.voting.matchup_ids import parse_matchup
+from tiltyard.arena.boards.rank_lookup import ModelRank, newest_ranks
+from tiltyard.arena.content.blinding import strip_metadata
+from tiltyard.arena.content.blob_store import ResponseContent
+from tiltyard.arena.log.event_log import HUMAN, JUDGE, matchup_not_found_error
+from tiltyard.arena.voting.matchup_ids import parse_matchup_id
+from tiltyard.arena.voting.voter_requests import EndedMatchup, OfferedMatchup, RevealedMatchup, Voter
+from tiltyard.arena.voting.voting_queue import VotingQueue
 from tiltyard.core.battles import Kind, Label, Outcome
 from tiltyard.core.battles.outcome import SPELLED, kind_of
 from tiltyard.errors import BadBattle, BadOption, InputError, NotFound
@@ -216,7 +216,7 @@ async def report_matchup(matchup: Matchup, body: ReportIn, request: Request) -> 
     desk, voter = await placed(request, matchup)
     stage = request.app.state.stage
     await stage.complain(
-        desk.arena, parse_matchup(matchup), voter.source, voter.session, body.reason, body.note
+        desk.arena, parse_matchup_id(matchup), voter.source, voter.session, body.reason, body.note
     )
     return Response(status_code=204)
 
@@ -257,13 +257,13 @@ async def _side(request: Request, matchup: str, side: int) -> Response:
     return Response(sent[side], headers=_SHOWN, media_type=shown[side].media_type)
 
 
-def _as_asked(request: Request, content: Content) -> Content:
+def _as_asked(request: Request, content: ResponseContent) -> ResponseContent:
     """An app that is opened alone is shown as its source: only a page around it can keep it from leaving."""
     alone = request.headers.get("sec-fetch-dest") == "document"
     return content._replace(media_type=PLAIN) if alone and content.media_type == APP else content
 
 
-async def _blind(both: Sequence[Content]) -> list[bytes]:
+async def _blind(both: Sequence[ResponseContent]) -> list[bytes]:
     """Two responses as voters get them."""
     if all(media_type == PLAIN for media_type, _ in both):
         return [data for _, data in both]
@@ -276,18 +276,18 @@ async def _blind(both: Sequence[Content]) -> list[bytes]:
 
 
 def _harmless(media_type: str, data: bytes) -> bytes:
-    return sandboxed_app(data) if media_type == APP else blinded(media_type, data)
+    return sandboxed_app(data) if media_type == APP else strip_metadata(media_type, data)
 
 
 async def _known(request: Request) -> Voter:
     """Who asks about a matchup; whoever has no session has no matchup either."""
     voter = await access_of(request).voter(request)
     if voter is None:
-        raise no_such_matchup()
+        raise matchup_not_found_error()
     return voter
 
 
-async def placed(request: Request, matchup: str) -> tuple[Desk, Voter]:
+async def placed(request: Request, matchup: str) -> tuple[VotingQueue, Voter]:
     """Where a matchup was served, and who asks about it; in a closed arena their right to it must last."""
     voter = await _known(request)
     desk = await house_of(request).desk_of(matchup)
@@ -296,14 +296,14 @@ async def placed(request: Request, matchup: str) -> tuple[Desk, Voter]:
     return desk, voter
 
 
-async def _welcome(request: Request, desk: Desk) -> None:
+async def _welcome(request: Request, desk: VotingQueue) -> None:
     try:
         await access_of(request).voter(request, desk)
     except NotFound:
-        raise no_such_matchup() from None
+        raise matchup_not_found_error() from None
 
 
-async def _shown(request: Request, desk: Desk, offered: Offered) -> dict[str, Any]:
+async def _shown(request: Request, desk: VotingQueue, offered: OfferedMatchup) -> dict[str, Any]:
     """A matchup as its voter may see it, and nothing else."""
     kind_a, kind_b = await request.app.state.stage.kinds(offered.response_a, offered.response_b)
     base = f"/m/{offered.matchup}"
@@ -318,20 +318,22 @@ async def _shown(request: Request, desk: Desk, offered: Offered) -> dict[str, An
     }
 
 
-async def _standing(request: Request, desk: Desk, voter: Voter, names: Revealed) -> dict[str, Any] | None:
+async def _standing(
+    request: Request, desk: VotingQueue, voter: Voter, names: RevealedMatchup
+) -> dict[str, Any] | None:
     """Where both models stand on the newest board of the voter's source."""
-    places = await newest_places(house_of(request).boards, desk.arena, voter.source)
+    places = await newest_ranks(house_of(request).boards, desk.arena, voter.source)
     if places is None:
         return None
     found = {"a": places.get(names.model_a), "b": places.get(names.model_b)}
     return {side: None if place is None else _place(place) for side, place in found.items()}
 
 
-def _place(place: Place) -> dict[str, Any]:
+def _place(place: ModelRank) -> dict[str, Any]:
     return {"rank": place.rank, "score": place.score, "badge": place.badge}
 
 
-def _told(ended: Ended, voter: Voter) -> Response:
+def _told(ended: EndedMatchup, voter: Voter) -> Response:
     winner, label = (None, None) if ended.outcome is None else SPELLED[ended.outcome]
     judged = ended.outcome if voter.source == JUDGE else None
     return json_response(

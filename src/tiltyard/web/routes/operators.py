@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Path, Request, Response
 
-from tiltyard.arena.accounts import SESSION_LIFE, ApiToken
+from tiltyard.arena.accounts import OPERATOR_SESSION_LIFETIME, ApiToken
 from tiltyard.errors import NotAllowed
 from tiltyard.web.access import Access, Actor, Asker, access_of, needs
 from tiltyard.web.cookies import OPERATOR_COOKIE, read_cookie
@@ -122,7 +122,9 @@ async def signed_in(request: Request, response: Response, name: str, password: s
     access = access_of(request)
     async with access.turnstile.passing(address_of(request)):
         token = await access.accounts.sign_in(name, password)
-    response.headers.append("set-cookie", access.cookies.header(OPERATOR_COOKIE, token, SESSION_LIFE))
+    response.headers.append(
+        "set-cookie", access.cookies.header(OPERATOR_COOKIE, token, OPERATOR_SESSION_LIFETIME)
+    )
     return _me(Access.operator(name))
 
 

@@ -9,12 +9,12 @@ from fastapi import APIRouter, Depends, Path, Query, Request
 from fastapi.responses import Response
 
 from tiltyard.arena.content.arenas import find_arena, find_model, find_prompt, find_response
-from tiltyard.arena.operators.changes import exclude, restore, sessions_of
-from tiltyard.arena.operators.exclusions import Selection, list_exclusions
-from tiltyard.arena.operators.oversight import list_complaints, read_audit, settle_complaint
-from tiltyard.arena.voting.matchup_ids import parse_matchup
+from tiltyard.arena.operators.arena_changes import exclude, find_sessions_by_pseudonym, restore
+from tiltyard.arena.operators.audit_and_complaints import list_complaints, read_audit, settle_complaint
+from tiltyard.arena.operators.exclusions import VoteSelection, list_exclusions
+from tiltyard.arena.voting.matchup_ids import parse_matchup_id
 from tiltyard.errors import BadOption, NotFound
-from tiltyard.postgres.connection_pool import connected
+from tiltyard.postgres.connection_pool import connect_from_pool
 from tiltyard.web.access import Actor, house_of, keys_of, needs
 from tiltyard.web.arena_schemas import (
     AuditEntryOut,
@@ -49,7 +49,7 @@ _WALLED = {"Content-Security-Policy": "sandbox; default-src 'none'", "Content-Di
 @router.get("/exclusions", summary="Exclusions", responses=_REFUSALS, dependencies=_ADMIN)
 async def exclusions(arena: ArenaName, request: Request) -> ExclusionsOut:
     """Votes that were excluded, and whether they were restored."""
-    async with connected(house_of(request).pool) as connection:
+    async with connect_from_pool(house_of(request).pool) as connection:
         found = await list_exclusions(connection, (await find_arena(connection, arena)).arena)
     return ExclusionsOut(exclusions=[ExclusionOut(**asdict(one)) for one in found])
 
@@ -64,10 +64,10 @@ async def exclude_votes(arena: ArenaName, body: ExcludeIn, request: Request, act
     if body.voters is not None and body.release is not None:
         if sessions is not None:
             raise BadOption("name sessions, or voters and a release; not both")
-        sessions = await sessions_of(pool, keys_of(request), arena, body.release, body.voters)
-    selection = Selection(
+        sessions = await find_sessions_by_pseudonym(pool, keys_of(request), arena, body.release, body.voters)
+    selection = VoteSelection(
         sessions=sessions,
-        matchups=None if body.matchups is None else [parse_matchup(one) for one in body.matchups],
+        matchups=None if body.matchups is None else [parse_matchup_id(one) for one in body.matchups],
         since=body.since,
         until=body.until,
         source=None if body.source is None else source_number(body.source),
@@ -95,7 +95,7 @@ async def audit_entries(
     limit: Limit = 100,
 ) -> AuditOut:
     """Who changed what, newest first."""
-    async with connected(house_of(request).pool) as connection:
+    async with connect_from_pool(house_of(request).pool) as connection:
         number = (await find_arena(connection, arena)).arena
         found = await read_audit(connection, number, before=before, limit=limit)
     return AuditOut(entries=[AuditEntryOut(**asdict(one)) for one in found])
@@ -110,7 +110,7 @@ async def complaints(
     settled: Annotated[bool, Query(description="Also those that were looked at.")] = False,
 ) -> ComplaintsOut:
     """What voters said is wrong with a matchup, oldest first."""
-    async with connected(house_of(request).pool) as connection:
+    async with connect_from_pool(house_of(request).pool) as connection:
         number = (await find_arena(connection, arena)).arena
         found = await list_complaints(connection, number, after=after, limit=limit, settled=settled)
     return ComplaintsOut(complaints=[ComplaintOut(**asdict(one)) for one in found])
@@ -119,7 +119,7 @@ async def complaints(
 @router.post("/complaints/{complaint}/settle", summary="Settle a complaint", responses=_REFUSALS)
 async def settle(arena: ArenaName, complaint: Number, request: Request, actor: Admin) -> SettledOut:
     """A complaint was looked at."""
-    async with connected(house_of(request).pool) as connection:
+    async with connect_from_pool(house_of(request).pool) as connection:
         await settle_complaint(
             connection, (await find_arena(connection, arena)).arena, complaint, actor=actor.name
         )
@@ -141,7 +141,7 @@ async def response(
 ) -> Response:
     """The bytes of a live response, for whoever must decide about it."""
     house = house_of(request)
-    async with connected(house.pool) as connection:
+    async with connect_from_pool(house.pool) as connection:
         number = (await find_arena(connection, arena)).arena
         by, _ = await find_model(connection, number, model)
         to, _ = await find_prompt(connection, number, prompt)

@@ -10,27 +10,37 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from tiltyard.arena.content.blinding.images import blinded_gif, blinded_jpeg, blinded_png, blinded_webp
-from tiltyard.arena.content.blinding.sounds import blinded_flac, blinded_mp3, blinded_ogg, blinded_wav
+from tiltyard.arena.content.blinding.audio import (
+    strip_flac_metadata,
+    strip_mp3_metadata,
+    strip_ogg_metadata,
+    strip_wav_metadata,
+)
+from tiltyard.arena.content.blinding.images import (
+    strip_gif_metadata,
+    strip_jpeg_metadata,
+    strip_png_metadata,
+    strip_webp_metadata,
+)
 
-__all__ = ["blinded"]
+__all__ = ["strip_metadata"]
 
-_WALKS: dict[str, Callable[[bytes], bytes]] = {
-    "image/png": blinded_png,
-    "image/jpeg": blinded_jpeg,
-    "image/gif": blinded_gif,
-    "image/webp": blinded_webp,
-    "audio/wav": blinded_wav,
-    "audio/mpeg": blinded_mp3,
-    "audio/ogg": blinded_ogg,
-    "audio/flac": blinded_flac,
+_STRIPPERS: dict[str, Callable[[bytes], bytes]] = {
+    "image/png": strip_png_metadata,
+    "image/jpeg": strip_jpeg_metadata,
+    "image/gif": strip_gif_metadata,
+    "image/webp": strip_webp_metadata,
+    "audio/wav": strip_wav_metadata,
+    "audio/mpeg": strip_mp3_metadata,
+    "audio/ogg": strip_ogg_metadata,
+    "audio/flac": strip_flac_metadata,
 }
 
 
-def blinded(media: str, data: bytes) -> bytes:
+def strip_metadata(media: str, data: bytes) -> bytes:
     """The same picture or sound without what its file says of itself; texts and apps stay as they are.
 
     A file that cannot be walked is an `InputError`, which says what is wrong with it and where.
     """
-    walk = _WALKS.get(media)
+    walk = _STRIPPERS.get(media)
     return data if walk is None else walk(data)

@@ -6,11 +6,17 @@ import re
 import zlib
 from collections.abc import Collection, Iterator
 
-from tiltyard.arena.content.blinding.orientation import EXIF, only_orientation
-from tiltyard.arena.content.blinding.profiles import MOST_PROFILE, plain_profile
-from tiltyard.arena.content.blinding.walking import broken, riff_chunk, riff_chunks, riff_file, steps
+from tiltyard.arena.content.blinding.exif_orientation import EXIF, keep_orientation_only
+from tiltyard.arena.content.blinding.icc_profiles import MAX_PROFILE_BYTES, strip_profile_text
+from tiltyard.arena.content.blinding.media_chunks import (
+    broken_media_error,
+    count_parts,
+    riff_chunk,
+    riff_chunks,
+    riff_file,
+)
 
-__all__ = ["blinded_gif", "blinded_jpeg", "blinded_png", "blinded_webp"]
+__all__ = ["strip_gif_metadata", "strip_jpeg_metadata", "strip_png_metadata", "strip_webp_metadata"]
 
 _PNG = "PNG image"
 #: Chunks that stay, and how long each may be: what has another length is not what its name says.
@@ -35,16 +41,16 @@ _PNG_KEPT: dict[bytes, Collection[int] | None] = {
 _PNG_OFTEN = frozenset({b"IDAT", b"fcTL", b"fdAT"})
 
 
-def blinded_png(data: bytes) -> bytes:
+def strip_png_metadata(data: bytes) -> bytes:
     """A PNG image of the chunks in the list above. What is kept is kept to the byte."""
     kept, seen, at = [data[:8]], set[bytes](), 8
-    for _ in steps(_PNG):
+    for _ in count_parts(_PNG):
         size, name = int.from_bytes(data[at : at + 4], "big"), data[at + 4 : at + 8]
         end = at + 12 + size
         if len(name) < 4 or end > len(data):
-            raise broken(_PNG, at, "a chunk runs past the end")
+            raise broken_media_error(_PNG, at, "a chunk runs past the end")
         if (name == b"IHDR") != (at == 8):
-            raise broken(_PNG, at, "the header is not where it belongs")
+            raise broken_media_error(_PNG, at, "the header is not where it belongs")
         if name in _PNG_OFTEN or name not in seen:
             kept.append(_png_chunk(name, data, at, end))
         seen.add(name)
@@ -52,7 +58,7 @@ def blinded_png(data: bytes) -> bytes:
             break
         at = end
     if b"IDAT" not in seen:
-        raise broken(_PNG, at, "it ends without a picture")
+        raise broken_media_error(_PNG, at, "it ends without a picture")
     return b"".join(kept)
 
 
@@ -61,16 +67,16 @@ def _png_chunk(name: bytes, data: bytes, at: int, end: int) -> bytes:
     if name == b"iCCP":
         return _written_png(name, _png_profile(data[at + 8 : end - 4]))
     if name == b"eXIf":
-        return _written_png(name, only_orientation(data[at + 8 : end - 4]))
+        return _written_png(name, keep_orientation_only(data[at + 8 : end - 4]))
     if name not in _PNG_KEPT:
         return b""
     lengths = _PNG_KEPT[name]
     if lengths is not None and end - at - 12 not in lengths:
         if name[:1].isupper():
-            raise broken(_PNG, at, f"a chunk {name.decode()} has a length that it cannot have")
+            raise broken_media_error(_PNG, at, f"a chunk {name.decode()} has a length that it cannot have")
         return b""
     if zlib.crc32(memoryview(data)[at + 4 : end - 4]) != int.from_bytes(data[end - 4 : end], "big"):
-        raise broken(_PNG, at, "the checksum of a chunk is wrong")
+        raise broken_media_error(_PNG, at, "the checksum of a chunk is wrong")
     return data[at:end]
 
 
@@ -79,7 +85,7 @@ def _png_profile(held: bytes) -> bytes:
     packed = held.partition(b"\0")[2]
     unpacking = zlib.decompressobj()
     try:
-        profile = plain_profile(unpacking.decompress(packed[1:], MOST_PROFILE + 1))
+        profile = strip_profile_text(unpacking.decompress(packed[1:], MAX_PROFILE_BYTES + 1))
     except zlib.error:
         profile = None
     return b"" if profile is None else b"icc\0\0" + zlib.compress(profile)
@@ -98,47 +104,47 @@ _ADOBE = b"Adobe"
 #: Markers between segments, and those that end the data of a scan.
 _MARKER = re.compile(rb"\xff[^\x00\xff]")
 _SCAN_ENDS = re.compile(rb"\xff[^\x00\xd0-\xd7\xff]")
-_ALONE = frozenset({0x01, 0xD8, *range(0xD0, 0xD8)})
-_FRAMES = frozenset(range(0xC0, 0xD0)) - {0xC4, 0xC8, 0xCC}
+_STANDALONE_MARKERS = frozenset({0x01, 0xD8, *range(0xD0, 0xD8)})
+_FRAME_MARKERS = frozenset(range(0xC0, 0xD0)) - {0xC4, 0xC8, 0xCC}
 #: Tables, frames, scans and their sizes.
-_JPEG_KEPT = _FRAMES | {0xC4, 0xCC, 0xDA, 0xDB, 0xDC, 0xDD}
-_SCAN, _END = 0xDA, 0xD9
+_KEPT_MARKERS = _FRAME_MARKERS | {0xC4, 0xCC, 0xDA, 0xDB, 0xDC, 0xDD}
+_SCAN_MARKER, _END_MARKER = 0xDA, 0xD9
 #: Bytes of a profile in one segment.
-_ICC_PIECE = 65_519
+_ICC_SEGMENT_BYTES = 65_519
 
 
-def blinded_jpeg(data: bytes) -> bytes:
+def strip_jpeg_metadata(data: bytes) -> bytes:
     """A JPEG image of tables, frames and scans, after what says how to read its colours and how to turn it."""
     kept, applications, frames = list[bytes](), list[tuple[int, bytes]](), 0
     for marker, start, end in _jpeg_segments(data):
-        if marker in _JPEG_KEPT:
-            frames += marker in _FRAMES
+        if marker in _KEPT_MARKERS:
+            frames += marker in _FRAME_MARKERS
             kept.append(data[start:end])
         elif 0xE0 <= marker <= 0xEF:
             applications.append((marker, data[start + 4 : end]))
     if not frames:
-        raise broken(_JPEG, len(data), "it ends without a picture")
+        raise broken_media_error(_JPEG, len(data), "it ends without a picture")
     return b"".join((b"\xff\xd8", *_jpeg_head(applications), *kept, b"\xff\xd9"))
 
 
 def _jpeg_segments(data: bytes) -> Iterator[tuple[int, int, int]]:
     """Segments until the end of the image: marker, and where each begins and ends; a scan with its data."""
     at = 2
-    for _ in steps(_JPEG):
+    for _ in count_parts(_JPEG):
         found = _MARKER.search(data, at)
         if found is None:
-            raise broken(_JPEG, at, "it ends without the mark of its end")
+            raise broken_media_error(_JPEG, at, "it ends without the mark of its end")
         start, at = found.span()
         marker = data[start + 1]
-        if marker == _END:
+        if marker == _END_MARKER:
             return
-        if marker in _ALONE:
+        if marker in _STANDALONE_MARKERS:
             continue
         size = int.from_bytes(data[at : at + 2], "big")
         if size < 2 or at + size > len(data):
-            raise broken(_JPEG, start, "a segment runs past the end")
+            raise broken_media_error(_JPEG, start, "a segment runs past the end")
         at += size
-        if marker == _SCAN:
+        if marker == _SCAN_MARKER:
             ended = _SCAN_ENDS.search(data, at)
             at = len(data) if ended is None else ended.start()
         yield marker, start, at
@@ -149,18 +155,18 @@ def _jpeg_head(applications: list[tuple[int, bytes]]) -> Iterator[bytes]:
     if any(marker == 0xE0 and held.startswith(_JFIF) for marker, held in applications):
         yield _segment(0xE0, _JFIF + b"\x01\x01\0\0\x01\0\x01\0\0")
     exif = [held for marker, held in applications if marker == 0xE1 and held.startswith(EXIF)]
-    if exif and (turned := only_orientation(exif[0])):
+    if exif and (turned := keep_orientation_only(exif[0])):
         yield _segment(0xE1, turned)
     pieces = {
         held[len(_ICC)]: held[len(_ICC) + 2 :]
         for marker, held in applications
         if marker == 0xE2 and held.startswith(_ICC) and len(held) > len(_ICC) + 1
     }
-    profile = plain_profile(b"".join(pieces[k] for k in sorted(pieces)))
+    profile = strip_profile_text(b"".join(pieces[k] for k in sorted(pieces)))
     if profile is not None:
-        count = -(-len(profile) // _ICC_PIECE)
+        count = -(-len(profile) // _ICC_SEGMENT_BYTES)
         for k in range(count):
-            part = profile[k * _ICC_PIECE : (k + 1) * _ICC_PIECE]
+            part = profile[k * _ICC_SEGMENT_BYTES : (k + 1) * _ICC_SEGMENT_BYTES]
             yield _segment(0xE2, _ICC + bytes((k + 1, count)) + part)
     adobe = [held for marker, held in applications if marker == 0xEE and held.startswith(_ADOBE)]
     if adobe and len(adobe[-1]) >= 12:
@@ -175,10 +181,10 @@ _GIF = "GIF image"
 _LOOPING = (b"NETSCAPE2.0", b"ANIMEXTS1.0")
 
 
-def blinded_gif(data: bytes) -> bytes:
+def strip_gif_metadata(data: bytes) -> bytes:
     """A GIF image of its frames, how long each is shown, and how often all are."""
     at = 13 + _gif_palette(data, 10)
-    kept, frames, counted = [data[:at]], 0, steps(_GIF)
+    kept, frames, counted = [data[:at]], 0, count_parts(_GIF)
     for _ in counted:
         start, what = at, data[at : at + 1]
         if what == b",":
@@ -191,9 +197,11 @@ def blinded_gif(data: bytes) -> bytes:
         elif what == b";":
             break
         else:
-            raise broken(_GIF, at, "there is no block that a GIF image can have" if what else "it ends early")
+            raise broken_media_error(
+                _GIF, at, "there is no block that a GIF image can have" if what else "it ends early"
+            )
     if not frames:
-        raise broken(_GIF, at, "it ends without a picture")
+        raise broken_media_error(_GIF, at, "it ends without a picture")
     return b"".join((*kept, b";"))
 
 
@@ -211,7 +219,7 @@ def _gif_blocks_end(data: bytes, at: int, counted: Iterator[int]) -> int:
         if not data[at]:
             return at + 1
         at += 1 + data[at]
-    raise broken(_GIF, min(at, len(data)), "a block runs past the end")
+    raise broken_media_error(_GIF, min(at, len(data)), "a block runs past the end")
 
 
 def _gif_extension(block: bytes) -> bytes:
@@ -223,26 +231,26 @@ def _gif_extension(block: bytes) -> bytes:
 
 
 _WEBP = "WebP image"
-_WEBP_SIZES = {b"VP8X": 10, b"ANIM": 6}
+_WEBP_CHUNK_BYTES = {b"VP8X": 10, b"ANIM": 6}
 _WEBP_FRAME = frozenset({b"ALPH", b"VP8 ", b"VP8L"})
 _WEBP_PICTURE = frozenset({b"VP8 ", b"VP8L", b"ANMF"})
 #: Flags: a profile, transparency, Exif, several frames. The flag of XMP is never set.
-_HAS_PROFILE, _HAS_ALPHA, _HAS_EXIF, _HAS_FRAMES = 0x20, 0x10, 0x08, 0x02
+_PROFILE_FLAG, _ALPHA_FLAG, _EXIF_FLAG, _ANIMATION_FLAG = 0x20, 0x10, 0x08, 0x02
 
 
-def blinded_webp(data: bytes) -> bytes:
+def strip_webp_metadata(data: bytes) -> bytes:
     """A WebP image of its frames, its colours and its orientation."""
     end = 8 + int.from_bytes(data[4:8], "little")
     if end > len(data) or end < 12:
-        raise broken(_WEBP, 4, f"the length should be {len(data) - 8} and is {end - 8}")
-    kept, seen, counted = list[tuple[bytes, bytes]](), set[bytes](), steps(_WEBP)
+        raise broken_media_error(_WEBP, 4, f"the length should be {len(data) - 8} and is {end - 8}")
+    kept, seen, counted = list[tuple[bytes, bytes]](), set[bytes](), count_parts(_WEBP)
     for name, start, stop in riff_chunks(_WEBP, data, 12, end, counted):
         held = _webp_held(name, data[start:stop], counted)
         if held and (name == b"ANMF" or name not in seen):
             kept.append((name, held))
             seen.add(name)
     if not seen & _WEBP_PICTURE:
-        raise broken(_WEBP, end, "it ends without a picture")
+        raise broken_media_error(_WEBP, end, "it ends without a picture")
     return riff_file(
         b"WEBP",
         [riff_chunk(name, _webp_flagged(held, seen) if name == b"VP8X" else held) for name, held in kept],
@@ -259,16 +267,16 @@ def _webp_held(name: bytes, held: bytes, counted: Iterator[int]) -> bytes:
         ]
         return b"".join((held[:16], *parts))
     if name == b"ICCP":
-        return plain_profile(held) or b""
+        return strip_profile_text(held) or b""
     if name == b"EXIF":
-        return only_orientation(held)
-    if name in _WEBP_SIZES:
-        return held if len(held) == _WEBP_SIZES[name] else b""
+        return keep_orientation_only(held)
+    if name in _WEBP_CHUNK_BYTES:
+        return held if len(held) == _WEBP_CHUNK_BYTES[name] else b""
     return held if name in _WEBP_FRAME else b""
 
 
 def _webp_flagged(held: bytes, names: Collection[bytes]) -> bytes:
     """The header with flags for what is there."""
-    flags = held[0] & (_HAS_ALPHA | _HAS_FRAMES)
-    flags |= _HAS_PROFILE * (b"ICCP" in names) | _HAS_EXIF * (b"EXIF" in names)
+    flags = held[0] & (_ALPHA_FLAG | _ANIMATION_FLAG)
+    flags |= _PROFILE_FLAG * (b"ICCP" in names) | _EXIF_FLAG * (b"EXIF" in names)
     return bytes((flags, 0, 0, 0)) + held[4:]

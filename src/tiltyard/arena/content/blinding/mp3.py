@@ -5,54 +5,58 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from tiltyard.arena.content.blinding.walking import broken, steps
+from tiltyard.arena.content.blinding.media_chunks import broken_media_error, count_parts
 
-__all__ = ["blinded_mp3"]
+__all__ = ["strip_mp3_metadata"]
 
 _MP3 = "MP3 sound"
 #: Thousands of bits and samples in a second, as MPEG-1 has them (11) and MPEG-2 (10) and 2.5 (00).
-_BITS = {
+_BITRATE_KILOBITS = {
     0b11: (32, 40, 48, 56, 64, 80, 96, 112, 128, 160, 192, 224, 256, 320),
     0b10: (8, 16, 24, 32, 40, 48, 56, 64, 80, 96, 112, 128, 144, 160),
     0b00: (8, 16, 24, 32, 40, 48, 56, 64, 80, 96, 112, 128, 144, 160),
 }
-_RATES = {0b11: (44_100, 48_000, 32_000), 0b10: (22_050, 24_000, 16_000), 0b00: (11_025, 12_000, 8_000)}
-_LAYER_III = 0b01
+_SAMPLE_RATE_HERTZ = {
+    0b11: (44_100, 48_000, 32_000),
+    0b10: (22_050, 24_000, 16_000),
+    0b00: (11_025, 12_000, 8_000),
+}
+_LAYER_III_CODE = 0b01
 
 
-def _lengths() -> dict[bytes, int]:
+def _frame_lengths() -> dict[bytes, int]:
     """How long a frame is, by the first three bytes of it."""
     found = {}
-    for version, rates in _RATES.items():
+    for version, rates in _SAMPLE_RATE_HERTZ.items():
         slots = 144_000 if version == 0b11 else 72_000
-        for k, bits in enumerate(_BITS[version], start=1):
+        for k, bits in enumerate(_BITRATE_KILOBITS[version], start=1):
             for j, rate in enumerate(rates):
                 for spare in range(8):
                     unprotected, padded, private = spare >> 2, spare >> 1 & 1, spare & 1
-                    second = 0xE0 | version << 3 | _LAYER_III << 1 | unprotected
+                    second = 0xE0 | version << 3 | _LAYER_III_CODE << 1 | unprotected
                     third = k << 4 | j << 2 | padded << 1 | private
                     found[bytes((0xFF, second, third))] = slots * bits // rate + padded
     return found
 
 
-_LENGTHS = _lengths()
+_FRAME_LENGTH_BYTES = _frame_lengths()
 _PERHAPS = re.compile(rb"\xff[\xe2\xe3\xf2\xf3\xfa\xfb]|ID3[\x02-\x04]|APETAGEX")
 
 
-def blinded_mp3(data: bytes) -> bytes:
+def strip_mp3_metadata(data: bytes) -> bytes:
     """An MP3 sound of its frames. Whatever lies between them is no sound, and players pass it over too."""
-    kept, at, counted = list[bytes](), 0, steps(_MP3)
+    kept, at, counted = list[bytes](), 0, count_parts(_MP3)
     for _ in counted:
         if at >= len(data):
             break
-        length = _LENGTHS.get(data[at : at + 3], 0)
+        length = _FRAME_LENGTH_BYTES.get(data[at : at + 3], 0)
         if length:
             kept.append(_plain_frame(data[at : at + length]))
         else:
             length = _tag_length(data, at)
         at = at + length if length else _next_part(data, at + 1, counted)
     if not kept:
-        raise broken(_MP3, 0, "no frame of sound begins here or later")
+        raise broken_media_error(_MP3, 0, "no frame of sound begins here or later")
     return b"".join(kept)
 
 
@@ -76,8 +80,8 @@ def _next_part(data: bytes, at: int, counted: Iterator[int]) -> int:
         start = found.start()
         if data[start] != 0xFF:
             return start
-        end = start + _LENGTHS.get(data[start : start + 3], len(data))
-        if end == len(data) or data[end : end + 3] in _LENGTHS:
+        end = start + _FRAME_LENGTH_BYTES.get(data[start : start + 3], len(data))
+        if end == len(data) or data[end : end + 3] in _FRAME_LENGTH_BYTES:
             return start
     return len(data)
 

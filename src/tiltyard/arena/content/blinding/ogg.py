@@ -6,20 +6,20 @@ import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from tiltyard.arena.content.blinding.walking import broken, steps
+from tiltyard.arena.content.blinding.media_chunks import broken_media_error, count_parts
 from tiltyard.errors import InputError
 
-__all__ = ["blinded_ogg"]
+__all__ = ["strip_ogg_metadata"]
 
 _OGG = "Ogg sound"
-_CONTINUED, _FIRST = 0x01, 0x02
+_CONTINUED_FLAG, _FIRST_PAGE_FLAG = 0x01, 0x02
 _NO_PACKET_ENDS = b"\xff" * 8
 #: By the first bytes of a stream: how its headers begin, one of them the comments; and empty comments.
 _CODECS: dict[bytes, tuple[tuple[bytes, ...], bytes]] = {
     b"\x01vorbis": ((b"\x01vorbis", b"\x03vorbis", b"\x05vorbis"), b"\x03vorbis" + bytes(8) + b"\x01"),
     b"OpusHead": ((b"OpusHead", b"OpusTags"), b"OpusTags" + bytes(8)),
 }
-_COMMENTS = 1
+_COMMENT_HEADER_INDEX = 1
 #: Every byte with its bits in the other order.
 _MIRRORED = bytes(int(f"{byte:08b}"[::-1], 2) for byte in range(256))
 
@@ -57,21 +57,21 @@ class _Stream:
         self._gather(page)
         if self.is_headed():
             first, *others = self.headers
-            others[_COMMENTS - 1] = self.comments
-            yield self._written(_FIRST, bytes(8), _lacing(first), first)
+            others[_COMMENT_HEADER_INDEX - 1] = self.comments
+            yield self._written(_FIRST_PAGE_FLAG, bytes(8), _lacing(first), first)
             yield from self._packed(others)
 
     def _gather(self, page: _Page) -> None:
         at = 0
         for size in page.lacing:
             if self.is_headed():
-                raise broken(_OGG, page.at, "sound begins on the page of its headers")
+                raise broken_media_error(_OGG, page.at, "sound begins on the page of its headers")
             self.begun += page.body[at : at + size]
             at += size
             if size < 255:
                 packet = bytes(self.begun)
                 if not packet.startswith(self.starts[len(self.headers)]):
-                    raise broken(_OGG, page.at, "a header is missing, or not in its place")
+                    raise broken_media_error(_OGG, page.at, "a header is missing, or not in its place")
                 self.headers.append(packet)
                 self.begun.clear()
 
@@ -84,7 +84,7 @@ class _Stream:
             granule = bytes(8) if min(part) < 255 else _NO_PACKET_ENDS
             yield self._written(flags, granule, part, body[at : at + size])
             at += size
-            flags = _CONTINUED if part[-1] == 255 else 0
+            flags = _CONTINUED_FLAG if part[-1] == 255 else 0
 
     def _written(self, flags: int, granule: bytes, lacing: bytes, body: bytes) -> bytes:
         head = b"OggS\0" + bytes((flags,)) + granule + self.serial + self.pages.to_bytes(4, "little")
@@ -93,16 +93,16 @@ class _Stream:
         return head + _checksum(head + bytes(4) + tail) + tail
 
 
-def blinded_ogg(data: bytes) -> bytes:
+def strip_ogg_metadata(data: bytes) -> bytes:
     """An Ogg sound, or several one after another, whose comments are empty."""
     kept = list[bytes]()
     stream: _Stream | None = None
     for page in _pages(data):
-        if page.flags & _FIRST:
+        if page.flags & _FIRST_PAGE_FLAG:
             _check_headed(stream, page.at)
             stream = _opened(page)
         if stream is None or page.serial != stream.serial:
-            raise broken(_OGG, page.at, "a page belongs to no stream, or to a second one at once")
+            raise broken_media_error(_OGG, page.at, "a page belongs to no stream, or to a second one at once")
         kept += stream.take(page)
     _check_headed(stream, len(data))
     return b"".join(kept)
@@ -110,7 +110,7 @@ def blinded_ogg(data: bytes) -> bytes:
 
 def _check_headed(stream: _Stream | None, at: int) -> None:
     if stream is not None and not stream.is_headed():
-        raise broken(_OGG, at, "a stream ends before its headers do")
+        raise broken_media_error(_OGG, at, "a stream ends before its headers do")
 
 
 def _opened(page: _Page) -> _Stream:
@@ -125,17 +125,17 @@ def _opened(page: _Page) -> _Stream:
 
 def _pages(data: bytes) -> Iterator[_Page]:
     at = 0
-    for _ in steps(_OGG):
+    for _ in count_parts(_OGG):
         head = data[at : at + 27]
         if not head.startswith(b"OggS\0") or len(head) < 27:
-            raise broken(_OGG, at, "there is no page")
+            raise broken_media_error(_OGG, at, "there is no page")
         start = at + 27 + head[26]
         lacing = data[at + 27 : start]
         end = start + sum(lacing)
         if len(lacing) < head[26] or end > len(data):
-            raise broken(_OGG, at, "a page runs past the end")
+            raise broken_media_error(_OGG, at, "a page runs past the end")
         if _checksum(data[at : at + 22] + bytes(4) + data[at + 26 : end]) != head[22:26]:
-            raise broken(_OGG, at, "the checksum of a page is wrong")
+            raise broken_media_error(_OGG, at, "the checksum of a page is wrong")
         yield _Page(at, head[5], head[6:14], head[14:18], lacing, data[start:end])
         at = end
         if at == len(data):

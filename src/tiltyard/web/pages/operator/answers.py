@@ -9,8 +9,8 @@ from fastapi import File, Form, Request, UploadFile
 from fastapi.responses import HTMLResponse, Response
 
 from tiltyard.arena.content.arenas import Arena
-from tiltyard.arena.content.uploading import discard_upload, keep_upload, let_in, preview_upload
-from tiltyard.arena.content.uploads import MOST_UPLOAD
+from tiltyard.arena.content.upload_review import discard_upload, import_upload, preview_upload, store_upload
+from tiltyard.arena.content.uploads import MAX_UPLOAD_BYTES
 from tiltyard.errors import Conflict, InputError
 from tiltyard.web.access import house_of
 from tiltyard.web.pages import paths
@@ -32,9 +32,9 @@ async def answers_page(arena: str, request: Request) -> HTMLResponse:
 async def upload_form(arena: str, request: Request, file: Annotated[UploadFile, File()]) -> Response:
     """Keep a file for an hour; its preview is next."""
     found = await arena_of(request, arena)
-    data = await file.read(MOST_UPLOAD + 1)
+    data = await file.read(MAX_UPLOAD_BYTES + 1)
     try:
-        upload = await keep_upload(
+        upload = await store_upload(
             pool_of(request), found, file.filename or "", data, actor=actor_of(request).name
         )
     except InputError as error:
@@ -60,7 +60,7 @@ async def let_in_form(
     """Import exactly what was looked over."""
     found = await arena_of(request, arena)
     try:
-        await let_in(
+        await import_upload(
             pool_of(request),
             house_of(request).contents,
             found,
@@ -87,7 +87,14 @@ async def discard_form(arena: str, upload: UUID, request: Request) -> Response:
 def _choose(request: Request, arena: Arena, *, trouble: str | None = None, status: int = 200) -> HTMLResponse:
     base = house_of(request).settings.base_url or str(request.base_url).rstrip("/")
     return arena_page(
-        request, arena, "answers.html", "answers", status=status, trouble=trouble, base=base, most=MOST_UPLOAD
+        request,
+        arena,
+        "answers.html",
+        "answers",
+        status=status,
+        trouble=trouble,
+        base=base,
+        most=MAX_UPLOAD_BYTES,
     )
 
 

@@ -11,7 +11,7 @@ from markupsafe import Markup
 
 from tiltyard.arena.content.arenas import Arena, find_model, find_prompt, find_response, prompt_text
 from tiltyard.errors import NotFound
-from tiltyard.postgres.connection_pool import connected
+from tiltyard.postgres.connection_pool import connect_from_pool
 from tiltyard.web.access import house_of
 from tiltyard.web.pages import paths
 from tiltyard.web.pages.operator.gate import pool_of
@@ -42,7 +42,7 @@ class Exhibit:
 
 async def exhibited(request: Request, arena: Arena, prompt: str, models: Collection[str]) -> Exhibit:
     """The prompt of this name with what these models answer to it now."""
-    async with connected(pool_of(request)) as connection:
+    async with connect_from_pool(pool_of(request)) as connection:
         number, withdrawn = await find_prompt(connection, arena.arena, prompt)
         text = None if withdrawn else await prompt_text(connection, arena.arena, number)
         found = [

@@ -11,7 +11,7 @@ from fastapi.routing import APIRoute
 
 from tiltyard.arena.content.arenas import Arena, find_arena
 from tiltyard.errors import NotAllowed
-from tiltyard.postgres.connection_pool import ConnectionPool, connected
+from tiltyard.postgres.connection_pool import ConnectionPool, connect_from_pool
 from tiltyard.web.access import Actor, access_of, house_of
 from tiltyard.web.pages import paths
 from tiltyard.web.pages.operator.words import SAID
@@ -62,7 +62,7 @@ def pool_of(request: Request) -> ConnectionPool:
 
 async def arena_of(request: Request, name: str) -> Arena:
     """The arena of a path, as it is now."""
-    async with connected(pool_of(request)) as connection:
+    async with connect_from_pool(pool_of(request)) as connection:
         return await find_arena(connection, name)
 
 

@@ -10,12 +10,17 @@ from typing import Annotated
 from fastapi import Form, Request
 from fastapi.responses import HTMLResponse, Response
 
+from tiltyard.arena.content.answer_import import create_arena
 from tiltyard.arena.content.arenas import Arena, list_arenas
-from tiltyard.arena.content.importing import create_arena
-from tiltyard.arena.operators.overviews import Waiting, read_database_size, read_rated, read_waiting
-from tiltyard.arena.rating.lags import Lag
+from tiltyard.arena.operators.arena_overview import (
+    PendingWork,
+    read_database_size,
+    read_lag_by_arena,
+    read_pending_work,
+)
+from tiltyard.arena.rating.rater_lag import RaterLag
 from tiltyard.errors import Conflict, InputError, NotFound
-from tiltyard.postgres.connection_pool import connected
+from tiltyard.postgres.connection_pool import connect_from_pool
 from tiltyard.settings.arena_settings import ArenaSettings
 from tiltyard.web.pages.operator.gate import actor_of, done, operator_page, operator_router, pool_of
 from tiltyard.web.reading import boards_of
@@ -79,10 +84,10 @@ async def make_arena(
 async def _page(
     request: Request, form: dict[str, str], *, trouble: str | None = None, status: int = 200
 ) -> HTMLResponse:
-    async with connected(pool_of(request)) as connection:
+    async with connect_from_pool(pool_of(request)) as connection:
         arenas = await list_arenas(connection)
-        waiting = await read_waiting(connection)
-        rated = await read_rated(connection)
+        waiting = await read_pending_work(connection)
+        rated = await read_lag_by_arena(connection)
         size = await read_database_size(connection)
     lines = [
         await _line(request, arena, waiting[arena.name], rated[arena.name])
@@ -101,7 +106,7 @@ async def _page(
     )
 
 
-async def _line(request: Request, arena: Arena, waiting: Waiting, lag: Lag) -> Line:
+async def _line(request: Request, arena: Arena, waiting: PendingWork, lag: RaterLag) -> Line:
     try:
         newest = await boards_of(request).latest(arena.arena, 0)
         board = json.loads(newest.document)

@@ -8,12 +8,12 @@ from typing import Annotated, Any
 from fastapi import Query, Request
 from fastapi.responses import HTMLResponse, Response
 
-from tiltyard.arena.boards.reports import list_reports
-from tiltyard.arena.operators.oversight import AuditEntry, list_complaints, settle_complaint
-from tiltyard.arena.operators.overviews import list_actions, list_audit, read_judges
-from tiltyard.arena.operators.voter_rows import read_remarks
+from tiltyard.arena.boards.weekly_reports import list_reports
+from tiltyard.arena.operators.arena_overview import list_actions, list_audit, read_judges
+from tiltyard.arena.operators.audit_and_complaints import AuditRow, list_complaints, settle_complaint
+from tiltyard.arena.operators.voter_queries import read_remarks
 from tiltyard.errors import NotFound
-from tiltyard.postgres.connection_pool import connected
+from tiltyard.postgres.connection_pool import connect_from_pool
 from tiltyard.web.pages.operator.exhibits import exhibited
 from tiltyard.web.pages.operator.gate import (
     actor_of,
@@ -48,7 +48,7 @@ async def complaints_page(
 ) -> HTMLResponse:
     """What voters said is wrong with a matchup, oldest first."""
     found = await arena_of(request, arena)
-    async with connected(pool_of(request)) as connection:
+    async with connect_from_pool(pool_of(request)) as connection:
         complaints = await list_complaints(
             connection, found.arena, after=after, limit=_PAGE + 1, settled=settled
         )
@@ -68,7 +68,7 @@ async def complaints_page(
 async def complaint_page(arena: str, complaint: Session, request: Request) -> HTMLResponse:
     """One complaint beside what it is about: the prompt, and both responses as they are now."""
     found = await arena_of(request, arena)
-    async with connected(pool_of(request)) as connection:
+    async with connect_from_pool(pool_of(request)) as connection:
         complaints = await list_complaints(
             connection, found.arena, after=complaint - 1, limit=1, settled=True
         )
@@ -84,7 +84,7 @@ async def complaint_page(arena: str, complaint: Session, request: Request) -> HT
 async def settle_form(arena: str, complaint: Session, request: Request) -> Response:
     """A complaint was looked at."""
     found = await arena_of(request, arena)
-    async with connected(pool_of(request)) as connection:
+    async with connect_from_pool(pool_of(request)) as connection:
         await settle_complaint(connection, found.arena, complaint, actor=actor_of(request).name)
     return done("settled", "arenas", arena, "complaints")
 
@@ -95,7 +95,7 @@ async def remarks_page(
 ) -> HTMLResponse:
     """Why voters voted so, newest first."""
     found = await arena_of(request, arena)
-    async with connected(pool_of(request)) as connection:
+    async with connect_from_pool(pool_of(request)) as connection:
         remarks = await read_remarks(connection, found.arena, limit=_PAGE + 1, offset=page * _PAGE)
         judges = await read_judges(connection, [one.session for one in remarks])
     return arena_page(
@@ -136,21 +136,21 @@ async def house_audit_page(request: Request, before: Before = None, action: Acti
 async def exports_page(arena: str, request: Request) -> HTMLResponse:
     """Battles as files, and the weekly reports."""
     found = await arena_of(request, arena)
-    async with connected(pool_of(request)) as connection:
+    async with connect_from_pool(pool_of(request)) as connection:
         reports = await list_reports(connection, found.arena)
     return arena_page(request, found, "exports.html", "exports", reports=reports)
 
 
 async def _audit(
     request: Request, arena: int | None, action: str, before: int | None
-) -> tuple[list[AuditEntry], list[str]]:
-    async with connected(pool_of(request)) as connection:
+) -> tuple[list[AuditRow], list[str]]:
+    async with connect_from_pool(pool_of(request)) as connection:
         actions = await list_actions(connection, arena)
         entries = await list_audit(connection, arena, action=action or None, before=before, limit=_PAGE + 1)
     return entries, actions
 
 
-def _paged(entries: list[AuditEntry]) -> dict[str, Any]:
+def _paged(entries: list[AuditRow]) -> dict[str, Any]:
     """A page, with details as names and values, and where the next one begins."""
     shown = []
     for one in entries[:_PAGE]:

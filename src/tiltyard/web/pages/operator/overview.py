@@ -10,14 +10,19 @@ from typing import Any
 from fastapi import Request
 from fastapi.responses import HTMLResponse
 
-from tiltyard.arena.boards.reports import list_reports
+from tiltyard.arena.boards.weekly_reports import list_reports
 from tiltyard.arena.content.arenas import Arena
-from tiltyard.arena.operators.changes import current_policy
-from tiltyard.arena.operators.jobs import REPORTED, jobs_of, report_is_late
-from tiltyard.arena.operators.overviews import read_days, read_open, read_rated, read_waiting
-from tiltyard.arena.operators.ticks import read_ticks
+from tiltyard.arena.operators.arena_changes import current_policy
+from tiltyard.arena.operators.arena_overview import (
+    count_open_matchups,
+    read_daily_votes,
+    read_lag_by_arena,
+    read_pending_work,
+)
+from tiltyard.arena.operators.job_status import FIRST_REPORTED_PHASE, list_jobs, report_is_late
+from tiltyard.arena.operators.schedule_status import read_ticks
 from tiltyard.errors import NotFound
-from tiltyard.postgres.connection_pool import connected
+from tiltyard.postgres.connection_pool import connect_from_pool
 from tiltyard.web.pages.board_view import seen_digits
 from tiltyard.web.pages.operator.gate import arena_of, arena_page, operator_router, pool_of
 from tiltyard.web.pages.operator.words import JOBS, LANES, PHASES
@@ -45,14 +50,14 @@ async def overview(arena: str, request: Request) -> HTMLResponse:
     """Phase, status, votes by day, lanes, fairness, lag, scheduled work."""
     now = datetime.now(UTC)
     found = await arena_of(request, arena)
-    async with connected(pool_of(request)) as connection:
-        days = await read_days(connection, found.arena, found.settings.timezone)
-        opened = await read_open(connection, found.arena)
-        lag = (await read_rated(connection, found.arena))[found.name]
-        waiting = (await read_waiting(connection))[found.name]
+    async with connect_from_pool(pool_of(request)) as connection:
+        days = await read_daily_votes(connection, found.arena, found.settings.timezone)
+        opened = await count_open_matchups(connection, found.arena)
+        lag = (await read_lag_by_arena(connection, found.arena))[found.name]
+        waiting = (await read_pending_work(connection))[found.name]
         reports = await list_reports(connection, found.arena)
         late = await report_is_late(connection, found, reports, now)
-        jobs = jobs_of(found.name, await read_ticks(connection), now)
+        jobs = list_jobs(found.name, await read_ticks(connection), now)
     policy = await current_policy(pool_of(request), arena)
     board = await _board(request, found)
     serving = None if board is None else board["serving"]
@@ -71,7 +76,7 @@ async def overview(arena: str, request: Request) -> HTMLResponse:
         lag=lag,
         waiting=waiting,
         reported_at=reports[0].made_at if reports else None,
-        reports_from=REPORTED,
+        reports_from=FIRST_REPORTED_PHASE,
         late=late,
         jobs=jobs,
         called=JOBS,

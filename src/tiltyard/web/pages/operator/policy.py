@@ -10,7 +10,7 @@ from fastapi import Request
 from fastapi.responses import HTMLResponse, Response
 
 from tiltyard.arena.content.arenas import Arena
-from tiltyard.arena.operators.changes import changed_policy, current_policy, set_policy
+from tiltyard.arena.operators.arena_changes import apply_policy_changes, current_policy, set_policy
 from tiltyard.core.policy.state.policy import BOUNDS, KEPT_SHAPES, Lane, Policy
 from tiltyard.core.policy.state.standing import Standing
 from tiltyard.errors import BadOption
@@ -68,7 +68,7 @@ async def policy_review(arena: str, request: Request) -> HTMLResponse:
     given = dict(request.query_params)
     try:
         changed = read_constants(policy, given)
-        Standing(policy, (), ()).under(changed_policy(policy, changed))
+        Standing(policy, (), ()).under(apply_policy_changes(policy, changed))
     except BadOption as error:
         return _form(request, found, policy, given, trouble=str(error), status=422)
     rows = [
@@ -107,7 +107,7 @@ async def phase_confirm(arena: str, request: Request, phase: int) -> HTMLRespons
     """What another phase would change, before it does."""
     found = await arena_of(request, arena)
     policy = await current_policy(pool_of(request), arena)
-    changed_policy(policy, {"phase": phase})
+    apply_policy_changes(policy, {"phase": phase})
     return arena_page(
         request, found, "phase_confirm.html", "phase", now=PHASES[policy.phase - 1], then=PHASES[phase - 1]
     )

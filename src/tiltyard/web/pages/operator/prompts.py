@@ -8,9 +8,9 @@ from fastapi import Form, Query, Request
 from fastapi.responses import HTMLResponse, Response
 
 from tiltyard.arena.content.arenas import Arena, list_prompts
-from tiltyard.arena.operators.changes import withdraw
+from tiltyard.arena.operators.arena_changes import withdraw
 from tiltyard.errors import Conflict, InputError
-from tiltyard.postgres.connection_pool import connected
+from tiltyard.postgres.connection_pool import connect_from_pool
 from tiltyard.web.access import house_of
 from tiltyard.web.pages.operator.exhibits import exhibited
 from tiltyard.web.pages.operator.gate import actor_of, arena_of, arena_page, done, operator_router, pool_of
@@ -29,7 +29,7 @@ async def prompts_page(
 ) -> HTMLResponse:
     """A page of the prompts, by number."""
     found = await arena_of(request, arena)
-    async with connected(pool_of(request)) as connection:
+    async with connect_from_pool(pool_of(request)) as connection:
         prompts = await list_prompts(connection, found.arena, after=after, limit=_PAGE + 1)
     more = prompts[_PAGE - 1].prompt if len(prompts) > _PAGE else None
     return arena_page(

@@ -9,9 +9,9 @@ from typing import Any
 from fastapi import Request
 from fastapi.responses import HTMLResponse, Response
 
-from tiltyard.arena.content.answering import checked_name
+from tiltyard.arena.content.answer_rows import validate_name
 from tiltyard.arena.content.arenas import Arena
-from tiltyard.arena.operators.changes import change_settings
+from tiltyard.arena.operators.arena_changes import change_settings
 from tiltyard.core.policy.validity.blind_votes import blind_votes_of_one
 from tiltyard.errors import BadOption, InputError
 from tiltyard.settings.arena_settings import ArenaSettings
@@ -105,7 +105,7 @@ def read_settings(arena: Arena, given: Mapping[str, str]) -> tuple[str | None, d
                 changed[one.name] = value
     ArenaSettings.from_dict(arena.settings.to_dict() | changed)
     title = given.get("title", arena.title).strip()
-    return (None if title == arena.title else checked_name("title", title)), changed
+    return (None if title == arena.title else validate_name("title", title)), changed
 
 
 async def _blind_votes(request: Request, arena: Arena, settings: ArenaSettings) -> dict[str, Any]:

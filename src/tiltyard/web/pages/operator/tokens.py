@@ -11,7 +11,7 @@ from fastapi.responses import HTMLResponse, Response
 from tiltyard.arena.accounts import SCOPES
 from tiltyard.arena.content.arenas import list_arenas
 from tiltyard.errors import BadOption, NotFound
-from tiltyard.postgres.connection_pool import connected
+from tiltyard.postgres.connection_pool import connect_from_pool
 from tiltyard.web.access import access_of
 from tiltyard.web.pages.operator.gate import actor_of, done, operator_page, operator_router, pool_of
 from tiltyard.web.reading import Plain
@@ -81,7 +81,7 @@ async def _page(
     status: int = 200,
 ) -> HTMLResponse:
     tokens = await access_of(request).accounts.list_tokens()
-    async with connected(pool_of(request)) as connection:
+    async with connect_from_pool(pool_of(request)) as connection:
         arenas = await list_arenas(connection)
     return operator_page(
         request,

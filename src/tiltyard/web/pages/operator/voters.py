@@ -8,14 +8,14 @@ from fastapi import Form, Path, Query, Request
 from fastapi.responses import HTMLResponse, Response
 
 from tiltyard.arena.content.arenas import Arena
-from tiltyard.arena.log.log import SOURCES
-from tiltyard.arena.operators.changes import checked_reason, exclude, restore
-from tiltyard.arena.operators.exclusions import Selection, list_exclusions, read_whose
-from tiltyard.arena.operators.overviews import read_judges
-from tiltyard.arena.operators.previewing import preview_exclusion
-from tiltyard.arena.operators.voters import flagged, page_of_voters, voter_record
+from tiltyard.arena.log.event_log import SOURCES
+from tiltyard.arena.operators.arena_changes import exclude, restore, validate_reason
+from tiltyard.arena.operators.arena_overview import read_judges
+from tiltyard.arena.operators.exclusion_preview import preview_exclusion
+from tiltyard.arena.operators.exclusions import VoteSelection, list_exclusions, read_exclusion_details
+from tiltyard.arena.operators.voter_records import list_flagged_sessions, list_voter_page, voter_record
 from tiltyard.errors import Conflict, InputError, NotFound
-from tiltyard.postgres.connection_pool import connected
+from tiltyard.postgres.connection_pool import connect_from_pool
 from tiltyard.web.pages.operator.gate import actor_of, arena_of, arena_page, done, operator_router, pool_of
 from tiltyard.web.pages.operator.words import OUTCOMES
 
@@ -33,8 +33,8 @@ async def voters_page(
 ) -> HTMLResponse:
     """Sessions by votes."""
     found = await arena_of(request, arena)
-    voters, more = await page_of_voters(pool_of(request), found, page=page, size=_PAGE)
-    async with connected(pool_of(request)) as connection:
+    voters, more = await list_voter_page(pool_of(request), found, page=page, size=_PAGE)
+    async with connect_from_pool(pool_of(request)) as connection:
         judges = await read_judges(connection, [one.session for one in voters])
     return arena_page(
         request,
@@ -43,7 +43,7 @@ async def voters_page(
         "voters",
         voters=voters,
         judges=judges,
-        flags=flagged(found),
+        flags=list_flagged_sessions(found),
         sources=SOURCES,
         page=page,
         more=more,
@@ -82,7 +82,7 @@ async def exclude_form(
         return done("unchanged", "arenas", arena, "exclusions")
     try:
         await exclude(
-            pool_of(request), arena, Selection(sessions=[session]), reason, actor=actor_of(request).name
+            pool_of(request), arena, VoteSelection(sessions=[session]), reason, actor=actor_of(request).name
         )
     except InputError as error:
         return await _record(request, found, session, reason=reason, trouble=str(error), status=422)
@@ -119,9 +119,9 @@ async def restore_form(arena: str, exclusion: Session, request: Request) -> Resp
 
 async def _exclusions(request: Request, arena: Arena) -> dict[str, Any]:
     """All exclusions, whose votes they have, and which of these voters are judges."""
-    async with connected(pool_of(request)) as connection:
+    async with connect_from_pool(pool_of(request)) as connection:
         exclusions = await list_exclusions(connection, arena.arena)
-        whose = await read_whose(connection, arena.arena)
+        whose = await read_exclusion_details(connection, arena.arena)
         judges = await read_judges(connection, {each for one in whose.values() for each in one.sessions})
     return {"exclusions": exclusions, "whose": whose, "judges": judges}
 
@@ -137,7 +137,7 @@ async def _record(
     status: int = 200,
 ) -> HTMLResponse:
     record = await voter_record(pool_of(request), arena, session, before=before, size=_PAGE)
-    async with connected(pool_of(request)) as connection:
+    async with connect_from_pool(pool_of(request)) as connection:
         judges = await read_judges(connection, [session])
     return arena_page(
         request,
@@ -156,7 +156,7 @@ async def _record(
 
 async def _preview(request: Request, arena: Arena, session: int, reason: str) -> HTMLResponse:
     try:
-        checked_reason(reason)
+        validate_reason(reason)
     except InputError as error:
         return await _record(request, arena, session, reason=reason, trouble=str(error), status=422)
     record = await voter_record(pool_of(request), arena, session, size=1)

@@ -1,0 +1,355 @@
+"""Boards in one web process: the newest of each arena, and what is counted from them on demand."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import asdict
+from typing import Any
+
+from tiltyard.arena.boards.compute_once import DocumentCache, HashedDocument
+from tiltyard.arena.boards.filtered_boards import (
+    VoteSubset,
+    count_consecutive_passes,
+    head_to_head,
+    make_filtered_board,
+    pair_results,
+    prompt_results,
+)
+from tiltyard.arena.boards.notifications import SnapshotNotifications, read_history, read_newest_positions
+from tiltyard.arena.boards.snapshots import (
+    Snapshot,
+    find_snapshot,
+    latest_snapshot,
+    read_rule_history,
+    read_scores,
+)
+from tiltyard.arena.content.arenas import Arena, find_arena, find_model, list_prompt_names, read_prompt_keys
+from tiltyard.arena.log.event_log import SOURCES
+from tiltyard.arena.log.rosters import read_roster
+from tiltyard.arena.log.votes import (
+    count_excluded,
+    count_not_blind,
+    limit_statement_time,
+    read_pairs,
+    read_tally,
+)
+from tiltyard.arena.tasks import cancel_and_wait
+from tiltyard.core.policy.state.strengths import Strengths
+from tiltyard.errors import NotFound
+from tiltyard.postgres.connection_pool import ConnectionPool, connect_from_pool
+from tiltyard.retries import Backoff, Retries
+
+__all__ = ["BoardCache", "HashedDocument", "OnSnapshot"]
+
+_LOG = logging.getLogger(__name__)
+
+#: Told of every new snapshot: arena, source, generation, strengths.
+OnSnapshot = Callable[[int, int, int, Strengths], None]
+
+#: How many seconds one statement may take.
+_STATEMENT_SECONDS = 20.0
+#: Seconds for which an arena's settings are believed.
+_SETTINGS_CACHE_SECONDS = 2.0
+#: Seconds before new boards are looked for again after a fault, at first.
+_RETRY_SECONDS = 1.0
+
+
+class BoardCache:
+    """The newest snapshot of every arena and source; it is told of new ones and looks besides."""
+
+    def __init__(
+        self, url: str, pool: ConnectionPool, on_snapshot: OnSnapshot | None = None, *, look: float = 5.0
+    ) -> None:
+        self._pool = pool
+        self._tell = on_snapshot
+        self._news = SnapshotNotifications(url, look=look)
+        self._newest: dict[tuple[int, int], Snapshot] = {}
+        self._arenas: dict[str, tuple[float, Arena]] = {}
+        self._sparing = DocumentCache()
+        self._retries = Retries(_LOG, "looking for new boards", Backoff(_RETRY_SECONDS))
+        self._task: asyncio.Task[None] | None = None
+
+    async def start(self) -> None:
+        """Load what there is, and begin to listen."""
+        await self._look()
+        self._task = asyncio.create_task(self._follow(), name="boards")
+
+    async def stop(self) -> None:
+        await cancel_and_wait(self._task)
+        self._task = None
+        await self._sparing.stop()
+        await self._news.close()
+
+    async def arena(self, name: str) -> Arena:
+        """An arena by name, as it was a moment ago; `NotFound` if there is none."""
+        known = self._arenas.get(name)
+        if known is not None and time.monotonic() < known[0]:
+            return known[1]
+        self._arenas.pop(name, None)
+        async with connect_from_pool(self._pool) as connection:
+            found = await find_arena(connection, name)
+        self._arenas[name] = (time.monotonic() + _SETTINGS_CACHE_SECONDS, found)
+        return found
+
+    def newest(self, arena: int) -> list[Snapshot]:
+        """The newest snapshot of each source of an arena, as far as they are known here."""
+        return [snapshot for (of, _), snapshot in self._newest.items() if of == arena]
+
+    def forget(self, name: str) -> None:
+        """An arena was changed: look again."""
+        self._arenas.pop(name, None)
+
+    async def latest(self, arena: int, source: int) -> Snapshot:
+        """The newest board of a source; `NotFound` before there is any."""
+        found = self._newest.get((arena, source))
+        if found is None:
+            async with connect_from_pool(self._pool) as connection:
+                found = await latest_snapshot(connection, arena, source)
+            if found is None:
+                raise NotFound("there is no board yet; one is made a few seconds after the arena opens")
+            self._take(found)
+        return found
+
+    async def published(self, arena: int, sha256: str) -> Snapshot:
+        """A board by the hash of its document; `NotFound` if there is none."""
+        for newest in self.newest(arena):
+            if newest.sha256 == sha256:
+                return newest
+        async with connect_from_pool(self._pool) as connection:
+            found = await find_snapshot(connection, arena, sha256)
+        if found is None:
+            raise NotFound("there is no such board; ask for the list of snapshots")
+        return found
+
+    async def filtered(
+        self,
+        arena: Arena,
+        source: int,
+        category: str | None,
+        language: str | None,
+        *,
+        counted: bool = False,
+    ) -> HashedDocument:
+        """The board of the prompts of a category and a language, as of the newest snapshot or shortly before.
+
+        ``counted``: with the votes that were excluded.
+        """
+        newest = await self.latest(arena.arena, source)
+        part = VoteSubset(source, category, language, counted)
+        return await self._sparing(
+            (arena.arena, "board", part), newest, lambda: self._filter(arena, newest, part)
+        )
+
+    async def pairs(
+        self, arena: Arena, part: VoteSubset, top: int, snapshot: Snapshot | None = None
+    ) -> HashedDocument:
+        """How the first models of a snapshot did against each other; without one, of the newest or shortly before."""
+        of = await self.latest(arena.arena, part.source) if snapshot is None else snapshot
+        key = (arena.arena, "pairs", part, top)
+        return await self._sparing(
+            key, of, lambda: self._pair(arena, of, part, _first(of, top)), exact=snapshot is not None
+        )
+
+    async def history(
+        self, arena: Arena, source: int, top: int, snapshot: Snapshot | None = None
+    ) -> HashedDocument:
+        """What boards said of the first models of a snapshot; without one, of the newest or shortly before."""
+        of = await self.latest(arena.arena, source) if snapshot is None else snapshot
+        key = (arena.arena, source, "history", top)
+        return await self._sparing(
+            key, of, lambda: self._recall(arena, of, _first(of, top)), exact=snapshot is not None
+        )
+
+    async def held(self, snapshot: Snapshot, *, every: int, most: int) -> int | None:
+        """At how many of the last evaluations before a snapshot the publication rules held; ``None``: not known."""
+        async with connect_from_pool(self._pool) as connection:
+            looks = await read_rule_history(connection, snapshot, limit=most)
+        return count_consecutive_passes(looks, votes=snapshot.votes, every=every, most=most)
+
+    async def excluded(self, snapshot: Snapshot) -> int:
+        """How many votes are left out of a snapshot."""
+        if snapshot.generation == 0:
+            return 0
+        async with (
+            connect_from_pool(self._pool) as connection,
+            limit_statement_time(connection, _STATEMENT_SECONDS),
+        ):
+            return await count_excluded(connection, snapshot.arena, snapshot.source, upto=snapshot.position)
+
+    async def not_blind(self, snapshot: Snapshot) -> int:
+        """How many votes up to a snapshot were not blind, and are left out of it."""
+        async with (
+            connect_from_pool(self._pool) as connection,
+            limit_statement_time(connection, _STATEMENT_SECONDS),
+        ):
+            return await count_not_blind(connection, snapshot.arena, snapshot.source, upto=snapshot.position)
+
+    async def model(self, arena: Arena, source: int, name: str) -> HashedDocument:
+        """Everything that is known of a model, as of the newest snapshot or shortly before."""
+        newest = await self.latest(arena.arena, source)
+
+        async def make() -> HashedDocument:
+            return await self._describe(arena, newest, name)
+
+        return await self._sparing((arena.arena, source, "model", name), newest, make)
+
+    async def _follow(self) -> None:
+        while True:
+            await self._news.next()
+            try:
+                await self._look()
+            except Exception as error:  # noqa: BLE001 - whatever it is, the next look comes
+                await asyncio.sleep(self._retries.failed(error))
+            else:
+                self._retries.succeeded()
+
+    async def _look(self) -> None:
+        """Fetch every board that is newer than the one at hand."""
+        async with connect_from_pool(self._pool) as connection:
+            for (arena, source), place in (await read_newest_positions(connection)).items():
+                known = self._newest.get((arena, source))
+                if known is None or (known.generation, known.position) != place:
+                    found = await latest_snapshot(connection, arena, source)
+                    if found is not None:
+                        self._take(found)
+
+    def _take(self, snapshot: Snapshot) -> None:
+        key = (snapshot.arena, snapshot.source)
+        known = self._newest.get(key)
+        if known is not None and (known.generation, known.position) >= (
+            snapshot.generation,
+            snapshot.position,
+        ):
+            return
+        self._newest[key] = snapshot
+        if self._tell is not None:
+            self._tell(snapshot.arena, snapshot.source, snapshot.generation, snapshot.strengths)
+
+    async def _filter(self, arena: Arena, newest: Snapshot, part: VoteSubset) -> HashedDocument:
+        async with (
+            connect_from_pool(self._pool) as connection,
+            limit_statement_time(connection, _STATEMENT_SECONDS),
+        ):
+            prompts = await list_prompt_names(connection, arena.arena, part.category, part.language)
+            if not prompts:
+                raise NotFound(_promptless(part))
+            roster = await read_roster(connection, arena.arena)
+            tally = await read_tally(
+                connection,
+                arena.arena,
+                newest.source,
+                upto=newest.position,
+                prompts=list(prompts),
+                counted=part.counted,
+            )
+        document = await asyncio.to_thread(
+            make_filtered_board, tally, roster.models, prompts, about=_about(arena, newest), part=part
+        )
+        return HashedDocument.of(document)
+
+    async def _pair(
+        self, arena: Arena, of: Snapshot, part: VoteSubset, models: Sequence[str]
+    ) -> HashedDocument:
+        async with (
+            connect_from_pool(self._pool) as connection,
+            limit_statement_time(connection, _STATEMENT_SECONDS),
+        ):
+            prompts = None
+            if part.category is not None or part.language is not None:
+                prompts = list(await list_prompt_names(connection, arena.arena, part.category, part.language))
+            names = (await read_roster(connection, arena.arena)).models
+            number = {name: k for k, name in enumerate(names)}
+            shown = [number[name] for name in models]
+            tally = await read_pairs(
+                connection,
+                arena.arena,
+                of.source,
+                upto=of.position,
+                models=shown,
+                prompts=prompts,
+                counted=part.counted,
+            )
+        pairs = pair_results(tally, names, shown)
+        return HashedDocument.of({**_about(arena, of), "models": list(models), "pairs": pairs})
+
+    async def _recall(self, arena: Arena, of: Snapshot, models: Sequence[str]) -> HashedDocument:
+        async with (
+            connect_from_pool(self._pool) as connection,
+            limit_statement_time(connection, _STATEMENT_SECONDS),
+        ):
+            scores = await read_scores(connection, of, models)
+        told = [asdict(score) for score in scores]
+        return HashedDocument.of({**_about(arena, of), "models": list(models), "scores": told})
+
+    async def _describe(self, arena: Arena, newest: Snapshot, name: str) -> HashedDocument:
+        async with (
+            connect_from_pool(self._pool) as connection,
+            limit_statement_time(connection, _STATEMENT_SECONDS),
+        ):
+            number, _ = await find_model(connection, arena.arena, name)
+            roster = await read_roster(connection, arena.arena)
+            keys = await read_prompt_keys(connection, arena.arena)
+            history = await read_history(connection, arena.arena, newest.source, name)
+            tally = await read_tally(
+                connection, arena.arena, newest.source, upto=newest.position, model=number
+            )
+        prompts = [(key.name, key.category, key.language) for key in keys]
+        rows = json.loads(newest.document)["rows"]
+        return HashedDocument.of(
+            {
+                **_about(arena, newest),
+                "model": name,
+                **_placed(rows, name),
+                "head_to_head": head_to_head(tally, roster.models, number),
+                "prompts": prompt_results(tally, prompts, number),
+                "history": [
+                    {
+                        "generation": once.generation,
+                        "position": once.position,
+                        "at": once.made_at.isoformat(),
+                        "snapshot": once.sha256,
+                        "votes": once.votes,
+                        "row": once.row,
+                    }
+                    for once in history
+                ],
+            }
+        )
+
+
+def _promptless(part: VoteSubset) -> str:
+    if part.category is None and part.language is None:
+        return "this arena has no prompts yet, so there are no votes to count; look at its whole board"
+    return "no prompt of this arena is of this category and language"
+
+
+def _first(of: Snapshot, top: int) -> list[str]:
+    """The models that a board ranks first."""
+    rows = json.loads(of.document)["rows"]
+    return [row["model"] for row in rows if row["rank"] is not None][:top]
+
+
+def _about(arena: Arena, newest: Snapshot) -> dict[str, Any]:
+    return {
+        "arena": arena.name,
+        "source": SOURCES[newest.source],
+        "snapshot": newest.sha256,
+        "position": newest.position,
+        "generation": newest.generation,
+    }
+
+
+def _placed(rows: list[dict[str, Any]], name: str) -> dict[str, Any]:
+    """A model's row, and those next to it; ``None`` where there is none."""
+    places = [k for k, row in enumerate(rows) if row["model"] == name]
+    if not places:
+        return {"row": None, "above": None, "below": None}
+    k = places[0]
+    ranked = rows[k]["rank"] is not None
+    above = rows[k - 1] if ranked and k > 0 else None
+    below = rows[k + 1] if ranked and k + 1 < len(rows) and rows[k + 1]["rank"] is not None else None
+    return {"row": rows[k], "above": above, "below": below}

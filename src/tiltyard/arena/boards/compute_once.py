@@ -1,0 +1,159 @@
+"""What is counted on demand: once for everybody who asks, a few at a time, and not all of the time."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Hashable
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from tiltyard.arena.boards.snapshots import Snapshot
+from tiltyard.core.board.document import canonical_json, document_hash
+from tiltyard.errors import Crowded
+
+__all__ = ["BoundedQueue", "DocumentCache", "HashedDocument", "SingleFlight"]
+
+Key = tuple[Any, ...]
+T = TypeVar("T")
+
+#: What is counted on demand takes at most one part in so many of the time.
+_REST_RATIO = 10.0
+_CACHED_DOCUMENT_LIMIT = 200
+#: How many are counted at once, and how many wait for their turn.
+_CONCURRENT_COMPUTATION_LIMIT = 2
+_WAITING_REQUEST_LIMIT = 8
+
+
+@dataclass(frozen=True, slots=True)
+class HashedDocument:
+    """Bytes to be sent, with their hash."""
+
+    data: bytes
+    sha256: str
+
+    @classmethod
+    def of(cls, value: dict[str, Any]) -> HashedDocument:
+        written = canonical_json(value)
+        return cls(written, document_hash(written))
+
+
+@dataclass(frozen=True, slots=True)
+class _CachedDocument:
+    """Something costly: of which snapshot, when it was made, and how long that took."""
+
+    snapshot: str
+    document: HashedDocument
+    at: float
+    took: float
+
+
+class BoundedQueue:
+    """What is made a few at a time; who would wait behind many others is told to come back."""
+
+    def __init__(self, at_once: int, waiting: int, what: str) -> None:
+        self._making = asyncio.Semaphore(at_once)
+        self._most = waiting
+        self._waiting = 0
+        self._what = what
+
+    @contextlib.asynccontextmanager
+    async def taking(self) -> AsyncIterator[None]:
+        """One's turn, once it comes."""
+        if self._waiting >= self._most:
+            raise Crowded(f"{self._waiting} others wait for {self._what}; ask again in a moment")
+        self._waiting += 1
+        try:
+            await self._making.acquire()
+        finally:
+            self._waiting -= 1
+        try:
+            yield
+        finally:
+            self._making.release()
+
+
+class SingleFlight:
+    """What several ask for at once is made once for all of them, even if whoever asked first has left."""
+
+    def __init__(self) -> None:
+        self._pending: dict[Hashable, asyncio.Task[Any]] = {}
+
+    async def __call__(self, key: Hashable, make: Callable[[], Coroutine[Any, Any, T]]) -> T:
+        task: asyncio.Task[T] | None = self._pending.get(key)
+        if task is None:
+            task = self._pending[key] = asyncio.create_task(make(), name="make")
+            task.add_done_callback(lambda done: self._ended(key, done))
+        return await asyncio.shield(task)
+
+    async def stop(self) -> None:
+        """Give up whatever is being made."""
+        tasks = list(self._pending.values())
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    def _ended(self, key: Hashable, task: asyncio.Task[Any]) -> None:
+        """Forget it, and take note of how it ended."""
+        self._pending.pop(key, None)
+        if not task.cancelled():
+            task.exception()
+
+
+class DocumentCache:
+    """Documents by what was asked, made again only after a rest as long as the making deserves."""
+
+    def __init__(self) -> None:
+        self._made: dict[Key, _CachedDocument] = {}
+        self._together = SingleFlight()
+        self._turns = BoundedQueue(
+            _CONCURRENT_COMPUTATION_LIMIT, _WAITING_REQUEST_LIMIT, "a board to be counted"
+        )
+
+    async def stop(self) -> None:
+        """Give up whatever is being made."""
+        await self._together.stop()
+
+    async def __call__(
+        self,
+        key: Key,
+        newest: Snapshot,
+        make: Callable[[], Awaitable[HashedDocument]],
+        *,
+        exact: bool = False,
+    ) -> HashedDocument:
+        """What was made of this snapshot, or a little before if making it took long; else it is made.
+
+        ``exact``: of this snapshot only. Whoever asks for what is being made waits for it.
+        """
+        if exact:
+            known = self._made.get(key)
+            if known is not None and known.snapshot == newest.sha256:
+                return known.document
+            key = (*key, newest.sha256)
+        if (fresh := self._fresh(key, newest)) is not None:
+            return fresh
+        return await self._together((*key, newest.sha256), lambda: self._make(key, newest, make))
+
+    async def _make(
+        self, key: Key, newest: Snapshot, make: Callable[[], Awaitable[HashedDocument]]
+    ) -> HashedDocument:
+        async with self._turns.taking():
+            if (fresh := self._fresh(key, newest)) is not None:
+                return fresh
+            start = time.monotonic()
+            document = await make()
+            now = time.monotonic()
+            self._made.pop(key, None)
+            self._made[key] = _CachedDocument(newest.sha256, document, now, now - start)
+            if len(self._made) > _CACHED_DOCUMENT_LIMIT:
+                del self._made[next(iter(self._made))]
+        return document
+
+    def _fresh(self, key: Key, newest: Snapshot) -> HashedDocument | None:
+        made = self._made.get(key)
+        if made is None:
+            return None
+        rested = time.monotonic() - made.at > _REST_RATIO * made.took
+        return made.document if made.snapshot == newest.sha256 or not rested else None

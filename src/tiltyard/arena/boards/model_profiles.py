@@ -1,0 +1,285 @@
+"""Portraits of models: all that the votes behind a snapshot say of one of them."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tiltyard.arena.boards.board_cache import BoardCache
+from tiltyard.arena.boards.notifications import BoardAppearance, read_history
+from tiltyard.arena.boards.response_history import ResponseHistory, read_response_history
+from tiltyard.arena.boards.snapshots import Snapshot
+from tiltyard.arena.content.arenas import Arena, find_model, read_prompt_keys
+from tiltyard.arena.log.rosters import Roster, read_responses, read_roster
+from tiltyard.arena.log.votes import VoteTally, limit_statement_time, read_tally
+from tiltyard.core.policy.state.policy import Policy
+from tiltyard.core.policy.validity.evaluation import ConfidencePoint
+from tiltyard.core.policy.validity.heatmap import Heatmap, coverage_heatmap
+from tiltyard.core.policy.validity.method_document import method_from_dict
+from tiltyard.core.policy.validity.model_votes import (
+    OpponentRecord,
+    VoteColumns,
+    build_standing,
+    opponent_records,
+    prompt_records,
+    score_of,
+)
+from tiltyard.core.policy.validity.neighbours import NeighbourRecord, challenges_of
+from tiltyard.core.policy.validity.recent_form import VoteRecord
+from tiltyard.errors import NotFound, StoreFault
+from tiltyard.postgres.connection_pool import Connection, ConnectionPool, connect_from_pool
+
+__all__ = ["ModelProfile", "ModelProfiles", "Opponent", "PromptRecord"]
+
+#: Bytes of portraits that are kept, and of one line in any of their tables; both by a rough estimate.
+_CACHE_BYTES = 64_000_000
+_TABLE_ROW_BYTES = 200
+#: The same portrait takes at most one part in so many of the time; and so many wait for their turn.
+_REST_RATIO = 10.0
+_WAITING_REQUEST_LIMIT = 8
+#: Grounds that are kept: those of the arenas that are being read.
+_CACHED_SNAPSHOT_LIMIT = 8
+#: Seconds that one statement may take.
+_STATEMENT_SECONDS = 20.0
+
+
+@dataclass(frozen=True, slots=True)
+class Opponent:
+    """Another model as this one sees it."""
+
+    name: str
+    rank: int | None
+    enabled: bool
+    met: OpponentRecord
+
+
+@dataclass(frozen=True, slots=True)
+class PromptRecord:
+    """How the model did on one prompt. The prompt's text is not told."""
+
+    name: str
+    category: str | None
+    language: str | None
+    withdrawn: bool
+    record: VoteRecord
+    #: Mean result of the votes that rate skill.
+    score: float | None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ModelProfile:
+    """One model as of a snapshot. What the arena's phase does not show is ``None``, or empty."""
+
+    name: str
+    snapshot: Snapshot
+    #: The board's own document without its rows.
+    board: dict[str, Any]
+    #: The model's row on the board; ``None`` if it came after the snapshot.
+    row: dict[str, Any] | None
+    policy: Policy
+    models: tuple[str, ...]
+    prompt_names: tuple[str, ...]
+    opponents: tuple[Opponent, ...]
+    prompts: tuple[PromptRecord, ...]
+    heatmap: Heatmap | None
+    #: The record against the neighbours above and below in rank.
+    challenges: tuple[NeighbourRecord | None, NeighbourRecord | None]
+    #: Rating and RD at past evaluations, oldest first.
+    history: tuple[ConfidencePoint, ...]
+    responses: tuple[ResponseHistory, ...]
+
+    @property
+    def shown_policy(self) -> bool:
+        """Whether the arena shows what its policy computes: not in phase 1."""
+        return bool(self.board["phase"] > 1)
+
+    @property
+    def size(self) -> int:
+        """Bytes that it takes, roughly; the board's document is shared by many and counted for each."""
+        cells = 0 if self.heatmap is None else len(self.heatmap.prompts) * len(self.heatmap.opponents)
+        lines = sum(map(len, (self.opponents, self.prompts, self.history, self.responses)))
+        return len(self.snapshot.document) + _TABLE_ROW_BYTES * lines + 16 * cells
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _SnapshotData:
+    """What the portraits of one snapshot share."""
+
+    snapshot: Snapshot
+    board: dict[str, Any]
+    rows: dict[str, dict[str, Any]]
+    roster: Roster
+    #: By prompt: category, language, whether it is withdrawn.
+    about: tuple[tuple[str | None, str | None, bool], ...]
+    answered: npt.NDArray[np.bool_]
+    policy: Policy
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _CachedProfile:
+    """A portrait, when it was made, and how long that took."""
+
+    portrait: ModelProfile
+    at: float
+    took: float
+
+
+class ModelProfiles:
+    """Portraits in one web process: each made once for a snapshot, one at a time, and none all the time."""
+
+    def __init__(self, pool: ConnectionPool, boards: BoardCache) -> None:
+        self._pool = pool
+        self._boards = boards
+        self._made: dict[tuple[int, int, str], _CachedProfile] = {}
+        self._size = 0
+        self._grounds: dict[tuple[int, int], _SnapshotData] = {}
+        self._making = asyncio.Lock()
+        self._waiting = 0
+
+    async def of(self, arena: Arena, source: int, name: str) -> ModelProfile:
+        """A model of an arena by its newest board, or one shortly before; `NotFound` if either is missing."""
+        newest = await self._boards.latest(arena.arena, source)
+        key = (arena.arena, source, name)
+        if (fresh := self._fresh(key, newest)) is not None:
+            return fresh
+        if self._waiting >= _WAITING_REQUEST_LIMIT:
+            raise StoreFault(
+                f"{_WAITING_REQUEST_LIMIT} others wait for the page of a model; ask again in a moment"
+            )
+        self._waiting += 1
+        try:
+            async with self._making:
+                return self._fresh(key, newest) or await self._make_and_keep(key, arena, newest)
+        finally:
+            self._waiting -= 1
+
+    def _fresh(self, key: tuple[int, int, str], newest: Snapshot) -> ModelProfile | None:
+        made = self._made.get(key)
+        if made is None:
+            return None
+        rested = time.monotonic() - made.at > _REST_RATIO * made.took
+        return None if rested and made.portrait.snapshot.sha256 != newest.sha256 else made.portrait
+
+    async def _make_and_keep(self, key: tuple[int, int, str], arena: Arena, newest: Snapshot) -> ModelProfile:
+        start = time.monotonic()
+        portrait = await self._make(arena, newest, key[2])
+        now = time.monotonic()
+        if (before := self._made.pop(key, None)) is not None:
+            self._size -= before.portrait.size
+        self._made[key] = _CachedProfile(portrait, now, now - start)
+        self._size += portrait.size
+        while self._size > _CACHE_BYTES and len(self._made) > 1:
+            self._size -= self._made.pop(next(iter(self._made))).portrait.size
+        return portrait
+
+    async def _make(self, arena: Arena, newest: Snapshot, name: str) -> ModelProfile:
+        async with (
+            connect_from_pool(self._pool) as connection,
+            limit_statement_time(connection, _STATEMENT_SECONDS),
+        ):
+            number, _ = await find_model(connection, arena.arena, name)
+            ground = await self._ground(connection, newest)
+            if number >= len(ground.roster.models):
+                raise NotFound(f"the model {name!r} came just now; ask again in a moment")
+            history = await read_history(connection, arena.arena, newest.source, name)
+            tally = await read_tally(
+                connection, arena.arena, newest.source, upto=newest.position, model=number
+            )
+            responses = await read_response_history(connection, arena.arena, number)
+        return await asyncio.to_thread(_profile, ground, number, tally, history, responses)
+
+    async def _ground(self, connection: Connection, newest: Snapshot) -> _SnapshotData:
+        key = (newest.arena, newest.source)
+        known = self._grounds.pop(key, None)
+        if known is None or known.snapshot.sha256 != newest.sha256:
+            roster = await read_roster(connection, newest.arena)
+            keys = await read_prompt_keys(connection, newest.arena)
+            cells = await read_responses(connection, newest.arena, roster)
+            about = tuple((each.category, each.language, each.withdrawn) for each in keys)
+            known = await asyncio.to_thread(_snapshot_data, newest, roster, about, cells > 0)
+        self._grounds[key] = known
+        if len(self._grounds) > _CACHED_SNAPSHOT_LIMIT:
+            del self._grounds[next(iter(self._grounds))]
+        return known
+
+
+def _snapshot_data(
+    newest: Snapshot,
+    roster: Roster,
+    about: tuple[tuple[str | None, str | None, bool], ...],
+    answered: npt.NDArray[np.bool_],
+) -> _SnapshotData:
+    board = json.loads(newest.document)
+    rows = {row["model"]: row for row in board.pop("rows")}
+    policy, _ = method_from_dict(board["method"])
+    return _SnapshotData(newest, board, rows, roster, about, answered, policy)
+
+
+def _profile(
+    ground: _SnapshotData,
+    number: int,
+    tally: VoteTally,
+    history: Sequence[BoardAppearance],
+    responses: Sequence[ResponseHistory],
+) -> ModelProfile:
+    models, prompts = ground.roster.models, ground.roster.prompts
+    rows = [ground.rows.get(name) for name in models]
+    row = rows[number]
+    standing = build_standing(
+        ground.policy,
+        models,
+        prompts,
+        answered=ground.answered,
+        enabled=np.array([each is not None and each["enabled"] for each in rows]),
+        votes=_votes(tally),
+        strengths=ground.snapshot.strengths.widened(len(models)),
+    )
+    seen = ground.policy.phase > 1 and row is not None
+    records = tuple(
+        PromptRecord(prompts[k], *ground.about[k], record, score_of(record))
+        for k, record in prompt_records(standing, number)
+    )
+    return ModelProfile(
+        name=models[number],
+        snapshot=ground.snapshot,
+        board=ground.board,
+        row=row,
+        policy=ground.policy,
+        models=models,
+        prompt_names=prompts,
+        opponents=tuple(_opponent(models, rows, met) for met in opponent_records(standing, number)),
+        prompts=records,
+        heatmap=coverage_heatmap(standing, number) if seen and standing.enabled[number] else None,
+        challenges=challenges_of(standing, number) if seen else (None, None),
+        history=_moments(history),
+        responses=tuple(responses),
+    )
+
+
+def _opponent(models: Sequence[str], rows: Sequence[dict[str, Any] | None], met: OpponentRecord) -> Opponent:
+    row = rows[met.model]
+    rank = None if row is None else row["rank"]
+    return Opponent(models[met.model], rank, row is not None and row["enabled"], met)
+
+
+def _votes(tally: VoteTally) -> VoteColumns:
+    row = np.repeat(np.arange(len(tally)), tally.count)
+    return VoteColumns(tally.a[row], tally.b[row], tally.prompt[row], tally.kind[row])
+
+
+def _moments(history: Sequence[BoardAppearance]) -> tuple[ConfidencePoint, ...]:
+    """Oldest first; of several boards after as many votes, that of the last generation."""
+    by_votes: dict[int, ConfidencePoint] = {}
+    for once in sorted(history, key=lambda each: (each.generation, each.position)):
+        rating, rd = once.row["rating"], once.row["rd"]
+        if rating is not None and rd is not None:
+            at = int(once.made_at.timestamp())
+            by_votes[once.votes] = ConfidencePoint(once.votes, at, rating, rd, once.row["conservative"])
+    return tuple(by_votes[votes] for votes in sorted(by_votes))

@@ -1,0 +1,87 @@
+"""News of boards: announced by whoever publishes them, and looked for besides."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+import psycopg
+
+from tiltyard.errors import StoreFault
+from tiltyard.postgres.connection_pool import Connection
+from tiltyard.postgres.connections import connect_async, translate_errors
+from tiltyard.postgres.statements import statement
+from tiltyard.retries import Backoff, Retries
+
+__all__ = ["BoardAppearance", "SnapshotNotifications", "read_history", "read_newest_positions"]
+
+_LOG = logging.getLogger(__name__)
+
+#: Seconds after which one looks though nothing was announced, and before a new try after a first fault.
+_POLL_SECONDS = 5.0
+_RETRY_SECONDS = 1.0
+
+
+class SnapshotNotifications:
+    """One connection that listens for new snapshots, made again whenever it has broken."""
+
+    def __init__(self, url: str, *, look: float = _POLL_SECONDS) -> None:
+        self._url = url
+        self._look = look
+        self._connection: Connection | None = None
+        self._retries = Retries(_LOG, "listening for new boards", Backoff(_RETRY_SECONDS))
+
+    async def next(self) -> None:
+        """Return when something was announced, or after a few seconds. Faults only make it wait."""
+        try:
+            if self._connection is None or self._connection.closed:
+                self._connection = await connect_async(self._url, name="tiltyard boards")
+                await self._connection.execute(statement("boards_listen"))
+                self._retries.succeeded()
+                return
+            async for _ in self._connection.notifies(timeout=self._look, stop_after=1):
+                pass
+        except (psycopg.Error, StoreFault) as error:
+            await self.close()
+            await asyncio.sleep(self._retries.failed(error))
+
+    async def close(self) -> None:
+        """Hang up."""
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            await connection.close()
+
+
+@dataclass(frozen=True, slots=True)
+class BoardAppearance:
+    """What a board once said of a model."""
+
+    generation: int
+    position: int
+    made_at: datetime
+    sha256: str
+    votes: int
+    row: dict[str, Any]
+
+
+async def read_newest_positions(connection: Connection) -> dict[tuple[int, int], tuple[int, int]]:
+    """Generation and position of the newest board, by arena and source."""
+    with translate_errors("look for new boards"):
+        rows = await (await connection.execute(statement("boards_places"))).fetchall()
+    return {(arena, source): (generation, position) for arena, source, generation, position in rows}
+
+
+async def read_history(
+    connection: Connection, arena: int, source: int, model: str, *, limit: int = 100
+) -> list[BoardAppearance]:
+    """One model on the boards on which an evaluation fell, newest first."""
+    values = {"arena": arena, "source": source, "model": model, "limit": limit}
+    with translate_errors("read the history of a model"):
+        rows = await (await connection.execute(statement("boards_history"), values)).fetchall()
+    return [
+        BoardAppearance(generation, position, made_at, bytes(sha256).hex(), votes, row)
+        for generation, position, made_at, sha256, votes, row in rows
+    ]

@@ -1,0 +1,33 @@
+"""What became of one model's responses: when each came, and when it went. Never what they say."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from tiltyard.postgres.connection_pool import Connection
+from tiltyard.postgres.connections import translate_errors
+from tiltyard.postgres.statements import statement
+
+__all__ = ["ResponseHistory", "read_response_history"]
+
+
+@dataclass(frozen=True, slots=True)
+class ResponseHistory:
+    """One response that a model has, or had, to a prompt."""
+
+    prompt: str
+    category: str | None
+    #: Text, image, audio or app; ``None`` where it would tell whose a response is.
+    kind: str | None
+    added_at: datetime
+    withdrawn_at: datetime | None
+    #: When another one came after it was withdrawn.
+    replaced_at: datetime | None
+
+
+async def read_response_history(connection: Connection, arena: int, model: int) -> list[ResponseHistory]:
+    """Every response of a model, the newest first."""
+    with translate_errors("read a model's responses"):
+        found = await connection.execute(statement("histories_responses"), {"arena": arena, "model": model})
+        return [ResponseHistory(*row) for row in await found.fetchall()]

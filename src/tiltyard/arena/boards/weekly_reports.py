@@ -1,0 +1,175 @@
+"""Weekly validity reports, kept for ever: each span once, by its hash."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from psycopg import AsyncConnection, Connection
+
+from tiltyard.arena.log.rosters import read_roster_sync
+from tiltyard.errors import NotFound
+from tiltyard.postgres.connections import translate_errors
+from tiltyard.postgres.statements import statement
+from tiltyard.settings.arena_settings import ArenaSettings
+
+__all__ = [
+    "Connection",
+    "ReportInputs",
+    "ReportSummary",
+    "ReportableArena",
+    "add_report",
+    "is_final_until",
+    "is_reported",
+    "list_reportable_arenas",
+    "list_reports",
+    "read_method",
+    "read_method_sync",
+    "read_report",
+    "read_report_inputs",
+]
+
+Ints = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class ReportableArena:
+    """An arena that may be reported on."""
+
+    arena: int
+    name: str
+    settings: ArenaSettings
+    created_at: datetime
+    #: Up to where votes are final.
+    horizon: int
+
+
+@dataclass(frozen=True, slots=True)
+class ReportInputs:
+    """What a report needs besides the log: names by number, votes left out, rules given up."""
+
+    models: tuple[str, ...]
+    prompts: tuple[str, ...]
+    #: Serials of votes that are excluded now.
+    excluded: frozenset[int]
+    #: Serials of matchups for which a rule of matchmaking had to be given up.
+    given_up: Ints
+
+
+@dataclass(frozen=True, slots=True)
+class ReportSummary:
+    """A report that was made."""
+
+    since: datetime
+    until: datetime
+    position: int
+    sha256: str
+    made_at: datetime
+
+
+def list_reportable_arenas(connection: Connection) -> list[ReportableArena]:
+    """Every arena."""
+    with translate_errors("list the arenas"):
+        rows = connection.execute(statement("reports_arenas")).fetchall()
+    return [
+        ReportableArena(arena, name, ArenaSettings.kept(settings), created_at, horizon)
+        for arena, name, settings, created_at, horizon in rows
+    ]
+
+
+def read_report_inputs(connection: Connection, arena: int, source: int) -> ReportInputs:
+    """What a report of one source's votes needs besides the log."""
+    values = {"arena": arena, "source": source}
+    with translate_errors("read what a report needs"):
+        excluded = connection.execute(statement("roster_excluded"), values).fetchall()
+        roster = read_roster_sync(connection, arena)
+        return ReportInputs(
+            roster.models,
+            roster.prompts,
+            frozenset(serial for of, serial in excluded if of == source),
+            np.array(
+                _first(connection.execute(statement("reports_given_up"), values).fetchall()), dtype=np.int64
+            ),
+        )
+
+
+def is_final_until(connection: Connection, arena: ReportableArena, until: datetime) -> bool:
+    """Whether no vote before ``until`` can still be taken back."""
+    values = {"arena": arena.arena, "position": arena.horizon}
+    with translate_errors("read an arena's log"):
+        row = connection.execute(statement("reports_next_at"), values).fetchone()
+    return row is None or bool(row[0] >= until)
+
+
+def read_method(connection: Connection, arena: int, until: datetime) -> dict[str, Any] | None:
+    """The policy and the ratings in force before a moment, as the log says them."""
+    with translate_errors("read an arena's policy"):
+        values = {"arena": arena, "until": until}
+        row = connection.execute(statement("reports_policy"), values).fetchone()
+    return None if row is None else dict(row[0])
+
+
+async def read_method_sync(
+    connection: AsyncConnection[Any], arena: int, until: datetime
+) -> dict[str, Any] | None:
+    """The same, for who does not wait."""
+    with translate_errors("read an arena's policy"):
+        found = await connection.execute(statement("reports_policy"), {"arena": arena, "until": until})
+        row = await found.fetchone()
+    return None if row is None else dict(row[0])
+
+
+def is_reported(connection: Connection, arena: int, since: datetime, until: datetime) -> bool:
+    """Whether a span was reported already."""
+    values = {"arena": arena, "since": since, "until": until}
+    with translate_errors("look up a report"):
+        return connection.execute(statement("reports_known"), values).fetchone() is not None
+
+
+def add_report(
+    connection: Connection, arena: int, since: datetime, until: datetime, position: int, document: bytes
+) -> bool:
+    """Keep a report; whether it was the first of its span."""
+    values = {
+        "arena": arena,
+        "since": since,
+        "until": until,
+        "position": position,
+        "sha256": hashlib.sha256(document).digest(),
+        "document": document.decode(),
+    }
+    with translate_errors("keep a report"):
+        return connection.execute(statement("reports_add"), values).rowcount == 1
+
+
+async def list_reports(connection: AsyncConnection[Any], arena: int) -> list[ReportSummary]:
+    """An arena's reports, the newest first."""
+    with translate_errors("list the reports"):
+        found = await connection.execute(statement("reports_list"), {"arena": arena})
+        return [
+            ReportSummary(since, until, position, bytes(sha256).hex(), made_at)
+            for since, until, position, sha256, made_at in await found.fetchall()
+        ]
+
+
+async def read_report(connection: AsyncConnection[Any], arena: int, sha256: str) -> str:
+    """One report, exactly as it was hashed; `NotFound` if there is none of this hash."""
+    try:
+        digest = bytes.fromhex(sha256)
+    except ValueError:
+        digest = b""
+    with translate_errors("read a report"):
+        found = await connection.execute(statement("reports_read"), {"arena": arena, "sha256": digest})
+        row = await found.fetchone()
+    if row is None:
+        raise NotFound("there is no such report; ask for the list of reports")
+    return str(row[0])
+
+
+def _first(rows: Sequence[Sequence[Any]]) -> tuple[Any, ...]:
+    return tuple(row[0] for row in rows)

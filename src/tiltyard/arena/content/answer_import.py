@@ -1,0 +1,404 @@
+"""Arenas are made here, and answers enter them."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from tiltyard.arena.accounts import write_audit_entry
+from tiltyard.arena.content.answer_rows import (
+    CheckedAnswer,
+    read_checked_answers,
+    read_named_models,
+    validate_name,
+)
+from tiltyard.arena.content.arenas import (
+    Arena,
+    NewPrompt,
+    NewResponse,
+    PromptKey,
+    add_arena,
+    add_models,
+    add_prompts,
+    add_responses,
+    describe_prompts,
+    find_arena,
+    list_models,
+    read_model_numbers,
+    read_prompt_keys,
+    read_response_keys,
+    read_size,
+    reserve_arena_number,
+)
+from tiltyard.arena.content.blob_store import BlobStore
+from tiltyard.arena.content.name_mentions import Mention, MentionFinder
+from tiltyard.arena.log.event_log import LogBatch, LogKind, append_batch
+from tiltyard.core.policy.state.policy import Policy
+from tiltyard.core.policy.state.rating_fold import RaterSettings
+from tiltyard.core.policy.validity.method_document import method_to_dict
+from tiltyard.errors import Conflict, InputError
+from tiltyard.postgres.connection_pool import Connection, ConnectionPool, connect_from_pool
+from tiltyard.settings.arena_settings import ArenaSettings
+
+__all__ = [
+    "ImportPreview",
+    "ImportResult",
+    "create_arena",
+    "import_answers",
+    "import_checked_answers",
+    "plan_import",
+]
+
+#: Answers that are read, and bytes that are put, at once.
+_CHUNK_ROWS = 500
+_CHUNK_BYTES = 16 * 1024 * 1024
+#: Answers that enter under one lock: voters wait meanwhile.
+_LOCKED_BATCH_ROWS = 5_000
+
+
+@dataclass(frozen=True, slots=True)
+class ImportResult:
+    """What an import brought, and the last position of the log after it."""
+
+    models: int = 0
+    prompts: int = 0
+    responses: int = 0
+    #: Answers that were there already.
+    unchanged: int = 0
+    position: int = 0
+    #: Answers whose responses say the name of a model, family or maker, and the first of them.
+    mentioned: int = 0
+    mentions: tuple[Mention, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ImportPreview:
+    """What an import would bring: names of new models and prompts, and how many responses."""
+
+    models: tuple[str, ...]
+    prompts: tuple[str, ...]
+    responses: int
+    unchanged: int
+    #: What contradicts the arena, by the number of the answer; those are left out of the rest.
+    conflicts: dict[int, str]
+
+
+async def create_arena(
+    pool: ConnectionPool,
+    name: str,
+    *,
+    title: str | None = None,
+    settings: ArenaSettings | None = None,
+    policy: Policy | None = None,
+    rater: RaterSettings | None = None,
+    actor: str = "cli",
+) -> Arena:
+    """A new arena. Its log begins with its policy."""
+    settings = settings or ArenaSettings()
+    shown = name if title is None else validate_name("title", title)
+    _check_arena_name(name)
+    laws = method_to_dict(policy or Policy(), rater)
+    async with connect_from_pool(pool) as connection:
+        number = await reserve_arena_number(connection)
+        async with append_batch(connection, number) as batch:
+            made = await add_arena(connection, number, name, shown, settings)
+            batch.add(LogKind.POLICY, detail=laws)
+            about = {"name": name, "title": shown, "settings": settings.to_dict(), **laws}
+            await write_audit_entry(connection, actor, "create arena", about, arena=number)
+    return made
+
+
+async def import_answers(
+    pool: ConnectionPool,
+    contents: BlobStore,
+    arena: str,
+    path: Path,
+    *,
+    body: bool = False,
+    enable: bool = True,
+    actor: str = "cli",
+) -> ImportResult:
+    """Let the answers of a file in: new models and prompts are numbered on, new models enabled.
+
+    An answer that is there already changes nothing, so that an import can be repeated. One that
+    contradicts what is there is a `Conflict`, and then nothing of the file enters. Files that
+    responses name lie beside the answers or below; the body of a request names none.
+
+    The file is read twice: which names may not be said is known only at its end.
+    """
+    async with connect_from_pool(pool) as connection:
+        found = await find_arena(connection, arena)
+        known = [model.name for model in await list_models(connection, found.arena)]
+    stated = await asyncio.to_thread(read_named_models, path, body=body)
+    lookout = MentionFinder([*known, *stated], stated)
+    answers = lookout.watching(read_checked_answers(path, body=body))
+    brought = await import_checked_answers(pool, contents, arena, answers, enable=enable, actor=actor)
+    return replace(brought, mentioned=lookout.count, mentions=tuple(lookout.first))
+
+
+async def import_checked_answers(
+    pool: ConnectionPool,
+    contents: BlobStore,
+    arena: str,
+    answers: Iterator[CheckedAnswer],
+    *,
+    enable: bool = True,
+    actor: str = "cli",
+) -> ImportResult:
+    """The same of answers that were read and checked already."""
+    async with connect_from_pool(pool) as connection:
+        found = await find_arena(connection, arena)
+    rows = await _kept(contents, answers)
+    async with connect_from_pool(pool) as connection:
+        await _planned(connection, found.arena, rows)
+        total = ImportResult()
+        for part in _parts(rows):
+            brought = await _entered(connection, contents, found.arena, part, enable, actor)
+            total = replace(
+                brought,
+                **{name: getattr(total, name) + getattr(brought, name) for name in _COUNTED_FIELDS},
+            )
+    return total
+
+
+async def plan_import(connection: Connection, arena: int, answers: Sequence[CheckedAnswer]) -> ImportPreview:
+    """What these answers would bring, and those that contradict the arena or each other. Nothing is kept."""
+    rows = [_row(one, hashlib.sha256(one.data).digest(), one.text) for one in answers]
+    plan = await _plan_for(connection, arena, rows)
+    conflicts: dict[int, str] = {}
+    for k, row in enumerate(rows):
+        try:
+            plan.add(row)
+        except Conflict as error:
+            conflicts[k] = str(error).removeprefix(f"{row.where}: ")
+    return ImportPreview(
+        tuple(plan.new_models), tuple(plan.new_prompts), len(plan.new_responses), plan.unchanged, conflicts
+    )
+
+
+_COUNTED_FIELDS = ("models", "prompts", "responses", "unchanged")
+
+
+@dataclass(frozen=True, slots=True)
+class _Row:
+    """An answer whose bytes are kept. Prompts' texts are shared by the rows that have them."""
+
+    where: str
+    model: str
+    prompt: str
+    text: str
+    text_sha256: bytes
+    category: str | None
+    language: str | None
+    kind: str
+    media_type: str
+    sha256: bytes
+    size: int
+
+
+@dataclass(slots=True)
+class _ImportPlan:
+    """What rows add to what is there; the numbers that new models and prompts get."""
+
+    #: Of what the rows name.
+    models: dict[str, int]
+    prompts: dict[str, PromptKey]
+    responses: dict[tuple[int, int], bytes]
+    #: How many models and prompts there are, counting those that are going to be added.
+    n_models: int
+    n_prompts: int
+    new_models: list[str] = field(default_factory=list)
+    new_prompts: dict[str, NewPrompt] = field(default_factory=dict)
+    described: dict[int, tuple[int, str | None, str | None]] = field(default_factory=dict)
+    new_responses: list[NewResponse] = field(default_factory=list)
+    unchanged: int = 0
+
+    @property
+    def brings(self) -> bool:
+        """Whether anything is new."""
+        return bool(self.new_models or self.new_prompts or self.described or self.new_responses)
+
+    def add(self, row: _Row) -> None:
+        """Count one row in. A `Conflict` leaves the plan as it was."""
+        self._check(row)
+        model, prompt = self._model(row), self._prompt(row)
+        if self.responses.get((model, prompt)) == row.sha256:
+            self.unchanged += 1
+            return
+        self.responses[model, prompt] = row.sha256
+        self.new_responses.append(NewResponse(model, prompt, row.kind, row.media_type, row.sha256, row.size))
+
+    def _check(self, row: _Row) -> None:
+        known = self.prompts.get(row.prompt)
+        if known is None:
+            return
+        if known.withdrawn:
+            raise Conflict(f"{row.where}: prompt {row.prompt} was withdrawn; give it another prompt_id")
+        if known.sha256 != row.text_sha256:
+            raise Conflict(
+                f"{row.where}: prompt {row.prompt} has another text already; give one of them another prompt_id"
+            )
+        for what in ("category", "language"):
+            value, there = getattr(row, what), getattr(known, what)
+            if None not in (there, value) and there != value:
+                raise Conflict(f"{row.where}: the {what} of prompt {row.prompt} is {there!r}, not {value!r}")
+        if self.responses.get((self.models.get(row.model, -1), known.prompt)) not in (None, row.sha256):
+            raise Conflict(
+                f"{row.where}: {row.model} has another response to {row.prompt} already; "
+                "withdraw that one first, or leave this one out"
+            )
+
+    def _model(self, row: _Row) -> int:
+        if row.model not in self.models:
+            self.models[row.model] = self.n_models
+            self.n_models += 1
+            self.new_models.append(row.model)
+        return self.models[row.model]
+
+    def _prompt(self, row: _Row) -> int:
+        known = self.prompts.get(row.prompt)
+        if known is None:
+            new = NewPrompt(self.n_prompts, row.prompt, row.text, row.text_sha256, row.category, row.language)
+            self.n_prompts += 1
+            self.new_prompts[row.prompt] = new
+            self.prompts[row.prompt] = PromptKey(new.prompt, new.name, new.sha256, new.category, new.language)
+            return new.prompt
+        self._describe(row, known)
+        return known.prompt
+
+    def _describe(self, row: _Row, known: PromptKey) -> None:
+        """Category and language may come later, but not change."""
+        given = {"category": row.category, "language": row.language}
+        added: dict[str, Any] = {
+            what: value for what, value in given.items() if value is not None and getattr(known, what) is None
+        }
+        if not added:
+            return
+        described = self.prompts[row.prompt] = replace(known, **added)
+        if row.prompt in self.new_prompts:
+            self.new_prompts[row.prompt] = replace(self.new_prompts[row.prompt], **added)
+        else:
+            self.described[known.prompt] = (known.prompt, described.category, described.language)
+
+
+def _check_arena_name(name: str) -> None:
+    plain = name.replace("-", "")
+    fits = name == name.lower() and name.isascii() and plain.isalnum() and 1 <= len(name) <= 64
+    if not fits or name[0] == "-" or name[-1] == "-":
+        raise InputError(
+            f"the name is {name[:100]!r}; expected 1 to 64 of a to z, 0 to 9 and hyphens, none at the ends"
+        )
+
+
+async def _kept(contents: BlobStore, answers: Iterator[CheckedAnswer]) -> list[_Row]:
+    """Keep the bytes of all answers, a chunk at a time, and what else there is to know of them."""
+    rows: list[_Row] = []
+    texts: dict[bytes, str] = {}
+    while chunk := await asyncio.to_thread(_chunk, answers):
+        hashes = await contents.put_many([one.data for one in chunk])
+        rows += [
+            _row(one, sha256, texts.setdefault(one.text_sha256, one.text))
+            for one, sha256 in zip(chunk, hashes, strict=True)
+        ]
+    return rows
+
+
+def _row(one: CheckedAnswer, sha256: bytes, text: str) -> _Row:
+    return _Row(
+        where=one.where,
+        model=one.model,
+        prompt=one.prompt,
+        text=text,
+        text_sha256=one.text_sha256,
+        category=one.category,
+        language=one.language,
+        kind=one.kind,
+        media_type=one.media_type,
+        sha256=sha256,
+        size=len(one.data),
+    )
+
+
+def _chunk(answers: Iterator[CheckedAnswer]) -> list[CheckedAnswer]:
+    chunk: list[CheckedAnswer] = []
+    size = 0
+    while len(chunk) < _CHUNK_ROWS and size < _CHUNK_BYTES:
+        one = next(answers, None)
+        if one is None:
+            break
+        chunk.append(one)
+        size += len(one.data)
+    return chunk
+
+
+def _parts(rows: list[_Row]) -> Iterator[list[_Row]]:
+    """At least one, so that an empty file is an import too."""
+    yield rows[:_LOCKED_BATCH_ROWS]
+    for start in range(_LOCKED_BATCH_ROWS, len(rows), _LOCKED_BATCH_ROWS):
+        yield rows[start : start + _LOCKED_BATCH_ROWS]
+
+
+async def _planned(connection: Connection, arena: int, rows: Sequence[_Row]) -> _ImportPlan:
+    """What these rows add to what is there now."""
+    plan = await _plan_for(connection, arena, rows)
+    for row in rows:
+        plan.add(row)
+    return plan
+
+
+async def _plan_for(connection: Connection, arena: int, rows: Sequence[_Row]) -> _ImportPlan:
+    """What there is now of all that these rows name."""
+    models = await read_model_numbers(connection, arena, {row.model for row in rows})
+    known = await read_prompt_keys(connection, arena, {row.prompt for row in rows})
+    prompts = {key.name: key for key in known}
+    cells = {
+        (models[row.model], prompts[row.prompt].prompt)
+        for row in rows
+        if row.model in models and row.prompt in prompts
+    }
+    there = await read_response_keys(connection, arena, cells)
+    return _ImportPlan(models, prompts, there, *await read_size(connection, arena))
+
+
+async def _entered(
+    connection: Connection, contents: BlobStore, arena: int, rows: list[_Row], enable: bool, actor: str
+) -> ImportResult:
+    """One part, in one transaction under the arena's lock."""
+    await contents.hold(connection)
+    async with append_batch(connection, arena) as batch:
+        plan = await _planned(connection, arena, rows)
+        await contents.check(connection, {one.sha256 for one in plan.new_responses})
+        await _write(connection, batch, plan, enable=enable)
+        brought = ImportResult(
+            models=len(plan.new_models),
+            prompts=len(plan.new_prompts),
+            responses=len(plan.new_responses),
+            unchanged=plan.unchanged,
+            position=batch.head,
+        )
+        about = {name: getattr(brought, name) for name in _COUNTED_FIELDS} | {"enabled": enable}
+        if plan.brings:
+            await write_audit_entry(connection, actor, "import answers", about, arena=arena)
+    return brought
+
+
+async def _write(connection: Connection, batch: LogBatch, plan: _ImportPlan, *, enable: bool) -> None:
+    arena, first = batch.arena, plan.n_models - len(plan.new_models)
+    if plan.new_models:
+        await add_models(connection, arena, first, plan.new_models)
+    if plan.new_prompts:
+        await add_prompts(connection, arena, list(plan.new_prompts.values()))
+    if plan.described:
+        await describe_prompts(connection, arena, list(plan.described.values()))
+    if plan.new_models or plan.new_prompts:
+        batch.add(LogKind.WIDEN, a=plan.n_models, prompt=plan.n_prompts)
+    if plan.new_responses:
+        for response, model, prompt in await add_responses(connection, arena, plan.new_responses):
+            batch.add(LogKind.RESPOND, a=model, prompt=prompt, serial=response)
+    if enable:
+        for model in range(first, plan.n_models):
+            batch.add(LogKind.ENABLE, a=model)

@@ -1,0 +1,195 @@
+"""From answers to what an arena takes in: names that can be shown, bytes that can be sent."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hashlib
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tiltyard.arena.content.blinding import strip_metadata
+from tiltyard.arena.content.media_types import detect_media_type
+from tiltyard.errors import InputError
+from tiltyard.files.answer_file_rows import BadRow, answer_rows, bad_row
+from tiltyard.files.answers import Answer
+from tiltyard.files.format_detection import open_records
+from tiltyard.files.input_file import InputFile
+from tiltyard.files.json_records import JsonLinesRecords
+
+__all__ = [
+    "MAX_NAME_CHARACTERS",
+    "MAX_RESPONSE_BYTES",
+    "BadRow",
+    "CheckedAnswer",
+    "read_checked_answers",
+    "read_named_models",
+    "read_upload_rows",
+    "validate_name",
+]
+
+#: Bytes of one response, and of a prompt.
+MAX_RESPONSE_BYTES = 32 * 1024 * 1024
+MAX_PROMPT_BYTES = 1024 * 1024
+MAX_NAME_CHARACTERS = 200
+#: Answers of one import: what is known of each stays in memory until all have been read.
+ANSWER_LIMIT = 1_000_000
+
+_DATA = re.compile(r"data:[\w.+-]+/[\w.+-]+;base64,", re.ASCII)
+_ADDRESS = re.compile(r"[a-z][a-z0-9+.-]*://", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True)
+class CheckedAnswer:
+    """One answer, checked. ``where`` is its place in the file."""
+
+    where: str
+    model: str
+    prompt: str
+    text: str
+    text_sha256: bytes
+    category: str | None
+    language: str | None
+    kind: str
+    media_type: str
+    data: bytes
+    #: What the file says of the model's family and maker.
+    stated: frozenset[str] = frozenset()
+
+
+def read_checked_answers(path: Path, *, body: bool = False) -> Iterator[CheckedAnswer]:
+    """The answers of a file, one by one.
+
+    Responses that are not text are paths of files beside the answers or below, or ``data:`` addresses
+    that carry their bytes. A ``body`` came over the wire: it is plain JSON Lines, and names no files.
+    """
+    folder = None if body else path.parent
+    for number, (where, record) in enumerate(_records(path, body), start=1):
+        if number > ANSWER_LIMIT:
+            raise InputError(f"{where}: an import takes {ANSWER_LIMIT} answers at most; split the file")
+        yield _checked(Answer.from_dict(record, where), where, folder)
+
+
+def read_named_models(path: Path, *, body: bool = False) -> dict[str, set[str]]:
+    """The models that a file or a ``body`` names, each with what it says of the model's family and maker."""
+    found: dict[str, set[str]] = {}
+    for _, record in _records(path, body):
+        model = record.get("model")
+        if isinstance(model, str):
+            stated = (record.get(field) for field in ("family", "maker"))
+            found.setdefault(model, set()).update(
+                str(name) for name in stated if isinstance(name, (str, int))
+            )
+    return found
+
+
+def read_upload_rows(path: Path, *, most: int) -> Iterator[CheckedAnswer | BadRow]:
+    """The answers of a plain file that came over the wire, one by one, with what is wrong with the others.
+
+    As in the body of a request, responses that are not text carry their bytes, and name no files. Reading
+    ends where the rows have more than ``most`` bytes.
+    """
+    for number, row in enumerate(answer_rows(path, most=most), start=1):
+        if number > ANSWER_LIMIT:
+            yield BadRow(
+                "the file", None, f"an import takes {ANSWER_LIMIT} answers at most; split it", last=True
+            )
+            return
+        if isinstance(row, BadRow):
+            yield row
+            continue
+        where, answer = row
+        try:
+            yield _checked(answer, where, None)
+        except InputError as error:
+            yield bad_row(where, InputError(str(error).removeprefix(f"{where}: ")))
+
+
+def validate_name(what: str, name: str) -> str:
+    """A name that can be shown and looked for; anything else is an `InputError`."""
+    if not name or name != name.strip() or not name.isprintable() or len(name) > MAX_NAME_CHARACTERS:
+        raise InputError(
+            f"{what} is {name[:MAX_NAME_CHARACTERS]!r}; expected 1 to {MAX_NAME_CHARACTERS} characters that can be printed, "
+            "without spaces at the ends"
+        )
+    return name
+
+
+def _records(path: Path, body: bool) -> Iterator[tuple[str, dict[str, Any]]]:
+    return (JsonLinesRecords(InputFile("the body", path, None)) if body else open_records(path)).records()
+
+
+def _checked(answer: Answer, where: str, folder: Path | None) -> CheckedAnswer:
+    try:
+        for what in ("category", "language", "family", "maker"):
+            if getattr(answer, what) is not None:
+                validate_name(what, getattr(answer, what))
+        text = _prompt_text(answer.prompt)
+        data = _bounded(
+            answer.response.encode() if answer.kind == "text" else _bytes(answer.response, folder)
+        )
+        media = detect_media_type(answer.kind, data)
+        strip_metadata(media, data)
+        return CheckedAnswer(
+            where=where,
+            model=validate_name("model", answer.model),
+            prompt=validate_name("prompt_id", answer.prompt_id),
+            text=text,
+            text_sha256=hashlib.sha256(text.encode()).digest(),
+            category=answer.category,
+            language=answer.language,
+            kind=answer.kind,
+            media_type=media,
+            data=data,
+            stated=frozenset(filter(None, (answer.family, answer.maker))),
+        )
+    except InputError as error:
+        raise InputError(f"{where}: {error}") from None
+
+
+def _prompt_text(text: str) -> str:
+    size = len(text.encode())
+    if size > MAX_PROMPT_BYTES:
+        raise InputError(f"the prompt has {size} bytes; at most {MAX_PROMPT_BYTES} are taken in")
+    if "\0" in text:
+        raise InputError("the prompt holds a zero byte, which no text can hold; remove it")
+    return text
+
+
+def _bounded(data: bytes) -> bytes:
+    if len(data) > MAX_RESPONSE_BYTES:
+        raise InputError(f"the response has more than {MAX_RESPONSE_BYTES} bytes; no larger one is taken in")
+    return data
+
+
+def _bytes(response: str, folder: Path | None) -> bytes:
+    """What a response that is not text stands for."""
+    start = _DATA.match(response)
+    if start is not None:
+        try:
+            return base64.b64decode(response[start.end() :], validate=True)
+        except binascii.Error:
+            raise InputError("the response is a data: address, but what it carries is not base64") from None
+    if folder is None or _ADDRESS.match(response):
+        expected = "a data: address with base64" if folder is None else "the path of a file"
+        raise InputError(f"the response is {response[:MAX_NAME_CHARACTERS]!r}; expected {expected}")
+    return _file(response, folder)
+
+
+def _file(response: str, folder: Path) -> bytes:
+    """A file below the folder; what a link outside it names is not read."""
+    try:
+        root = folder.resolve(strict=True)
+        place = (root / response).resolve(strict=True)
+        if not place.is_relative_to(root):
+            raise InputError(f"{response!r} lies outside {folder}; put the file beside the answers, or below")
+        if not place.is_file():
+            raise InputError(f"{response!r} is not a file")
+        with place.open("rb") as file:
+            return file.read(MAX_RESPONSE_BYTES + 1)
+    except (OSError, ValueError, RuntimeError) as error:
+        told = error.strerror if isinstance(error, OSError) and error.strerror else "no such file"
+        raise InputError(f"{response[:MAX_NAME_CHARACTERS]!r} cannot be read: {told}") from None

@@ -1,0 +1,182 @@
+"""Bytes of responses, by their hash: small ones in the database, larger ones in a folder or a bucket.
+
+Bytes never change: another answer is another hash. They are put before any row names them, and removed
+only once no live response has them, so that a reader never meets a name without its bytes.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from collections import OrderedDict
+from collections.abc import Collection, Iterable, Sequence
+from typing import NamedTuple
+
+from psycopg import AsyncConnection
+
+from tiltyard.arena.content.object_storage import ObjectStorage
+from tiltyard.errors import Conflict, NotFound, StoreFault
+from tiltyard.postgres.connection_pool import ConnectionPool
+from tiltyard.postgres.connections import translate_errors
+from tiltyard.postgres.statements import statement
+
+__all__ = ["INLINE_LIMIT_BYTES", "BlobStore", "ResponseContent"]
+
+#: Up to so many bytes lie in the database.
+INLINE_LIMIT_BYTES = 64 * 1024
+
+#: For so long a process may go on handing out a response that another one has withdrawn.
+_WITHDRAWAL_CACHE_SECONDS = 2.0
+_CACHED_RESPONSE_LIMIT = 100_000
+#: Bytes that are removed under one lock: nobody puts any meanwhile.
+_REMOVAL_BATCH_COUNT = 20
+
+
+class ResponseContent(NamedTuple):
+    """One response as a browser gets it."""
+
+    media_type: str
+    data: bytes
+
+
+class BlobStore:
+    """Bytes behind one seam. ``bulky`` holds those that are too large for the database."""
+
+    def __init__(self, pool: ConnectionPool, bulky: ObjectStorage, *, cached: int = 64 * 1024 * 1024) -> None:
+        self.bulky = bulky
+        self._pool = pool
+        self._room = cached
+        self._held = 0
+        self._bytes: OrderedDict[bytes, bytes] = OrderedDict()
+        self._responses: OrderedDict[int, tuple[float, bytes, str]] = OrderedDict()
+
+    async def put(self, data: bytes) -> bytes:
+        """Keep these bytes; their SHA-256."""
+        return (await self.put_many([data]))[0]
+
+    async def put_many(self, many: Sequence[bytes]) -> list[bytes]:
+        """Keep all of these; their SHA-256 in the same order."""
+        hashes = [hashlib.sha256(data).digest() for data in many]
+        found = dict(zip(hashes, many, strict=True))
+        with translate_errors("keep the bytes of responses"):
+            async with self._pool.connection() as connection, connection.transaction():
+                await connection.execute(statement("contents_lock_shared"))
+                for sha256, data in found.items():
+                    if len(data) > INLINE_LIMIT_BYTES:
+                        await self.bulky.put(sha256.hex(), data)
+                small = [data if len(data) <= INLINE_LIMIT_BYTES else None for data in found.values()]
+                sizes = [len(data) for data in found.values()]
+                values = {"sha256": list(found), "size": sizes, "bytes": small}
+                await connection.execute(statement("contents_add"), values)
+        return hashes
+
+    async def hold(self, connection: AsyncConnection) -> None:
+        """Keep whatever was put from being removed, until the transaction ends that this begins.
+
+        Whoever also needs an arena's lock takes this one first: voters must not wait for a sweep.
+        """
+        with translate_errors("keep the bytes of responses"):
+            await connection.execute(statement("log_begin"))
+            await connection.execute(statement("contents_lock_shared"))
+
+    async def check(self, connection: AsyncConnection, hashes: Collection[bytes]) -> None:
+        """What is held must be there: a sweep may have come before."""
+        found = await connection.execute(statement("contents_known"), {"sha256": list(hashes)})
+        if len(await found.fetchall()) < len(hashes):
+            raise Conflict(
+                "bytes of these answers were removed meanwhile, by a withdrawal; import the file again"
+            )
+
+    async def read(self, response: int) -> ResponseContent:
+        """A live response: its media type and its bytes. A withdrawn one is not found."""
+        sha256, media_type = await self._response(response)
+        return ResponseContent(media_type, await self.read_bytes(sha256))
+
+    async def read_bytes(self, sha256: bytes) -> bytes:
+        """The bytes with this hash; damaged or missing ones are a `StoreFault`."""
+        held = self._bytes.get(sha256)
+        if held is not None:
+            self._bytes.move_to_end(sha256)
+            return held
+        data = await self._fetched(sha256)
+        if hashlib.sha256(data).digest() != sha256:
+            raise StoreFault(
+                f"the bytes of {sha256.hex()} are damaged; bring back the responses of the last backup"
+            )
+        self._hold(sha256, data)
+        return data
+
+    def forget(self, responses: Iterable[int]) -> None:
+        """These responses were withdrawn: look before handing them out again."""
+        for response in responses:
+            _, sha256, _ = self._responses.pop(response, (0.0, b"", ""))
+            self._held -= len(self._bytes.pop(sha256, b""))
+
+    async def sweep(self) -> int:
+        """Remove bytes that no live response has; how many there were.
+
+        They are found first, and removed a few at a time: whoever puts some waits for a few only. What
+        fails half-way is removed by the next sweep.
+        """
+        removed = 0
+        with translate_errors("remove the bytes of withdrawn responses"):
+            async with self._pool.connection() as connection:
+                found = await connection.execute(statement("contents_abandoned"))
+                hashes = [bytes(sha256) for (sha256,) in await found.fetchall()]
+                for start in range(0, len(hashes), _REMOVAL_BATCH_COUNT):
+                    async with connection.transaction():
+                        removed += await self._remove(
+                            connection, hashes[start : start + _REMOVAL_BATCH_COUNT]
+                        )
+        return removed
+
+    async def _remove(self, connection: AsyncConnection, hashes: Sequence[bytes]) -> int:
+        await connection.execute(statement("contents_lock"))
+        found = await connection.execute(statement("contents_still_abandoned"), {"sha256": list(hashes)})
+        rows = await found.fetchall()
+        for sha256, elsewhere in rows:
+            self._held -= len(self._bytes.pop(bytes(sha256), b""))
+            if elsewhere:
+                await self.bulky.remove(bytes(sha256).hex())
+        if rows:
+            await connection.execute(statement("contents_remove"), {"sha256": [row[0] for row in rows]})
+        return len(rows)
+
+    async def _response(self, response: int) -> tuple[bytes, str]:
+        now = time.monotonic()
+        until, sha256, media_type = self._responses.get(response, (0.0, b"", ""))
+        if now < until:
+            return sha256, media_type
+        with translate_errors("look up a response"):
+            async with self._pool.connection() as connection:
+                found = await connection.execute(statement("contents_of_response"), {"response": response})
+                row = await found.fetchone()
+        if row is None:
+            self.forget([response])
+            raise NotFound(f"response {response} was withdrawn, or never was; it cannot be shown")
+        sha256, media_type = bytes(row[0]), str(row[1])
+        self._responses[response] = (now + _WITHDRAWAL_CACHE_SECONDS, sha256, media_type)
+        self._responses.move_to_end(response)
+        if len(self._responses) > _CACHED_RESPONSE_LIMIT:
+            self._responses.popitem(last=False)
+        return sha256, media_type
+
+    async def _fetched(self, sha256: bytes) -> bytes:
+        with translate_errors("read the bytes of a response"):
+            async with self._pool.connection() as connection:
+                found = await connection.execute(statement("contents_read"), {"sha256": sha256})
+                row = await found.fetchone()
+        if row is None:
+            raise StoreFault(
+                f"there are no bytes of {sha256.hex()}; bring back the responses of the last backup"
+            )
+        return bytes(row[0]) if row[0] is not None else await self.bulky.get(sha256.hex())
+
+    def _hold(self, sha256: bytes, data: bytes) -> None:
+        if len(data) > self._room // 4 or sha256 in self._bytes:
+            return
+        self._bytes[sha256] = data
+        self._held += len(data)
+        while self._held > self._room:
+            _, oldest = self._bytes.popitem(last=False)
+            self._held -= len(oldest)

@@ -1,0 +1,182 @@
+"""Where bytes lie that are too large for the database: a folder, or an S3-compatible bucket."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import secrets
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+from urllib.parse import urlsplit
+
+from tiltyard.errors import BadOption, MissingExtra, StoreFault
+from tiltyard.settings.environment import Environment
+
+if TYPE_CHECKING:
+    from obstore.store import S3Store
+
+__all__ = ["BucketStorage", "FolderStorage", "ObjectStorage", "open_configured_storage", "open_storage"]
+
+
+class ObjectStorage(Protocol):
+    """Bytes by name. Putting the same name again changes nothing; removing what is not there is no error."""
+
+    async def put(self, name: str, data: bytes) -> None: ...
+    async def get(self, name: str) -> bytes: ...
+    async def remove(self, name: str) -> None: ...
+
+
+class FolderStorage:
+    """One file for each name, readable by its owner alone; there whole or not at all."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    async def put(self, name: str, data: bytes) -> None:
+        await asyncio.to_thread(self._put, name, data)
+
+    async def get(self, name: str) -> bytes:
+        return await asyncio.to_thread(self._get, name)
+
+    async def remove(self, name: str) -> None:
+        await asyncio.to_thread(self._remove, name)
+
+    def _put(self, name: str, data: bytes) -> None:
+        place = self.path / name
+        with _told("write", place):
+            if place.is_file() and place.stat().st_size == len(data):
+                return
+            self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
+            draft = place.with_name(f".{name}.{secrets.token_hex(6)}.part")
+            try:
+                self._write(draft, data)
+                draft.replace(place)
+            except BaseException:
+                draft.unlink(missing_ok=True)
+                raise
+            self._settle()
+
+    @staticmethod
+    def _write(draft: Path, data: bytes) -> None:
+        descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+
+    def _settle(self) -> None:
+        """A name outlives a power cut only once its folder has been written."""
+        folder = os.open(self.path, os.O_RDONLY)
+        try:
+            os.fsync(folder)
+        finally:
+            os.close(folder)
+
+    def _get(self, name: str) -> bytes:
+        with _told("read", self.path / name):
+            return (self.path / name).read_bytes()
+
+    def _remove(self, name: str) -> None:
+        with _told("remove", self.path / name):
+            (self.path / name).unlink(missing_ok=True)
+
+
+class BucketStorage:
+    """Objects under a prefix of a bucket, by the S3 protocol."""
+
+    def __init__(self, store: S3Store, place: str) -> None:
+        self._store = store
+        self._place = place
+
+    async def put(self, name: str, data: bytes) -> None:
+        from obstore import put_async
+
+        with _bucket_told("write", f"{self._place}/{name}"):
+            await put_async(self._store, name, data)
+
+    async def get(self, name: str) -> bytes:
+        from obstore import get_async
+
+        with _bucket_told("read", f"{self._place}/{name}"):
+            found = await get_async(self._store, name)
+            return bytes(await found.bytes_async())
+
+    async def remove(self, name: str) -> None:
+        from obstore import delete_async
+
+        with _bucket_told("remove", f"{self._place}/{name}"):
+            await delete_async(self._store, name)
+
+
+def open_configured_storage(environment: Environment) -> ObjectStorage:
+    """Where the environment says, or in its home."""
+    variables = environment.variables
+    return open_storage(variables.get("TILTYARD_RESPONSES_URL"), environment.home, variables)
+
+
+def open_storage(url: str | None, home: Path, variables: Mapping[str, str] | None = None) -> ObjectStorage:
+    """Where the environment says: ``s3://bucket/prefix``, a folder, or ``responses`` in Tiltyard's home.
+
+    A bucket's endpoint, region and keys are read from the usual ``AWS_…`` variables.
+    """
+    if not url:
+        return FolderStorage(home / "responses")
+    if not url.startswith("s3://"):
+        if "://" in url:
+            scheme = url.split(":", maxsplit=1)[0]
+            raise BadOption(f"TILTYARD_RESPONSES_URL {scheme}:… is not known; expected s3://bucket/prefix")
+        return FolderStorage(Path(url).expanduser())
+    try:
+        from obstore.store import S3Store
+    except ImportError:
+        raise MissingExtra("s3", "keeping responses in a bucket") from None
+    parts = urlsplit(url)
+    if not parts.netloc:
+        raise BadOption(f"TILTYARD_RESPONSES_URL is {url!r}; expected s3://bucket/prefix")
+    prefix = parts.path.strip("/")
+    store = S3Store(parts.netloc, prefix=prefix or None, **_bucket_options(variables or {}))
+    return BucketStorage(store, url.rstrip("/"))
+
+
+def _bucket_options(variables: Mapping[str, str]) -> dict[str, Any]:
+    named = {
+        "endpoint": variables.get("AWS_ENDPOINT_URL"),
+        "region": variables.get("AWS_REGION") or variables.get("AWS_DEFAULT_REGION"),
+        "access_key_id": variables.get("AWS_ACCESS_KEY_ID"),
+        "secret_access_key": variables.get("AWS_SECRET_ACCESS_KEY"),
+        "session_token": variables.get("AWS_SESSION_TOKEN"),
+    }
+    options: dict[str, Any] = {name: value for name, value in named.items() if value}
+    if str(options.get("endpoint", "")).startswith("http://"):
+        options["client_options"] = {"allow_http": True}
+    return options
+
+
+@contextmanager
+def _told(verb: str, place: Path) -> Iterator[None]:
+    try:
+        yield
+    except FileNotFoundError:
+        raise StoreFault(f"cannot {verb} {place}: it is not there; bring it back from a backup") from None
+    except OSError as error:
+        raise StoreFault(
+            f"cannot {verb} {place}: {error.strerror or error}; check the disk and the folder's rights"
+        ) from None
+
+
+@contextmanager
+def _bucket_told(verb: str, place: str) -> Iterator[None]:
+    from obstore.exceptions import BaseError
+
+    try:
+        yield
+    except FileNotFoundError:
+        if verb != "remove":
+            raise StoreFault(f"cannot {verb} {place}: it is not there; bring it back from a backup") from None
+    except (BaseError, OSError) as error:
+        told = str(error).splitlines()[0][:300] if str(error) else type(error).__name__
+        raise StoreFault(
+            f"cannot {verb} {place}: {told}; check the bucket, its address and its keys"
+        ) from None

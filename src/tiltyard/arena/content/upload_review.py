@@ -1,0 +1,209 @@
+"""An answers file in two steps: first what it would bring and what is wrong with it, then it is let in."""
+
+from __future__ import annotations
+
+import asyncio
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from uuid import UUID
+
+from tiltyard.arena.content.answer_import import (
+    ImportPreview,
+    ImportResult,
+    import_checked_answers,
+    plan_import,
+)
+from tiltyard.arena.content.answer_rows import BadRow, CheckedAnswer, read_upload_rows
+from tiltyard.arena.content.arenas import Arena, list_models
+from tiltyard.arena.content.blob_store import BlobStore
+from tiltyard.arena.content.name_mentions import Mention, MentionFinder
+from tiltyard.arena.content.uploads import MAX_UPLOAD_BYTES, add_upload, find_upload, remove_upload
+from tiltyard.errors import Conflict, InputError
+from tiltyard.files.answer_file_rows import problem_field
+from tiltyard.postgres.connection_pool import ConnectionPool, connect_from_pool
+
+__all__ = [
+    "UploadPreview",
+    "UploadSample",
+    "discard_upload",
+    "import_upload",
+    "preview_upload",
+    "store_upload",
+]
+
+#: Rows of a preview that are shown, and errors.
+SHOWN_ROWS = 10
+SHOWN_ERROR_LIMIT = 100
+#: Bytes that a file may unfold to: in Parquet, little can stand for much.
+MAX_UNPACKED_BYTES = 4 * MAX_UPLOAD_BYTES
+#: Characters of a text that a preview shows.
+_EXCERPT_CHARACTERS = 400
+_MAX_FILE_NAME_CHARACTERS = 120
+
+
+@dataclass(frozen=True, slots=True)
+class UploadSample:
+    """A good row, as a preview shows it."""
+
+    where: str
+    model: str
+    prompt: str
+    text: str
+    category: str | None
+    language: str | None
+    kind: str
+    size: int
+    #: The beginning of a response that is text.
+    excerpt: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class UploadPreview:
+    """What an upload would bring, and what is wrong with it."""
+
+    upload: UUID
+    name: str
+    size: int
+    planned: ImportPreview
+    samples: tuple[UploadSample, ...]
+    #: Rows that can be let in, those that are there already among them.
+    good: int
+    #: Rows that cannot; the first of them are told.
+    bad: int
+    errors: tuple[BadRow, ...]
+    #: Whether reading stopped before the end.
+    cut_short: bool
+    #: Good rows whose responses name a model, a family or a maker; the first of them are told.
+    mentioned: int
+    mentions: tuple[Mention, ...]
+
+
+async def store_upload(pool: ConnectionPool, arena: Arena, name: str, data: bytes, *, actor: str) -> UUID:
+    """Keep a file for an hour, for whoever sent it."""
+    if not data:
+        raise InputError("the file is empty; choose one with answers in it")
+    if len(data) > MAX_UPLOAD_BYTES:
+        raise InputError(
+            f"the file has more than {MAX_UPLOAD_BYTES} bytes; import it by tiltyard serve or through the API"
+        )
+    async with connect_from_pool(pool) as connection:
+        return await add_upload(connection, arena.arena, actor, _shown_name(name), data)
+
+
+async def preview_upload(pool: ConnectionPool, arena: Arena, upload: UUID, *, actor: str) -> UploadPreview:
+    """What the file would bring now. Nothing changes by looking."""
+    async with connect_from_pool(pool) as connection:
+        found = await find_upload(connection, arena.arena, actor, upload)
+        rows = await asyncio.to_thread(_read, found.data)
+        good = [row for row in rows if isinstance(row, CheckedAnswer)]
+        planned = await plan_import(connection, arena.arena, good)
+        known = [model.name for model in await list_models(connection, arena.arena)]
+    bad = [row for row in rows if isinstance(row, BadRow)]
+    errors = bad + [
+        BadRow(good[k].where, problem_field(told) or "response", told)
+        for k, told in planned.conflicts.items()
+    ]
+    fit = [row for k, row in enumerate(good) if k not in planned.conflicts]
+    lookout = await asyncio.to_thread(_looked_for, known, fit)
+    return UploadPreview(
+        upload=upload,
+        name=found.name,
+        size=len(found.data),
+        planned=planned,
+        samples=tuple(_sample(row) for row in fit[:SHOWN_ROWS]),
+        good=len(fit),
+        bad=len(errors),
+        errors=tuple(sorted(errors, key=_place)[:SHOWN_ERROR_LIMIT]),
+        cut_short=any(row.last for row in bad),
+        mentioned=lookout.count,
+        mentions=tuple(lookout.first),
+    )
+
+
+async def import_upload(
+    pool: ConnectionPool,
+    contents: BlobStore,
+    arena: Arena,
+    upload: UUID,
+    *,
+    expected: int,
+    partly: bool = False,
+    enable: bool = True,
+    actor: str,
+) -> ImportResult:
+    """Import exactly the bytes that were looked over, whole or, ``partly``, the rows that are good.
+
+    ``expected`` is how many good rows the preview had. If there are others by now, or some are bad and
+    nobody said ``partly``, it is a `Conflict` and nothing changes. The file is gone afterwards.
+    """
+    async with connect_from_pool(pool) as connection:
+        found = await find_upload(connection, arena.arena, actor, upload)
+        rows = await asyncio.to_thread(_read, found.data)
+        good = [row for row in rows if isinstance(row, CheckedAnswer)]
+        planned = await plan_import(connection, arena.arena, good)
+    fit = [row for k, row in enumerate(good) if k not in planned.conflicts]
+    if len(fit) != expected:
+        raise Conflict("the arena has changed since you looked; look again, and then let the file in")
+    if len(fit) != len(rows) and not partly:
+        raise Conflict("some rows are wrong; mend them, or let in the good rows only")
+    brought = await import_checked_answers(pool, contents, arena.name, iter(fit), enable=enable, actor=actor)
+    async with connect_from_pool(pool) as connection:
+        await remove_upload(connection, upload)
+    return brought
+
+
+async def discard_upload(pool: ConnectionPool, arena: Arena, upload: UUID, *, actor: str) -> None:
+    """Throw a file away without letting it in."""
+    async with connect_from_pool(pool) as connection:
+        await find_upload(connection, arena.arena, actor, upload)
+        await remove_upload(connection, upload)
+
+
+def _read(data: bytes) -> Sequence[CheckedAnswer | BadRow]:
+    with tempfile.NamedTemporaryFile(prefix="tiltyard-") as file:
+        file.write(data)
+        file.flush()
+        return list(read_upload_rows(Path(file.name), most=MAX_UNPACKED_BYTES))
+
+
+def _looked_for(known: Sequence[str], rows: Sequence[CheckedAnswer]) -> MentionFinder:
+    """Names of the models that are there and of those that would come, their families and makers, in these responses."""
+    stated: dict[str, set[str]] = {}
+    for row in rows:
+        stated.setdefault(row.model, set()).update(row.stated)
+    lookout = MentionFinder([*known, *stated], stated)
+    for row in rows:
+        lookout.look(row)
+    return lookout
+
+
+def _sample(row: CheckedAnswer) -> UploadSample:
+    return UploadSample(
+        where=row.where,
+        model=row.model,
+        prompt=row.prompt,
+        text=row.text[:_EXCERPT_CHARACTERS],
+        category=row.category,
+        language=row.language,
+        kind=row.kind,
+        size=len(row.data),
+        excerpt=row.data[: 4 * _EXCERPT_CHARACTERS].decode(errors="ignore")[:_EXCERPT_CHARACTERS]
+        if row.kind == "text"
+        else None,
+    )
+
+
+def _place(row: BadRow) -> int:
+    """The number of a row, in ``line 12`` and ``row 12``; what is said of a whole file comes first."""
+    last = row.where.rpartition(" ")[2]
+    return int(last) if last.isdigit() else 0
+
+
+def _shown_name(name: str) -> str:
+    """What a browser calls a file can be anything."""
+    kept = "".join(
+        character if character.isprintable() else "�" for character in name[:_MAX_FILE_NAME_CHARACTERS]
+    )
+    return kept.strip() or "answers"

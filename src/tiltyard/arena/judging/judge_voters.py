@@ -1,0 +1,302 @@
+"""Judges as voters: matchups of a live arena put to LLMs in both orders, and voted on as one battle each.
+
+The judge sees the prompt and two responses, as any voter does, and never a name. Money goes through
+the ledger, as in a tournament: what was paid for is never asked again, and the budget holds however
+often the process dies.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter, deque
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+
+from tiltyard.arena.judging.judge_panel import (
+    ArenaPanel,
+    MatchupJudges,
+    open_matchup_judges,
+    settle_dead_workers,
+)
+from tiltyard.client import AsyncClient
+from tiltyard.client.voting import Matchup
+from tiltyard.core.judging.question import QuestionTexts
+from tiltyard.core.judging.reconciliation import MatchResult
+from tiltyard.core.judging.stable_ids import stable_id
+from tiltyard.core.judging.verdict import QuestionState, Verdict
+from tiltyard.errors import (
+    BadOption,
+    Closed,
+    Expired,
+    JudgeUnusable,
+    NoMatchup,
+    NotAllowed,
+    NotFound,
+    TiltyardError,
+)
+from tiltyard.jobs.worker_locks import WorkerLocks
+from tiltyard.judges.judging_run import RunProgress
+
+__all__ = ["JudgedVotes", "judge_arena"]
+
+#: Matchups that one voter may have open at once.
+_OPEN_MATCHUP_LIMIT = 2
+#: So many matchups in a row without a reply from the provider are no accident of single calls.
+_CONSECUTIVE_FAILURE_LIMIT = 5
+#: Seconds between looks for workers that died, and at our own lock.
+_DEAD_WORKER_CHECK_SECONDS, _LOCK_CHECK_SECONDS = 20.0, 1.0
+_BUDGET_SPENT_MESSAGE = "the budget is used up; raise it to go on"
+
+
+@dataclass
+class JudgedVotes:
+    """What became of the matchups so far."""
+
+    #: Votes by label: win, lean, tie, inconsistent.
+    votes: Counter[str] = field(default_factory=Counter)
+    #: How many of them call both responses bad.
+    both_bad: int = 0
+    #: Matchups that were skipped, by what was wrong with a reply or a response.
+    skipped: Counter[str] = field(default_factory=Counter)
+    #: Matchups that ended otherwise before they were voted on: expired, or withdrawn.
+    ended: int = 0
+    #: Calls by state, and what they cost.
+    heard: RunProgress = field(default_factory=RunProgress)
+    #: Picodollars that judging this arena has cost since ever, and the most that it may; before, at the start.
+    before: int = 0
+    spent: int | None = 0
+    cap: int | None = None
+    #: Why it stopped, and whether it was a provider that failed.
+    stopped: str = ""
+    failed: bool = False
+    #: Whether it was a judge that gives no verdicts.
+    unusable: bool = False
+
+    @property
+    def matchups(self) -> int:
+        return self.votes.total() + self.skipped.total() + self.ended
+
+    @property
+    def spent_so_far(self) -> int | None:
+        """The same while it is under way."""
+        return None if self.heard.spent is None else self.before + self.heard.spent
+
+
+async def judge_arena(
+    panel: ArenaPanel,
+    clients: Sequence[AsyncClient],
+    arena: str,
+    *,
+    place: str,
+    matchups: int | None = None,
+    on_tick: Callable[[JudgedVotes], None] = lambda _votes: None,
+) -> JudgedVotes:
+    """Vote until the budget, the number of matchups or the matchups themselves are used up.
+
+    ``clients`` are voters of their own, each with two matchups open at a time. ``place`` names the server:
+    budget and spending are those of one arena there. Whoever stops in the middle goes on where it stopped:
+    open matchups come back, and what was paid for is in the ledger.
+    """
+    if panel.cap is None and matchups is None:
+        raise BadOption("say when to stop: a budget in dollars, or a number of matchups")
+    for client in clients:
+        await _check_judge(client)
+    run = stable_id(["judge", place, arena])
+    votes = JudgedVotes(cap=panel.cap)
+    async with open_matchup_judges(panel, run, votes.heard) as (asking, locks):
+        votes.before = await asking.spent()
+        if panel.cap is not None and votes.before >= panel.cap:
+            votes.spent, votes.stopped = votes.before, _BUDGET_SPENT_MESSAGE
+            return votes
+        round_ = _JudgeVoting(panel, asking, arena, votes, matchups)
+        watching = asyncio.create_task(_watch_lock(panel, run, locks, asking.worker, round_, on_tick))
+        try:
+            await round_.run(clients)
+        finally:
+            watching.cancel()
+            await asyncio.gather(watching, return_exceptions=True)
+        # Whatever has no price is not in the ledger's sum.
+        spent = await asking.spent()
+        votes.spent = None if votes.heard.spent is None else spent
+    return votes
+
+
+async def _check_judge(client: AsyncClient) -> None:
+    """Without the scope it would vote as a person does."""
+    me = await client.me()
+    if "judge" not in me.scopes:
+        raise NotAllowed(
+            f"{me.name} has not the scope judge; make a token that has: tiltyard token create NAME --scope judge",
+            known=True,
+        )
+
+
+async def _watch_lock(
+    panel: ArenaPanel,
+    run: str,
+    locks: WorkerLocks,
+    own: str,
+    round_: _JudgeVoting,
+    on_tick: Callable[[JudgedVotes], None],
+) -> None:
+    """Tell of the progress, look after the dead, and stop everything once our own lock is lost."""
+    since = 0.0
+    while await asyncio.to_thread(locks.kept):
+        on_tick(round_.votes)
+        await asyncio.sleep(_LOCK_CHECK_SECONDS)
+        since += _LOCK_CHECK_SECONDS
+        if since >= _DEAD_WORKER_CHECK_SECONDS:
+            since = 0.0
+            await settle_dead_workers(panel, run, locks, own)
+    round_.fail(
+        TiltyardError(
+            "lost the connection that held our lock, and stopped before another worker could ask the same; "
+            "run the command again to go on"
+        )
+    )
+
+
+class _JudgeVoting:
+    """Voters at work, until something says that it is enough."""
+
+    def __init__(
+        self, panel: ArenaPanel, asking: MatchupJudges, arena: str, votes: JudgedVotes, matchups: int | None
+    ) -> None:
+        self._panel = panel
+        self._asking = asking
+        self._arena = arena
+        self.votes = votes
+        self._left = matchups
+        self._in_vain = 0
+        self._working: asyncio.Task[None] | None = None
+        self._error: TiltyardError | None = None
+
+    async def run(self, clients: Sequence[AsyncClient]) -> None:
+        self._working = asyncio.current_task()
+        try:
+            async with asyncio.TaskGroup() as group:
+                for client in clients:
+                    chair = _JudgeVoter(client, self._arena)
+                    for _ in range(_OPEN_MATCHUP_LIMIT):
+                        group.create_task(self._sit(chair))
+        except BaseExceptionGroup as errors:
+            raise errors.exceptions[0] from None
+        except asyncio.CancelledError:
+            if self._error is None:
+                raise
+            if self._working is not None:
+                self._working.uncancel()
+            raise self._error from None
+
+    def fail(self, error: TiltyardError) -> None:
+        """Stop everybody."""
+        self._error = error
+        if self._working is not None:
+            self._working.cancel()
+
+    async def _sit(self, chair: _JudgeVoter) -> None:
+        """Matchup after matchup."""
+        while not self.votes.stopped:
+            if self._left == 0:
+                self.votes.stopped = "the number of matchups is reached"
+                return
+            if self._left is not None:
+                self._left -= 1
+            try:
+                matchup = await chair.take()
+            except NoMatchup:
+                self.votes.stopped = "there is nothing to vote on"
+                return
+            if matchup is None:
+                if self._left is not None:
+                    self._left += 1
+                await asyncio.sleep(_LOCK_CHECK_SECONDS / 10)
+                continue
+            await self._judge(chair.client, matchup)
+            chair.put_down(matchup)
+
+    async def _judge(self, client: AsyncClient, matchup: Matchup) -> None:
+        """One matchup to its end: a vote, a skip, or left open where the budget ends."""
+        try:
+            result = await self._result(client, matchup)
+            if isinstance(result, MatchResult):
+                await client.vote(
+                    matchup.matchup,
+                    result.outcome.value,
+                    ballot=matchup.ballot,
+                    label=result.label.value,
+                    both_bad=result.both_bad,
+                    pref=result.pref,
+                    judge_model=self._panel.name,
+                )
+                self.votes.votes[result.label.value] += 1
+                self.votes.both_bad += result.both_bad
+            elif result is QuestionState.UNASKED:
+                self.votes.stopped = _BUDGET_SPENT_MESSAGE
+            else:
+                await client.skip(matchup.matchup)
+                self.votes.skipped[str(result)] += 1
+        except (Expired, Closed, NotFound):
+            self.votes.ended += 1
+        except JudgeUnusable as reason:
+            # The matchup stays open, and comes back when the judge has been changed.
+            self.votes.stopped, self.votes.unusable = str(reason), True
+
+    async def _result(self, client: AsyncClient, matchup: Matchup) -> MatchResult | QuestionState | str:
+        """The panel's result, or why there is none."""
+        kinds = {matchup.responses.a.kind, matchup.responses.b.kind}
+        if kinds != {"text"}:
+            return "not text"
+        try:
+            texts = [(await client.response(matchup.matchup, side)).decode() for side in ("a", "b")]
+        except UnicodeDecodeError:
+            return "not text"
+        shown = [QuestionTexts(matchup.prompt.text, *pair) for pair in (texts, texts[::-1])]
+        requests = self._panel.requests(matchup.matchup, shown[0], shown[1])
+        verdicts = await self._asking.verdicts(requests)
+        self._count_vain(verdicts.values())
+        return self._panel.result(requests, verdicts)
+
+    def _count_vain(self, found: Iterable[Verdict | QuestionState]) -> None:
+        """A provider that answers nobody is not asked for ever."""
+        vain = {QuestionState.PROVIDER_ERROR, QuestionState.LOST}.intersection(found)
+        self._in_vain = self._in_vain + 1 if vain else 0
+        if self._in_vain >= _CONSECUTIVE_FAILURE_LIMIT:
+            self.votes.stopped = "the provider fails; run the command again later"
+            self.votes.failed = True
+
+
+class _JudgeVoter:
+    """One voter of the arena: matchups in hand, and how the next is had."""
+
+    def __init__(self, client: AsyncClient, arena: str) -> None:
+        self.client = client
+        self._arena = arena
+        self._in_hand: set[str] = set()
+        self._done: set[str] = set()
+        self._left_open: deque[Matchup] | None = None
+        self._turn = asyncio.Lock()
+
+    async def take(self) -> Matchup | None:
+        """A matchup that is not in hand; those left open by a former life first. ``None``: not now."""
+        async with self._turn:
+            if self._left_open is None:
+                self._left_open = deque(await self.client.open_matchups(self._arena))
+            if self._left_open:
+                matchup = self._left_open.popleft()
+            else:
+                matchup = await self.client.next_matchup(self._arena, ahead=bool(self._in_hand))
+            name = matchup.matchup
+            if name in self._done:
+                raise TiltyardError(
+                    f"matchup {name} is served again, though it has ended; look at the server's log"
+                )
+            if name in self._in_hand:
+                return None
+            self._in_hand.add(name)
+            return matchup
+
+    def put_down(self, matchup: Matchup) -> None:
+        """It has ended, or is left open."""
+        self._in_hand.discard(matchup.matchup)
+        self._done.add(matchup.matchup)

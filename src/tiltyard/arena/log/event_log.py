@@ -1,0 +1,470 @@
+"""The event log of an arena: one dense, commit-ordered sequence of positions.
+
+Numbers that a database hands out before a commit are not in the order of commits: a reader that goes
+by them skips rows. Here whoever appends holds the arena's lock until its transaction has committed, so
+that a reader who has seen position n has seen everything before it.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, NamedTuple
+from uuid import UUID
+
+from psycopg import AsyncConnection
+from psycopg.pq import TransactionStatus
+
+from tiltyard.arena.log.array_literals import array_literal
+from tiltyard.arena.log.endings import EndingBuffer
+from tiltyard.arena.log.partitions import PARTITION_AHEAD_ROWS, PARTITION_ROWS, ensure_partition
+from tiltyard.errors import NotFound, StoreFault
+from tiltyard.postgres.connections import translate_errors
+from tiltyard.postgres.statements import arena_statement, statement
+from tiltyard.settings.arena_settings import MAX_SESSION_VOTES
+
+__all__ = [
+    "HUMAN",
+    "JUDGE",
+    "SOURCES",
+    "TAIL_ROWS",
+    "LogBatch",
+    "LogKind",
+    "LogRow",
+    "MatchupRecord",
+    "OpenMatchup",
+    "PendingNames",
+    "ServedMatchup",
+    "ToldResponse",
+    "append_batch",
+    "find_matchup",
+    "matchup_not_found_error",
+    "read_tail",
+]
+
+HUMAN, JUDGE = 0, 1
+#: Names of the sources, by number.
+SOURCES = ("human", "llm-judge")
+
+#: Rows of a tail that are read at once.
+TAIL_ROWS = 5_000
+
+
+class LogKind(enum.IntEnum):
+    """What happened. The first eight are those of `standing.events.Event`."""
+
+    SERVED = 0
+    VOTE = 1
+    SKIP = 2
+    EXPIRE = 3
+    ENABLE = 4
+    RETIRE = 5
+    RESPOND = 6
+    WITHDRAW = 7
+    UNDO = 8
+    REVEAL = 9
+    EXCLUDE = 10
+    RESTORE = 11
+    POLICY = 12
+    WIDEN = 13
+
+
+@dataclass(frozen=True, slots=True)
+class LogRow:
+    """One event. A number that it has no use for is -1.
+
+    ``matchup`` and ``expires_at`` belong to served matchups, the responses to these and to names that were shown.
+    """
+
+    position: int
+    at: datetime
+    kind: int
+    source: int = -1
+    serial: int = -1
+    session: int = -1
+    a: int = -1
+    b: int = -1
+    prompt: int = -1
+    outcome: int = -1
+    nominal: int = -1
+    lane: int = -1
+    detail: dict[str, Any] | None = None
+    matchup: UUID | None = None
+    response_a: int = -1
+    response_b: int = -1
+    expires_at: datetime | None = None
+    #: Of a vote: whether its voter had been told neither name. Votes of older versions count as blind.
+    blind: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class OpenMatchup:
+    """A matchup that waits for its voter."""
+
+    matchup: UUID
+    source: int
+    serial: int
+    session: int
+    a: int
+    b: int
+    prompt: int
+    response_a: int
+    response_b: int
+    served_at: datetime
+    expires_at: datetime
+    #: How often its vote was undone.
+    ballot: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class ServedMatchup:
+    """A matchup as it is written when it is served."""
+
+    source: int
+    serial: int
+    matchup: UUID
+    session: int
+    a: int
+    b: int
+    prompt: int
+    response_a: int
+    response_b: int
+    nominal: int
+    lane: int
+    reason: str
+    propensity: float
+    given_up: int
+    expires_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class MatchupRecord:
+    """One matchup as the tables have it, with its ending if it has ended."""
+
+    arena: int
+    source: int
+    serial: int
+    session: int
+    a: int
+    b: int
+    prompt: int
+    response_a: int
+    response_b: int
+    nominal: int
+    lane: int
+    reason: str
+    served_at: datetime
+    expires_at: datetime
+    kind: int | None
+    outcome: int | None
+    position: int | None
+    at: datetime | None
+    revealed_at: datetime | None
+    #: Position of the undo by which the matchup is open again; then kind, outcome and position are the undone vote's.
+    undone: int | None
+    ballot: int = 0
+    #: Of a vote: whether its voter had been told neither name.
+    blind: bool = True
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it has no ending, or one that was undone."""
+        return self.kind is None or self.undone is not None
+
+
+class ToldResponse(NamedTuple):
+    """A response whose model's name a voter was told."""
+
+    response: int
+    model: int
+    prompt: int
+
+
+class PendingNames(NamedTuple):
+    """A vote that stands and whose names its voter was not told yet."""
+
+    serial: int
+    a: int
+    b: int
+    prompt: int
+    response_a: int
+    response_b: int
+
+    @classmethod
+    def of(cls, one: OpenMatchup | MatchupRecord) -> PendingNames:
+        """The vote on a matchup."""
+        return cls(one.serial, one.a, one.b, one.prompt, one.response_a, one.response_b)
+
+
+class _LogHead(NamedTuple):
+    """Where a log stands."""
+
+    head: int
+    last: datetime | None
+    clock: datetime
+    horizon: int
+
+
+class LogBatch:
+    """One batch under the arena's lock. What is added is written when the block is left."""
+
+    def __init__(self, connection: AsyncConnection, arena: int, place: _LogHead, tail: list[LogRow]) -> None:
+        self.arena = arena
+        self.connection = connection
+        #: The last position, counting what has been added.
+        self.head = place.head
+        #: The time of everything that is added: never before that of the log's last event.
+        self.now = place.clock if place.last is None else max(place.last, place.clock)
+        #: Up to where votes are final, whatever their age.
+        self.horizon = place.horizon
+        #: What others appended since the position that was named.
+        self.tail = tail
+        self._first = place.head
+        self._events: list[tuple[Any, ...]] = []
+        self._matchups: list[tuple[Any, ...]] = []
+        self._endings = EndingBuffer()
+
+    def add(
+        self,
+        kind: LogKind,
+        *,
+        source: int | None = None,
+        serial: int | None = None,
+        session: int | None = None,
+        a: int | None = None,
+        b: int | None = None,
+        prompt: int | None = None,
+        outcome: int | None = None,
+        nominal: int | None = None,
+        lane: int | None = None,
+        detail: dict[str, Any] | None = None,
+        blind: bool | None = None,
+    ) -> int:
+        """One event; its position."""
+        self.head += 1
+        numbers = (source, serial, session, a, b, prompt, outcome, nominal, lane)
+        self._events.append((self.head, int(kind), *numbers, detail, blind))
+        return self.head
+
+    def serve(self, matchup: ServedMatchup) -> int:
+        """A matchup was staged: its event, and its row."""
+        m = matchup
+        position = self.add(
+            LogKind.SERVED,
+            source=m.source,
+            serial=m.serial,
+            session=m.session,
+            a=m.a,
+            b=m.b,
+            prompt=m.prompt,
+            nominal=m.nominal,
+            lane=m.lane,
+        )
+        responses = (m.response_a, m.response_b)
+        about = (m.nominal, m.lane, m.reason, m.propensity, m.given_up, m.expires_at)
+        models = (m.session, m.a, m.b, m.prompt)
+        self._matchups.append((m.source, m.serial, m.matchup, position, *models, *responses, *about))
+        return position
+
+    def end(
+        self,
+        kind: LogKind,
+        source: int,
+        serial: int,
+        *,
+        session: int | None = None,
+        a: int | None = None,
+        b: int | None = None,
+        prompt: int | None = None,
+        outcome: int | None = None,
+        detail: dict[str, Any] | None = None,
+        blind: bool | None = None,
+        ballot: int = 0,
+    ) -> int:
+        """A matchup ended by a vote, a skip or an expiry: its event, and its ending. A vote says if it is blind.
+
+        ``ballot`` above 0: its vote was undone, and the row of that ending is replaced.
+        """
+        position = self.add(
+            kind,
+            source=source,
+            serial=serial,
+            session=session,
+            a=a,
+            b=b,
+            prompt=prompt,
+            outcome=outcome,
+            detail=detail,
+            blind=blind,
+        )
+        key = (source, serial)
+        self._endings.end(key, position, int(kind), outcome, blind=blind, reopened=ballot > 0)
+        return position
+
+    def undo(
+        self, source: int, serial: int, session: int, *, vote: int, ballot: int, expires_at: datetime
+    ) -> int:
+        """The vote at a position is undone: its matchup is open again, for this ballot and until then."""
+        detail = {"vote": vote, "ballot": ballot, "expires_at": expires_at.isoformat()}
+        position = self.add(LogKind.UNDO, source=source, serial=serial, session=session, detail=detail)
+        self._endings.undo((source, serial), position, vote, ballot, expires_at)
+        return position
+
+    def reveal(self, source: int, serial: int, session: int) -> int:
+        """The names of a matchup that was voted on are shown."""
+        self._endings.reveal((source, serial))
+        return self.add(LogKind.REVEAL, source=source, serial=serial, session=session)
+
+    async def stands(self, source: int, serial: int, position: int) -> bool:
+        """Whether the vote at this position stands: it was not undone, in this batch neither."""
+        known = self._endings.stands((source, serial), position)
+        if known is not None:
+            return known
+        values = {"arena": self.arena, "source": source, "serial": serial}
+        found = await self.connection.execute(arena_statement("log_ending", self.arena), values)
+        return await found.fetchone() == (LogKind.VOTE, position, None)
+
+    async def names_told(self, session: int, source: int) -> tuple[list[ToldResponse], list[PendingNames]]:
+        """Which responses a voter was told the names of, before this batch; and a person's votes whose names were not.
+
+        Of these votes the newest come, oldest first: as many as names can be told of at once.
+        """
+        values = {"arena": self.arena, "session": session, "source": source, "limit": MAX_SESSION_VOTES}
+        execute = self.connection.execute
+        found = await execute(statement("log_told_responses"), values)
+        told = [ToldResponse(*row) for row in await found.fetchall()]
+        if source != HUMAN:
+            return told, []
+        found = await execute(arena_statement("log_pending_names", self.arena), values)
+        return told, [PendingNames(*row) for row in reversed(await found.fetchall())]
+
+    async def _write(self) -> list[tuple[str, Any]]:
+        """Send everything; what comes back is looked at once it has arrived."""
+        if not self._events:
+            return []
+        await self._make_room()
+        same = {"arena": self.arena, "at": self.now}
+        execute = self.connection.execute
+        for rows, name, columns in (
+            (self._events, "log_add_events", _EVENTS),
+            (self._matchups, "log_add_matchups", _MATCHUPS),
+            (self._endings.rows, "log_add_endings", self._endings.columns),
+        ):
+            if rows:
+                await execute(statement(name), same | dict(zip(columns, _columns(rows), strict=True)))
+        return [
+            (name, await execute(arena_statement(name, self.arena), same | values))
+            for name, values in self._endings.changes
+        ]
+
+    async def _make_room(self) -> None:
+        """A range that will be full soon gets its successor."""
+        if _crosses(self._first, self.head):
+            await ensure_partition(self.connection, "events", self.arena, self.head + PARTITION_AHEAD_ROWS)
+        serials = [row[1] for row in self._matchups]
+        if serials and _crosses(min(serials) - 1, max(serials)):
+            for table in ("matchups", "endings"):
+                await ensure_partition(
+                    self.connection, table, self.arena, max(serials) + PARTITION_AHEAD_ROWS
+                )
+
+
+_EVENTS = (
+    "position", "kind", "source", "serial", "session", "a", "b", "prompt", "outcome", "nominal", "lane", "detail",
+    "blind",
+)  # fmt: skip
+_MATCHUPS = (
+    "source", "serial", "matchup", "position", "session", "a", "b", "prompt", "response_a", "response_b",
+    "nominal", "lane", "reason", "propensity", "given_up", "expires_at",
+)  # fmt: skip
+
+
+@asynccontextmanager
+async def append_batch(
+    connection: AsyncConnection, arena: int, *, after: int | None = None
+) -> AsyncIterator[LogBatch]:
+    """One transaction under the arena's lock; it has committed when the block has been left.
+
+    A transaction that the caller has begun, to prepare what needs no lock, is this one's beginning.
+
+    ``after`` asks for what others appended since that position. At most some thousand rows come at
+    once: who is further behind reads on with `read_tail` before it appends anything.
+    """
+    with translate_errors("append to an arena's log"):
+        try:
+            async with connection.pipeline() as pipeline:
+                plans = "force_custom_plan" if after is None else "auto"
+                values = {"arena": arena, "after": after, "limit": TAIL_ROWS, "plans": plans}
+                if connection.info.transaction_status is TransactionStatus.IDLE:
+                    await connection.execute(statement("log_begin"))
+                await connection.execute(statement("log_lock"), values)
+                if after is None:
+                    # A new arena's partitions are made in this transaction.
+                    head, tail = await connection.execute(statement("log_head"), values), None
+                else:
+                    head = await connection.execute(arena_statement("log_head", arena), values)
+                    tail = await connection.execute(arena_statement("log_tail", arena), values)
+                # Only after a sync does the server count how long it waits for us.
+                await pipeline.sync()
+                place = await head.fetchone()
+                assert place is not None
+                batch = LogBatch(connection, arena, _LogHead(*place), await _rows(tail))
+                yield batch
+                changed = await batch._write()  # noqa: SLF001
+                if changed:
+                    await pipeline.sync()
+                    _check(changed)
+                await connection.execute("COMMIT")
+        except BaseException:
+            await _rolled_back(connection)
+            raise
+
+
+async def read_tail(connection: AsyncConnection, arena: int, after: int) -> list[LogRow]:
+    """Some thousand events after a position; fewer only at the log's end."""
+    with translate_errors("read an arena's log"):
+        values = {"arena": arena, "after": after, "limit": TAIL_ROWS}
+        return await _rows(await connection.execute(arena_statement("log_tail", arena), values))
+
+
+async def find_matchup(connection: AsyncConnection, arena: int, matchup: UUID) -> MatchupRecord | None:
+    """A matchup of an arena by its id, open or ended."""
+    with translate_errors("look up a matchup"):
+        values = {"arena": arena, "matchup": matchup}
+        found = await connection.execute(statement("log_find_matchup"), values)
+        row = await found.fetchone()
+        return None if row is None else MatchupRecord(*row)
+
+
+def matchup_not_found_error() -> NotFound:
+    """Guessed, foreign and malformed ids are told alike."""
+    return NotFound("no such matchup: it may belong to somebody else, or to another session")
+
+
+async def _rows(cursor: Any) -> list[LogRow]:
+    return [] if cursor is None else [LogRow(*row) for row in await cursor.fetchall()]
+
+
+def _columns(rows: Sequence[tuple[Any, ...]]) -> list[str]:
+    return [array_literal(column) for column in zip(*rows, strict=True)]
+
+
+def _crosses(first: int, last: int) -> bool:
+    return (first + PARTITION_AHEAD_ROWS) // PARTITION_ROWS != (last + PARTITION_AHEAD_ROWS) // PARTITION_ROWS
+
+
+def _check(changed: list[tuple[str, Any]]) -> None:
+    for name, cursor in changed:
+        if cursor.rowcount != 1:
+            doing = name.removeprefix("log_").replace("_", " ")
+            raise StoreFault(f"cannot {doing}: the matchup is not in the state that was expected; ask again")
+
+
+async def _rolled_back(connection: AsyncConnection) -> None:
+    try:
+        await connection.execute("ROLLBACK")
+    except Exception:  # noqa: BLE001 - the connection is gone, and its transaction with it
+        await connection.close()

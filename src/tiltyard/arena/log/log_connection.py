@@ -1,0 +1,99 @@
+"""One arena's log, read and appended to on connections of the process's pool."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from datetime import datetime, timedelta
+from typing import cast
+from uuid import UUID
+
+from tiltyard.arena.log.event_log import (
+    LogBatch,
+    LogRow,
+    MatchupRecord,
+    OpenMatchup,
+    append_batch,
+    find_matchup,
+    read_tail,
+)
+from tiltyard.arena.log.rosters import Ints, Roster, read_excluded, read_responses, read_roster
+from tiltyard.postgres.connection_pool import Connection, ConnectionPool
+from tiltyard.postgres.connections import translate_errors
+from tiltyard.postgres.statements import statement
+
+__all__ = ["LogConnection"]
+
+#: Nothing stays open longer than this after it should have expired.
+_MAX_OVERDUE_DURATION = timedelta(days=1)
+
+
+class LogConnection:
+    """What a desk needs of the store. One caller at a time, who has at most one connection."""
+
+    def __init__(self, pool: ConnectionPool, arena: int) -> None:
+        self.arena = arena
+        self._pool = pool
+        #: The connection of the batch that is being written.
+        self._batch: Connection | None = None
+
+    @asynccontextmanager
+    async def appending(self, after: int) -> AsyncIterator[LogBatch]:
+        """One batch; see `store.log.appending`. A connection on which one failed is not used again."""
+        async with self.connected() as connection:
+            self._batch = connection
+            try:
+                async with append_batch(connection, self.arena, after=after) as batch:
+                    yield batch
+            except BaseException:
+                await connection.close()
+                raise
+            finally:
+                self._batch = None
+
+    async def tail(self, after: int) -> list[LogRow]:
+        """Some thousand events after a position."""
+        async with self.connected() as connection:
+            return await read_tail(connection, self.arena, after)
+
+    async def find(self, matchup: UUID) -> MatchupRecord | None:
+        """A matchup of this arena by its id."""
+        async with self.connected() as connection:
+            return await find_matchup(connection, self.arena, matchup)
+
+    async def roster(self) -> Roster:
+        async with self.connected() as connection:
+            return await read_roster(connection, self.arena)
+
+    async def responses(self, roster: Roster) -> Ints:
+        async with self.connected() as connection:
+            return await read_responses(connection, self.arena, roster)
+
+    async def excluded(self) -> tuple[set[int], set[int]]:
+        async with self.connected() as connection:
+            return await read_excluded(connection, self.arena)
+
+    async def opened(self, upto: int) -> list[OpenMatchup]:
+        """Matchups that were served up to a position and had not ended there."""
+        values = {"arena": self.arena, "upto": upto, "longest": _MAX_OVERDUE_DURATION}
+        async with self.connected() as connection:
+            with translate_errors("read an arena's open matchups"):
+                found = await connection.execute(statement("log_open_matchups"), values)
+                return [OpenMatchup(*row) for row in await found.fetchall()]
+
+    async def clock(self) -> tuple[datetime, int]:
+        """The server's time, and up to where votes are final."""
+        async with self.connected() as connection:
+            with translate_errors("read the time"):
+                found = await connection.execute(statement("log_clock"), {"arena": self.arena})
+                row = await found.fetchone()
+        return cast("tuple[datetime, int]", row)
+
+    @asynccontextmanager
+    async def connected(self) -> AsyncIterator[Connection]:
+        """A connection of the pool; while a batch is being written, that of the batch."""
+        if self._batch is not None:
+            yield self._batch
+            return
+        async with self._pool.desk_connection() as connection:
+            yield connection

@@ -1,0 +1,214 @@
+"""Battles: the votes of a log that were not taken back, with what was served.
+
+Everything here is as of a position: votes up to it, and the exclusions that the log had by then. What
+was exported as of a position can be exported again, to the byte.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import psycopg
+
+from tiltyard.errors import NotFound
+from tiltyard.postgres.connection_pool import Connection
+from tiltyard.postgres.connections import translate_errors
+from tiltyard.postgres.statements import statement
+
+__all__ = [
+    "ArenaNames",
+    "Vote",
+    "VoteTally",
+    "count_excluded",
+    "count_not_blind",
+    "limit_statement_time",
+    "read_bounds",
+    "read_names",
+    "read_pairs",
+    "read_tally",
+    "read_votes",
+    "set_statement_timeout",
+]
+
+Ints = npt.NDArray[np.int64]
+
+#: Positions that are read at once: few enough for memory, and no transaction outlives a page.
+_PAGE_POSITIONS = 20_000
+
+
+@dataclass(frozen=True, slots=True)
+class Vote:
+    """One vote with its matchup, all in numbers."""
+
+    position: int
+    at: datetime
+    source: int
+    outcome: int
+    detail: dict[str, Any] | None
+    a: int
+    b: int
+    prompt: int
+    session: int
+    nominal: int
+    lane: int
+    propensity: float
+    blind: bool
+
+
+@dataclass(frozen=True, slots=True)
+class ArenaNames:
+    """Models by number; prompts by number with category and language."""
+
+    models: tuple[str, ...]
+    prompts: tuple[tuple[str, str | None, str | None], ...]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class VoteTally:
+    """How often ``a`` on the left and ``b`` on the right ended in a kind on a prompt."""
+
+    a: Ints
+    b: Ints
+    prompt: Ints
+    kind: Ints
+    count: Ints
+
+    def __len__(self) -> int:
+        return len(self.count)
+
+
+@asynccontextmanager
+async def limit_statement_time(connection: Connection, seconds: float) -> AsyncIterator[None]:
+    """A transaction whose statements are ended, with a `StoreFault`, once one takes longer."""
+    with translate_errors("count an arena's votes in time"):
+        async with connection.transaction():
+            values = {"patience": f"{seconds:.3f}s", "here": True}
+            await connection.execute(statement("battles_patience"), values)
+            yield
+
+
+def set_statement_timeout(connection: psycopg.Connection, seconds: float) -> None:
+    """No statement on this connection takes longer from now on."""
+    with translate_errors("read an arena's votes in time"):
+        values = {"patience": f"{seconds:.3f}s", "here": False}
+        connection.execute(statement("battles_patience"), values)
+
+
+def read_bounds(connection: psycopg.Connection, arena: int) -> tuple[int, int]:
+    """Up to where votes are final, and the log's last position."""
+    with translate_errors("read an arena's log"):
+        row = connection.execute(statement("battles_bounds"), {"arena": arena}).fetchone()
+    if row is None:
+        raise NotFound("there is no such arena; ask for the list of arenas")
+    return int(row[0]), int(row[1])
+
+
+def read_names(connection: psycopg.Connection, arena: int) -> ArenaNames:
+    """What the numbers of models and prompts stand for."""
+    with translate_errors("read an arena's models and prompts"):
+        models = connection.execute(statement("battles_models"), {"arena": arena}).fetchall()
+        prompts = connection.execute(statement("battles_prompts"), {"arena": arena}).fetchall()
+    return ArenaNames(
+        tuple(name for (name,) in models), tuple((each[0], each[1], each[2]) for each in prompts)
+    )
+
+
+def read_votes(
+    connection: psycopg.Connection,
+    arena: int,
+    *,
+    upto: int,
+    source: int | None = None,
+    page: int = _PAGE_POSITIONS,
+) -> Iterator[Vote]:
+    """Votes as of a position, in log order, page by page."""
+    for after in range(0, upto, page):
+        values = {
+            "arena": arena,
+            "after": after,
+            "upto": min(after + page, upto),
+            "as_of": upto,
+            "source": source,
+        }
+        with translate_errors("read an arena's votes"):
+            rows = connection.execute(statement("battles_votes"), values).fetchall()
+        yield from (Vote(*row) for row in rows)
+
+
+async def read_tally(
+    connection: Connection,
+    arena: int,
+    source: int,
+    *,
+    upto: int,
+    prompts: Sequence[int] | None = None,
+    model: int | None = None,
+    counted: bool = False,
+) -> VoteTally:
+    """Counts of the votes as of a position, on these prompts only, or of one model only.
+
+    ``counted``: as if no vote had been excluded.
+    """
+    values = {
+        "arena": arena,
+        "source": source,
+        "upto": upto,
+        "prompts": None if prompts is None else list(prompts),
+        "model": model,
+        "counted": counted,
+    }
+    return await _tallied(connection, "battles_tally", values)
+
+
+async def read_pairs(
+    connection: Connection,
+    arena: int,
+    source: int,
+    *,
+    upto: int,
+    models: Sequence[int],
+    prompts: Sequence[int] | None = None,
+    counted: bool = False,
+) -> VoteTally:
+    """The same counts between these models, all prompts together: the prompt of each row is 0."""
+    values = {
+        "arena": arena,
+        "source": source,
+        "upto": upto,
+        "prompts": None if prompts is None else list(prompts),
+        "models": list(models),
+        "counted": counted,
+    }
+    return await _tallied(connection, "battles_pairs", values)
+
+
+async def count_excluded(connection: Connection, arena: int, source: int, *, upto: int) -> int:
+    """How many votes are left out as of a position."""
+    values = {"arena": arena, "source": source, "upto": upto}
+    with translate_errors("count the excluded votes"):
+        row = await (await connection.execute(statement("battles_excluded"), values)).fetchone()
+    assert row is not None
+    return int(row[0])
+
+
+async def count_not_blind(connection: Connection, arena: int, source: int, *, upto: int) -> int:
+    """How many votes up to a position were cast by somebody who knew a name: they are rated by nobody."""
+    values = {"arena": arena, "source": source, "upto": upto}
+    with translate_errors("count the votes that are not blind"):
+        row = await (await connection.execute(statement("battles_not_blind"), values)).fetchone()
+    assert row is not None
+    return int(row[0])
+
+
+async def _tallied(connection: Connection, named: str, values: dict[str, Any]) -> VoteTally:
+    with translate_errors("count an arena's votes"):
+        await connection.execute(statement("battles_by_hash"))
+        rows = await (await connection.execute(statement(named), values)).fetchall()
+    columns = np.array(rows, dtype=np.int64).reshape(-1, 5).T
+    return VoteTally(*columns)

@@ -1,0 +1,168 @@
+"""Restoring: a backup into an empty database and a home without keys, checked before and after."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+import os
+import shutil
+import tarfile
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tiltyard.arena.content.object_storage import ObjectStorage
+from tiltyard.arena.maintenance.backup import (
+    DATABASE,
+    KEY,
+    RESPONSES,
+    BackupManifest,
+    open_member,
+    read_backup,
+)
+from tiltyard.arena.maintenance.dump_archive import remove_private_options
+from tiltyard.arena.maintenance.restored_access import RestoredAccess, read_access, revoke_access
+from tiltyard.errors import StoreFault
+from tiltyard.postgres.binaries import Binaries, bundled_folder, without_password
+from tiltyard.postgres.connections import connect, translate_errors
+from tiltyard.postgres.schema_migrations import use_custom_plans
+from tiltyard.postgres.statements import statement
+
+if TYPE_CHECKING:
+    import psycopg
+
+__all__ = ["RestoreResult", "check_logs", "restore", "restore_database"]
+
+#: The first version that has a transaction_timeout.
+_TRANSACTION_TIMEOUT_VERSION = 170_000
+
+
+@dataclass(frozen=True)
+class RestoreResult:
+    """What was restored, and which access is valid again; ``revoked`` if that was revoked at once."""
+
+    manifest: BackupManifest
+    access: RestoredAccess
+    revoked: bool
+
+
+def restore(
+    path: Path, url: str, home: Path, bulky: ObjectStorage, *, revoke_all: bool = False
+) -> RestoreResult:
+    """Bring back what a backup holds. Nothing is replaced: where anything is, this refuses.
+
+    The database is restored in one transaction; keys appear last. ``revoke_all``: tokens, passwords and
+    sessions of operators that the backup holds are revoked.
+    """
+    manifest = read_backup(path)
+    _check_empty(url, home, manifest)
+    home.mkdir(mode=0o700, parents=True, exist_ok=True)
+    with tarfile.open(path, mode="r:") as tar, tempfile.TemporaryDirectory(dir=home) as room:
+        for name in manifest.members:
+            if name.startswith(RESPONSES):
+                with open_member(tar, name) as file:
+                    asyncio.run(bulky.put(name.removeprefix(RESPONSES), file.read()))
+        _load(url, tar, Path(room))
+        with connect(url, name="tiltyard restore") as connection:
+            use_custom_plans(connection)
+            access = read_access(connection)
+            if revoke_all:
+                revoke_access(connection)
+        if KEY in manifest.members:
+            with open_member(tar, KEY) as file:
+                _write_key(home / KEY, file.read())
+    _check_restored(url, bulky, manifest)
+    with connect(url, name="tiltyard restore") as connection, translate_errors("record the restoration"):
+        detail = {"file": str(path.absolute()), "made_at": manifest.made_at, "revoked_all": revoke_all}
+        connection.execute(statement("backup_recorded"), {"action": "restore", "detail": json.dumps(detail)})
+    return RestoreResult(manifest, access, revoke_all)
+
+
+def restore_database(path: Path, url: str, room: Path) -> None:
+    """Bring back a backup's database alone, into an empty one. ``room``: a folder for temporary files."""
+    with tarfile.open(path, mode="r:") as tar:
+        _load(url, tar, room)
+    with connect(url, name="tiltyard restore") as connection:
+        use_custom_plans(connection)
+
+
+def check_logs(connection: psycopg.Connection, heads: dict[str, int] | None = None) -> dict[str, int]:
+    """The last position of every arena's log, each dense from 1, and as ``heads`` says if given."""
+    with translate_errors("count the logs"):
+        rows = connection.execute(statement("backup_counts")).fetchall()
+    for name, _, head, first, count in rows:
+        if first != 1 or count != head:
+            raise StoreFault(
+                f"the log of arena {name} goes from {first} to {head} and has {count} events: some are"
+                " missing; restore an older backup into an empty database"
+            )
+    found = {name: head for name, _, head, _, _ in rows}
+    if heads is not None and found != heads:
+        raise StoreFault(
+            f"the logs end at {found}, and the backup states {heads}; restore it into an empty database again"
+        )
+    return found
+
+
+def _check_empty(url: str, home: Path, manifest: BackupManifest) -> None:
+    with connect(url, name="tiltyard restore") as connection, translate_errors("look into the database"):
+        there = [name for (name,) in connection.execute(statement("backup_relations"))]
+    if there:
+        raise StoreFault(
+            f"the database is not empty: it has {', '.join(there)}; restore into an empty one, or name"
+            " an empty folder with --home"
+        )
+    if KEY in manifest.members and (home / KEY).exists():
+        raise StoreFault(
+            f"{home / KEY} is there already, and the backup has another; move it away, or name"
+            " an empty folder with --home"
+        )
+
+
+def _load(url: str, tar: tarfile.TarFile, room: Path) -> None:
+    """All of a backup's dump in one transaction."""
+    dump = room / DATABASE
+    with open_member(tar, DATABASE) as file, dump.open("wb") as written:
+        shutil.copyfileobj(file, written)
+    # Backups that were made before Tiltyard left them out of dumps.
+    remove_private_options(dump)
+    shown, add = without_password(url)
+    found = bundled_folder()
+    assert found is not None
+    programs = Binaries(found)
+    with connect(url, name="tiltyard restore") as connection:
+        version = connection.info.server_version
+    if version >= _TRANSACTION_TIMEOUT_VERSION:
+        options = ("--single-transaction", "--exit-on-error", "--no-owner", "--no-privileges")
+        programs.run("pg_restore", *options, "-d", shown, dump, add=add)
+        return
+    script = dump.with_suffix(".sql")
+    programs.run("pg_restore", "--no-owner", "--no-privileges", "-f", script, dump)
+    with script.open("r+b") as file:
+        # Our pg_restore sets it unasked, and these servers do not know it.
+        at = file.read(10_000).find(b"SET transaction_timeout")
+        if at >= 0:
+            file.seek(at)
+            file.write(b"--- ")
+    asked = ("-X", "-q", "--single-transaction", "-v", "ON_ERROR_STOP=1")
+    programs.run("psql", *asked, "-d", shown, "-f", script, add=add)
+
+
+def _write_key(path: Path, text: bytes) -> None:
+    with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+        file.write(text)
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def _check_restored(url: str, bulky: ObjectStorage, manifest: BackupManifest) -> None:
+    with connect(url, name="tiltyard restore") as connection:
+        check_logs(connection, manifest.arenas)
+        connection.execute("ANALYZE")
+    for name, stated in manifest.members.items():
+        if name.startswith(RESPONSES):
+            data = asyncio.run(bulky.get(name.removeprefix(RESPONSES)))
+            if hashlib.sha256(data).hexdigest() != stated["sha256"]:
+                raise StoreFault(f"{name} was not restored as it was; check the disk, and restore again")

@@ -1,0 +1,311 @@
+"""What an operator changes in a running arena. Each change, its events and its line in the audit are one transaction."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import asdict, dataclass, fields, replace
+from typing import Any
+
+from tiltyard.arena.accounts import write_audit_entry
+from tiltyard.arena.content.answer_rows import validate_name
+from tiltyard.arena.content.arenas import (
+    Arena,
+    change_arena,
+    find_arena,
+    find_model,
+    find_prompt,
+    read_policy,
+)
+from tiltyard.arena.content.blob_store import BlobStore
+from tiltyard.arena.content.takedowns import (
+    SeenMatchups,
+    find_open_matchups,
+    open_matchups_with,
+    withdraw_prompt_text,
+    withdraw_responses,
+)
+from tiltyard.arena.log.event_log import LogBatch, LogKind, append_batch
+from tiltyard.arena.operators.exclusions import (
+    VoteSelection,
+    draft_exclusion,
+    read_sessions,
+    restore_exclusion,
+    settle_exclusion,
+)
+from tiltyard.arena.secret_keys import SecretKeys
+from tiltyard.core.policy.state.policy import Policy
+from tiltyard.core.policy.state.standing import Standing
+from tiltyard.core.policy.validity.method_document import method_from_dict
+from tiltyard.errors import BadOption, Conflict, InputError, NotFound, StoreFault
+from tiltyard.postgres.connection_pool import Connection, ConnectionPool, connect_from_pool
+from tiltyard.settings.arena_settings import ArenaSettings
+
+__all__ = [
+    "ExclusionResult",
+    "WithdrawalResult",
+    "apply_policy_changes",
+    "change_settings",
+    "current_policy",
+    "exclude",
+    "find_sessions_by_pseudonym",
+    "restore",
+    "set_enabled",
+    "set_policy",
+    "withdraw",
+]
+
+_LOG = logging.getLogger(__name__)
+
+_MAX_REASON_CHARACTERS = 1000
+_SAFE_INTEGER_LIMIT = 2**53
+#: What an arena remembers lies in the memory of every process that serves or rates it.
+_POLICY_MEMORY_LIMITS = {
+    "window": 1_000_000,
+    "meetings": 10_000,
+    "session_pairs": 10_000,
+    "sessions_kept": 10_000_000,
+    "both_bad_over": 10_000,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class ExclusionResult:
+    """An exclusion that was made."""
+
+    exclusion: int
+    votes: int
+    position: int
+
+
+@dataclass(frozen=True, slots=True)
+class WithdrawalResult:
+    """What a withdrawal took: how many responses, and how many open matchups ended by it."""
+
+    responses: int
+    matchups: int
+    position: int
+
+
+async def change_settings(
+    pool: ConnectionPool, arena: str, changed: Mapping[str, Any], *, title: str | None = None, actor: str
+) -> Arena:
+    """Other settings, by name; those that are not named stay."""
+    async with connect_from_pool(pool) as connection, connection.transaction():
+        found = await find_arena(connection, arena)
+        settings = ArenaSettings.from_dict(found.settings.to_dict() | dict(changed))
+        shown = found.title if title is None else validate_name("title", title)
+        await change_arena(connection, found.arena, shown, settings)
+        about = {"title": shown, "settings": settings.to_dict()}
+        await write_audit_entry(connection, actor, "change settings", about, arena=found.arena)
+    return replace(found, title=shown, settings=settings)
+
+
+async def set_enabled(pool: ConnectionPool, arena: str, model: str, *, enabled: bool, actor: str) -> int:
+    """Enable a model, or retire it: the position of the event, 0 if it was so already.
+
+    A retired model is served no more; matchups that are open stay valid, and its battles count.
+    """
+    async with _changing(pool, arena) as (connection, batch):
+        number, now = await find_model(connection, batch.arena, model)
+        if now == enabled:
+            return 0
+        position = batch.add(LogKind.ENABLE if enabled else LogKind.RETIRE, a=number)
+        action = "enable model" if enabled else "retire model"
+        await write_audit_entry(connection, actor, action, {"model": model}, arena=batch.arena)
+    return position
+
+
+async def current_policy(pool: ConnectionPool, arena: str) -> Policy:
+    """The ranking policy that is in force."""
+    async with connect_from_pool(pool) as connection:
+        found = await find_arena(connection, arena)
+        return method_from_dict(await read_policy(connection, found.arena))[0]
+
+
+async def set_policy(pool: ConnectionPool, arena: str, changed: Mapping[str, Any], *, actor: str) -> Policy:
+    """Change the ranking policy, field by field; it takes force with the next event.
+
+    What shapes the memory of an arena cannot change: `BadOption` names it.
+    """
+    async with _changing(pool, arena) as (connection, batch):
+        laws = await read_policy(connection, batch.arena)
+        old, _ = method_from_dict(laws)
+        new = apply_policy_changes(old, changed)
+        Standing(old, (), ()).under(new)
+        if new != old:
+            batch.add(LogKind.POLICY, detail=laws | {"policy": asdict(new)})
+            await write_audit_entry(
+                connection, actor, "change policy", _difference(old, new), arena=batch.arena
+            )
+    return new
+
+
+async def exclude(
+    pool: ConnectionPool, arena: str, selection: VoteSelection, reason: str, *, actor: str
+) -> ExclusionResult:
+    """Leave out of the ratings the votes that fit; they stay in the log and can be restored.
+
+    They are chosen while voting goes on; the arena's lock is held only for what came meanwhile.
+    """
+    if selection == VoteSelection():
+        raise InputError(
+            "nothing is said of the votes to exclude; name sessions, matchups, a time or a source"
+        )
+    validate_reason(reason)
+    async with connect_from_pool(pool) as connection:
+        found = await find_arena(connection, arena)
+        draft = await draft_exclusion(connection, found.arena, selection, reason)
+        async with append_batch(connection, found.arena) as batch:
+            position = batch.head + 1
+            votes = await settle_exclusion(connection, draft, position, batch.now)
+            if not votes:
+                raise NotFound("no vote fits what was said; nothing was excluded")
+            batch.add(LogKind.EXCLUDE, detail={"exclusion": draft.exclusion})
+            about = {"exclusion": draft.exclusion, "votes": votes, "reason": reason}
+            await write_audit_entry(connection, actor, "exclude votes", about, arena=batch.arena)
+    return ExclusionResult(draft.exclusion, votes, position)
+
+
+async def restore(pool: ConnectionPool, arena: str, exclusion: int, *, actor: str) -> int:
+    """Let the votes of an exclusion in again; the position of the event."""
+    async with _changing(pool, arena) as (connection, batch):
+        await restore_exclusion(connection, batch.arena, exclusion, batch.head + 1)
+        position = batch.add(LogKind.RESTORE, detail={"exclusion": exclusion})
+        await write_audit_entry(
+            connection, actor, "restore votes", {"exclusion": exclusion}, arena=batch.arena
+        )
+    return position
+
+
+async def withdraw(
+    pool: ConnectionPool,
+    contents: BlobStore,
+    arena: str,
+    prompt: str,
+    model: str | None = None,
+    *,
+    reason: str,
+    actor: str,
+) -> WithdrawalResult:
+    """Take down a model's response to a prompt; without a model the prompt and all its responses.
+
+    Bytes and text go; names, hashes and battles stay. Open matchups that show them end at once. Bytes
+    that cannot be removed now go with the next withdrawal, or when this one is asked for again.
+    """
+    validate_reason(reason)
+    async with connect_from_pool(pool) as connection:
+        found = await find_arena(connection, arena)
+        number, _ = await find_prompt(connection, found.arena, prompt)
+        by = None if model is None else (await find_model(connection, found.arena, model))[0]
+        seen = await find_open_matchups(connection, found.arena, number, by)
+        async with append_batch(connection, found.arena) as batch:
+            taken = await _take_down(connection, batch, number, by, seen)
+            if taken is not None:
+                responses, ended = taken
+                about = {"prompt": prompt, "model": model, "responses": len(responses), "reason": reason}
+                await write_audit_entry(connection, actor, "withdraw", about, arena=batch.arena)
+    contents.forget(() if taken is None else responses)
+    await _sweep(contents)
+    if taken is None:
+        what = f"prompt {prompt!r}" if by is None else f"a live response of {model!r} to {prompt!r}"
+        raise Conflict(f"there is no {what} any more; it was withdrawn already, or never given")
+    return WithdrawalResult(len(responses), ended, batch.head)
+
+
+async def find_sessions_by_pseudonym(
+    pool: ConnectionPool, keys: SecretKeys, arena: str, release: str, voters: Sequence[str]
+) -> list[int]:
+    """The sessions that an export of this release calls so; `NotFound` names those that it does not know."""
+    async with connect_from_pool(pool) as connection:
+        found = await find_arena(connection, arena)
+        sessions = await read_sessions(connection, found.arena)
+    known = {keys.pseudonym(release, session): session for session in sessions}
+    strangers = [voter for voter in voters if voter not in known]
+    if strangers:
+        raise NotFound(
+            f"release {release!r} has no voter {', '.join(map(repr, strangers[:5]))}; check the release"
+        )
+    return [known[voter] for voter in voters]
+
+
+def validate_reason(reason: str) -> str:
+    """Why: for the audit, and for those who ask later."""
+    if not reason.strip() or len(reason) > _MAX_REASON_CHARACTERS or "\0" in reason:
+        raise InputError(f"a reason is needed, of 1 to {_MAX_REASON_CHARACTERS} characters")
+    return reason
+
+
+async def _sweep(contents: BlobStore) -> None:
+    """Remove bytes that nobody has any more. What was withdrawn stays so, even if that fails."""
+    try:
+        await contents.sweep()
+    except StoreFault as error:
+        _LOG.warning("bytes of withdrawn responses were not removed yet; withdraw again to retry: %s", error)
+
+
+async def _take_down(
+    connection: Connection, batch: LogBatch, prompt: int, model: int | None, seen: SeenMatchups
+) -> tuple[list[int], int] | None:
+    """The responses that go and how many open matchups end before; ``None`` if there is nothing to take."""
+    responses = await withdraw_responses(connection, batch.arena, prompt, model, batch.now)
+    if model is None:
+        if not await withdraw_prompt_text(connection, batch.arena, prompt, batch.now):
+            return None
+    elif not responses:
+        return None
+    numbers = [response for response, _ in responses]
+    shown = await open_matchups_with(connection, batch.arena, numbers, seen, batch.now)
+    for one in shown:
+        batch.end(LogKind.EXPIRE, one.source, one.serial, session=one.session, ballot=one.ballot)
+    for _, by in responses:
+        batch.add(LogKind.WITHDRAW, a=by, prompt=prompt)
+    return numbers, len(shown)
+
+
+@asynccontextmanager
+async def _changing(pool: ConnectionPool, arena: str) -> AsyncIterator[tuple[Connection, LogBatch]]:
+    async with connect_from_pool(pool) as connection:
+        found = await find_arena(connection, arena)
+        async with append_batch(connection, found.arena) as batch:
+            yield connection, batch
+
+
+def apply_policy_changes(old: Policy, changed: Mapping[str, Any]) -> Policy:
+    """The policy with other values, each of the type that it had."""
+    known = {one.name for one in fields(Policy)}
+    unknown = sorted(changed.keys() - known)
+    if unknown:
+        raise BadOption(
+            f"the policy has no {', '.join(unknown)}; expected some of {', '.join(sorted(known))}"
+        )
+    given: dict[str, Any] = {name: _like(name, getattr(old, name), value) for name, value in changed.items()}
+    for name, most in _POLICY_MEMORY_LIMITS.items():
+        if given.get(name, 0) > most:
+            raise BadOption(f"{name} is {given[name]}; an arena remembers {most} at most")
+    return replace(old, **given)
+
+
+def _like(name: str, old: object, new: object) -> object:
+    """The new value in the type of the old one."""
+    if isinstance(old, tuple) and isinstance(new, list | tuple) and all(map(_is_number, new)):
+        return tuple(float(each) for each in new)
+    if isinstance(old, str) and isinstance(new, str):
+        return new
+    if isinstance(old, int) and isinstance(new, int) and _is_number(new):
+        return new
+    if isinstance(old, float) and isinstance(new, int | float) and _is_number(new):
+        return float(new)
+    raise BadOption(f"{name} is {new!r}; expected something like {old!r}")
+
+
+def _is_number(value: object) -> bool:
+    return (
+        isinstance(value, int | float) and not isinstance(value, bool) and abs(value) <= _SAFE_INTEGER_LIMIT
+    )
+
+
+def _difference(old: Policy, new: Policy) -> dict[str, Any]:
+    before, after = asdict(old), asdict(new)
+    return {name: [before[name], after[name]] for name in before if before[name] != after[name]}

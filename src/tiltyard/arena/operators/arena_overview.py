@@ -1,0 +1,108 @@
+"""What an operator sees of arenas at a glance: what waits, how busy they are, who changed what."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from datetime import date, datetime
+from typing import Any
+
+from tiltyard.arena.operators.audit_and_complaints import AuditRow
+from tiltyard.arena.rating.rater_lag import RaterLag
+from tiltyard.postgres.connection_pool import Connection
+from tiltyard.postgres.connections import translate_errors
+from tiltyard.postgres.statements import statement
+
+__all__ = [
+    "DailyVotes",
+    "PendingWork",
+    "count_open_matchups",
+    "list_actions",
+    "list_audit",
+    "read_daily_votes",
+    "read_database_size",
+    "read_judges",
+    "read_lag_by_arena",
+    "read_pending_work",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class PendingWork:
+    """What waits for the operator of an arena, and when its board was last made."""
+
+    complaints: int
+    board_at: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class DailyVotes:
+    """Votes of one day, by source."""
+
+    day: date
+    human: int
+    judge: int
+
+
+async def read_pending_work(connection: Connection) -> dict[str, PendingWork]:
+    """Of every arena, by name."""
+    rows = await _rows(connection, "overviews_arenas", {})
+    return {name: PendingWork(complaints, board_at) for name, complaints, board_at in rows}
+
+
+async def read_lag_by_arena(connection: Connection, only: int | None = None) -> dict[str, RaterLag]:
+    """How far the rater of each arena is, or of one of them, by name."""
+    rows = [row for row in await _rows(connection, "lags", {}) if only in (None, row[0])]
+    heads = [(await _rows(connection, "lags_head", {"arena": row[0]}))[0][0] for row in rows]
+    return {
+        name: RaterLag(name, head, position or 0, horizon or 0, leader, seconds or 0.0)
+        for (_, name, position, horizon, leader, seconds), head in zip(rows, heads, strict=True)
+    }
+
+
+async def read_daily_votes(
+    connection: Connection, arena: int, timezone: str, *, days: int = 14
+) -> list[DailyVotes]:
+    """Votes of the last days on which there were any, the newest first."""
+    values = {"arena": arena, "timezone": timezone, "days": days}
+    return [DailyVotes(*row) for row in await _rows(connection, "overviews_days", values)]
+
+
+async def count_open_matchups(connection: Connection, arena: int) -> int:
+    """How many matchups wait for their vote."""
+    return int((await _rows(connection, "overviews_open", {"arena": arena}))[0][0])
+
+
+async def read_judges(connection: Connection, sessions: Collection[int]) -> dict[int, str]:
+    """Those of these sessions that are judges', by number, with the name of the token that votes in each."""
+    rows = await _rows(connection, "overviews_judges", {"sessions": list(sessions)})
+    return {int(session): str(name) for session, name in rows}
+
+
+async def read_database_size(connection: Connection) -> int:
+    """Bytes of the whole database."""
+    return int((await _rows(connection, "overviews_size", {}))[0][0])
+
+
+async def list_audit(
+    connection: Connection,
+    arena: int | None,
+    *,
+    action: str | None = None,
+    before: int | None = None,
+    limit: int = 50,
+) -> list[AuditRow]:
+    """Changes of an arena, newest first; without one those of the house: sign-ins, tokens."""
+    first = 2**63 - 1 if before is None else before
+    values = {"arena": arena, "action": action, "before": first, "limit": limit}
+    return [AuditRow(*row) for row in await _rows(connection, "overviews_audit", values)]
+
+
+async def list_actions(connection: Connection, arena: int | None) -> list[str]:
+    """Which kinds of changes there are."""
+    return [str(row[0]) for row in await _rows(connection, "overviews_actions", {"arena": arena})]
+
+
+async def _rows(connection: Connection, named: str, values: Mapping[str, Any]) -> list[Any]:
+    with translate_errors("look over the arenas"):
+        return await (await connection.execute(statement(named), values)).fetchall()

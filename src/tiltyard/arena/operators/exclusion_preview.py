@@ -1,0 +1,150 @@
+"""What an exclusion would do to the order, before it is made.
+
+The board's own ratings depend on the order of the votes and take a replay of the log; batch
+Bradley–Terry is a function of counts, so it is made twice here, with the votes and without them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from tiltyard.arena.boards.filtered_boards import table_from_tally
+from tiltyard.arena.content.arenas import Arena, read_log_head
+from tiltyard.arena.log.rosters import Roster, read_roster
+from tiltyard.arena.log.votes import VoteTally, limit_statement_time, read_tally
+from tiltyard.arena.operators.voter_queries import read_session_tally
+from tiltyard.core.battles.outcome import KIND_COUNT
+from tiltyard.core.board.board_rows import Row, make_board
+from tiltyard.core.ratings import BradleyTerry
+from tiltyard.errors import NotFound
+from tiltyard.postgres.connection_pool import ConnectionPool, connect_from_pool
+
+__all__ = ["ExclusionEffect", "ExclusionPreview", "compute_effects", "preview_exclusion", "subtract_tally"]
+
+#: Seconds that a statement may take.
+_STATEMENT_SECONDS = 20.0
+
+
+@dataclass(frozen=True, slots=True)
+class ExclusionEffect:
+    """One model with and without the votes. What they do not support is ``None``."""
+
+    model: str
+    rank: int | None
+    rank_without: int | None
+    rating: float | None
+    rating_without: float | None
+    #: Whether no votes link it to most of the others, now or without them: then it has no place among them.
+    apart: bool = False
+
+    @property
+    def climbs(self) -> int | None:
+        """Places that it would gain."""
+        if self.rank is None or self.rank_without is None:
+            return None
+        return self.rank - self.rank_without
+
+    @property
+    def gains(self) -> float | None:
+        """Points that it would gain."""
+        if self.rating is None or self.rating_without is None:
+            return None
+        return self.rating_without - self.rating
+
+    @property
+    def moves(self) -> bool:
+        return self.rank != self.rank_without
+
+
+@dataclass(frozen=True, slots=True)
+class ExclusionPreview:
+    """What leaving out one session's votes would change."""
+
+    session: int
+    source: int
+    #: Votes that would go, and all that count now.
+    votes: int
+    among: int
+    #: The last position of the log that it knows.
+    position: int
+    method: BradleyTerry
+    effects: tuple[ExclusionEffect, ...]
+
+    @property
+    def moved(self) -> int:
+        """Models that would change their place."""
+        return sum(one.moves for one in self.effects)
+
+    @property
+    def apart(self) -> int:
+        """Models that cannot be compared with most of the others, now or without the votes."""
+        return sum(one.apart for one in self.effects)
+
+
+async def preview_exclusion(
+    pool: ConnectionPool, arena: Arena, session: int, source: int
+) -> ExclusionPreview:
+    """Bradley–Terry on the votes that count now, with and without those of a session. Nothing changes."""
+    async with connect_from_pool(pool) as connection, limit_statement_time(connection, _STATEMENT_SECONDS):
+        upto = await read_log_head(connection, arena.arena)
+        whole = await read_tally(connection, arena.arena, source, upto=upto)
+        own = await read_session_tally(connection, arena.arena, source, session, upto=upto)
+        roster = await read_roster(connection, arena.arena)
+    if not len(own):
+        raise NotFound(f"session {session} has no votes that count; they are excluded already, or never were")
+    found = await asyncio.to_thread(compute_effects, whole, own, roster)
+    return ExclusionPreview(
+        session=session,
+        source=source,
+        votes=int(own.count.sum()),
+        among=int(whole.count.sum()),
+        position=upto,
+        method=BradleyTerry(),
+        effects=found,
+    )
+
+
+def compute_effects(whole: VoteTally, own: VoteTally, roster: Roster) -> tuple[ExclusionEffect, ...]:
+    """Every model that is rated with the votes or without them, in the order that it has with them."""
+    prompts = dict(enumerate(roster.prompts))
+    before = _rows(whole, roster.models, prompts)
+    after = {row.model: row for row in _rows(subtract_tally(whole, own), roster.models, prompts)}
+    found = (_effect(row, after.get(row.model)) for row in before)
+    return tuple(one for one in found if one.apart or one.rank is not None or one.rank_without is not None)
+
+
+def subtract_tally(whole: VoteTally, own: VoteTally) -> VoteTally:
+    """What is left of counts when others, which they contain, are taken away."""
+    prompts = 1 + int(whole.prompt.max(initial=0))
+    models = 1 + max(int(whole.a.max(initial=0)), int(whole.b.max(initial=0)))
+    keys, taken = (
+        ((one.a * models + one.b) * prompts + one.prompt) * KIND_COUNT + one.kind for one in (whole, own)
+    )
+    left = whole.count.copy()
+    left[np.searchsorted(keys, taken)] -= own.count
+    kept = left > 0
+    return VoteTally(whole.a[kept], whole.b[kept], whole.prompt[kept], whole.kind[kept], left[kept])
+
+
+def _rows(tally: VoteTally, models: Sequence[str], prompts: Mapping[int, str]) -> tuple[Row, ...]:
+    if not len(tally):
+        return ()
+    return make_board(BradleyTerry()(table_from_tally(tally, models, prompts)), None).rows
+
+
+def _effect(row: Row, without: Row | None) -> ExclusionEffect:
+    """Places and ratings of the largest group only: those of two groups cannot be compared."""
+    now = row if row.group == 0 else None
+    then = without if without is not None and without.group == 0 else None
+    return ExclusionEffect(
+        model=row.model,
+        rank=None if now is None else now.rank,
+        rank_without=None if then is None else then.rank,
+        rating=None if now is None else now.rating,
+        rating_without=None if then is None else then.rating,
+        apart=any(one is not None and one.group not in (0, None) for one in (row, without)),
+    )

@@ -1,0 +1,85 @@
+"""Scheduled work as an operator sees it: done, at work, failed, or late."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from zoneinfo import ZoneInfo
+
+from tiltyard.arena.boards.weekly_reports import ReportSummary, read_method_sync
+from tiltyard.arena.content.arenas import Arena
+from tiltyard.arena.operators.schedule_status import ScheduledRun
+from tiltyard.core.policy.validity.method_document import method_from_dict
+from tiltyard.jobs.schedule import Schedule
+from tiltyard.postgres.connection_pool import Connection
+
+__all__ = [
+    "FIRST_REPORTED_PHASE",
+    "JOB_SCHEDULES",
+    "ScheduledJob",
+    "last_whole_week",
+    "list_jobs",
+    "report_is_late",
+]
+
+#: When the work of a house is due. Reports are tried every hour: a week ends at another moment in each
+#: timezone, and what failed is tried again.
+JOB_SCHEDULES: Mapping[str, str] = {
+    "weekly-reports": "7 * * * *",
+    "thin-snapshots": "23 3 * * *",
+    "sweep-bytes": "41 3 * * *",
+}
+#: From this phase of the policy on there are weekly reports.
+FIRST_REPORTED_PHASE = 4
+#: Work that nobody has begun so long after it was due is late, and so is a report so long after its week.
+_LATE_START_DURATION = timedelta(minutes=15)
+_LATE_REPORT_DURATION = timedelta(hours=3)
+_WEEK_DURATION = timedelta(days=7)
+
+
+@dataclass(frozen=True, slots=True)
+class ScheduledJob:
+    """Scheduled work: when it was last due, and ``done``, ``running``, ``waiting``, ``failed`` or ``late``."""
+
+    name: str
+    due: datetime
+    state: str
+
+
+def list_jobs(arena: str, ticks: Mapping[str, ScheduledRun], now: datetime) -> list[ScheduledJob]:
+    """The work of the house, and the round of an arena's judges if there are any."""
+    found = [_job(name, cron, ticks.get(name), now) for name, cron in JOB_SCHEDULES.items()]
+    judges = ticks.get(f"judges-{arena}")
+    if judges is not None:
+        found.append(ScheduledJob("judges", judges.moment, judges.state))
+    return found
+
+
+async def report_is_late(
+    connection: Connection, arena: Arena, reports: Sequence[ReportSummary], now: datetime
+) -> bool:
+    """Whether the last week should have been reported by now, and was not."""
+    _, until = last_whole_week(now - _LATE_REPORT_DURATION, arena.settings.timezone)
+    if arena.created_at >= until or any(one.until >= until for one in reports):
+        return False
+    said = await read_method_sync(connection, arena.arena, until)
+    return said is not None and method_from_dict(said)[0].phase >= FIRST_REPORTED_PHASE
+
+
+def last_whole_week(moment: datetime, timezone: str) -> tuple[datetime, datetime]:
+    """The last whole week, Monday to Monday on the clock of a timezone, that had ended at a moment."""
+    zone = ZoneInfo(timezone)
+    today = moment.astimezone(zone).date()
+    monday = today - timedelta(days=today.weekday())
+    first, last = (
+        datetime(day.year, day.month, day.day, tzinfo=zone) for day in (monday - _WEEK_DURATION, monday)
+    )
+    return first.astimezone(UTC), last.astimezone(UTC)
+
+
+def _job(name: str, cron: str, tick: ScheduledRun | None, now: datetime) -> ScheduledJob:
+    due = Schedule(name, cron, lambda _moment: None).due(now - _LATE_START_DURATION)
+    if tick is None or tick.moment < due:
+        return ScheduledJob(name, due, "late")
+    return ScheduledJob(name, tick.moment, tick.state)

@@ -1,0 +1,52 @@
+"""What became of scheduled work: the latest tick of each schedule, as DBOS keeps it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from tiltyard.jobs.engine import queue_of
+from tiltyard.jobs.schedule import RUN
+from tiltyard.postgres.connection_pool import Connection
+from tiltyard.postgres.connections import translate_errors
+
+__all__ = ["ScheduledRun", "read_ticks"]
+
+_KNOWN = "SELECT to_regclass('dbos.workflow_status') IS NOT NULL"
+#: Ticks of the last weeks, by the names that schedules give them. Only columns that DBOS documents: where it keeps
+#: errors has changed before.
+_LATEST = """
+SELECT DISTINCT ON (name) name, moment, status
+FROM (
+    SELECT substr(split_part(workflow_uuid, ':', 1), length(%(prefix)s) + 1) AS name,
+           split_part(workflow_uuid, ':', 2)::bigint AS moment, status
+    FROM dbos.workflow_status
+    WHERE queue_name = %(queue)s AND starts_with(workflow_uuid, %(prefix)s)
+        AND created_at > 1000 * extract(epoch FROM now() - interval '40 days')
+) ticks
+ORDER BY name, moment DESC
+"""
+_STATES = {"SUCCESS": "done", "ENQUEUED": "waiting", "DELAYED": "waiting", "PENDING": "running"}
+
+
+@dataclass(frozen=True, slots=True)
+class ScheduledRun:
+    """One moment of a schedule: ``waiting``, ``running``, ``done`` or ``failed``."""
+
+    name: str
+    moment: datetime
+    state: str
+
+
+async def read_ticks(connection: Connection) -> dict[str, ScheduledRun]:
+    """By the schedule's name. None where no schedule was ever followed on this database."""
+    with translate_errors("read how scheduled work went"):
+        row = await (await connection.execute(_KNOWN)).fetchone()
+        if row is None or not row[0]:
+            return {}
+        values = {"queue": queue_of(RUN), "prefix": f"{RUN}/"}
+        rows = await (await connection.execute(_LATEST, values)).fetchall()
+    return {
+        name: ScheduledRun(name, datetime.fromtimestamp(moment, UTC), _STATES.get(status, "failed"))
+        for name, moment, status in rows
+    }

@@ -1,0 +1,248 @@
+"""Scheduled work of a house: weekly reports, the thinning of snapshots, swept bytes, rounds of judges.
+
+Each is done once for each moment it is due, whichever process is there to do it. The heavy part runs
+as a program of its own (``python -m tiltyard.arena.operators.scheduled_jobs``): folding millions of events again
+would hold up the rater that this lives beside.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tiltyard.arena.boards.snapshots import thin_snapshots
+from tiltyard.arena.boards.weekly_reports import (
+    Connection,
+    ReportableArena,
+    add_report,
+    is_final_until,
+    is_reported,
+    list_reportable_arenas,
+    read_method,
+    read_report_inputs,
+)
+from tiltyard.arena.content.blob_store import BlobStore
+from tiltyard.arena.content.object_storage import open_configured_storage
+from tiltyard.arena.judging.judge_panel import open_panel
+from tiltyard.arena.judging.judge_voters import judge_arena
+from tiltyard.arena.log.event_log import HUMAN, SOURCES, LogKind
+from tiltyard.arena.log.log_columns import LogColumns, read_columns
+from tiltyard.arena.operators.job_status import FIRST_REPORTED_PHASE, JOB_SCHEDULES, last_whole_week
+from tiltyard.arena.rating.rater_progress import log_head, read_undone_votes
+from tiltyard.client import AsyncClient
+from tiltyard.core.policy.validity.method_document import method_from_dict
+from tiltyard.core.policy.validity.report import validity_report
+from tiltyard.errors import BadConfig, TiltyardError
+from tiltyard.jobs.schedule import Schedule, run_schedules
+from tiltyard.postgres.connections import connect, open_pool
+from tiltyard.settings.arena_judges import JudgeRound, load_judge_rounds
+from tiltyard.settings.environment import Environment, read_environment
+
+__all__ = ["ROUNDS_VARIABLE", "make_weekly_reports", "run_scheduled_jobs"]
+
+#: Names the file of judges' rounds.
+ROUNDS_VARIABLE = "TILTYARD_JUDGE_ROUNDS"
+_VERSION = 1
+
+
+@contextmanager
+def run_scheduled_jobs(url: str, environment: Environment) -> Iterator[None]:
+    """Everything that the house does by the clock, until the block is left."""
+    apart = _JobProcesses(url)
+    schedules = [
+        Schedule(
+            "weekly-reports", JOB_SCHEDULES["weekly-reports"], lambda moment: apart.run("reports", moment)
+        ),
+        Schedule(
+            "thin-snapshots", JOB_SCHEDULES["thin-snapshots"], lambda moment: apart.run("thinning", moment)
+        ),
+        Schedule("sweep-bytes", JOB_SCHEDULES["sweep-bytes"], lambda moment: apart.run("sweeping", moment)),
+    ]
+    rounds = environment.variables.get(ROUNDS_VARIABLE)
+    if rounds:
+        schedules += [_round(one, environment, apart) for one in load_judge_rounds(Path(rounds))]
+    try:
+        with run_schedules(url, schedules):
+            try:
+                yield
+            finally:
+                apart.stop()
+    finally:
+        apart.stop()
+
+
+def make_weekly_reports(url: str, moment: datetime) -> int:
+    """Report the week that ended last, in every arena that has come so far; how many reports were made.
+
+    A week whose last votes could still be taken back is left for the next time.
+    """
+    made = 0
+    with connect(url, name="tiltyard reports") as connection:
+        for arena in list_reportable_arenas(connection):
+            since, until = last_whole_week(moment, arena.settings.timezone)
+            if arena.created_at < until and not is_reported(connection, arena.arena, since, until):
+                made += _report(connection, arena, since, until)
+    return made
+
+
+def _report(connection: Connection, arena: ReportableArena, since: datetime, until: datetime) -> bool:
+    """Report one span of one arena, if the policy has come so far and the span is final."""
+    said = read_method(connection, arena.arena, until)
+    if said is None or not is_final_until(connection, arena, until):
+        return False
+    policy, rater = method_from_dict(said)
+    if policy.phase < FIRST_REPORTED_PHASE:
+        return False
+    columns = read_columns(connection, arena.arena, 0, arena.horizon)
+    end = int(np.searchsorted(columns.at, int(until.timestamp()) * 1_000_000))
+    models, prompts = (_last(columns[:end], LogKind.WIDEN, column) for column in (columns.a, columns.prompt))
+    served = read_report_inputs(connection, arena.arena, HUMAN)
+    # An undo may come after the horizon, of a vote before it.
+    undone = read_undone_votes(connection, arena.arena, 0, log_head(connection, arena.arena))
+    report = validity_report(
+        columns[:end].without(undone).events(HUMAN, served.excluded),
+        served.models[:models],
+        served.prompts[:prompts],
+        policy,
+        since=int(since.timestamp()),
+        until=int(until.timestamp()),
+        answered=np.zeros((models, prompts), dtype=np.bool_),
+        rater=rater,
+        given_up=served.given_up,
+    )
+    position = int(columns.position[end - 1])
+    document = {
+        "version": _VERSION,
+        "arena": arena.name,
+        "source": SOURCES[HUMAN],
+        "since": since.isoformat(),
+        "until": until.isoformat(),
+        "timezone": arena.settings.timezone,
+        "position": position,
+        "not_blind": columns[:end].without(undone).not_blind(HUMAN, int(since.timestamp())),
+        "report": report.to_dict(),
+    }
+    text = json.dumps(document, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+    return add_report(connection, arena.arena, since, until, position, text.encode())
+
+
+def _last(columns: LogColumns, kind: LogKind, values: npt.NDArray[np.int64]) -> int:
+    """What the last event of a kind has in a column; 0 where there was none."""
+    rows = np.flatnonzero(columns.kind == kind)
+    return int(values[rows[-1]]) if len(rows) else 0
+
+
+class _JobProcesses:
+    """Work in processes of their own, which end with us."""
+
+    def __init__(self, url: str) -> None:
+        self._url = url
+        self._turn = threading.Lock()
+        self._running: set[subprocess.Popen[str]] = set()
+        self._stopped = False
+
+    def run(self, work: str, moment: datetime, **more: Any) -> None:
+        """Do it and wait; what went wrong is raised here."""
+        with self._turn:
+            if self._stopped:
+                raise TiltyardError(f"{work} was not begun: the house is closing")
+            process = subprocess.Popen(
+                [sys.executable, "-m", "tiltyard.arena.operators.scheduled_jobs"],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.PIPE,
+                text=True,
+            )
+            self._running.add(process)
+        try:
+            # Passwords and tokens are not for everybody's eyes among the arguments.
+            told = {"work": work, "url": self._url, "moment": moment.isoformat(), **more}
+            _, problem = process.communicate(json.dumps(told))
+        finally:
+            with self._turn:
+                self._running.discard(process)
+        if process.returncode:
+            said = problem.strip().rpartition("\n")[2]
+            raise TiltyardError(f"{work} ended with code {process.returncode}: {said}")
+
+    def stop(self) -> None:
+        """End what runs, and begin nothing more."""
+        with self._turn:
+            self._stopped = True
+            for process in self._running:
+                process.terminate()
+
+
+def _round(one: JudgeRound, environment: Environment, apart: _JobProcesses) -> Schedule:
+    """Judges of one arena, by the clock."""
+    token = environment.variables.get(one.token_env, "").strip()
+    if not token:
+        raise BadConfig(
+            f"judges of the arena {one.arena} need a token: set {one.token_env} to one with the scope judge "
+            "(tiltyard token create NAME --scope judge)"
+        )
+    told = {"round": one.model_dump(), "token": token}
+    return Schedule(f"judges-{one.arena}", one.cron, lambda moment: apart.run("judges", moment, **told))
+
+
+def _judge(told: Mapping[str, Any]) -> None:
+    one = JudgeRound(**told["round"])
+
+    async def judging() -> None:
+        async with AsyncClient(one.url, token=told["token"]) as client:
+            panel = open_panel(Path(one.config))
+            await judge_arena(panel, [client], one.arena, place=one.url, matchups=one.matchups)
+
+    asyncio.run(judging())
+
+
+def _thin(told: Mapping[str, Any]) -> None:
+    with connect(told["url"], name="tiltyard thinning") as connection:
+        thin_snapshots(connection, datetime.fromisoformat(told["moment"]))
+
+
+def _sweep(told: Mapping[str, Any]) -> None:
+    """Bytes of withdrawn responses that a crash left lying."""
+    bulky = open_configured_storage(read_environment())
+
+    async def sweeping() -> None:
+        async with open_pool(told["url"], most=2, name="tiltyard sweeping") as pool:
+            await BlobStore(pool, bulky).sweep()
+
+    asyncio.run(sweeping())
+
+
+def _report_weeks(told: Mapping[str, Any]) -> None:
+    make_weekly_reports(told["url"], datetime.fromisoformat(told["moment"]))
+
+
+_JOB_FUNCTIONS: Mapping[str, Callable[[Mapping[str, Any]], None]] = {
+    "reports": _report_weeks,
+    "thinning": _thin,
+    "sweeping": _sweep,
+    "judges": _judge,
+}
+
+
+def main() -> None:
+    """Do what standard input says; what goes wrong is one line on standard error."""
+    told = json.load(sys.stdin)
+    try:
+        _JOB_FUNCTIONS[told["work"]](told)
+    except TiltyardError as error:
+        sys.exit(str(error))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,126 @@
+"""What can be counted of those who vote, and what they said of their votes. For the operator alone."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+import numpy as np
+
+from tiltyard.arena.log.votes import VoteTally
+from tiltyard.postgres.connection_pool import Connection
+from tiltyard.postgres.connections import translate_errors
+from tiltyard.postgres.statements import statement
+
+__all__ = [
+    "CastVote",
+    "VoteRemark",
+    "VoterCounts",
+    "list_voters",
+    "read_cast_votes",
+    "read_remarks",
+    "read_session_tally",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class VoterCounts:
+    """One session's votes of one source, counted."""
+
+    session: int
+    source: int
+    votes: int
+    a: int
+    b: int
+    ties: int
+    both_bad: int
+    #: Between a matchup's serving and its vote.
+    median_seconds: float
+    first: datetime
+    last: datetime
+    days: int
+    excluded: int
+
+
+@dataclass(frozen=True, slots=True)
+class CastVote:
+    """One vote, with names."""
+
+    position: int
+    at: datetime
+    served_at: datetime
+    source: int
+    model_a: str
+    model_b: str
+    prompt: str
+    kind: int
+    excluded: bool
+    tags: Sequence[str]
+    comment: str | None
+
+    @property
+    def seconds(self) -> float:
+        """How long the voter took."""
+        return (self.at - self.served_at).total_seconds()
+
+
+@dataclass(frozen=True, slots=True)
+class VoteRemark:
+    """Why somebody voted so."""
+
+    made_at: datetime
+    session: int
+    tags: Sequence[str]
+    comment: str | None
+    model_a: str
+    model_b: str
+    prompt: str
+    kind: int
+
+
+async def list_voters(
+    connection: Connection,
+    arena: int,
+    timezone: str,
+    *,
+    session: int | None = None,
+    limit: int = 50,
+    offset: int = 0,
+) -> list[VoterCounts]:
+    """Sessions by votes, a page of them; or one session, once for each source that it voted as."""
+    values = {"arena": arena, "timezone": timezone, "session": session, "limit": limit, "offset": offset}
+    return [VoterCounts(*row) for row in await _rows(connection, "voters_list", values)]
+
+
+async def read_cast_votes(
+    connection: Connection, arena: int, session: int, *, before: int | None = None, limit: int = 50
+) -> list[CastVote]:
+    """A session's votes, newest first; ``before`` is a position."""
+    first = 2**63 - 1 if before is None else before
+    values = {"arena": arena, "session": session, "before": first, "limit": limit}
+    rows = await _rows(connection, "voters_votes", values)
+    return [CastVote(*row) for row in rows]
+
+
+async def read_session_tally(
+    connection: Connection, arena: int, source: int, session: int, *, upto: int, excluded: bool = False
+) -> VoteTally:
+    """Counts of one session's votes as of a position; those left out of the ratings too, if asked for."""
+    values = {"arena": arena, "source": source, "session": session, "upto": upto, "excluded": excluded}
+    rows = await _rows(connection, "voters_tally", values)
+    return VoteTally(*np.array(rows, dtype=np.int64).reshape(-1, 5).T)
+
+
+async def read_remarks(
+    connection: Connection, arena: int, *, limit: int = 50, offset: int = 0
+) -> list[VoteRemark]:
+    """What voters said of their votes that stand, newest first."""
+    rows = await _rows(connection, "voters_remarks", {"arena": arena, "limit": limit, "offset": offset})
+    return [VoteRemark(*row) for row in rows]
+
+
+async def _rows(connection: Connection, named: str, values: Mapping[str, Any]) -> list[Any]:
+    with translate_errors("read what is known of voters"):
+        return await (await connection.execute(statement(named), values)).fetchall()

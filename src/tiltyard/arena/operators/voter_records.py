@@ -1,0 +1,122 @@
+"""Those who vote, as their operator sees them: numbers, and no judgement."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tiltyard.arena.boards.snapshots import latest_snapshot
+from tiltyard.arena.content.arenas import Arena, read_log_head
+from tiltyard.arena.log.rosters import read_roster
+from tiltyard.arena.log.votes import VoteTally, limit_statement_time
+from tiltyard.arena.operators.voter_queries import (
+    CastVote,
+    VoterCounts,
+    list_voters,
+    read_cast_votes,
+    read_session_tally,
+)
+from tiltyard.core.board import voter_board
+from tiltyard.core.board.voter_board import BoardAgreement, board_agreement, named_votes
+from tiltyard.errors import NotFound
+from tiltyard.postgres.connection_pool import ConnectionPool, connect_from_pool
+
+__all__ = [
+    "SessionFlag",
+    "VoterRecord",
+    "list_flagged_sessions",
+    "list_voter_page",
+    "tally_by_name",
+    "voter_record",
+]
+
+#: Seconds that counting may take.
+_STATEMENT_SECONDS = 20.0
+
+
+@dataclass(frozen=True, slots=True)
+class SessionFlag:
+    """A session that a test of integrity points at, and why."""
+
+    session: int
+    test: str
+    told: str
+
+
+@dataclass(frozen=True, slots=True)
+class VoterRecord:
+    """One session: what can be counted of it, by source, and a page of its votes, newest first."""
+
+    session: int
+    counted: tuple[VoterCounts, ...]
+    agreement: BoardAgreement
+    votes: tuple[CastVote, ...]
+    #: The position before which older votes are found; ``None`` on the last page.
+    before: int | None
+
+    @property
+    def total(self) -> int:
+        return sum(one.votes for one in self.counted)
+
+    @property
+    def excluded(self) -> int:
+        return sum(one.excluded for one in self.counted)
+
+    @property
+    def source(self) -> int:
+        """The source of most of its votes."""
+        return max(self.counted, key=lambda one: one.votes).source
+
+
+async def list_voter_page(
+    pool: ConnectionPool, arena: Arena, *, page: int = 0, size: int = 50
+) -> tuple[list[VoterCounts], bool]:
+    """Sessions by votes, and whether there are more."""
+    async with connect_from_pool(pool) as connection, limit_statement_time(connection, _STATEMENT_SECONDS):
+        found = await list_voters(
+            connection, arena.arena, arena.settings.timezone, limit=size + 1, offset=page * size
+        )
+    return found[:size], len(found) > size
+
+
+async def voter_record(
+    pool: ConnectionPool, arena: Arena, session: int, *, before: int | None = None, size: int = 50
+) -> VoterRecord:
+    """Everything that is known of a session's votes; `NotFound` if it never voted here."""
+    async with connect_from_pool(pool) as connection, limit_statement_time(connection, _STATEMENT_SECONDS):
+        counted = await list_voters(connection, arena.arena, arena.settings.timezone, session=session)
+        if not counted:
+            raise NotFound(f"session {session} has no votes in this arena; look at the list of voters")
+        votes = await read_cast_votes(connection, arena.arena, session, before=before, limit=size + 1)
+        source = max(counted, key=lambda one: one.votes).source
+        upto = await read_log_head(connection, arena.arena)
+        tally = await read_session_tally(connection, arena.arena, source, session, upto=upto, excluded=True)
+        roster = await read_roster(connection, arena.arena)
+        newest = await latest_snapshot(connection, arena.arena, source)
+    rows = [] if newest is None else json.loads(newest.document)["rows"]
+    return VoterRecord(
+        session=session,
+        counted=tuple(counted),
+        agreement=board_agreement(tally_by_name(tally, roster.models, roster.prompts), _ranks(rows)),
+        votes=tuple(votes[:size]),
+        before=votes[size - 1].position if len(votes) > size else None,
+    )
+
+
+def list_flagged_sessions(_arena: Arena) -> tuple[SessionFlag, ...]:
+    """Sessions that tests of integrity point at. There are no such tests yet."""
+    return ()
+
+
+def _ranks(rows: Sequence[Mapping[str, Any]]) -> dict[str, int]:
+    return {row["model"]: row["rank"] for row in rows if row["rank"] is not None}
+
+
+def tally_by_name(
+    tally: VoteTally, models: Sequence[str], prompts: Sequence[str]
+) -> tuple[voter_board.VoteCount, ...]:
+    """Counts of votes by name."""
+    columns = (column.tolist() for column in (tally.a, tally.b, tally.prompt, tally.kind, tally.count))
+    return named_votes(zip(*columns, strict=True), models, prompts)

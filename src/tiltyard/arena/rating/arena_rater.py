@@ -1,0 +1,345 @@
+"""The rater of one arena: folds its log, publishes boards, keeps checkpoints.
+
+It folds only what is final. What it writes, it writes in one transaction that fails if another leads
+by now, so that no event is skipped or folded twice, whatever is killed and whenever: who comes after
+it begins at a checkpoint and reaches the same bits.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+from hashlib import sha256
+
+import numpy as np
+
+from tiltyard.arena.boards.snapshots import Snapshot, read_latest_position
+from tiltyard.arena.log.event_log import SOURCES, LogKind
+from tiltyard.arena.log.log_columns import LogColumns, read_columns
+from tiltyard.arena.log.rosters import Roster, read_roster_sync
+from tiltyard.arena.rating.board_publisher import TimeBudget, make_snapshot, open_matchups_at
+from tiltyard.arena.rating.checkpoints import (
+    StoredCheckpoint,
+    list_checkpoints,
+    read_checkpoint,
+    thin_checkpoints,
+)
+from tiltyard.arena.rating.fold_progress import FoldProgress
+from tiltyard.arena.rating.numeric_fingerprint import numeric_fingerprint
+from tiltyard.arena.rating.rater_progress import (
+    Connection,
+    ExclusionChange,
+    RatedArena,
+    claim_horizon,
+    commit_rated,
+    event_time,
+    find_first_excluded,
+    log_head,
+    read_excluded_votes,
+    read_exclusion_changes,
+    read_rater_progress,
+    read_undone_votes,
+    undoable_from,
+)
+from tiltyard.core.policy.validity.arena_fold import ArenaFold
+from tiltyard.errors import BadOption, Deposed, StoreFault
+
+__all__ = ["ArenaRater", "RaterPace", "active_exclusions"]
+
+_LOG = logging.getLogger(__name__)
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+#: Seconds beyond the time to take a vote back after which it is final by our own clock, whatever the
+#: log's says: a clock that was set back must not stop an arena.
+_FINALITY_GRACE_SECONDS = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class RaterPace:
+    """How much is done at a time."""
+
+    #: Events of one step.
+    step: int = 20_000
+    #: Events, or seconds with news, between checkpoints; and events between those made while catching up.
+    checkpoint_events: int = 50_000
+    checkpoint_seconds: float = 300.0
+    catching_up: int = 1_000_000
+
+
+class ArenaRater:
+    """Rates one arena under one term of leadership. After any fault it is thrown away for a new one."""
+
+    def __init__(
+        self,
+        connection: Connection,
+        arena: RatedArena,
+        term: int,
+        *,
+        pace: RaterPace | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.arena = arena
+        self.term = term
+        self._connection = connection
+        self._pace = RaterPace() if pace is None else pace
+        self._clock = clock
+        self._rated = read_rater_progress(connection, arena.arena)
+        if self._rated.term != term:
+            raise Deposed(f"another process rates arena {arena.arena} by now; term {term} has ended")
+        #: What the state knows of exclusions, and up to where it must be before it may be shown.
+        self._generation = self._rated.generation
+        self._target = self._rated.position
+        self._excluded = self._excluded_at(self._generation)
+        self._seen: deque[tuple[float, int]] = deque()
+        self._allowance = TimeBudget()
+        self._published_at = -np.inf
+        self._checked_at = clock()
+        self._progress, self._checkpointed, self._known = FoldProgress(), 0, 0
+        #: Positions of votes that were undone and are not passed yet.
+        self._undone: set[int] = set()
+        self._begin(self._restored(self._generation, self._target))
+        if self.position == self._target:
+            self._caught_up()
+
+    @property
+    def position(self) -> int:
+        """The last event that is folded."""
+        return self._progress.position
+
+    def following(self, source: int) -> ArenaFold:
+        """One source as it stands."""
+        return self._progress.followings[source]
+
+    def step(self) -> bool:
+        """Do some of what is to be done; whether more is waiting."""
+        if self.position < self._target:
+            self._catch_up()
+            return True
+        self._claim()
+        if self._rated.horizon > self.position:
+            self._go_on()
+        else:
+            self._commit([])
+        return self._rated.horizon > self.position
+
+    def finish(self) -> None:
+        """Write a checkpoint, if there is something that none has."""
+        if self.position == self._target and self.position != self._checkpointed:
+            self._commit([], checkpoint=True)
+
+    # What is final
+
+    def _claim(self) -> None:
+        """Move the horizon as far as votes are final, and learn which of them were undone."""
+        head = log_head(self._connection, self.arena.arena)
+        final = self._rated.horizon
+        if head > final:
+            first = undoable_from(self._connection, self.arena.arena, final, self.arena.settings.undo_seconds)
+            final = head if first is None else min(first - 1, head)
+        final = max(final, self._known_long(head))
+        if final > self._rated.horizon:
+            claim_horizon(self._connection, self.arena.arena, self.term, final)
+            self._rated = replace(self._rated, horizon=final)
+        self._learn_undone()
+
+    def _known_long(self, head: int) -> int:
+        """The position that we saw longer ago than any vote may be taken back."""
+        now = self._clock()
+        old = now - self.arena.settings.undo_seconds - _FINALITY_GRACE_SECONDS
+        self._seen.append((now, head))
+        while len(self._seen) > 1 and self._seen[1][0] <= old:
+            self._seen.popleft()
+        moment, position = self._seen[0]
+        return position if moment <= old else 0
+
+    def _learn_undone(self) -> None:
+        """Votes that were undone by events we had not seen. The horizon is claimed before."""
+        head = log_head(self._connection, self.arena.arena)
+        if head > self._known:
+            self._undone |= read_undone_votes(self._connection, self.arena.arena, self._known, head)
+            self._known = head
+
+    # Folding
+
+    def _go_on(self) -> None:
+        columns = self._read(self._rated.horizon)
+        changes = np.flatnonzero((columns.kind == LogKind.EXCLUDE) | (columns.kind == LogKind.RESTORE))
+        if len(changes) and changes[0] == 0:
+            self._regenerate(columns[:1])
+            return
+        boards = self._fold(columns[: changes[0]] if len(changes) else columns)
+        self._target = self.position
+        self._commit(boards)
+
+    def _catch_up(self) -> None:
+        """Towards what was published already: nothing is shown on the way."""
+        self._fold(self._read(self._target), show=False)
+        if self.position == self._target:
+            self._caught_up()
+        elif self.position - self._checkpointed >= self._pace.catching_up:
+            self._write([], checkpoint=True)
+
+    def _caught_up(self) -> None:
+        if self._generation != self._rated.generation:
+            self._progress.news = [True] * len(SOURCES)
+            self._commit([], publish=True, checkpoint=True)
+            return
+        place = (self._generation, self.position)
+        self._progress.news = [
+            read_latest_position(self._connection, self.arena.arena, source) != place
+            for source in range(len(SOURCES))
+        ]
+
+    def _read(self, upto: int) -> LogColumns:
+        upto = min(upto, self.position + self._pace.step)
+        return read_columns(self._connection, self.arena.arena, self.position, upto)
+
+    def _fold(self, columns: LogColumns, *, show: bool = True) -> list[Snapshot]:
+        """Fold events; the boards of the evaluations among them, as many as there is time for."""
+        boards: list[Snapshot] = []
+        for look in self._progress.fold(columns.without(self._undone), self._excluded, self._roster):
+            if show and self._allowance.allows(self._clock()):
+                at = _EPOCH + timedelta(microseconds=look.at)
+                boards.append(self._snapshot(look.source, look.position, at, evaluated=True))
+        self._undone = {position for position in self._undone if position > self.position}
+        return boards
+
+    def _roster(self) -> Roster:
+        return read_roster_sync(self._connection, self.arena.arena)
+
+    # Exclusions
+
+    def _regenerate(self, row: LogColumns) -> None:
+        """Votes were excluded or restored: go back to before the first of them, and fold again."""
+        position, changes = int(row.position[0]), self._changes()
+        if len(changes) <= self._generation or changes[self._generation].position != position:
+            raise StoreFault(
+                f"the log of arena {self.arena.arena} has an exclusion at {position}, and the table of exclusions "
+                "has none there; restore a backup"
+            )
+        first = find_first_excluded(self._connection, self.arena.arena, [changes[self._generation].exclusion])
+        self._generation += 1
+        self._excluded = self._excluded_at(self._generation)
+        if first is not None and first <= self.position:
+            self._begin(self._restored(self._generation, self.position))
+        else:
+            self._fold(row)
+        self._target = position
+        if self.position == position:
+            self._caught_up()
+
+    def _changes(self) -> list[ExclusionChange]:
+        return read_exclusion_changes(self._connection, self.arena.arena)
+
+    def _excluded_at(self, generation: int) -> tuple[set[int], ...]:
+        active = active_exclusions(self._changes(), generation)
+        return read_excluded_votes(self._connection, self.arena.arena, active)
+
+    def _restored(self, generation: int, upto: int) -> FoldProgress:
+        """The furthest checkpoint that knows the same of exclusions as this generation, as far as it goes."""
+        changes, kernel = self._changes(), numeric_fingerprint()
+        wanted = active_exclusions(changes, generation)
+        for place in list_checkpoints(self._connection, self.arena.arena):
+            if place.kernel != kernel or place.position > upto:
+                continue
+            apart = wanted ^ active_exclusions(changes, place.generation)
+            first = find_first_excluded(self._connection, self.arena.arena, apart) if apart else None
+            if first is not None and first <= place.position:
+                continue
+            try:
+                saved = read_checkpoint(self._connection, self.arena.arena, place, kernel)
+                return FoldProgress.restore(saved.state, place.position)
+            except BadOption as error:
+                _LOG.warning("checkpoint of arena %s at %s: %s", self.arena.arena, place.position, error)
+        return FoldProgress()
+
+    def _begin(self, progress: FoldProgress) -> None:
+        """Go on from here."""
+        self._progress = progress
+        self._checkpointed = self._known = progress.position
+        self._undone = set()
+        self._learn_undone()
+
+    # Writing
+
+    def _commit(self, boards: list[Snapshot], *, publish: bool = False, checkpoint: bool = False) -> None:
+        """Write how far we are, with the boards and the checkpoint that are due."""
+        now = self._clock()
+        if publish or (
+            any(self._progress.news)
+            and now - self._published_at >= self.arena.settings.snapshot_seconds
+            and self._allowance.allows(now)
+        ):
+            boards = boards + self._boards_now()
+        behind = self.position - self._checkpointed
+        checkpoint = checkpoint or behind >= self._pace.checkpoint_events
+        checkpoint = checkpoint or (behind > 0 and now - self._checked_at >= self._pace.checkpoint_seconds)
+        if (
+            boards
+            or checkpoint
+            or (self.position, self._generation) != (self._rated.position, self._rated.generation)
+        ):
+            self._write(boards, checkpoint=checkpoint)
+
+    def _write(self, boards: list[Snapshot], *, checkpoint: bool) -> None:
+        """One transaction; while catching up, what is written of our place does not change."""
+        before, there = self._rated, self.position == self._target
+        after = replace(before, position=self.position, generation=self._generation) if there else before
+        saved = self._checkpoint() if checkpoint else None
+        commit_rated(self._connection, self.arena.arena, before, after, boards, saved)
+        self._rated = after
+        if saved is not None:
+            self._checkpointed, self._checked_at = self.position, self._clock()
+            thin_checkpoints(self._connection, self.arena.arena, saved.kernel)
+
+    def _checkpoint(self) -> StoredCheckpoint:
+        state = self._progress.save()
+        return StoredCheckpoint(
+            self.arena.arena,
+            self._generation,
+            self.position,
+            numeric_fingerprint(),
+            sha256(state).digest(),
+            state,
+        )
+
+    def _boards_now(self) -> list[Snapshot]:
+        """Boards of the sources that have news."""
+        if not self._progress.followings:
+            return []
+        at = event_time(self._connection, self.arena.arena, self.position)
+        boards = [
+            self._snapshot(source, self.position, at)
+            for source, news in enumerate(self._progress.news)
+            if news
+        ]
+        self._progress.news = [False] * len(SOURCES)
+        self._published_at = self._clock()
+        return boards
+
+    def _snapshot(self, source: int, position: int, at: datetime, *, evaluated: bool = False) -> Snapshot:
+        start = self._clock()
+        following = self.following(source)
+        made = make_snapshot(
+            following,
+            self.arena,
+            source=source,
+            position=position,
+            generation=self._generation,
+            at=at,
+            opened=open_matchups_at(self._connection, self.arena.arena, source, following, position),
+            evaluated=evaluated,
+        )
+        self._allowance.spend(self._clock() - start)
+        return made
+
+
+def active_exclusions(changes: Sequence[ExclusionChange], generation: int) -> frozenset[int]:
+    """Exclusions that are in force after so many changes."""
+    active: set[int] = set()
+    for change in changes[:generation]:
+        (active.add if change.excluded else active.discard)(change.exclusion)
+    return frozenset(active)

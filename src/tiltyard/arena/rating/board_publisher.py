@@ -1,0 +1,138 @@
+"""From a `ArenaFold` to the snapshot of its board."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from copy import deepcopy
+from dataclasses import asdict
+from datetime import datetime
+
+from tiltyard.arena.boards.snapshots import Snapshot
+from tiltyard.arena.log.event_log import SOURCES
+from tiltyard.arena.rating.rater_progress import Connection, OpenAtPosition, RatedArena, read_open_at
+from tiltyard.core.board.arena_board import make_arena_board
+from tiltyard.core.board.cross_check import batch_ratings
+from tiltyard.core.board.document import board_document, canonical_json, document_hash
+from tiltyard.core.policy.state.standing import Standing
+from tiltyard.core.policy.validity.arena_fold import ArenaFold
+from tiltyard.core.policy.validity.method_document import method_to_dict
+from tiltyard.core.policy.validity.proven_orders import proven_orders
+from tiltyard.core.ratings.findings import Finding
+
+__all__ = ["TimeBudget", "make_snapshot", "open_matchups_at"]
+
+
+def make_snapshot(
+    following: ArenaFold,
+    arena: RatedArena,
+    *,
+    source: int,
+    position: int,
+    generation: int,
+    at: datetime,
+    opened: Sequence[OpenAtPosition],
+    evaluated: bool = False,
+) -> Snapshot:
+    """The board of one source as it stands: the same log makes the same bytes.
+
+    ``opened`` is what `open_matchups_at` found at this position. It does not count: a board that knew of it
+    would tell a voter who stands in the matchup before its eyes.
+    """
+    following.rank()
+    standing = following.standing
+    family, findings = _family(len(standing.models), arena.settings.proven_family)
+    batch = batch_ratings(standing)
+    with _without_matchups(standing, opened):
+        board = make_arena_board(
+            standing,
+            following.history,
+            order=arena.settings.order,
+            legacy_elo=following.rater.elo,
+            batch=batch,
+            proven=proven_orders(standing, family=family),
+            findings=findings,
+        )
+    method = method_to_dict(following.policy, following.settings) | {
+        "order": arena.settings.order,
+        "proven_family": arena.settings.proven_family,
+        "cross_check": {"name": batch.method.name, **asdict(batch.method)},
+    }
+    document = board_document(
+        board,
+        arena=arena.name,
+        source=SOURCES[source],
+        position=position,
+        generation=generation,
+        at=at,
+        method=method,
+    )
+    written = canonical_json(document)
+    return Snapshot(
+        arena=arena.arena,
+        source=source,
+        generation=generation,
+        position=position,
+        sha256=document_hash(written),
+        votes=following.votes,
+        evaluated=evaluated,
+        document=written.decode(),
+        strengths=standing.strengths,
+    )
+
+
+def open_matchups_at(
+    connection: Connection, arena: int, source: int, following: ArenaFold, position: int
+) -> list[OpenAtPosition]:
+    """Matchups of the window that had not ended when the log was at this position."""
+    window = following.standing.window
+    serials = (max(window.served - len(window.state), 0), window.served)
+    return read_open_at(connection, arena, source, serials=serials, position=position)
+
+
+@contextmanager
+def _without_matchups(standing: Standing, opened: Sequence[OpenAtPosition]) -> Iterator[None]:
+    """The standing as it would be if these matchups had run out, for a while."""
+    window, lanes = standing.window, standing.lanes
+    standing.window, standing.lanes = deepcopy(window), lanes.copy()
+    for one in opened:
+        standing.window.expire(one.serial)
+        standing.lanes[one.nominal, one.lane] -= 1
+    try:
+        yield
+    finally:
+        standing.window, standing.lanes = window, lanes
+
+
+def _family(models: int, planned: int | None) -> tuple[int | None, tuple[Finding, ...]]:
+    """The family of marks, as it was planned; an arena that has outgrown its plan says so."""
+    pairs = models * (models - 1) // 2
+    if planned is None or planned >= pairs:
+        return planned, ()
+    finding = Finding(
+        "family-outgrown",
+        f"Order-proven marks were planned for {planned} pairs of models, and there are {pairs} by now.",
+        "Set proven_family to the pairs of the largest roster that is planned.",
+    )
+    return None, (finding,)
+
+
+class TimeBudget:
+    """A share of the time that boards may take. What is not used is saved up, to a limit."""
+
+    def __init__(self, share: float = 0.2, most: float = 10.0) -> None:
+        self._share = share
+        self._most = most
+        self._left = most
+        self._since: float | None = None
+
+    def allows(self, now: float) -> bool:
+        """Whether another board may be made at this moment, in seconds of any steady clock."""
+        if self._since is not None:
+            self._left = min(self._left + self._share * (now - self._since), self._most)
+        self._since = now
+        return self._left > 0.0
+
+    def spend(self, seconds: float) -> None:
+        """A board took so long."""
+        self._left -= seconds

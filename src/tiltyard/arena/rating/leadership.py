@@ -1,0 +1,85 @@
+"""Who rates an arena: one process at a time, known by a lock that dies with its connection.
+
+A lock alone is not enough. A leader that was cut off may still believe that it leads, so each one has
+a term of its own, and what it writes holds only while the arena has that term.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import socket
+from typing import Any
+
+import psycopg
+
+from tiltyard.errors import StoreFault
+from tiltyard.postgres.connections import connect, is_broken, translate_errors
+from tiltyard.postgres.statements import statement
+
+__all__ = ["Leadership"]
+
+
+class Leadership:
+    """The arenas that this process leads, on a connection of its own.
+
+    ``name`` is shown to operators. A leader whose process dies is followed at once, one whose machine
+    vanishes within some seconds.
+    """
+
+    def __init__(self, url: str, *, name: str | None = None) -> None:
+        self.name = f"{socket.gethostname()} {os.getpid()}" if name is None else name
+        #: Terms by arena.
+        self.terms: dict[int, int] = {}
+        self._connection = connect(url, name="tiltyard leader")
+        with translate_errors("lead an arena"):
+            self._connection.execute(statement("leading_alive"))
+
+    @property
+    def lost(self) -> bool:
+        """Whether the connection is gone, and the locks with it."""
+        return is_broken(self._connection)
+
+    def lead(self, arena: int) -> int | None:
+        """Lead an arena: the term, or ``None`` while another leads it."""
+        if arena in self.terms:
+            return self.terms[arena]
+        with translate_errors("lead an arena"):
+            (free,) = self._one("leading_try", arena=arena)
+            if not free:
+                return None
+            try:
+                (self.terms[arena],) = self._one("leading_term", arena=arena, leader=self.name)
+            except psycopg.Error:
+                if not is_broken(self._connection):
+                    self._one("leading_release", arena=arena)
+                raise
+        return self.terms[arena]
+
+    def still_leading(self) -> set[int]:
+        """The arenas that are led; raises when the connection is gone, and the locks with it."""
+        with translate_errors("keep the lead of an arena"):
+            held = {int(arena) for (arena,) in self._connection.execute(statement("leading_held"))}
+        self.terms = {arena: term for arena, term in self.terms.items() if arena in held}
+        return set(self.terms)
+
+    def resign(self, arena: int) -> None:
+        """Let another lead."""
+        term = self.terms.pop(arena, None)
+        if term is not None:
+            with translate_errors("resign the lead of an arena"), self._connection.transaction():
+                self._connection.execute(statement("leading_resign"), {"arena": arena, "term": term})
+                self._connection.execute(statement("leading_release"), {"arena": arena})
+
+    def close(self) -> None:
+        """Resign everything."""
+        with contextlib.suppress(StoreFault):
+            for arena in list(self.terms):
+                self.resign(arena)
+        with contextlib.suppress(psycopg.Error):
+            self._connection.close()
+
+    def _one(self, name: str, **values: object) -> tuple[Any, ...]:
+        row = self._connection.execute(statement(name), values).fetchone()
+        assert row is not None
+        return tuple(row)

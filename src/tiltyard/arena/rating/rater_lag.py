@@ -1,0 +1,58 @@
+"""How far behind the logs their raters are: for metrics, and for whoever asks if the house is ready."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from tiltyard.postgres.connections import connect, translate_errors
+from tiltyard.postgres.schema_migrations import check_schema
+from tiltyard.postgres.statements import statement
+
+if TYPE_CHECKING:
+    import psycopg
+
+__all__ = ["RaterLag", "check_reachable", "read_current_rater_lags", "read_rater_lags"]
+
+
+@dataclass(frozen=True, slots=True)
+class RaterLag:
+    """One arena's log and its rater."""
+
+    arena: str
+    #: The last position of the log.
+    head: int
+    #: The last position that the rater has folded, and up to where votes are final.
+    position: int
+    horizon: int
+    #: Who rates it, if anybody does, and how many seconds ago it last wrote.
+    leader: str | None
+    seconds: float
+
+
+def read_rater_lags(connection: psycopg.Connection) -> list[RaterLag]:
+    """Every arena, by name."""
+    with translate_errors("read how far the raters are"):
+        rows = connection.execute(statement("lags")).fetchall()
+        return [
+            RaterLag(name, _head(connection, arena), position or 0, horizon or 0, leader, seconds or 0.0)
+            for arena, name, position, horizon, leader, seconds in rows
+        ]
+
+
+def _head(connection: psycopg.Connection, arena: int) -> int:
+    row = connection.execute(statement("lags_head"), {"arena": arena}).fetchone()
+    assert row is not None
+    return int(row[0])
+
+
+def check_reachable(url: str) -> None:
+    """Raise unless the database answers and has the tables of this version."""
+    with connect(url, name="tiltyard ready") as connection:
+        check_schema(connection)
+
+
+def read_current_rater_lags(url: str) -> list[RaterLag]:
+    """Every arena, by name, as it is now."""
+    with connect(url, name="tiltyard metrics") as connection:
+        return read_rater_lags(connection)

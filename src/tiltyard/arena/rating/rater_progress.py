@@ -1,0 +1,227 @@
+"""How far an arena is rated, and up to where its votes are final."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from psycopg import Connection
+
+from tiltyard.arena.boards.snapshots import Snapshot, add_snapshot, notify_snapshot
+from tiltyard.arena.log.event_log import SOURCES
+from tiltyard.arena.rating.checkpoints import StoredCheckpoint, add_checkpoint
+from tiltyard.errors import Deposed, StoreFault
+from tiltyard.postgres.connections import translate_errors
+from tiltyard.postgres.statements import statement
+from tiltyard.settings.arena_settings import ArenaSettings
+
+__all__ = [
+    "Connection",
+    "ExclusionChange",
+    "OpenAtPosition",
+    "RatedArena",
+    "RaterProgress",
+    "claim_horizon",
+    "commit_rated",
+    "event_time",
+    "find_first_excluded",
+    "list_rated_arenas",
+    "log_head",
+    "rated_arena",
+    "read_excluded_votes",
+    "read_exclusion_changes",
+    "read_open_at",
+    "read_rater_progress",
+    "read_undone_votes",
+    "undoable_from",
+]
+
+#: Serials by source.
+Serials = tuple[set[int], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class RatedArena:
+    """An arena as its rater knows it."""
+
+    arena: int
+    name: str
+    settings: ArenaSettings
+
+
+@dataclass(frozen=True, slots=True)
+class RaterProgress:
+    """What is written of an arena's rater."""
+
+    position: int
+    horizon: int
+    generation: int
+    term: int
+
+
+@dataclass(frozen=True, slots=True)
+class ExclusionChange:
+    """The event by which votes were excluded, or let in again."""
+
+    position: int
+    exclusion: int
+    excluded: bool
+
+
+@dataclass(frozen=True, slots=True)
+class OpenAtPosition:
+    """A matchup that had not ended at some position."""
+
+    serial: int
+    nominal: int
+    lane: int
+
+
+def list_rated_arenas(connection: Connection) -> list[RatedArena]:
+    """Every arena of the database."""
+    with translate_errors("read the arenas"):
+        rows = connection.execute(statement("raters_arenas")).fetchall()
+    return [_arena(row) for row in rows]
+
+
+def rated_arena(connection: Connection, arena: int) -> RatedArena:
+    """One arena."""
+    return _arena(_one(connection, "read an arena", "raters_arena", arena=arena))
+
+
+def read_rater_progress(connection: Connection, arena: int) -> RaterProgress:
+    """How far an arena is rated."""
+    return RaterProgress(*_one(connection, "read how far an arena is rated", "raters_find", arena=arena))
+
+
+def log_head(connection: Connection, arena: int) -> int:
+    """The last position of a log; 0 if nothing has happened."""
+    return int(_one(connection, "read an arena's log", "raters_head", arena=arena)[0])
+
+
+def event_time(connection: Connection, arena: int, position: int) -> datetime:
+    """When an event happened."""
+    found = _one(connection, "read an arena's log", "raters_time", arena=arena, position=position)
+    at: datetime = found[0]
+    return at
+
+
+def read_open_at(
+    connection: Connection, arena: int, source: int, *, serials: tuple[int, int], position: int
+) -> list[OpenAtPosition]:
+    """Of the matchups from one serial to before another, those that had not ended at a position."""
+    first, stop = serials
+    values = {"arena": arena, "source": source, "first": first, "stop": stop, "position": position}
+    with translate_errors("read an arena's open matchups"):
+        rows = connection.execute(statement("raters_open"), values).fetchall()
+    return [OpenAtPosition(*row) for row in rows]
+
+
+def undoable_from(connection: Connection, arena: int, after: int, undo_seconds: float) -> int | None:
+    """The first vote after a position that may still be taken back, by age; ``None`` if none may."""
+    values = {"arena": arena, "after": after, "undo_seconds": undo_seconds}
+    with translate_errors("read which votes are final"):
+        row = connection.execute(statement("raters_first_undoable"), values).fetchone()
+    return None if row is None else int(row[0])
+
+
+def claim_horizon(connection: Connection, arena: int, term: int, horizon: int) -> None:
+    """Votes up to here are final.
+
+    Under the arena's lock: whoever is taking one back has committed before, or will find this.
+    """
+    with translate_errors("claim votes as final"), connection.transaction():
+        connection.execute(statement("log_lock"), {"arena": arena, "plans": "force_custom_plan"})
+        values = {"arena": arena, "term": term, "horizon": horizon}
+        if connection.execute(statement("raters_claim"), values).rowcount != 1:
+            raise _deposed_error(arena, term)
+
+
+def read_undone_votes(connection: Connection, arena: int, after: int, upto: int) -> set[int]:
+    """Positions of the votes that were undone by the events of a stretch."""
+    values = {"arena": arena, "after": after, "upto": upto}
+    with translate_errors("read an arena's log"):
+        return {position for (position,) in connection.execute(statement("raters_undone"), values).fetchall()}
+
+
+def commit_rated(
+    connection: Connection,
+    arena: int,
+    before: RaterProgress,
+    after: RaterProgress,
+    boards: Sequence[Snapshot],
+    checkpoint: StoredCheckpoint | None,
+) -> None:
+    """Write how far an arena is rated, boards and a checkpoint: all, or nothing if another leads by now.
+
+    The newest board of each source is announced.
+    """
+    values = {
+        "arena": arena,
+        "term": before.term,
+        "was_position": before.position,
+        "was_generation": before.generation,
+        "position": after.position,
+        "generation": after.generation,
+    }
+    with translate_errors("write how far an arena is rated"), connection.transaction():
+        if connection.execute(statement("raters_advance"), values).rowcount != 1:
+            raise _deposed_error(arena, before.term)
+        for board in boards:
+            add_snapshot(connection, board)
+        for board in {board.source: board for board in boards}.values():
+            notify_snapshot(connection, board)
+        if checkpoint is not None:
+            add_checkpoint(connection, checkpoint)
+
+
+def read_exclusion_changes(connection: Connection, arena: int) -> list[ExclusionChange]:
+    """Every exclusion and restoration in log order: the n-th makes generation n."""
+    with translate_errors("read an arena's exclusions"):
+        rows = connection.execute(statement("raters_exclusions"), {"arena": arena}).fetchall()
+    changes = [ExclusionChange(excluded, exclusion, excluded=True) for exclusion, excluded, _ in rows]
+    changes += [
+        ExclusionChange(back, exclusion, excluded=False) for exclusion, _, back in rows if back is not None
+    ]
+    return sorted(changes, key=lambda change: change.position)
+
+
+def read_excluded_votes(connection: Connection, arena: int, exclusions: Iterable[int]) -> Serials:
+    """Votes of these exclusions."""
+    values = {"arena": arena, "exclusions": sorted(exclusions)}
+    with translate_errors("read an arena's exclusions"):
+        return _by_source(connection.execute(statement("raters_excluded_votes"), values).fetchall())
+
+
+def find_first_excluded(connection: Connection, arena: int, exclusions: Iterable[int]) -> int | None:
+    """The position of the first vote of these exclusions."""
+    values = {"arena": arena, "exclusions": sorted(exclusions)}
+    found = _one(connection, "read an arena's exclusions", "raters_first_excluded", **values)[0]
+    return None if found is None else int(found)
+
+
+def _arena(row: Sequence[Any]) -> RatedArena:
+    return RatedArena(row[0], row[1], ArenaSettings.kept(row[2]))
+
+
+def _one(connection: Connection, doing: str, name: str, **values: Any) -> Sequence[Any]:
+    with translate_errors(doing):
+        row = connection.execute(statement(name), values).fetchone()
+    if row is None:
+        raise StoreFault(
+            f"cannot {doing}: arena {values['arena']} has no such row; it was removed, or is damaged"
+        )
+    return row
+
+
+def _by_source(rows: Iterable[Sequence[Any]]) -> Serials:
+    found: Serials = tuple(set() for _ in SOURCES)
+    for source, serial in rows:
+        found[source].add(serial)
+    return found
+
+
+def _deposed_error(arena: int, term: int) -> Deposed:
+    return Deposed(f"another process rates arena {arena} by now; term {term} has ended and wrote nothing")

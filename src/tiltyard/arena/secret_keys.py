@@ -1,0 +1,124 @@
+"""The house's secret keys: what signs cookies and makes pseudonyms.
+
+They lie in ``secret.key`` in the home folder, readable by its owner alone, or in the variable
+``TILTYARD_SECRET_KEY``. There may be two, one a line or separated by a comma: the first signs, both
+verify. To rotate, put a new one first, restart, and remove the old one when what it signed may lapse.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import hmac
+import os
+import secrets
+import stat
+from collections.abc import Sequence
+from pathlib import Path
+
+from tiltyard.errors import BadOption, UnreadableFile
+from tiltyard.settings.regular_files import open_regular
+
+__all__ = ["KEY_FILE", "KEY_VARIABLE", "SecretKeys", "open_keys"]
+
+KEY_FILE = "secret.key"
+KEY_VARIABLE = "TILTYARD_SECRET_KEY"
+
+_MIN_KEY_CHARACTERS = 32
+_MIN_SIGNATURE_BYTES = 16
+_KEY_LIMIT = 2
+
+
+class SecretKeys:
+    """One key or two. The first signs; every one verifies. They are in no repr and no message."""
+
+    def __init__(self, secrets_: Sequence[str], *, where: str = "the secret key") -> None:
+        if not 1 <= len(secrets_) <= _KEY_LIMIT:
+            raise BadOption(f"{where} holds {len(secrets_)} keys; expected one, or two while rotating")
+        if any(len(secret) < _MIN_KEY_CHARACTERS for secret in secrets_):
+            raise BadOption(
+                f"{where} holds a key of fewer than {_MIN_KEY_CHARACTERS} characters; make one with: "
+                "python -c 'import secrets; print(secrets.token_urlsafe(32))'"
+            )
+        self._keys = tuple(secret.encode() for secret in secrets_)
+
+    def sign(self, purpose: str, message: bytes) -> bytes:
+        """The newest key's signature of a message. One made for another purpose does not verify."""
+        return _signature(self._keys[0], purpose, message)
+
+    def verify(self, purpose: str, message: bytes, signature: bytes) -> bool:
+        """Whether any of the keys signed the message for this purpose.
+
+        A signature may have been cut short, to no fewer than 16 bytes.
+        """
+        found = False
+        for key in self._keys:
+            own = _signature(key, purpose, message)[: max(len(signature), _MIN_SIGNATURE_BYTES)]
+            found |= hmac.compare_digest(own, signature)
+        return found
+
+    def pseudonym(self, release: str, session: int) -> str:
+        """A session's name in one release of battles; another release gives it another name.
+
+        It depends on the newest key: after a rotation the same release would be told apart.
+        """
+        message = f"{len(release)}:{release}:{session}".encode()
+        digest = _signature(self._keys[0], "pseudonym", message)[:12]
+        return "v" + base64.urlsafe_b64encode(digest).decode()
+
+
+def open_keys(home: Path, stated: str | None = None) -> SecretKeys:
+    """The keys of the variable, else of the home folder; a home without any gets one."""
+    if stated and stated.strip():
+        return SecretKeys(_parts(stated.replace(",", "\n")), where=KEY_VARIABLE)
+    path = home / KEY_FILE
+    try:
+        _make(path)
+        return SecretKeys(_parts(_read(path)), where=str(path))
+    except (OSError, UnicodeDecodeError) as error:
+        problem = error.strerror if isinstance(error, OSError) else "not UTF-8 text"
+        raise UnreadableFile(f"{path}: {problem}; make the folder writable or set {KEY_VARIABLE}") from None
+
+
+def _signature(key: bytes, purpose: str, message: bytes) -> bytes:
+    """HMAC under a key of its own for each purpose."""
+    own = hmac.digest(key, b"tiltyard " + purpose.encode(), hashlib.sha256)
+    return hmac.digest(own, message, hashlib.sha256)
+
+
+def _parts(text: str) -> list[str]:
+    lines = (line.strip() for line in text.splitlines())
+    return [line for line in lines if line and not line.startswith("#")]
+
+
+def _make(path: Path) -> None:
+    """Write a new key where there is no file yet. Of two that start at once, one writes.
+
+    The file appears under its name only when it is whole.
+    """
+    if path.exists():
+        return
+    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    draft = path.with_name(f"{path.name}.{os.getpid()}.{secrets.token_hex(4)}")
+    descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    try:
+        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+            file.write(secrets.token_urlsafe(32) + "\n")
+            file.flush()
+            os.fsync(file.fileno())
+        try:
+            os.link(draft, path)
+        except FileExistsError:
+            return
+    finally:
+        draft.unlink()
+
+
+def _read(path: Path) -> str:
+    with open_regular(path) as file:
+        mode = os.fstat(file.fileno()).st_mode
+        if mode & (stat.S_IRWXG | stat.S_IRWXO):
+            raise BadOption(
+                f"{path} can be read by others (mode {stat.S_IMODE(mode):o}); run: chmod 600 {path}"
+            )
+        return file.read().decode()

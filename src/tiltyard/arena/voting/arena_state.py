@@ -1,0 +1,271 @@
+"""What one process knows of an arena: counts of both sources, open matchups, votes that may be undone.
+
+It is folded from the log, row by row, and can be thrown away at any time. Served matchups count at
+once; a vote counts when it can no longer be undone. An undo opens its matchup again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from itertools import chain, islice, takewhile
+from uuid import UUID
+
+import numpy as np
+import numpy.typing as npt
+
+from tiltyard.arena.log.event_log import HUMAN, SOURCES, LogKind, LogRow, OpenMatchup
+from tiltyard.arena.voting.revealed_names import RevealedNames
+from tiltyard.core.policy.state.events import Events
+from tiltyard.core.policy.state.policy import Lane
+from tiltyard.core.policy.state.standing import Standing
+from tiltyard.core.policy.state.strengths import Strengths
+from tiltyard.core.policy.validity.method_document import method_from_dict
+from tiltyard.settings.arena_settings import ArenaSettings
+
+__all__ = ["ArenaState", "UndoableVote"]
+
+Ints = npt.NDArray[np.int64]
+
+_RESPONSES = (LogKind.RESPOND, LogKind.WITHDRAW)
+
+
+@dataclass(slots=True)
+class UndoableVote:
+    """A vote that can still be undone, unless its names were shown."""
+
+    opened: OpenMatchup
+    position: int
+    at: datetime
+    kind: int
+    revealed: bool = False
+    #: Whether its voter had been told neither name; if not, it is rated by nobody.
+    blind: bool = True
+
+
+class ArenaState:
+    """One arena in memory. `fold` takes the log's rows one after another, from `position` on."""
+
+    def __init__(self, settings: ArenaSettings, standings: Sequence[Standing], position: int) -> None:
+        self.settings = settings
+        #: By source.
+        self.standings = tuple(standings)
+        self.position = position
+        #: Which response each cell of model and prompt has; 0 for none.
+        self.responses: Ints = np.zeros((self.n_models, self.n_prompts), dtype=np.int64)
+        #: Open matchups, the one served first first, but reopened ones last; and those of each voter.
+        self.open: dict[UUID, OpenMatchup] = {}
+        self.held: dict[tuple[int, int], list[UUID]] = {}
+        self._reopened: set[UUID] = set()
+        #: Open matchups that this process knows to be before their voters' eyes.
+        self.shown: set[UUID] = set()
+        self._by_serial: dict[tuple[int, int], UUID] = {}
+        #: Votes that are not counted yet, oldest first, by source and serial; and their matchups.
+        self.fresh: dict[tuple[int, int], UndoableVote] = {}
+        self.voted: dict[UUID, UndoableVote] = {}
+        #: What voters were told, of those whom this process has heard of.
+        self.told = RevealedNames()
+        #: Excluded votes that come after the point from which this was folded.
+        self.dropped: tuple[set[int], ...] = tuple(set() for _ in SOURCES)
+        #: Whether something happened that only a new start from the log can take in.
+        self.stale = False
+
+    @property
+    def n_models(self) -> int:
+        return len(self.standings[0].models)
+
+    @property
+    def n_prompts(self) -> int:
+        return len(self.standings[0].prompts)
+
+    def widen(self, models: Sequence[str], prompts: Sequence[str]) -> None:
+        """Room for more models and prompts."""
+        for standing in self.standings:
+            standing.widen(models, prompts)
+        more = (self.n_models - self.responses.shape[0], self.n_prompts - self.responses.shape[1])
+        self.responses = np.pad(self.responses, ((0, more[0]), (0, more[1])))
+
+    def rank(self, source: int, strengths: Strengths) -> None:
+        """Ratings of a snapshot, which may know fewer models than the log does by now."""
+        if len(strengths.rating) <= self.n_models:
+            self.standings[source].rank(strengths.widened(self.n_models))
+
+    def fold(self, row: LogRow) -> None:
+        """The next event of voters, or a policy. `fold_roster` takes those of models and responses, and the
+        caller those of `LogKind.WIDEN`, which need names.
+        """
+        self.position = row.position
+        _FOLDS[row.kind](self, row)
+
+    def fold_roster(self, rows: Sequence[LogRow]) -> None:
+        """Many events in a row that concern models and responses alone, at once."""
+        events = Events.of([{"event": row.kind, "a": row.a, "prompt": max(row.prompt, 0)} for row in rows])
+        for standing in self.standings:
+            standing.fold(events)
+        for row in rows:
+            if row.kind in _RESPONSES:
+                self.responses[row.a, row.prompt] = row.serial if row.kind == LogKind.RESPOND else 0
+        self.position = rows[-1].position
+
+    def settle(self, now: datetime, horizon: int) -> None:
+        """Count the votes that nobody can undo any more: by their age, or because they are rated."""
+        grace = timedelta(seconds=self.settings.undo_seconds)
+        while self.fresh:
+            key = next(iter(self.fresh))
+            vote = self.fresh[key]
+            if not vote.revealed and vote.position > horizon and vote.at + grace > now:
+                return
+            self._count(key, vote)
+
+    def opened_by(self, source: int, session: int, now: datetime) -> list[OpenMatchup]:
+        """The open matchups of a voter that have not run out."""
+        found = (self.open[one] for one in self.held.get((source, session), ()))
+        return [one for one in found if one.expires_at > now]
+
+    def due(self, now: datetime, most: int = 2000) -> list[OpenMatchup]:
+        """Open matchups that have run out: those that stand in front, oldest first, and reopened ones."""
+        front = takewhile(lambda one: one.ballot or one.expires_at <= now, self.open.values())
+        reopened = (self.open[matchup] for matchup in self._reopened)
+        due = (
+            one for one in chain((one for one in front if not one.ballot), reopened) if one.expires_at <= now
+        )
+        return list(islice(due, most))
+
+    def hold(self, one: OpenMatchup) -> None:
+        """A matchup waits for its voter; counts have it already."""
+        self.open[one.matchup] = one
+        self._by_serial[one.source, one.serial] = one.matchup
+        held = self.held.setdefault((one.source, one.session), [])
+        held.append(one.matchup)
+        if one.ballot:
+            self._reopened.add(one.matchup)
+            held.sort(key=lambda matchup: self.open[matchup].serial)
+
+    def note_shown(self, matchup: UUID) -> None:
+        """This open matchup is before its voter's eyes."""
+        if matchup in self.open:
+            self.shown.add(matchup)
+
+    def _served(self, row: LogRow) -> None:
+        assert row.matchup is not None
+        assert row.expires_at is not None
+        standing = self.standings[row.source]
+        served = standing.serve(
+            row.a, row.b, row.prompt, lane=Lane(row.lane), nominal=Lane(row.nominal), session=row.session
+        )
+        self.stale |= served != row.serial
+        self.hold(
+            OpenMatchup(
+                matchup=row.matchup,
+                source=row.source,
+                serial=row.serial,
+                session=row.session,
+                a=row.a,
+                b=row.b,
+                prompt=row.prompt,
+                response_a=row.response_a,
+                response_b=row.response_b,
+                served_at=row.at,
+                expires_at=row.expires_at,
+            )
+        )
+
+    def _close(self, row: LogRow) -> OpenMatchup | None:
+        matchup = self._by_serial.pop((row.source, row.serial), None)
+        if matchup is None:
+            self.stale = True
+            return None
+        one = self.open.pop(matchup)
+        self._reopened.discard(matchup)
+        self.shown.discard(matchup)
+        held = self.held[one.source, one.session]
+        held.remove(matchup)
+        if not held:
+            del self.held[one.source, one.session]
+        return one
+
+    def _vote(self, row: LogRow) -> None:
+        one = self._close(row)
+        if one is None:
+            return
+        vote = UndoableVote(one, row.position, row.at, row.outcome, blind=row.blind)
+        names = self.told.find(one.session)
+        if names is not None and one.source == HUMAN:
+            names.vote(one)
+        self.fresh[one.source, one.serial] = vote
+        self.voted[one.matchup] = vote
+
+    def _count(self, key: tuple[int, int], vote: UndoableVote) -> None:
+        del self.fresh[key]
+        del self.voted[vote.opened.matchup]
+        one = vote.opened
+        if one.serial in self.dropped[one.source] or not vote.blind:
+            self.standings[one.source].skip()
+        else:
+            self.standings[one.source].vote(one.a, one.b, one.prompt, vote.kind)
+
+    def _undo(self, row: LogRow) -> None:
+        key = (row.source, row.serial)
+        vote = self.fresh.pop(key, None)
+        if vote is not None:
+            one = vote.opened
+            del self.voted[one.matchup]
+        elif key in self._by_serial:
+            # What we started from knew of the undo.
+            one = self.open[self._by_serial[key]]
+            self._close(row)
+        else:
+            # Counted here, though it could be undone: somebody's clock went backward.
+            self.stale = True
+            return
+        names = self.told.find(one.session)
+        if names is not None:
+            names.undo(one.serial)
+        self.hold(_reopened(one, row))
+
+    def _reveal(self, row: LogRow) -> None:
+        names = self.told.find(row.session)
+        if names is not None:
+            names.tell(row)
+        vote = self.fresh.get((row.source, row.serial))
+        if vote is not None:
+            vote.revealed = True
+
+    def _skip(self, row: LogRow) -> None:
+        if self._close(row) is not None:
+            self.standings[row.source].skip()
+
+    def _expire(self, row: LogRow) -> None:
+        one = self._close(row)
+        if one is not None:
+            self.standings[one.source].expire(one.serial)
+
+    def _policy(self, row: LogRow) -> None:
+        assert row.detail is not None
+        policy, _ = method_from_dict(row.detail)
+        for standing in self.standings:
+            standing.under(policy)
+
+    def _later(self, row: LogRow) -> None:
+        """Exclusions: the rater recomputes, and its next checkpoint is what this starts from anew."""
+
+
+def _reopened(one: OpenMatchup, row: LogRow) -> OpenMatchup:
+    """A matchup as the undo of its vote left it."""
+    assert row.detail is not None
+    expires_at = datetime.fromisoformat(row.detail["expires_at"])
+    return replace(one, ballot=row.detail["ballot"], expires_at=expires_at)
+
+
+_FOLDS: dict[int, Callable[[ArenaState, LogRow], None]] = {
+    LogKind.SERVED: ArenaState._served,  # noqa: SLF001
+    LogKind.VOTE: ArenaState._vote,  # noqa: SLF001
+    LogKind.SKIP: ArenaState._skip,  # noqa: SLF001
+    LogKind.EXPIRE: ArenaState._expire,  # noqa: SLF001
+    LogKind.UNDO: ArenaState._undo,  # noqa: SLF001
+    LogKind.REVEAL: ArenaState._reveal,  # noqa: SLF001
+    LogKind.EXCLUDE: ArenaState._later,  # noqa: SLF001
+    LogKind.RESTORE: ArenaState._later,  # noqa: SLF001
+    LogKind.POLICY: ArenaState._policy,  # noqa: SLF001
+}

@@ -1,0 +1,179 @@
+"""The board of one voter's own votes, once their names were told."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from tiltyard.arena.boards.board_cache import BoardCache
+from tiltyard.arena.content.arenas import Arena
+from tiltyard.arena.log.rosters import Roster, read_roster
+from tiltyard.arena.log.votes import limit_statement_time
+from tiltyard.arena.voting.matchup_ids import format_matchup_id
+from tiltyard.arena.voting.own_votes import (
+    OwnTotals,
+    OwnVote,
+    read_own_counts,
+    read_own_recent,
+    read_own_totals,
+)
+from tiltyard.arena.voting.voter_requests import Voter
+from tiltyard.core.battles import Kind
+from tiltyard.core.board.board_rows import Board
+from tiltyard.core.board.voter_board import (
+    BoardAgreement,
+    VoteCount,
+    agrees_with_order,
+    board_agreement,
+    named_votes,
+    own_board,
+)
+from tiltyard.errors import NotFound
+from tiltyard.postgres.connection_pool import ConnectionPool, connect_from_pool
+from tiltyard.settings.arena_settings import MAX_SESSION_VOTES
+
+__all__ = ["PersonalBoard", "PersonalBoards", "RecentVote"]
+
+_CACHED_BOARD_LIMIT = 500
+#: Votes that are listed one by one.
+_RECENT_VOTES = 30
+#: Seconds that one statement may take.
+_STATEMENT_SECONDS = 10.0
+#: Outcomes by which votes are counted, each with the kinds that are one.
+_OUTCOMES = {
+    "model_a": (Kind.WIN_A, Kind.LEAN_A),
+    "model_b": (Kind.WIN_B, Kind.LEAN_B),
+    "tie": (Kind.TIE, Kind.INCONSISTENT),
+    "both_bad": (Kind.BOTH_BAD,),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class RecentVote:
+    """A vote whose names were told."""
+
+    matchup: str
+    at: datetime
+    model_a: str
+    model_b: str
+    prompt: str
+    #: ``model_a``, ``model_b``, ``tie`` or ``both_bad``.
+    outcome: str
+    #: Whether it went to the model that the arena ranks higher; ``None`` if that cannot be said.
+    agrees: bool | None
+    #: Whether the voter knew neither name before.
+    blind: bool
+
+
+@dataclass(frozen=True, slots=True)
+class PersonalBoard:
+    """What a voter's own votes say."""
+
+    totals: OwnTotals
+    #: Blind votes by outcome.
+    outcomes: Mapping[str, int]
+    #: ``None`` without a vote that rates skill.
+    board: Board | None
+    agreement: BoardAgreement
+    #: Where the arena ranks each model that the voter has met; those it does not rank are left out.
+    rank: Mapping[str, int]
+    recent: tuple[RecentVote, ...]
+
+
+class PersonalBoards:
+    """Personal boards in one web process. A board is made again only when its voter has voted."""
+
+    def __init__(self, pool: ConnectionPool, boards: BoardCache) -> None:
+        self._pool = pool
+        self._boards = boards
+        self._made: dict[tuple[int, Voter], tuple[tuple[VoteCount, ...], Board | None]] = {}
+        self._ranks: dict[int, tuple[str, dict[str, int]]] = {}
+        self._making = asyncio.Lock()
+
+    async def of(self, arena: Arena, voter: Voter) -> PersonalBoard:
+        """All of it, from the votes of this voter alone."""
+        who = (arena.arena, voter.source, voter.session)
+        async with (
+            connect_from_pool(self._pool) as connection,
+            limit_statement_time(connection, _STATEMENT_SECONDS),
+        ):
+            totals = await read_own_totals(connection, *who)
+            counts = await read_own_counts(connection, *who)
+            recent = await read_own_recent(connection, *who, limit=_RECENT_VOTES)
+            roster = await read_roster(connection, arena.arena)
+        cast = named_votes(counts, roster.models, roster.prompts)
+        ranked = await self._ranked(arena)
+        met = {name for one in cast for name in (one.model_a, one.model_b)}
+        return PersonalBoard(
+            totals=totals,
+            outcomes=_outcomes(cast),
+            board=await self._board((arena.arena, voter), cast),
+            agreement=board_agreement(cast, ranked),
+            rank={name: rank for name, rank in ranked.items() if name in met},
+            recent=tuple(_recent(one, roster, ranked) for one in recent),
+        )
+
+    async def last_told(self, arena: Arena, voter: Voter) -> tuple[RecentVote, ...]:
+        """The votes whose names were told last, all of them at once: oldest first."""
+        who = (arena.arena, voter.source, voter.session)
+        async with (
+            connect_from_pool(self._pool) as connection,
+            limit_statement_time(connection, _STATEMENT_SECONDS),
+        ):
+            told = await read_own_recent(connection, *who, limit=MAX_SESSION_VOTES, latest=True)
+            roster = await read_roster(connection, arena.arena)
+        ranked = await self._ranked(arena)
+        return tuple(_recent(one, roster, ranked) for one in reversed(told))
+
+    async def _board(self, key: tuple[int, Voter], cast: tuple[VoteCount, ...]) -> Board | None:
+        known = self._made.get(key)
+        if known is not None and known[0] == cast:
+            return known[1]
+        async with self._making:
+            board = await asyncio.to_thread(own_board, cast)
+        self._made.pop(key, None)
+        self._made[key] = (cast, board)
+        if len(self._made) > _CACHED_BOARD_LIMIT:
+            del self._made[next(iter(self._made))]
+        return board
+
+    async def _ranked(self, arena: Arena) -> dict[str, int]:
+        """Where people's votes rank each model now."""
+        try:
+            newest = await self._boards.latest(arena.arena, 0)
+        except NotFound:
+            return {}
+        known = self._ranks.get(arena.arena)
+        if known is None or known[0] != newest.sha256:
+            rows: Sequence[dict[str, Any]] = json.loads(newest.document)["rows"]
+            known = (newest.sha256, {row["model"]: row["rank"] for row in rows if row["rank"] is not None})
+            self._ranks[arena.arena] = known
+        return known[1]
+
+
+def _outcomes(cast: Sequence[VoteCount]) -> dict[str, int]:
+    counts: Counter[Kind] = Counter()
+    for one in cast:
+        counts[one.kind] += one.count
+    return {outcome: sum(counts[kind] for kind in kinds) for outcome, kinds in _OUTCOMES.items()}
+
+
+def _recent(vote: OwnVote, roster: Roster, ranked: Mapping[str, int]) -> RecentVote:
+    kind = Kind(vote.outcome)
+    one = VoteCount(roster.models[vote.a], roster.models[vote.b], roster.prompts[vote.prompt], kind)
+    outcome = next(name for name, kinds in _OUTCOMES.items() if kind in kinds)
+    return RecentVote(
+        format_matchup_id(vote.matchup),
+        vote.at,
+        one.model_a,
+        one.model_b,
+        one.prompt,
+        outcome,
+        agrees_with_order(one, ranked),
+        vote.blind,
+    )

@@ -1,0 +1,67 @@
+"""What a voter must know of a response before it is shown, and what it says is wrong with a matchup."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from typing import TYPE_CHECKING
+from uuid import UUID
+
+from tiltyard.arena.log.event_log import find_matchup, matchup_not_found_error
+from tiltyard.errors import NotFound
+from tiltyard.postgres.connections import translate_errors
+from tiltyard.postgres.statements import statement
+
+if TYPE_CHECKING:
+    from tiltyard.postgres.connection_pool import ConnectionPool
+
+__all__ = ["ResponseKinds"]
+
+_CACHED_KIND_LIMIT = 500_000
+#: Responses come in by thousands, and are asked for by chance: whoever reads one reads its neighbours.
+_READ_AHEAD_ROWS = 2_000
+
+
+class ResponseKinds:
+    """Kinds of responses, which never change and are remembered; and complaints."""
+
+    def __init__(self, pool: ConnectionPool) -> None:
+        self._pool = pool
+        self._kinds: OrderedDict[int, str] = OrderedDict()
+
+    async def kinds(self, *responses: int) -> list[str]:
+        """Of what kind these responses are: text, image, audio or app."""
+        if any(response not in self._kinds for response in responses):
+            await self._read_kinds(responses)
+        return [self._kinds[response] for response in responses]
+
+    async def complain(
+        self, arena: int, matchup: UUID, source: int, session: int, reason: str, note: str | None
+    ) -> None:
+        """Keep what a voter says of a matchup of its own, whether it has ended or not."""
+        with translate_errors("keep a report"):
+            async with self._pool.connection() as connection:
+                found = await find_matchup(connection, arena, matchup)
+                if found is None or (found.source, found.session) != (source, session):
+                    raise matchup_not_found_error()
+                values = {
+                    "arena": arena,
+                    "source": source,
+                    "serial": found.serial,
+                    "session": session,
+                    "reason": reason,
+                    "note": note,
+                }
+                await connection.execute(statement("stage_complain"), values)
+
+    async def _read_kinds(self, responses: tuple[int, ...]) -> None:
+        with translate_errors("read what responses are"):
+            async with self._pool.connection() as connection:
+                first = sorted({response // _READ_AHEAD_ROWS * _READ_AHEAD_ROWS for response in responses})
+                values = {"first": first, "size": _READ_AHEAD_ROWS}
+                found = await connection.execute(statement("stage_kinds"), values)
+                rows = await found.fetchall()
+        self._kinds.update((int(response), str(kind)) for response, kind in rows)
+        while len(self._kinds) > _CACHED_KIND_LIMIT:
+            self._kinds.popitem(last=False)
+        if any(response not in self._kinds for response in responses):
+            raise NotFound("this matchup was withdrawn; ask for another one")

@@ -1,0 +1,402 @@
+"""A PostgreSQL of one's own: kept in Tiltyard's home, started with the first command, stopped with the last.
+
+It listens on a socket in a folder that only its owner can enter, and asks for a password there too.
+Whoever uses it holds a shared lock; the last to let go stops it. A server whose users were killed
+goes on, and the next command adopts it.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import pwd
+import secrets
+import shutil
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import IO, Self
+from urllib.parse import quote
+
+from tiltyard.errors import StoreFault
+from tiltyard.postgres.binaries import Binaries, OnWait, bundled_folder, choose_account, one_line
+from tiltyard.postgres.connections import connect
+from tiltyard.postgres.server_config import SERVER_SETTINGS, Postmaster
+from tiltyard.postgres.statements import statement
+
+__all__ = ["EmbeddedServer"]
+
+_NAME = "tiltyard"
+_PORT = 5432
+#: Crash recovery of a large database takes minutes; giving up early would only begin it again.
+_SERVER_WAIT_SECONDS = 600
+#: Bytes of a socket's path, without the zero at its end: macOS has the least.
+_MAX_SOCKET_PATH_BYTES = 103
+#: Seconds for which the children of a killed server may still hold its memory.
+_SHARED_MEMORY_WAIT_SECONDS = 60.0
+#: Seconds for which a process that should be the server may say nothing.
+_UNRESPONSIVE_SECONDS = 5.0
+#: Seconds that a server is given to stop when its users have left.
+_SMART_SHUTDOWN_SECONDS = 3
+_STARTING_MESSAGES = ("starting up", "recovery", "shutting down", "not yet accepting")
+
+
+class EmbeddedServer:
+    """The server of one home. ``with`` starts or adopts it, and stops it if nobody else uses it."""
+
+    def __init__(
+        self,
+        home: Path,
+        *,
+        user: str | None = None,
+        binaries: Path | None = None,
+        data: str = "data",
+        on_wait: OnWait | None = None,
+    ) -> None:
+        self.folder = home.absolute() / "postgres"
+        self.data = self.folder / data
+        self.logs = self.folder / "logs"
+        account = choose_account(user, self.folder)
+        found = binaries or bundled_folder()
+        assert found is not None
+        self.programs = Binaries(found, account, on_wait)
+        self._using: IO[bytes] | None = None
+        self._url: str | None = None
+
+    @property
+    def url(self) -> str:
+        """The address of its database, with the password: not to be printed."""
+        if self._url is None:
+            raise StoreFault("the embedded database was not started")
+        return self._url
+
+    def start(self) -> str:
+        """Start it, or adopt one that runs; its address."""
+        self.prepare()
+        with self.locked():
+            self._using = self._opened(self.folder / "users.lock")
+            fcntl.flock(self._using, fcntl.LOCK_SH)
+            try:
+                self._open()
+            except BaseException:
+                self._using.close()
+                self._using = None
+                raise
+        return self.url
+
+    def revive(self) -> bool:
+        """Start it again, at the same address, if it has died; whether it had."""
+        with self.locked():
+            found = Postmaster.read(self.data)
+            if found is not None and found.alive():
+                return False
+            self._launch(self._socket())
+        return True
+
+    def stop(self) -> bool:
+        """Let go of it; whether that stopped it, since nobody else uses it."""
+        if self._using is None:
+            return False
+        with self.locked(), self._using as using:
+            self._using = self._url = None
+            try:
+                fcntl.flock(using, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                return False
+            self.shut_down()
+            return True
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """Nobody else starts or stops this server meanwhile."""
+        with self._opened(self.folder / "start.lock") as file:
+            fcntl.flock(file, fcntl.LOCK_EX)
+            yield
+
+    @contextmanager
+    def unused(self) -> Iterator[None]:
+        """Nobody uses this server, and nobody begins to. Raises if somebody does."""
+        with self.locked(), self._opened(self.folder / "users.lock") as file:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                raise StoreFault(
+                    f"the database in {self.folder} is in use; stop tiltyard serve and whatever else uses it"
+                ) from None
+            yield
+
+    @contextmanager
+    def started_alone(self) -> Iterator[str]:
+        """Run it within `unused`, for the caller alone; its address."""
+        self.prepare()
+        self._open()
+        try:
+            yield self.url
+        finally:
+            self._url = None
+            self.shut_down()
+
+    def prepare(self) -> None:
+        """Make the folder, with the owner who is to run the server, and the password."""
+        for folder in (self.folder, self.logs):
+            try:
+                folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+                self._own(folder)
+            except OSError as error:
+                raise StoreFault(
+                    f"cannot make {folder}: {error.strerror}; set TILTYARD_HOME to a folder that you can write"
+                ) from None
+        self.programs.reach(self.folder)
+        path = self.folder / "password"
+        if not path.exists() and not self.data.exists():
+            self.write(path, secrets.token_urlsafe(32))
+
+    def check(self) -> None:
+        """Raise if the data folder is of another version, of another user, or open to others."""
+        if not self.data.exists():
+            self._check_not_cut_short()
+            return
+        status = self.data.stat()
+        if status.st_mode & 0o077:
+            raise StoreFault(f"{self.data} is open to other users: chmod 700 {self.data}")
+        mine = os.geteuid() if self.programs.account is None else self.programs.account.pw_uid
+        if status.st_uid != mine:
+            raise StoreFault(f"{self.data} belongs to {_user(status.st_uid)}; run the command as that user")
+        major, ours = self.major(), self.programs.major()
+        if major != ours:
+            raise StoreFault(
+                f"{self.data} was made by PostgreSQL {major}, and this Tiltyard has {ours}:"
+                " run tiltyard upgrade-database"
+            )
+
+    def major(self) -> int:
+        """The major version that made the data folder."""
+        try:
+            return int((self.data / "PG_VERSION").read_text(encoding="ascii"))
+        except (OSError, ValueError) as error:
+            raise StoreFault(
+                f"{self.data} is not a PostgreSQL data folder ({error}); restore a backup into an empty home"
+            ) from None
+
+    def make_data(self, data: Path, *extra: str) -> None:
+        """Make an empty data folder. Other options of initdb may be added."""
+        if data.exists():
+            shutil.rmtree(data)
+        arguments = ["-D", data.name, "-U", _NAME, "-E", "UTF8", "--auth=scram-sha-256", "--pwfile=password"]
+        arguments += extra
+        code, printed = self.programs.attempt("initdb", *arguments, "--locale=C.UTF-8", cwd=self.folder)
+        if code and "invalid locale" in printed:
+            builtin = ("--locale=C", "--locale-provider=builtin", "--builtin-locale=C.UTF-8")
+            shutil.rmtree(data, ignore_errors=True)
+            code, printed = self.programs.attempt("initdb", *arguments, *builtin, cwd=self.folder)
+        if code:
+            shutil.rmtree(data, ignore_errors=True)
+            raise StoreFault(f"cannot make the database in {self.folder}: {one_line(printed)}")
+        with self._opened(data / "postgresql.conf") as file:
+            file.write(b"\ninclude_if_exists = 'tiltyard.conf'\n")
+
+    def shut_down(self) -> None:
+        """Stop the server: gently for a moment, in case somebody's query is about to end, then at once.
+
+        The number of a server that died may be another process's by now: only one that answers is told.
+        """
+        for mode, seconds in (("smart", _SMART_SHUTDOWN_SECONDS), ("fast", _SERVER_WAIT_SECONDS)):
+            if not self._answers(0.0):
+                break
+            command = ("stop", "-D", self.data.name, "-w", "-m", mode, "-t", seconds)
+            code, printed = self.programs.attempt("pg_ctl", *command, cwd=self.folder)
+            if not code:
+                break
+        else:
+            raise StoreFault(f"cannot stop the database in {self.folder}: {one_line(printed)}")
+        self.remove_socket(self._socket())
+
+    def write(self, path: Path, text: str) -> None:
+        """Write a file that only the server's owner can read."""
+        part = path.with_name(f".{path.name}.part")
+        part.unlink(missing_ok=True)
+        with os.fdopen(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+            self._own(file.fileno())
+        part.replace(path)
+
+    def _open(self) -> None:
+        """Start it or adopt it, with its database, under a lock that the caller holds."""
+        self.check()
+        self._started()
+        self._url = self._address(_NAME)
+        self._make_database()
+
+    def _started(self) -> None:
+        """A server of this folder that answers: the one that runs, or a new one."""
+        if not self.data.exists():
+            fresh = self.folder / "data.new"
+            self.make_data(fresh)
+            fresh.rename(self.data)
+        if not self._answers(_SERVER_WAIT_SECONDS):
+            self._launch(self.make_socket())
+
+    def _answers(self, patience: float) -> bool:
+        """Whether a server of this folder runs. One that is starting or recovering is waited for."""
+        began = time.monotonic()
+        while (found := Postmaster.read(self.data)) is not None and found.alive():
+            waited = time.monotonic() - began
+            coming = False
+            try:
+                connect(self._address("postgres", found)).close()
+            except StoreFault as error:
+                if "password authentication failed" in str(error):
+                    raise
+                coming = any(word in str(error) for word in _STARTING_MESSAGES)
+                answered = "FATAL" in str(error)
+            else:
+                answered = True
+            if answered and not coming:
+                return True
+            if waited >= (patience if coming else min(patience, _UNRESPONSIVE_SECONDS)):
+                return coming
+            if self.programs.on_wait is not None:
+                self.programs.on_wait(waited)
+            time.sleep(0.1)
+        return False
+
+    def _launch(self, new: str) -> None:
+        """A new server, with its socket in this folder."""
+        old = self._socket()
+        claimed = self._claim(self.data / "postmaster.pid", Path(new) / f".s.PGSQL.{_PORT}.lock")
+        self.write(self.data / "tiltyard.conf", SERVER_SETTINGS.format(port=_PORT, socket=new))
+        began = time.monotonic()
+        while True:
+            self.write(self.logs / "start.log", "")
+            sizes = self._log_sizes()
+            command = (
+                "start",
+                "-D",
+                self.data.name,
+                "-w",
+                "-t",
+                _SERVER_WAIT_SECONDS,
+                "-l",
+                "logs/start.log",
+            )
+            code, printed = self.programs.attempt("pg_ctl", *command, cwd=self.folder)
+            if not code:
+                self.remove_socket(old, new)
+                return
+            told = self._logged(sizes) or printed
+            if "is still in use" not in told or time.monotonic() - began > _SHARED_MEMORY_WAIT_SECONDS:
+                for path, text in claimed.items():
+                    self.write(path, text)
+                raise StoreFault(f"the database in {self.folder} does not start: {one_line(told)}")
+            time.sleep(0.5)
+
+    def _claim(self, *paths: Path) -> dict[Path, str]:
+        """Tell a new server that the number in these lock files is no server's; what they said.
+
+        A dead server's number may be another process's by now. A server takes the number of its
+        grandparent, which we are, for its own; what else the files say, it still checks: memory that a
+        live server holds is found by its key.
+        """
+        found = {path: path.read_text(encoding="utf-8") for path in paths if path.exists()}
+        for path, text in found.items():
+            self.write(path, "\n".join([str(os.getpid()), *text.split("\n")[1:]]))
+        return found
+
+    def _log_sizes(self) -> dict[Path, int]:
+        return {path: path.stat().st_size for path in sorted(self.logs.glob("*.log"))}
+
+    def _logged(self, before: dict[Path, int]) -> str:
+        """What the logs say since they had those sizes."""
+        said = [path.read_bytes()[before.get(path, 0) :] for path in self._log_sizes()]
+        return b"".join(said).decode(errors="replace")
+
+    def make_socket(self) -> str:
+        """A folder for the socket; in the temporary folder if its path is too long or odd."""
+        own = self.folder / "socket"
+        text = str(own)
+        if len(os.fsencode(f"{text}/.s.PGSQL.{_PORT}")) <= _MAX_SOCKET_PATH_BYTES and not set(text) & set(
+            "'\"\\,@\n"
+        ):
+            own.mkdir(mode=0o700, exist_ok=True)
+        else:
+            own = Path(tempfile.mkdtemp(prefix="tiltyard-"))
+        self._own(own)
+        return str(own)
+
+    def _socket(self) -> str:
+        """The folder of the socket at the last start."""
+        try:
+            lines = (self.data / "tiltyard.conf").read_text(encoding="utf-8").splitlines()
+        except OSError:
+            return ""
+        named = next((line for line in lines if line.startswith("unix_socket_directories")), "")
+        return named.partition("'")[2].removesuffix("'")
+
+    def remove_socket(self, old: str, new: str = "") -> None:
+        """Remove the folder that a stopped server had for its socket in the temporary folder."""
+        folder = Path(old)
+        if (
+            old != new
+            and folder.name.startswith("tiltyard-")
+            and folder.parent == Path(tempfile.gettempdir())
+        ):
+            shutil.rmtree(folder, ignore_errors=True)
+
+    def _address(self, database: str, found: Postmaster | None = None) -> str:
+        found = found or Postmaster.read(self.data)
+        if found is None:
+            raise StoreFault(f"the database in {self.folder} has stopped; {self.logs} tells why")
+        try:
+            password = (self.folder / "password").read_text(encoding="ascii").strip()
+        except OSError as error:
+            raise StoreFault(
+                f"cannot read {self.folder / 'password'}: {error.strerror}; it belongs to the database beside"
+                " it: restore both from a backup"
+            ) from None
+        place = f"host={quote(found.socket, safe='')}&port={found.port}"
+        return f"postgresql://{_NAME}:{quote(password, safe='')}@/{database}?{place}"
+
+    def _make_database(self) -> None:
+        with connect(self._address("postgres")) as connection:
+            if connection.execute(statement("own_database")).fetchone() is None:
+                connection.execute(statement("make_own_database"))
+
+    def _check_not_cut_short(self) -> None:
+        kept = sorted(self.folder.glob("data-*"))
+        if kept:
+            raise StoreFault(
+                f"an upgrade of the database was cut short: {kept[-1]} is there and {self.data} is not;"
+                " run tiltyard upgrade-database again"
+            )
+
+    def _opened(self, path: Path) -> IO[bytes]:
+        # Where we are root, the folder is another's, who could lead us elsewhere by a link.
+        flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW
+        try:
+            file = os.fdopen(os.open(path, flags, 0o600), "ab")
+        except OSError as error:
+            raise StoreFault(f"cannot write {path}: {error.strerror}; it must be yours") from None
+        self._own(file.fileno())
+        return file
+
+    def _own(self, file: Path | int) -> None:
+        account = self.programs.account
+        if account is not None:
+            os.chown(file, account.pw_uid, account.pw_gid, follow_symlinks=isinstance(file, int))
+
+
+def _user(uid: int) -> str:
+    with suppress(KeyError):
+        return pwd.getpwuid(uid).pw_name
+    return str(uid)

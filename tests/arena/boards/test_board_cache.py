@@ -1,0 +1,378 @@
+"""Boards in a web process: the newest is at hand soon, and what is counted from it agrees with the log."""
+
+import asyncio
+import json
+import time
+from contextlib import asynccontextmanager
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from live_arenas import answers_file, make_arena
+from tiltyard.arena.boards.board_cache import BoardCache
+from tiltyard.arena.boards.filtered_boards import FILTERED_FORMAT
+from tiltyard.arena.content.answer_import import import_answers
+from tiltyard.arena.content.arenas import find_arena
+from tiltyard.arena.content.blob_store import BlobStore
+from tiltyard.arena.content.object_storage import FolderStorage
+from tiltyard.arena.log.battle_export import export_battles, open_export
+from tiltyard.arena.operators.arena_changes import exclude
+from tiltyard.arena.operators.exclusions import VoteSelection
+from tiltyard.arena.secret_keys import SecretKeys
+from tiltyard.core.battles import Kind
+from tiltyard.core.board.document import canonical_json, document_hash
+from tiltyard.errors import NotFound, StoreFault
+from tiltyard.files.battle_source import open_battles
+from tiltyard.postgres.connections import connect, open_pool
+from voted_arenas import close_window, lay_votes, rate, voted
+
+KEYS = SecretKeys(["k" * 40])
+
+
+@asynccontextmanager
+async def some_boards(url, **options):
+    async with open_pool(url, most=3) as pool:
+        boards = BoardCache(url, pool, **options)
+        await boards.start()
+        try:
+            yield boards, await boards.arena("arena")
+        finally:
+            await boards.stop()
+
+
+async def until(told, seconds=60.0):
+    end = time.monotonic() + seconds
+    while not told():
+        assert time.monotonic() < end, "it did not come in time"
+        await asyncio.sleep(0.02)
+
+
+def battles_of(url, path, upto):
+    file = path / "battles.jsonl"
+    export = open_export(url, 1, source=0, upto=upto)
+    file.write_bytes(b"".join(export_battles(url, KEYS, export, "jsonl")))
+    return list(open_battles(file).battles())
+
+
+def categorised(url):
+    """Even prompts are maths, odd ones law; the first two are in German."""
+    with connect(url) as connection:
+        connection.execute(
+            "UPDATE prompts SET category = CASE WHEN prompt % 2 = 0 THEN 'maths' ELSE 'law' END"
+        )
+        connection.execute("UPDATE prompts SET language = 'de' WHERE prompt < 2")
+
+
+def test_a_new_board_is_announced_and_handed_on(database):
+    voted(database, votes=20)
+    told = []
+
+    async def scene():
+        async with some_boards(database, on_snapshot=lambda *news: told.append(news), look=60.0) as (
+            boards,
+            _,
+        ):
+            with pytest.raises(NotFound, match="no board yet"):
+                await boards.latest(1, 0)
+            await asyncio.sleep(0.3)
+            await asyncio.to_thread(rate, database)
+            await until(lambda: {news[:2] for news in told} == {(1, 0), (1, 1)})
+            newest = await boards.latest(1, 0)
+            assert document_hash(newest.document.encode()) == newest.sha256
+            assert json.loads(newest.document)["votes"] == 20
+            strengths = next(news[3] for news in told if news[:2] == (1, 0))
+            assert len(strengths.rating) == 4
+
+    asyncio.run(scene())
+
+
+def test_without_announcements_it_looks(database):
+    voted(database, votes=10)
+
+    async def scene():
+        async with some_boards(database, look=0.2) as (boards, _):
+            with connect(database) as connection:
+                connection.execute(
+                    "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'tiltyard boards'"
+                )
+            await asyncio.to_thread(rate, database)
+            await until(lambda: (1, 0) in boards._newest)
+
+    asyncio.run(scene())
+
+
+def test_an_older_board_never_takes_the_place_of_a_newer(database):
+    voted(database, votes=10)
+    rate(database)
+    told = []
+
+    async def scene():
+        async with some_boards(database, on_snapshot=lambda *news: told.append(news)) as (boards, _):
+            newest = await boards.latest(1, 0)
+            before = len(told)
+            boards._take(newest)
+            assert len(told) == before
+            assert await boards.latest(1, 0) is newest
+
+    asyncio.run(scene())
+
+
+def test_a_filtered_board_is_bradley_terry_of_the_battles_there(database, tmp_path):
+    arena_of(database, votes=1500)
+    categorised(database)
+    asyncio.run(excluding(database))
+    close_window(database)
+    rate(database)
+
+    async def scene():
+        async with some_boards(database) as (boards, arena):
+            position = (await boards.latest(1, 0)).position
+            maths = await boards.filtered(arena, 0, "maths", None)
+            both = await boards.filtered(arena, 0, "maths", "de")
+            with pytest.raises(NotFound, match="no prompt"):
+                await boards.filtered(arena, 0, "art", None)
+            assert await boards.filtered(arena, 0, "maths", None) is maths
+            return position, maths, both
+
+    position, maths, both = asyncio.run(scene())
+    battles = battles_of(database, tmp_path, position)
+    assert len(battles) < 1500
+    for document, wanted in ((maths, {"maths"}), (both, {"maths-de"})):
+        board = json.loads(document.data)
+        chosen = [b for b in battles if {b.category} == wanted or {f"{b.category}-{b.language}"} == wanted]
+        assert document.sha256 == document_hash(canonical_json(board))
+        assert board["format"] == FILTERED_FORMAT
+        assert board["votes"] == len(chosen)
+        assert board["findings"][0]["name"] == "filtered-board"
+        check_ratings(board, chosen)
+
+
+def check_ratings(board, battles):
+    """An independent fit: the scores that the ratings expect are those that were had."""
+    rating = {row["model"]: row["rating"] for row in board["rows"]}
+    had, expected = dict.fromkeys(rating, 0.0), dict.fromkeys(rating, 0.0)
+    for battle in battles:
+        if battle.kind == Kind.BOTH_BAD:
+            continue
+        score = {Kind.WIN_A: 1.0, Kind.WIN_B: 0.0, Kind.TIE: 0.5}[battle.kind]
+        chance = 1 / (1 + 10 ** ((rating[battle.model_b] - rating[battle.model_a]) / 400))
+        had[battle.model_a] += score
+        had[battle.model_b] += 1 - score
+        expected[battle.model_a] += chance
+        expected[battle.model_b] += 1 - chance
+    np.testing.assert_allclose([had[m] for m in rating], [expected[m] for m in rating], atol=1e-5)
+
+
+def arena_of(url, votes):
+    asyncio.run(make_arena(url, 5, 12))
+    lay_votes(url, 1, votes, 5, 12, sessions=20)
+
+
+async def excluding(url):
+    async with open_pool(url, most=1) as pool:
+        await exclude(pool, "arena", VoteSelection(sessions=[3]), "a bot", actor="cli")
+
+
+def test_a_category_without_votes_has_a_board_without_rows(database, tmp_path):
+    voted(database, votes=10)
+
+    async def grown():
+        async with open_pool(database, most=2) as pool:
+            path = answers_file(tmp_path / "more.jsonl", 2, 1)
+            text = (
+                path.read_text().replace("prompt-0", "new").replace('"model":', '"category": "art", "model":')
+            )
+            path.write_text(text)
+            await import_answers(pool, BlobStore(pool, FolderStorage(tmp_path)), "arena", path)
+
+    asyncio.run(grown())
+    close_window(database)
+    rate(database)
+
+    async def scene():
+        async with some_boards(database) as (boards, arena):
+            return json.loads((await boards.filtered(arena, 0, "art", None)).data)
+
+    board = asyncio.run(scene())
+    assert (board["rows"], board["votes"], board["prompts"]) == ([], 0, 1)
+
+
+def test_the_page_of_a_model_counts_what_the_battles_say(database, tmp_path):
+    arena_of(database, votes=400)
+    categorised(database)
+    rate(database)
+
+    async def scene():
+        async with some_boards(database) as (boards, arena):
+            newest = await boards.latest(1, 0)
+            page = json.loads((await boards.model(arena, 0, "model-2")).data)
+            with pytest.raises(NotFound):
+                await boards.model(arena, 0, "nobody")
+            return newest, page
+
+    newest, page = asyncio.run(scene())
+    battles = [
+        b for b in battles_of(database, tmp_path, newest.position) if "model-2" in (b.model_a, b.model_b)
+    ]
+    rows = json.loads(newest.document)["rows"]
+    place = [row["model"] for row in rows].index("model-2")
+    assert page["row"] == rows[place]
+    assert page["above"] == (rows[place - 1] if place else None)
+    assert page["below"] == (rows[place + 1] if place + 1 < len(rows) else None)
+    assert page["snapshot"] == newest.sha256
+    for part, name in (("head_to_head", "opponent"), ("prompts", "prompt")):
+        assert sum(row["votes"] for row in page[part]) == len(battles)
+        for row in page[part]:
+            met = [b for b in battles if row[name] in {b.model_a, b.model_b, b.question_id}]
+            wins = sum(
+                (b.kind == Kind.WIN_A and b.model_a == "model-2")
+                or (b.kind == Kind.WIN_B and b.model_b == "model-2")
+                for b in met
+            )
+            ties = sum(b.kind == Kind.TIE for b in met)
+            assert (row["wins"], row["ties"], row["votes"]) == (wins, ties, len(met))
+    assert {row["category"] for row in page["prompts"]} == {"maths", "law"}
+    assert page["history"]
+    assert all(once["row"]["model"] == "model-2" for once in page["history"])
+
+
+class Clock:
+    """Time passes when the test says so."""
+
+    now = 0.0
+
+    def monotonic(self):
+        return self.now
+
+
+def test_what_took_long_is_not_made_again_at_once(database, monkeypatch):
+    voted(database, votes=10)
+    rate(database)
+    made, clock = [], Clock()
+    monkeypatch.setattr("tiltyard.arena.boards.compute_once.time", clock)
+
+    async def scene():
+        async with some_boards(database) as (boards, _):
+            newest = await boards.latest(1, 0)
+
+            async def slow(k):
+                await asyncio.sleep(0)
+                clock.now += 0.05
+                made.append(k)
+                return k
+
+            class Newer:
+                sha256 = "another"
+
+            async def ask(snapshot, k):
+                return await boards._sparing(("key",), snapshot, lambda: slow(k))
+
+            assert await asyncio.gather(*(ask(newest, 1) for _ in range(5))) == [1] * 5
+            assert await ask(Newer, 2) == 1
+            clock.now += 0.4
+            assert await ask(Newer, 2) == 1
+            clock.now += 0.2
+            assert await ask(newest, 3) == 1
+            assert await ask(Newer, 4) == 4
+
+    asyncio.run(scene())
+    assert made == [1, 4]
+
+
+def test_only_so_many_wait_for_a_board_to_be_counted(database):
+    voted(database, votes=10)
+    rate(database)
+
+    async def scene():
+        async with some_boards(database) as (boards, _):
+            newest = await boards.latest(1, 0)
+            may_end = asyncio.Event()
+
+            async def slow(k):
+                await may_end.wait()
+                return k
+
+            asked = [
+                asyncio.create_task(boards._sparing((k,), newest, lambda k=k: slow(k))) for k in range(10)
+            ]
+            await asyncio.sleep(0.01)
+            with pytest.raises(StoreFault, match="ask again"):
+                await boards._sparing((99,), newest, lambda: slow(99))
+            asked[4].cancel()
+            await asyncio.sleep(0.01)
+            asked[4] = asyncio.create_task(boards._sparing((4,), newest, lambda: slow(4)))
+            may_end.set()
+            assert await asyncio.gather(*asked) == list(range(10))
+            assert await boards._sparing((99,), newest, lambda: slow(99)) == 99
+
+    asyncio.run(scene())
+
+
+def test_a_count_that_takes_too_long_is_ended(database, monkeypatch):
+    voted(database, votes=10)
+    categorised(database)
+    rate(database)
+    monkeypatch.setattr("tiltyard.arena.boards.board_cache._STATEMENT_SECONDS", 0.1)
+
+    async def scene():
+        async with some_boards(database) as (boards, arena):
+            with connect(database) as blocker, blocker.transaction():
+                blocker.execute("LOCK TABLE endings IN ACCESS EXCLUSIVE MODE")
+                async with asyncio.timeout(60):
+                    for count in (
+                        boards.filtered(arena, 0, "maths", None),
+                        boards.model(arena, 0, "model-1"),
+                    ):
+                        with pytest.raises(StoreFault, match="timeout"):
+                            await count
+            monkeypatch.undo()
+            assert (await boards.model(arena, 0, "model-1")).data
+            async with boards._pool.connection() as connection:
+                row = await (await connection.execute("SHOW statement_timeout")).fetchone()
+            assert row == ("0",)
+
+    asyncio.run(scene())
+
+
+def test_settings_are_believed_until_an_arena_is_changed(database, monkeypatch):
+    voted(database, votes=2)
+    monkeypatch.setattr("tiltyard.arena.boards.board_cache._SETTINGS_CACHE_SECONDS", 1e9)
+
+    async def scene():
+        async with some_boards(database) as (boards, arena):
+            with connect(database) as connection:
+                connection.execute("UPDATE arenas SET title = 'Another'")
+            assert (await boards.arena("arena")).title == arena.title
+            boards.forget("arena")
+            assert (await boards.arena("arena")).title == "Another"
+            async with open_pool(database, most=1) as pool, pool.connection() as connection:
+                assert await find_arena(connection, "arena") == await boards.arena("arena")
+            for name in ("nowhere", "a\0b", "\ud800", ""):
+                with pytest.raises(NotFound):
+                    await boards.arena(name)
+
+    asyncio.run(scene())
+
+
+def test_settings_are_believed_for_two_seconds_and_no_longer(database, monkeypatch):
+    """An arena that another process has closed is closed here as soon as that."""
+    voted(database, votes=2)
+    now = 1_000_000.0
+
+    async def scene():
+        nonlocal now
+        async with open_pool(database, most=2) as pool:
+            boards = BoardCache(database, pool)
+            monkeypatch.setattr(
+                "tiltyard.arena.boards.board_cache.time", SimpleNamespace(monotonic=lambda: now)
+            )
+            assert (await boards.arena("arena")).settings.visibility == "open"
+            with connect(database) as connection:
+                connection.execute("""UPDATE arenas SET settings = settings || '{"visibility": "closed"}'""")
+            now += 1.9
+            assert (await boards.arena("arena")).settings.visibility == "open"
+            now += 0.1
+            assert (await boards.arena("arena")).settings.visibility == "closed"
+
+    asyncio.run(scene())

@@ -1,0 +1,380 @@
+"""Answers enter an arena: once, whole or not at all, numbered on, and never what could steer a page."""
+
+import asyncio
+import base64
+import gzip
+import json
+import time
+from contextlib import asynccontextmanager
+from dataclasses import asdict
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from shown_kinds import png
+from tiltyard.arena.content.answer_import import ImportResult, create_arena, import_answers
+from tiltyard.arena.content.answer_rows import MAX_NAME_CHARACTERS, MAX_RESPONSE_BYTES, validate_name
+from tiltyard.arena.content.arenas import find_arena, list_models, list_prompts
+from tiltyard.arena.content.blob_store import INLINE_LIMIT_BYTES, BlobStore
+from tiltyard.arena.content.media_types import detect_media_type
+from tiltyard.arena.content.object_storage import FolderStorage
+from tiltyard.arena.log.event_log import LogKind
+from tiltyard.arena.operators.arena_changes import set_enabled, withdraw
+from tiltyard.core.policy.state.policy import Policy
+from tiltyard.errors import Conflict, InputError, NotFound
+from tiltyard.postgres.connections import connect, open_pool
+from tiltyard.settings.arena_settings import ArenaSettings
+
+PNG = png(9, 9, 9, size=8)
+PAGE = b"<!-- by nobody -->\n<!DOCTYPE html><title>x</title><p>hello"
+
+
+def row(model="m1", prompt="p1", response="an answer", **more):
+    return {
+        "prompt_id": prompt,
+        "prompt": f"text of {prompt}",
+        "model": model,
+        "response": response,
+    } | more
+
+
+def written(path, *rows):
+    path.write_text("".join(json.dumps(each) + "\n" for each in rows))
+    return path
+
+
+@asynccontextmanager
+async def an_arena(url, tmp_path, name="arena"):
+    async with open_pool(url, most=2) as pool:
+        contents = BlobStore(pool, FolderStorage(tmp_path / "responses"))
+        await create_arena(pool, name)
+        (tmp_path / "bank").mkdir(exist_ok=True)
+
+        async def let_in(*rows, **options):
+            path = written(tmp_path / "bank" / "answers.jsonl", *rows)
+            return await import_answers(pool, contents, name, path, **options)
+
+        yield pool, contents, let_in
+
+
+def events(url, arena=1):
+    with connect(url) as connection:
+        found = connection.execute(
+            "SELECT position, kind, a, prompt, serial FROM events WHERE arena = %s ORDER BY position",
+            (arena,),
+        ).fetchall()
+    assert [position for position, *_ in found] == list(range(1, len(found) + 1))
+    return [(LogKind(kind), a, prompt, serial) for _, kind, a, prompt, serial in found]
+
+
+def everything(url):
+    """All rows that an import could write, the audit aside."""
+    with connect(url) as connection:
+        return [
+            connection.execute(f"SELECT * FROM {table} ORDER BY 1, 2").fetchall()
+            for table in ("models", "prompts", "responses", "events")
+        ]
+
+
+def test_an_arena_begins_with_its_policy_and_answers_widen_it(database, tmp_path):
+    async def scene():
+        async with an_arena(database, tmp_path) as (pool, contents, let_in):
+            first = await let_in(row("m1", "p1"), row("m2", "p1", "another"))
+            second = await let_in(row("m2", "p2"), row("m3", "p1", "third", category="maths"))
+            async with pool.connection() as connection:
+                arena = await find_arena(connection, "arena")
+                models = await list_models(connection, arena.arena)
+                prompts = await list_prompts(connection, arena.arena)
+                content = await contents.read(1)
+            return first, second, models, prompts, content
+
+    first, second, models, prompts, content = asyncio.run(scene())
+    assert first == ImportResult(models=2, prompts=1, responses=2, position=6)
+    assert second == ImportResult(models=1, prompts=1, responses=2, position=10)
+    assert [(one.name, one.responses, one.enabled) for one in models] == [
+        ("m1", 1, True), ("m2", 2, True), ("m3", 1, True),
+    ]  # fmt: skip
+    assert [(one.name, one.text, one.category, one.responses) for one in prompts] == [
+        ("p1", "text of p1", "maths", 3), ("p2", "text of p2", None, 1),
+    ]  # fmt: skip
+    assert content == ("text/plain; charset=utf-8", b"an answer")
+    kinds = [kind for kind, *_ in events(database)]
+    assert kinds == [
+        LogKind.POLICY,
+        *[LogKind.WIDEN, LogKind.RESPOND, LogKind.RESPOND, LogKind.ENABLE, LogKind.ENABLE],
+        *[LogKind.WIDEN, LogKind.RESPOND, LogKind.RESPOND, LogKind.ENABLE],
+    ]
+    widens = [(a, prompt) for kind, a, prompt, _ in events(database) if kind == LogKind.WIDEN]
+    assert widens == [(2, 1), (3, 2)]
+    responds = [each for each in events(database) if each[0] == LogKind.RESPOND]
+    with connect(database) as connection:
+        rows = connection.execute(
+            "SELECT model, prompt, response FROM responses ORDER BY response"
+        ).fetchall()
+        detail = connection.execute("SELECT detail FROM events WHERE position = 1").fetchone()[0]
+    assert [each[1:] for each in responds] == rows
+    assert Policy(**{**detail["policy"], "lane_weights": tuple(detail["policy"]["lane_weights"])}) == Policy()
+    assert detail["rater"]["elo_k"] == 16.0
+
+
+def test_the_same_file_again_changes_nothing_and_another_answer_is_refused(database, tmp_path):
+    async def scene():
+        async with an_arena(database, tmp_path) as (_, _, let_in):
+            rows = [row(f"m{m}", f"p{p}", f"{m} on {p}") for m in range(3) for p in range(4)]
+            await let_in(*rows)
+            before = everything(database)
+            again = await let_in(*rows, *rows)
+            assert again == ImportResult(unchanged=24, position=again.position)
+            assert everything(database) == before
+            with pytest.raises(Conflict, match=r"line 2: m1 has another response to p2 .*withdraw"):
+                await let_in(row("m9", "p9"), row("m1", "p2", "something else"))
+            with pytest.raises(Conflict, match=r"line 1: prompt p1 has another text"):
+                await let_in(row("m1", "p1") | {"prompt": "another question"})
+            with pytest.raises(Conflict, match="line 2: n has another response"):
+                await let_in(row("n", "p1", "one"), row("n", "p1", "two"))
+            await let_in(row("m0", "p0", "0 on 0", category="maths"))
+            with pytest.raises(Conflict, match="category of prompt p0 is 'maths', not 'law'"):
+                await let_in(row("m0", "p0", "0 on 0", category="law"))
+            assert everything(database)[3] == before[3]
+
+    asyncio.run(scene())
+
+
+def test_what_is_retired_or_withdrawn_stays_so(database, tmp_path):
+    async def scene():
+        async with an_arena(database, tmp_path) as (pool, contents, let_in):
+            await let_in(row("m1"), row("m2", response="two"), row("m3", "p2"), enable=False)
+            assert [kind for kind, *_ in events(database)].count(LogKind.ENABLE) == 0
+            await set_enabled(pool, "arena", "m1", enabled=True, actor="cli")
+            await set_enabled(pool, "arena", "m1", enabled=False, actor="cli")
+            await withdraw(pool, contents, "arena", "p1", "m2", reason="asked to", actor="cli")
+            again = await let_in(row("m1"), row("m2", response="a new one"))
+            assert (again.responses, again.unchanged) == (1, 1)
+            assert [kind for kind, *_ in events(database)][-2:] == [LogKind.WITHDRAW, LogKind.RESPOND]
+            await withdraw(pool, contents, "arena", "p1", reason="asked to", actor="cli")
+            with pytest.raises(Conflict, match="prompt p1 was withdrawn"):
+                await let_in(row("m4", "p1"))
+
+    asyncio.run(scene())
+
+
+def test_two_imports_at_once_number_on(database, tmp_path):
+    async def scene():
+        async with an_arena(database, tmp_path) as (pool, contents, _):
+            paths = [
+                written(
+                    tmp_path / f"{k}.jsonl", *(row(f"m{k}", f"p{p}", f"{k} on {p}") for p in range(50)),
+                    row("shared", "p0", "the same"),
+                )
+                for k in range(4)
+            ]  # fmt: skip
+            brought = await asyncio.gather(*(import_answers(pool, contents, "arena", path) for path in paths))
+            assert sum(one.responses for one in brought) == 4 * 50 + 1
+            assert sum(one.models for one in brought) == 5
+            assert sum(one.prompts for one in brought) == 50
+
+    asyncio.run(scene())
+    assert len(events(database)) == 1 + 201 + 5 + sum(e[0] == LogKind.WIDEN for e in events(database))
+
+
+def test_files_are_read_below_the_answers_only(database, tmp_path):
+    folder = tmp_path / "bank"
+    (folder / "images").mkdir(parents=True)
+    (folder / "images" / "one.png").write_bytes(PNG)
+    (folder / "app.txt").write_bytes(PAGE)
+    (folder / "cut.png").write_bytes(PNG[:-1])
+    (folder / "big.png").write_bytes(PNG + bytes(INLINE_LIMIT_BYTES))
+    (tmp_path / "secret.png").write_bytes(PNG)
+    (folder / "link.png").symlink_to(tmp_path / "secret.png")
+
+    async def scene():
+        async with an_arena(database, tmp_path) as (_, contents, let_in):
+            await let_in(
+                row("m1", response="images/one.png", kind="image"),
+                row("m2", response="app.txt", kind="app"),
+                row("m3", response="big.png", kind="image"),
+                row("m4", response="data:image/png;base64," + base64.b64encode(PNG).decode(), kind="image"),
+            )
+            assert await contents.read(1) == ("image/png", PNG)
+            assert await contents.read(2) == ("text/html; charset=utf-8", PAGE)
+            assert (await contents.read(3)).data == PNG + bytes(INLINE_LIMIT_BYTES)
+            assert await contents.read(4) == ("image/png", PNG)
+            for path in ("../secret.png", "link.png", str(tmp_path / "secret.png")):
+                with pytest.raises(InputError, match="lies outside"):
+                    await let_in(row("m9", response=path, kind="image"))
+            for path, told in (
+                ("none.png", "cannot be read"),
+                ("images", "not a file"),
+                ("a\0b", "cannot be read"),
+                ("https://example.org/x.png", "expected the path of a file"),
+                ("data:image/png;base64,%%%", "not base64"),
+                ("app.txt", "not a PNG"),
+                ("cut.png", "not a whole PNG image: at byte"),
+            ):
+                with pytest.raises(InputError, match=told) as caught:
+                    await let_in(row("m9", response=path, kind="image"))
+                assert "line 1" in str(caught.value)
+            with pytest.raises(InputError, match=r"expected a data: address"):
+                await let_in(row("m9", response="images/one.png", kind="image"), body=True)
+
+    asyncio.run(scene())
+
+
+@pytest.mark.parametrize(
+    ("given_row", "told"),
+    [
+        (row(model="a\nb"), "model is"),
+        (row(model="a\u202eb"), "model is"),
+        (row(model="m" * (MAX_NAME_CHARACTERS + 1)), "model is"),
+        (row(model=" m"), "model is"),
+        (row(model="\t"), "model is"),
+        (row(prompt="p\x1b[31m"), "prompt_id is"),
+        (row(category="c\0"), "category is"),
+        (row() | {"prompt": "zero \0 byte"}, "zero byte"),
+        (row() | {"prompt": "long" * 300_000}, "at most"),
+        (row(response="x" * (MAX_RESPONSE_BYTES + 1)), "more than"),
+        (row(kind="video"), "kind is 'video'"),
+        ({"prompt_id": "p"}, "is missing"),
+    ],
+)
+def test_what_cannot_be_shown_is_refused_by_its_line(database, tmp_path, given_row, told):
+    async def scene():
+        async with an_arena(database, tmp_path) as (_, _, let_in):
+            before = everything(database)
+            with pytest.raises(InputError, match=told) as caught:
+                await let_in(row("fine", "pf"), given_row)
+            assert "line 2" in str(caught.value)
+            assert len(str(caught.value)) < 1000
+            assert everything(database) == before
+
+    asyncio.run(scene())
+
+
+@given(st.text(max_size=300))
+def test_a_name_is_taken_or_refused_and_what_is_taken_prints_on_one_line(name):
+    try:
+        taken = validate_name("model", name)
+    except InputError:
+        return
+    assert taken == name
+    assert len(taken.splitlines()) == 1
+    assert taken.isprintable()
+
+
+@given(st.sampled_from(["image", "audio", "app"]), st.binary(max_size=64))
+def test_any_bytes_have_a_known_media_type_or_are_refused(kind, data):
+    try:
+        told = detect_media_type(kind, data)
+    except InputError:
+        return
+    assert told.split("/")[0] == {"image": "image", "audio": "audio", "app": "text"}[kind]
+
+
+@pytest.mark.parametrize(
+    "start", [b"", b"\xef\xbb\xbf", b" \n\t", b"<!-- a -- b -->", b"<!---->\n<!--\n-->" * 100, b"\n" * 4000]
+)
+def test_a_page_may_begin_with_comments(start):
+    for tag in (b"<!DOCTYPE  html>", b"<html lang=en>"):
+        assert detect_media_type("app", start + tag) == "text/html; charset=utf-8"
+
+
+@pytest.mark.parametrize("unit", [b"<!---->", b"<!--", b" ", b"<!-- -->\n", b"<!doctype "])
+def test_bytes_that_are_no_page_are_refused_at_once(unit):
+    start = time.thread_time()
+    for count in (24, 500, 100_000):
+        with pytest.raises(InputError, match="not an HTML page"):
+            detect_media_type("app", unit * count + b"x")
+    assert time.thread_time() - start < 1.0
+
+
+def test_a_picture_that_can_hold_scripts_is_no_picture():
+    for data in (b"<svg xmlns='http://www.w3.org/2000/svg'>", b"<?xml version='1.0'?><svg>", PAGE, b""):
+        with pytest.raises(InputError):
+            detect_media_type("image", data)
+
+
+def test_a_body_is_plain_json_lines_whatever_it_looks_like(database, tmp_path):
+    async def scene():
+        async with an_arena(database, tmp_path) as (pool, contents, _):
+            path = tmp_path / "body"
+            for data in (
+                gzip.compress(json.dumps(row()).encode()),
+                b"PAR1....PAR1",
+                b"prompt_id,prompt,model,response\na,b,c,d\n",
+                json.dumps([row()]).encode(),
+                b"\x00\xff\n",
+                b'{"prompt_id": "p", "prompt": "\\ud800", "model": "m", "response": "r"}',
+            ):
+                path.write_bytes(data)
+                with pytest.raises(InputError, match="the body"):
+                    await import_answers(pool, contents, "arena", path, body=True)
+            path.write_text(json.dumps(row()) + "\n\n" + json.dumps(row("m2")))
+            assert (await import_answers(pool, contents, "arena", path, body=True)).responses == 2
+
+    asyncio.run(scene())
+
+
+def test_names_of_arenas(database, tmp_path):
+    async def scene():
+        async with open_pool(database, most=2) as pool:
+            for name in ("", "A", "a b", "-a", "a-", "x" * 65, "é", "a/b", "a.b", "٣"):
+                with pytest.raises(InputError, match="expected 1 to 64"):
+                    await create_arena(pool, name)
+            made = await create_arena(
+                pool, "a-1", title="Ein Titel", settings=ArenaSettings(visibility="closed")
+            )
+            with pytest.raises(Conflict, match="called a-1 already"):
+                await create_arena(pool, "a-1")
+            await create_arena(pool, "x" * 64)
+            async with pool.connection() as connection:
+                assert await find_arena(connection, "a-1") == made
+            path = written(tmp_path / "answers.jsonl", row())
+            with pytest.raises(NotFound):
+                await import_answers(pool, BlobStore(pool, FolderStorage(tmp_path)), "other", path)
+            return made
+
+    made = asyncio.run(scene())
+    assert asdict(made)["settings"]["visibility"] == "closed"
+
+
+def test_an_empty_file_brings_nothing(database, tmp_path):
+    async def scene():
+        async with an_arena(database, tmp_path) as (_, _, let_in):
+            return await let_in()
+
+    assert asyncio.run(scene()) == ImportResult(position=1)
+
+
+def test_a_hundred_models_on_a_thousand_prompts_enter_in_seconds(database, tmp_path):
+    models, prompts = 40, 250
+    path = written(
+        tmp_path / "many.jsonl",
+        *(row(f"m{m}", f"p{p}", f"the answer of {m} to {p}") for m in range(models) for p in range(prompts)),
+    )
+    check_size(database, tmp_path, path, models * prompts, seconds=20)
+
+
+@pytest.mark.slow
+def test_a_hundred_models_on_a_thousand_prompts_enter_in_seconds_at_full_size(database, tmp_path):
+    path = written(
+        tmp_path / "many.jsonl",
+        *(row(f"m{m}", f"p{p}", f"the answer of {m} to {p}") for m in range(100) for p in range(1000)),
+    )
+    check_size(database, tmp_path, path, 100_000, seconds=90)
+
+
+def check_size(url, tmp_path, path, answers, *, seconds):
+    async def scene():
+        async with an_arena(url, tmp_path) as (pool, contents, _):
+            start = time.monotonic()
+            brought = await import_answers(pool, contents, "arena", path)
+            spent = time.monotonic() - start
+            assert brought.responses == answers
+            print(f"{answers} answers in {spent:.1f} s")
+            start = time.monotonic()
+            assert (await import_answers(pool, contents, "arena", path)).unchanged == answers
+            print(f"again in {time.monotonic() - start:.1f} s")
+            return spent
+
+    assert asyncio.run(scene()) < seconds

@@ -1,0 +1,191 @@
+"""What is counted of voters equals a count by hand, and says nothing that is not in the log."""
+
+import asyncio
+from collections import Counter
+from statistics import median
+
+import numpy as np
+import pytest
+
+from live_arenas import desk_of, make_arena
+from tiltyard.arena.log.votes import VoteTally
+from tiltyard.arena.operators.arena_changes import exclude
+from tiltyard.arena.operators.exclusions import VoteSelection
+from tiltyard.arena.operators.voter_queries import read_remarks
+from tiltyard.arena.operators.voter_records import (
+    list_flagged_sessions,
+    list_voter_page,
+    tally_by_name,
+    voter_record,
+)
+from tiltyard.arena.voting.voter_requests import Voter
+from tiltyard.core.battles import Kind
+from tiltyard.core.board.voter_board import board_agreement
+from tiltyard.errors import NotFound
+from tiltyard.postgres.connections import connect, open_pool
+from voted_arenas import cast, rate, voted
+
+
+def asked(url, work):
+    async def run():
+        async with open_pool(url, most=2) as pool:
+            return await work(pool)
+
+    return asyncio.run(run())
+
+
+def by_hand(url):
+    with connect(url) as connection:
+        return connection.execute(
+            "SELECT m.session, d.outcome, extract(epoch FROM d.at - m.served_at)::float, d.position "
+            "FROM endings d JOIN matchups m USING (arena, source, serial) WHERE d.kind = 1 AND d.undone IS NULL"
+        ).fetchall()
+
+
+def test_voters_are_counted_as_by_hand(database):
+    arena = voted(database, votes=70)
+    voters, more = asked(database, lambda pool: list_voter_page(pool, arena))
+    rows = by_hand(database)
+    assert not more
+    assert [one.session for one in voters] == sorted(
+        {row[0] for row in rows}, key=lambda session: (-sum(row[0] == session for row in rows), session)
+    )
+    for one in voters:
+        own = [row for row in rows if row[0] == one.session]
+        kinds = Counter(row[1] for row in own)
+        assert (one.votes, one.a, one.b, one.ties, one.both_bad) == (
+            len(own), kinds[0], kinds[1], kinds[2], kinds[3],
+        )  # fmt: skip
+        assert one.median_seconds == pytest.approx(median(row[2] for row in own), abs=1e-4)
+        assert (one.days, one.excluded, one.source) == (1, 0, 0)
+
+
+def test_pages_of_voters_and_of_votes_leave_nobody_out(database):
+    arena = voted(database, votes=43)
+    pages, k = [], 0
+    while True:
+        found, more = asked(database, lambda pool, k=k: list_voter_page(pool, arena, page=k, size=2))
+        pages += found
+        k += 1
+        if not more:
+            break
+    assert sorted(one.session for one in pages) == [1, 2, 3, 4, 5]
+    positions, before = [], None
+    while True:
+        record = asked(database, lambda pool, b=before: voter_record(pool, arena, 1, before=b, size=4))
+        positions += [vote.position for vote in record.votes]
+        before = record.before
+        if before is None:
+            break
+    assert positions == sorted((row[3] for row in by_hand(database) if row[0] == 1), reverse=True)
+
+
+def test_a_record_says_what_was_decided_and_agrees_with_the_board_as_counted(database):
+    arena = voted(database, votes=90)
+    rate(database)
+    record = asked(database, lambda pool: voter_record(pool, arena, 2, size=200))
+    with connect(database) as connection:
+        document = connection.execute(
+            "SELECT document::json FROM snapshots WHERE source = 0 ORDER BY position DESC LIMIT 1"
+        ).fetchone()[0]
+    rank = {row["model"]: row["rank"] for row in document["rows"]}
+    decisive = [vote for vote in record.votes if vote.kind in (0, 1)]
+    agreed = [
+        vote for vote in decisive if (rank[vote.model_a] < rank[vote.model_b]) == (vote.kind == Kind.WIN_A)
+    ]
+    assert (record.agreement.agreed, record.agreement.decisive) == (len(agreed), len(decisive))
+    assert record.total == len(record.votes)
+    assert record.agreement.share == len(agreed) / len(decisive)
+
+
+def test_votes_taken_back_are_none_and_excluded_ones_stay_on_the_record(database):
+    async def scene():
+        arena = await make_arena(database, 4, 6)
+        async with desk_of(database, arena) as desk:
+            await cast(desk, 10, voters=1)
+            voter = Voter(1, 0)
+            offered = await desk.next_matchup(voter)
+            await desk.vote(voter, offered.matchup, Kind.TIE, reveal=False)
+            await desk.undo(voter, offered.matchup)
+        return arena
+
+    arena = asyncio.run(scene())
+    assert asked(database, lambda pool: voter_record(pool, arena, 1)).total == 10
+    asked(database, lambda pool: exclude(pool, arena.name, VoteSelection(sessions=[1]), "r", actor="a"))
+    record = asked(database, lambda pool: voter_record(pool, arena, 1))
+    assert (record.total, record.excluded) == (10, 10)
+    assert all(vote.excluded for vote in record.votes)
+    with pytest.raises(NotFound, match="no votes in this arena"):
+        asked(database, lambda pool: voter_record(pool, arena, 99))
+
+
+def test_a_judge_is_counted_apart_from_people(database):
+    async def scene():
+        arena = await make_arena(database, 4, 4)
+        async with desk_of(database, arena) as desk:
+            await cast(desk, 4, voters=2)
+            await cast(desk, 3, voters=1, source=1)
+        return arena
+
+    arena = asyncio.run(scene())
+    voters, _ = asked(database, lambda pool: list_voter_page(pool, arena))
+    assert [(one.session, one.source, one.votes) for one in voters] == [(1, 1, 3), (1, 0, 2), (2, 0, 2)]
+    record = asked(database, lambda pool: voter_record(pool, arena, 1))
+    assert (record.source, record.total, len(record.counted)) == (1, 5, 2)
+
+
+def test_remarks_are_read_with_what_they_speak_of(database):
+    arena = voted(database, votes=8)
+    with connect(database) as connection:
+        connection.execute(
+            "INSERT INTO remarks (arena, source, serial, session, tags, comment, made_at) "
+            "SELECT arena, source, serial, session, '{clearer}', 'said ' || serial, now() + serial * interval '1 s' "
+            "FROM matchups"
+        )
+
+    async def read(pool):
+        async with pool.connection() as connection:
+            return await read_remarks(connection, arena.arena, limit=3, offset=1)
+
+    remarks = asked(database, read)
+    assert [one.comment for one in remarks] == ["said 6", "said 5", "said 4"]
+    assert all(list(one.tags) == ["clearer"] and one.kind is not None for one in remarks)
+    record = asked(database, lambda pool: voter_record(pool, arena, 1))
+    assert {vote.comment for vote in record.votes} == {"said 0", "said 5"}
+
+
+def test_what_was_said_of_a_vote_that_was_taken_back_is_not_read(database):
+    async def scene():
+        arena, voter = await make_arena(database, 4, 4), Voter(1)
+        async with desk_of(database, arena) as desk:
+            for comment in ("stands", "taken back"):
+                matchup = (await desk.next_matchup(voter)).matchup
+                await desk.vote(voter, matchup, Kind.TIE)
+                await desk.remark(voter, matchup, [], comment)
+            await desk.undo(voter, matchup)
+        async with open_pool(database, most=1) as pool, pool.connection() as connection:
+            return await read_remarks(connection, arena.arena)
+
+    assert [one.comment for one in asyncio.run(scene())] == ["stands"]
+
+
+def test_agreement_counts_decisive_votes_of_ranked_models_only():
+    rows = [
+        (0, 1, 0, 0, 3),
+        (0, 1, 0, 1, 1),
+        (1, 0, 0, 4, 2),
+        (0, 1, 0, 2, 9),
+        (0, 1, 0, 3, 9),
+        (0, 2, 0, 0, 9),
+    ]
+    counts = VoteTally(*np.array(rows).T)
+    found = board_agreement(
+        tally_by_name(counts, ("first", "second", "retired"), ("p",)), {"first": 1, "second": 2}
+    )
+    assert (found.agreed, found.decisive) == (3, 6)
+    assert board_agreement(tally_by_name(counts, ("a", "b", "c"), ("p",)), {}).share is None
+
+
+def test_no_test_points_at_anybody_yet(database):
+    arena = voted(database, votes=1)
+    assert list_flagged_sessions(arena) == ()

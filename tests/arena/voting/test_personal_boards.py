@@ -1,0 +1,235 @@
+"""The board of one's own votes: from final votes alone, of this voter alone, and no surer than they allow."""
+
+import asyncio
+import json
+from contextlib import asynccontextmanager
+
+import pytest
+
+from live_arenas import desk_of, make_arena
+from tiltyard.arena.boards.board_cache import BoardCache
+from tiltyard.arena.operators.arena_changes import exclude
+from tiltyard.arena.operators.exclusions import VoteSelection
+from tiltyard.arena.voting import voter_requests
+from tiltyard.arena.voting.personal_boards import PersonalBoards
+from tiltyard.arena.voting.voter_requests import Voter
+from tiltyard.core.battles import Kind
+from tiltyard.core.board.voter_board import BoardAgreement
+from tiltyard.errors import Closed
+from tiltyard.postgres.connections import connect, open_pool
+from tiltyard.settings.arena_settings import ArenaSettings
+from voted_arenas import cast as cast_votes
+from voted_arenas import close_window, rate
+
+
+@asynccontextmanager
+async def personal_boards(url):
+    async with open_pool(url, most=3) as pool:
+        boards = BoardCache(url, pool)
+        await boards.start()
+        try:
+            yield PersonalBoards(pool, boards), await boards.arena("arena")
+        finally:
+            await boards.stop()
+
+
+def personal(url, session, source=0):
+    async def scene():
+        async with personal_boards(url) as (boards, arena):
+            return await boards.of(arena, Voter(session, source))
+
+    return asyncio.run(scene())
+
+
+def names_in(found):
+    return {name for vote in found.recent for name in (vote.model_a, vote.model_b)} | {
+        row.model for row in (found.board.rows if found.board else ())
+    }
+
+
+def scene_of(url, scene, **options):
+    """Run something at the desk of a new arena."""
+
+    async def running():
+        arena = await make_arena(url, 6, 8, **options)
+        async with desk_of(url, arena) as desk:
+            return await scene(desk)
+
+    return asyncio.run(running())
+
+
+async def one_vote(desk, voter, kind=Kind.WIN_A, **options):
+    offered = await desk.next_matchup(voter)
+    await desk.vote(voter, offered.matchup, kind, **options)
+    return offered.matchup
+
+
+def let_time_pass(url, seconds):
+    with connect(url) as connection:
+        connection.execute("UPDATE endings SET at = at - make_interval(secs => %s)", (seconds,))
+
+
+def test_a_vote_tells_no_name_until_its_voter_was_told(database):
+    voter = Voter(1)
+
+    async def scene(desk):
+        return [await one_vote(desk, voter) for _ in range(3)]
+
+    matchups = scene_of(database, scene)
+    found = personal(database, 1)
+    assert (found.totals.votes, found.totals.pending) == (0, 3)
+    assert names_in(found) == set()
+    assert found.board is None
+    assert sum(found.outcomes.values()) == found.agreement.decisive == 0
+
+    async def revealing():
+        async with personal_boards(database) as (_, arena), desk_of(database, arena) as desk:
+            shown = await desk.reveal(voter, matchups[1])
+            await desk.undo(voter, matchups[2])
+            return shown
+
+    shown = asyncio.run(revealing())
+    found = personal(database, 1)
+    assert (found.totals.votes, found.totals.pending) == (1, 1)
+    assert names_in(found) == {shown.model_a, shown.model_b}
+    assert [vote.matchup for vote in found.recent] == [matchups[1]]
+    let_time_pass(database, 71)
+    found = personal(database, 1)
+    assert (found.totals.votes, found.totals.pending) == (1, 1)
+    assert [vote.matchup for vote in found.recent] == [matchups[1]]
+    assert [vote.blind for vote in found.recent] == [True]
+
+
+def test_nothing_can_be_said_of_a_vote_after_a_while_and_names_are_still_not_told(database, monkeypatch):
+    """By the database's clock, and however early the vote is rated."""
+    monkeypatch.setattr(voter_requests, "REMARK_GRACE_SECONDS", 40.0)
+    settings = ArenaSettings(undo_seconds=300.0)
+    matchup = scene_of(database, lambda desk: one_vote(desk, Voter(1)), settings=settings)
+    close_window(database)
+
+    async def say(comment):
+        async with personal_boards(database) as (_, arena), desk_of(database, arena) as desk:
+            await desk.remark(Voter(1), matchup, [], comment)
+
+    asyncio.run(say("soon"))
+    let_time_pass(database, 330)
+    asyncio.run(say("in time"))
+    found = personal(database, 1)
+    assert (found.totals.votes, found.totals.pending, names_in(found)) == (0, 1, set())
+    let_time_pass(database, 11)
+    with pytest.raises(Closed, match="time for it has passed"):
+        asyncio.run(say("too late"))
+    found = personal(database, 1)
+    assert (found.totals.votes, found.totals.pending, names_in(found)) == (0, 1, set())
+    with connect(database) as connection:
+        assert connection.execute("SELECT comment FROM remarks").fetchall() == [("in time",)]
+
+
+def test_an_open_matchup_a_skip_and_an_undone_vote_are_not_votes(database):
+    voter = Voter(1)
+
+    async def scene(desk):
+        await desk.undo(voter, await one_vote(desk, voter))
+        offered = await desk.next_matchup(voter, ahead=True)
+        await desk.skip(voter, offered.matchup)
+
+    scene_of(database, scene)
+    close_window(database)
+    found = personal(database, 1)
+    assert (found.totals.votes, found.totals.pending, found.totals.skipped) == (0, 0, 1)
+    assert names_in(found) == set()
+
+
+def test_only_ones_own_votes_count(database):
+    async def scene(desk):
+        await cast_votes(desk, 60, voters=3)
+        await cast_votes(desk, 9, voters=1, source=1)
+
+    scene_of(database, scene)
+    for session in (1, 2, 3):
+        found = personal(database, session)
+        with connect(database) as connection:
+            rows = connection.execute(
+                "SELECT outcome FROM battles WHERE source = 0 AND session = %s ORDER BY position", (session,)
+            ).fetchall()
+        assert found.totals.votes == len(rows) == 20
+        kinds = [kind for (kind,) in rows]
+        assert list(found.outcomes.values()) == [kinds.count(kind) for kind in range(4)]
+        assert len(found.recent) == 20
+    assert personal(database, 1, source=1).totals.votes == 9
+    assert personal(database, 99).totals.votes == 0
+
+
+def test_agreement_is_counted_on_the_arenas_order(database):
+    async def scene(desk):
+        await cast_votes(desk, 80, voters=2)
+
+    scene_of(database, scene)
+    before = personal(database, 1)
+    assert before.agreement == BoardAgreement(0, 0)
+    assert before.agreement.share is None
+    assert all(vote.agrees is None for vote in before.recent)
+    close_window(database)
+    rate(database)
+    found = personal(database, 1)
+    with connect(database) as connection:
+        (document,) = connection.execute("SELECT document FROM snapshots WHERE source = 0").fetchone()
+        rows = connection.execute(
+            "SELECT a, b, outcome FROM battles WHERE session = 1 ORDER BY position"
+        ).fetchall()
+    rank = {row["model"]: row["rank"] for row in json.loads(document)["rows"]}
+    decisive = [(rank[f"model-{a}"], rank[f"model-{b}"], kind) for a, b, kind in rows if kind < 2]
+    agreed = sum((a < b) == (kind == 0) for a, b, kind in decisive)
+    assert found.agreement == BoardAgreement(agreed, len(decisive))
+    assert found.agreement.share == agreed / len(decisive)
+    last = [
+        (rank[f"model-{a}"] < rank[f"model-{b}"]) == (kind == 0) if kind < 2 else None for a, b, kind in rows
+    ]
+    assert [vote.agrees for vote in found.recent] == last[:-31:-1]
+
+
+def test_votes_that_an_operator_excluded_are_still_the_voters_own(database):
+    async def scene(desk):
+        await cast_votes(desk, 20, voters=1)
+
+    scene_of(database, scene)
+    before = personal(database, 1)
+
+    async def excluding():
+        async with open_pool(database, most=1) as pool:
+            await exclude(pool, "arena", VoteSelection(sessions=[1]), "a bot", actor="cli")
+
+    asyncio.run(excluding())
+    after = personal(database, 1)
+    assert (after.totals, after.outcomes, after.recent) == (before.totals, before.outcomes, before.recent)
+
+
+def test_a_board_is_made_again_only_after_a_vote(database):
+    voter = Voter(1)
+
+    async def scene():
+        arena = await make_arena(database, 4, 6)
+        async with desk_of(database, arena) as desk, personal_boards(database) as (boards, known):
+            await cast_votes(desk, 11, voters=1)
+            one, two = await boards.of(known, voter), await boards.of(known, voter)
+            assert one.board is two.board
+            await one_vote(desk, voter, reveal=True)
+            assert (await boards.of(known, voter)).board is not one.board
+
+    asyncio.run(scene())
+
+
+def test_only_so_many_boards_are_kept(database, monkeypatch):
+    monkeypatch.setattr("tiltyard.arena.voting.personal_boards._CACHED_BOARD_LIMIT", 1)
+
+    async def scene():
+        arena = await make_arena(database, 4, 6)
+        async with desk_of(database, arena) as desk, personal_boards(database) as (boards, known):
+            await cast_votes(desk, 12, voters=2)
+            one, two = await boards.of(known, Voter(1)), await boards.of(known, Voter(2))
+            assert list(boards._made) == [(known.arena, Voter(2))]
+            again = await boards.of(known, Voter(1))
+            assert again.board == one.board
+            assert again.board != two.board
+
+    asyncio.run(scene())

@@ -1,0 +1,482 @@
+"""The desk: what voters may do, once, in order, and in batches."""
+
+import asyncio
+from datetime import UTC, datetime
+from uuid import uuid4
+
+import pytest
+
+from live_arenas import desk_of, make_arena
+from tiltyard.arena.log.event_log import HUMAN, JUDGE, LogKind, append_batch
+from tiltyard.arena.voting.matchup_ids import format_matchup_id
+from tiltyard.arena.voting.voter_requests import Voter
+from tiltyard.arena.voting.voting_queue import VotingQueue
+from tiltyard.core.battles import Kind
+from tiltyard.core.policy.state.checkpoint import save
+from tiltyard.errors import Closed, Crowded, Expired, NoMatchup, NotFound, StoreFault
+from tiltyard.postgres.connections import connect, connect_async, open_pool
+from tiltyard.settings.arena_settings import ArenaSettings
+
+ANN, BOB = Voter(1), Voter(2)
+
+
+def log_of(url, arena=1):
+    with connect(url) as connection:
+        return connection.execute(
+            "SELECT position, kind, source, serial FROM events WHERE arena = %s ORDER BY position", (arena,)
+        ).fetchall()
+
+
+def kinds_of(url, arena=1):
+    return [LogKind(kind) for _, kind, _, _ in log_of(url, arena)]
+
+
+def run(coroutine):
+    return asyncio.run(coroutine)
+
+
+def test_a_voter_is_served_once_and_again_until_it_answers(database):
+    async def scene():
+        arena = await make_arena(database)
+        async with desk_of(database, arena) as desk:
+            first = await desk.next_matchup(ANN)
+            assert first.new
+            assert not (again := await desk.next_matchup(ANN)).new
+            assert again.matchup == first.matchup
+            second = await desk.next_matchup(ANN, ahead=True)
+            assert second.new
+            assert second.matchup != first.matchup
+            assert (await desk.next_matchup(ANN, ahead=True)).matchup == second.matchup
+            assert (await desk.next_matchup(ANN)).matchup == first.matchup
+            held = await desk.open_matchups(ANN)
+            assert [one.matchup for one in held] == [first.matchup, second.matchup]
+            other = await desk.next_matchup(BOB)
+            assert other.matchup not in {first.matchup, second.matchup}
+
+    run(scene())
+    assert kinds_of(database).count(LogKind.SERVED) == 3
+
+
+def test_positions_are_dense_from_the_first_event(database):
+    async def scene():
+        arena = await make_arena(database)
+        async with desk_of(database, arena) as desk:
+            for _ in range(5):
+                offered = await desk.next_matchup(ANN)
+                await desk.vote(ANN, offered.matchup, Kind.TIE)
+
+    run(scene())
+    assert [row[0] for row in log_of(database)] == list(range(1, len(log_of(database)) + 1))
+    assert kinds_of(database)[0] is LogKind.POLICY
+
+
+def test_the_same_vote_again_has_the_same_answer_and_another_is_refused(database):
+    async def scene():
+        arena = await make_arena(database)
+        async with desk_of(database, arena) as desk:
+            matchup = (await desk.next_matchup(ANN)).matchup
+            first = await desk.vote(ANN, matchup, Kind.WIN_A)
+            assert first.undo_until is not None
+            assert await desk.vote(ANN, matchup, Kind.WIN_A) == first
+            with pytest.raises(Closed, match="voted on otherwise"):
+                await desk.vote(ANN, matchup, Kind.WIN_B)
+            with pytest.raises(Closed, match="voted on otherwise"):
+                await desk.skip(ANN, matchup)
+
+    run(scene())
+    assert kinds_of(database).count(LogKind.VOTE) == 1
+
+
+def test_many_copies_of_one_vote_at_once_are_one_vote(database):
+    async def scene():
+        arena = await make_arena(database)
+        async with desk_of(database, arena) as one, desk_of(database, arena) as other:
+            matchup = (await one.next_matchup(ANN)).matchup
+            answers = await asyncio.gather(
+                *(desk.vote(ANN, matchup, Kind.WIN_B) for desk in (one, other) * 20)
+            )
+            assert len({answer.position for answer in answers}) == 1
+
+    run(scene())
+    assert kinds_of(database).count(LogKind.VOTE) == 1
+
+
+def test_conflicting_votes_at_once_leave_one_and_refuse_the_rest(database):
+    async def scene():
+        arena = await make_arena(database)
+        async with desk_of(database, arena) as one, desk_of(database, arena) as other:
+            matchup = (await one.next_matchup(ANN)).matchup
+            votes = [
+                desk.vote(ANN, matchup, kind) for desk in (one, other) for kind in (Kind.WIN_A, Kind.WIN_B)
+            ]
+            answers = await asyncio.gather(*votes, return_exceptions=True)
+            assert sum(isinstance(answer, Closed) for answer in answers) == 2
+
+    run(scene())
+    assert kinds_of(database).count(LogKind.VOTE) == 1
+
+
+def test_guessed_foreign_and_malformed_matchups_are_alike(database):
+    async def scene():
+        arena = await make_arena(database)
+        async with desk_of(database, arena) as desk:
+            mine = (await desk.next_matchup(ANN)).matchup
+            said = set()
+            for voter, matchup in (
+                (BOB, mine),
+                (Voter(ANN.session, JUDGE), mine),
+                (ANN, format_matchup_id(uuid4())),
+                (ANN, "x"),
+                (ANN, "é" * 22),
+                (ANN, mine[:-1] + ("B" if mine[-1] != "B" else "C")),
+            ):
+                for act in (
+                    desk.vote(voter, matchup, Kind.TIE),
+                    desk.skip(voter, matchup),
+                    desk.undo(voter, matchup),
+                    desk.reveal(voter, matchup),
+                    desk.find(voter, matchup),
+                ):
+                    with pytest.raises(NotFound) as refusal:
+                        await act
+                    said.add(str(refusal.value))
+            assert len(said) == 1
+
+    run(scene())
+    assert LogKind.VOTE not in kinds_of(database)
+
+
+def test_a_matchup_of_another_arena_is_not_known_here(database):
+    async def scene():
+        first, second = await make_arena(database), await make_arena(database, name="other")
+        async with desk_of(database, first) as here, desk_of(database, second) as there:
+            matchup = (await there.next_matchup(ANN)).matchup
+            with pytest.raises(NotFound):
+                await here.vote(ANN, matchup, Kind.TIE)
+            with pytest.raises(NotFound):
+                await here.find(ANN, matchup)
+
+    run(scene())
+
+
+def test_names_are_shown_only_after_a_vote_and_make_it_final(database):
+    async def scene():
+        arena = await make_arena(database)
+        async with desk_of(database, arena) as desk:
+            matchup = (await desk.next_matchup(ANN)).matchup
+            with pytest.raises(Closed):
+                await desk.reveal(ANN, matchup)
+            await desk.vote(ANN, matchup, Kind.WIN_A)
+            names = await desk.reveal(ANN, matchup)
+            assert names.model_a != names.model_b
+            assert names == await desk.reveal(ANN, matchup)
+            with pytest.raises(Closed, match="final"):
+                await desk.undo(ANN, matchup)
+            at_once = (await desk.next_matchup(ANN)).matchup
+            assert (await desk.vote(ANN, at_once, Kind.TIE, reveal=True)).undo_until is None
+            with pytest.raises(Closed, match="final"):
+                await desk.undo(ANN, at_once)
+
+    run(scene())
+
+
+def test_a_vote_cannot_be_taken_back_after_its_time(database):
+    async def scene():
+        arena = await make_arena(database, settings=ArenaSettings(undo_seconds=0.2))
+        async with desk_of(database, arena) as desk:
+            matchup = (await desk.next_matchup(ANN)).matchup
+            await desk.vote(ANN, matchup, Kind.WIN_A)
+            await asyncio.sleep(0.3)
+            with pytest.raises(Closed, match="final"):
+                await desk.undo(ANN, matchup)
+
+    run(scene())
+
+
+def test_a_vote_cannot_be_taken_back_once_the_rater_has_claimed_it(database):
+    async def scene():
+        arena = await make_arena(database)
+        async with desk_of(database, arena) as desk:
+            matchup = (await desk.next_matchup(ANN)).matchup
+            ended = await desk.vote(ANN, matchup, Kind.WIN_A)
+            with connect(database) as connection:
+                connection.execute(
+                    "INSERT INTO raters (arena, horizon) VALUES (%s, %s) "
+                    "ON CONFLICT (arena) DO UPDATE SET horizon = excluded.horizon",
+                    (arena.arena, ended.position),
+                )
+            with pytest.raises(Closed, match="final"):
+                await desk.undo(ANN, matchup)
+
+    run(scene())
+
+
+def test_what_nobody_answers_expires_and_leaves_the_window(database):
+    async def scene():
+        arena = await make_arena(database, settings=ArenaSettings(expiry_seconds=1.0))
+        async with desk_of(database, arena) as desk:
+            matchup = (await desk.next_matchup(ANN)).matchup
+            await asyncio.sleep(1.1)
+            with pytest.raises(Expired):
+                await desk.find(ANN, matchup)
+            with pytest.raises(Expired):
+                await desk.vote(ANN, matchup, Kind.WIN_A)
+            with pytest.raises(Expired):
+                await desk.vote(ANN, matchup, Kind.WIN_A)
+            assert (await desk.next_matchup(ANN)).new
+            assert desk.live.standings[HUMAN].expired == 1
+
+    run(scene())
+    assert kinds_of(database).count(LogKind.EXPIRE) == 1
+
+
+def test_expiry_needs_no_voter_to_come_by(database):
+    async def scene():
+        arena = await make_arena(database, settings=ArenaSettings(expiry_seconds=1.0))
+        async with desk_of(database, arena) as desk:
+            await desk.next_matchup(ANN)
+            for _ in range(600):
+                await asyncio.sleep(0.1)
+                if LogKind.EXPIRE in kinds_of(database):
+                    break
+        assert LogKind.EXPIRE in kinds_of(database)
+
+    run(scene())
+
+
+def test_two_processes_fold_the_same_state_as_one_that_comes_later(database):
+    async def scene():
+        arena = await make_arena(database, settings=ArenaSettings(undo_seconds=0.0))
+        async with desk_of(database, arena) as one, desk_of(database, arena) as other:
+
+            async def voter(number, desk):
+                for k in range(12):
+                    offered = await desk.next_matchup(Voter(number))
+                    if k % 5 == 4:
+                        await desk.skip(Voter(number), offered.matchup)
+                    else:
+                        await desk.vote(Voter(number), offered.matchup, Kind(k % 4))
+
+            await asyncio.gather(*(voter(n, (one, other)[n % 2]) for n in range(8)))
+            await one.open_matchups(ANN)
+            await other.open_matchups(ANN)
+            async with desk_of(database, arena) as late:
+                states = {save(desk.live.standings[HUMAN]).digest() for desk in (one, other, late)}
+                assert len(states) == 1
+                assert late.live.standings[HUMAN].votes == 8 * 10
+
+    run(scene())
+
+
+def test_judges_have_their_own_window_and_votes(database):
+    async def scene():
+        arena = await make_arena(database, settings=ArenaSettings(undo_seconds=0.0))
+        judge = Voter(7, JUDGE)
+        async with desk_of(database, arena) as desk:
+            offered = await desk.next_matchup(judge)
+            await desk.vote(
+                judge, offered.matchup, Kind.INCONSISTENT, detail={"judge_model": "j", "pref": 0.5}
+            )
+            await desk.open_matchups(judge)
+            human, machine = desk.live.standings
+            assert (human.votes, machine.votes) == (0, 1)
+            assert (human.window.served, machine.window.served) == (0, 1)
+
+    run(scene())
+
+
+def test_an_arena_without_a_pair_has_no_matchup(database):
+    async def scene():
+        arena = await make_arena(database, models=1)
+        async with desk_of(database, arena) as desk:
+            with pytest.raises(NoMatchup):
+                await desk.next_matchup(ANN)
+
+    run(scene())
+
+
+def test_a_cut_connection_costs_a_refusal_and_nothing_else(database):
+    async def scene():
+        arena = await make_arena(database)
+        async with desk_of(database, arena) as desk:
+            votes = 0
+            for k in range(30):
+                if k % 7 == 3:
+                    with connect(database) as killer:
+                        killer.execute(
+                            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
+                            "WHERE datname = current_database() AND pid <> pg_backend_pid()"
+                        )
+                for _ in range(600):
+                    try:
+                        offered = await desk.next_matchup(ANN)
+                        await desk.vote(ANN, offered.matchup, Kind.TIE, reveal=True)
+                        break
+                    except StoreFault:
+                        await asyncio.sleep(0.05)
+                votes += 1
+            assert votes == 30
+
+    run(scene())
+    assert kinds_of(database).count(LogKind.VOTE) == 30
+    assert [row[0] for row in log_of(database)] == list(range(1, len(log_of(database)) + 1))
+
+
+def test_time_in_a_log_never_runs_backward(database):
+    async def scene():
+        arena = await make_arena(database)
+        async with desk_of(database, arena) as desk:
+            with connect(database) as connection:
+                connection.execute("UPDATE events SET at = %s", (datetime(2999, 1, 1, tzinfo=UTC),))
+            offered = await desk.next_matchup(ANN)
+            assert offered.served_at.year == 2999
+
+    run(scene())
+
+
+def claim(url, arena, horizon):
+    """As a rater does that has folded up to there."""
+    with connect(url) as connection:
+        connection.execute(
+            "INSERT INTO raters (arena, horizon) VALUES (%s, %s) "
+            "ON CONFLICT (arena) DO UPDATE SET horizon = excluded.horizon",
+            (arena, horizon),
+        )
+
+
+def test_names_are_never_shown_without_a_word_in_the_log(database):
+    """A vote was counted, and then the time to take votes back was made longer."""
+
+    async def scene():
+        arena = await make_arena(database, settings=ArenaSettings(undo_seconds=0.2))
+        async with desk_of(database, arena) as desk, desk_of(database, arena) as other:
+            matchup = (await desk.next_matchup(ANN)).matchup
+            await desk.vote(ANN, matchup, Kind.WIN_A)
+            await other.open_matchups(BOB)
+            await asyncio.sleep(0.3)
+            await desk.open_matchups(ANN)
+            assert not desk.live.voted
+            for each in (desk, other):
+                each.change(ArenaSettings(undo_seconds=600.0, reveal="vote"))
+            await desk.reveal(ANN, matchup)
+            with pytest.raises(Closed, match="final"):
+                await other.undo(ANN, matchup)
+
+    run(scene())
+    assert kinds_of(database).count(LogKind.REVEAL) == 1
+    assert LogKind.UNDO not in kinds_of(database)
+
+
+def test_a_reveal_that_comes_after_an_undo_is_refused_alone(database, monkeypatch):
+    async def scene():
+        arena = await make_arena(database)
+        async with desk_of(database, arena) as desk:
+            matchup = (await desk.next_matchup(ANN)).matchup
+            await desk.vote(ANN, matchup, Kind.WIN_A)
+            found = desk._voted
+
+            async def slow(voter, one):
+                seen = await found(voter, one)
+                await desk.undo(ANN, matchup)
+                return seen
+
+            monkeypatch.setattr(desk, "_voted", slow)
+            late, fine = await asyncio.gather(
+                desk.reveal(ANN, matchup), desk.next_matchup(BOB), return_exceptions=True
+            )
+            assert isinstance(late, Closed)
+            assert fine.new
+            assert desk.ready
+
+    run(scene())
+
+
+def test_undo_and_reveal_at_once_are_one_or_the_other(database):
+    async def scene():
+        arena = await make_arena(database)
+        async with desk_of(database, arena) as desk, desk_of(database, arena) as other:
+            for _ in range(10):
+                matchup = (await desk.next_matchup(ANN)).matchup
+                await desk.vote(ANN, matchup, Kind.WIN_A)
+                await other.open_matchups(BOB)
+                told = await asyncio.gather(
+                    desk.undo(ANN, matchup), other.reveal(ANN, matchup), return_exceptions=True
+                )
+                assert sum(isinstance(one, Closed) for one in told) == 1
+                if not isinstance(told[0], Closed):
+                    await desk.skip(ANN, matchup)
+
+    run(scene())
+    kinds = kinds_of(database)
+    assert kinds.count(LogKind.UNDO) + kinds.count(LogKind.REVEAL) == 10
+
+
+def test_votes_that_are_rated_count_whatever_the_clock_says(database):
+    """A log that is ahead of the clock would keep them uncounted until the clock has caught up."""
+
+    async def scene():
+        arena = await make_arena(database)
+        async with desk_of(database, arena) as desk:
+            offered = await desk.next_matchup(ANN)
+            ended = await desk.vote(ANN, offered.matchup, Kind.WIN_A)
+            await desk.open_matchups(ANN)
+            assert desk.live.standings[HUMAN].votes == 0
+            claim(database, arena.arena, ended.position)
+            await desk.open_matchups(ANN)
+            assert desk.live.standings[HUMAN].votes == 1
+
+    run(scene())
+
+
+def test_desks_hold_no_connection_and_share_the_few_there_are(database):
+    async def scene():
+        arenas = [await make_arena(database, name=f"arena-{k}") for k in range(8)]
+        async with open_pool(database, most=2) as pool:
+            desks = [VotingQueue(pool, one.arena, one.name, one.settings) for one in arenas]
+            for desk in desks:
+                await desk.open()
+            for _ in range(3):
+                offered = await asyncio.gather(*(desk.next_matchup(ANN) for desk in desks))
+                await asyncio.gather(
+                    *(desk.vote(ANN, one.matchup, Kind.TIE) for desk, one in zip(desks, offered, strict=True))
+                )
+            assert pool.opened <= 2
+            await asyncio.gather(*(desk.close() for desk in desks))
+            assert pool.in_use == 0
+
+    run(scene())
+
+
+def test_a_desk_that_gets_no_connection_refuses_and_keeps_what_it_has_loaded(database, monkeypatch):
+    monkeypatch.setattr("tiltyard.postgres.connection_pool.WAIT_SECONDS", 0.2)
+
+    async def scene():
+        arena = await make_arena(database)
+        async with open_pool(database, most=1) as pool:
+            desk = VotingQueue(pool, arena.arena, arena.name, arena.settings)
+            await desk.open()
+            loaded = desk.live
+            async with pool.connection():
+                with pytest.raises(Crowded, match="ask again"):
+                    await desk.next_matchup(ANN)
+            assert desk.live is loaded
+            assert (await desk.next_matchup(ANN)).new
+            await desk.close()
+
+    run(scene())
+
+
+def test_what_is_acknowledged_is_on_disk_whatever_the_roles_default(database):
+    async def scene():
+        arena = await make_arena(database)
+        with connect(database) as connection:
+            name = connection.execute("SELECT current_database()").fetchone()[0]
+            connection.execute(f'ALTER DATABASE "{name}" SET synchronous_commit = off')
+        async with (
+            await connect_async(database) as connection,
+            append_batch(connection, arena.arena) as batch,
+        ):
+            found = await batch.connection.execute("SHOW synchronous_commit")
+            assert await found.fetchone() == ("on",)
+
+    run(scene())

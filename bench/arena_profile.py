@@ -6,7 +6,7 @@ import cProfile
 import os
 import time
 
-from tiltyard.web.running import main
+from tiltyard.web.child_process import main
 
 if __name__ == "__main__":
     profile = cProfile.Profile(time.process_time)

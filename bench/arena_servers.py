@@ -17,7 +17,7 @@ from tiltyard.postgres.embedded_server import EmbeddedServer
 from tiltyard.postgres.schema_migrations import migrate
 from tiltyard.postgres.server_config import Postmaster
 from tiltyard.settings.serving_settings import ServingSettings
-from tiltyard.web.running import READY, Orders
+from tiltyard.web.child_process import READY, ChildConfig
 
 __all__ = ["House", "database", "serving"]
 
@@ -88,7 +88,9 @@ def _child(
 ) -> Iterator[subprocess.Popen[bytes]]:
     own = {"TILTYARD_HOME": str(house.home), "DATABASE_URL": house.url}
     own |= {} if profile is None else {"BENCH_PROFILE": str(profile)}
-    started = [Path(__file__).parent / "arena_profile.py"] if profile else ["-m", "tiltyard.web.running"]
+    started = (
+        [Path(__file__).parent / "arena_profile.py"] if profile else ["-m", "tiltyard.web.child_process"]
+    )
     with subprocess.Popen(
         [sys.executable, *started],
         stdin=subprocess.PIPE,
@@ -97,7 +99,7 @@ def _child(
         env={**os.environ, **own, "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"},
     ) as child:
         assert child.stdin is not None
-        orders = Orders(part, house.url, settings, descriptor if part == "web" else None)
+        orders = ChildConfig(part, house.url, settings, descriptor if part == "web" else None)
         child.stdin.write(orders.to_line())
         child.stdin.flush()
         yield child

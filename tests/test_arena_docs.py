@@ -17,9 +17,9 @@ from tiltyard.postgres.connections import open_pool
 from tiltyard.postgres.schema_migrations import migrations
 from tiltyard.settings.arena_settings import ArenaSettings
 from tiltyard.settings.serving_settings import SERVING_VARIABLES, ServingSettings
-from tiltyard.web import problems
+from tiltyard.web import problem_details
 from tiltyard.web.app import make_app
-from tiltyard.web.metrics import Figures, LagFigures
+from tiltyard.web.metrics import ProcessMetrics, RaterLagCollector
 
 ROOT = Path(__file__).parents[1]
 SOURCE = ROOT / "src" / "tiltyard"
@@ -132,14 +132,14 @@ def test_every_scope_is_documented():
 
 def test_every_problem_is_documented_with_its_status():
     rows = set(re.findall(r"^\| (\d{3}) \| `([\w-]+)` \|", page("arena-api.md"), re.MULTILINE))
-    known = {(str(status), name) for status, (name, _) in problems._TITLES.items()}
-    known |= {(str(status), name) for _, status, name, _ in problems._ERRORS if name is not None}
+    known = {(str(status), name) for status, (name, _) in problem_details._TITLES.items()}
+    known |= {(str(status), name) for _, status, name, _ in problem_details._ERRORS if name is not None}
     assert rows == known
 
 
 def test_every_figure_is_documented():
-    own = [one for family in Figures().registry.collect() for one in [family.name]]
-    names = {*own, *(family.name for family in LagFigures(list).collect())}
+    own = [one for family in ProcessMetrics().registry.collect() for one in [family.name]]
+    names = {*own, *(family.name for family in RaterLagCollector(list).collect())}
     documented = {one.removesuffix("_total") for one in coded(page("arena-api.md"))}
     assert names - documented == set()
 

@@ -6,7 +6,7 @@ import pytest
 
 from deployed import ACCOUNT, HOME, MANIFESTS, PODS, PORT, of_kind, page
 from tiltyard import __version__
-from tiltyard.web.edge import IMPORT_LIMIT
+from tiltyard.web.middleware import MAX_IMPORT_BYTES
 
 METRICS = {"name": "metrics", "containerPort": 9420}
 
@@ -138,7 +138,7 @@ def test_the_ingress_leads_to_the_service_under_the_address_that_voters_use():
 
 def test_the_ingress_lets_in_what_the_api_takes():
     noted = of_kind("Ingress")["web"]["metadata"]["annotations"]
-    assert noted["nginx.ingress.kubernetes.io/proxy-body-size"] == f"{IMPORT_LIMIT >> 30}g"
+    assert noted["nginx.ingress.kubernetes.io/proxy-body-size"] == f"{MAX_IMPORT_BYTES >> 30}g"
 
 
 def test_nothing_passes_that_no_policy_lets_through():

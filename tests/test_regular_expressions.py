@@ -18,7 +18,7 @@ from sizes import sized
 from tiltyard.core.judging import reply_text
 from tiltyard.judges.providers import token_limits
 from tiltyard.settings import yaml_file
-from tiltyard.web.pages import patterns, sentences
+from tiltyard.web.pages import finding_sentences, message_patterns
 from tiltyard.web.texts.syntax import LANGUAGES
 
 SOURCE = Path(tiltyard.__file__).parent
@@ -103,8 +103,11 @@ def _made(node: ast.AST, owner: str) -> Iterator[tuple[str, ast.Call]]:
 
 
 def _translated() -> list[re.Pattern]:
-    texts = [*chain.from_iterable(patterns.SENTENCES.values()), *chain.from_iterable(patterns.ITEMS.values())]
-    return [sentences._compiled(text) for text in texts]
+    texts = [
+        *chain.from_iterable(message_patterns.SENTENCES.values()),
+        *chain.from_iterable(message_patterns.ITEMS.values()),
+    ]
+    return [finding_sentences._compiled(text) for text in texts]
 
 
 def _yaml_scalars() -> list[re.Pattern]:

@@ -21,7 +21,7 @@ from tiltyard.arena.voting.voting_queue import VotingQueue
 from tiltyard.errors import StoreFault
 from tiltyard.postgres.connections import connect, open_pool
 from tiltyard.settings.serving_settings import ServingSettings
-from tiltyard.web.logs import JsonLines
+from tiltyard.web.logs import JsonLogFormatter
 
 ANN = Voter(1)
 NOWHERE = "postgresql://tiltyard@127.0.0.1:1/nothing"
@@ -215,7 +215,7 @@ def test_an_arena_that_cannot_be_opened_is_logged_once_whoever_asks(database, tm
 
     asyncio.run(scene())
     [line] = [record for record in caplog.records if record.name == "tiltyard.arena.registry"]
-    told = json.loads(JsonLines().format(line))
+    told = json.loads(JsonLogFormatter().format(line))
     assert told["arena"] == name
     assert "damaged" in told["event"]
 

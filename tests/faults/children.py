@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from tiltyard.settings.serving_settings import ServingSettings
-from tiltyard.web.running import READY, Orders
+from tiltyard.web.child_process import READY, ChildConfig
 
 __all__ = ["Child", "Service", "service", "wait_until"]
 
@@ -72,12 +72,12 @@ class Child:
     def _program(self) -> list[str]:
         if self.part == "quick rater":
             return [str(_QUICK), self.url, "200"]
-        return ["-m", "tiltyard.web.running"]
+        return ["-m", "tiltyard.web.child_process"]
 
     def _orders(self, descriptor: int | None) -> bytes:
         if self.part == "quick rater":
             return b""
-        return Orders(self.part, self.url, self.settings, descriptor).to_line()
+        return ChildConfig(self.part, self.url, self.settings, descriptor).to_line()
 
     def ready(self) -> None:
         """Wait until it says so."""

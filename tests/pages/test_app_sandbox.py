@@ -11,7 +11,7 @@ import pytest
 
 from app_attacks import ATTACKS, NAVIGATIONS, attack_page
 from tiltyard.web.app_sandbox import APP_HEADERS, sandboxed_app
-from tiltyard.web.pages.shell import PAGE_POLICY
+from tiltyard.web.pages.layout import PAGE_POLICY
 
 #: Frames of one page.
 AT_ONCE = 8

@@ -18,7 +18,7 @@ from tiltyard.report.board_charts import chart_specs, chart_svg
 from tiltyard.runs.battle_rating import RateSettings, rate_table
 from tiltyard.web.assets import load_assets
 from tiltyard.web.assets import router as assets_router
-from tiltyard.web.pages.shell import PAGE_POLICY
+from tiltyard.web.pages.layout import PAGE_POLICY
 
 NAMES = (
     "oak",

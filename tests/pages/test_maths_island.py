@@ -6,8 +6,8 @@ from playwright.sync_api import expect
 from browsing import DESKTOP, PHONE, Visit
 from hostile_text import PAYLOADS
 from tiltyard.web.assets import load_assets
-from tiltyard.web.pages.shell import PAGE_POLICY
-from tiltyard.web.texts import plain_text, render_text, shown_name
+from tiltyard.web.pages.layout import PAGE_POLICY
+from tiltyard.web.texts import format_name, plain_text, render_text
 
 SITE = "http://texts.test"
 
@@ -101,7 +101,7 @@ def test_the_library_is_not_loaded_for_a_text_without_formulas(read):
 
 def test_no_payload_runs_or_loads_anything(read):
     shown = "".join(
-        f"<section>{text(each.text)}<p>{plain_text(each.text)}</p><p>{shown_name(each.text)}</p></section>"
+        f"<section>{text(each.text)}<p>{plain_text(each.text)}</p><p>{format_name(each.text)}</p></section>"
         for each in PAYLOADS
     )
     opened = read(shown)
@@ -116,7 +116,7 @@ def test_no_payload_runs_or_loads_anything(read):
 
 @pytest.mark.parametrize("size", [DESKTOP, PHONE])
 def test_no_payload_makes_the_page_wider_than_the_window(read, size):
-    opened = read("".join(f"<section>{text(each.text)}<p>{shown_name(each.text)}</p></section>" for each in PAYLOADS), size)  # fmt: skip
+    opened = read("".join(f"<section>{text(each.text)}<p>{format_name(each.text)}</p></section>" for each in PAYLOADS), size)  # fmt: skip
     opened.page.evaluate(
         "() => new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))"
     )

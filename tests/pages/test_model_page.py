@@ -335,8 +335,8 @@ def test_the_conservative_score_says_whether_it_orders_the_board(site, arena, sa
 
 
 def test_pages_are_kept_by_their_bytes(monkeypatch):
-    monkeypatch.setattr(model, "_KEPT", 100)
-    pages = model.ModelPages(None)
+    monkeypatch.setattr(model, "_CACHE_BYTES", 100)
+    pages = model.ModelPageCache(None)
     for k in range(9):
         pages.keep((str(k % 7),), b"x" * 30)
     assert list(pages._made) == [("6",), ("0",), ("1",)]

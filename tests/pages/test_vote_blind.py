@@ -11,7 +11,7 @@ from shown_kinds import fill_arena
 from tiltyard.arena.voting.matchup_ids import parse_matchup_id
 from tiltyard.postgres.connections import connect
 from tiltyard.web.assets import load_assets
-from tiltyard.web.pages import scene
+from tiltyard.web.pages import matchup_view
 from tiltyard.web.texts import render_text
 from voted_arenas import rate
 
@@ -126,8 +126,8 @@ def test_neither_side_is_quicker_because_it_was_rendered_before(site, monkeypatc
         rendered.append(text)
         return render_text(text, **options)
 
-    monkeypatch.setattr(scene, "render_text", counted)
-    site.app.state.shelf = scene.Shelf()
+    monkeypatch.setattr(matchup_view, "render_text", counted)
+    site.app.state.shelf = matchup_view.RenderCache()
     made = []
     for _ in range(25):
         before = len(rendered)

@@ -12,7 +12,7 @@ from browsing import SIZES
 from postgres_servers import fresh_database
 from served import served
 from shown_kinds import APP, fill_arena, png, sound
-from tiltyard.web.pages import scene
+from tiltyard.web.pages import matchup_view
 
 ARABIC = "الجواب هو Python لأنه بسيط.\n\n- أولاً\n- ثانياً"
 HEBREW = "התשובה היא Python כי היא פשוטה.\n\n1. ראשית\n2. שנית"
@@ -247,8 +247,8 @@ def test_of_an_endless_response_the_whole_is_a_click_away(visit, js):
 
 
 def test_what_would_drive_out_the_rest_is_not_kept(monkeypatch):
-    monkeypatch.setattr(scene, "_KEPT", 100)
-    shelf = scene.Shelf()
+    monkeypatch.setattr(matchup_view, "_CACHE_CHARACTERS", 100)
+    shelf = matchup_view.RenderCache()
     for k in range(9):
         shelf._keep((k,), Markup("x" * 20))
     shelf._keep((9,), Markup("x" * 26))

@@ -16,13 +16,13 @@ from served import served
 from shown_boards import NAMES, PAGE, Rows, board, shown_board, table_of
 from tiltyard.postgres.connections import connect
 from tiltyard.report.arena_charts import FEW_BATTLES, drawing_version
+from tiltyard.web.pages.board_downloads import COLUMNS, COMPARISON_COLUMNS, download_rows
 from tiltyard.web.pages.board_query import BoardQuery
-from tiltyard.web.pages.board_view import floored, lines_of, seen_digits, whole_view
-from tiltyard.web.pages.downloads import BESIDE_COLUMNS, COLUMNS, rows_of
-from tiltyard.web.pages.wording import wording_for
+from tiltyard.web.pages.board_view import board_lines, digits_to_show, floor_percent, full_view
+from tiltyard.web.pages.localization import localization_for
 
-NUMBER = wording_for("en").number
-PERCENT = wording_for("en").percent
+NUMBER = localization_for("en").number
+PERCENT = localization_for("en").percent
 HEADINGS = [
     "Rank", "Model", "Rating", "Confidence", "Coverage", "Consistency", "Spread", "Avg score", "Record", "Votes",
 ]  # fmt: skip
@@ -49,7 +49,7 @@ def test_the_table_is_the_published_board(reader):
     for shown, row in zip(rows, document["rows"], strict=True):
         assert shown[0][0] == NUMBER(row["rank"])
         assert shown[2] == (NUMBER(row["conservative"]), f"rating {NUMBER(row['rating'])}")
-        assert shown[4][0] == PERCENT(floored(row["coverage"]["strict"]))
+        assert shown[4][0] == PERCENT(floor_percent(row["coverage"]["strict"]))
         assert shown[9] == (NUMBER(row["votes"]), f"{row['record']['both_bad']} both bad")
         assert ("retired" in shown[1][1]) is not row["enabled"]
 
@@ -85,7 +85,7 @@ def test_files_hold_exactly_what_is_shown(reader, query):
             (row["average_score"], 2),
         ]
         for cell, stated in zip(shown[3:8], cells, strict=True):
-            assert cell[0] == (PERCENT(floored(row["coverage"])) if stated is None else NUMBER(*stated))
+            assert cell[0] == (PERCENT(floor_percent(row["coverage"])) if stated is None else NUMBER(*stated))
         assert shown[8][0] == "–".join(NUMBER(row[part]) for part in ("wins", "losses", "ties"))
         assert shown[9] == (NUMBER(row["votes"]), f"{NUMBER(row['both_bad'])} both bad")
     written = reader.get("/arenas/arena/board.csv", params=query)
@@ -148,7 +148,7 @@ def test_people_and_judges_stand_side_by_side_and_are_never_pooled(reader):
         who: {row["model"]: row for row in reader.get("/api/v1/arenas/arena/board", params={"source": who}).json()["rows"]}
         for who in ("human", "llm-judge")
     }  # fmt: skip
-    assert said["columns"] == list(BESIDE_COLUMNS)
+    assert said["columns"] == list(COMPARISON_COLUMNS)
     for row in said["rows"]:
         human, judge = boards["human"][row["model"]], boards["llm-judge"][row["model"]]
         assert (row["human_rank"], row["human_votes"]) == (human["rank"], human["votes"])
@@ -287,7 +287,7 @@ def test_a_stampede_for_pictures_is_told_to_come_back_and_one_picture_is_drawn_o
         assert may_end.wait(20)
         return b"<svg/>"
 
-    monkeypatch.setattr("tiltyard.web.pages.charts._draw", slow)
+    monkeypatch.setattr("tiltyard.web.pages.chart_pages._draw", slow)
     names, queries = ("ratings", "win-rates", "battle-counts"), [{"language": "de"}, {"category": "law"}]
     asked = [
         (name, form, {"theme": theme, **query})
@@ -351,7 +351,7 @@ def published(reader, order, **changes):
 def test_what_is_drawn_belongs_to_what_ranks(reader, order):
     document = published(reader, order)
     checks = {row["model"]: row for row in document["cross_check"]["rows"]}
-    for line, row in zip(lines_of(document), document["rows"], strict=True):
+    for line, row in zip(board_lines(document), document["rows"], strict=True):
         cross = checks.get(row["model"], {"low": None})
         expected = None
         if order == "conservative":
@@ -397,19 +397,19 @@ def test_a_revealed_name_has_rank_score_and_votes_and_no_change(place):
 
 
 def test_a_rating_without_an_interval_borrows_none(reader):
-    for line in lines_of(published(reader, "bradley-terry", cross_check=None)):
+    for line in board_lines(published(reader, "bradley-terry", cross_check=None)):
         assert line.rd is not None
         assert line.drawn is None
 
 
 def test_models_on_one_board_only_are_listed_beside_a_dash(reader):
     document = reader.get("/api/v1/arenas/arena/board").json()
-    people, judges = whole_view(document), whole_view(document | {"rows": document["rows"][2:]})
+    people, judges = full_view(document), full_view(document | {"rows": document["rows"][2:]})
     for views, (known, missing) in (
         ((people, judges), ("human", "judge")),
         ((judges, people), ("judge", "human")),
     ):
-        rows = {row["model"]: row for row in rows_of(views, BoardQuery())[1]}
+        rows = {row["model"]: row for row in download_rows(views, BoardQuery())[1]}
         assert len(rows) == len(document["rows"])
         first = rows[document["rows"][0]["model"]]
         assert (first[f"{known}_rank"], first[f"{missing}_rank"], first["places_apart"]) == (1, None, None)
@@ -426,14 +426,14 @@ def test_findings_of_two_boards_say_whose_they_are(reader):
     ("value", "usual", "shown"), [(60.04, 1, "60.04"), (60.004, 1, "60.004"), (60.0001, 1, "60.000"), (61.2, 1, "61.2")]
 )  # fmt: skip
 def test_a_value_that_misses_its_bar_is_seen_to(value, usual, shown):
-    assert NUMBER(value, seen_digits(value, 60.0, usual, holds=False)) == shown
-    assert seen_digits(value, 60.0, usual, holds=True) == usual
-    assert seen_digits(None, 60.0, usual, holds=False) == usual
+    assert NUMBER(value, digits_to_show(value, 60.0, usual, holds=False)) == shown
+    assert digits_to_show(value, 60.0, usual, holds=True) == usual
+    assert digits_to_show(None, 60.0, usual, holds=False) == usual
 
 
 @pytest.mark.parametrize(("share", "shown"), [(0.996, "99"), (1.0, "100"), (0.29, "29"), (0.0, "0")])
 def test_coverage_is_never_rounded_up(share, shown):
-    assert PERCENT(floored(share)).startswith(f"{shown}\u202f")
+    assert PERCENT(floor_percent(share)).startswith(f"{shown}\u202f")
 
 
 def test_the_table_beside_a_heatmap_has_its_numbers(reader, place):
@@ -449,7 +449,7 @@ def test_the_table_beside_a_heatmap_has_its_numbers(reader, place):
 
 
 def test_without_the_drawing_library_the_tables_stay(reader, monkeypatch):
-    monkeypatch.setattr("tiltyard.web.pages.charts.charts_available", lambda: False)
+    monkeypatch.setattr("tiltyard.web.pages.chart_pages.charts_available", lambda: False)
     html = board(reader, chart="win-rates", n="1").text
     assert "<img" not in html
     assert 'class="matrix"' in html

@@ -13,7 +13,7 @@ from tiltyard.errors import StoreFault
 from tiltyard.postgres.connections import connect
 from tiltyard.web.metrics import serve_metrics
 from tiltyard.web.routes import health
-from tiltyard.web.routes.health import Readiness, loaded
+from tiltyard.web.routes.health import Readiness, count_loaded_arenas
 
 ASK = "/api/v1/arenas/arena/matchups"
 
@@ -40,7 +40,7 @@ def test_a_house_is_ready_while_its_database_is(house):
 
 
 def test_however_many_ask_whether_a_house_is_ready_the_database_is_asked_once(monkeypatch):
-    monkeypatch.setattr(health, "_KNOWN", 60.0)
+    monkeypatch.setattr(health, "_READINESS_CACHE_SECONDS", 60.0)
     looks, going = [], threading.Event()
 
     def look():
@@ -70,7 +70,7 @@ def test_however_many_ask_whether_a_house_is_ready_the_database_is_asked_once(mo
 
 
 def test_a_database_that_is_silent_keeps_one_thread_waiting_and_nobody_for_long(monkeypatch):
-    monkeypatch.setattr(health, "_PATIENCE", 0.05)
+    monkeypatch.setattr(health, "_DATABASE_TIMEOUT_SECONDS", 0.05)
     looks, going = [], threading.Event()
 
     def look():
@@ -82,7 +82,7 @@ def test_a_database_that_is_silent_keeps_one_thread_waiting_and_nobody_for_long(
         for _ in range(3):
             with pytest.raises(StoreFault, match="in time"):
                 await readiness.check()
-        monkeypatch.setattr(health, "_PATIENCE", 60.0)
+        monkeypatch.setattr(health, "_DATABASE_TIMEOUT_SECONDS", 60.0)
         going.set()
         await readiness.check()
         assert len(looks) == 1
@@ -93,10 +93,10 @@ def test_a_database_that_is_silent_keeps_one_thread_waiting_and_nobody_for_long(
 def test_one_arena_that_cannot_be_loaded_takes_no_other_out_of_service():
     ready, lost = SimpleNamespace(ready=True), SimpleNamespace(ready=False)
     for desks, counts in (([], (0, 0)), ([ready], (1, 0)), ([ready, lost, lost], (1, 2))):
-        told = loaded(desks)
+        told = count_loaded_arenas(desks)
         assert (told.arenas, told.loading) == counts
     with pytest.raises(StoreFault, match="no arena is loaded"):
-        loaded([lost, lost])
+        count_loaded_arenas([lost, lost])
 
 
 def test_figures_need_a_token_and_count_what_was_done(house):

@@ -20,8 +20,8 @@ import uvicorn
 from live_arenas import made_arena
 from postgres_servers import fresh_database
 from tiltyard.settings.serving_settings import ServingSettings
+from tiltyard.web.child_process import READY, ChildConfig
 from tiltyard.web.http_limits import HttpLimits, limited_protocol
-from tiltyard.web.running import READY, Orders
 
 #: Of the process in these tests: short, and larger than the pauses of a crowded machine.
 SETTINGS = ServingSettings(
@@ -46,7 +46,7 @@ class WebProcess:
         self.port = self.listening.getsockname()[1]
         self.log = (home / "log").open("w+b")
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "tiltyard.web.running"],
+            [sys.executable, "-m", "tiltyard.web.child_process"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self.log,
@@ -54,7 +54,7 @@ class WebProcess:
             env=os.environ
             | {"TILTYARD_HOME": str(home), "TILTYARD_SECRET_KEY": "a secret for tests that is long enough"},
         )
-        self._process.stdin.write(Orders("web", database, settings, self.listening.fileno()).to_line())
+        self._process.stdin.write(ChildConfig("web", database, settings, self.listening.fileno()).to_line())
         self._process.stdin.flush()
         said = self._process.stdout.readline().decode().strip()
         assert said == READY, self.said()

@@ -12,7 +12,7 @@ from served import PASSWORD, SECRET, make_operator, make_token, served
 from tiltyard.errors import StoreFault
 from tiltyard.postgres.connections import connect
 from tiltyard.settings.serving_settings import ServingSettings
-from tiltyard.web.logs import log_event, log_failure, set_up_logs, sieved
+from tiltyard.web.logs import configure_logging, log_event, log_failure, redact
 
 ASK = "/api/v1/arenas/arena/matchups"
 #: No hexadecimal number has this in it by chance.
@@ -27,7 +27,7 @@ def lines():
     loggers = [logging.getLogger(name) for name in names]
     before = [(one.handlers[:], one.level, one.propagate, one.disabled) for one in loggers]
     stream = io.StringIO()
-    set_up_logs(stream)
+    configure_logging(stream)
     yield stream
     logging.captureWarnings(capture=False)
     for one, (handlers, level, propagate, disabled) in zip(loggers, before, strict=True):
@@ -134,10 +134,10 @@ def test_libraries_messages_pass_a_sieve():
         "tyt_" + "a" * 43: ["aaa"],
     }
     for message, hidden in said.items():
-        shown = sieved(message)
+        shown = redact(message)
         assert not [text for text in hidden if text in shown], shown
         assert "\n" not in shown
-    assert sieved("worker 3 stopped after 2.5 s") == "worker 3 stopped after 2.5 s"
+    assert redact("worker 3 stopped after 2.5 s") == "worker 3 stopped after 2.5 s"
 
 
 def test_a_line_is_json_whatever_is_in_it(lines):

@@ -23,9 +23,9 @@ from tiltyard.core.policy.state.policy import KEPT_SHAPES, Policy
 from tiltyard.postgres.connections import connect
 from tiltyard.settings.arena_settings import ArenaSettings
 from tiltyard.web.cookies import OPERATOR_COOKIE
-from tiltyard.web.edge import BODY_LIMIT, UPLOAD_LIMIT
+from tiltyard.web.middleware import MAX_BODY_BYTES, MAX_UPLOAD_FORM_BYTES
+from tiltyard.web.pages.operator.labels import GROUPS, MEANINGS, SETTINGS
 from tiltyard.web.pages.operator.policy import constants, read_constants
-from tiltyard.web.pages.operator.words import GROUPS, MEANINGS, SETTINGS
 
 
 @pytest.fixture(scope="module")
@@ -171,12 +171,15 @@ def test_hostile_files_are_shown_as_text(seen, data):
 
 def test_bodies_are_as_large_as_they_may_be_and_no_larger(running):
     client = signed(running)
-    large = lines(row(response="x" * (2 * BODY_LIMIT)))
+    large = lines(row(response="x" * (2 * MAX_BODY_BYTES)))
     assert sent(client, large).status_code == 303
     cookie = f"Cookie: {OPERATOR_COOKIE}={client.cookies[OPERATOR_COOKIE]}"
-    for length, headers, status in ((UPLOAD_LIMIT + 1, cookie, b"413"), (UPLOAD_LIMIT, "X: y", b"413")):
+    for length, headers, status in (
+        (MAX_UPLOAD_FORM_BYTES + 1, cookie, b"413"),
+        (MAX_UPLOAD_FORM_BYTES, "X: y", b"413"),
+    ):
         assert announced(running, length, headers) == status
-    elsewhere = client.post("/operator/arenas", data={"name": "x" * (BODY_LIMIT + 1)})
+    elsewhere = client.post("/operator/arenas", data={"name": "x" * (MAX_BODY_BYTES + 1)})
     assert elsewhere.status_code == 413
     nobody = running.client()
     assert sent(nobody, large).status_code == 413

@@ -17,7 +17,7 @@ from tiltyard.postgres.connections import connect
 from tiltyard.settings.arena_settings import ArenaSettings
 from tiltyard.web.cookies import OPERATOR_COOKIE
 from tiltyard.web.pages import page_routers
-from tiltyard.web.pages.operator.words import LABELS
+from tiltyard.web.pages.operator.labels import LABELS
 
 APP = b"<!doctype html><script>alert(1)</script>"
 PNG = png(9, 9, 9, size=2)

@@ -7,7 +7,7 @@ import pytest
 from served import SECRET
 from tiltyard.arena.secret_keys import SecretKeys
 from tiltyard.settings.serving_settings import ServingSettings
-from tiltyard.web.access import Access, Remembered
+from tiltyard.web.access import Access, TtlCache
 
 
 @pytest.fixture
@@ -28,7 +28,7 @@ def test_what_is_known_of_somebody_is_believed_so_long_and_no_longer(clock, whos
 
 
 def test_who_is_put_again_is_believed_from_then_on(clock):
-    remembered = Remembered(5.0)
+    remembered = TtlCache(5.0)
     remembered.put("somebody", "once")
     clock.now += 4.0
     remembered.put("somebody", "again")
@@ -37,7 +37,7 @@ def test_who_is_put_again_is_believed_from_then_on(clock):
 
 
 def test_no_more_than_so_many_are_remembered_and_the_oldest_goes_first(clock):
-    remembered = Remembered(5.0, most=2)
+    remembered = TtlCache(5.0, most=2)
     for name in ("a", "b", "a", "c"):
         remembered.put(name, name.upper())
     assert [remembered.get(name) for name in ("a", "b", "c")] == ["A", None, "C"]

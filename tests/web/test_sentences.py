@@ -15,10 +15,10 @@ from tiltyard.core.policy.state.standing import Standing
 from tiltyard.core.policy.state.strengths import Strengths
 from tiltyard.core.policy.validity.badges import established_rules, stable_rules
 from tiltyard.core.policy.validity.publication import publication_rules
-from tiltyard.web import problems
-from tiltyard.web.pages.patterns import PROBLEMS, SENTENCES
-from tiltyard.web.pages.sentences import said, told
-from tiltyard.web.pages.wording import Wording
+from tiltyard.web import problem_details
+from tiltyard.web.pages.finding_sentences import translate_exactly, translate_sentence
+from tiltyard.web.pages.localization import Localization
+from tiltyard.web.pages.message_patterns import PROBLEMS, SENTENCES
 
 SOURCE = Path(__file__).parents[2] / "src/tiltyard"
 #: Where rules and findings are made that pages show.
@@ -31,8 +31,8 @@ class Bracketed(gettext.NullTranslations):
         return f"⟦{message}⟧"
 
 
-STRANGE = Wording("eo", Bracketed(), Locale.parse("eo"), ",", ".")
-ENGLISH = Wording("en", gettext.NullTranslations(), Locale.parse("en"), ".", ",")
+STRANGE = Localization("eo", Bracketed(), Locale.parse("eo"), ",", ".")
+ENGLISH = Localization("en", gettext.NullTranslations(), Locale.parse("en"), ".", ",")
 
 
 def assigned(scope, name):
@@ -127,7 +127,7 @@ def test_every_rule_of_an_arena_is_said(name):
         rules += [*established_rules(standing, model), *stable_rules(standing, model)]
     for rule in rules:
         for sentence in filter(None, (rule.text, rule.detail)):
-            found = said(STRANGE, rule.name, sentence)
+            found = translate_exactly(STRANGE, rule.name, sentence)
             assert found is not None, (rule.name, sentence)
             assert re.sub(r"[⟦⟧]", "", found).replace(",", ".") == sentence.replace(",", ".")
 
@@ -150,24 +150,28 @@ def test_every_rule_of_an_arena_is_said(name):
     ],
 )  # fmt: skip
 def test_names_and_numbers_stay_what_they_are(name, sentence, translated):
-    assert said(STRANGE, name, sentence) == translated
+    assert translate_exactly(STRANGE, name, sentence) == translated
 
 
 def test_what_has_no_pattern_is_marked_as_english():
-    assert told(STRANGE, "new", "Some <b>.") == '<span lang="en" dir="ltr">Some &lt;b&gt;.</span>'
-    assert told(ENGLISH, "new", "Some <b>.") == "Some &lt;b&gt;."
-    assert told(ENGLISH, "new", "Some words", 5) == "Some…"
+    assert (
+        translate_sentence(STRANGE, "new", "Some <b>.") == '<span lang="en" dir="ltr">Some &lt;b&gt;.</span>'
+    )
+    assert translate_sentence(ENGLISH, "new", "Some <b>.") == "Some &lt;b&gt;."
+    assert translate_sentence(ENGLISH, "new", "Some words", 5) == "Some…"
 
 
 def test_a_long_hostile_name_is_read_in_no_time():
     name = "won every battle: " * 2_000
     sentence = f"Pairs stray 2.0 times as far: {name} against {name}: scored"
-    assert said(STRANGE, "poor-fit", sentence) is None
-    assert said(STRANGE, "unrated", " and 1 more" * 2_000 + " took part in no battle that rates skill.")
+    assert translate_exactly(STRANGE, "poor-fit", sentence) is None
+    assert translate_exactly(
+        STRANGE, "unrated", " and 1 more" * 2_000 + " took part in no battle that rates skill."
+    )
 
 
 def test_every_title_of_a_problem_is_in_the_catalogue():
-    titles = {title for _, title in problems._TITLES.values()} | {
-        row[3] for row in problems._ERRORS if row[3]
+    titles = {title for _, title in problem_details._TITLES.values()} | {
+        row[3] for row in problem_details._ERRORS if row[3]
     }
     assert titles | {"The request was refused"} == set(PROBLEMS)

@@ -27,9 +27,9 @@ from tiltyard.postgres.connections import connect
 from tiltyard.settings.arena_settings import ArenaSettings
 from tiltyard.settings.environment import read_environment
 from tiltyard.settings.serving_settings import ServingSettings
-from tiltyard.web import supervising
-from tiltyard.web.preparing import arena_name, prepare
-from tiltyard.web.supervising import listening_socket
+from tiltyard.web import supervisor
+from tiltyard.web.startup import arena_name_from_file, prepare_server
+from tiltyard.web.supervisor import listening_socket
 
 PATIENCE = 120.0
 
@@ -69,7 +69,7 @@ class Running:
     def children(self):
         """Process numbers of web processes and rater."""
         found = Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children").read_text().split()
-        return [int(one) for one in found if "tiltyard.web.running" in commandline(one)]
+        return [int(one) for one in found if "tiltyard.web.child_process" in commandline(one)]
 
     def stop(self, number=signal.SIGTERM):
         self.process.send_signal(number)
@@ -196,7 +196,9 @@ def test_a_second_signal_does_not_wait(database, tmp_path):
         assert serving.process.poll() is None
         serving.process.send_signal(signal.SIGINT)
         gone([child])
-        assert time.monotonic() - began < supervising._GRACE, "the first signal's time was waited for"
+        assert time.monotonic() - began < supervisor._STOP_GRACE_SECONDS, (
+            "the first signal's time was waited for"
+        )
         assert serving.process.wait(PATIENCE) == 0
 
 
@@ -268,7 +270,7 @@ def test_what_cannot_be_served_is_told_before_anything_starts(server, tmp_path, 
         serve(Path("none.jsonl"))
     read = read_environment(variables={"TILTYARD_HOME": str(tmp_path / "home")})
     with pytest.raises(StoreFault, match="tiltyard migrate"):
-        asyncio.run(prepare(server, read, ServingSettings()))
+        asyncio.run(prepare_server(server, read, ServingSettings()))
     assert list(tmp_path.iterdir()) == []
 
 
@@ -282,7 +284,7 @@ def test_what_cannot_be_served_is_told_before_anything_starts(server, tmp_path, 
     ],
 )
 def test_an_arena_is_called_like_its_file(file, name):
-    assert arena_name(Path("some") / file) == name
+    assert arena_name_from_file(Path("some") / file) == name
 
 
 @pytest.fixture

@@ -9,11 +9,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hostile_text import PAYLOADS, Payload
-from tiltyard.web.texts import plain_text, render_text, shown_name
-from tiltyard.web.texts.cleaning import ATTRIBUTES, CLASSES, LINK_REL, TAGS, VALUES
-from tiltyard.web.texts.code import CODE_CLASSES, LONGEST_CODE, Brush
+from tiltyard.web.texts import format_name, plain_text, render_text
+from tiltyard.web.texts.code_highlighter import CODE_CLASSES, MAX_HIGHLIGHTED_CHARACTERS, CodeHighlighter
 from tiltyard.web.texts.links import target_of
-from tiltyard.web.texts.rendering import LONGEST_MARKDOWN, LONGEST_SHOWN, MOST_BRACKETS, MOST_LINES
+from tiltyard.web.texts.renderer import (
+    BRACKET_LIMIT,
+    MAX_MARKDOWN_CHARACTERS,
+    MAX_MARKDOWN_LINES,
+    MAX_SHOWN_CHARACTERS,
+)
+from tiltyard.web.texts.sanitizer import ATTRIBUTES, CLASSES, LINK_REL, TAGS, VALUES
 from tiltyard.web.texts.syntax import LANGUAGES
 
 _VOID = {"br", "hr"}
@@ -99,7 +104,7 @@ def test_there_are_more_than_two_hundred_payloads_and_no_two_are_alike():
 
 @pytest.mark.parametrize("payload", PAYLOADS, ids=str)
 def test_a_payload_leaves_nothing_but_what_is_on_the_list(payload: Payload):
-    for html in (render_text(payload.text), shown_name(payload.text), plain_text(payload.text)):
+    for html in (render_text(payload.text), format_name(payload.text), plain_text(payload.text)):
         Read(html)
     Read(render_text(payload.text, language="ar"))
 
@@ -108,7 +113,7 @@ def test_a_payload_leaves_nothing_but_what_is_on_the_list(payload: Payload):
 def test_any_text_becomes_html_of_the_list(text: str):
     rendered(text)
     Read(plain_text(text))
-    Read(shown_name(text, most=40))
+    Read(format_name(text, most=40))
 
 
 @given(
@@ -268,7 +273,7 @@ def test_code_in_no_known_language_is_plain(language: str):
 
 
 def test_much_code_is_shown_whole_but_plain():
-    long = "x = 1\n" * (LONGEST_CODE // 6 + 1)
+    long = "x = 1\n" * (MAX_HIGHLIGHTED_CHARACTERS // 6 + 1)
     read = rendered(f"```python\n{long}```\n\n```python\ny = 2\n```")
     assert read.of("span") == []
     assert long in read.text
@@ -277,7 +282,9 @@ def test_much_code_is_shown_whole_but_plain():
 def test_every_language_shows_its_code_whole():
     code = "# a\n\n\n<b>&\n\tclass X { f(\"x\\n\", 'y', 1.5e3) /* z */ }\n--[[ q ]] `$x` @d #{e} <?php ?> \ufeff\u202e\n"
     for language in sorted(LANGUAGES):
-        assert Read(Brush().coloured(code, language)).text == code.replace("\ufeff\u202e", "U+FEFF U+202E")
+        assert Read(CodeHighlighter().coloured(code, language)).text == code.replace(
+            "\ufeff\u202e", "U+FEFF U+202E"
+        )
     assert {"code-keyword", "code-string"} <= CODE_CLASSES
 
 
@@ -305,7 +312,7 @@ def test_every_language_shows_its_code_whole():
 def test_a_hidden_character_is_named(character: str, name: str):
     code = f"U+{ord(character):04X}"
     told = {"class": "control", "title": f"{code} {name}"}
-    for html in (render_text(f"a{character}b"), plain_text(f"a{character}b"), shown_name(f"a{character}b")):
+    for html in (render_text(f"a{character}b"), plain_text(f"a{character}b"), format_name(f"a{character}b")):
         read = Read(html)
         assert read.of("span") == [told]
         assert read.text.strip() == f"a{code}b"
@@ -315,7 +322,7 @@ def test_a_hidden_character_is_named(character: str, name: str):
 
 @pytest.mark.parametrize("text", ["\x00", "\ud800", "\ud83d\ude00"])
 def test_what_cannot_be_stored_is_spelled(text: str):
-    for html in (render_text(f"a{text}b"), plain_text(f"a{text}b"), shown_name(f"a{text}b")):
+    for html in (render_text(f"a{text}b"), plain_text(f"a{text}b"), format_name(f"a{text}b")):
         assert f"U+{ord(text[0]):04X}" in Read(html).text
 
 
@@ -342,7 +349,7 @@ def test_an_entity_hides_nothing_either():
 )
 def test_what_honest_text_needs_stays(text: str):
     assert rendered(text).text.strip() == text
-    assert Read(shown_name(text)).text == text
+    assert Read(format_name(text)).text == text
     assert Read(plain_text(text)).of("span") == []
 
 
@@ -400,19 +407,19 @@ def test_code_always_runs_from_left_to_right():
 
 
 def test_a_name_is_cut_in_the_middle_and_whole_in_its_title():
-    read = Read(shown_name("a" * 100 + "z" * 100, most=30))
+    read = Read(format_name("a" * 100 + "z" * 100, most=30))
     assert read.text == "a" * 19 + "…" + "z" * 10
     assert read.of("bdi") == [{"title": "a" * 100 + "z" * 100}]
-    assert len(Read(shown_name("é" * 50_000)).of("bdi")[0]["title"]) < 11_000
+    assert len(Read(format_name("é" * 50_000)).of("bdi")[0]["title"]) < 11_000
 
 
 def test_a_name_that_hides_something_spells_it_in_its_title():
-    assert Read(shown_name("gpt\u202e4")).of("bdi") == [{"title": "gpt[U+202E]4"}]
-    assert Read(shown_name("gpt-4")).of("bdi") == [{}]
+    assert Read(format_name("gpt\u202e4")).of("bdi") == [{"title": "gpt[U+202E]4"}]
+    assert Read(format_name("gpt-4")).of("bdi") == [{}]
 
 
 def test_a_name_stands_on_one_line():
-    assert Read(shown_name("a\nb\tc")).text == "a␊b␉c"
+    assert Read(format_name("a\nb\tc")).text == "a␊b␉c"
 
 
 def test_remarks_keep_their_lines():
@@ -422,10 +429,10 @@ def test_remarks_keep_their_lines():
 @pytest.mark.parametrize(
     "text",
     [
-        "word " * (LONGEST_MARKDOWN // 4),
-        "a\n" * (MOST_LINES + 9),
-        "[" * (MOST_BRACKETS + 9),
-        "x" * (LONGEST_MARKDOWN + 9),
+        "word " * (MAX_MARKDOWN_CHARACTERS // 4),
+        "a\n" * (MAX_MARKDOWN_LINES + 9),
+        "[" * (BRACKET_LIMIT + 9),
+        "x" * (MAX_MARKDOWN_CHARACTERS + 9),
     ],
     ids=["words", "lines", "brackets", "one line"],
 )
@@ -442,9 +449,9 @@ def test_what_is_too_long_is_still_there_to_read(text: str):
 @pytest.mark.parametrize("unit", ["x", "<", "\u202e", "a\u202e", "word "])
 def test_what_is_far_too_long_is_cut_and_says_so(unit: str):
     told = "it is too long to be shown here as a whole"
-    assert told not in rendered(unit * (LONGEST_SHOWN // len(unit))).text
-    html = render_text(unit * (20 * LONGEST_SHOWN // len(unit)))
-    assert len(html) < 12 * LONGEST_SHOWN
+    assert told not in rendered(unit * (MAX_SHOWN_CHARACTERS // len(unit))).text
+    html = render_text(unit * (20 * MAX_SHOWN_CHARACTERS // len(unit)))
+    assert len(html) < 12 * MAX_SHOWN_CHARACTERS
     assert told in html
 
 
@@ -528,7 +535,7 @@ _PATHOLOGICAL = {
 def test_a_pathological_text_is_shown_in_time(name: str, seconds: float | None, monkeypatch):
     """Also if there is hardly any time to read it: then it is shown as it was written."""
     if seconds is not None:
-        monkeypatch.setattr("tiltyard.web.texts.rendering.LONGEST_READING_SECONDS", seconds)
+        monkeypatch.setattr("tiltyard.web.texts.renderer.MAX_PARSE_SECONDS", seconds)
     start = time.thread_time()
     html = render_text(_PATHOLOGICAL[name])
     assert time.thread_time() - start < (BOUND if seconds is None else BOUND / 5)
@@ -536,7 +543,7 @@ def test_a_pathological_text_is_shown_in_time(name: str, seconds: float | None, 
 
 
 def test_reading_stops_at_its_deadline(monkeypatch):
-    monkeypatch.setattr("tiltyard.web.texts.rendering.LONGEST_READING_SECONDS", 0.0)
+    monkeypatch.setattr("tiltyard.web.texts.renderer.MAX_PARSE_SECONDS", 0.0)
     for text in ("# words *and* more", "> - `words`", "|a|\n|-|\n|words|", "words"):
         read = rendered(text)
         told = "From here on the text is shown as it was written: it is too long or too intricate."
@@ -594,5 +601,5 @@ def test_languages_are_coloured_by_their_own_rules(language: str, code: str, kin
 @given(st.text(alphabet="*_`~[]()<>!#|-+.:=\"'\\&;$\n\t a1\u202e", min_size=1, max_size=12))
 def test_no_flood_is_slow(unit: str):
     start = time.thread_time()
-    render_text(unit * (LONGEST_MARKDOWN // len(unit)))
+    render_text(unit * (MAX_MARKDOWN_CHARACTERS // len(unit)))
     assert time.thread_time() - start < BOUND

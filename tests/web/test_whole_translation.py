@@ -14,9 +14,9 @@ from operating import complain, signed
 from postgres_servers import fresh_database
 from served import make_operator, make_token, served
 from shown_boards import NAMES, PAGE, shown_board
-from tiltyard.web.pages import wording
+from tiltyard.web.pages import localization
 
-ENGLISH = Path(wording.__file__).parents[1] / "locale/en.po"
+ENGLISH = Path(localization.__file__).parents[1] / "locale/en.po"
 #: A language that has numbers and months of its own, and no catalogue.
 LANGUAGE = "eo"
 ASKED = PAGE | {"accept-language": LANGUAGE}
@@ -96,10 +96,10 @@ def catalogues(tmp_path_factory):
     folder = tmp_path_factory.mktemp("locale")
     bracketed(folder)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(wording, "_folder", lambda: folder)
-        wording._read.cache_clear()
+        patch.setattr(localization, "_folder", lambda: folder)
+        localization._read.cache_clear()
         yield folder
-    wording._read.cache_clear()
+    localization._read.cache_clear()
 
 
 @pytest.fixture(scope="module")

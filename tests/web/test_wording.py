@@ -9,8 +9,8 @@ from babel.messages.extract import extract_from_dir
 from babel.messages.frontend import parse_mapping_cfg
 from babel.messages.pofile import read_po
 
-from tiltyard.web.pages import wording
-from tiltyard.web.pages.wording import Wording, languages, wording_for
+from tiltyard.web.pages import localization
+from tiltyard.web.pages.localization import Localization, languages, localization_for
 
 ROOT = Path(__file__).parents[2]
 WEB = ROOT / "src/tiltyard/web"
@@ -79,11 +79,11 @@ def test_no_template_speaks_past_the_catalogue(path):
 def test_a_browser_gets_its_language_or_english(monkeypatch):
     assert languages() == ["en"]
     for accepted in (None, "", "de-CH, fr;q=0.5", "xx;;;;,,,", "*", "en-GB", "e" * 10_000, "\x00"):
-        assert wording_for(accepted).language == "en"
-    monkeypatch.setattr(wording, "languages", lambda: ["de", "en"])
-    monkeypatch.setattr(wording, "_read", lambda language: language)
-    assert wording_for("de-CH, en;q=0.5") == "de"
-    assert wording_for("fr, en;q=0.5") == "en"
+        assert localization_for(accepted).language == "en"
+    monkeypatch.setattr(localization, "languages", lambda: ["de", "en"])
+    monkeypatch.setattr(localization, "_read", lambda language: language)
+    assert localization_for("de-CH, en;q=0.5") == "de"
+    assert localization_for("fr, en;q=0.5") == "en"
 
 
 def made(language):
@@ -91,7 +91,9 @@ def made(language):
 
     locale = Locale.parse(language)
     symbols = locale.number_symbols["latn"]
-    return Wording(language, wording.gettext.NullTranslations(), locale, symbols["decimal"], symbols["group"])
+    return Localization(
+        language, localization.gettext.NullTranslations(), locale, symbols["decimal"], symbols["group"]
+    )
 
 
 @pytest.mark.parametrize(

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from tiltyard.arena.demo_arena import DemoScript
     from tiltyard.settings.environment import Environment
     from tiltyard.settings.serving_settings import ServingSettings
-    from tiltyard.web.preparing import Prepared
+    from tiltyard.web.startup import StartupResult
 
 __all__ = ["app"]
 
@@ -118,18 +118,18 @@ def _serve(
     from contextlib import ExitStack
 
     from tiltyard.postgres.database_url import open_long_lived_database
-    from tiltyard.web.logs import set_up_logs
-    from tiltyard.web.preparing import prepare
-    from tiltyard.web.supervising import Supervisor, listening_socket
+    from tiltyard.web.logs import configure_logging
+    from tiltyard.web.startup import prepare_server
+    from tiltyard.web.supervisor import Supervisor, listening_socket
 
-    set_up_logs()
+    configure_logging()
     with ExitStack() as stack:
         listening = stack.enter_context(listening_socket(settings))
         settings = replace(settings, port=listening.getsockname()[1])
         known = (environment.home / "postgres").exists()
         typer.echo("Opening the arena …" if known else "Making an arena of invented models …")
         database = stack.enter_context(open_long_lived_database(environment, as_user=as_user))
-        prepared = asyncio.run(prepare(database.url, environment, settings))
+        prepared = asyncio.run(prepare_server(database.url, environment, settings))
         with _counting(votes) as on_vote:
             cast = asyncio.run(_filled(database.url, environment, settings, votes, seed, on_vote))
 
@@ -149,9 +149,9 @@ async def _filled(
     on_vote: Callable[[int], None],
 ) -> int:
     from tiltyard.arena.demo_arena import fill_demo_arena
-    from tiltyard.web.running import opened_house
+    from tiltyard.web.child_process import open_registry
 
-    async with opened_house(url, environment, settings) as house:
+    async with open_registry(url, environment, settings) as house:
         return await fill_demo_arena(house, _programme(), votes=votes, seed=seed, on_vote=on_vote)
 
 
@@ -198,7 +198,7 @@ def _counting(votes: int) -> Iterator[Callable[[int], None]]:
         yield lambda done: bar.update(task, completed=done)
 
 
-def _greet(address: str, prepared: Prepared, cast: int) -> None:
+def _greet(address: str, prepared: StartupResult, cast: int) -> None:
     if cast:
         typer.echo(f"Invented people have cast {cast:,} votes.")
     typer.echo(f"Tiltyard is ready: {address}/arenas/{_ARENA}")

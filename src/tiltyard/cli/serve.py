@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from tiltyard.arena.content.answer_import import ImportResult
     from tiltyard.settings.environment import Environment
     from tiltyard.settings.serving_settings import ServingSettings
-    from tiltyard.web.preparing import Prepared
+    from tiltyard.web.startup import StartupResult
 
 __all__ = ["AsUser", "Home", "serve", "serving_environment"]
 
@@ -107,11 +107,11 @@ def _serve(
     from contextlib import ExitStack
 
     from tiltyard.postgres.database_url import open_long_lived_database
-    from tiltyard.web.logs import set_up_logs
-    from tiltyard.web.preparing import prepare
-    from tiltyard.web.supervising import Supervisor, listening_socket
+    from tiltyard.web.logs import configure_logging
+    from tiltyard.web.startup import prepare_server
+    from tiltyard.web.supervisor import Supervisor, listening_socket
 
-    set_up_logs()
+    configure_logging()
     # Until the supervisor listens to it, the signal must not leave a database running.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     with ExitStack() as stack:
@@ -119,7 +119,9 @@ def _serve(
         database = stack.enter_context(
             open_long_lived_database(environment, as_user=as_user, on_wait=_waiting("starting PostgreSQL"))
         )
-        prepared = asyncio.run(prepare(database.url, environment, settings, answers=answers, arena=arena))
+        prepared = asyncio.run(
+            prepare_server(database.url, environment, settings, answers=answers, arena=arena)
+        )
         port = None if listening is None else listening.getsockname()[1]
 
         async def supervised() -> None:
@@ -129,7 +131,7 @@ def _serve(
     typer.echo("Stopped.")
 
 
-def _greet(settings: ServingSettings, prepared: Prepared, port: int | None) -> None:
+def _greet(settings: ServingSettings, prepared: StartupResult, port: int | None) -> None:
     address = settings.address(port)
     if settings.role == "rater":
         typer.echo("The rater is ready.")

@@ -16,20 +16,29 @@ from tiltyard.arena.voting.voter_requests import Voter
 from tiltyard.arena.voting.voting_queue import VotingQueue
 from tiltyard.errors import NotAllowed, NotFound
 from tiltyard.settings.serving_settings import ServingSettings
-from tiltyard.web.cookies import OPERATOR_COOKIE, VOTER_COOKIE, VOTER_LIFE, Cookies, read_cookie
-from tiltyard.web.crowds import Arrivals, Turnstile, address_of
+from tiltyard.web.cookies import OPERATOR_COOKIE, VOTER_COOKIE, VOTER_COOKIE_LIFETIME, Cookies, read_cookie
+from tiltyard.web.rate_limits import SessionRateLimit, SignInThrottle, client_address
 
 if TYPE_CHECKING:
     from tiltyard.arena.registry import ArenaRegistry
 
-__all__ = ["Access", "Actor", "Asker", "access_of", "house_of", "keys_of", "needs", "who"]
+__all__ = [
+    "Access",
+    "Actor",
+    "CurrentActor",
+    "access_of",
+    "current_actor",
+    "keys_of",
+    "registry_of",
+    "require_scope",
+]
 
 #: Seconds for which a process believes what it knows of a voter, and of an operator or a token.
-_VOTER_KNOWN = 30.0
-_ACTOR_KNOWN = 5.0
-_REMEMBERED = 50_000
+_VOTER_CACHE_SECONDS = 30.0
+_ACTOR_CACHE_SECONDS = 5.0
+_CACHED_ENTRY_LIMIT = 50_000
 #: What ``admin`` covers besides itself.
-_COVERED = frozenset({"read", "import", "admin", "metrics"})
+_OPERATOR_SCOPES = frozenset({"read", "import", "admin", "metrics"})
 
 T = TypeVar("T")
 
@@ -47,7 +56,7 @@ class Actor:
 
     def may(self, scope: str, arena: str | None = None) -> bool:
         """Whether it has the right, in that arena or, without one, everywhere."""
-        covers = scope in self.scopes or ("admin" in self.scopes and scope in _COVERED)
+        covers = scope in self.scopes or ("admin" in self.scopes and scope in _OPERATOR_SCOPES)
         return covers and (self.arena is None or self.arena == arena)
 
     def require(self, scope: str, arena: str | None = None) -> None:
@@ -58,10 +67,10 @@ class Actor:
             raise NotAllowed(f"{self.name} is for the arena {self.arena} only", known=True)
 
 
-class Remembered(Generic[T]):
+class TtlCache(Generic[T]):
     """What was looked up a short while ago. The oldest is forgotten first."""
 
-    def __init__(self, seconds: float, most: int = _REMEMBERED) -> None:
+    def __init__(self, seconds: float, most: int = _CACHED_ENTRY_LIMIT) -> None:
         self._seconds = seconds
         self._most = most
         self._known: dict[str, tuple[float, T]] = {}
@@ -89,11 +98,11 @@ class Access:
         self.accounts = accounts
         self.keys = keys
         self.cookies = Cookies(keys, secure=settings.secure)
-        self.turnstile = Turnstile()
-        self.arrivals = Arrivals(settings.new_sessions_per_minute)
-        self._voters: Remembered[Voter] = Remembered(_VOTER_KNOWN)
-        self._actors: Remembered[Actor] = Remembered(_ACTOR_KNOWN)
-        self._judges: Remembered[Voter] = Remembered(_ACTOR_KNOWN)
+        self.turnstile = SignInThrottle()
+        self.arrivals = SessionRateLimit(settings.new_sessions_per_minute)
+        self._voters: TtlCache[Voter] = TtlCache(_VOTER_CACHE_SECONDS)
+        self._actors: TtlCache[Actor] = TtlCache(_ACTOR_CACHE_SECONDS)
+        self._judges: TtlCache[Voter] = TtlCache(_ACTOR_CACHE_SECONDS)
 
     def forget(self) -> None:
         """Something was revoked: look again."""
@@ -122,7 +131,7 @@ class Access:
     @staticmethod
     def operator(name: str) -> Actor:
         """The operator, who may do everything but judge."""
-        return Actor(f"operator:{name}", _COVERED)
+        return Actor(f"operator:{name}", _OPERATOR_SCOPES)
 
     async def _bearer(self, stated: str) -> Actor:
         scheme, _, token = stated.partition(" ")
@@ -175,11 +184,11 @@ class Access:
 
     async def new_voter(self, request: Request) -> tuple[Voter, str]:
         """A new person, and the cookie to hand out; `Busy` if too many come from there."""
-        self.arrivals.admit(address_of(request))
+        self.arrivals.admit(client_address(request))
         token, session = await self.accounts.make_session()
         voter = Voter(session.session, 0)
         self._voters.put(self.cookies.seal(VOTER_COOKIE, token), voter)
-        return voter, self.cookies.header(VOTER_COOKIE, token, VOTER_LIFE)
+        return voter, self.cookies.header(VOTER_COOKIE, token, VOTER_COOKIE_LIFETIME)
 
     async def _judge(self, token: ApiToken) -> Voter:
         key = str(token.api_token)
@@ -191,7 +200,7 @@ class Access:
         return known
 
 
-def house_of(request: Request) -> ArenaRegistry:
+def registry_of(request: Request) -> ArenaRegistry:
     """The house of this process."""
     house: ArenaRegistry = request.app.state.house
     return house
@@ -214,7 +223,7 @@ _COOKIE = APIKeyCookie(
 )
 
 
-async def who(
+async def current_actor(
     request: Request,
     _bearer: Annotated[object, Depends(_BEARER)],
     _cookie: Annotated[object, Depends(_COOKIE)],
@@ -224,14 +233,14 @@ async def who(
 
 
 #: For a route that anybody may ask, and that answers some more than others.
-Asker = Annotated[Actor | None, Depends(who)]
+CurrentActor = Annotated[Actor | None, Depends(current_actor)]
 
 
-def needs(scope: str) -> Callable[..., Awaitable[Actor]]:
+def require_scope(scope: str) -> Callable[..., Awaitable[Actor]]:
     """A dependency: somebody who has this scope, in the arena of the path or, without one, everywhere."""
     assert scope in SCOPES
 
-    async def checked(request: Request, actor: Asker) -> Actor:
+    async def checked(request: Request, actor: CurrentActor) -> Actor:
         if actor is None:
             raise NotAllowed(f"sign in as the operator, or send a token with the scope {scope}")
         actor.require(scope, request.path_params.get("arena"))

@@ -25,17 +25,17 @@ from tiltyard.web import assets
 from tiltyard.web.access import Access
 from tiltyard.web.assets import load_assets
 from tiltyard.web.cookies import VOTER_COOKIE
-from tiltyard.web.direct import Express
-from tiltyard.web.edge import Edge
+from tiltyard.web.fast_routes import FastRouter
 from tiltyard.web.logs import log_failure
-from tiltyard.web.metrics import Figures
+from tiltyard.web.metrics import ProcessMetrics
+from tiltyard.web.middleware import EdgeMiddleware
 from tiltyard.web.pages import page_routers
-from tiltyard.web.pages.board_material import BoardPages
-from tiltyard.web.pages.model import ModelPages
-from tiltyard.web.pages.scene import Shelf
-from tiltyard.web.pages.shell import Pages, problem_page
-from tiltyard.web.problems import PROBLEM_TYPE, FieldProblem, Problem, add_problem_handlers
-from tiltyard.web.routes import admin, arenas, battles, boards, health, matchups, operators, oversight
+from tiltyard.web.pages.board_data import BoardPageCache
+from tiltyard.web.pages.layout import PageTemplates, problem_page
+from tiltyard.web.pages.matchup_view import RenderCache
+from tiltyard.web.pages.model import ModelPageCache
+from tiltyard.web.problem_details import PROBLEM_TYPE, FieldProblem, Problem, add_problem_handlers
+from tiltyard.web.routes import admin, arenas, battles, boards, health, matchups, moderation, operators
 
 if TYPE_CHECKING:
     from tiltyard.arena.registry import ArenaRegistry
@@ -44,7 +44,7 @@ __all__ = ["ArenasApp", "make_app"]
 
 
 #: Arenas that are loaded when the process starts; others when they are first asked for.
-_LOADED = 50
+_PRELOADED_ARENA_LIMIT = 50
 
 
 class ArenasApp(FastAPI):
@@ -52,10 +52,10 @@ class ArenasApp(FastAPI):
 
     _outermost: ASGIApp | None = None
 
-    def put_edge(self, settings: ServingSettings, figures: Figures) -> None:
+    def put_edge(self, settings: ServingSettings, figures: ProcessMetrics) -> None:
         """From now on every request passes the edge first, and voters' routes are found at once."""
-        inner = Express(super().__call__, application=self, routes=matchups.router.routes)
-        self._outermost = Edge(
+        inner = FastRouter(super().__call__, application=self, routes=matchups.router.routes)
+        self._outermost = EdgeMiddleware(
             inner,
             settings=settings,
             figures=figures,
@@ -93,19 +93,19 @@ def make_app(house: ArenaRegistry, keys: SecretKeys) -> FastAPI:
         redirect_slashes=False,
         generate_unique_id_function=lambda route: route.name,
     )
-    figures = Figures()
+    figures = ProcessMetrics()
     app.state.house = house
     app.state.figures = figures
     app.state.stage = ResponseKinds(house.pool)
     app.state.readiness = health.Readiness(lambda: check_reachable(house.url))
     app.state.access = Access(Accounts(house.pool), keys, house.settings)
-    for module in (matchups, operators, health, arenas, boards, battles, admin, oversight):
+    for module in (matchups, operators, health, arenas, boards, battles, admin, moderation):
         app.include_router(module.router)
-    app.state.pages = Pages(load_assets())
-    app.state.board_pages = BoardPages()
-    app.state.model_pages = ModelPages(ModelProfiles(house.pool, house.boards))
+    app.state.pages = PageTemplates(load_assets())
+    app.state.board_pages = BoardPageCache()
+    app.state.model_pages = ModelPageCache(ModelProfiles(house.pool, house.boards))
     app.state.personal_boards = PersonalBoards(house.pool, house.boards)
-    app.state.shelf = Shelf()
+    app.state.shelf = RenderCache()
     for router in (assets.router, *page_routers()):
         app.include_router(router)
     add_problem_handlers(app, problem_page)
@@ -119,7 +119,7 @@ async def _load_arenas(house: ArenaRegistry) -> None:
     with translate_errors("list the arenas"):
         async with house.pool.connection() as connection:
             found = await list_arenas(connection)
-    for arena in found[:_LOADED]:
+    for arena in found[:_PRELOADED_ARENA_LIMIT]:
         try:
             await house.desk(arena.name)
         except TiltyardError as error:

@@ -44,13 +44,13 @@ _REPLACED = re.compile(
     re.IGNORECASE,
 )
 #: Bytes in which the beginning of a page is looked for.
-_BEGINNING = 4096
+_PAGE_HEAD_BYTES = 4096
 
 
 def sandboxed_app(data: bytes) -> bytes:
     """An app as it is sent to browsers: with the prelude before it, and without elements that would connect."""
     page = _REPLACED.sub(_replaced, data.removeprefix(_BOM))
-    beginning = page[:_BEGINNING].lower()
+    beginning = page[:_PAGE_HEAD_BYTES].lower()
     doctype, root = (beginning.find(tag) for tag in (b"<!doctype", b"<html"))
     # Only the first doctype counts, and it comes before the prelude: an app without one keeps its older layout.
     has_doctype = doctype >= 0 and (root < 0 or doctype < root)

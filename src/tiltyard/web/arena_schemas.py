@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, StringConstraints
 
-from tiltyard.web.reading import Plain
+from tiltyard.web.reader_access import Plain
 
 __all__ = [
     "ArenaChangeIn",

@@ -21,7 +21,7 @@ from fastapi.responses import Response
 
 from tiltyard.errors import NotFound
 
-__all__ = ["Asset", "Assets", "load_assets", "read_assets", "router", "takes_gzip"]
+__all__ = ["Asset", "Assets", "accepts_gzip", "load_assets", "read_assets", "router"]
 
 router = APIRouter(include_in_schema=False)
 
@@ -35,7 +35,7 @@ _TYPES = {
     ".woff2": "font/woff2",
 }
 #: Bytes below which packing saves nothing.
-_SMALL = 256
+_MIN_GZIP_BYTES = 256
 _ENTRY = "src/main.ts"
 
 #: Two lances across the barrier that parts the riders, seen from above.
@@ -60,7 +60,7 @@ class Asset:
     @classmethod
     def of(cls, name: str, data: bytes) -> Asset:
         """A file by its name's ending. An ending that is not known is sent as bytes."""
-        packed = gzip.compress(data, mtime=0) if len(data) >= _SMALL else data
+        packed = gzip.compress(data, mtime=0) if len(data) >= _MIN_GZIP_BYTES else data
         media_type = _TYPES.get(PurePath(name).suffix, "application/octet-stream")
         return cls(data, media_type, packed if len(packed) < len(data) else None)
 
@@ -150,13 +150,13 @@ def _sent(found: Asset, request: Request, caching: str) -> Response:
     data = found.data
     if found.packed is not None:
         headers["Vary"] = "Accept-Encoding"
-        if takes_gzip(request.headers.get("accept-encoding", "")):
+        if accepts_gzip(request.headers.get("accept-encoding", "")):
             headers["Content-Encoding"] = "gzip"
             data = found.packed
     return Response(data, headers=headers, media_type=found.media_type)
 
 
-def takes_gzip(accepted: str) -> bool:
+def accepts_gzip(accepted: str) -> bool:
     """Whether a list such as ``br;q=1.0, gzip;q=0.8`` allows gzip; a weight of nought forbids it."""
     weights = {}
     for item in accepted.lower().split(","):

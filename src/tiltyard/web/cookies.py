@@ -19,8 +19,8 @@ __all__ = ["OPERATOR_COOKIE", "VOTER_COOKIE", "Cookies", "read_cookie"]
 VOTER_COOKIE = "tiltyard_session"
 OPERATOR_COOKIE = "tiltyard_operator"
 
-VOTER_LIFE = timedelta(days=400)
-_SIGNED = 16
+VOTER_COOKIE_LIFETIME = timedelta(days=400)
+_SIGNATURE_BYTES = 16
 
 
 class Cookies:
@@ -32,7 +32,7 @@ class Cookies:
 
     def seal(self, name: str, token: str) -> str:
         """The value of a cookie of that name."""
-        signature = self._keys.sign(f"cookie {name}", token.encode())[:_SIGNED]
+        signature = self._keys.sign(f"cookie {name}", token.encode())[:_SIGNATURE_BYTES]
         return f"{token}.{_shown(signature)}"
 
     def unseal(self, name: str, value: str) -> str | None:

@@ -19,8 +19,8 @@ from starlette.responses import Response
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
 from tiltyard.settings.serving_settings import ServingSettings
-from tiltyard.web.crowds import network_of
-from tiltyard.web.problems import problem
+from tiltyard.web.problem_details import problem
+from tiltyard.web.rate_limits import client_network
 
 __all__ = ["HEADER_BYTES", "HEADER_COUNT", "HttpLimits", "LimitedProtocol", "limited_protocol"]
 
@@ -30,7 +30,7 @@ HEADER_COUNT = 100
 #: A body must come at least this fast, counted from its beginning; it may pause for ``body_seconds``.
 BODY_BYTES_PER_SECOND = 4 * 1024
 #: Requests that one connection may send before the first of them is answered.
-PIPELINED = 8
+PIPELINED_REQUEST_LIMIT = 8
 #: Seconds in which a client that was refused may still read why, while what it sends is thrown away.
 LINGER_SECONDS = 2.0
 _GRACE_SECONDS = 0.1
@@ -50,12 +50,12 @@ class HttpLimits:
 
     def admit(self, host: str) -> bool:
         """Count one more connection of an address; whether it may have it. Trusted proxies may have any number."""
-        self._held[network_of(host)] += 1
-        return not self._most or self._held[network_of(host)] <= self._most or self._is_proxy(host)
+        self._held[client_network(host)] += 1
+        return not self._most or self._held[client_network(host)] <= self._most or self._is_proxy(host)
 
     def release(self, host: str) -> None:
         """A connection that was counted has ended."""
-        place = network_of(host)
+        place = client_network(host)
         self._held[place] -= 1
         if not self._held[place]:
             del self._held[place]
@@ -199,7 +199,7 @@ class LimitedProtocol(HttpToolsProtocol):
     def on_message_begin(self) -> None:
         self._progress.begin(_Phase.HEAD)
         self._deadline.cancel()
-        if len(self.pipeline) >= PIPELINED:
+        if len(self.pipeline) >= PIPELINED_REQUEST_LIMIT:
             self.limits.refused("headers")
             self._hang_up(None)
             raise _RefusalError

@@ -14,13 +14,13 @@ import traceback
 from datetime import UTC, datetime
 from typing import TextIO
 
-__all__ = ["JsonLines", "log_event", "log_failure", "set_up_logs", "sieved"]
+__all__ = ["JsonLogFormatter", "configure_logging", "log_event", "log_failure", "redact"]
 
 _LOG = logging.getLogger("tiltyard.web")
 _FACTS = "facts"
 
 #: What a library's message may carry and a log must not, with what stands for it.
-_SIEVE = (
+_REDACTIONS = (
     (re.compile(r"(?<![a-z0-9+.-])[a-z0-9+.-]*+://\S+", re.IGNORECASE), "<url>"),
     (
         re.compile(r"(?i)\b(password|passwd|secret|token|authorization|cookie|key)\b\s*[=:]\s*\S+"),
@@ -35,7 +35,7 @@ _SIEVE = (
 )
 
 
-class JsonLines(logging.Formatter):
+class JsonLogFormatter(logging.Formatter):
     """A record as one line of JSON."""
 
     def format(self, record: logging.LogRecord) -> str:
@@ -44,7 +44,7 @@ class JsonLines(logging.Formatter):
             "at": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
             "level": record.levelname.lower(),
             "from": record.name,
-            "event": record.getMessage() if own else sieved(record.getMessage()),
+            "event": record.getMessage() if own else redact(record.getMessage()),
             **getattr(record, _FACTS, {}),
         }
         if record.exc_info and record.exc_info[1] is not None and "error" not in line:
@@ -52,10 +52,10 @@ class JsonLines(logging.Formatter):
         return json.dumps(line, ensure_ascii=True, default=str)
 
 
-def set_up_logs(stream: TextIO | None = None, *, level: int = logging.INFO) -> None:
+def configure_logging(stream: TextIO | None = None, *, level: int = logging.INFO) -> None:
     """Send everything that is logged in this process to standard error, as JSON."""
     handler = logging.StreamHandler(stream or sys.stderr)
-    handler.setFormatter(JsonLines())
+    handler.setFormatter(JsonLogFormatter())
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(logging.WARNING)
@@ -79,9 +79,9 @@ def log_failure(event: str, error: BaseException, instance: str | None = None) -
     _LOG.error(event, extra={_FACTS: {**facts, **_told(error)}})
 
 
-def sieved(message: str) -> str:
+def redact(message: str) -> str:
     """A library's message on one line, without what must not be in a log."""
-    for pattern, instead in _SIEVE:
+    for pattern, instead in _REDACTIONS:
         message = pattern.sub(instead, message)
     return " ".join(message.split())[:500]
 

@@ -18,15 +18,22 @@ from prometheus_client.registry import Collector
 from tiltyard.arena.rating.rater_lag import RaterLag, read_current_rater_lags
 from tiltyard.errors import StoreFault
 
-__all__ = ["FOLDER_VARIABLE", "METRICS_TYPE", "Figures", "LagFigures", "metrics_page", "serve_metrics"]
+__all__ = [
+    "FOLDER_VARIABLE",
+    "METRICS_TYPE",
+    "ProcessMetrics",
+    "RaterLagCollector",
+    "metrics_page",
+    "serve_metrics",
+]
 
 FOLDER_VARIABLE = "PROMETHEUS_MULTIPROC_DIR"
 METRICS_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
-_BUCKETS = (0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0)
+_LATENCY_BUCKET_SECONDS = (0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0)
 
 
-class Figures:
+class ProcessMetrics:
     """What one web process counts."""
 
     def __init__(self) -> None:
@@ -41,7 +48,7 @@ class Figures:
             "tiltyard_request_seconds",
             "How long requests took.",
             ["route"],
-            buckets=_BUCKETS,
+            buckets=_LATENCY_BUCKET_SECONDS,
             registry=self.registry,
         )
         self._refused = Counter(
@@ -68,7 +75,7 @@ class Figures:
         self._refused.labels(reason).inc()
 
 
-class LagFigures(Collector):
+class RaterLagCollector(Collector):
     """How far the raters are, read from the database whenever somebody asks."""
 
     def __init__(self, read: Callable[[], Iterable[RaterLag]]) -> None:
@@ -98,7 +105,7 @@ class LagFigures(Collector):
 def metrics_page(own: CollectorRegistry | None, read: Callable[[], Iterable[RaterLag]]) -> bytes:
     """Everything in Prometheus's text format: of all processes where there are several."""
     registry = CollectorRegistry()
-    registry.register(LagFigures(read))
+    registry.register(RaterLagCollector(read))
     if os.environ.get(FOLDER_VARIABLE):
         MultiProcessCollector(registry)  # type: ignore[no-untyped-call]
         return generate_latest(registry)
@@ -108,7 +115,7 @@ def metrics_page(own: CollectorRegistry | None, read: Callable[[], Iterable[Rate
 def serve_metrics(host: str, port: int, url: str) -> Callable[[], None]:
     """Answer scrapes on a port of its own, in a thread; how to stop it."""
     registry = CollectorRegistry()
-    registry.register(LagFigures(lambda: read_current_rater_lags(url)))
+    registry.register(RaterLagCollector(lambda: read_current_rater_lags(url)))
     MultiProcessCollector(registry)  # type: ignore[no-untyped-call]
     server, thread = start_http_server(port, host, registry)
 

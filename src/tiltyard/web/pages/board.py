@@ -12,15 +12,21 @@ from markupsafe import Markup
 
 from tiltyard.arena.content.arenas import Arena
 from tiltyard.errors import NotFound
-from tiltyard.web.access import house_of
+from tiltyard.web.access import registry_of
 from tiltyard.web.pages import paths
-from tiltyard.web.pages.board_material import Counted, Material, board_pages_of, gathered
-from tiltyard.web.pages.board_query import Asked
-from tiltyard.web.pages.board_view import View, asked_view, beside, floored, seen_digits
-from tiltyard.web.pages.charts import ChartView, chart_view
-from tiltyard.web.pages.downloads import files_of, rows_of
-from tiltyard.web.pages.shell import page, pages_of, sent_page, theme_of, wording_of
-from tiltyard.web.reading import Readable, boards_of
+from tiltyard.web.pages.board_data import BoardPageData, SourceBoard, board_page_cache_of, gather_board_page
+from tiltyard.web.pages.board_downloads import download_links, download_rows
+from tiltyard.web.pages.board_query import BoardQueryParams
+from tiltyard.web.pages.board_view import (
+    BoardView,
+    compare_sources,
+    digits_to_show,
+    filtered_view,
+    floor_percent,
+)
+from tiltyard.web.pages.chart_pages import ChartView, chart_view
+from tiltyard.web.pages.layout import localization_of, pages_of, render_page, send_page, theme_of
+from tiltyard.web.reader_access import ReadableArena, boards_of
 from tiltyard.web.routes.boards import Hash
 
 __all__ = ["router"]
@@ -28,30 +34,32 @@ __all__ = ["router"]
 router = APIRouter(include_in_schema=False)
 
 #: Stands before each row; no text of others holds it, since what is invisible is spelled out.
-_BETWEEN = "\x1e"
+_ROW_SEPARATOR = "\x1e"
 
 
 @router.api_route("/arenas/{arena}", methods=["GET", "HEAD"], response_class=HTMLResponse)
-async def board_page(arena: Readable, request: Request, query: Asked) -> Response:
+async def board_page(arena: ReadableArena, request: Request, query: BoardQueryParams) -> Response:
     """The newest board, as the query asks for it."""
     try:
         await boards_of(request).latest(arena.arena, 0)
     except NotFound:
-        return page(request, "board/none.html", arena=arena, active="board")
-    return await _sent(request, arena, await gathered(request, arena, query))
+        return render_page(request, "board/none.html", arena=arena, active="board")
+    return await _sent(request, arena, await gather_board_page(request, arena, query))
 
 
 @router.api_route("/arenas/{arena}/boards/{sha256}", methods=["GET", "HEAD"], response_class=HTMLResponse)
-async def snapshot_page(arena: Readable, sha256: Hash, request: Request, query: Asked) -> Response:
+async def snapshot_page(
+    arena: ReadableArena, sha256: Hash, request: Request, query: BoardQueryParams
+) -> Response:
     """A board as it was published. What it says never changes; how it looks may, with the version."""
     once = await boards_of(request).published(arena.arena, sha256)
-    return await _sent(request, arena, await gathered(request, arena, query, once))
+    return await _sent(request, arena, await gather_board_page(request, arena, query, once))
 
 
-async def _sent(request: Request, arena: Arena, material: Material) -> Response:
+async def _sent(request: Request, arena: Arena, material: BoardPageData) -> Response:
     """Made once for each board, query, language and theme."""
-    kept, chart = board_pages_of(request), await chart_view(request, material)
-    look = (wording_of(request).language, theme_of(request))
+    kept, chart = board_page_cache_of(request), await chart_view(request, material)
+    look = (localization_of(request).language, theme_of(request))
     key = ("page", look, material.key(), tuple(chart.svg.values()), chart.drawn)
     found = kept.made.get(key)
     if found is None:
@@ -60,10 +68,10 @@ async def _sent(request: Request, arena: Arena, material: Material) -> Response:
             if found is None:
                 html = (await asyncio.to_thread(_rendered, request, material, chart)).encode()
                 found = kept.made.put(key, (html, sha256(html).hexdigest()), len(html))
-    return sent_page(request, arena, *found)
+    return send_page(request, arena, *found)
 
 
-def _rendered(request: Request, material: Material, chart: ChartView) -> str:
+def _rendered(request: Request, material: BoardPageData, chart: ChartView) -> str:
     """The page as text."""
     query, first = material.query, material.first
     path = paths.board(material.arena.name)
@@ -78,7 +86,7 @@ def _rendered(request: Request, material: Material, chart: ChartView) -> str:
         "chart": chart,
         "document": first.document,
         "facts": material.facts,
-        "files": files_of(material),
+        "files": download_links(material),
         "here": query.address(path),
         "findings": [
             (board.document["source"], one)
@@ -86,27 +94,27 @@ def _rendered(request: Request, material: Material, chart: ChartView) -> str:
             for one in (board.filtered or board.document)["findings"]
         ],
         "languages": [(one, one) for one in material.facts.languages],
-        "origin": house_of(request).settings.address(),
+        "origin": registry_of(request).settings.address(),
         "path": path,
         "permanent": material.permanent,
         "policy": first.document["method"]["policy"],
         "query": query,
-        "seen_digits": seen_digits,
+        "seen_digits": digits_to_show,
     }
-    kept = board_pages_of(request)
+    kept = board_page_cache_of(request)
     views = [kept.view(board) for board in material.boards]
-    values |= {"view": asked_view(views[0], query), "columns": list(rows_of(views, query)[0])}
+    values |= {"view": filtered_view(views[0], query), "columns": list(download_rows(views, query)[0])}
     if len(views) == 2:
-        pairs = beside(views[0].lines, views[1].lines, query)
+        pairs = compare_sources(views[0].lines, views[1].lines, query)
         return pages_of(request).render("board/both.html", request, pairs=pairs, sides=views, **values)
     rows = _rows(request, material.arena, first, views[0])
     bodies = [rows[line.model] for line in values["view"].lines]
     return pages_of(request).render("board/board.html", request, bodies=bodies, **values)
 
 
-def _rows(request: Request, arena: Arena, board: Counted, view: View) -> dict[str, Markup]:
+def _rows(request: Request, arena: Arena, board: SourceBoard, view: BoardView) -> dict[str, Markup]:
     """Every row of a board as HTML, by model: made once, whatever is then searched and sorted."""
-    kept, key = board_pages_of(request), (board.sha256, arena.name, wording_of(request).language)
+    kept, key = board_page_cache_of(request), (board.sha256, arena.name, localization_of(request).language)
     found = kept.rows.get(key)
     if found is None:
         text = pages_of(request).render(
@@ -115,10 +123,10 @@ def _rows(request: Request, arena: Arena, board: Counted, view: View) -> dict[st
             arena=arena,
             board=board,
             document=board.document,
-            floored=floored,
+            floored=floor_percent,
             view=view,
         )
-        bodies = text.split(_BETWEEN)[1:]
+        bodies = text.split(_ROW_SEPARATOR)[1:]
         models = [line.model for line in view.lines]
         rendered = (Markup(body) for body in bodies)  # noqa: S704 - a template of ours made it
         found = kept.rows.put(key, dict(zip(models, rendered, strict=True)))

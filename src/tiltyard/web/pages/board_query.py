@@ -12,9 +12,9 @@ from tiltyard.arena.boards.filtered_boards import VoteSubset
 from tiltyard.arena.log.event_log import SOURCES
 from tiltyard.report.arena_charts import CHARTS
 from tiltyard.web.pages.paths import asked
-from tiltyard.web.reading import Plain
+from tiltyard.web.reader_access import Plain
 
-__all__ = ["SORTS", "Asked", "BoardQuery", "Snap"]
+__all__ = ["SORTS", "BoardQuery", "BoardQueryParams", "Snap"]
 
 #: A board that was published, by its hash; without it, the newest.
 Snap = Annotated[str | None, Query(pattern=r"^[0-9a-f]{64}$")]
@@ -28,7 +28,7 @@ assert Chart.__args__ == CHARTS  # type: ignore[attr-defined]
 
 SORTS: tuple[str, ...] = Sort.__args__  # type: ignore[attr-defined]
 #: Those that begin with the least.
-_RISING = frozenset({"rank", "model", "spread"})
+_ASCENDING_SORTS = frozenset({"rank", "model", "spread"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +50,7 @@ class BoardQuery:
     @property
     def rising(self) -> bool:
         """Whether the least comes first."""
-        return self.order == "asc" if self.order else self.sort in _RISING
+        return self.order == "asc" if self.order else self.sort in _ASCENDING_SORTS
 
     def part(self, source: int | None = None) -> VoteSubset:
         """The votes that are asked for; of both sources, those of people, if it is not said."""
@@ -71,7 +71,7 @@ class BoardQuery:
     def values(self) -> dict[str, str]:
         """Every choice that is not the usual one."""
         told = {one.name: getattr(self, one.name) for one in fields(self)}
-        return {name: value for name, value in told.items() if value != _USUAL[name]}
+        return {name: value for name, value in told.items() if value != _DEFAULTS[name]}
 
     def address(self, path: str, **changes: str) -> str:
         """A path with these choices, some of them changed."""
@@ -82,10 +82,10 @@ class BoardQuery:
         return {name: value for name, value in self.values().items() if name in names}
 
 
-_USUAL = {one.name: one.default for one in fields(BoardQuery)}
+_DEFAULTS = {one.name: one.default for one in fields(BoardQuery)}
 
 
-async def _asked(
+async def _read_query(
     source: Source = "human",
     category: Plain = "",
     language: Plain = "",
@@ -100,4 +100,4 @@ async def _asked(
     return BoardQuery(source, category, language, dimension, excluded, retired, q.strip(), sort, order, chart)
 
 
-Asked = Annotated[BoardQuery, Depends(_asked)]
+BoardQueryParams = Annotated[BoardQuery, Depends(_read_query)]

@@ -11,19 +11,19 @@ from tiltyard.arena.boards.rank_lookup import SCORE_FIELDS
 from tiltyard.web.pages.board_query import BoardQuery
 
 __all__ = [
-    "Beside",
+    "BoardLine",
+    "BoardView",
+    "IntervalScale",
     "Kind",
-    "Line",
-    "Scale",
-    "View",
-    "asked_view",
-    "beside",
-    "chosen",
-    "floored",
-    "lines_of",
-    "scale_of",
-    "seen_digits",
-    "whole_view",
+    "SourceComparison",
+    "board_lines",
+    "compare_sources",
+    "digits_to_show",
+    "filter_and_sort",
+    "filtered_view",
+    "floor_percent",
+    "full_view",
+    "interval_scale",
 ]
 
 #: What the rating column shows first: by what the rows are ranked.
@@ -31,11 +31,11 @@ Kind = Literal["conservative", "bradley-terry", "legacy-elo"]
 Row = Mapping[str, Any]
 
 #: An RD above this says hardly anything, and would stretch the scale of all others.
-_WIDE = 200.0
+_WIDE_RD_POINTS = 200.0
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class BoardLine:
     """One model. ``None`` where there is no number."""
 
     rank: int | None
@@ -92,7 +92,7 @@ class Line:
 
 
 @dataclass(frozen=True, slots=True)
-class Scale:
+class IntervalScale:
     """From where to where all intervals of a page are drawn."""
 
     least: float
@@ -104,18 +104,18 @@ class Scale:
 
 
 @dataclass(frozen=True, slots=True)
-class View:
+class BoardView:
     """A board as a page shows it."""
 
     kind: Kind
-    lines: tuple[Line, ...]
+    lines: tuple[BoardLine, ...]
     #: How many there are when nobody searches.
     total: int
     #: How many of these are retired.
     retired: int
-    scale: Scale
+    scale: IntervalScale
 
-    def places(self, line: Line) -> tuple[str, str, str]:
+    def places(self, line: BoardLine) -> tuple[str, str, str]:
         """Where the ends and the middle of what is drawn are, of 100."""
         assert line.drawn is not None
         low, value, high = (f"{self.scale.place(at):.1f}" for at in line.drawn)
@@ -123,14 +123,14 @@ class View:
 
 
 @dataclass(frozen=True, slots=True)
-class Beside:
+class SourceComparison:
     """One model on the boards of people and of judges, which are never pooled; ``None`` where it is on one only."""
 
-    human: Line | None
-    judge: Line | None
+    human: BoardLine | None
+    judge: BoardLine | None
 
     @property
-    def known(self) -> Line:
+    def known(self) -> BoardLine:
         """Its line on people's board, or on the only one that has it."""
         found = self.judge if self.human is None else self.human
         assert found is not None
@@ -159,28 +159,34 @@ class Beside:
         return low > other_high or other_low > high
 
 
-def whole_view(document: Row, filtered: Row | None = None) -> View:
+def full_view(document: Row, filtered: Row | None = None) -> BoardView:
     """Every row of a published board, or of one that was counted from its votes, in its own order."""
     kind: Kind = document["order"] if filtered is None else "bradley-terry"
-    lines = lines_of(document) if filtered is None else _counted(document, filtered)
-    return View(kind, tuple(lines), len(lines), sum(line.retired for line in lines), scale_of(lines))
+    lines = board_lines(document) if filtered is None else _counted(document, filtered)
+    return BoardView(
+        kind, tuple(lines), len(lines), sum(line.retired for line in lines), interval_scale(lines)
+    )
 
 
-def asked_view(whole: View, query: BoardQuery) -> View:
+def filtered_view(whole: BoardView, query: BoardQuery) -> BoardView:
     """The rows that are asked for, as they are asked for."""
     retired = whole.retired if query.retired == "show" else 0
     total = whole.total - whole.retired + retired
-    return replace(whole, lines=tuple(chosen(whole.lines, query)), total=total, retired=retired)
+    return replace(whole, lines=tuple(filter_and_sort(whole.lines, query)), total=total, retired=retired)
 
 
-def beside(human: Sequence[Line], judge: Sequence[Line], query: BoardQuery) -> list[Beside]:
+def compare_sources(
+    human: Sequence[BoardLine], judge: Sequence[BoardLine], query: BoardQuery
+) -> list[SourceComparison]:
     """The models of two boards, side by side, in the order of people's; those on judges' only come last."""
     other, known = {line.model: line for line in judge}, {line.model for line in human}
-    of_people = [Beside(line, other.get(line.model)) for line in chosen(human, query)]
-    return of_people + [Beside(None, line) for line in chosen(judge, query) if line.model not in known]
+    of_people = [SourceComparison(line, other.get(line.model)) for line in filter_and_sort(human, query)]
+    return of_people + [
+        SourceComparison(None, line) for line in filter_and_sort(judge, query) if line.model not in known
+    ]
 
 
-def lines_of(document: Row) -> list[Line]:
+def board_lines(document: Row) -> list[BoardLine]:
     """Every row of a published board, in its order; before the first vote nobody has a rank."""
     cross = document["cross_check"]
     checks: dict[str, Row] = {} if cross is None else {row["model"]: row for row in cross["rows"]}
@@ -188,7 +194,7 @@ def lines_of(document: Row) -> list[Line]:
     return lines if document["votes"] else [replace(line, rank=None) for line in lines]
 
 
-def chosen(lines: Iterable[Line], query: BoardQuery) -> list[Line]:
+def filter_and_sort(lines: Iterable[BoardLine], query: BoardQuery) -> list[BoardLine]:
     """Those that are asked for, in the order that is asked for; what has no value comes last."""
     sought = query.q.casefold()
     found = [
@@ -201,21 +207,21 @@ def chosen(lines: Iterable[Line], query: BoardQuery) -> list[Line]:
     return known + [line for line in found if _sort_key(line, query.sort) is None]
 
 
-def scale_of(lines: Sequence[Line]) -> Scale:
+def interval_scale(lines: Sequence[BoardLine]) -> IntervalScale:
     """One scale for all: as wide as what is known at all well, or as everything if nothing is."""
     drawn = [line.drawn for line in lines if line.drawn is not None]
-    narrow = [ends for ends in drawn if ends[2] - ends[0] <= 4.0 * _WIDE] or drawn
+    narrow = [ends for ends in drawn if ends[2] - ends[0] <= 4.0 * _WIDE_RD_POINTS] or drawn
     if not narrow:
-        return Scale(0.0, 1.0)
-    return Scale(min(low for low, _, _ in narrow), max(high for _, _, high in narrow))
+        return IntervalScale(0.0, 1.0)
+    return IntervalScale(min(low for low, _, _ in narrow), max(high for _, _, high in narrow))
 
 
-def floored(share: float | None) -> float | None:
+def floor_percent(share: float | None) -> float | None:
     """A share in whole percents, never rounded up: all but a few is not all."""
     return None if share is None else math.floor(100.0 * share + 1e-9) / 100.0
 
 
-def seen_digits(value: float | None, bar: float, usual: int, *, holds: bool) -> int:
+def digits_to_show(value: float | None, bar: float, usual: int, *, holds: bool) -> int:
     """After the point, so many digits that a value which misses its bar is seen to: two more than usual at most."""
     if holds or value is None:
         return usual
@@ -223,17 +229,17 @@ def seen_digits(value: float | None, bar: float, usual: int, *, holds: bool) -> 
     return next(enough, usual + 2)
 
 
-def _sort_key(line: Line, sort: str) -> Any:
+def _sort_key(line: BoardLine, sort: str) -> Any:
     if sort == "model":
         return line.model.casefold()
     return getattr(line, {"rating": "score", "score": "average_score"}.get(sort, sort))
 
 
-def _published(row: Row, order: Kind, cross: Row | None) -> Line:
+def _published(row: Row, order: Kind, cross: Row | None) -> BoardLine:
     record, coverage = row["record"], row["coverage"]
     by_batch = order == "bradley-terry"
     known: Row = {} if cross is None else cross
-    return Line(
+    return BoardLine(
         rank=row["rank"],
         rank_low=known.get("rank_low"),
         rank_high=known.get("rank_high"),
@@ -263,12 +269,12 @@ def _published(row: Row, order: Kind, cross: Row | None) -> Line:
     )
 
 
-def _counted(document: Row, filtered: Row) -> list[Line]:
+def _counted(document: Row, filtered: Row) -> list[BoardLine]:
     """Rows of a filtered board. Models of other groups than the first have no place in its order."""
     retired = {row["model"] for row in document["rows"] if not row["enabled"]}
     whole = {row["model"]: row for row in document["rows"]}
     return [
-        Line(
+        BoardLine(
             rank=row["rank"] if row["group"] == 0 else None,
             rank_low=row["rank_low"] if row["group"] == 0 else None,
             rank_high=row["rank_high"] if row["group"] == 0 else None,

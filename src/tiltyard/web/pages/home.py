@@ -13,21 +13,21 @@ from tiltyard.arena.boards.rank_lookup import SCORE_FIELDS
 from tiltyard.arena.content.arenas import Arena, list_arenas
 from tiltyard.errors import NotFound
 from tiltyard.postgres.connection_pool import connect_from_pool
-from tiltyard.web.access import Asker, house_of
+from tiltyard.web.access import CurrentActor, registry_of
 from tiltyard.web.pages import paths
-from tiltyard.web.pages.board_material import board_pages_of
-from tiltyard.web.pages.shell import THEME_COOKIE, THEMES, page, see_other
-from tiltyard.web.reading import boards_of, may_read
+from tiltyard.web.pages.board_data import board_page_cache_of
+from tiltyard.web.pages.layout import THEME_COOKIE, THEMES, redirect_to, render_page
+from tiltyard.web.reader_access import boards_of, may_read
 
 __all__ = ["router"]
 
 router = APIRouter(include_in_schema=False)
 
-_YEAR = 365 * 24 * 3600
+_YEAR_SECONDS = 365 * 24 * 3600
 
 
 @dataclass(frozen=True, slots=True)
-class Card:
+class ArenaCard:
     """What the front door says of an arena."""
 
     name: str
@@ -42,12 +42,12 @@ class Card:
 
 
 @router.get("/", response_class=HTMLResponse)
-async def home(request: Request, actor: Asker) -> HTMLResponse:
+async def home(request: Request, actor: CurrentActor) -> HTMLResponse:
     """Arenas that whoever asks may see."""
-    async with connect_from_pool(house_of(request).pool) as connection:
+    async with connect_from_pool(registry_of(request).pool) as connection:
         found = await list_arenas(connection)
     cards = [await _card(request, arena) for arena in found if may_read(actor, arena)]
-    return page(request, "home.html", cards=cards)
+    return render_page(request, "home.html", cards=cards)
 
 
 @router.post("/theme")
@@ -55,25 +55,25 @@ async def choose_theme(
     request: Request, theme: Annotated[str, Form()] = "", next: Annotated[str, Form()] = "/"
 ) -> Response:
     """Light, dark, or whatever the browser says."""
-    secure = "; Secure" if house_of(request).settings.secure else ""
-    value, age = (theme, _YEAR) if theme in THEMES else ("", 0)
+    secure = "; Secure" if registry_of(request).settings.secure else ""
+    value, age = (theme, _YEAR_SECONDS) if theme in THEMES else ("", 0)
     cookie = f"{THEME_COOKIE}={value}; Path=/; Max-Age={age}; HttpOnly; SameSite=Lax{secure}"
-    return see_other(paths.local(next), cookie=cookie)
+    return redirect_to(paths.local(next), cookie=cookie)
 
 
-async def _card(request: Request, arena: Arena) -> Card:
+async def _card(request: Request, arena: Arena) -> ArenaCard:
     try:
         newest = await boards_of(request).latest(arena.arena, 0)
     except NotFound:
-        return Card(arena.name, arena.title, None, 0, 0, 0, ())
-    kept, key = board_pages_of(request).cards, (newest.sha256, arena.name, arena.title)
-    found: Card | None = kept.get(key)
+        return ArenaCard(arena.name, arena.title, None, 0, 0, 0, ())
+    kept, key = board_page_cache_of(request).cards, (newest.sha256, arena.name, arena.title)
+    found: ArenaCard | None = kept.get(key)
     if found is None:
         found = kept.put(key, _read(arena, newest.document))
     return found
 
 
-def _read(arena: Arena, written: str) -> Card:
+def _read(arena: Arena, written: str) -> ArenaCard:
     """What a board's document says of its arena."""
     document = json.loads(written)
     score = SCORE_FIELDS[document["order"]]
@@ -81,6 +81,6 @@ def _read(arena: Arena, written: str) -> Card:
     ranked = [row for row in rows if row["rank"] is not None and row["votes"]]
     best = [{"model": row["model"], "score": row[score]} for row in ranked[:3]]
     retired = len(document["rows"]) - len(rows)
-    return Card(
+    return ArenaCard(
         arena.name, arena.title, document["status"], document["votes"], len(rows), retired, tuple(best)
     )

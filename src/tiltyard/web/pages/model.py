@@ -14,34 +14,41 @@ from tiltyard.arena.boards.model_profiles import ModelProfile, ModelProfiles
 from tiltyard.arena.content.arenas import Arena
 from tiltyard.errors import NotFound
 from tiltyard.report.chart_theme import ChartTheme, fit_to_phone, localise_spec, render_svg
-from tiltyard.web.pages.model_view import Asked, Sort, SourceWord, model_chart, shown_state, view_of
-from tiltyard.web.pages.shell import pages_of, sent_page, theme_of, wording_of
-from tiltyard.web.pages.turns import BoundedQueue
-from tiltyard.web.pages.wording import Wording
-from tiltyard.web.reading import ModelName, Plain, Readable, sent
+from tiltyard.web.pages.layout import localization_of, pages_of, send_page, theme_of
+from tiltyard.web.pages.localization import Localization
+from tiltyard.web.pages.model_view import (
+    ModelPageQuery,
+    Sort,
+    SourceWord,
+    make_model_view,
+    model_chart,
+    response_state,
+)
+from tiltyard.web.pages.render_queue import BoundedQueue
+from tiltyard.web.reader_access import ModelName, Plain, ReadableArena, send_cacheable
 
-__all__ = ["ModelPages", "router"]
+__all__ = ["ModelPageCache", "router"]
 
 router = APIRouter(include_in_schema=False)
 
 #: Bytes of pages and pictures that are kept, and how many wait for a picture.
-_KEPT = 64_000_000
-_QUEUE = 8
+_CACHE_BYTES = 64_000_000
+_WAITING_REQUEST_LIMIT = 8
 #: Charts have words, in the language that is asked for.
-_SPOKEN = {"Vary": "Accept-Language"}
+_LANGUAGE_HEADERS = {"Vary": "Accept-Language"}
 _CHART = "/arenas/{arena}/model-charts/{chart}"
 
 Key = tuple[str | None, ...]
 
 
-class ModelPages:
+class ModelPageCache:
     """Pages and pictures of this process's models, each made once for a snapshot."""
 
     def __init__(self, portraits: ModelProfiles) -> None:
         self.portraits = portraits
         self._made: dict[Key, tuple[bytes, str]] = {}
         self._size = 0
-        self._drawing = BoundedQueue(1, _QUEUE, "a chart of a model")
+        self._drawing = BoundedQueue(1, _WAITING_REQUEST_LIMIT, "a chart of a model")
 
     def known(self, key: Key) -> tuple[bytes, str] | None:
         return self._made.get(key)
@@ -50,7 +57,7 @@ class ModelPages:
         """Bytes with their hash, which is their ETag. What was made first goes first."""
         self._size += len(data) - len(self._made.pop(key, (b"", ""))[0])
         made = self._made[key] = (data, sha256(data).hexdigest()[:32])
-        while self._size > _KEPT:
+        while self._size > _CACHE_BYTES:
             oldest, _ = self._made.pop(next(iter(self._made)))
             self._size -= len(oldest)
         return made
@@ -61,7 +68,7 @@ class ModelPages:
         portrait: ModelProfile,
         chart: str,
         look: ChartTheme,
-        wording: Wording,
+        wording: Localization,
         *,
         narrow: bool,
     ) -> bytes:
@@ -74,15 +81,15 @@ class ModelPages:
             return self.keep(key, await asyncio.to_thread(render_svg, spec))[0]
 
 
-def model_pages(request: Request) -> ModelPages:
+def model_page_cache_of(request: Request) -> ModelPageCache:
     """Those of this process."""
-    pages: ModelPages = request.app.state.model_pages
+    pages: ModelPageCache = request.app.state.model_pages
     return pages
 
 
 @router.get(_CHART + ".svg")
 async def model_picture(
-    arena: Readable,
+    arena: ReadableArena,
     chart: str,
     request: Request,
     model: Plain,
@@ -91,19 +98,19 @@ async def model_picture(
     narrow: Annotated[bool, Query(description="For a phone.")] = False,
 ) -> Response:
     """A chart of a model's page as a picture."""
-    pages = model_pages(request)
+    pages = model_page_cache_of(request)
     portrait = await _portrait(pages, arena, source, model)
-    wording, width = wording_of(request), "narrow" if narrow else None
+    wording, width = localization_of(request), "narrow" if narrow else None
     key = (arena.name, source, model, portrait.snapshot.sha256, chart, theme, width, wording.language)
     made = pages.known(key)
     data = await pages.drawn(key, portrait, chart, theme, wording, narrow=narrow) if made is None else made[0]
     etag = sha256(data).hexdigest()[:32]
-    return sent(request, arena, data, etag, headers=_SPOKEN, media_type="image/svg+xml")
+    return send_cacheable(request, arena, data, etag, headers=_LANGUAGE_HEADERS, media_type="image/svg+xml")
 
 
 @router.get(_CHART + ".json")
 async def model_spec(
-    arena: Readable,
+    arena: ReadableArena,
     chart: str,
     request: Request,
     model: Plain,
@@ -111,17 +118,17 @@ async def model_spec(
     theme: ChartTheme = "any",
 ) -> Response:
     """The same as a spec, which takes its look from the page."""
-    portrait = await _portrait(model_pages(request), arena, source, model)
-    wording = wording_of(request)
+    portrait = await _portrait(model_page_cache_of(request), arena, source, model)
+    wording = localization_of(request)
     spec = {name: part for name, part in _spec(portrait, chart, theme, wording).items() if name != "config"}
     spec = localise_spec(spec, wording.chart_locale())
     data = json.dumps(spec, ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode()
-    return sent(request, arena, data, sha256(data).hexdigest()[:32], headers=_SPOKEN)
+    return send_cacheable(request, arena, data, sha256(data).hexdigest()[:32], headers=_LANGUAGE_HEADERS)
 
 
 @router.get("/arenas/{arena}/models/{model:path}")
 async def model_page(
-    arena: Readable,
+    arena: ReadableArena,
     model: ModelName,
     request: Request,
     source: SourceWord = "human",
@@ -130,24 +137,24 @@ async def model_page(
     rows: Annotated[Plain | None, Query()] = None,
 ) -> Response:
     """A model in full."""
-    pages = model_pages(request)
+    pages = model_page_cache_of(request)
     portrait = await _portrait(pages, arena, source, model)
-    asked = Asked(source, sort, order, whole=rows == "all")
+    asked = ModelPageQuery(source, sort, order, whole=rows == "all")
     shown = (arena.name, arena.title, portrait.name, portrait.snapshot.sha256, *asked.query().values())
-    key = (*shown, theme_of(request), wording_of(request).language)
+    key = (*shown, theme_of(request), localization_of(request).language)
     made = pages.known(key)
     if made is None:
         html = await asyncio.to_thread(_rendered, request, arena, portrait, asked)
         made = pages.keep(key, html)
-    return sent_page(request, arena, *made)
+    return send_page(request, arena, *made)
 
 
-async def _portrait(pages: ModelPages, arena: Arena, source: SourceWord, model: str) -> ModelProfile:
+async def _portrait(pages: ModelPageCache, arena: Arena, source: SourceWord, model: str) -> ModelProfile:
     return await pages.portraits.of(arena, int(source == "llm-judge"), model)
 
 
-def _rendered(request: Request, arena: Arena, portrait: ModelProfile, asked: Asked) -> bytes:
-    view = view_of(portrait, asked)
+def _rendered(request: Request, arena: Arena, portrait: ModelProfile, asked: ModelPageQuery) -> bytes:
+    view = make_model_view(portrait, asked)
     here = view.path(arena.name, asked)
     text = pages_of(request).render(
         "model/model.html",
@@ -157,12 +164,12 @@ def _rendered(request: Request, arena: Arena, portrait: ModelProfile, asked: Ask
         portrait=portrait,
         row=portrait.row,
         here=here,
-        state_of=shown_state,
+        state_of=response_state,
     )
     return text.encode()
 
 
-def _spec(portrait: ModelProfile, chart: str, look: ChartTheme, wording: Wording) -> dict[str, object]:
+def _spec(portrait: ModelProfile, chart: str, look: ChartTheme, wording: Localization) -> dict[str, object]:
     spec = model_chart(portrait, chart, look, wording.texts.gettext)
     if spec is None:
         raise NotFound("there is no such chart of this model; its page shows those that there are")

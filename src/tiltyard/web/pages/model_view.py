@@ -20,16 +20,16 @@ from tiltyard.report.model_charts import (
 from tiltyard.web.pages import paths
 
 __all__ = [
-    "Asked",
-    "Cut",
-    "HeatRow",
+    "HeatmapRow",
+    "ModelPageQuery",
     "ModelView",
-    "Rival",
+    "RankNeighbour",
     "Sort",
     "SourceWord",
+    "TruncatedRows",
+    "make_model_view",
     "model_chart",
-    "shown_state",
-    "view_of",
+    "response_state",
 ]
 
 SourceWord = Literal["human", "llm-judge"]
@@ -37,14 +37,14 @@ Sort = Literal["prompt", "category", "votes", "score"]
 Order = Literal["asc", "desc"]
 
 #: Rows of a table before "show all"; of responses, which say least.
-_FIRST = 25
-_RESPONSES = 10
+_FIRST_ROWS = 25
+_FIRST_RESPONSE_ROWS = 10
 #: Evaluations that stand in the table beside the chart.
-_EVALUATIONS = 40
+_EVALUATION_ROWS = 40
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class ModelPageQuery:
     """What an address asks of the page."""
 
     source: SourceWord = "human"
@@ -61,15 +61,15 @@ class Asked:
             "rows": "all" if self.whole else None,
         }
 
-    def by(self, source: SourceWord) -> Asked:
+    def by(self, source: SourceWord) -> ModelPageQuery:
         """The same of other votes."""
         return replace(self, source=source)
 
-    def entire(self) -> Asked:
+    def entire(self) -> ModelPageQuery:
         """The same with every row of every table."""
         return replace(self, whole=True)
 
-    def sorted_by(self, column: Sort) -> Asked:
+    def sorted_by(self, column: Sort) -> ModelPageQuery:
         """Sorted by that column; by the same once more, the other way round."""
         first: Order = "desc" if column in ("votes", "score") else "asc"
         other: Order = "asc" if self.order == "desc" else "desc"
@@ -77,14 +77,14 @@ class Asked:
 
 
 @dataclass(frozen=True, slots=True)
-class Cut:
+class TruncatedRows:
     """Some rows of a table, and how many there are in all."""
 
     rows: tuple[Any, ...]
     total: int
 
     @classmethod
-    def of(cls, rows: tuple[Any, ...], most: int | None) -> Cut:
+    def of(cls, rows: tuple[Any, ...], most: int | None) -> TruncatedRows:
         return cls(rows[:most], len(rows))
 
     @property
@@ -93,7 +93,7 @@ class Cut:
 
 
 @dataclass(frozen=True, slots=True)
-class Rival:
+class RankNeighbour:
     """A neighbour in rank, with the record against it."""
 
     name: str
@@ -102,7 +102,7 @@ class Rival:
 
 
 @dataclass(frozen=True, slots=True)
-class HeatRow:
+class HeatmapRow:
     """One prompt of the coverage heatmap: its deficit, and each opponent's cell as deficit and votes."""
 
     prompt: str
@@ -115,13 +115,13 @@ class ModelView:
     """The page, all but its words."""
 
     portrait: ModelProfile
-    asked: Asked
-    opponents: Cut
-    prompts: Cut
-    responses: Cut
-    rivals: tuple[Rival, ...]
+    asked: ModelPageQuery
+    opponents: TruncatedRows
+    prompts: TruncatedRows
+    responses: TruncatedRows
+    rivals: tuple[RankNeighbour, ...]
     heat_opponents: tuple[str, ...]
-    heat: tuple[HeatRow, ...]
+    heat: tuple[HeatmapRow, ...]
     history: tuple[Any, ...]
     #: Charts that have something to show.
     charts: frozenset[str]
@@ -131,7 +131,7 @@ class ModelView:
         """Whether any cell of the heatmap lacks votes."""
         return any(deficit for line in self.heat for deficit, _ in line.cells)
 
-    def path(self, arena: str, asked: Asked) -> str:
+    def path(self, arena: str, asked: ModelPageQuery) -> str:
         """The same page, asked otherwise."""
         return paths.model(arena, self.portrait.name, **asked.query())
 
@@ -146,17 +146,17 @@ class ModelView:
         return paths.asked(f"{paths.board(arena)}/model-charts/{name}.{ending}", query)
 
 
-def view_of(portrait: ModelProfile, asked: Asked) -> ModelView:
+def make_model_view(portrait: ModelProfile, asked: ModelPageQuery) -> ModelView:
     """A portrait as the page shows it."""
-    heat, most = portrait.heatmap, None if asked.whole else _FIRST
+    heat, most = portrait.heatmap, None if asked.whole else _FIRST_ROWS
     return ModelView(
         portrait=portrait,
         asked=asked,
-        opponents=Cut.of(tuple(sorted(portrait.opponents, key=_by_rank)), most),
-        prompts=Cut.of(_sorted(portrait.prompts, asked), most),
-        responses=Cut.of(portrait.responses, None if asked.whole else _RESPONSES),
+        opponents=TruncatedRows.of(tuple(sorted(portrait.opponents, key=_by_rank)), most),
+        prompts=TruncatedRows.of(_sorted(portrait.prompts, asked), most),
+        responses=TruncatedRows.of(portrait.responses, None if asked.whole else _FIRST_RESPONSE_ROWS),
         rivals=tuple(
-            Rival(portrait.models[challenge.other], above, challenge)
+            RankNeighbour(portrait.models[challenge.other], above, challenge)
             for challenge, above in zip(portrait.challenges, (True, False), strict=True)
             if challenge is not None
         ),
@@ -164,12 +164,12 @@ def view_of(portrait: ModelProfile, asked: Asked) -> ModelView:
         heat=()
         if heat is None
         else tuple(
-            HeatRow(portrait.prompt_names[prompt], lacking, tuple(zip(deficits, votes, strict=True)))
+            HeatmapRow(portrait.prompt_names[prompt], lacking, tuple(zip(deficits, votes, strict=True)))
             for prompt, lacking, deficits, votes in zip(
                 heat.prompts, heat.prompt_deficit, heat.deficit, heat.votes, strict=True
             )
         ),
-        history=tuple(reversed(portrait.history))[: None if asked.whole else _EVALUATIONS],
+        history=tuple(reversed(portrait.history))[: None if asked.whole else _EVALUATION_ROWS],
         charts=_charts(portrait),
     )
 
@@ -222,7 +222,7 @@ _KEYS: dict[Sort, Callable[[PromptRecord], Any]] = {
 }
 
 
-def _sorted(prompts: tuple[PromptRecord, ...], asked: Asked) -> tuple[PromptRecord, ...]:
+def _sorted(prompts: tuple[PromptRecord, ...], asked: ModelPageQuery) -> tuple[PromptRecord, ...]:
     """In the order asked for, what has no value last; equals stay by votes."""
     key, backward = _KEYS[asked.sort], asked.order == "desc"
     known = [one for one in prompts if key(one) not in (None, "")]
@@ -230,7 +230,7 @@ def _sorted(prompts: tuple[PromptRecord, ...], asked: Asked) -> tuple[PromptReco
     return (*sorted(known, key=key, reverse=backward), *unknown)
 
 
-def shown_state(response: ResponseHistory) -> str:
+def response_state(response: ResponseHistory) -> str:
     """``shown``, ``withdrawn`` or ``replaced``."""
     if response.withdrawn_at is None:
         return "shown"

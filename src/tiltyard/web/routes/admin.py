@@ -27,7 +27,7 @@ from tiltyard.arena.operators.arena_changes import (
 from tiltyard.core.policy.state.policy import Policy
 from tiltyard.postgres.connection_pool import connect_from_pool
 from tiltyard.settings.arena_settings import ArenaSettings
-from tiltyard.web.access import Actor, house_of, needs
+from tiltyard.web.access import Actor, registry_of, require_scope
 from tiltyard.web.arena_schemas import (
     ArenaChangeIn,
     ArenaIn,
@@ -43,21 +43,21 @@ from tiltyard.web.arena_schemas import (
     WithdrawIn,
     WithdrawnOut,
 )
-from tiltyard.web.problems import problems
-from tiltyard.web.reading import ArenaName, ModelName, Readable, boards_of
-from tiltyard.web.shown import shown_arena
+from tiltyard.web.problem_details import document_problems
+from tiltyard.web.reader_access import ArenaName, ModelName, ReadableArena, boards_of
+from tiltyard.web.serializers import serialize_arena
 
 __all__ = ["router"]
 
 router = APIRouter(prefix="/api/v1/arenas", tags=["operators"])
 
-Admin = Annotated[Actor, Depends(needs("admin"))]
-Importer = Annotated[Actor, Depends(needs("import"))]
+Admin = Annotated[Actor, Depends(require_scope("admin"))]
+Importer = Annotated[Actor, Depends(require_scope("import"))]
 
-_ADMIN = [Depends(needs("admin"))]
-_REFUSALS = problems(401, 403, 404, 422, 503)
+_ADMIN = [Depends(require_scope("admin"))]
+_REFUSALS = document_problems(401, 403, 404, 422, 503)
 #: Bytes of one line of answers: the largest response as base64, and the rest of it.
-_LONGEST_LINE = MAX_RESPONSE_BYTES * 4 // 3 + 4 * 1024 * 1024
+_MAX_LINE_BYTES = MAX_RESPONSE_BYTES * 4 // 3 + 4 * 1024 * 1024
 _LINES: dict[str, Any] = {
     "requestBody": {
         "required": True,
@@ -67,34 +67,36 @@ _LINES: dict[str, Any] = {
 }
 
 
-@router.post("", status_code=201, summary="Make an arena", responses=problems(401, 403, 409, 422, 503))
+@router.post(
+    "", status_code=201, summary="Make an arena", responses=document_problems(401, 403, 409, 422, 503)
+)
 async def make_arena(body: ArenaIn, request: Request, actor: Admin) -> ArenaOut:
     """A new, empty arena. Its log begins with its ranking policy."""
     made = await create_arena(
-        house_of(request).pool,
+        registry_of(request).pool,
         body.name,
         title=body.title,
         settings=ArenaSettings.from_dict(body.settings),
         policy=apply_policy_changes(Policy(), body.policy),
         actor=actor.name,
     )
-    return shown_arena(made)
+    return serialize_arena(made)
 
 
 @router.patch("/{arena}", summary="Change an arena", responses=_REFUSALS)
 async def change_arena(arena: ArenaName, body: ArenaChangeIn, request: Request, actor: Admin) -> ArenaOut:
     """Another title, other settings. Those that are not named stay."""
-    house = house_of(request)
+    house = registry_of(request)
     changed = await change_settings(house.pool, arena, body.settings, title=body.title, actor=actor.name)
     await house.settings_changed()
     boards_of(request).forget(arena)
-    return shown_arena(changed)
+    return serialize_arena(changed)
 
 
 @router.post(
     "/{arena}/responses",
     summary="Import answers",
-    responses=problems(401, 403, 404, 409, 413, 422, 503),
+    responses=document_problems(401, 403, 404, 409, 413, 422, 503),
     openapi_extra=_LINES,
 )
 async def import_responses(
@@ -104,7 +106,7 @@ async def import_responses(
     enable: Annotated[bool, Query(description="Whether new models may be served at once.")] = True,
 ) -> ImportedOut:
     """Let answers in. What is there already changes nothing; what contradicts it is refused, all of it."""
-    house = house_of(request)
+    house = registry_of(request)
     async with connect_from_pool(house.pool) as connection:
         await find_arena(connection, arena)
     async with _spooled(request) as path:
@@ -117,7 +119,7 @@ async def import_responses(
 @router.get("/{arena}/models", summary="All models", responses=_REFUSALS, dependencies=_ADMIN)
 async def models(arena: ArenaName, request: Request) -> ModelsOut:
     """Every model that was ever added, enabled, retired or not yet enabled."""
-    async with connect_from_pool(house_of(request).pool) as connection:
+    async with connect_from_pool(registry_of(request).pool) as connection:
         found = await list_models(connection, (await find_arena(connection, arena)).arena)
     return ModelsOut(
         models=[
@@ -147,7 +149,7 @@ async def prompts(
     limit: Annotated[int, Query(ge=1, le=1000)] = 100,
 ) -> PromptsOut:
     """A page of prompts with their texts, by number."""
-    async with connect_from_pool(house_of(request).pool) as connection:
+    async with connect_from_pool(registry_of(request).pool) as connection:
         number = (await find_arena(connection, arena)).arena
         found = await list_prompts(connection, number, after=after, limit=limit)
     return PromptsOut(
@@ -171,21 +173,23 @@ async def prompts(
     "/{arena}/withdrawals",
     status_code=201,
     summary="Take something down",
-    responses=problems(401, 403, 404, 409, 422, 503),
+    responses=document_problems(401, 403, 404, 409, 422, 503),
 )
 async def take_down(arena: ArenaName, body: WithdrawIn, request: Request, actor: Admin) -> WithdrawnOut:
     """Withdraw a response, or a prompt with all its responses. Bytes go; names, hashes and battles stay."""
-    house = house_of(request)
+    house = registry_of(request)
     taken = await withdraw(
         house.pool, house.contents, arena, body.prompt, body.model, reason=body.reason, actor=actor.name
     )
     return WithdrawnOut(**asdict(taken))
 
 
-@router.get("/{arena}/policy", tags=["readers"], summary="The policy", responses=problems(401, 404, 503))
-async def policy(arena: Readable, request: Request) -> PolicyOut:
+@router.get(
+    "/{arena}/policy", tags=["readers"], summary="The policy", responses=document_problems(401, 404, 503)
+)
+async def policy(arena: ReadableArena, request: Request) -> PolicyOut:
     """The ranking policy that is in force."""
-    return PolicyOut(policy=asdict(await current_policy(house_of(request).pool, arena.name)))
+    return PolicyOut(policy=asdict(await current_policy(registry_of(request).pool, arena.name)))
 
 
 @router.patch("/{arena}/policy", summary="Change the policy", responses=_REFUSALS)
@@ -196,19 +200,19 @@ async def change_policy(
     actor: Admin,
 ) -> PolicyOut:
     """Change the ranking policy from the next event on. What shapes the arena's memory cannot change."""
-    changed = await set_policy(house_of(request).pool, arena, body, actor=actor.name)
+    changed = await set_policy(registry_of(request).pool, arena, body, actor=actor.name)
     return PolicyOut(policy=asdict(changed))
 
 
 @router.put("/{arena}/phase", summary="Set the phase", responses=_REFUSALS)
 async def set_phase(arena: ArenaName, body: PhaseIn, request: Request, actor: Admin) -> PolicyOut:
     """How much of the ranking policy is in force, 1 to 4."""
-    changed = await set_policy(house_of(request).pool, arena, {"phase": body.phase}, actor=actor.name)
+    changed = await set_policy(registry_of(request).pool, arena, {"phase": body.phase}, actor=actor.name)
     return PolicyOut(policy=asdict(changed))
 
 
 async def _enabled(request: Request, arena: str, model: str, actor: Actor, *, enabled: bool) -> EnabledOut:
-    position = await set_enabled(house_of(request).pool, arena, model, enabled=enabled, actor=actor.name)
+    position = await set_enabled(registry_of(request).pool, arena, model, enabled=enabled, actor=actor.name)
     return EnabledOut(model=model, enabled=enabled, position=position)
 
 
@@ -220,8 +224,8 @@ async def _spooled(request: Request) -> AsyncIterator[FilePath]:
         async for piece in request.stream():
             end = piece.rfind(b"\n")
             line = len(piece) - end - 1 if end >= 0 else line + len(piece)
-            if line > _LONGEST_LINE:
-                raise HTTPException(413, f"A line of the body has more than {_LONGEST_LINE} bytes.")
+            if line > _MAX_LINE_BYTES:
+                raise HTTPException(413, f"A line of the body has more than {_MAX_LINE_BYTES} bytes.")
             await asyncio.to_thread(file.write, piece)
         file.flush()
         yield FilePath(file.name)

@@ -6,28 +6,28 @@ from fastapi import APIRouter, Request
 
 from tiltyard.arena.content.arenas import list_arenas, read_filters
 from tiltyard.postgres.connection_pool import connect_from_pool
-from tiltyard.web.access import Asker, house_of
+from tiltyard.web.access import CurrentActor, registry_of
 from tiltyard.web.arena_schemas import ArenaOut, ArenasOut
-from tiltyard.web.problems import problems
-from tiltyard.web.reading import Readable, may_read
-from tiltyard.web.shown import shown_arena
+from tiltyard.web.problem_details import document_problems
+from tiltyard.web.reader_access import ReadableArena, may_read
+from tiltyard.web.serializers import serialize_arena
 
 __all__ = ["router"]
 
 router = APIRouter(prefix="/api/v1/arenas", tags=["readers"])
 
 
-@router.get("", summary="All arenas", responses=problems(401, 503))
-async def arenas(request: Request, actor: Asker) -> ArenasOut:
+@router.get("", summary="All arenas", responses=document_problems(401, 503))
+async def arenas(request: Request, actor: CurrentActor) -> ArenasOut:
     """Open arenas, and closed ones that whoever asks has a right to."""
-    async with connect_from_pool(house_of(request).pool) as connection:
+    async with connect_from_pool(registry_of(request).pool) as connection:
         found = await list_arenas(connection)
-    return ArenasOut(arenas=[shown_arena(arena) for arena in found if may_read(actor, arena)])
+    return ArenasOut(arenas=[serialize_arena(arena) for arena in found if may_read(actor, arena)])
 
 
-@router.get("/{arena}", summary="An arena", responses=problems(401, 404, 503))
-async def arena(arena: Readable, request: Request) -> ArenaOut:
+@router.get("/{arena}", summary="An arena", responses=document_problems(401, 404, 503))
+async def arena(arena: ReadableArena, request: Request) -> ArenaOut:
     """What an arena is called and how it is run."""
-    async with connect_from_pool(house_of(request).pool) as connection:
+    async with connect_from_pool(registry_of(request).pool) as connection:
         categories, languages = await read_filters(connection, arena.arena)
-    return shown_arena(arena).model_copy(update={"categories": categories, "languages": languages})
+    return serialize_arena(arena).model_copy(update={"categories": categories, "languages": languages})

@@ -17,9 +17,9 @@ from starlette.types import Message, Receive, Scope, Send
 from tiltyard.arena.log.battle_export import MEDIA_TYPES, export_battles, open_export
 from tiltyard.errors import NotAllowed
 from tiltyard.files.battle_stream import Container
-from tiltyard.web.access import Asker, house_of, keys_of
-from tiltyard.web.problems import problems
-from tiltyard.web.reading import Plain, Readable, SourceName, source_number
+from tiltyard.web.access import CurrentActor, keys_of, registry_of
+from tiltyard.web.problem_details import document_problems
+from tiltyard.web.reader_access import Plain, ReadableArena, SourceName, source_number
 
 __all__ = ["router"]
 
@@ -28,9 +28,9 @@ router = APIRouter(prefix="/api/v1/arenas/{arena}", tags=["readers"])
 _LOG = logging.getLogger(__name__)
 
 #: Files that one process makes at a time.
-_AT_ONCE = 2
+_CONCURRENT_FILE_LIMIT = 2
 #: Seconds in which a reader must have taken a piece.
-_STALLED = 60.0
+_STALLED_READER_SECONDS = 60.0
 _FILES: dict[int | str, dict[str, Any]] = {
     200: {
         "description": "Battles in log order.",
@@ -43,12 +43,12 @@ _FILES: dict[int | str, dict[str, Any]] = {
     "/battles",
     response_class=StreamingResponse,
     summary="Battles as a file",
-    responses=problems(401, 403, 404, 422, 503) | _FILES,
+    responses=document_problems(401, 403, 404, 422, 503) | _FILES,
 )
 async def battles(
-    arena: Readable,
+    arena: ReadableArena,
     request: Request,
-    actor: Asker,
+    actor: CurrentActor,
     format: Annotated[Container, Query(description="The kind of file.")] = "jsonl",
     source: Annotated[SourceName | None, Query(description="Whose votes; without it, everybody's.")] = None,
     upto: Annotated[
@@ -64,7 +64,7 @@ async def battles(
         if actor is None:
             raise NotAllowed("only the operator names a release; leave it out, or sign in")
         actor.require("admin", arena.name)
-    url, places = house_of(request).url, _places(request)
+    url, places = registry_of(request).url, _places(request)
     number = None if source is None else source_number(source)
     export = await run_in_threadpool(open_export, url, arena.arena, source=number, upto=upto, release=release)
     if places.locked():
@@ -114,7 +114,7 @@ class _FileResponse(StreamingResponse):
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         async def pressing(message: Message) -> None:
             try:
-                async with asyncio.timeout(_STALLED):
+                async with asyncio.timeout(_STALLED_READER_SECONDS):
                     await send(message)
             except TimeoutError:
                 raise _Stalled from None
@@ -122,7 +122,7 @@ class _FileResponse(StreamingResponse):
         try:
             await super().__call__(scope, receive, pressing)
         except _Stalled:
-            _LOG.info("an export was ended: its reader took nothing for %s seconds", _STALLED)
+            _LOG.info("an export was ended: its reader took nothing for %s seconds", _STALLED_READER_SECONDS)
         finally:
             self._file.close()
 
@@ -130,6 +130,6 @@ class _FileResponse(StreamingResponse):
 def _places(request: Request) -> asyncio.Semaphore:
     state = request.app.state
     if not hasattr(state, "exports"):
-        state.exports = asyncio.Semaphore(_AT_ONCE)
+        state.exports = asyncio.Semaphore(_CONCURRENT_FILE_LIMIT)
     places: asyncio.Semaphore = state.exports
     return places

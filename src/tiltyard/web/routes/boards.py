@@ -14,7 +14,7 @@ from tiltyard.arena.boards.snapshots import find_snapshot, list_snapshots
 from tiltyard.arena.boards.weekly_reports import list_reports, read_report
 from tiltyard.errors import NotFound
 from tiltyard.postgres.connection_pool import connect_from_pool
-from tiltyard.web.access import house_of
+from tiltyard.web.access import registry_of
 from tiltyard.web.arena_schemas import (
     BoardOut,
     FilteredBoardOut,
@@ -25,8 +25,16 @@ from tiltyard.web.arena_schemas import (
     SnapshotOut,
     SnapshotsOut,
 )
-from tiltyard.web.problems import problems
-from tiltyard.web.reading import ModelName, Plain, Readable, Source, boards_of, sent, source_number
+from tiltyard.web.problem_details import document_problems
+from tiltyard.web.reader_access import (
+    ModelName,
+    Plain,
+    ReadableArena,
+    Source,
+    boards_of,
+    send_cacheable,
+    source_number,
+)
 
 __all__ = ["router"]
 
@@ -49,10 +57,10 @@ _CACHED: dict[int | str, dict[str, Any]] = {304: {"description": "It is what you
     "/board",
     response_model=BoardOut | FilteredBoardOut,
     summary="The board",
-    responses=problems(401, 404, 503) | _CACHED,
+    responses=document_problems(401, 404, 503) | _CACHED,
 )
 async def board(
-    arena: Readable,
+    arena: ReadableArena,
     request: Request,
     source: Source = "human",
     category: Filter = None,
@@ -65,20 +73,20 @@ async def board(
     part = VoteSubset(number, category, language, excluded == "counted")
     if not part.whole:
         filtered = await boards.filtered(arena, number, category, language, counted=part.counted)
-        return sent(request, arena, filtered.data, filtered.sha256)
+        return send_cacheable(request, arena, filtered.data, filtered.sha256)
     newest = await boards.latest(arena.arena, number)
     if retired:
         link = {"Link": f'</api/v1/arenas/{arena.name}/snapshots/{newest.sha256}>; rel="bookmark"'}
-        return sent(request, arena, newest.document.encode(), newest.sha256, headers=link)
+        return send_cacheable(request, arena, newest.document.encode(), newest.sha256, headers=link)
     document = json.loads(newest.document)
     document["rows"] = [row for row in document["rows"] if row["enabled"]]
     shown = HashedDocument.of(document)
-    return sent(request, arena, shown.data, shown.sha256)
+    return send_cacheable(request, arena, shown.data, shown.sha256)
 
 
-@router.get("/snapshots", summary="Published boards", responses=problems(401, 404, 422, 503))
+@router.get("/snapshots", summary="Published boards", responses=document_problems(401, 404, 422, 503))
 async def snapshots(
-    arena: Readable,
+    arena: ReadableArena,
     request: Request,
     source: Source = "human",
     generation: Big = None,
@@ -87,7 +95,7 @@ async def snapshots(
 ) -> SnapshotsOut:
     """Boards, newest first. Generation and position, given together, ask for what came before them."""
     before = None if generation is None or position is None else (generation, position)
-    async with connect_from_pool(house_of(request).pool) as connection:
+    async with connect_from_pool(registry_of(request).pool) as connection:
         found = await list_snapshots(
             connection, arena.arena, source_number(source), before=before, limit=limit
         )
@@ -111,21 +119,21 @@ async def snapshots(
     "/snapshots/{snapshot}",
     response_model=BoardOut,
     summary="A published board",
-    responses=problems(401, 404, 422, 503) | _CACHED,
+    responses=document_problems(401, 404, 422, 503) | _CACHED,
 )
-async def snapshot(arena: Readable, snapshot: Hash, request: Request) -> Response:
+async def snapshot(arena: ReadableArena, snapshot: Hash, request: Request) -> Response:
     """A board as it was published: its bytes have this hash. It is kept for ever if it was evaluated, else 30 days."""
-    async with connect_from_pool(house_of(request).pool) as connection:
+    async with connect_from_pool(registry_of(request).pool) as connection:
         found = await find_snapshot(connection, arena.arena, snapshot)
     if found is None:
         raise NotFound("there is no such board; ask for the list of snapshots")
-    return sent(request, arena, found.document.encode(), found.sha256, for_ever=True)
+    return send_cacheable(request, arena, found.document.encode(), found.sha256, for_ever=True)
 
 
-@router.get("/reports", summary="Weekly reports", responses=problems(401, 404, 503))
-async def reports(arena: Readable, request: Request) -> ReportsOut:
+@router.get("/reports", summary="Weekly reports", responses=document_problems(401, 404, 503))
+async def reports(arena: ReadableArena, request: Request) -> ReportsOut:
     """The validity reports of each week, newest first."""
-    async with connect_from_pool(house_of(request).pool) as connection:
+    async with connect_from_pool(registry_of(request).pool) as connection:
         found = await list_reports(connection, arena.arena)
     return ReportsOut(
         reports=[
@@ -145,22 +153,24 @@ async def reports(arena: Readable, request: Request) -> ReportsOut:
     "/reports/{report}",
     response_model=ReportOut,
     summary="A weekly report",
-    responses=problems(401, 404, 422, 503) | _CACHED,
+    responses=document_problems(401, 404, 422, 503) | _CACHED,
 )
-async def report(arena: Readable, report: Hash, request: Request) -> Response:
+async def report(arena: ReadableArena, report: Hash, request: Request) -> Response:
     """A validity report as it was made: its bytes have this hash."""
-    async with connect_from_pool(house_of(request).pool) as connection:
+    async with connect_from_pool(registry_of(request).pool) as connection:
         document = await read_report(connection, arena.arena, report)
-    return sent(request, arena, document.encode(), report, for_ever=True)
+    return send_cacheable(request, arena, document.encode(), report, for_ever=True)
 
 
 @router.get(
     "/models/{model:path}",
     response_model=ModelPageOut,
     summary="A model",
-    responses=problems(401, 404, 503) | _CACHED,
+    responses=document_problems(401, 404, 503) | _CACHED,
 )
-async def model(arena: Readable, model: ModelName, request: Request, source: Source = "human") -> Response:
+async def model(
+    arena: ReadableArena, model: ModelName, request: Request, source: Source = "human"
+) -> Response:
     """Row and neighbours, head to head, results by prompt, and the boards it was on."""
     found = await boards_of(request).model(arena, source_number(source), model)
-    return sent(request, arena, found.data, found.sha256)
+    return send_cacheable(request, arena, found.data, found.sha256)

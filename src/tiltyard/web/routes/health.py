@@ -13,18 +13,18 @@ from fastapi.responses import Response
 from tiltyard.arena.rating.rater_lag import RaterLag, read_current_rater_lags
 from tiltyard.arena.voting.voting_queue import VotingQueue
 from tiltyard.errors import StoreFault
-from tiltyard.web.access import house_of, needs
-from tiltyard.web.metrics import METRICS_TYPE, Figures, metrics_page
-from tiltyard.web.problems import problems
+from tiltyard.web.access import registry_of, require_scope
+from tiltyard.web.metrics import METRICS_TYPE, ProcessMetrics, metrics_page
+from tiltyard.web.problem_details import document_problems
 from tiltyard.web.schemas import ReadyOut, StatusOut
 
-__all__ = ["Readiness", "loaded", "router"]
+__all__ = ["Readiness", "count_loaded_arenas", "router"]
 
 router = APIRouter(tags=["health"])
 
-_PATIENCE = 5.0
+_DATABASE_TIMEOUT_SECONDS = 5.0
 #: Seconds for which an answer of the database's stands, good or bad.
-_KNOWN = 1.0
+_READINESS_CACHE_SECONDS = 1.0
 _TEXT: dict[int | str, dict[str, Any]] = {
     200: {"content": {"text/plain": {}}, "description": "Prometheus's text format."}
 }
@@ -45,18 +45,18 @@ class Readiness:
             looking = self._looking = asyncio.ensure_future(asyncio.to_thread(self._look))
             looking.add_done_callback(self._looked)
         try:
-            async with asyncio.timeout(_PATIENCE):
+            async with asyncio.timeout(_DATABASE_TIMEOUT_SECONDS):
                 await asyncio.shield(looking)
         except TimeoutError:
             raise StoreFault("the database did not answer in time") from None
 
     def _looked(self, looking: asyncio.Future[object]) -> None:
-        self._until = time.monotonic() + _KNOWN
+        self._until = time.monotonic() + _READINESS_CACHE_SECONDS
         if not looking.cancelled():
             looking.exception()
 
 
-def loaded(desks: Sequence[VotingQueue]) -> ReadyOut:
+def count_loaded_arenas(desks: Sequence[VotingQueue]) -> ReadyOut:
     """One arena that cannot be loaded takes no other out of service: its own voters are told by its own answers."""
     ready = sum(desk.ready for desk in desks)
     if desks and not ready:
@@ -70,27 +70,27 @@ async def healthz() -> StatusOut:
     return StatusOut(status="ok")
 
 
-@router.get("/readyz", summary="Ready", responses=problems(503))
+@router.get("/readyz", summary="Ready", responses=document_problems(503))
 async def readyz(request: Request) -> ReadyOut:
     """The database answers, its tables are those of this version, and an arena is loaded, if any was opened."""
     readiness: Readiness = request.app.state.readiness
     await readiness.check()
-    return loaded(house_of(request).desks)
+    return count_loaded_arenas(registry_of(request).desks)
 
 
 @router.get(
     "/metrics",
     summary="Figures for Prometheus",
     response_class=Response,
-    responses=problems(401, 403) | _TEXT,
-    dependencies=[Depends(needs("metrics"))],
+    responses=document_problems(401, 403) | _TEXT,
+    dependencies=[Depends(require_scope("metrics"))],
 )
 async def metrics(request: Request) -> Response:
     """Needs a token with the scope metrics; the port that TILTYARD_METRICS_PORT opens needs none."""
-    figures: Figures = request.app.state.figures
+    figures: ProcessMetrics = request.app.state.figures
     page = await asyncio.to_thread(metrics_page, figures.registry, lambda: _lags(request))
     return Response(page, headers={"Content-Type": METRICS_TYPE})
 
 
 def _lags(request: Request) -> list[RaterLag]:
-    return read_current_rater_lags(house_of(request).url)
+    return read_current_rater_lags(registry_of(request).url)

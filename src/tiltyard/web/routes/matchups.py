@@ -20,11 +20,11 @@ from tiltyard.arena.voting.voting_queue import VotingQueue
 from tiltyard.core.battles import Kind, Label, Outcome
 from tiltyard.core.battles.outcome import SPELLED, kind_of
 from tiltyard.errors import BadBattle, BadOption, InputError, NotFound
-from tiltyard.web.access import access_of, house_of
+from tiltyard.web.access import access_of, registry_of
 from tiltyard.web.app_sandbox import APP, APP_HEADERS, PLAIN, sandboxed_app
-from tiltyard.web.direct import DirectRoute, json_response
-from tiltyard.web.problems import problems
-from tiltyard.web.reading import boards_of, personal_boards_of
+from tiltyard.web.fast_routes import FastRoute, json_response
+from tiltyard.web.problem_details import document_problems
+from tiltyard.web.reader_access import boards_of, personal_boards_of
 from tiltyard.web.schemas import (
     AskIn,
     EndedOut,
@@ -38,9 +38,9 @@ from tiltyard.web.schemas import (
     VoteIn,
 )
 
-__all__ = ["placed", "router"]
+__all__ = ["find_queue_and_voter", "router"]
 
-router = APIRouter(route_class=DirectRoute, tags=["voters"])
+router = APIRouter(route_class=FastRoute, tags=["voters"])
 
 Arena = Annotated[str, Path(description="The arena's name.", examples=["main"])]
 Matchup = Annotated[
@@ -49,7 +49,7 @@ Matchup = Annotated[
 
 Documented = dict[int | str, dict[str, Any]]
 
-_ENDING = problems(401, 404, 409, 410, 503)
+_ENDING = document_problems(401, 404, 409, 410, 503)
 _AGAIN: Documented = {200: {"model": MatchupOut, "description": "One that was served before."}}
 _BYTES: Documented = {200: {"content": {"*/*": {}}, "description": "Its bytes."}}
 #: The same for both sides and all kinds.
@@ -66,14 +66,14 @@ _SHOWN = {
     response_model=MatchupOut,
     status_code=201,
     summary="The next matchup",
-    responses=problems(401, 403, 404, 409, 415, 429, 503) | _AGAIN,
+    responses=document_problems(401, 403, 404, 409, 415, 429, 503) | _AGAIN,
 )
 async def next_matchup(arena: Arena, body: AskIn, request: Request) -> Response:
     """The matchup that waits for this voter, or a new one. A voter has at most two open ones.
 
     A voter without a session gets one, as a cookie.
     """
-    access, desk = access_of(request), await house_of(request).desk(arena)
+    access, desk = access_of(request), await registry_of(request).desk(arena)
     voter, cookie = await access.voter(request, desk), None
     if voter is None:
         voter, cookie = await access.new_voter(request)
@@ -88,11 +88,11 @@ async def next_matchup(arena: Arena, body: AskIn, request: Request) -> Response:
     "/api/v1/arenas/{arena}/matchups",
     response_model=MatchupsOut,
     summary="Open matchups",
-    responses=problems(401, 403, 404, 503),
+    responses=document_problems(401, 403, 404, 503),
 )
 async def open_matchups(arena: Arena, request: Request) -> Response:
     """What this voter was served in the arena and has not answered."""
-    desk = await house_of(request).desk(arena)
+    desk = await registry_of(request).desk(arena)
     voter = await access_of(request).voter(request, desk)
     offered = [] if voter is None else await desk.open_matchups(voter)
     return json_response({"matchups": [await _shown(request, desk, one) for one in offered]})
@@ -102,11 +102,11 @@ async def open_matchups(arena: Arena, request: Request) -> Response:
     "/api/v1/matchups/{matchup}/vote",
     response_model=EndedOut,
     summary="Vote",
-    responses=_ENDING | problems(415),
+    responses=_ENDING | document_problems(415),
 )
 async def vote(matchup: Matchup, body: VoteIn, request: Request) -> Response:
     """Settle a matchup. The same vote again gives the same answer; another one is refused."""
-    desk, voter = await placed(request, matchup)
+    desk, voter = await find_queue_and_voter(request, matchup)
     kind, detail = _decided(body, voter)
     ended = await desk.vote(voter, matchup, kind, ballot=body.ballot, reveal=body.reveal, detail=detail)
     return _told(ended, voter)
@@ -115,7 +115,7 @@ async def vote(matchup: Matchup, body: VoteIn, request: Request) -> Response:
 @router.post("/api/v1/matchups/{matchup}/skip", response_model=EndedOut, summary="Skip", responses=_ENDING)
 async def skip(matchup: Matchup, request: Request) -> Response:
     """Pass a matchup over; it does not come back."""
-    desk, voter = await placed(request, matchup)
+    desk, voter = await find_queue_and_voter(request, matchup)
     return _told(await desk.skip(voter, matchup), voter)
 
 
@@ -123,11 +123,11 @@ async def skip(matchup: Matchup, request: Request) -> Response:
     "/api/v1/matchups/{matchup}/undo",
     response_model=EndedOut,
     summary="Undo",
-    responses=_ENDING | problems(415),
+    responses=_ENDING | document_problems(415),
 )
 async def undo(matchup: Matchup, body: UndoIn, request: Request) -> Response:
     """Undo a vote, soon after it and before the names were shown. The matchup is open again."""
-    desk, voter = await placed(request, matchup)
+    desk, voter = await find_queue_and_voter(request, matchup)
     return _told(await desk.undo(voter, matchup, ballot=body.ballot), voter)
 
 
@@ -136,7 +136,7 @@ async def undo(matchup: Matchup, body: UndoIn, request: Request) -> Response:
 )
 async def reveal(matchup: Matchup, request: Request) -> Response:
     """Show the names; from now on the vote is final."""
-    desk, voter = await placed(request, matchup)
+    desk, voter = await find_queue_and_voter(request, matchup)
     names = await desk.reveal(voter, matchup)
     winner, label = SPELLED[names.outcome]
     return json_response(
@@ -161,11 +161,11 @@ async def reveal(matchup: Matchup, request: Request) -> Response:
     "/api/v1/arenas/{arena}/finish",
     response_model=FinishedOut,
     summary="Finish",
-    responses=problems(401, 403, 404, 409, 503),
+    responses=document_problems(401, 403, 404, 409, 503),
 )
 async def finish(arena: Arena, request: Request) -> Response:
     """End a person's session: the names of all votes since the last time are told, and these votes are final."""
-    desk = await house_of(request).desk(arena)
+    desk = await registry_of(request).desk(arena)
     voter = await access_of(request).voter(request, desk)
     told = 0 if voter is None else await desk.finish(voter)
     if voter is None or not told:
@@ -195,11 +195,11 @@ async def finish(arena: Arena, request: Request) -> Response:
     status_code=204,
     response_model=None,
     summary="Remark",
-    responses=problems(401, 404, 409, 415, 503),
+    responses=document_problems(401, 404, 409, 415, 503),
 )
 async def remark(matchup: Matchup, body: RemarkIn, request: Request) -> Response:
     """Say why one voted so, after the vote and before the names. Another remark replaces the first."""
-    desk, voter = await placed(request, matchup)
+    desk, voter = await find_queue_and_voter(request, matchup)
     await desk.remark(voter, matchup, tuple(dict.fromkeys(body.tags)), body.comment or None)
     return Response(status_code=204)
 
@@ -209,11 +209,11 @@ async def remark(matchup: Matchup, body: RemarkIn, request: Request) -> Response
     status_code=204,
     response_model=None,
     summary="Report",
-    responses=problems(401, 404, 415, 503),
+    responses=document_problems(401, 404, 415, 503),
 )
 async def report_matchup(matchup: Matchup, body: ReportIn, request: Request) -> Response:
     """Tell the operator what is wrong with a matchup, before the vote or after it."""
-    desk, voter = await placed(request, matchup)
+    desk, voter = await find_queue_and_voter(request, matchup)
     stage = request.app.state.stage
     await stage.complain(
         desk.arena, parse_matchup_id(matchup), voter.source, voter.session, body.reason, body.note
@@ -245,9 +245,9 @@ async def response_b(matchup: Matchup, request: Request) -> Response:
 
 async def _side(request: Request, matchup: str, side: int) -> Response:
     """One side's bytes, blinded. Both are read and blinded whichever is asked for: neither takes longer."""
-    desk, voter = await placed(request, matchup)
+    desk, voter = await find_queue_and_voter(request, matchup)
     offered = await desk.find(voter, matchup, voted=True)
-    contents = house_of(request).contents
+    contents = registry_of(request).contents
     try:
         both = await asyncio.gather(contents.read(offered.response_a), contents.read(offered.response_b))
     except NotFound:
@@ -287,10 +287,10 @@ async def _known(request: Request) -> Voter:
     return voter
 
 
-async def placed(request: Request, matchup: str) -> tuple[VotingQueue, Voter]:
+async def find_queue_and_voter(request: Request, matchup: str) -> tuple[VotingQueue, Voter]:
     """Where a matchup was served, and who asks about it; in a closed arena their right to it must last."""
     voter = await _known(request)
-    desk = await house_of(request).desk_of(matchup)
+    desk = await registry_of(request).desk_of(matchup)
     if desk.settings.visibility == "closed":
         await _welcome(request, desk)
     return desk, voter
@@ -310,7 +310,7 @@ async def _shown(request: Request, desk: VotingQueue, offered: OfferedMatchup) -
     return {
         "matchup": offered.matchup,
         "arena": offered.arena,
-        "prompt": {"text": await house_of(request).prompt_text(desk.arena, offered.prompt)},
+        "prompt": {"text": await registry_of(request).prompt_text(desk.arena, offered.prompt)},
         "responses": {"a": {"url": f"{base}/a", "kind": kind_a}, "b": {"url": f"{base}/b", "kind": kind_b}},
         "served_at": _moment(offered.served_at),
         "expires_at": _moment(offered.expires_at),
@@ -322,7 +322,7 @@ async def _standing(
     request: Request, desk: VotingQueue, voter: Voter, names: RevealedMatchup
 ) -> dict[str, Any] | None:
     """Where both models stand on the newest board of the voter's source."""
-    places = await newest_ranks(house_of(request).boards, desk.arena, voter.source)
+    places = await newest_ranks(registry_of(request).boards, desk.arena, voter.source)
     if places is None:
         return None
     found = {"a": places.get(names.model_a), "b": places.get(names.model_b)}

@@ -10,29 +10,31 @@ from fastapi import APIRouter, Depends, Path, Request, Response
 
 from tiltyard.arena.accounts import OPERATOR_SESSION_LIFETIME, ApiToken
 from tiltyard.errors import NotAllowed
-from tiltyard.web.access import Access, Actor, Asker, access_of, needs
+from tiltyard.web.access import Access, Actor, CurrentActor, access_of, require_scope
 from tiltyard.web.cookies import OPERATOR_COOKIE, read_cookie
-from tiltyard.web.crowds import address_of
-from tiltyard.web.problems import problems
+from tiltyard.web.problem_details import document_problems
+from tiltyard.web.rate_limits import client_address
 from tiltyard.web.schemas import ClaimIn, MeOut, NewTokenOut, SignInIn, TokenIn, TokenOut, TokensOut
 
-__all__ = ["claimed", "ended", "router", "signed_in"]
+__all__ = ["claim_operator", "end_sign_in", "router", "sign_in_operator"]
 
 router = APIRouter(tags=["operator"])
 
-Admin = Annotated[Actor, Depends(needs("admin"))]
+Admin = Annotated[Actor, Depends(require_scope("admin"))]
 
 
-@router.post("/api/v1/operator/claim", summary="Claim the house", responses=problems(401, 422, 429, 503))
+@router.post(
+    "/api/v1/operator/claim", summary="Claim the house", responses=document_problems(401, 422, 429, 503)
+)
 async def claim(body: ClaimIn, request: Request, response: Response) -> MeOut:
     """Set the operator's name and password with a link that works once, and sign in."""
-    return await claimed(request, response, body.token, body.name, body.password)
+    return await claim_operator(request, response, body.token, body.name, body.password)
 
 
-@router.post("/api/v1/operator/sign-in", summary="Sign in", responses=problems(401, 422, 429, 503))
+@router.post("/api/v1/operator/sign-in", summary="Sign in", responses=document_problems(401, 422, 429, 503))
 async def sign_in(body: SignInIn, request: Request, response: Response) -> MeOut:
     """Sign in with name and password; the answer sets a cookie."""
-    return await signed_in(request, response, body.name, body.password)
+    return await sign_in_operator(request, response, body.name, body.password)
 
 
 @router.post(
@@ -40,18 +42,18 @@ async def sign_in(body: SignInIn, request: Request, response: Response) -> MeOut
     status_code=204,
     response_model=None,
     summary="Sign out",
-    responses=problems(503),
+    responses=document_problems(503),
 )
 async def sign_out(request: Request) -> Response:
     """End this sign-in. Whoever is not signed in is not, afterwards."""
-    await ended(request)
+    await end_sign_in(request)
     answer = Response(status_code=204)
     answer.headers.append("set-cookie", access_of(request).cookies.clearing(OPERATOR_COOKIE))
     return answer
 
 
-@router.get("/api/v1/me", summary="Who am I", responses=problems(401, 503))
-async def me(actor: Asker) -> MeOut:
+@router.get("/api/v1/me", summary="Who am I", responses=document_problems(401, 503))
+async def me(actor: CurrentActor) -> MeOut:
     """Who is asking, and what they may do."""
     if actor is None:
         raise NotAllowed("nobody is signed in; send a token, or sign in as the operator")
@@ -61,8 +63,8 @@ async def me(actor: Asker) -> MeOut:
 @router.get(
     "/api/v1/tokens",
     summary="Tokens",
-    responses=problems(401, 403, 503),
-    dependencies=[Depends(needs("admin"))],
+    responses=document_problems(401, 403, 503),
+    dependencies=[Depends(require_scope("admin"))],
 )
 async def list_tokens(request: Request) -> TokensOut:
     """Every token there ever was, without the tokens themselves."""
@@ -71,7 +73,10 @@ async def list_tokens(request: Request) -> TokensOut:
 
 
 @router.post(
-    "/api/v1/tokens", status_code=201, summary="Make a token", responses=problems(401, 403, 404, 422, 503)
+    "/api/v1/tokens",
+    status_code=201,
+    summary="Make a token",
+    responses=document_problems(401, 403, 404, 422, 503),
 )
 async def make_token(body: TokenIn, actor: Admin, request: Request) -> NewTokenOut:
     """A token for programs. It is shown once, in this answer."""
@@ -87,7 +92,7 @@ async def make_token(body: TokenIn, actor: Admin, request: Request) -> NewTokenO
     status_code=204,
     response_model=None,
     summary="Revoke a token",
-    responses=problems(401, 403, 404, 503),
+    responses=document_problems(401, 403, 404, 503),
 )
 async def revoke_token(
     api_token: Annotated[int, Path(ge=1, lt=2**31)], actor: Admin, request: Request
@@ -98,7 +103,7 @@ async def revoke_token(
     return Response(status_code=204)
 
 
-async def ended(request: Request) -> None:
+async def end_sign_in(request: Request) -> None:
     """End the sign-in of whoever asks, if there is one."""
     access = access_of(request)
     cookie = read_cookie(request, OPERATOR_COOKIE)
@@ -108,19 +113,19 @@ async def ended(request: Request) -> None:
         access.forget()
 
 
-async def claimed(request: Request, response: Response, token: str, name: str, password: str) -> MeOut:
+async def claim_operator(request: Request, response: Response, token: str, name: str, password: str) -> MeOut:
     """Make somebody the operator; the response sets a cookie."""
     access = access_of(request)
-    async with access.turnstile.passing(address_of(request)):
+    async with access.turnstile.passing(client_address(request)):
         await access.accounts.claim(token, name, password)
     access.forget()
-    return await signed_in(request, response, name, password)
+    return await sign_in_operator(request, response, name, password)
 
 
-async def signed_in(request: Request, response: Response, name: str, password: str) -> MeOut:
+async def sign_in_operator(request: Request, response: Response, name: str, password: str) -> MeOut:
     """Sign the operator in; the response sets a cookie."""
     access = access_of(request)
-    async with access.turnstile.passing(address_of(request)):
+    async with access.turnstile.passing(client_address(request)):
         token = await access.accounts.sign_in(name, password)
     response.headers.append(
         "set-cookie", access.cookies.header(OPERATOR_COOKIE, token, OPERATOR_SESSION_LIFETIME)

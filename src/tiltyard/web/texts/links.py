@@ -6,20 +6,20 @@ import re
 from dataclasses import dataclass
 from urllib.parse import unquote, urlsplit
 
-from tiltyard.web.texts.cleaning import SCHEMES
+from tiltyard.web.texts.sanitizer import SCHEMES
 
-__all__ = ["Target", "target_of"]
+__all__ = ["LinkTarget", "target_of"]
 
 #: A host as a browser reads it: no name and password before it, nothing encoded, nothing to be guessed.
 _HOST = re.compile(
     r"(?:[a-z0-9](?:[a-z0-9.-]{0,251}[a-z0-9])?|\[[0-9a-f:.]+\])(?::[0-9]{1,5})?", re.IGNORECASE
 )
 _MAILBOX = re.compile(r"[a-z0-9.!#$&'*+/=?^_`{|}~-]+@[a-z0-9.-]+", re.IGNORECASE)
-_LONGEST = 2_000
+_MAX_LINK_CHARACTERS = 2_000
 
 
 @dataclass(frozen=True, slots=True)
-class Target:
+class LinkTarget:
     """Where a link leads."""
 
     address: str
@@ -36,9 +36,9 @@ class Target:
         return said.startswith(place) and (len(said) == len(place) or said[len(place)] in "/?#")
 
 
-def target_of(address: str) -> Target | None:
+def target_of(address: str) -> LinkTarget | None:
     """Where an address leads, if it is one that may be followed; relative addresses are not."""
-    if len(address) > _LONGEST or not address.isascii() or not address.isprintable():
+    if len(address) > _MAX_LINK_CHARACTERS or not address.isascii() or not address.isprintable():
         return None
     try:
         parts = urlsplit(address)
@@ -48,5 +48,5 @@ def target_of(address: str) -> Target | None:
         return None
     if parts.scheme == "mailto":
         mailbox = unquote(parts.path)
-        return Target(address, mailbox) if _MAILBOX.fullmatch(mailbox) else None
-    return Target(address, parts.netloc) if _HOST.fullmatch(parts.netloc) else None
+        return LinkTarget(address, mailbox) if _MAILBOX.fullmatch(mailbox) else None
+    return LinkTarget(address, parts.netloc) if _HOST.fullmatch(parts.netloc) else None

@@ -12,9 +12,9 @@ from markdown_it.renderer import RendererHTML
 from markdown_it.rules_block import table
 from mdit_py_plugins.dollarmath import dollarmath_plugin
 
-from tiltyard.web.texts.arranging import arrange_blocks, arrange_links
-from tiltyard.web.texts.controls import visible
-from tiltyard.web.texts.maths import LONGEST_MATHS, bracket_maths
+from tiltyard.web.texts.block_layout import arrange_blocks, arrange_links
+from tiltyard.web.texts.control_characters import mark_hidden_characters
+from tiltyard.web.texts.maths import MAX_FORMULA_CHARACTERS, bracket_maths
 
 if TYPE_CHECKING:
     from markdown_it.rules_block import StateBlock
@@ -22,30 +22,30 @@ if TYPE_CHECKING:
     from markdown_it.token import Token
     from markdown_it.utils import EnvType, OptionsDict
 
-__all__ = ["OutOfTime", "reader"]
+__all__ = ["RenderTimeout", "markdown_parser"]
 
 #: Quotations and lists nested more deeply than this are shown as they were written.
-_DEEPEST = 16
+_NESTING_LIMIT = 16
 #: A table that might have more cells than this is shown as it was written.
-_MOST_CELLS = 20_000
+_TABLE_CELL_LIMIT = 20_000
 _MATHS = ("math_block", "math_inline", "math_inline_double")
 
 
-class OutOfTime(Exception):
+class RenderTimeout(Exception):
     """Reading a text took longer than it may."""
 
 
-class Writer(RendererHTML):
-    """Writes tokens as HTML. Every character of the text passes `visible` on its way."""
+class HtmlWriter(RendererHTML):
+    """Writes tokens as HTML. Every character of the text passes `mark_hidden_characters` on its way."""
 
     def text(self, tokens: Sequence[Token], idx: int, _options: OptionsDict, _env: EnvType) -> str:
-        return visible(tokens[idx].content)
+        return mark_hidden_characters(tokens[idx].content)
 
     def code_inline(self, tokens: Sequence[Token], idx: int, _options: OptionsDict, _env: EnvType) -> str:
-        return f'<code dir="ltr">{visible(tokens[idx].content)}</code>'
+        return f'<code dir="ltr">{mark_hidden_characters(tokens[idx].content)}</code>'
 
     def code_block(self, tokens: Sequence[Token], idx: int, _options: OptionsDict, _env: EnvType) -> str:
-        return _block_of_code(visible(tokens[idx].content))
+        return _block_of_code(mark_hidden_characters(tokens[idx].content))
 
     def fence(self, tokens: Sequence[Token], idx: int, _options: OptionsDict, env: EnvType) -> str:
         language = (tokens[idx].info.split() or [""])[0]
@@ -55,15 +55,15 @@ class Writer(RendererHTML):
         alt = self.renderInlineAsText(tokens[idx].children or [], options, env)
         say = env["say"]
         said = say("image left out: {alt}").format(alt=alt) if alt else say("image left out")
-        return f'<span class="left-out">[{visible(said)}]</span>'
+        return f'<span class="left-out">[{mark_hidden_characters(said)}]</span>'
 
     def link_left_out(self, tokens: Sequence[Token], idx: int, _options: OptionsDict, env: EnvType) -> str:
         say = env["say"]
         said = say("link left out: {address}").format(address=tokens[idx].content)
-        return f' <span class="left-out">[{visible(said)}]</span>'
+        return f' <span class="left-out">[{mark_hidden_characters(said)}]</span>'
 
     def true_host(self, tokens: Sequence[Token], idx: int, _options: OptionsDict, _env: EnvType) -> str:
-        return f' <span class="true-host" dir="ltr">({visible(tokens[idx].content)})</span>'
+        return f' <span class="true-host" dir="ltr">({mark_hidden_characters(tokens[idx].content)})</span>'
 
     def table_open(self, tokens: Sequence[Token], idx: int, options: OptionsDict, env: EnvType) -> str:
         return f'<div class="wide" tabindex="0">{self.renderToken(tokens, idx, options, env)}'
@@ -72,12 +72,12 @@ class Writer(RendererHTML):
         return "</table></div>\n"
 
     def as_written(self, tokens: Sequence[Token], idx: int, _options: OptionsDict, _env: EnvType) -> str:
-        return f'<pre class="as-written" dir="auto" tabindex="0">{visible(tokens[idx].content)}</pre>'
+        return f'<pre class="as-written" dir="auto" tabindex="0">{mark_hidden_characters(tokens[idx].content)}</pre>'
 
     def maths(self, tokens: Sequence[Token], idx: int, _options: OptionsDict, _env: EnvType) -> str:
         token = tokens[idx]
-        source = visible(token.content.strip())
-        if len(token.content) > LONGEST_MATHS:
+        source = mark_hidden_characters(token.content.strip())
+        if len(token.content) > MAX_FORMULA_CHARACTERS:
             return (
                 _block_of_code(source) if token.type == "math_block" else f'<code dir="ltr">{source}</code>'
             )
@@ -98,13 +98,13 @@ def _block_in_time(state: StateBlock, _first: int, _last: int, _silent: bool) ->
 
 def _inline_in_time(state: StateBlock | StateInline, silent: bool) -> bool:  # noqa: ARG001 - what a rule is given
     if time.thread_time() > state.env["deadline"]:
-        raise OutOfTime
+        raise RenderTimeout
     return False
 
 
 def _too_deep(state: StateBlock, first: int, last: int, silent: bool) -> bool:
     """Take what is nested too deeply as it was written: the parser itself would leave it out."""
-    if state.level < _DEEPEST or silent:
+    if state.level < _NESTING_LIMIT or silent:
         return False
     line = first
     while line < last and (state.isEmpty(line) or state.sCount[line] >= state.blkIndent):
@@ -119,13 +119,13 @@ def _too_deep(state: StateBlock, first: int, last: int, silent: bool) -> bool:
 def _bounded_table(state: StateBlock, first: int, last: int, silent: bool) -> bool:
     """A table, if it cannot have too many cells: short rows are filled up to the columns of the first."""
     columns = state.src.count("|", state.bMarks[first], state.eMarks[first]) + 1
-    return columns * (last - first) <= _MOST_CELLS and table(state, first, last, silent)
+    return columns * (last - first) <= _TABLE_CELL_LIMIT and table(state, first, last, silent)
 
 
 @cache
-def reader() -> MarkdownIt:
+def markdown_parser() -> MarkdownIt:
     """The one parser; it keeps nothing between two texts."""
-    md = MarkdownIt("commonmark", {"html": False, "maxNesting": _DEEPEST + 8}, renderer_cls=Writer)
+    md = MarkdownIt("commonmark", {"html": False, "maxNesting": _NESTING_LIMIT + 8}, renderer_cls=HtmlWriter)
     md.enable(["table", "strikethrough"]).disable(["html_block", "html_inline"])
     dollarmath_plugin(
         md,
@@ -145,5 +145,5 @@ def reader() -> MarkdownIt:
     md.core.ruler.push("arrange_blocks", arrange_blocks)
     md.core.ruler.push("arrange_links", arrange_links)
     for kind in _MATHS:
-        md.add_render_rule(kind, Writer.maths)
+        md.add_render_rule(kind, HtmlWriter.maths)
     return md

@@ -9,10 +9,10 @@ if TYPE_CHECKING:
     from markdown_it.rules_block import StateBlock
     from markdown_it.rules_inline import StateInline
 
-__all__ = ["LONGEST_MATHS", "bracket_maths"]
+__all__ = ["MAX_FORMULA_CHARACTERS", "bracket_maths"]
 
 #: A longer formula stays as it was written.
-LONGEST_MATHS = 2_000
+MAX_FORMULA_CHARACTERS = 2_000
 _CLOSING = {r"\(": r"\)", r"\[": r"\]"}
 
 
@@ -30,7 +30,7 @@ def _inline(state: StateInline, silent: bool) -> bool:
     if closing is None:
         return False
     start = state.pos + 2
-    end = state.src.find(closing, start, min(state.posMax, start + LONGEST_MATHS))
+    end = state.src.find(closing, start, min(state.posMax, start + MAX_FORMULA_CHARACTERS))
     if end == -1 or not state.src[start:end].strip():
         return False
     if not silent:
@@ -44,7 +44,7 @@ def _block(state: StateBlock, first: int, last: int, silent: bool) -> bool:
     start = state.bMarks[first] + state.tShift[first]
     if state.is_code_block(first) or not state.src.startswith(r"\[", start):
         return False
-    limit = min(state.eMarks[last - 1], start + LONGEST_MATHS)
+    limit = min(state.eMarks[last - 1], start + MAX_FORMULA_CHARACTERS)
     end = state.src.find(r"\]", start + 2, limit)
     if end == -1 or "\n\n" in state.src[start:end]:
         return False

@@ -10,8 +10,15 @@ from fastapi.responses import HTMLResponse, Response
 from tiltyard.arena.content.arenas import find_model, list_models
 from tiltyard.arena.operators.arena_changes import set_enabled
 from tiltyard.postgres.connection_pool import connect_from_pool
-from tiltyard.web.pages.operator.gate import actor_of, arena_of, arena_page, done, operator_router, pool_of
-from tiltyard.web.reading import Plain
+from tiltyard.web.pages.operator.operator_access import (
+    actor_of,
+    arena_of,
+    arena_page,
+    operator_router,
+    pool_of,
+    redirect_with_notice,
+)
+from tiltyard.web.reader_access import Plain
 
 __all__ = ["router"]
 
@@ -52,4 +59,4 @@ async def _set(arena: str, request: Request, model: str, *, enabled: bool) -> Re
     actor = actor_of(request).name
     position = await set_enabled(pool_of(request), arena, model, enabled=enabled, actor=actor)
     said = "unchanged" if not position else "enabled" if enabled else "retired"
-    return done(said, "arenas", arena, "models")
+    return redirect_with_notice(said, "arenas", arena, "models")

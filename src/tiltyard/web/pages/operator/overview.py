@@ -23,10 +23,10 @@ from tiltyard.arena.operators.job_status import FIRST_REPORTED_PHASE, list_jobs,
 from tiltyard.arena.operators.schedule_status import read_ticks
 from tiltyard.errors import NotFound
 from tiltyard.postgres.connection_pool import connect_from_pool
-from tiltyard.web.pages.board_view import seen_digits
-from tiltyard.web.pages.operator.gate import arena_of, arena_page, operator_router, pool_of
-from tiltyard.web.pages.operator.words import JOBS, LANES, PHASES
-from tiltyard.web.reading import boards_of
+from tiltyard.web.pages.board_view import digits_to_show
+from tiltyard.web.pages.operator.labels import JOBS, LANES, PHASES
+from tiltyard.web.pages.operator.operator_access import arena_of, arena_page, operator_router, pool_of
+from tiltyard.web.reader_access import boards_of
 
 __all__ = ["LaneRow", "lane_rows", "router"]
 
@@ -80,7 +80,7 @@ async def overview(arena: str, request: Request) -> HTMLResponse:
         late=late,
         jobs=jobs,
         called=JOBS,
-        seen_digits=seen_digits,
+        seen_digits=digits_to_show,
     )
 
 

@@ -14,9 +14,7 @@ from tiltyard.arena.operators.arena_changes import apply_policy_changes, current
 from tiltyard.core.policy.state.policy import BOUNDS, KEPT_SHAPES, Lane, Policy
 from tiltyard.core.policy.state.standing import Standing
 from tiltyard.errors import BadOption
-from tiltyard.web.pages.operator.gate import actor_of, arena_of, arena_page, done, operator_router, pool_of
-from tiltyard.web.pages.operator.typed import finite_number, whole_number
-from tiltyard.web.pages.operator.words import (
+from tiltyard.web.pages.operator.labels import (
     CHOICES,
     EXPECTED,
     FIXED,
@@ -26,19 +24,28 @@ from tiltyard.web.pages.operator.words import (
     MEANINGS,
     PHASES,
 )
+from tiltyard.web.pages.operator.number_input import finite_number, whole_number
+from tiltyard.web.pages.operator.operator_access import (
+    actor_of,
+    arena_of,
+    arena_page,
+    operator_router,
+    pool_of,
+    redirect_with_notice,
+)
 
-__all__ = ["Constant", "constants", "read_constants", "router"]
+__all__ = ["PolicyConstant", "constants", "read_constants", "router"]
 
 router = operator_router("/arenas/{arena}")
 
 _CHOICES = {"fairness": ("strict", "scoped")}
-_MANY = "lane_weights"
+_MULTI_VALUE_CONSTANT = "lane_weights"
 #: The phase has a page of its own; what shapes memory cannot change.
-_ELSEWHERE = frozenset({"phase", *KEPT_SHAPES})
+_NOT_EDITABLE = frozenset({"phase", *KEPT_SHAPES})
 
 
 @dataclass(frozen=True, slots=True)
-class Constant:
+class PolicyConstant:
     """One constant as a form shows it: several inputs where it has several values."""
 
     name: str
@@ -91,7 +98,7 @@ async def policy_form(arena: str, request: Request) -> Response:
         await set_policy(pool_of(request), arena, changed, actor=actor_of(request).name)
     except BadOption as error:
         return _form(request, found, policy, given, trouble=str(error), status=422)
-    return done("policy" if changed else "unchanged", "arenas", arena, "policy")
+    return redirect_with_notice("policy" if changed else "unchanged", "arenas", arena, "policy")
 
 
 @router.get("/phase", response_class=HTMLResponse)
@@ -121,10 +128,10 @@ async def phase_form(arena: str, request: Request) -> Response:
     number = whole_number(given)
     changed = {"phase": given[:100] if number is None else number}
     after = await set_policy(pool_of(request), arena, changed, actor=actor_of(request).name)
-    return done("unchanged" if after == before else "phase", "arenas", arena, "phase")
+    return redirect_with_notice("unchanged" if after == before else "phase", "arenas", arena, "phase")
 
 
-def constants(policy: Policy, given: Mapping[str, str]) -> list[tuple[str, list[Constant]]]:
+def constants(policy: Policy, given: Mapping[str, str]) -> list[tuple[str, list[PolicyConstant]]]:
     """Every constant but the phase, by group, with what somebody typed in place of what is in force."""
     return [(title, [_constant(policy, name, given) for name in names]) for title, names in GROUPS]
 
@@ -132,13 +139,13 @@ def constants(policy: Policy, given: Mapping[str, str]) -> list[tuple[str, list[
 def read_constants(policy: Policy, given: Mapping[str, str]) -> dict[str, Any]:
     """The constants that a form says otherwise than they are; `BadOption` for what is no value of theirs."""
     changed: dict[str, Any] = {}
-    for name in (one.name for one in fields(Policy) if one.name not in _ELSEWHERE):
+    for name in (one.name for one in fields(Policy) if one.name not in _NOT_EDITABLE):
         old = getattr(policy, name)
         texts = [given.get(one) for one, _, _ in _inputs(name, old, {})]
         if None in texts:
             continue
-        values = [_read(name, text or "", old[0] if name == _MANY else old) for text in texts]
-        value = tuple(values) if name == _MANY else values[0]
+        values = [_read(name, text or "", old[0] if name == _MULTI_VALUE_CONSTANT else old) for text in texts]
+        value = tuple(values) if name == _MULTI_VALUE_CONSTANT else values[0]
         if value != old:
             changed[name] = value
     return changed
@@ -159,8 +166,8 @@ def _form(
     )
 
 
-def _constant(policy: Policy, name: str, given: Mapping[str, str]) -> Constant:
-    return Constant(
+def _constant(policy: Policy, name: str, given: Mapping[str, str]) -> PolicyConstant:
+    return PolicyConstant(
         name=name,
         label=LABELS[name],
         meaning=MEANINGS[name],
@@ -177,7 +184,7 @@ def _expected(name: str) -> str:
 
 
 def _inputs(name: str, value: Any, given: Mapping[str, str]) -> tuple[tuple[str, str, str], ...]:
-    if name != _MANY:
+    if name != _MULTI_VALUE_CONSTANT:
         return ((name, name, given.get(name, _text(value))),)
     labels = [LANES[lane.name.lower()] for lane in Lane]
     return tuple(

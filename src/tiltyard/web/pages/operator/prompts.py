@@ -11,16 +11,23 @@ from tiltyard.arena.content.arenas import Arena, list_prompts
 from tiltyard.arena.operators.arena_changes import withdraw
 from tiltyard.errors import Conflict, InputError
 from tiltyard.postgres.connection_pool import connect_from_pool
-from tiltyard.web.access import house_of
-from tiltyard.web.pages.operator.exhibits import exhibited
-from tiltyard.web.pages.operator.gate import actor_of, arena_of, arena_page, done, operator_router, pool_of
-from tiltyard.web.reading import Plain
+from tiltyard.web.access import registry_of
+from tiltyard.web.pages.operator.operator_access import (
+    actor_of,
+    arena_of,
+    arena_page,
+    operator_router,
+    pool_of,
+    redirect_with_notice,
+)
+from tiltyard.web.pages.operator.response_preview import preview_responses
+from tiltyard.web.reader_access import Plain
 
 __all__ = ["router"]
 
 router = operator_router("/arenas/{arena}/prompts")
 
-_PAGE = 50
+_PAGE_ROWS = 50
 
 
 @router.get("", response_class=HTMLResponse)
@@ -30,10 +37,10 @@ async def prompts_page(
     """A page of the prompts, by number."""
     found = await arena_of(request, arena)
     async with connect_from_pool(pool_of(request)) as connection:
-        prompts = await list_prompts(connection, found.arena, after=after, limit=_PAGE + 1)
-    more = prompts[_PAGE - 1].prompt if len(prompts) > _PAGE else None
+        prompts = await list_prompts(connection, found.arena, after=after, limit=_PAGE_ROWS + 1)
+    more = prompts[_PAGE_ROWS - 1].prompt if len(prompts) > _PAGE_ROWS else None
     return arena_page(
-        request, found, "prompts.html", "prompts", prompts=prompts[:_PAGE], more=more, after=after
+        request, found, "prompts.html", "prompts", prompts=prompts[:_PAGE_ROWS], more=more, after=after
     )
 
 
@@ -58,7 +65,7 @@ async def withdraw_form(
     reason: Annotated[str, Form()] = "",
 ) -> Response:
     """Take it down."""
-    house, found = house_of(request), await arena_of(request, arena)
+    house, found = registry_of(request), await arena_of(request, arena)
     try:
         await withdraw(
             house.pool,
@@ -72,7 +79,7 @@ async def withdraw_form(
     except (InputError, Conflict) as error:
         status = 409 if isinstance(error, Conflict) else 422
         return await _confirm(request, found, prompt, model, reason=reason, trouble=str(error), status=status)
-    return done("withdrawn", "arenas", arena, "prompts")
+    return redirect_with_notice("withdrawn", "arenas", arena, "prompts")
 
 
 async def _confirm(
@@ -85,7 +92,7 @@ async def _confirm(
     trouble: str | None = None,
     status: int = 200,
 ) -> HTMLResponse:
-    exhibit = await exhibited(request, arena, prompt, [model] if model else [])
+    exhibit = await preview_responses(request, arena, prompt, [model] if model else [])
     return arena_page(
         request,
         arena,

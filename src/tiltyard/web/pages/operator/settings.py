@@ -15,13 +15,20 @@ from tiltyard.arena.operators.arena_changes import change_settings
 from tiltyard.core.policy.validity.blind_votes import blind_votes_of_one
 from tiltyard.errors import BadOption, InputError
 from tiltyard.settings.arena_settings import ArenaSettings
-from tiltyard.web.access import house_of
-from tiltyard.web.pages.operator.gate import actor_of, arena_of, arena_page, done, operator_router, pool_of
-from tiltyard.web.pages.operator.typed import finite_number, whole_number
-from tiltyard.web.pages.operator.words import CHOICES, LABELS, SETTINGS
-from tiltyard.web.reading import boards_of
+from tiltyard.web.access import registry_of
+from tiltyard.web.pages.operator.labels import CHOICES, LABELS, SETTINGS
+from tiltyard.web.pages.operator.number_input import finite_number, whole_number
+from tiltyard.web.pages.operator.operator_access import (
+    actor_of,
+    arena_of,
+    arena_page,
+    operator_router,
+    pool_of,
+    redirect_with_notice,
+)
+from tiltyard.web.reader_access import boards_of
 
-__all__ = ["Setting", "read_settings", "router"]
+__all__ = ["SettingField", "read_settings", "router"]
 
 router = operator_router("/arenas/{arena}/settings")
 
@@ -34,7 +41,7 @@ _NUMBERS = {"proven_family": "a number of pairs, or nothing", "session_votes": "
 
 
 @dataclass(frozen=True, slots=True)
-class Setting:
+class SettingField:
     """One setting as a form shows it."""
 
     name: str
@@ -81,18 +88,18 @@ async def settings_review(arena: str, request: Request) -> HTMLResponse:
 @router.post("")
 async def settings_form(arena: str, request: Request) -> Response:
     """Save what was looked over."""
-    house, found = house_of(request), await arena_of(request, arena)
+    house, found = registry_of(request), await arena_of(request, arena)
     given = {name: str(value) for name, value in (await request.form()).items()}
     try:
         title, changed = read_settings(found, given)
         if not changed and title is None:
-            return done("unchanged", "arenas", arena, "settings")
+            return redirect_with_notice("unchanged", "arenas", arena, "settings")
         await change_settings(pool_of(request), arena, changed, title=title, actor=actor_of(request).name)
     except InputError as error:
         return await _form(request, found, given, trouble=str(error), status=422)
     await house.settings_changed()
     boards_of(request).forget(arena)
-    return done("settings", "arenas", arena, "settings")
+    return redirect_with_notice("settings", "arenas", arena, "settings")
 
 
 def read_settings(arena: Arena, given: Mapping[str, str]) -> tuple[str | None, dict[str, Any]]:
@@ -110,7 +117,7 @@ def read_settings(arena: Arena, given: Mapping[str, str]) -> tuple[str | None, d
 
 async def _blind_votes(request: Request, arena: Arena, settings: ArenaSettings) -> dict[str, Any]:
     """How many blind votes one voter has under these settings: what a page says of it."""
-    desk = await house_of(request).desk(arena.name)
+    desk = await registry_of(request).desk(arena.name)
     told_after = {"vote": 1, "session": settings.session_votes, "never": None}[settings.reveal]
     blind = blind_votes_of_one(await desk.responses_by_prompt(), told_after)
     return {"reveal": settings.reveal, "session_votes": settings.session_votes, "blind_votes": blind}
@@ -126,7 +133,7 @@ async def _form(
 ) -> HTMLResponse:
     defaults = ArenaSettings()
     settings = [
-        Setting(
+        SettingField(
             name=name,
             label=LABELS[name],
             meaning=meaning,

@@ -13,8 +13,14 @@ from tiltyard.arena.content.arenas import list_arenas
 from tiltyard.errors import BadOption, NotFound
 from tiltyard.postgres.connection_pool import connect_from_pool
 from tiltyard.web.access import access_of
-from tiltyard.web.pages.operator.gate import actor_of, done, operator_page, operator_router, pool_of
-from tiltyard.web.reading import Plain
+from tiltyard.web.pages.operator.operator_access import (
+    actor_of,
+    operator_page,
+    operator_router,
+    pool_of,
+    redirect_with_notice,
+)
+from tiltyard.web.reader_access import Plain
 
 __all__ = ["router"]
 
@@ -63,7 +69,7 @@ async def revoke_form(api_token: Token, request: Request) -> Response:
     """The token is worth nothing from now on."""
     await access_of(request).accounts.revoke_token(actor_of(request).name, api_token)
     access_of(request).forget()
-    return done("revoked", "tokens")
+    return redirect_with_notice("revoked", "tokens")
 
 
 def _days(text: str) -> int:

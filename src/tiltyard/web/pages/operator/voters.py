@@ -16,15 +16,22 @@ from tiltyard.arena.operators.exclusions import VoteSelection, list_exclusions, 
 from tiltyard.arena.operators.voter_records import list_flagged_sessions, list_voter_page, voter_record
 from tiltyard.errors import Conflict, InputError, NotFound
 from tiltyard.postgres.connection_pool import connect_from_pool
-from tiltyard.web.pages.operator.gate import actor_of, arena_of, arena_page, done, operator_router, pool_of
-from tiltyard.web.pages.operator.words import OUTCOMES
+from tiltyard.web.pages.operator.labels import OUTCOMES
+from tiltyard.web.pages.operator.operator_access import (
+    actor_of,
+    arena_of,
+    arena_page,
+    operator_router,
+    pool_of,
+    redirect_with_notice,
+)
 
 __all__ = ["router"]
 
 router = operator_router("/arenas/{arena}")
 
 Session = Annotated[int, Path(ge=0, lt=2**63)]
-_PAGE = 50
+_PAGE_ROWS = 50
 
 
 @router.get("/voters", response_class=HTMLResponse)
@@ -33,7 +40,7 @@ async def voters_page(
 ) -> HTMLResponse:
     """Sessions by votes."""
     found = await arena_of(request, arena)
-    voters, more = await list_voter_page(pool_of(request), found, page=page, size=_PAGE)
+    voters, more = await list_voter_page(pool_of(request), found, page=page, size=_PAGE_ROWS)
     async with connect_from_pool(pool_of(request)) as connection:
         judges = await read_judges(connection, [one.session for one in voters])
     return arena_page(
@@ -47,7 +54,7 @@ async def voters_page(
         sources=SOURCES,
         page=page,
         more=more,
-        first=page * _PAGE,
+        first=page * _PAGE_ROWS,
     )
 
 
@@ -79,14 +86,14 @@ async def exclude_form(
     found = await arena_of(request, arena)
     record = await voter_record(pool_of(request), found, session, size=1)
     if record.excluded == record.total:
-        return done("unchanged", "arenas", arena, "exclusions")
+        return redirect_with_notice("unchanged", "arenas", arena, "exclusions")
     try:
         await exclude(
             pool_of(request), arena, VoteSelection(sessions=[session]), reason, actor=actor_of(request).name
         )
     except InputError as error:
         return await _record(request, found, session, reason=reason, trouble=str(error), status=422)
-    return done("excluded", "arenas", arena, "exclusions")
+    return redirect_with_notice("excluded", "arenas", arena, "exclusions")
 
 
 @router.get("/exclusions", response_class=HTMLResponse)
@@ -113,8 +120,8 @@ async def restore_form(arena: str, exclusion: Session, request: Request) -> Resp
     try:
         await restore(pool_of(request), arena, exclusion, actor=actor_of(request).name)
     except Conflict:
-        return done("unchanged", "arenas", arena, "exclusions")
-    return done("restored", "arenas", arena, "exclusions")
+        return redirect_with_notice("unchanged", "arenas", arena, "exclusions")
+    return redirect_with_notice("restored", "arenas", arena, "exclusions")
 
 
 async def _exclusions(request: Request, arena: Arena) -> dict[str, Any]:
@@ -136,7 +143,7 @@ async def _record(
     trouble: str | None = None,
     status: int = 200,
 ) -> HTMLResponse:
-    record = await voter_record(pool_of(request), arena, session, before=before, size=_PAGE)
+    record = await voter_record(pool_of(request), arena, session, before=before, size=_PAGE_ROWS)
     async with connect_from_pool(pool_of(request)) as connection:
         judges = await read_judges(connection, [session])
     return arena_page(

@@ -1,0 +1,288 @@
+"""What a page of a board is made of, fetched once for each snapshot and kept for a while."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections import OrderedDict
+from collections.abc import Callable, Hashable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from hashlib import sha256 as hashed
+from threading import Lock
+from typing import Any, Generic, TypeVar
+
+from fastapi import Request
+from fastapi.responses import Response
+from markupsafe import Markup
+
+from tiltyard.arena.boards.snapshots import (
+    UNCITABLE_SNAPSHOT_LIFETIME,
+    Snapshot,
+    SnapshotSummary,
+    VoteAmendments,
+    citable_snapshot,
+    read_vote_amendments,
+)
+from tiltyard.arena.content.arenas import Arena, read_filters
+from tiltyard.arena.log.event_log import SOURCES
+from tiltyard.postgres.connection_pool import connect_from_pool
+from tiltyard.web.access import registry_of
+from tiltyard.web.assets import accepts_gzip
+from tiltyard.web.pages.board_query import BoardQuery
+from tiltyard.web.pages.board_view import BoardView, full_view
+from tiltyard.web.pages.layout import gzip_bytes
+from tiltyard.web.pages.render_queue import BoundedQueue, SingleFlight
+from tiltyard.web.reader_access import boards_of, send_cacheable
+
+__all__ = [
+    "BoardPageCache",
+    "BoardPageData",
+    "SnapshotFacts",
+    "SourceBoard",
+    "WeightedCache",
+    "board_page_cache_of",
+    "gather_board_page",
+    "send_file",
+]
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class SnapshotFacts:
+    """What is said of a snapshot besides what stands in its document."""
+
+    #: Votes that are left out of it: by the operator, and because their voters knew a name.
+    excluded: int
+    not_blind: int
+    #: At how many of the last evaluations the publication rules held; ``None`` if that is not known.
+    held: int | None
+    categories: tuple[str, ...]
+    languages: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Citation:
+    """Whether a snapshot can be cited, and what instead."""
+
+    #: The last board of the snapshot's generation, up to it, that is kept for ever.
+    last_kept: SnapshotSummary | None
+    #: What exclusions and restorations changed since; nothing if there were none.
+    amended: VoteAmendments | None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SourceBoard:
+    """A snapshot with its document, and the board that was counted from its votes, if one is asked for."""
+
+    snapshot: Snapshot
+    document: dict[str, Any]
+    filtered: dict[str, Any] | None
+    #: The hash of what is shown.
+    sha256: str
+    citation: Citation
+
+    @property
+    def citable(self) -> SnapshotSummary | None:
+        """The board to cite; nothing if votes were excluded or restored since, or if there is none yet."""
+        return None if self.citation.amended is not None else self.citation.last_kept
+
+    @property
+    def kept_until(self) -> datetime | None:
+        """How long the snapshot stays at least; nothing if that is for ever."""
+        made, kept = self.snapshot.made_at, self.citation.last_kept
+        for_ever = kept is not None and kept.sha256 == self.snapshot.sha256
+        return None if for_ever or made is None else made + UNCITABLE_SNAPSHOT_LIFETIME
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class BoardPageData:
+    """Everything that a page of a board is made of."""
+
+    arena: Arena
+    query: BoardQuery
+    boards: tuple[SourceBoard, ...]
+    facts: SnapshotFacts
+    #: Whether it is asked for by its hash, and so never changes.
+    permanent: bool
+
+    @property
+    def first(self) -> SourceBoard:
+        """The board, or people's of the two."""
+        return self.boards[0]
+
+    def key(self) -> Hashable:
+        """No two pages of the same key differ, but for language and theme."""
+        shown = tuple((board.sha256, board.citation) for board in self.boards)
+        return (self.arena.arena, self.arena.title, self.query, self.facts, self.permanent, shown)
+
+
+class WeightedCache(Generic[T]):
+    """The values that were used last, up to a weight in all."""
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._weight = 0
+        self._values: OrderedDict[Hashable, tuple[T, int]] = OrderedDict()
+        #: Pages are made in threads beside the one that serves them.
+        self._lock = Lock()
+
+    def get(self, key: Hashable) -> T | None:
+        with self._lock:
+            found = self._values.get(key)
+            if found is None:
+                return None
+            self._values.move_to_end(key)
+            return found[0]
+
+    def put(self, key: Hashable, value: T, weight: int = 1) -> T:
+        """Keep it, and let go of what was not used for longest."""
+        with self._lock:
+            self._weight -= self._values.pop(key, (value, 0))[1]
+            self._values[key] = (value, weight)
+            self._weight += weight
+            while self._weight > self._most and len(self._values) > 1:
+                self._weight -= self._values.popitem(last=False)[1][1]
+        return value
+
+
+class BoardPageCache:
+    """What one process keeps of the boards' pages."""
+
+    def __init__(self) -> None:
+        self.documents: WeightedCache[dict[str, Any]] = WeightedCache(24)
+        self.facts: WeightedCache[SnapshotFacts] = WeightedCache(200)
+        self.last_kept: WeightedCache[tuple[SnapshotSummary | None]] = WeightedCache(200)
+        self.amended: WeightedCache[VoteAmendments] = WeightedCache(200)
+        self.views: WeightedCache[BoardView] = WeightedCache(24)
+        #: What charts are drawn from.
+        self.charts: WeightedCache[Mapping[str, Any]] = WeightedCache(48)
+        #: Rows as HTML, by board and language: whatever is searched or sorted, they stay the same.
+        self.rows: WeightedCache[dict[str, Markup]] = WeightedCache(12)
+        #: Bytes that were sent before, with their ETag, by all that they depend on.
+        self.made: WeightedCache[tuple[bytes, str]] = WeightedCache(32 * 1024 * 1024)
+        #: What the front door says of each arena.
+        self.cards: WeightedCache[Any] = WeightedCache(200)
+        self.making = asyncio.Lock()
+        self._drawing = BoundedQueue(1, 8, "a chart to be drawn")
+        self._drawn = SingleFlight()
+
+    def view(self, board: SourceBoard) -> BoardView:
+        """All rows of a board."""
+        found = self.views.get(board.sha256)
+        if found is None:
+            found = self.views.put(board.sha256, full_view(board.document, board.filtered))
+        return found
+
+    def chart(self, key: Hashable, make: Callable[[], Mapping[str, Any]]) -> Mapping[str, Any]:
+        """What a chart is drawn from, made once."""
+        found = self.charts.get(key)
+        return self.charts.put(key, make()) if found is None else found
+
+    async def drawn(self, key: Hashable, draw: Callable[[], bytes]) -> tuple[bytes, str]:
+        """A picture with its ETag, drawn once for all who ask; one is drawn at a time."""
+
+        async def make() -> tuple[bytes, str]:
+            async with self._drawing.taking():
+                data = await asyncio.to_thread(draw)
+            return self.made.put(key, (data, hashed(data).hexdigest()), len(data))
+
+        found = self.made.get(key)
+        return await self._drawn(key, make) if found is None else found
+
+    def parsed(self, sha256: str, written: str | bytes) -> dict[str, Any]:
+        """A document as plain values, which nobody changes."""
+        found = self.documents.get(sha256)
+        return self.documents.put(sha256, json.loads(written)) if found is None else found
+
+
+def board_page_cache_of(request: Request) -> BoardPageCache:
+    """Those of this process."""
+    pages: BoardPageCache = request.app.state.board_pages
+    return pages
+
+
+def send_file(
+    request: Request,
+    arena: Arena,
+    made: tuple[bytes, str],
+    media_type: str,
+    *,
+    for_ever: bool = False,
+    name: str = "",
+    spoken: bool = False,
+) -> Response:
+    """Bytes that were made before, compressed for whoever takes that; ``spoken`` if their language may be another."""
+    data, etag = made
+    headers = {"Vary": "Accept-Encoding, Accept-Language" if spoken else "Accept-Encoding"}
+    if name:
+        headers["Content-Disposition"] = f'attachment; filename="{name}"'
+    if accepts_gzip(request.headers.get("accept-encoding", "")) and not media_type.endswith("parquet"):
+        data, etag = gzip_bytes(data), f"{etag}-gzip"
+        headers["Content-Encoding"] = "gzip"
+    return send_cacheable(
+        request, arena, data, etag, for_ever=for_ever, headers=headers, media_type=media_type
+    )
+
+
+async def gather_board_page(
+    request: Request, arena: Arena, query: BoardQuery, snapshot: Snapshot | None = None
+) -> BoardPageData:
+    """The boards that a query asks for: the newest ones, or one that was published once."""
+    if snapshot is not None:
+        query = query.changed(source=SOURCES[snapshot.source], category="", language="", excluded="left-out")
+    sources = range(len(SOURCES)) if query.source == "both" else (query.part().source,)
+    boards = tuple([await _counted(request, arena, query, source, snapshot) for source in sources])
+    facts = await _facts(request, arena, boards[0])
+    return BoardPageData(arena, query, boards, facts, permanent=snapshot is not None)
+
+
+async def _counted(
+    request: Request, arena: Arena, query: BoardQuery, source: int, snapshot: Snapshot | None
+) -> SourceBoard:
+    boards, kept = boards_of(request), board_page_cache_of(request)
+    if snapshot is None:
+        snapshot = await boards.latest(arena.arena, source)
+    part = query.part(source)
+    if part.whole:
+        document = kept.parsed(snapshot.sha256, snapshot.document)
+        return SourceBoard(snapshot, document, None, snapshot.sha256, await _citation(request, snapshot))
+    found = await boards.filtered(arena, source, part.category, part.language, counted=part.counted)
+    filtered = kept.parsed(found.sha256, found.data)
+    if filtered["snapshot"] != snapshot.sha256:
+        snapshot = await boards.published(arena.arena, filtered["snapshot"])
+    document = kept.parsed(snapshot.sha256, snapshot.document)
+    return SourceBoard(snapshot, document, filtered, found.sha256, await _citation(request, snapshot))
+
+
+async def _citation(request: Request, snapshot: Snapshot) -> Citation:
+    kept = board_page_cache_of(request)
+    found = kept.last_kept.get(snapshot.sha256)
+    if found is None:
+        async with connect_from_pool(registry_of(request).pool) as connection:
+            found = kept.last_kept.put(snapshot.sha256, (await citable_snapshot(connection, snapshot),))
+    newest = await boards_of(request).latest(snapshot.arena, snapshot.source)
+    if snapshot.generation >= newest.generation:
+        return Citation(found[0], None)
+    key = (snapshot.sha256, newest.generation)
+    amended = kept.amended.get(key)
+    if amended is None:
+        async with connect_from_pool(registry_of(request).pool) as connection:
+            amended = kept.amended.put(key, await read_vote_amendments(connection, snapshot, newest))
+    return Citation(found[0], amended)
+
+
+async def _facts(request: Request, arena: Arena, board: SourceBoard) -> SnapshotFacts:
+    kept, boards, snapshot = board_page_cache_of(request), boards_of(request), board.snapshot
+    found = kept.facts.get(snapshot.sha256)
+    if found is None:
+        policy = board.document["method"]["policy"]
+        async with connect_from_pool(registry_of(request).pool) as connection:
+            categories, languages = await read_filters(connection, arena.arena)
+        held = await boards.held(snapshot, every=policy["evaluated_every"], most=policy["evaluations"])
+        excluded = await boards.excluded(snapshot)
+        not_blind = await boards.not_blind(snapshot)
+        facts = SnapshotFacts(excluded, not_blind, held, tuple(categories), tuple(languages))
+        found = kept.facts.put(snapshot.sha256, facts)
+    return found

@@ -1,0 +1,252 @@
+"""Charts of a board: one definition for the page, the picture and the table beside it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from hashlib import sha256
+from typing import Annotated, Any, Literal
+
+from fastapi import APIRouter, Query, Request
+from fastapi.responses import Response
+
+from tiltyard.arena.content.arenas import Arena
+from tiltyard.errors import MissingExtra, NotFound
+from tiltyard.report.arena_charts import FEW_BATTLES, RatingPoint, arena_chart, drawing_version, page_spec
+from tiltyard.report.board_charts import HEATMAP_MODELS, charts_available
+from tiltyard.report.chart_theme import fit_to_phone, localise_spec, render_svg
+from tiltyard.web.logs import log_failure
+from tiltyard.web.pages.board_data import (
+    BoardPageData,
+    SourceBoard,
+    board_page_cache_of,
+    gather_board_page,
+    send_file,
+)
+from tiltyard.web.pages.board_query import BoardQuery, BoardQueryParams, Chart, Snap
+from tiltyard.web.pages.board_view import BoardLine, BoardView, Kind, filtered_view
+from tiltyard.web.pages.layout import localization_of
+from tiltyard.web.pages.localization import Localization
+from tiltyard.web.pages.paths import asked, board
+from tiltyard.web.reader_access import ReadableArena, boards_of
+
+__all__ = ["ChartView", "chart_view", "router"]
+
+router = APIRouter(include_in_schema=False)
+
+ChartLook = Literal["light", "dark"]
+Theme = Annotated[ChartLook, Query()]
+#: Lines of the history that can be told apart.
+_HISTORY_LINE_LIMIT = 10
+#: A heatmap of more models leaves no room beside it.
+_COMPACT_HEATMAP_MODEL_LIMIT = 10
+
+
+def _(text: str) -> str:
+    """Mark a text for the catalogue."""
+    return text
+
+
+_SCORES: Mapping[Kind, str] = {
+    "conservative": _("conservative score"),
+    "bradley-terry": _("Bradley–Terry rating"),
+    "legacy-elo": _("legacy Elo"),
+}
+#: What the dots of the default chart are on.
+_AXES: Mapping[Kind, str] = {
+    "conservative": _("rating, and 2 RD to either side: the left end is the conservative score"),
+    "bradley-terry": _("Bradley–Terry rating, with interval"),
+    "legacy-elo": _("legacy Elo"),
+}
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ChartView:
+    """A chart as a page shows it: what it is drawn from, and where its picture and its spec are."""
+
+    name: Chart
+    document: Mapping[str, Any]
+    #: Addresses by theme.
+    svg: Mapping[str, str]
+    spec: Mapping[str, str]
+    #: Whether there is anything to draw, and something to draw it with.
+    drawn: bool
+    #: Of a heatmap: cells with fewer battles than this are pale.
+    few: int = FEW_BATTLES
+
+    @property
+    def wide(self) -> bool:
+        """Whether its table has to stand beneath it."""
+        return (
+            bool(self.document.get("pairs")) and len(self.document["models"]) > _COMPACT_HEATMAP_MODEL_LIMIT
+        )
+
+    def scant(self) -> frozenset[tuple[str, str]]:
+        """Of the heatmap of win rates: rows and columns that have met too seldom for a strong colour."""
+        if self.name != "win-rates":
+            return frozenset()
+        seldom = [
+            (pair["model_a"], pair["model_b"])
+            for pair in self.document["pairs"]
+            if pair["battles"] < self.few
+        ]
+        return frozenset(seldom) | {(b, a) for a, b in seldom}
+
+    def cells(self) -> dict[tuple[str, str], float | None]:
+        """Of a heatmap: its number by row and column."""
+        cells: dict[tuple[str, str], float | None] = {}
+        for pair in self.document["pairs"]:
+            a, b, score = pair["model_a"], pair["model_b"], pair["score"]
+            if self.name == "battle-counts":
+                cells[a, b] = cells[b, a] = pair["battles"]
+            elif score is not None:
+                cells[a, b], cells[b, a] = score, 1.0 - score
+        return cells
+
+    @property
+    def most(self) -> float:
+        """Of a heatmap: the largest number that a cell may hold."""
+        counted = self.name == "battle-counts"
+        return max(1, *(pair["battles"] for pair in self.document["pairs"])) if counted else 1
+
+    def times(self) -> list[tuple[str, int, dict[str, float]]]:
+        """Of the history: time, votes, and what was said of each model, newest first."""
+        rows: dict[tuple[str, int], dict[str, float]] = {}
+        for point in self.document["points"]:
+            rows.setdefault((point["at"], point["votes"]), {})[point["model"]] = point["value"]
+        return [(at, votes, values) for (at, votes), values in reversed(rows.items())]
+
+
+async def chart_view(request: Request, material: BoardPageData) -> ChartView:
+    """The chart that a page's query asks for."""
+    name, first = material.query.chart, material.first
+    document = await _document(request, material.arena, material.query, name, first, exact=material.permanent)
+    address = {
+        form: {theme: _address(material, name, form, theme, document) for theme in ("light", "dark")}
+        for form in ("svg", "json")
+    }
+    drawn = charts_available() and bool(
+        document.get("dots") or document.get("pairs") or document.get("points")
+    )
+    return ChartView(name, document, address["svg"], address["json"], drawn)
+
+
+@router.get("/arenas/{arena}/charts/{name}.{form}")
+async def chart(
+    arena: ReadableArena,
+    name: Chart,
+    form: Literal["svg", "json"],
+    request: Request,
+    query: BoardQueryParams,
+    theme: Theme = "light",
+    snapshot: Snap = None,
+    drawn: Annotated[str, Query(description="By which code.")] = "",
+    narrow: Annotated[bool, Query(description="For a phone.")] = False,
+) -> Response:
+    """A chart of the votes that a query asks for, as a picture or as its Vega-Lite spec.
+
+    Of a snapshot, and drawn by the code that is asked for, it stays as it is for ever.
+    """
+    if not charts_available():
+        raise NotFound("charts are not drawn here; the page has their numbers in tables")
+    once = None if snapshot is None else await boards_of(request).published(arena.arena, snapshot)
+    material = await gather_board_page(request, arena, query.changed(q="", chart=name), once)
+    document = await _document(request, arena, material.query, name, material.first, exact=once is not None)
+    made = await _drawn(request, name, document, theme, form, narrow=narrow)
+    media_type = "image/svg+xml" if form == "svg" else "application/json"
+    for_ever = once is not None and drawn == drawing_version()
+    return send_file(request, arena, made, media_type, for_ever=for_ever, spoken=True)
+
+
+async def _drawn(
+    request: Request, name: str, document: Mapping[str, Any], theme: ChartLook, form: str, *, narrow: bool
+) -> tuple[bytes, str]:
+    kept, wording = board_page_cache_of(request), localization_of(request)
+    written = json.dumps(document, default=_plain, sort_keys=True).encode()
+    key = ("chart", name, theme, form, narrow, wording.language, sha256(written).hexdigest())
+    return await kept.drawn(key, lambda: _draw(name, document, theme, form, wording, narrow=narrow))
+
+
+def _draw(
+    name: str,
+    document: Mapping[str, Any],
+    theme: ChartLook,
+    form: str,
+    wording: Localization,
+    *,
+    narrow: bool,
+) -> bytes:
+    try:
+        spec = arena_chart(name, document, theme, wording.texts.gettext)
+        spec = localise_spec(spec, wording.chart_locale())
+        spec = fit_to_phone(spec) if narrow else spec
+        return render_svg(spec) if form == "svg" else json.dumps(page_spec(spec), ensure_ascii=False).encode()
+    except MissingExtra as error:
+        raise NotFound(str(error)) from None
+    except ValueError as error:
+        log_failure("a chart cannot be drawn", error)
+        raise NotFound("this chart cannot be drawn; the page has its numbers in a table") from None
+
+
+def _plain(value: object) -> Any:
+    assert isinstance(value, RatingPoint)
+    return [value.model, value.value, value.low, value.high, value.votes]
+
+
+async def _document(
+    request: Request, arena: Arena, query: BoardQuery, name: str, of: SourceBoard, *, exact: bool
+) -> Mapping[str, Any]:
+    """What a chart is drawn from."""
+    kept, boards, once = board_page_cache_of(request), boards_of(request), of.snapshot if exact else None
+    if name == "ratings":
+        return kept.chart(("ratings", of.sha256), lambda: _rated(kept.view(of)))
+    kind = kept.view(of).kind
+    if name == "history":
+        if of.filtered is not None:
+            return {"axis": _SCORES[kind], "models": [], "points": []}
+        found = await boards.history(arena, of.snapshot.source, _HISTORY_LINE_LIMIT, once)
+        told = kept.parsed(found.sha256, found.data)
+        return kept.chart(("history", kind, found.sha256), lambda: _recalled(kind, told))
+    found = await boards.pairs(arena, query.part(of.snapshot.source), HEATMAP_MODELS, once)
+    return kept.parsed(found.sha256, found.data)
+
+
+def _rated(whole: BoardView) -> dict[str, Any]:
+    view = filtered_view(whole, BoardQuery(retired="hide"))
+    return {
+        "axis": _AXES[view.kind],
+        "dots": [_dot(line, line.score) for line in view.lines if line.score is not None],
+    }
+
+
+def _recalled(kind: Kind, told: Mapping[str, Any]) -> dict[str, Any]:
+    field = kind.replace("-", "_")
+    points = [
+        {"model": score["model"], "at": score["at"], "votes": score["votes"], "value": score[field]}
+        for score in told["scores"]
+    ]
+    return {
+        "axis": _SCORES[kind],
+        "models": told["models"],
+        "points": points,
+        "snapshot": told["snapshot"],
+    }
+
+
+def _dot(line: BoardLine, score: float) -> RatingPoint:
+    if line.drawn is None:
+        return RatingPoint(line.model, score, None, None, line.votes)
+    low, value, high = line.drawn
+    return RatingPoint(line.model, value, low, high, line.votes)
+
+
+def _address(material: BoardPageData, name: str, form: str, theme: str, document: Mapping[str, Any]) -> str:
+    """Where it is: by the hash of its snapshot, if one is behind it; so whoever has it need not ask again."""
+    path = f"{board(material.arena.name)}/charts/{name}.{form}"
+    query, first = material.query, material.first
+    if first.filtered is None:
+        snapshot = document.get("snapshot", first.snapshot.sha256)
+        return asked(path, {"theme": theme, "snapshot": snapshot, "drawn": drawing_version()})
+    source = {"source": "llm-judge"} if first.snapshot.source else {}
+    return asked(path, {**query.only("category", "language", "excluded"), **source, "theme": theme})

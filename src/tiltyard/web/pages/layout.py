@@ -1,0 +1,184 @@
+"""What every page has in common: templates, words, theme, headers, and how its bytes are sent."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections.abc import Mapping
+from functools import lru_cache, partial
+from typing import Any
+
+from fastapi import Request
+from fastapi.responses import HTMLResponse, Response
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
+
+from tiltyard._version import __version__
+from tiltyard.arena.content.arenas import Arena
+from tiltyard.web.assets import Assets, accepts_gzip
+from tiltyard.web.cookies import read_cookie
+from tiltyard.web.pages import paths
+from tiltyard.web.pages.finding_sentences import translate_sentence
+from tiltyard.web.pages.localization import Localization, localization_for
+from tiltyard.web.reader_access import send_cacheable
+from tiltyard.web.texts import format_name, plain_text, render_text, spell_hidden_characters
+
+__all__ = [
+    "PAGE_POLICY",
+    "THEMES",
+    "THEME_COOKIE",
+    "PageTemplates",
+    "pages_of",
+    "problem_page",
+    "redirect_to",
+    "render_page",
+    "send_page",
+    "theme_of",
+]
+
+#: Nothing but what is ours, and no script or style inside a page.
+PAGE_POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; media-src 'self'; "
+    "frame-src 'self'; connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+)
+THEME_COOKIE = "tiltyard_theme"
+THEMES = ("light", "dark")
+
+#: A form says where it comes from only if the page may be named to its own site.
+_HEADERS = {"Content-Security-Policy": PAGE_POLICY, "Referrer-Policy": "same-origin"}
+
+
+class PageTemplates:
+    """Templates, once for each language."""
+
+    def __init__(self, assets: Assets) -> None:
+        self.assets = assets
+        self._environments: dict[str, Environment] = {}
+
+    def render(self, template: str, request: Request, **values: Any) -> str:
+        """A template as text."""
+        wording = localization_of(request)
+        environment = self._environments.get(wording.language) or self._made(wording)
+        given = {"theme": theme_of(request), "here": _here(request), **values}
+        return environment.get_template(template).render(given)
+
+    def _made(self, wording: Localization) -> Environment:
+        environment = Environment(
+            loader=PackageLoader("tiltyard.web"),
+            autoescape=True,
+            undefined=StrictUndefined,
+            trim_blocks=True,
+            lstrip_blocks=True,
+            extensions=["jinja2.ext.i18n"],
+        )
+        environment.install_gettext_translations(wording.texts, newstyle=True)  # type: ignore[attr-defined]
+        environment.globals |= {
+            "assets": self.assets,
+            "direction": wording.direction,
+            "language": wording.language,
+            "moment": wording.moment,
+            "number": wording.number,
+            "paths": paths,
+            "percent": wording.percent,
+            "plain_text": plain_text,
+            "render_text": partial(render_text, say=wording.texts.gettext),
+            "shown": format_name,
+            "spelled": spell_hidden_characters,
+            "themes": THEMES,
+            "told": partial(translate_sentence, wording),
+            "version": __version__,
+            "words": _words,
+        }
+        self._environments[wording.language] = environment
+        return environment
+
+
+def pages_of(request: Request) -> PageTemplates:
+    """The pages of this process."""
+    pages: PageTemplates = request.app.state.pages
+    return pages
+
+
+def render_page(
+    request: Request,
+    template: str,
+    *,
+    status: int = 200,
+    headers: Mapping[str, str] | None = None,
+    **values: Any,
+) -> HTMLResponse:
+    """A page that is made afresh and kept by nobody."""
+    text = pages_of(request).render(template, request, status=status, **values)
+    return HTMLResponse(text, status, {**_HEADERS, **(headers or {})})
+
+
+def send_page(request: Request, arena: Arena, html: bytes, etag: str, *, for_ever: bool = False) -> Response:
+    """A page that was made before: compressed once, and 304 to whoever has it."""
+    headers = {**_HEADERS, "Vary": "Accept-Encoding, Accept-Language, Cookie"}
+    if accepts_gzip(request.headers.get("accept-encoding", "")):
+        html, etag = gzip_bytes(html), f"{etag}-gzip"
+        headers["Content-Encoding"] = "gzip"
+    return send_cacheable(
+        request, arena, html, etag, for_ever=for_ever, headers=headers, media_type="text/html; charset=utf-8"
+    )
+
+
+@lru_cache(maxsize=32)
+def gzip_bytes(data: bytes) -> bytes:
+    """Compressed, the same each time."""
+    return gzip.compress(data, 6, mtime=0)
+
+
+def problem_page(request: Request, response: Response) -> Response:
+    """A problem as a page, where a browser asked for one; programs keep the document."""
+    wanted = "text/html" in request.headers.get("accept", "")
+    if not wanted or request.url.path.startswith(("/api/", "/m/")):
+        return response
+    told = json.loads(bytes(response.body))
+    headers = {
+        name: value
+        for name, value in response.headers.items()
+        if name not in {"content-length", "content-type"}
+    }
+    return render_page(
+        request,
+        "problem.html",
+        status=response.status_code,
+        headers=headers,
+        title=told["title"],
+        detail=told["detail"],
+        errors=told.get("errors"),
+        again="retry-after" in headers and request.method == "GET",
+        instance=told["instance"].rpartition(":")[2],
+    )
+
+
+def redirect_to(path: str, *, cookie: str | None = None) -> Response:
+    """After a form was sent: go and look there."""
+    answer = Response(status_code=303, headers={"Location": path})
+    if cookie is not None:
+        answer.headers.append("set-cookie", cookie)
+    return answer
+
+
+def theme_of(request: Request) -> str | None:
+    """The theme that somebody chose; ``None`` leaves it to the browser."""
+    chosen = read_cookie(request, THEME_COOKIE)
+    return chosen if chosen in THEMES else None
+
+
+def localization_of(request: Request) -> Localization:
+    """The language of a page."""
+    return localization_for(request.headers.get("accept-language"))
+
+
+def _here(request: Request) -> str:
+    """The page's own address, for forms that come back to it."""
+    path = str(request.scope.get("raw_path", b"/").decode("latin-1")).partition("?")[0]
+    query = request.scope.get("query_string", b"").decode("latin-1")
+    return paths.local(f"{path}?{query}" if query else path)
+
+
+def _words(texts: Mapping[str, Any]) -> Markup:
+    """Texts for an island, as JSON in an attribute."""
+    return Markup.escape(json.dumps({name: str(text) for name, text in texts.items()}, ensure_ascii=False))

@@ -1,0 +1,112 @@
+"""The words of the pages: one Babel catalogue for each language, and numbers and times as it writes them.
+
+Catalogues are ``locale/LANGUAGE.po``; to add a language is to add a file. English is what the templates
+say, so its catalogue is empty of changes and serves as the list of all there is to translate.
+"""
+
+from __future__ import annotations
+
+import gettext
+import io
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import cache
+from importlib import resources
+from importlib.resources.abc import Traversable
+from typing import Any
+
+from babel import Locale, negotiate_locale
+from babel.dates import format_datetime
+from babel.messages.mofile import write_mo
+from babel.messages.pofile import read_po
+
+__all__ = ["DEFAULT", "NO_VALUE", "Localization", "languages", "localization_for"]
+
+DEFAULT = "en"
+#: What stands where there is no number.
+NO_VALUE = "–"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Localization:
+    """One language: its texts, and how it writes numbers and times."""
+
+    language: str
+    texts: gettext.NullTranslations
+    locale: Locale
+    point: str
+    group: str
+
+    @property
+    def direction(self) -> str:
+        """``ltr`` or ``rtl``."""
+        return str(self.locale.text_direction)
+
+    def number(self, value: float | None, digits: int = 0, *, sign: bool = False) -> str:
+        """A number with so many digits after the point, in groups; a dash if there is none."""
+        if value is None:
+            return NO_VALUE
+        plain = format(value, f"{'+' if sign else ''},.{digits}f")
+        if not float(plain.replace(",", "")):
+            plain = plain.lstrip("-+")
+        return plain.translate({44: self.group, 46: self.point, 45: "−"})
+
+    def percent(self, value: float | None, digits: int = 0) -> str:
+        """A share as a percentage."""
+        return NO_VALUE if value is None else f"{self.number(100.0 * value, digits)}\u202f%"
+
+    def moment(self, at: datetime | str | None, form: str = "medium") -> str:
+        """A moment, in UTC, as all times here are."""
+        if at is None:
+            return NO_VALUE
+        moment = datetime.fromisoformat(at) if isinstance(at, str) else at
+        return f"{format_datetime(moment.astimezone(UTC), form, locale=self.locale)} UTC"
+
+    def chart_locale(self) -> dict[str, Any] | None:
+        """How charts write numbers and months, as D3 takes it; ``None`` for English, which is their own."""
+        if self.locale.language == DEFAULT:
+            return None
+        days, months = self.locale.days["format"], self.locale.months["format"]
+        number = {"decimal": self.point, "thousands": self.group, "grouping": [3], "currency": ["", ""]}
+        time: dict[str, Any] = {
+            "dateTime": "%x %X",
+            "date": "%Y-%m-%d",
+            "time": "%H:%M:%S",
+            "periods": ["AM", "PM"],
+        }
+        for width, day, month in (("wide", "days", "months"), ("abbreviated", "shortDays", "shortMonths")):
+            time[day] = [days[width][k] for k in (6, *range(6))]
+            time[month] = [months[width][k] for k in range(1, 13)]
+        return {"number": number, "time": time}
+
+
+def languages() -> list[str]:
+    """Those that there are catalogues for."""
+    return sorted(one.name.removesuffix(".po") for one in _folder().iterdir() if one.name.endswith(".po"))
+
+
+def _folder() -> Traversable:
+    return resources.files("tiltyard.web") / "locale"
+
+
+def localization_for(accepted: str | None) -> Localization:
+    """The wording that a browser's ``Accept-Language`` asks for, as far as there is one."""
+    wanted = [part.partition(";")[0].strip() for part in (accepted or "").split(",")[:20]]
+    try:
+        found = negotiate_locale([one for one in wanted if one and len(one) < 20], languages(), sep="-")
+    except ValueError:
+        found = None
+    return _read(found or DEFAULT)
+
+
+@cache
+def _read(language: str) -> Localization:
+    source = (_folder() / f"{language}.po").read_bytes()
+    compiled = io.BytesIO()
+    write_mo(compiled, read_po(io.BytesIO(source), locale=language))
+    compiled.seek(0)
+    locale = Locale.parse(language, sep="-")
+    symbols = locale.number_symbols.get("latn", locale.number_symbols)
+    return Localization(
+        language, gettext.GNUTranslations(compiled), locale, str(symbols["decimal"]), str(symbols["group"])
+    )

@@ -1,0 +1,193 @@
+"""A matchup as its voter sees it: the prompt and both responses, ready to be shown, and nothing else."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import OrderedDict
+from dataclasses import dataclass
+from datetime import datetime
+
+from fastapi import Request
+from markupsafe import Markup
+
+from tiltyard.arena.content.arenas import read_prompt_keys
+from tiltyard.arena.content.blob_store import ResponseContent
+from tiltyard.arena.voting.voting_queue import VotingQueue
+from tiltyard.errors import NotFound
+from tiltyard.postgres.connection_pool import connect_from_pool
+from tiltyard.web.access import registry_of
+from tiltyard.web.pages.layout import localization_of
+from tiltyard.web.texts import render_text
+from tiltyard.web.texts.renderer import MAX_SHOWN_CHARACTERS
+from tiltyard.web.texts.text_direction import is_right_to_left
+
+__all__ = ["MatchupSide", "MatchupView", "RenderCache", "build_matchup_view"]
+
+#: Characters, and lines, from which on a prompt is folded away.
+_LONG_PROMPT_CHARACTERS, _LONG_PROMPT_LINES = 700, 10
+#: Characters of its beginning that are shown meanwhile.
+_EXCERPT_CHARACTERS = 280
+#: Characters of HTML that are kept, and prompts whose language is.
+_CACHE_CHARACTERS = 32_000_000
+_CACHED_LANGUAGE_LIMIT = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class MatchupSide:
+    """One response. A text is here as HTML; everything else is fetched from ``url``."""
+
+    letter: str
+    kind: str
+    url: str
+    text: Markup | None
+    #: Whether the text is only the beginning of the response.
+    cut: bool
+
+
+@dataclass(frozen=True, slots=True)
+class MatchupView:
+    """What is shown of a matchup. Both sides have the same form."""
+
+    matchup: str
+    prompt: Markup
+    #: The beginning of a prompt that is so long that the rest is folded away.
+    excerpt: str | None
+    #: Of the prompt, and so of both responses; ``None`` if it is not known.
+    language: str | None
+    sides: tuple[MatchupSide, MatchupSide]
+    #: When it runs out.
+    expires_at: datetime
+
+    @property
+    def direction(self) -> str:
+        """Which way its texts run: ``auto`` leaves it to each of them."""
+        return "rtl" if is_right_to_left(self.language) else "auto"
+
+
+async def build_matchup_view(
+    request: Request,
+    desk: VotingQueue,
+    matchup: str,
+    prompt: int,
+    responses: tuple[int, int],
+    expires_at: datetime,
+) -> MatchupView:
+    """Read and render everything; both sides or none, so that neither is quicker."""
+    house = registry_of(request)
+    try:
+        text = await house.prompt_text(desk.arena, prompt)
+        kinds = await request.app.state.stage.kinds(*responses)
+        both = await asyncio.gather(*(house.contents.read(one) for one in responses))
+    except NotFound:
+        raise NotFound("this matchup was withdrawn; ask for another one") from None
+    shelf = _shelf_of(request)
+    language = await shelf.language(desk, prompt, request)
+    html = await shelf.rendered(request, (("prompt", desk.arena, prompt), text), language)
+    sides = await shelf.sides(request, responses, both, kinds, language)
+    return MatchupView(
+        matchup=matchup,
+        prompt=html,
+        excerpt=_excerpt(text),
+        language=language,
+        sides=(
+            MatchupSide("a", kinds[0], f"/m/{matchup}/a", sides[0], _is_cut(both[0], kinds[0])),
+            MatchupSide("b", kinds[1], f"/m/{matchup}/b", sides[1], _is_cut(both[1], kinds[1])),
+        ),
+        expires_at=expires_at,
+    )
+
+
+class RenderCache:
+    """Texts that were rendered lately, and languages of prompts."""
+
+    def __init__(self) -> None:
+        self._texts: OrderedDict[tuple[object, ...], Markup] = OrderedDict()
+        self._size = 0
+        self._languages: dict[tuple[int, int], str | None] = {}
+
+    async def language(self, desk: VotingQueue, prompt: int, request: Request) -> str | None:
+        """The language of a prompt, if it is known."""
+        key = (desk.arena, prompt)
+        if key not in self._languages:
+            live = desk.live
+            if live is None:
+                return None
+            async with connect_from_pool(registry_of(request).pool) as connection:
+                found = await read_prompt_keys(connection, desk.arena, [live.standings[0].prompts[prompt]])
+            self._languages[key] = found[0].language if found else None
+            if len(self._languages) > _CACHED_LANGUAGE_LIMIT:
+                del self._languages[next(iter(self._languages))]
+        return self._languages[key]
+
+    async def rendered(
+        self, request: Request, known: tuple[tuple[object, ...], str], language: str | None
+    ) -> Markup:
+        """One text as HTML."""
+        say = localization_of(request)
+        key = (*known[0], language, say.language)
+        found = self._texts.get(key)
+        if found is None:
+            found = await asyncio.to_thread(render_text, known[1], language=language, say=say.texts.gettext)
+            self._keep(key, found)
+        return found
+
+    async def sides(
+        self,
+        request: Request,
+        responses: tuple[int, int],
+        contents: list[ResponseContent],
+        kinds: list[str],
+        language: str | None,
+    ) -> list[Markup | None]:
+        """Both responses as HTML, where they are texts: both kept ones, or both rendered now."""
+        say = localization_of(request)
+        keys = [("response", one, language, say.language) for one in responses]
+        texts = [
+            data.decode("utf-8", "replace") if kind == "text" else None
+            for (_, data), kind in zip(contents, kinds, strict=True)
+        ]
+        kept = [self._texts.get(key) for key in keys]
+        if any(text is not None and one is None for text, one in zip(texts, kept, strict=True)):
+            kept = list(
+                await asyncio.to_thread(
+                    lambda: [
+                        None if text is None else render_text(text, language=language, say=say.texts.gettext)
+                        for text in texts
+                    ]
+                )
+            )
+        for key, one in zip(keys, kept, strict=True):
+            if one is not None:
+                self._keep(key, one)
+        return [None if text is None else one for text, one in zip(texts, kept, strict=True)]
+
+    def _keep(self, key: tuple[object, ...], html: Markup) -> None:
+        """Not what would drive out much of the rest."""
+        if len(html) > _CACHE_CHARACTERS // 4:
+            return
+        self._size += len(html) - len(self._texts.pop(key, ""))
+        self._texts[key] = html
+        while self._size > _CACHE_CHARACTERS:
+            _, oldest = self._texts.popitem(last=False)
+            self._size -= len(oldest)
+
+
+def _is_cut(content: ResponseContent, kind: str) -> bool:
+    data = content[1]
+    return (
+        kind == "text"
+        and len(data) > MAX_SHOWN_CHARACTERS
+        and len(data.decode("utf-8", "replace")) > MAX_SHOWN_CHARACTERS
+    )
+
+
+def _excerpt(text: str) -> str | None:
+    if len(text) <= _LONG_PROMPT_CHARACTERS and text.count("\n") < _LONG_PROMPT_LINES:
+        return None
+    return " ".join(text[: 4 * _EXCERPT_CHARACTERS].split())[:_EXCERPT_CHARACTERS]
+
+
+def _shelf_of(request: Request) -> RenderCache:
+    """The shelf of this process."""
+    shelf: RenderCache = request.app.state.shelf
+    return shelf

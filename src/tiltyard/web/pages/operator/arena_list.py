@@ -1,0 +1,133 @@
+"""The operator's front page: every arena at a glance, and a new one."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Annotated
+
+from fastapi import Form, Request
+from fastapi.responses import HTMLResponse, Response
+
+from tiltyard.arena.content.answer_import import create_arena
+from tiltyard.arena.content.arenas import Arena, list_arenas
+from tiltyard.arena.operators.arena_overview import (
+    PendingWork,
+    read_database_size,
+    read_lag_by_arena,
+    read_pending_work,
+)
+from tiltyard.arena.rating.rater_lag import RaterLag
+from tiltyard.errors import Conflict, InputError, NotFound
+from tiltyard.postgres.connection_pool import connect_from_pool
+from tiltyard.settings.arena_settings import ArenaSettings
+from tiltyard.web.pages.operator.operator_access import (
+    actor_of,
+    operator_page,
+    operator_router,
+    pool_of,
+    redirect_with_notice,
+)
+from tiltyard.web.reader_access import boards_of
+
+__all__ = ["router"]
+
+router = operator_router()
+
+_FORM = {"name": "", "title": "", "visibility": "open", "timezone": "UTC"}
+
+
+@dataclass(frozen=True, slots=True)
+class ArenaSummary:
+    """What is said of one arena."""
+
+    name: str
+    title: str
+    visibility: str
+    status: str | None
+    phase: int | None
+    votes: int
+    models: int
+    #: Events that the rater has not folded yet, and whether anybody rates.
+    behind: int
+    led: bool
+    board_at: datetime | None
+    complaints: int
+
+
+@router.get("", response_class=HTMLResponse)
+async def house_page(request: Request) -> HTMLResponse:
+    """Every arena, with what waits there."""
+    return await _page(request, _FORM)
+
+
+@router.post("/arenas")
+async def make_arena(
+    request: Request,
+    name: Annotated[str, Form()] = "",
+    title: Annotated[str, Form()] = "",
+    visibility: Annotated[str, Form()] = "open",
+    timezone: Annotated[str, Form()] = "UTC",
+) -> Response:
+    """A new, empty arena; its page is next."""
+    given = {"name": name, "title": title, "visibility": visibility, "timezone": timezone}
+    try:
+        settings = ArenaSettings.from_dict({"visibility": visibility, "timezone": timezone.strip()})
+        made = await create_arena(
+            pool_of(request),
+            name.strip(),
+            title=title.strip() or None,
+            settings=settings,
+            actor=actor_of(request).name,
+        )
+    except (InputError, Conflict) as error:
+        status = 409 if isinstance(error, Conflict) else 422
+        return await _page(request, given, trouble=str(error), status=status)
+    return redirect_with_notice("created", "arenas", made.name)
+
+
+async def _page(
+    request: Request, form: dict[str, str], *, trouble: str | None = None, status: int = 200
+) -> HTMLResponse:
+    async with connect_from_pool(pool_of(request)) as connection:
+        arenas = await list_arenas(connection)
+        waiting = await read_pending_work(connection)
+        rated = await read_lag_by_arena(connection)
+        size = await read_database_size(connection)
+    lines = [
+        await _line(request, arena, waiting[arena.name], rated[arena.name])
+        for arena in arenas
+        if arena.name in waiting and arena.name in rated
+    ]
+    return operator_page(
+        request,
+        "house.html",
+        status=status,
+        trouble=trouble,
+        lines=lines,
+        form=form,
+        size=size,
+        active="house",
+    )
+
+
+async def _line(request: Request, arena: Arena, waiting: PendingWork, lag: RaterLag) -> ArenaSummary:
+    try:
+        newest = await boards_of(request).latest(arena.arena, 0)
+        board = json.loads(newest.document)
+    except NotFound:
+        board = {"status": None, "phase": None, "votes": 0, "rows": []}
+    return ArenaSummary(
+        name=arena.name,
+        title=arena.title,
+        visibility=arena.settings.visibility,
+        status=board["status"],
+        phase=board["phase"],
+        votes=board["votes"],
+        models=sum(row["enabled"] for row in board["rows"]),
+        behind=max(lag.head - lag.position, 0),
+        led=lag.leader is not None,
+        board_at=waiting.board_at,
+        complaints=waiting.complaints,
+    )

@@ -1,0 +1,167 @@
+"""What an operator watches over: complaints, remarks, the audit, exports and weekly reports."""
+
+from __future__ import annotations
+
+import json
+from typing import Annotated, Any
+
+from fastapi import Query, Request
+from fastapi.responses import HTMLResponse, Response
+
+from tiltyard.arena.boards.weekly_reports import list_reports
+from tiltyard.arena.operators.arena_overview import list_actions, list_audit, read_judges
+from tiltyard.arena.operators.audit_and_complaints import AuditRow, list_complaints, settle_complaint
+from tiltyard.arena.operators.voter_queries import read_remarks
+from tiltyard.errors import NotFound
+from tiltyard.postgres.connection_pool import connect_from_pool
+from tiltyard.web.pages.operator.labels import OUTCOMES
+from tiltyard.web.pages.operator.operator_access import (
+    actor_of,
+    arena_of,
+    arena_page,
+    operator_page,
+    operator_router,
+    pool_of,
+    redirect_with_notice,
+)
+from tiltyard.web.pages.operator.response_preview import preview_responses
+from tiltyard.web.pages.operator.voters import Session
+from tiltyard.web.reader_access import Plain
+
+__all__ = ["router"]
+
+router = operator_router()
+
+_PAGE_ROWS = 50
+#: Characters of a detail that is shown at once.
+_BRIEF_CHARACTERS = 400
+Before = Annotated[int | None, Query(ge=0, lt=2**63)]
+Action = Annotated[Plain, Query()]
+
+
+@router.get("/arenas/{arena}/complaints", response_class=HTMLResponse)
+async def complaints_page(
+    arena: str,
+    request: Request,
+    after: Annotated[int, Query(ge=0, lt=2**63)] = 0,
+    settled: Annotated[bool, Query()] = False,
+) -> HTMLResponse:
+    """What voters said is wrong with a matchup, oldest first."""
+    found = await arena_of(request, arena)
+    async with connect_from_pool(pool_of(request)) as connection:
+        complaints = await list_complaints(
+            connection, found.arena, after=after, limit=_PAGE_ROWS + 1, settled=settled
+        )
+    more = complaints[_PAGE_ROWS - 1].complaint if len(complaints) > _PAGE_ROWS else None
+    return arena_page(
+        request,
+        found,
+        "complaints.html",
+        "complaints",
+        complaints=complaints[:_PAGE_ROWS],
+        more=more,
+        settled=settled,
+    )
+
+
+@router.get("/arenas/{arena}/complaints/{complaint}", response_class=HTMLResponse)
+async def complaint_page(arena: str, complaint: Session, request: Request) -> HTMLResponse:
+    """One complaint beside what it is about: the prompt, and both responses as they are now."""
+    found = await arena_of(request, arena)
+    async with connect_from_pool(pool_of(request)) as connection:
+        complaints = await list_complaints(
+            connection, found.arena, after=complaint - 1, limit=1, settled=True
+        )
+    if not complaints or complaints[0].complaint != complaint:
+        raise NotFound(f"there is no complaint {complaint} in this arena; look at the list of complaints")
+    one, exhibit = complaints[0], None
+    if one.prompt and one.model_a and one.model_b:
+        exhibit = await preview_responses(request, found, one.prompt, (one.model_a, one.model_b))
+    return arena_page(request, found, "complaint.html", "complaints", complaint=one, exhibit=exhibit)
+
+
+@router.post("/arenas/{arena}/complaints/{complaint}/settle")
+async def settle_form(arena: str, complaint: Session, request: Request) -> Response:
+    """A complaint was looked at."""
+    found = await arena_of(request, arena)
+    async with connect_from_pool(pool_of(request)) as connection:
+        await settle_complaint(connection, found.arena, complaint, actor=actor_of(request).name)
+    return redirect_with_notice("settled", "arenas", arena, "complaints")
+
+
+@router.get("/arenas/{arena}/remarks", response_class=HTMLResponse)
+async def remarks_page(
+    arena: str, request: Request, page: Annotated[int, Query(ge=0, lt=10**6)] = 0
+) -> HTMLResponse:
+    """Why voters voted so, newest first."""
+    found = await arena_of(request, arena)
+    async with connect_from_pool(pool_of(request)) as connection:
+        remarks = await read_remarks(connection, found.arena, limit=_PAGE_ROWS + 1, offset=page * _PAGE_ROWS)
+        judges = await read_judges(connection, [one.session for one in remarks])
+    return arena_page(
+        request,
+        found,
+        "remarks.html",
+        "remarks",
+        remarks=remarks[:_PAGE_ROWS],
+        more=len(remarks) > _PAGE_ROWS,
+        page=page,
+        outcomes=OUTCOMES,
+        judges=judges,
+    )
+
+
+@router.get("/arenas/{arena}/audit", response_class=HTMLResponse)
+async def audit_page(
+    arena: str, request: Request, before: Before = None, action: Action = ""
+) -> HTMLResponse:
+    """Who changed what, newest first."""
+    found = await arena_of(request, arena)
+    entries, actions = await _audit(request, found.arena, action, before)
+    return arena_page(
+        request, found, "audit.html", "audit", action=action, actions=actions, **_paged(entries)
+    )
+
+
+@router.get("/audit", response_class=HTMLResponse)
+async def house_audit_page(request: Request, before: Before = None, action: Action = "") -> HTMLResponse:
+    """The same of the house: sign-ins and tokens."""
+    entries, actions = await _audit(request, None, action, before)
+    return operator_page(
+        request, "audit.html", active="audit", action=action, actions=actions, **_paged(entries)
+    )
+
+
+@router.get("/arenas/{arena}/exports", response_class=HTMLResponse)
+async def exports_page(arena: str, request: Request) -> HTMLResponse:
+    """Battles as files, and the weekly reports."""
+    found = await arena_of(request, arena)
+    async with connect_from_pool(pool_of(request)) as connection:
+        reports = await list_reports(connection, found.arena)
+    return arena_page(request, found, "exports.html", "exports", reports=reports)
+
+
+async def _audit(
+    request: Request, arena: int | None, action: str, before: int | None
+) -> tuple[list[AuditRow], list[str]]:
+    async with connect_from_pool(pool_of(request)) as connection:
+        actions = await list_actions(connection, arena)
+        entries = await list_audit(
+            connection, arena, action=action or None, before=before, limit=_PAGE_ROWS + 1
+        )
+    return entries, actions
+
+
+def _paged(entries: list[AuditRow]) -> dict[str, Any]:
+    """A page, with details as names and values, and where the next one begins."""
+    shown = []
+    for one in entries[:_PAGE_ROWS]:
+        detail = [(name, _value(value)) for name, value in one.detail.items()]
+        shown.append(
+            (one, detail, sum(len(name) + len(value) for name, value in detail) <= _BRIEF_CHARACTERS)
+        )
+    return {"entries": shown, "more": entries[_PAGE_ROWS - 1].entry if len(entries) > _PAGE_ROWS else None}
+
+
+def _value(value: object) -> str:
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)

@@ -1,0 +1,110 @@
+"""Who may see the operator's pages: the operator, signed in with a browser, and nobody else."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine, Mapping
+from typing import Any
+
+from fastapi import APIRouter, Request
+from fastapi.responses import HTMLResponse, Response
+from fastapi.routing import APIRoute
+
+from tiltyard.arena.content.arenas import Arena, find_arena
+from tiltyard.errors import NotAllowed
+from tiltyard.postgres.connection_pool import ConnectionPool, connect_from_pool
+from tiltyard.web.access import Actor, access_of, registry_of
+from tiltyard.web.pages import paths
+from tiltyard.web.pages.layout import redirect_to, render_page
+from tiltyard.web.pages.operator.labels import NOTICES
+
+__all__ = [
+    "actor_of",
+    "arena_of",
+    "arena_page",
+    "operator_page",
+    "operator_router",
+    "pool_of",
+    "redirect_with_notice",
+]
+
+SIGN_IN = "/operator/sign-in"
+
+
+class OperatorRoute(APIRoute):
+    """Asks who comes before anything of the request is read."""
+
+    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
+        handle = super().get_route_handler()
+
+        async def guarded(request: Request) -> Response:
+            actor = await access_of(request).actor(request)
+            if actor is None:
+                return redirect_to(_sign_in(request))
+            if actor.token is not None or not actor.may("admin"):
+                raise NotAllowed(
+                    "these pages are for the operator, signed in with a browser; programs use the API",
+                    known=True,
+                )
+            request.state.actor = actor
+            return await handle(request)
+
+        return guarded
+
+
+def operator_router(prefix: str = "") -> APIRouter:
+    """A router whose every route is the operator's."""
+    return APIRouter(prefix=f"/operator{prefix}", include_in_schema=False, route_class=OperatorRoute)
+
+
+def actor_of(request: Request) -> Actor:
+    """The operator who is signed in."""
+    actor: Actor = request.state.actor
+    return actor
+
+
+def pool_of(request: Request) -> ConnectionPool:
+    """Connections to the database."""
+    pool: ConnectionPool = registry_of(request).pool
+    return pool
+
+
+async def arena_of(request: Request, name: str) -> Arena:
+    """The arena of a path, as it is now."""
+    async with connect_from_pool(pool_of(request)) as connection:
+        return await find_arena(connection, name)
+
+
+def operator_page(request: Request, template: str, *, status: int = 200, **values: Any) -> HTMLResponse:
+    """A page of the whole house; it tells what was just done, if a form led here."""
+    given = {
+        "me": actor_of(request).name.removeprefix("operator:"),
+        "said": NOTICES.get(request.query_params.get("said", "")),
+        "trouble": None,
+        "arena": None,
+        "active": None,
+    }
+    return render_page(request, f"operator/{template}", status=status, **(given | values))
+
+
+def arena_page(
+    request: Request, arena: Arena, template: str, active: str, *, status: int = 200, **values: Any
+) -> HTMLResponse:
+    """A page of one arena."""
+    return operator_page(request, template, status=status, arena=arena, active=active, **values)
+
+
+def redirect_with_notice(
+    said: str, *parts: str | int, query: Mapping[str, str | None] | None = None
+) -> Response:
+    """A form was obeyed: go back to a page that says so."""
+    assert said in NOTICES, said
+    return redirect_to(paths.asked(paths.operator(*parts), {"said": said, **(query or {})}))
+
+
+def _sign_in(request: Request) -> str:
+    """The sign-in, which leads back to where somebody wanted to go. A form cannot be sent again."""
+    if request.method != "GET":
+        return SIGN_IN
+    query = request.url.query
+    wanted = request.url.path + (f"?{query}" if query else "")
+    return paths.asked(SIGN_IN, {"next": paths.local(wanted, "/operator")})

@@ -1,0 +1,83 @@
+"""What an operator decides about: a prompt and responses, shown and never run."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Collection
+from dataclasses import dataclass
+
+from fastapi import Request
+from markupsafe import Markup
+
+from tiltyard.arena.content.arenas import Arena, find_model, find_prompt, find_response, prompt_text
+from tiltyard.errors import NotFound
+from tiltyard.postgres.connection_pool import connect_from_pool
+from tiltyard.web.access import registry_of
+from tiltyard.web.pages import paths
+from tiltyard.web.pages.layout import localization_of
+from tiltyard.web.pages.operator.operator_access import pool_of
+from tiltyard.web.texts import render_text
+
+__all__ = ["PromptPreview", "ResponsePreview", "preview_responses"]
+
+
+@dataclass(frozen=True, slots=True)
+class ResponsePreview:
+    """A live response: a text as HTML, or where bytes of another kind are. Neither: it is withdrawn."""
+
+    model: str
+    text: Markup | None = None
+    #: ``image``, ``audio`` or ``text``, which here is an app.
+    kind: str = ""
+    href: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PromptPreview:
+    """A prompt, ``None`` once it is withdrawn, and responses to it."""
+
+    prompt: Markup | None
+    responses: tuple[ResponsePreview, ...]
+
+
+async def preview_responses(
+    request: Request, arena: Arena, prompt: str, models: Collection[str]
+) -> PromptPreview:
+    """The prompt of this name with what these models answer to it now."""
+    async with connect_from_pool(pool_of(request)) as connection:
+        number, withdrawn = await find_prompt(connection, arena.arena, prompt)
+        text = None if withdrawn else await prompt_text(connection, arena.arena, number)
+        found = [
+            await find_response(
+                connection, arena.arena, (await find_model(connection, arena.arena, model))[0], number
+            )
+            for model in models
+        ]
+    return PromptPreview(
+        None if text is None else await _rendered(request, text),
+        tuple(
+            [
+                await _response(request, arena, prompt, model, response)
+                for model, response in zip(models, found, strict=True)
+            ]
+        ),
+    )
+
+
+async def _response(
+    request: Request, arena: Arena, prompt: str, model: str, response: int | None
+) -> ResponsePreview:
+    try:
+        content = None if response is None else await registry_of(request).contents.read(response)
+    except NotFound:
+        content = None
+    if content is None:
+        return ResponsePreview(model)
+    if content.media_type.startswith("text/plain"):
+        return ResponsePreview(model, text=await _rendered(request, content.data.decode("utf-8", "replace")))
+    href = paths.asked(f"/api/v1/arenas/{arena.name}/responses", {"model": model, "prompt": prompt})
+    return ResponsePreview(model, kind=content.media_type.partition("/")[0], href=href)
+
+
+async def _rendered(request: Request, text: str) -> Markup:
+    return await asyncio.to_thread(render_text, text, say=localization_of(request).texts.gettext)

@@ -1,0 +1,35 @@
+"""The board of one's own votes: for their voter alone, and kept by nobody."""
+
+from __future__ import annotations
+
+from fastapi import APIRouter, Request
+from fastapi.responses import HTMLResponse
+
+from tiltyard.core.board.voter_board import OWN_METHOD
+from tiltyard.core.ratings.findings import MIN_BATTLES
+from tiltyard.web.access import access_of
+from tiltyard.web.pages.layout import render_page
+from tiltyard.web.reader_access import ReadableArena, personal_boards_of
+
+__all__ = ["router"]
+
+router = APIRouter(include_in_schema=False)
+
+_PRIVATE = {"Cache-Control": "private, no-store", "Vary": "Cookie"}
+
+
+@router.get("/arenas/{arena}/mine", response_class=HTMLResponse)
+async def mine(arena: ReadableArena, request: Request) -> HTMLResponse:
+    """What the votes of this voter's session say; an explanation to whoever has none."""
+    voter = await access_of(request).voter(request)
+    found = None if voter is None else await personal_boards_of(request).of(arena, voter)
+    return render_page(
+        request,
+        "mine/mine.html",
+        headers=_PRIVATE,
+        arena=arena,
+        active="mine",
+        personal=found,
+        prior=OWN_METHOD.prior_sd,
+        enough=MIN_BATTLES,
+    )

@@ -1,0 +1,210 @@
+"""What goes wrong, as RFC 9457 problem documents."""
+
+from __future__ import annotations
+
+import json
+import math
+import secrets
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import Response
+from pydantic import BaseModel, Field, ValidationError
+from starlette.exceptions import HTTPException
+
+from tiltyard.errors import (
+    Busy,
+    Closed,
+    Conflict,
+    Crowded,
+    Expired,
+    InputError,
+    NoMatchup,
+    NotAllowed,
+    NotFound,
+    StoreFault,
+    TiltyardError,
+)
+from tiltyard.web.logs import log_failure
+
+__all__ = [
+    "PROBLEM_TYPE",
+    "TOLD",
+    "Problem",
+    "add_problem_handlers",
+    "document_problems",
+    "problem",
+    "problem_for_error",
+    "problem_for_unexpected",
+    "problem_from_http",
+    "problem_from_validation",
+]
+
+PROBLEM_TYPE = "application/problem+json"
+#: How a problem document is shown to whoever asked.
+ProblemFormatter = Callable[[Request, Response], Response]
+#: In a request's scope: that an error nobody foresaw was answered and logged.
+TOLD = "tiltyard.told"
+
+_PREFIX = "urn:tiltyard:problem:"
+#: Name and title by status, where no error of ours says more.
+_TITLES = {
+    400: ("malformed", "The request cannot be read"),
+    401: ("not-allowed", "Nobody is signed in"),
+    403: ("forbidden", "This is not allowed"),
+    404: ("not-found", "There is no such thing here"),
+    405: ("method-not-allowed", "The method is not known here"),
+    408: ("too-slow", "The request did not come in time"),
+    409: ("conflict", "This contradicts what is there already"),
+    410: ("expired", "It was not answered in time"),
+    413: ("too-large", "The request is too large"),
+    415: ("unsupported-media-type", "The request has a form that is not read here"),
+    422: ("invalid", "The request does not make sense"),
+    429: ("too-many", "Too many requests"),
+    431: ("headers-too-large", "The request's headers are too large"),
+    500: ("internal", "Something went wrong in here"),
+    503: ("unavailable", "The arena cannot be reached right now"),
+}
+#: Errors of ours: status, and name and title where those of the status do not fit.
+_ERRORS: tuple[tuple[type[TiltyardError], int, str | None, str | None], ...] = (
+    (NotAllowed, 401, None, None),
+    (NotFound, 404, None, None),
+    (Closed, 409, "closed", "It has ended"),
+    (Expired, 410, None, None),
+    (Conflict, 409, None, None),
+    (Busy, 429, None, None),
+    (Crowded, 503, "crowded", "Too many wait for this"),
+    (NoMatchup, 409, "no-matchup", "There is nothing to vote on"),
+    (InputError, 422, None, None),
+)
+
+
+class Problem(BaseModel):
+    """What went wrong (RFC 9457)."""
+
+    type: str = Field(description="Which problem it is: urn:tiltyard:problem:… and a name that stays.")
+    title: str = Field(description="The same in words; always alike for one type.")
+    status: int = Field(description="The HTTP status.")
+    detail: str = Field(description="What was wrong this time, and what to do.")
+    instance: str = Field(description="A name of this occurrence; the server's log has it too.")
+    errors: list[FieldProblem] | None = Field(default=None, description="Each field that is wrong.")
+
+
+class FieldProblem(BaseModel):
+    """One field of a request that is wrong."""
+
+    field: str
+    problem: str
+
+
+def document_problems(*statuses: int) -> dict[int | str, dict[str, Any]]:
+    """For a route's ``responses``: the problems it documents by status. Others stand under ``default``."""
+    return {status: {"description": _TITLES[status][1]} for status in statuses}
+
+
+def problem(
+    status: int,
+    detail: str,
+    *,
+    name: str | None = None,
+    title: str | None = None,
+    headers: Mapping[str, str] | None = None,
+    errors: list[dict[str, str]] | None = None,
+) -> Response:
+    """A problem document as a response."""
+    usual = _TITLES.get(status, ("other", "The request was refused"))
+    document: dict[str, Any] = {
+        "type": _PREFIX + (name or usual[0]),
+        "title": title or usual[1],
+        "status": status,
+        "detail": detail,
+        "instance": f"urn:tiltyard:occurrence:{secrets.token_hex(8)}",
+    }
+    if errors is not None:
+        document["errors"] = errors
+    body = json.dumps(document, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace")
+    return Response(body, status, {"Cache-Control": "no-store", **(headers or {})}, PROBLEM_TYPE)
+
+
+def problem_for_error(error: TiltyardError) -> Response:
+    """The response that tells of an error of ours."""
+    if isinstance(error, StoreFault) and not isinstance(error, Crowded):
+        return _unavailable(error)
+    found = next((row for row in _ERRORS if isinstance(error, row[0])), None)
+    if found is None:
+        return problem_for_unexpected(error)
+    _, status, name, title = found
+    if isinstance(error, NotAllowed) and error.known:
+        status = 403
+    return problem(status, str(error), name=name, title=title, headers=_headers(error, status))
+
+
+def _headers(error: TiltyardError, status: int) -> dict[str, str] | None:
+    if isinstance(error, Busy):
+        return {"Retry-After": str(max(1, math.ceil(error.retry_after)))}
+    if isinstance(error, Crowded):
+        return {"Retry-After": "1"}
+    return {"WWW-Authenticate": 'Bearer realm="tiltyard"'} if status == 401 else None
+
+
+def _unavailable(error: StoreFault) -> Response:
+    response = problem(
+        503, "The database does not answer as it should. Try again in a moment.", headers={"Retry-After": "1"}
+    )
+    log_failure("unavailable", error, _instance(response))
+    return response
+
+
+def problem_for_unexpected(error: BaseException) -> Response:
+    """An error that nobody foresaw: told without details, and logged under the same name."""
+    response = problem(500, "This is a mistake of ours. The server's log tells more under this instance.")
+    log_failure("unexpected", error, _instance(response))
+    return response
+
+
+def problem_from_http(error: HTTPException) -> Response:
+    """A refusal of the framework's."""
+    return problem(error.status_code, error.detail or "It was refused.", headers=error.headers)
+
+
+def problem_from_validation(error: RequestValidationError | ValidationError) -> Response:
+    """The fields that are wrong, without what was in them."""
+    found = error.errors()
+    if any(one["type"] == "json_invalid" for one in found):
+        return problem(400, "The body is not JSON.")
+    errors = [
+        {"field": ".".join(str(part) for part in one["loc"]), "problem": str(one["msg"])} for one in found
+    ]
+    told = "; ".join(f"{one['field']}: {one['problem']}" for one in errors[:3])
+    return problem(422, told, errors=errors[:20])
+
+
+def add_problem_handlers(app: FastAPI, dressed: ProblemFormatter = lambda _, response: response) -> None:
+    """Every refusal of this app is a problem document, or what ``dressed`` makes of it for its reader."""
+
+    async def ours(request: Request, error: Exception) -> Response:
+        assert isinstance(error, TiltyardError)
+        return dressed(request, problem_for_error(error))
+
+    async def invalid(request: Request, error: Exception) -> Response:
+        assert isinstance(error, RequestValidationError | ValidationError)
+        return dressed(request, problem_from_validation(error))
+
+    async def http(request: Request, error: Exception) -> Response:
+        assert isinstance(error, HTTPException)
+        return dressed(request, problem_from_http(error))
+
+    async def other(request: Request, error: Exception) -> Response:
+        request.scope[TOLD] = True
+        return dressed(request, problem_for_unexpected(error))
+
+    app.add_exception_handler(Exception, other)
+    app.add_exception_handler(TiltyardError, ours)
+    app.add_exception_handler(RequestValidationError, invalid)
+    app.add_exception_handler(HTTPException, http)
+
+
+def _instance(response: Response) -> str:
+    return str(json.loads(bytes(response.body))["instance"])

@@ -1,0 +1,124 @@
+"""How much one address may ask for, so that a crowd at one door leaves the others free."""
+
+from __future__ import annotations
+
+import asyncio
+import ipaddress
+import time
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from functools import lru_cache
+
+from starlette.requests import HTTPConnection
+
+from tiltyard.errors import Busy, NotAllowed
+
+__all__ = ["SessionRateLimit", "SignInThrottle", "client_address", "client_network"]
+
+#: Addresses that are remembered; the one that has not come for longest is forgotten first.
+_TRACKED_ADDRESS_LIMIT = 50_000
+#: Seconds, and how many times as many sessions as in a minute they may bring. The hour bounds the open matchups
+#: that one address can leave behind: an arena has room for only so many, which are everybody's.
+_SESSION_WINDOW_LIMITS = ((60, 1), (3600, 5))
+#: Whoever has an IPv6 address has a network of this size full of them.
+_IPV6_PREFIX_BITS = 64
+
+
+def client_address(request: HTTPConnection) -> str:
+    """Where a request comes from: an address, or the network of one of IPv6.
+
+    Behind a trusted proxy the server has put the visitor's own address there already.
+    """
+    return "" if request.client is None else client_network(request.client.host)
+
+
+@lru_cache(maxsize=10_000)
+def client_network(host: str) -> str:
+    """An address of IPv4, or the network that one of IPv6 belongs to."""
+    try:
+        address = ipaddress.ip_address(host)
+    except ValueError:
+        return host[:100]
+    if isinstance(address, ipaddress.IPv4Address):
+        return str(address)
+    if address.ipv4_mapped is not None:
+        return str(address.ipv4_mapped)
+    return str(ipaddress.ip_network((int(address), _IPV6_PREFIX_BITS), strict=False))
+
+
+@dataclass(slots=True)
+class _AddressQueue:
+    turn: asyncio.Lock = field(default_factory=asyncio.Lock)
+    length: int = 0
+
+
+class SignInThrottle:
+    """Passwords and links: each address tries one at a time, and waits for a moment after a wrong one.
+
+    A few are checked at once, one of each address, so that guessers elsewhere keep nobody out.
+    """
+
+    def __init__(self, most: int = 20, seconds: float = 0.5, at_once: int = 2) -> None:
+        self._most = most
+        self._seconds = seconds
+        self._checking = asyncio.Semaphore(at_once)
+        #: Those of addresses that are trying now.
+        self._lines: dict[str, _AddressQueue] = {}
+
+    @asynccontextmanager
+    async def passing(self, address: str) -> AsyncIterator[None]:
+        """Try in here; `NotAllowed` is what a wrong try raises."""
+        line = self._lines.setdefault(address, _AddressQueue())
+        if line.length >= self._most:
+            raise Busy("too many are signing in from this address; try again in a while")
+        line.length += 1
+        try:
+            async with line.turn:
+                try:
+                    async with self._checking:
+                        yield
+                except NotAllowed:
+                    await asyncio.sleep(self._seconds)
+                    raise
+        finally:
+            line.length -= 1
+            if not line.length:
+                del self._lines[address]
+
+
+class SessionRateLimit:
+    """New sessions of each address: so many a minute and five times as many an hour, 0: no limit.
+
+    The first of a span come as fast as they like.
+    """
+
+    def __init__(self, per_minute: int, clock: Callable[[], float] = time.monotonic) -> None:
+        self._most = [float(per_minute * times) for _, times in _SESSION_WINDOW_LIMITS]
+        #: Sessions a second.
+        self._rates = [
+            most / seconds for most, (seconds, _) in zip(self._most, _SESSION_WINDOW_LIMITS, strict=True)
+        ]
+        self._clock = clock
+        #: How many each may still have in each span, and when that was so; the one that came last last.
+        self._left: dict[str, tuple[list[float], float]] = {}
+
+    def admit(self, address: str) -> None:
+        """Count one more, or raise `Busy`."""
+        if not self._most[0]:
+            return
+        now = self._clock()
+        left, since = self._left.pop(address, (self._most, now))
+        left = [
+            min(most, one + (now - since) * rate)
+            for one, most, rate in zip(left, self._most, self._rates, strict=True)
+        ]
+        wait = max((1 - one) / rate for one, rate in zip(left, self._rates, strict=True))
+        self._left[address] = (left if wait > 0 else [one - 1 for one in left], now)
+        if len(self._left) > _TRACKED_ADDRESS_LIMIT:
+            del self._left[next(iter(self._left))]
+        if wait > 0:
+            raise Busy(
+                "too many new voters come from this address; keep the session's cookie, or ask again in a while",
+                retry_after=wait,
+            )

@@ -1,0 +1,103 @@
+"""What readers get: only of arenas that they may see, and nothing twice that they have already."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Literal
+
+from fastapi import Depends, Path, Query, Request
+from fastapi.responses import Response
+from pydantic import StringConstraints
+
+from tiltyard.arena.boards.board_cache import BoardCache
+from tiltyard.arena.content.arenas import Arena
+from tiltyard.arena.log.event_log import SOURCES
+from tiltyard.arena.voting.personal_boards import PersonalBoards
+from tiltyard.errors import NotFound
+from tiltyard.web.access import Actor, CurrentActor, registry_of
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+__all__ = [
+    "ArenaName",
+    "ModelName",
+    "Plain",
+    "ReadableArena",
+    "Source",
+    "boards_of",
+    "may_read",
+    "personal_boards_of",
+    "send_cacheable",
+    "source_number",
+]
+
+#: PostgreSQL keeps no text with NUL in it.
+Plain = Annotated[str, StringConstraints(pattern=r"^[^\x00]*$", max_length=200)]
+ArenaName = Annotated[str, Path(description="The arena's name.", examples=["main"])]
+ModelName = Annotated[
+    str, Path(description="The model's name; slashes stay as they are.", examples=["org/m-1"])
+]
+SourceName = Literal["human", "llm-judge"]
+Source = Annotated[SourceName, Query(description="Whose votes: people's, or judges'.")]
+
+
+def boards_of(request: Request) -> BoardCache:
+    """The boards of this process."""
+    boards: BoardCache = registry_of(request).boards
+    return boards
+
+
+def personal_boards_of(request: Request) -> PersonalBoards:
+    """The boards of voters' own votes in this process."""
+    boards: PersonalBoards = request.app.state.personal_boards
+    return boards
+
+
+def source_number(source: SourceName) -> int:
+    """The number of a source."""
+    return SOURCES.index(source)
+
+
+def may_read(actor: Actor | None, arena: Arena) -> bool:
+    """Everybody may read an open arena, those with a right to it a closed one."""
+    if arena.settings.visibility == "open":
+        return True
+    return actor is not None and (actor.may("read", arena.name) or actor.may("judge", arena.name))
+
+
+async def readable_arena(arena: ArenaName, request: Request, actor: CurrentActor) -> Arena:
+    """The arena of the path, if whoever asks may read it."""
+    found = await boards_of(request).arena(arena)
+    if not may_read(actor, found):
+        raise NotFound("there is no such arena; ask for the list of arenas")
+    return found
+
+
+ReadableArena = Annotated[Arena, Depends(readable_arena)]
+
+
+def send_cacheable(
+    request: Request,
+    arena: Arena,
+    data: bytes,
+    etag: str,
+    *,
+    for_ever: bool = False,
+    headers: Mapping[str, str] | None = None,
+    media_type: str = "application/json",
+) -> Response:
+    """A document with a strong ETag; 304 to whoever has it. Caches may share what everybody may read."""
+    shared = "public" if arena.settings.visibility == "open" else "private"
+    age = "max-age=31536000, immutable" if for_ever else "max-age=5, must-revalidate"
+    told = {"ETag": f'"{etag}"', "Cache-Control": f"{shared}, {age}", **(headers or {})}
+    if shared == "private":
+        told["Vary"] = ", ".join(filter(None, (told.get("Vary"), "Authorization, Cookie")))
+    if _has(request.headers.get("if-none-match"), f'"{etag}"'):
+        return Response(status_code=304, headers=told)
+    return Response(data, headers=told, media_type=media_type)
+
+
+def _has(stated: str | None, etag: str) -> bool:
+    """Whether a client says that it has this: a list of tags, weak or strong, or a star."""
+    tags = [tag.strip().removeprefix("W/") for tag in (stated or "").split(",")]
+    return "*" in tags or etag in tags

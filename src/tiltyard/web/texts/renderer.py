@@ -1,0 +1,66 @@
+"""From a response to HTML, in bounded time."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+from markupsafe import Markup, escape
+
+from tiltyard.web.texts.code_highlighter import CodeHighlighter
+from tiltyard.web.texts.control_characters import make_storable, mark_hidden_characters
+from tiltyard.web.texts.markdown import RenderTimeout, markdown_parser
+from tiltyard.web.texts.sanitizer import sanitize_html
+
+__all__ = ["MAX_MARKDOWN_CHARACTERS", "MAX_SHOWN_CHARACTERS", "render_text"]
+
+#: Characters that are read as Markdown; what follows is shown as it was written.
+MAX_MARKDOWN_CHARACTERS = 60_000
+#: Characters that are shown at all.
+MAX_SHOWN_CHARACTERS = 200_000
+#: As many lines, and as many opening brackets, as are read as Markdown: both cost more than other characters.
+MAX_MARKDOWN_LINES = 5_000
+BRACKET_LIMIT = 5_000
+#: CPU time for reading Markdown; the most expensive texts known need a third of it.
+MAX_PARSE_SECONDS = 2.0
+
+
+def render_text(text: str, *, language: str | None = None, say: Callable[[str], str] = str) -> Markup:
+    """A prompt or a response as HTML blocks.
+
+    `language` is that of the text, if known: a line in Arabic that begins with a Latin word still runs from right
+    to left. `say` translates the few words that are ours.
+    """
+    head, rest = _parted(make_storable(text[:MAX_SHOWN_CHARACTERS]))
+    deadline = time.thread_time() + MAX_PARSE_SECONDS
+    try:
+        html = markdown_parser().render(
+            head, {"language": language, "say": say, "brush": CodeHighlighter(), "deadline": deadline}
+        )
+    except RenderTimeout:
+        html, rest = "", head + rest
+    if rest:
+        told = say("From here on the text is shown as it was written: it is too long or too intricate.")
+        html += f'<p class="text-cut">{escape(told)}</p>'
+        html += f'<pre class="as-written" dir="auto" tabindex="0">{mark_hidden_characters(rest)}</pre>'
+    if len(text) > MAX_SHOWN_CHARACTERS:
+        told = say("The text goes on: it is too long to be shown here as a whole.")
+        html += f'<p class="text-cut">{escape(told)}</p>'
+    return Markup(sanitize_html(html))  # noqa: S704
+
+
+def _parted(text: str) -> tuple[str, str]:
+    """What is read as Markdown, and the rest, parted at the end of a line if there is one."""
+    limit = min(MAX_MARKDOWN_CHARACTERS, _nth(text, "\n", MAX_MARKDOWN_LINES), _nth(text, "[", BRACKET_LIMIT))
+    if len(text) <= limit:
+        return text, ""
+    end = text.rfind("\n", limit // 2, limit) + 1 or limit
+    return text[:end], text[end:]
+
+
+def _nth(text: str, character: str, count: int) -> int:
+    """Where a character stands for the last time that it may; the end of the text if it never does."""
+    head = text[:MAX_MARKDOWN_CHARACTERS]
+    if head.count(character) <= count:
+        return len(text)
+    return len(head) - len(head.split(character, count)[-1])

@@ -14,8 +14,8 @@ from pathlib import Path
 import numpy as np
 
 import tiltyard
-from tiltyard import compiling
-from tiltyard.compiling import KernelChoice
+from tiltyard import compiled_kernels
+from tiltyard.compiled_kernels import KernelChoice
 from tiltyard.core.battles import CodedBattles
 from timing import ELO_K, PERMUTATIONS, REFITS, TAU, asked, farthest, load, repeat, report
 
@@ -66,7 +66,7 @@ def main() -> None:
     sys.argv = [argument for argument in sys.argv if argument != "--no-fast"]
     cases, data = asked(CASES)
     if not fast:
-        compiling._WORTH_COMPILING = sys.maxsize  # as if numba were not installed
+        compiled_kernels._COMPILE_WORK_STEPS = sys.maxsize  # as if numba were not installed
     for case in cases:
         work, n = work_of(case, data, "compiled" if fast else "plain")
         slow = not fast and case in ("elo", "glicko2")

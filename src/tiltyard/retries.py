@@ -13,11 +13,11 @@ __all__ = ["Backoff", "Retries"]
 
 #: The longest wait between two attempts, unless a loop says otherwise: a database that is back is used
 #: again within this time.
-LONGEST_SECONDS = 10.0
+MAX_WAIT_SECONDS = 10.0
 #: While attempts go on failing, they are logged once in so many seconds.
-LOG_SECONDS = 60.0
+LOG_INTERVAL_SECONDS = 60.0
 #: Doubling ends here, so that no power of two grows without bound.
-_MOST_DOUBLINGS = 16
+_DOUBLING_LIMIT = 16
 
 
 class Backoff:
@@ -29,7 +29,7 @@ class Backoff:
     def __init__(
         self,
         first: float,
-        longest: float = LONGEST_SECONDS,
+        longest: float = MAX_WAIT_SECONDS,
         *,
         draw: Callable[[], float] = random.random,
     ) -> None:
@@ -40,7 +40,7 @@ class Backoff:
 
     def next(self, *, at_least: float = 0.0) -> float:
         """Seconds to wait after one more failure; ``at_least`` raises the wait before the random part."""
-        whole = min(self._first * 2.0 ** min(self.failures, _MOST_DOUBLINGS), self._longest)
+        whole = min(self._first * 2.0 ** min(self.failures, _DOUBLING_LIMIT), self._longest)
         self.failures += 1
         return max(whole, at_least) * (1.0 - self._draw() / 2.0)
 
@@ -71,7 +71,7 @@ class Retries:
         self._extra = {"facts": dict(facts or {})}
         self._clock = clock
         #: When a failure was last logged, how many came since, and whether the present row of them was.
-        self._logged_at = -LOG_SECONDS
+        self._logged_at = -LOG_INTERVAL_SECONDS
         self._unlogged = 0
         self._row_logged = False
 
@@ -84,7 +84,7 @@ class Retries:
     def report(self, error: Exception) -> None:
         """Log a failure, or only count it if one was logged a moment ago."""
         now = self._clock()
-        if now - self._logged_at < LOG_SECONDS:
+        if now - self._logged_at < LOG_INTERVAL_SECONDS:
             self._unlogged += 1
             return
         more = f" ({self._unlogged} more since the last line)" if self._unlogged else ""

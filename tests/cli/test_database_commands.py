@@ -12,7 +12,7 @@ from postgres_servers import account, fresh_database, new_home
 from tiltyard.arena.maintenance import major_upgrade
 from tiltyard.arena.maintenance.major_upgrade import UpgradeResult
 from tiltyard.cli.backup import backup, restore
-from tiltyard.cli.database import Patience
+from tiltyard.cli.database_options import WaitNotice
 from tiltyard.cli.doctor import doctor
 from tiltyard.cli.migrate import migrate, upgrade_database
 from tiltyard.errors import BadOption, StoreFault
@@ -168,7 +168,7 @@ def test_a_damaged_home_is_told_by_the_doctor(home):
 
 
 def test_whoever_waits_is_told_once(capsys):
-    tell = Patience(after=1.0)
+    tell = WaitNotice(after=1.0)
     for seconds in (0.5, 1.5, 2.5):
         tell(seconds)
     assert capsys.readouterr().err.count("Waiting for the database") == 1

@@ -12,7 +12,7 @@ import yaml
 
 from command import Watched, run
 from servers.paid_llm import paid_llm
-from tiltyard.cli.watching import Watcher
+from tiltyard.cli.judging_progress import JudgingProgress
 from tiltyard.judges.judging_run import RunProgress
 from tournament.arranged import Arranged, arrange
 
@@ -189,7 +189,7 @@ def test_a_bar_on_a_terminal_and_lines_in_a_log(tmp_path, monkeypatch):
     monkeypatch.setattr(time, "monotonic", lambda: float(next(clock)))
     ran = []
     monkeypatch.setattr("typer.echo", lambda text, **_: ran.append(text))
-    with Watcher() as watcher:
+    with JudgingProgress() as watcher:
         watcher.begun(Path("out"), 10, 10**12, 3 * 10**12, resumed=False)
         for _ in range(4):
             watcher.tick(heard)
@@ -202,8 +202,8 @@ def test_a_bar_on_a_terminal_and_lines_in_a_log(tmp_path, monkeypatch):
 def test_nothing_heard_yet_and_prices_nobody_knows(monkeypatch):
     ran = []
     monkeypatch.setattr("typer.echo", lambda text, **_: ran.append(text))
-    monkeypatch.setattr("tiltyard.cli.watching._LINE", 0.0)
-    with Watcher() as watcher:
+    monkeypatch.setattr("tiltyard.cli.judging_progress._LOG_LINE_SECONDS", 0.0)
+    with JudgingProgress() as watcher:
         watcher.begun(Path("out"), 5, 0, None, resumed=True)
         watcher.tick(RunProgress())
         watcher.tick(RunProgress(Counter(ok=5), None))
@@ -218,7 +218,7 @@ def test_a_second_stretch_of_work_has_its_own_bar(monkeypatch):
     """Placing generates first and judges then: the first bar must not stay."""
     screen = Watched()
     monkeypatch.setattr("sys.stderr", screen)
-    with Watcher() as watcher:
+    with JudgingProgress() as watcher:
         watcher.begun(Path("one"), 5, 0, None, resumed=False)
         first = watcher._bar
         watcher.tick(RunProgress(Counter(ok=5), 0))
@@ -234,7 +234,7 @@ def test_a_second_stretch_of_work_has_its_own_bar(monkeypatch):
     ("seconds", "text"), [(3, "3 s"), (89, "89 s"), (90, "2 min"), (5399, "90 min"), (7200, "2.0 h")]
 )
 def test_durations_for_people(seconds, text):
-    from tiltyard.cli.watching import _duration
+    from tiltyard.cli.judging_progress import _duration
 
     assert _duration(seconds) == text
 

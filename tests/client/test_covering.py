@@ -13,8 +13,8 @@ from unittest.mock import patch
 import pytest
 
 from tiltyard.client import AsyncClient, Client
-from tiltyard.client.boards import SnapshotInfo
-from tiltyard.client.wire import Call
+from tiltyard.client.api_call import Call
+from tiltyard.client.reader_calls import SnapshotInfo
 from tiltyard.web.app import make_app
 
 NOW = datetime(2026, 1, 5, tzinfo=UTC)

@@ -12,7 +12,7 @@ import pytest
 
 from live_arenas import answers_file, made_arena
 from served import make_token, served
-from tiltyard.client import Client, administering, boards, operating, voting
+from tiltyard.client import Client, admin_calls, operator_calls, reader_calls, voter_calls
 from tiltyard.settings.arena_judges import ArenaJudges, JudgeRound, load_arena_judges, load_judge_rounds
 from tiltyard.settings.prices import open_prices
 
@@ -41,7 +41,7 @@ def test_every_method_is_documented_as_it_is(signature: str):
 
 
 def test_every_field_is_documented():
-    for module in (voting, boards, administering, operating):
+    for module in (voter_calls, reader_calls, admin_calls, operator_calls):
         for name, kind in vars(module).items():
             if is_dataclass(kind) and kind.__module__ == module.__name__:
                 for field in fields(kind):

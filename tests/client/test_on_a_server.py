@@ -20,7 +20,7 @@ from tiltyard import read_battles
 from tiltyard.arena.accounts import Accounts
 from tiltyard.arena.rating.rater_process import rate_arenas
 from tiltyard.client import AsyncClient, Client
-from tiltyard.client.voting import next_matchup, vote
+from tiltyard.client.voter_calls import next_matchup, vote
 from tiltyard.errors import (
     Closed,
     Conflict,

@@ -16,15 +16,15 @@ from hypothesis import strategies as st
 from client.answering import ENDED, MATCHUP, Answer, answering, problem
 from tiltyard import errors
 from tiltyard.client import AsyncClient, Client
-from tiltyard.client.administering import import_answers
-from tiltyard.client.boards import battles
-from tiltyard.client.operating import sign_out
-from tiltyard.client.voting import next_matchup
-from tiltyard.client.wire import library
+from tiltyard.client.admin_calls import import_answers
+from tiltyard.client.api_call import load_http_library
+from tiltyard.client.operator_calls import sign_out
+from tiltyard.client.reader_calls import battles
+from tiltyard.client.voter_calls import next_matchup
 
 VOTED = Answer(200, ENDED)
 CUT = Answer(None)
-SENDER = library().Client(base_url="http://host")
+SENDER = load_http_library().Client(base_url="http://host")
 BUSY = problem(503, "unavailable", retry_after="0")
 
 

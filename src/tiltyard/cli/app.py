@@ -28,7 +28,7 @@ from tiltyard.cli import (
     token,
     verify,
 )
-from tiltyard.cli.exit_codes import JUDGE_UNUSABLE
+from tiltyard.cli.exit_codes import JUDGE_UNUSABLE_EXIT_CODE
 from tiltyard.errors import JudgeUnusable, TiltyardError
 from tiltyard.report.terminal_escape import escape_controls
 
@@ -101,7 +101,7 @@ def main() -> None:
         app(prog_name="tiltyard")
     except TiltyardError as error:
         _fail(str(error))
-        sys.exit(JUDGE_UNUSABLE if isinstance(error, JudgeUnusable) else 2)
+        sys.exit(JUDGE_UNUSABLE_EXIT_CODE if isinstance(error, JudgeUnusable) else 2)
     except Exception as error:
         if os.environ.get("TILTYARD_DEBUG"):
             raise

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from tiltyard.cli.options import Columns, Files, Format, Level, PriorSd, column_map
-from tiltyard.cli.progress import battles_read
+from tiltyard.cli.read_progress import show_read_progress
 from tiltyard.report.terminal_escape import escape_controls
 
 __all__ = ["compare"]
@@ -30,7 +30,7 @@ def compare(
     from tiltyard.runs.battle_rating import open_all
 
     sources = open_all(files, format=format, columns=column_map(columns))
-    with battles_read([source.rows for source in sources]) as progress:
+    with show_read_progress([source.rows for source in sources]) as progress:
         table = count_table(sources, progress=progress)
     found = compare_models(table, model_a, model_b, BradleyTerry(level=level, prior_sd=prior_sd))
     console = Terminal()

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from tiltyard.cli.exit_codes import INCOMPLETE
+from tiltyard.cli.exit_codes import INCOMPLETE_EXIT_CODE
 from tiltyard.cli.options import PriceOption, stated_prices
 from tiltyard.cli.run import Budget, Config, ConfigOption, config_path
 from tiltyard.report.terminal_escape import escape_controls
@@ -29,18 +29,18 @@ def generate(
 
     Ends with exit code 3 if answers are missing or cut off, and says what to do.
     """
-    from tiltyard.cli.watching import Watcher
+    from tiltyard.cli.judging_progress import JudgingProgress
     from tiltyard.settings.tournament_config import load_config
     from tiltyard.tournament.answer_generation import generate_answers
 
     path = config_path(config, config_option)
     loaded = load_config(path, {"budget_usd": budget_usd}, stated_prices(price))
-    with Watcher() as watcher:
+    with JudgingProgress() as watcher:
         generated = generate_answers(loaded, watcher)
     _show(generated)
     tell_incomplete(generated)
     if not generated.complete:
-        raise typer.Exit(INCOMPLETE)
+        raise typer.Exit(INCOMPLETE_EXIT_CODE)
 
 
 def _show(generated: GenerationResult) -> None:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tiltyard.cli.exit_codes import INCOMPLETE, JUDGE_UNUSABLE
+from tiltyard.cli.exit_codes import INCOMPLETE_EXIT_CODE, JUDGE_UNUSABLE_EXIT_CODE
 from tiltyard.cli.options import PriceOption, stated_prices
 from tiltyard.errors import BadOption
 from tiltyard.report.terminal_escape import escape_controls
@@ -24,9 +24,9 @@ if TYPE_CHECKING:
 __all__ = ["judge"]
 
 #: Seconds between the lines of a log, and on a terminal.
-_LINE, _WATCHED = 10.0, 1.0
+_LOG_LINE_SECONDS, _TERMINAL_REFRESH_SECONDS = 10.0, 1.0
 #: Seconds for which a server that is away is waited for: one that restarts is no reason to stop.
-_PATIENCE = 120.0
+_SERVER_WAIT_SECONDS = 120.0
 
 
 def judge(
@@ -61,9 +61,9 @@ def judge(
     votes = asyncio.run(_judged(panel, arena, url.rstrip("/"), tokens, matchups))
     _show(votes)
     if votes.unusable:
-        raise typer.Exit(JUDGE_UNUSABLE)
+        raise typer.Exit(JUDGE_UNUSABLE_EXIT_CODE)
     if votes.failed:
-        raise typer.Exit(INCOMPLETE)
+        raise typer.Exit(INCOMPLETE_EXIT_CODE)
 
 
 async def _judged(
@@ -74,20 +74,21 @@ async def _judged(
 
     async with AsyncExitStack() as stack:
         clients = [
-            await stack.enter_async_context(AsyncClient(url, token=one, patience=_PATIENCE)) for one in tokens
+            await stack.enter_async_context(AsyncClient(url, token=one, patience=_SERVER_WAIT_SECONDS))
+            for one in tokens
         ]
         return await judge_arena(
-            panel, clients, arena, place=url, matchups=matchups, on_tick=_Teller(matchups).tick
+            panel, clients, arena, place=url, matchups=matchups, on_tick=_ProgressLines(matchups).tick
         )
 
 
-class _Teller:
+class _ProgressLines:
     """A line now and then on standard error."""
 
     def __init__(self, matchups: int | None) -> None:
         self._of = "" if matchups is None else f" of {matchups:,}"
-        self._next = time.monotonic() + _WATCHED
-        self._every = _WATCHED if sys.stderr.isatty() else _LINE
+        self._next = time.monotonic() + _TERMINAL_REFRESH_SECONDS
+        self._every = _TERMINAL_REFRESH_SECONDS if sys.stderr.isatty() else _LOG_LINE_SECONDS
 
     def tick(self, votes: JudgedVotes) -> None:
         if time.monotonic() < self._next:

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from tiltyard.cli.database import AsUser, Patience, database
+from tiltyard.cli.database_options import AsUser, WaitNotice, database
 from tiltyard.cli.serve import Home, serving_environment
 from tiltyard.errors import BadOption
 from tiltyard.report.terminal_escape import escape_controls
@@ -58,7 +58,7 @@ def upgrade_database(
         open_configured_storage(environment),
         user=as_user,
         old_binaries=old_binaries,
-        on_wait=Patience(),
+        on_wait=WaitNotice(),
     )
     if done is None:
         typer.echo("The database is of this version already.")

@@ -7,10 +7,10 @@ from typing import Annotated
 
 import typer
 
-from tiltyard.cli.exit_codes import INCOMPLETE
+from tiltyard.cli.exit_codes import INCOMPLETE_EXIT_CODE
 from tiltyard.cli.generate import tell_incomplete
 from tiltyard.cli.options import PriceOption, stated_prices
-from tiltyard.cli.run import Budget, show, tell_missing
+from tiltyard.cli.run import Budget, show_summary, tell_missing
 from tiltyard.report.terminal_escape import escape_controls
 
 __all__ = ["place"]
@@ -47,12 +47,12 @@ def place(
     answer something, or no judged battle was rated, with 4 if the judge gives no verdicts; either
     way it says what to do.
     """
-    from tiltyard.cli.watching import Watcher
+    from tiltyard.cli.judging_progress import JudgingProgress
     from tiltyard.tournament.placement import MODE, new_folder, prepare_placement, remaining_budget
     from tiltyard.tournament.tournament_run import prepare_run, run_tournament
 
     folder = new_folder(model) if output_dir is None else output_dir.with_name(f"{output_dir.name}.inputs")
-    with Watcher() as watcher:
+    with JudgingProgress() as watcher:
         placement = prepare_placement(
             battles,
             model,
@@ -77,7 +77,7 @@ def place(
             tell_incomplete(answered)
             if answered.nothing:
                 typer.echo(f"Nothing was judged: {escape_controls(model)} has no answers.", err=True)
-                raise typer.Exit(INCOMPLETE)
+                raise typer.Exit(INCOMPLETE_EXIT_CODE)
         prepared = prepare_run(
             placement.config,
             MODE,
@@ -89,6 +89,6 @@ def place(
         )
         tell_missing(prepared.plan)
         finished = run_tournament(prepared, watcher, output_dir=output_dir, skip_judging=skip_judging)
-    show(finished)
+    show_summary(finished)
     if answered is not None and not answered.complete:
-        raise typer.Exit(INCOMPLETE)
+        raise typer.Exit(INCOMPLETE_EXIT_CODE)

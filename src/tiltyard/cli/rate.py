@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tiltyard.cli.options import Columns, Files, Format, Level, PriorSd, column_map, comma_list
-from tiltyard.cli.progress import battles_read
+from tiltyard.cli.read_progress import show_read_progress
 from tiltyard.errors import BadOption
 from tiltyard.report.terminal_escape import escape_controls
 
@@ -26,7 +26,7 @@ class MethodName(StrEnum):
     GLICKO_2 = "glicko-2"
 
 
-class Ties(StrEnum):
+class TieHandling(StrEnum):
     HALF = "half"
     DAVIDSON = "davidson"
     DROP = "drop"
@@ -40,7 +40,7 @@ class Grouping(StrEnum):
     JUDGE = "judge"
 
 
-class Intervals(StrEnum):
+class IntervalMethod(StrEnum):
     PROMPTS = "prompts"
     BATTLES = "battles"
     NONE = "none"
@@ -88,13 +88,14 @@ def rate(
         bool, typer.Option("--jsonl", help="With --out: battles.jsonl of more than 1,000,000 battles too.")
     ] = False,
     ties: Annotated[
-        Ties, typer.Option(help="Ties: half a win each, Davidson's parameter, or left out.")
-    ] = Ties.HALF,
+        TieHandling, typer.Option(help="TieHandling: half a win each, Davidson's parameter, or left out.")
+    ] = TieHandling.HALF,
     intervals: Annotated[
-        Intervals, typer.Option(help="What would be drawn again: prompts like these, or battles on these.")
-    ] = Intervals.PROMPTS,
+        IntervalMethod,
+        typer.Option(help="What would be drawn again: prompts like these, or battles on these."),
+    ] = IntervalMethod.PROMPTS,
     bootstrap: Annotated[
-        bool, typer.Option("--bootstrap", help="Intervals by bootstrap, not sandwich.")
+        bool, typer.Option("--bootstrap", help="IntervalMethod by bootstrap, not sandwich.")
     ] = False,
     n_bootstraps: Annotated[
         int, typer.Option(min=2, help="Bootstrap refits, with --bootstrap or --out.")
@@ -126,8 +127,8 @@ def rate(
     styles = tuple(comma_list(style))
     options: dict[str, Any] = {"ties": ties.value}
     if method is not MethodName.GLICKO_2:
-        interval = "none" if intervals is Intervals.NONE else "bootstrap"
-        clusters = "battle" if intervals is Intervals.BATTLES else "auto"
+        interval = "none" if intervals is IntervalMethod.NONE else "bootstrap"
+        clusters = "battle" if intervals is IntervalMethod.BATTLES else "auto"
         options |= {
             "soft": soft,
             "clusters": clusters,
@@ -152,7 +153,7 @@ def rate(
         model=model,
     )
     sources = open_all(files, format=format, columns=column_map(columns))
-    with battles_read([source.rows for source in sources]) as progress:
+    with show_read_progress([source.rows for source in sources]) as progress:
         if out is None:
             groups, left_out = rate_files(sources, settings, progress=progress), ""
         else:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tiltyard.cli.exit_codes import INCOMPLETE, JUDGE_UNUSABLE
+from tiltyard.cli.exit_codes import INCOMPLETE_EXIT_CODE, JUDGE_UNUSABLE_EXIT_CODE
 from tiltyard.cli.options import PriceOption, stated_prices
 from tiltyard.errors import BadOption
 from tiltyard.report.terminal_escape import escape_controls
@@ -82,7 +82,7 @@ def run(
     Ends with exit code 3 if providers failed to answer something or no battle was rated, with 4 if
     a judge gives no verdicts; either way it says what to do.
     """
-    from tiltyard.cli.watching import Watcher
+    from tiltyard.cli.judging_progress import JudgingProgress
     from tiltyard.tournament.tournament_run import prepare_run, run_tournament
 
     prepared = prepare_run(
@@ -96,25 +96,25 @@ def run(
         asking=not skip_judging,
     )
     tell_missing(prepared.plan)
-    with Watcher() as watcher:
+    with JudgingProgress() as watcher:
         finished = run_tournament(prepared, watcher, output_dir=output_dir, skip_judging=skip_judging)
-    show(finished)
+    show_summary(finished)
 
 
 def work(
     folder: Annotated[Path, typer.Argument(metavar="RUN", help="Folder of a run that is under way.")],
 ) -> None:
     """Help with a run that was started elsewhere, as one more worker, until all of it is judged."""
-    from tiltyard.cli.watching import Watcher
+    from tiltyard.cli.judging_progress import JudgingProgress
     from tiltyard.tournament.tournament_run import join_run
 
-    with Watcher() as watcher:
+    with JudgingProgress() as watcher:
         sat = join_run(folder, watcher)
     shown = escape_controls(str(folder))
     for problem in list(dict.fromkeys(sat.failures.values()))[:3]:
         typer.echo(f"{shown}: {escape_controls(problem)}", err=True)
     if sat.failures:
-        raise typer.Exit(INCOMPLETE if sat.unusable is None else JUDGE_UNUSABLE)
+        raise typer.Exit(INCOMPLETE_EXIT_CODE if sat.unusable is None else JUDGE_UNUSABLE_EXIT_CODE)
     typer.echo(f"Nothing is left to ask in {shown}: {sat.shards['done']} shards done.", err=True)
 
 
@@ -138,7 +138,7 @@ def tell_missing(plan: TournamentPlan, *, retired: bool = True) -> None:
         typer.echo(f"{cut.total():,} answers were cut off and are judged as they are: {whose}.", err=True)
 
 
-def show(finished: FinishedRun) -> None:
+def show_summary(finished: FinishedRun) -> None:
     """The closing summary; an exit code of its own where something is missing."""
     from tiltyard.report.terminal import Terminal
     from tiltyard.report.tournament_summary import tournament_summary
@@ -165,9 +165,9 @@ def show(finished: FinishedRun) -> None:
     if not finished.rated_battles:
         _tell_nothing_rated(finished, failed=failed)
     if finished.sat is not None and finished.sat.unusable is not None:
-        raise typer.Exit(JUDGE_UNUSABLE)
+        raise typer.Exit(JUDGE_UNUSABLE_EXIT_CODE)
     if failed or not finished.rated_battles:
-        raise typer.Exit(INCOMPLETE)
+        raise typer.Exit(INCOMPLETE_EXIT_CODE)
 
 
 def _tell_nothing_rated(finished: FinishedRun, *, failed: bool) -> None:

@@ -33,17 +33,17 @@ class Matchmaker(StrEnum):
     THOMPSON = "thompson"
 
 
-class Rater(StrEnum):
+class RaterName(StrEnum):
     SETTLING = "settling"
     LITERAL = "literal"
 
 
 #: First volatilities of Glicko-2: our default, and the textbook's.
-_VOLATILITY = {Rater.SETTLING: 0.003, Rater.LITERAL: 0.06}
+_VOLATILITY = {RaterName.SETTLING: 0.003, RaterName.LITERAL: 0.06}
 #: Worlds of a forecast.
-_WORLDS = 16
+_WORLD_COUNT = 16
 #: Cells of model and prompt beyond which a simulation takes too long to wait for.
-_MOST_CELLS = 2_000_000
+_CELL_LIMIT = 2_000_000
 #: Options that do nothing unless another is given.
 _NEEDS = {
     "rigged_rank": "riggers",
@@ -74,7 +74,9 @@ def simulate(
     votes: Annotated[
         int | None, typer.Option(min=1, max=1_000_000, help="How many votes to look ahead.")
     ] = None,
-    seeds: Annotated[int, typer.Option(min=1, max=100_000, help="How many worlds to simulate.")] = _WORLDS,
+    seeds: Annotated[
+        int, typer.Option(min=1, max=100_000, help="How many worlds to simulate.")
+    ] = _WORLD_COUNT,
     seed: Annotated[int, typer.Option(min=0, max=2**31, help="Seed of the first world.")] = 0,
     processes: Annotated[
         int | None, typer.Option(min=0, max=256, help="Worlds at once; 0: none beside this process.")
@@ -84,8 +86,8 @@ def simulate(
     matchmaker: Annotated[Matchmaker, typer.Option(help="Who chooses matchups.")] = Matchmaker.POLICY,
     compare: Annotated[bool, typer.Option("--compare", help="All matchmakers on the same worlds.")] = False,
     rater: Annotated[
-        Rater, typer.Option(help="Volatility of Glicko-2: 0.003, or the textbook's 0.06.")
-    ] = Rater.SETTLING,
+        RaterName, typer.Option(help="Volatility of Glicko-2: 0.003, or the textbook's 0.06.")
+    ] = RaterName.SETTLING,
     strength_sd: Annotated[
         float, typer.Option(min=0, max=10_000, help="Spread of strengths, in points.")
     ] = 200.0,
@@ -183,9 +185,9 @@ def _option(name: str) -> str:
 
 
 def _refuse_size(models: int, prompts: int) -> None:
-    if models * prompts > _MOST_CELLS:
+    if models * prompts > _CELL_LIMIT:
         raise BadOption(
-            f"{models:,} models on {prompts:,} prompts are too many to simulate: at most {_MOST_CELLS:,} cells of "
+            f"{models:,} models on {prompts:,} prompts are too many to simulate: at most {_CELL_LIMIT:,} cells of "
             "model and prompt. Take fewer prompts: votes until official grow about as they do"
         )
 

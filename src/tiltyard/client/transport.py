@@ -9,7 +9,14 @@ from contextlib import asynccontextmanager, contextmanager
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
-from tiltyard.client.wire import Call, Patience, library, options_of, problem_of, unreached
+from tiltyard.client.api_call import (
+    Call,
+    RetrySchedule,
+    error_from_problem,
+    http_options,
+    load_http_library,
+    unreachable_error,
+)
 
 if TYPE_CHECKING:
     import httpx2
@@ -23,14 +30,14 @@ class Transport:
     """Sends calls and waits for their answers."""
 
     def __init__(self, base_url: str, token: str | None, timeout: float, patience: float) -> None:
-        self._library = library()
-        self._http: httpx2.Client = self._library.Client(**options_of(base_url, token, timeout))
+        self._library = load_http_library()
+        self._http: httpx2.Client = self._library.Client(**http_options(base_url, token, timeout))
         self._base_url = base_url
         self._patience = patience
 
     def call(self, call: Call[T]) -> T:
         """What the server answers; a refusal is an error of the `Refused` tree."""
-        patience, tries = Patience(self._patience), 0
+        patience, tries = RetrySchedule(self._patience), 0
         while True:
             failed: Exception | httpx2.Response
             try:
@@ -54,12 +61,12 @@ class Transport:
             try:
                 if not answer.is_success:
                     answer.read()
-                    raise problem_of(answer)
+                    raise error_from_problem(answer)
                 yield answer.iter_bytes()
             finally:
                 answer.close()
         except self._library.TransportError as error:
-            raise unreached(call, self._base_url, error) from None
+            raise unreachable_error(call, self._base_url, error) from None
 
     def close(self) -> None:
         """Give the connections back."""
@@ -78,14 +85,14 @@ class AsyncTransport:
     """The same for asynchronous code."""
 
     def __init__(self, base_url: str, token: str | None, timeout: float, patience: float) -> None:
-        self._library = library()
-        self._http: httpx2.AsyncClient = self._library.AsyncClient(**options_of(base_url, token, timeout))
+        self._library = load_http_library()
+        self._http: httpx2.AsyncClient = self._library.AsyncClient(**http_options(base_url, token, timeout))
         self._base_url = base_url
         self._patience = patience
 
     async def call(self, call: Call[T]) -> T:
         """What the server answers; a refusal is an error of the `Refused` tree."""
-        patience, tries = Patience(self._patience), 0
+        patience, tries = RetrySchedule(self._patience), 0
         while True:
             failed: Exception | httpx2.Response
             try:
@@ -109,12 +116,12 @@ class AsyncTransport:
             try:
                 if not answer.is_success:
                     await answer.aread()
-                    raise problem_of(answer)
+                    raise error_from_problem(answer)
                 yield answer.aiter_bytes()
             finally:
                 await answer.aclose()
         except self._library.TransportError as error:
-            raise unreached(call, self._base_url, error) from None
+            raise unreachable_error(call, self._base_url, error) from None
 
     async def aclose(self) -> None:
         """Give the connections back."""
@@ -130,4 +137,8 @@ class AsyncTransport:
 
 
 def _fault(call: Call[Any], base_url: str, failed: Exception | httpx2.Response) -> Exception:
-    return unreached(call, base_url, failed) if isinstance(failed, Exception) else problem_of(failed)
+    return (
+        unreachable_error(call, base_url, failed)
+        if isinstance(failed, Exception)
+        else error_from_problem(failed)
+    )

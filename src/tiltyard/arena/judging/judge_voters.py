@@ -19,7 +19,7 @@ from tiltyard.arena.judging.judge_panel import (
     settle_dead_workers,
 )
 from tiltyard.client import AsyncClient
-from tiltyard.client.voting import Matchup
+from tiltyard.client.voter_calls import Matchup
 from tiltyard.core.judging.question import QuestionTexts
 from tiltyard.core.judging.reconciliation import MatchResult
 from tiltyard.core.judging.stable_ids import stable_id

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tiltyard.compiling import Kernel, compiled
+from tiltyard.compiled_kernels import Kernel, compile_kernel
 
 __all__ = ["CELL_SUM_COUNT", "Counts", "CountsBuilder"]
 
@@ -161,7 +161,7 @@ class CountsBuilder:
                 self._carry()
             self._recent_rows += len(kind[rows])
             if self._kernel == "compiled":
-                compiled(_count_loop)(a[rows], b[rows], kind[rows], self._capacity, self._recent)
+                compile_kernel(_count_loop)(a[rows], b[rows], kind[rows], self._capacity, self._recent)
             else:
                 # A typed one: a plain 1 would send NumPy down a path thirty times slower.
                 np.add.at(self._recent, self._keys(kind[rows], a[rows], b[rows]), np.int32(1))

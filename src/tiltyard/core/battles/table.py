@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tiltyard.compiling import chosen_kernel
+from tiltyard.compiled_kernels import choose_kernel
 from tiltyard.core.battles.batch import BattleBatch, NameColumn, to_batches
 from tiltyard.core.battles.battle import Battle
 from tiltyard.core.battles.cluster_keys import MISSING_KEY, Keys
@@ -74,7 +74,7 @@ class Table:
         """A table of battles that are integer codes already; ``models`` must be sorted."""
         if list(models) != sorted(set(models)):
             raise ValueError("models must be sorted and distinct")
-        builder = CountsBuilder(len(models), kernel=chosen_kernel("auto", len(codes)))
+        builder = CountsBuilder(len(models), kernel=choose_kernel("auto", len(codes)))
         builder.add_rows(codes.a, codes.b, codes.kind, codes.weight, codes.pref)
         return cls(tuple(models), builder.counts(), tuple(covariates), _keyed(codes), _log=(codes,))
 

@@ -10,7 +10,7 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from tiltyard.compiling import KernelChoice
+from tiltyard.compiled_kernels import KernelChoice
 from tiltyard.core.battles import Table
 from tiltyard.core.ratings.bootstrap import battle_draws, cluster_draws, refit
 from tiltyard.core.ratings.findings import Finding

@@ -10,7 +10,7 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from tiltyard.compiling import Kernel, KernelChoice, chosen_kernel, compiled
+from tiltyard.compiled_kernels import Kernel, KernelChoice, choose_kernel, compile_kernel
 from tiltyard.core.battles import KIND_COUNT, Table
 from tiltyard.core.ratings.bootstrap import ClusterNumbers, cluster_multiplicities, cluster_numbers
 from tiltyard.core.ratings.findings import Finding
@@ -128,7 +128,7 @@ class Elo:
         return Scoring(self.ties, self.lean, self.inconsistent, self.soft)
 
     def _kernel(self, work: int) -> Kernel:
-        return chosen_kernel(self.kernel, work)
+        return choose_kernel(self.kernel, work)
 
     @property
     def _unit(self) -> float:
@@ -136,13 +136,13 @@ class Elo:
         return self.spread / math.log(10.0)
 
     def _shuffled(self, games: _Games, m: int, seeds: Words, kernel: Kernel) -> Floats:
-        run = compiled(play_shuffled_loop) if kernel == "compiled" else play_shuffled_vectors
+        run = compile_kernel(play_shuffled_loop) if kernel == "compiled" else play_shuffled_vectors
         step = games.weight * (self.k / self._unit)
         return self.start + self._unit * run(games.words, games.score, step, m, seeds)
 
     def _in_order(self, games: _Games, m: int, kernel: Kernel) -> Floats:
         logits = np.zeros(m)
-        run = compiled(play_in_log_order) if kernel == "compiled" else play_in_log_order
+        run = compile_kernel(play_in_log_order) if kernel == "compiled" else play_in_log_order
         run(games.words, games.score, games.weight * (self.k / self._unit), logits)
         return self.start + self._unit * logits
 

@@ -10,7 +10,7 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from tiltyard.compiling import Kernel, KernelChoice, chosen_kernel, compiled
+from tiltyard.compiled_kernels import Kernel, KernelChoice, choose_kernel, compile_kernel
 from tiltyard.core.battles import CodedBattles, Table
 from tiltyard.core.ratings.findings import Finding
 from tiltyard.core.ratings.groups import data_findings, disconnected_finding, numbered_groups
@@ -124,7 +124,7 @@ class Glicko2:
             sigma2=np.full(m, self.initial_volatility**2),
             start=self.start,
             votes=0,
-            kernel=chosen_kernel(self.kernel, votes),
+            kernel=choose_kernel(self.kernel, votes),
         )
 
     def fold(self, state: Glicko2State, votes: CodedBattles) -> Glicko2State:
@@ -134,7 +134,7 @@ class Glicko2:
                 f"this state was made by the {state.kernel} kernel and cannot go on with the {self.kernel} one"
             )
         mu, phi2, sigma2 = state.mu.copy(), state.phi2.copy(), state.sigma2.copy()
-        run = compiled(fold_votes) if state.kernel == "compiled" else fold_votes
+        run = compile_kernel(fold_votes) if state.kernel == "compiled" else fold_votes
         score = self.scoring().of(votes)
         run(votes.a, votes.b, score, mu, phi2, sigma2, self.tau, self.phi2_floor)
         return replace(state, mu=mu, phi2=phi2, sigma2=sigma2, votes=state.votes + len(votes))

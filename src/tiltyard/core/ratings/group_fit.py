@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tiltyard.compiling import KernelChoice, chosen_kernel
+from tiltyard.compiled_kernels import KernelChoice, choose_kernel
 from tiltyard.core.battles import CodedBattles, Table
 from tiltyard.core.ratings import newton
 from tiltyard.core.ratings.groups import has_tie_parameter
@@ -201,7 +201,7 @@ def fit_with_style(
     if not len(members):
         raise CannotRate("no two models took points off each other, so there is nothing to control for style")
     score = scoring.of(log)
-    chosen = chosen_kernel(kernel, len(log))
+    chosen = choose_kernel(kernel, len(log))
     if len(members) < len(group):
         log, score = _among(log, score, members, len(group))
     fit = fit_style(log, score, len(members), prior_precision, chosen, bread=bread)

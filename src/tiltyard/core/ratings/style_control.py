@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from tiltyard.compiling import Kernel, compiled
+from tiltyard.compiled_kernels import Kernel, compile_kernel
 from tiltyard.core.battles import CodedBattles
 from tiltyard.core.ratings.kernels.style_control import gradient_loop, gradient_vectors
 from tiltyard.core.ratings.newton import (
@@ -90,7 +90,7 @@ class _Problem:
         """Gradient and, if ``curved``, information, both with the prior."""
         log, n, m = self.log, self.rows, self.m
         assert log.covariates is not None
-        one_pass = compiled(gradient_loop) if self.kernel == "compiled" else gradient_vectors
+        one_pass = compile_kernel(gradient_loop) if self.kernel == "compiled" else gradient_vectors
         w = np.ones(1) if log.weight is None else log.weight[:n]
         gradient, information = one_pass(
             log.a[:n], log.b[:n], self.score[:n], w, log.covariates[:n], x[:m], x[m:], curved

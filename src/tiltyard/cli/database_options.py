@@ -11,7 +11,7 @@ import typer
 if TYPE_CHECKING:
     from tiltyard.settings.environment import Environment
 
-__all__ = ["AsUser", "Patience", "database"]
+__all__ = ["AsUser", "WaitNotice", "database"]
 
 AsUser = Annotated[
     str | None,
@@ -19,7 +19,7 @@ AsUser = Annotated[
 ]
 
 
-class Patience:
+class WaitNotice:
     """Tells once, on standard error, that something takes a while."""
 
     def __init__(self, after: float = 3.0) -> None:
@@ -37,5 +37,5 @@ def database(environment: Environment, as_user: str | None, *, migrating: bool =
     """The address of the database of this environment."""
     from tiltyard.postgres.database_url import open_database
 
-    with open_database(environment, as_user=as_user, on_wait=Patience(), migrating=migrating) as url:
+    with open_database(environment, as_user=as_user, on_wait=WaitNotice(), migrating=migrating) as url:
         yield url

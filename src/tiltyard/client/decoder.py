@@ -8,7 +8,7 @@ from typing import Any, TypeVar, cast
 
 from pydantic import TypeAdapter
 
-__all__ = ["listed", "nothing", "value_of"]
+__all__ = ["decode_list", "decode_nothing", "decode_value"]
 
 T = TypeVar("T")
 
@@ -18,7 +18,7 @@ def _adapter(kind: Any) -> TypeAdapter[Any]:
     return TypeAdapter(kind)
 
 
-def value_of(kind: type[T]) -> Callable[[Any], T]:
+def decode_value(kind: type[T]) -> Callable[[Any], T]:
     """Reads one value."""
 
     def read(document: Any) -> T:
@@ -28,7 +28,7 @@ def value_of(kind: type[T]) -> Callable[[Any], T]:
     return read
 
 
-def listed(kind: type[T], field: str) -> Callable[[Any], list[T]]:
+def decode_list(kind: type[T], field: str) -> Callable[[Any], list[T]]:
     """Reads the list that stands under ``field``."""
 
     def read(document: Any) -> list[T]:
@@ -38,5 +38,5 @@ def listed(kind: type[T], field: str) -> Callable[[Any], list[T]]:
     return read
 
 
-def nothing(_document: Any) -> None:
+def decode_nothing(_document: Any) -> None:
     """Reads an answer that says no more than that it was done."""

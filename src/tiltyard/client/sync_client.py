@@ -9,8 +9,8 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from tiltyard.client import administering, boards, operating, voting
-from tiltyard.client.administering import (
+from tiltyard.client import admin_calls, operator_calls, reader_calls, voter_calls
+from tiltyard.client.admin_calls import (
     AuditEntry,
     Complaint,
     Enabled,
@@ -22,10 +22,10 @@ from tiltyard.client.administering import (
     Restored,
     Withdrawn,
 )
-from tiltyard.client.boards import ArenaInfo, Document, ReportInfo, SnapshotInfo
-from tiltyard.client.operating import Me, NewToken, Token
+from tiltyard.client.operator_calls import Me, NewToken, Token
+from tiltyard.client.reader_calls import ArenaInfo, JsonDocument, ReportInfo, SnapshotInfo
 from tiltyard.client.transport import Transport
-from tiltyard.client.voting import Ended, Matchup, Revealed, Side, ToldVote
+from tiltyard.client.voter_calls import Ended, Matchup, Revealed, RevealedVote, Side
 from tiltyard.errors import BadOption
 
 __all__ = ["Client"]
@@ -51,15 +51,15 @@ class Client(Transport):
 
     def next_matchup(self, arena: str, *, ahead: bool = False) -> Matchup:
         """The matchup that waits for this voter, or a new one; ``ahead``: a second one, to be shown next."""
-        return self.call(voting.next_matchup(arena, ahead=ahead))
+        return self.call(voter_calls.next_matchup(arena, ahead=ahead))
 
     def open_matchups(self, arena: str) -> list[Matchup]:
         """What this voter was served and has not answered."""
-        return self.call(voting.open_matchups(arena))
+        return self.call(voter_calls.open_matchups(arena))
 
     def response(self, matchup: str, side: Side) -> bytes:
         """What stands on a side of an open matchup."""
-        return self.call(voting.response(matchup, side))
+        return self.call(voter_calls.response(matchup, side))
 
     def vote(
         self,
@@ -80,7 +80,7 @@ class Client(Transport):
         person's vote each response (``a``, ``b``) was first on screen.
         """
         return self.call(
-            voting.vote(
+            voter_calls.vote(
                 matchup,
                 winner,
                 ballot=ballot,
@@ -95,37 +95,37 @@ class Client(Transport):
 
     def undo(self, matchup: str, *, ballot: int = 0) -> Ended:
         """Undo the vote on a ballot, soon after it and before the names were shown: the matchup is open again."""
-        return self.call(voting.undo(matchup, ballot=ballot))
+        return self.call(voter_calls.undo(matchup, ballot=ballot))
 
     def skip(self, matchup: str) -> Ended:
         """Pass a matchup over."""
-        return self.call(voting.skip(matchup))
+        return self.call(voter_calls.skip(matchup))
 
     def reveal(self, matchup: str) -> Revealed:
         """The names; from now on the vote is final."""
-        return self.call(voting.reveal(matchup))
+        return self.call(voter_calls.reveal(matchup))
 
-    def finish(self, arena: str) -> list[ToldVote]:
+    def finish(self, arena: str) -> list[RevealedVote]:
         """End the session: the names of all votes since the last time, oldest first. These votes are final."""
-        return self.call(voting.finish(arena))
+        return self.call(voter_calls.finish(arena))
 
     def remark(self, matchup: str, tags: Sequence[str] = (), comment: str | None = None) -> None:
         """Say why one voted so, before the names are shown. Only the operator reads it."""
-        self.call(voting.remark(matchup, tags, comment))
+        self.call(voter_calls.remark(matchup, tags, comment))
 
     def report(self, matchup: str, reason: str, note: str | None = None) -> None:
         """Tell the operator what is wrong with a matchup."""
-        self.call(voting.report(matchup, reason, note))
+        self.call(voter_calls.report(matchup, reason, note))
 
     # Readers
 
     def arenas(self) -> list[ArenaInfo]:
         """Open arenas, and closed ones that this client has a right to."""
-        return self.call(boards.arenas())
+        return self.call(reader_calls.arenas())
 
     def arena(self, name: str) -> ArenaInfo:
         """What an arena is called and how it is run."""
-        return self.call(boards.arena(name))
+        return self.call(reader_calls.arena(name))
 
     def board(
         self,
@@ -136,13 +136,13 @@ class Client(Transport):
         language: str | None = None,
         retired: bool = True,
         excluded: str = "left-out",
-    ) -> Document:
+    ) -> JsonDocument:
         """The newest board; with a category or a language, that of those prompts alone.
 
         ``excluded="counted"`` counts excluded votes, too.
         """
         return self.call(
-            boards.board(
+            reader_calls.board(
                 arena,
                 source=source,
                 category=category,
@@ -156,23 +156,23 @@ class Client(Transport):
         self, arena: str, *, source: str = "human", before: SnapshotInfo | None = None, limit: int = 100
     ) -> list[SnapshotInfo]:
         """Published boards, newest first; ``before`` is the last one of the page before."""
-        return self.call(boards.snapshots(arena, source=source, before=before, limit=limit))
+        return self.call(reader_calls.snapshots(arena, source=source, before=before, limit=limit))
 
-    def snapshot(self, arena: str, sha256: str) -> Document:
+    def snapshot(self, arena: str, sha256: str) -> JsonDocument:
         """A published board by its hash, which is checked."""
-        return self.call(boards.snapshot(arena, sha256))
+        return self.call(reader_calls.snapshot(arena, sha256))
 
-    def model(self, arena: str, name: str, *, source: str = "human") -> Document:
+    def model(self, arena: str, name: str, *, source: str = "human") -> JsonDocument:
         """One model: its row and neighbours, head to head, results by prompt, history."""
-        return self.call(boards.model(arena, name, source=source))
+        return self.call(reader_calls.model(arena, name, source=source))
 
     def reports(self, arena: str) -> list[ReportInfo]:
         """Weekly validity reports, newest first."""
-        return self.call(boards.reports(arena))
+        return self.call(reader_calls.reports(arena))
 
-    def validity_report(self, arena: str, sha256: str) -> Document:
+    def validity_report(self, arena: str, sha256: str) -> JsonDocument:
         """A weekly report by its hash, which is checked."""
-        return self.call(boards.report(arena, sha256))
+        return self.call(reader_calls.report(arena, sha256))
 
     def save_battles(
         self,
@@ -185,7 +185,7 @@ class Client(Transport):
         release: str | None = None,
     ) -> Path:
         """The final battles as a file: ``jsonl``, ``csv`` or ``parquet``. It appears whole or not at all."""
-        call = boards.battles(arena, format=format, source=source, upto=upto, release=release)
+        call = reader_calls.battles(arena, format=format, source=source, upto=upto, release=release)
         place = Path(path)
         part = place.with_name(f".{place.name}.part")
         try:
@@ -203,7 +203,7 @@ class Client(Transport):
         self, arena: str, *, source: str | None = None, upto: int | None = None, release: str | None = None
     ) -> Iterator[dict[str, Any]]:
         """The final battles one by one, as they come."""
-        with self.stream(boards.battles(arena, source=source, upto=upto, release=release)) as pieces:
+        with self.stream(reader_calls.battles(arena, source=source, upto=upto, release=release)) as pieces:
             left = b""
             for piece in pieces:
                 *lines, left = (left + piece).split(b"\n")
@@ -222,60 +222,60 @@ class Client(Transport):
         policy: Mapping[str, Any] | None = None,
     ) -> ArenaInfo:
         """A new, empty arena; settings and constants of the policy that are not named have their defaults."""
-        return self.call(administering.create_arena(name, title=title, settings=settings, policy=policy))
+        return self.call(admin_calls.create_arena(name, title=title, settings=settings, policy=policy))
 
     def change_arena(
         self, arena: str, *, title: str | None = None, settings: Mapping[str, Any] | None = None
     ) -> ArenaInfo:
         """Another title, other settings; those that are not named stay."""
-        return self.call(administering.change_arena(arena, title=title, settings=settings))
+        return self.call(admin_calls.change_arena(arena, title=title, settings=settings))
 
     def import_answers(
         self, arena: str, answers: str | os.PathLike[str] | bytes, *, enable: bool = True
     ) -> Imported:
         """Let a file of answers (JSON lines) in, or the same as bytes. Answers that are there change nothing."""
         content = answers if isinstance(answers, bytes) else Path(answers)
-        return self.call(administering.import_answers(arena, content, enable=enable))
+        return self.call(admin_calls.import_answers(arena, content, enable=enable))
 
     def models(self, arena: str) -> list[ModelInfo]:
         """Every model that was ever added."""
-        return self.call(administering.models(arena))
+        return self.call(admin_calls.models(arena))
 
     def enable(self, arena: str, model: str) -> Enabled:
         """Let a model be served."""
-        return self.call(administering.enable(arena, model))
+        return self.call(admin_calls.enable(arena, model))
 
     def retire(self, arena: str, model: str) -> Enabled:
         """Serve a model no more; its battles count."""
-        return self.call(administering.retire(arena, model))
+        return self.call(admin_calls.retire(arena, model))
 
     def prompts(self, arena: str, *, after: int = -1, limit: int = 100) -> list[PromptInfo]:
         """A page of prompts with their texts; ``after`` is the last number of the page before."""
-        return self.call(administering.prompts(arena, after=after, limit=limit))
+        return self.call(admin_calls.prompts(arena, after=after, limit=limit))
 
     def response_of(self, arena: str, model: str, prompt: str) -> bytes:
         """A model's live response to a prompt, for whoever must decide about it."""
-        return self.call(administering.response_of(arena, model, prompt))
+        return self.call(admin_calls.response_of(arena, model, prompt))
 
     def withdraw(self, arena: str, prompt: str, *, reason: str, model: str | None = None) -> Withdrawn:
         """Take down a prompt with all its responses, or one model's response to it."""
-        return self.call(administering.withdraw(arena, prompt, reason=reason, model=model))
+        return self.call(admin_calls.withdraw(arena, prompt, reason=reason, model=model))
 
     def policy(self, arena: str) -> dict[str, Any]:
         """The ranking policy that is in force."""
-        return self.call(administering.policy(arena))
+        return self.call(admin_calls.policy(arena))
 
     def set_policy(self, arena: str, **constants: Any) -> dict[str, Any]:
         """Change constants of the ranking policy from the next event on."""
-        return self.call(administering.set_policy(arena, constants))
+        return self.call(admin_calls.set_policy(arena, constants))
 
     def set_phase(self, arena: str, phase: int) -> dict[str, Any]:
         """How much of the ranking policy is in force, 1 to 4."""
-        return self.call(administering.set_phase(arena, phase))
+        return self.call(admin_calls.set_phase(arena, phase))
 
     def exclusions(self, arena: str) -> list[Exclusion]:
         """Votes that were excluded, and whether they were restored."""
-        return self.call(administering.exclusions(arena))
+        return self.call(admin_calls.exclusions(arena))
 
     def exclude(
         self,
@@ -292,7 +292,7 @@ class Client(Transport):
     ) -> Excluded:
         """Leave votes out of the ratings: those that fit everything that is said. They stay in the log."""
         return self.call(
-            administering.exclude(
+            admin_calls.exclude(
                 arena,
                 reason,
                 sessions=sessions,
@@ -307,62 +307,62 @@ class Client(Transport):
 
     def restore(self, arena: str, exclusion: int) -> Restored:
         """Let the votes of an exclusion count again."""
-        return self.call(administering.restore(arena, exclusion))
+        return self.call(admin_calls.restore(arena, exclusion))
 
     def audit(self, arena: str, *, before: int | None = None, limit: int = 100) -> list[AuditEntry]:
         """Who changed what, newest first; ``before`` is the last entry of the page before."""
-        return self.call(administering.audit(arena, before=before, limit=limit))
+        return self.call(admin_calls.audit(arena, before=before, limit=limit))
 
     def complaints(
         self, arena: str, *, after: int = 0, limit: int = 100, settled: bool = False
     ) -> list[Complaint]:
         """What voters said is wrong, oldest first; ``settled``: also what was looked at."""
-        return self.call(administering.complaints(arena, after=after, limit=limit, settled=settled))
+        return self.call(admin_calls.complaints(arena, after=after, limit=limit, settled=settled))
 
     def settle_complaint(self, arena: str, complaint: int) -> None:
         """A complaint was looked at."""
-        self.call(administering.settle_complaint(arena, complaint))
+        self.call(admin_calls.settle_complaint(arena, complaint))
 
     # The house
 
     def claim(self, token: str, name: str, password: str) -> Me:
         """Become the operator with a link's token, which works once, and sign in."""
-        return self.call(operating.claim(token, name, password))
+        return self.call(operator_calls.claim(token, name, password))
 
     def sign_in(self, name: str, password: str) -> Me:
         """Sign in as the operator; this client stays signed in by its cookie."""
-        return self.call(operating.sign_in(name, password))
+        return self.call(operator_calls.sign_in(name, password))
 
     def sign_out(self) -> None:
         """End this sign-in."""
-        self.call(operating.sign_out())
+        self.call(operator_calls.sign_out())
 
     def me(self) -> Me:
         """Who this client is to the server, and what it may do."""
-        return self.call(operating.me())
+        return self.call(operator_calls.me())
 
     def list_tokens(self) -> list[Token]:
         """Every token there ever was, without the tokens themselves."""
-        return self.call(operating.list_tokens())
+        return self.call(operator_calls.list_tokens())
 
     def make_token(
         self, name: str, scopes: Sequence[str], *, arena: str | None = None, days: int | None = None
     ) -> NewToken:
         """A token for programs, of the scopes read, judge, import, admin or metrics."""
-        return self.call(operating.make_token(name, scopes, arena=arena, days=days))
+        return self.call(operator_calls.make_token(name, scopes, arena=arena, days=days))
 
     def revoke_token(self, api_token: int) -> None:
         """The token is worth nothing from now on."""
-        self.call(operating.revoke_token(api_token))
+        self.call(operator_calls.revoke_token(api_token))
 
     def health(self) -> None:
         """Raises unless the process answers."""
-        self.call(operating.health())
+        self.call(operator_calls.health())
 
     def ready(self) -> None:
         """Raises unless the process can serve voters."""
-        self.call(operating.ready())
+        self.call(operator_calls.ready())
 
     def metrics(self) -> str:
         """Figures in Prometheus's text format."""
-        return self.call(operating.metrics())
+        return self.call(operator_calls.metrics())

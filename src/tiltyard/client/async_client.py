@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from tiltyard.client import operating, voting
-from tiltyard.client.operating import Me
+from tiltyard.client import operator_calls, voter_calls
+from tiltyard.client.operator_calls import Me
 from tiltyard.client.transport import AsyncTransport
-from tiltyard.client.voting import Ended, Matchup, Revealed, Side, ToldVote
+from tiltyard.client.voter_calls import Ended, Matchup, Revealed, RevealedVote, Side
 
 __all__ = ["AsyncClient"]
 
@@ -25,13 +25,13 @@ class AsyncClient(AsyncTransport):
         super().__init__(base_url, token, timeout, patience)
 
     async def next_matchup(self, arena: str, *, ahead: bool = False) -> Matchup:
-        return await self.call(voting.next_matchup(arena, ahead=ahead))
+        return await self.call(voter_calls.next_matchup(arena, ahead=ahead))
 
     async def open_matchups(self, arena: str) -> list[Matchup]:
-        return await self.call(voting.open_matchups(arena))
+        return await self.call(voter_calls.open_matchups(arena))
 
     async def response(self, matchup: str, side: Side) -> bytes:
-        return await self.call(voting.response(matchup, side))
+        return await self.call(voter_calls.response(matchup, side))
 
     async def vote(
         self,
@@ -47,7 +47,7 @@ class AsyncClient(AsyncTransport):
         judge_model: str | None = None,
     ) -> Ended:
         return await self.call(
-            voting.vote(
+            voter_calls.vote(
                 matchup,
                 winner,
                 ballot=ballot,
@@ -61,19 +61,19 @@ class AsyncClient(AsyncTransport):
         )
 
     async def undo(self, matchup: str, *, ballot: int = 0) -> Ended:
-        return await self.call(voting.undo(matchup, ballot=ballot))
+        return await self.call(voter_calls.undo(matchup, ballot=ballot))
 
     async def skip(self, matchup: str) -> Ended:
-        return await self.call(voting.skip(matchup))
+        return await self.call(voter_calls.skip(matchup))
 
     async def reveal(self, matchup: str) -> Revealed:
-        return await self.call(voting.reveal(matchup))
+        return await self.call(voter_calls.reveal(matchup))
 
-    async def finish(self, arena: str) -> list[ToldVote]:
-        return await self.call(voting.finish(arena))
+    async def finish(self, arena: str) -> list[RevealedVote]:
+        return await self.call(voter_calls.finish(arena))
 
     async def remark(self, matchup: str, tags: Sequence[str] = (), comment: str | None = None) -> None:
-        await self.call(voting.remark(matchup, tags, comment))
+        await self.call(voter_calls.remark(matchup, tags, comment))
 
     async def me(self) -> Me:
-        return await self.call(operating.me())
+        return await self.call(operator_calls.me())

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from tiltyard.client.reading import listed, nothing, value_of
-from tiltyard.client.wire import Call, path_of
+from tiltyard.client.api_call import Call, api_path
+from tiltyard.client.decoder import decode_list, decode_nothing, decode_value
 
 __all__ = [
     "Me",
@@ -58,43 +58,43 @@ class NewToken(Token):
 
 def claim(token: str, name: str, password: str) -> Call[Me]:
     body = {"token": token, "name": name, "password": password}
-    return Call("POST", path_of("operator", "claim"), value_of(Me), body=body, repeatable=False)
+    return Call("POST", api_path("operator", "claim"), decode_value(Me), body=body, repeatable=False)
 
 
 def sign_in(name: str, password: str) -> Call[Me]:
     body = {"name": name, "password": password}
-    return Call("POST", path_of("operator", "sign-in"), value_of(Me), body=body)
+    return Call("POST", api_path("operator", "sign-in"), decode_value(Me), body=body)
 
 
 def sign_out() -> Call[None]:
-    return Call("POST", path_of("operator", "sign-out"), nothing)
+    return Call("POST", api_path("operator", "sign-out"), decode_nothing)
 
 
 def me() -> Call[Me]:
-    return Call("GET", path_of("me"), value_of(Me))
+    return Call("GET", api_path("me"), decode_value(Me))
 
 
 def list_tokens() -> Call[list[Token]]:
-    return Call("GET", path_of("tokens"), listed(Token, "tokens"))
+    return Call("GET", api_path("tokens"), decode_list(Token, "tokens"))
 
 
 def make_token(
     name: str, scopes: Sequence[str], *, arena: str | None = None, days: int | None = None
 ) -> Call[NewToken]:
     body = {"name": name, "scopes": list(scopes), "arena": arena, "days": days}
-    return Call("POST", path_of("tokens"), value_of(NewToken), body=body, repeatable=False)
+    return Call("POST", api_path("tokens"), decode_value(NewToken), body=body, repeatable=False)
 
 
 def revoke_token(api_token: int) -> Call[None]:
-    return Call("DELETE", path_of("tokens", str(api_token)), nothing)
+    return Call("DELETE", api_path("tokens", str(api_token)), decode_nothing)
 
 
 def health() -> Call[None]:
-    return Call("GET", "/healthz", nothing)
+    return Call("GET", "/healthz", decode_nothing)
 
 
 def ready() -> Call[None]:
-    return Call("GET", "/readyz", nothing)
+    return Call("GET", "/readyz", decode_nothing)
 
 
 def metrics() -> Call[str]:

@@ -6,11 +6,11 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
-__all__ = ["battles_read"]
+__all__ = ["show_read_progress"]
 
 
 @contextmanager
-def battles_read(rows: Sequence[int | None]) -> Iterator[Callable[[int], None] | None]:
+def show_read_progress(rows: Sequence[int | None]) -> Iterator[Callable[[int], None] | None]:
     """Count battles as they are read, then say that they are being rated; silent where nobody watches."""
     if not sys.stderr.isatty():
         yield None

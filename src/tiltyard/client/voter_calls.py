@@ -7,20 +7,20 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Literal
 
-from tiltyard.client.reading import listed, nothing, value_of
-from tiltyard.client.wire import Call, path_of
+from tiltyard.client.api_call import Call, api_path
+from tiltyard.client.decoder import decode_list, decode_nothing, decode_value
 
 __all__ = [
+    "BoardPlace",
+    "BoardPlaces",
     "Ended",
     "Matchup",
-    "Pair",
-    "Place",
-    "Places",
+    "MatchupResponses",
+    "PairProgress",
     "Revealed",
+    "RevealedVote",
     "ShownPrompt",
     "ShownResponse",
-    "Sides",
-    "ToldVote",
     "finish",
     "next_matchup",
     "open_matchups",
@@ -52,7 +52,7 @@ class ShownResponse:
 
 
 @dataclass(frozen=True, slots=True)
-class Sides:
+class MatchupResponses:
     """The two responses."""
 
     a: ShownResponse
@@ -66,7 +66,7 @@ class Matchup:
     matchup: str
     arena: str
     prompt: ShownPrompt
-    responses: Sides
+    responses: MatchupResponses
     served_at: datetime
     expires_at: datetime
     #: How often its vote was undone; the next vote names this number.
@@ -96,7 +96,7 @@ class Ended:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class BoardPlace:
     """Where a model stands on the newest board; ``None`` where the votes do not support a number."""
 
     rank: int | None
@@ -106,15 +106,15 @@ class Place:
 
 
 @dataclass(frozen=True, slots=True)
-class Places:
+class BoardPlaces:
     """The places of both sides; ``None`` for a model that is not on the board yet."""
 
-    a: Place | None
-    b: Place | None
+    a: BoardPlace | None
+    b: BoardPlace | None
 
 
 @dataclass(frozen=True, slots=True)
-class Pair:
+class PairProgress:
     """Decisive votes that two models have, and how many the ranking policy asks for."""
 
     decisive: int
@@ -136,14 +136,14 @@ class Revealed:
     reason: str
     position: int
     #: ``None`` before there is a board, or from an older server.
-    standing: Places | None = None
-    pair: Pair | None = None
+    standing: BoardPlaces | None = None
+    pair: PairProgress | None = None
     #: Whether the voter had been told neither name when the vote was cast.
     blind: bool = True
 
 
 @dataclass(frozen=True, slots=True)
-class ToldVote:
+class RevealedVote:
     """A vote whose names were told."""
 
     matchup: str
@@ -158,15 +158,15 @@ class ToldVote:
 
 
 def next_matchup(arena: str, *, ahead: bool = False) -> Call[Matchup]:
-    return Call("POST", path_of("arenas", arena, "matchups"), value_of(Matchup), body={"ahead": ahead})
+    return Call("POST", api_path("arenas", arena, "matchups"), decode_value(Matchup), body={"ahead": ahead})
 
 
 def open_matchups(arena: str) -> Call[list[Matchup]]:
-    return Call("GET", path_of("arenas", arena, "matchups"), listed(Matchup, "matchups"))
+    return Call("GET", api_path("arenas", arena, "matchups"), decode_list(Matchup, "matchups"))
 
 
 def response(matchup: str, side: Side) -> Call[bytes]:
-    path = path_of("m", matchup, side).removeprefix("/api/v1")
+    path = api_path("m", matchup, side).removeprefix("/api/v1")
     return Call("GET", path, bytes, raw=True)
 
 
@@ -186,35 +186,37 @@ def vote(
     stated["shown"] = None if shown is None else dict(shown)
     body: dict[str, Any] = {"winner": winner, "reveal": reveal, **_on(ballot)}
     body |= {name: value for name, value in stated.items() if value is not None}
-    return Call("POST", path_of("matchups", matchup, "vote"), value_of(Ended), body=body)
+    return Call("POST", api_path("matchups", matchup, "vote"), decode_value(Ended), body=body)
 
 
 def undo(matchup: str, *, ballot: int = 0) -> Call[Ended]:
-    return Call("POST", path_of("matchups", matchup, "undo"), value_of(Ended), body=_on(ballot))
+    return Call("POST", api_path("matchups", matchup, "undo"), decode_value(Ended), body=_on(ballot))
 
 
 def skip(matchup: str) -> Call[Ended]:
-    return Call("POST", path_of("matchups", matchup, "skip"), value_of(Ended))
+    return Call("POST", api_path("matchups", matchup, "skip"), decode_value(Ended))
 
 
 def reveal(matchup: str) -> Call[Revealed]:
-    return Call("POST", path_of("matchups", matchup, "reveal"), value_of(Revealed))
+    return Call("POST", api_path("matchups", matchup, "reveal"), decode_value(Revealed))
 
 
-def finish(arena: str) -> Call[list[ToldVote]]:
+def finish(arena: str) -> Call[list[RevealedVote]]:
     # What was told once is not told again: an answer that is lost is found on the page of one's own votes.
-    return Call("POST", path_of("arenas", arena, "finish"), listed(ToldVote, "votes"), repeatable=False)
+    return Call(
+        "POST", api_path("arenas", arena, "finish"), decode_list(RevealedVote, "votes"), repeatable=False
+    )
 
 
 def remark(matchup: str, tags: Sequence[str] = (), comment: str | None = None) -> Call[None]:
     body = {"tags": list(tags), "comment": comment}
-    return Call("PUT", path_of("matchups", matchup, "remark"), nothing, body=body)
+    return Call("PUT", api_path("matchups", matchup, "remark"), decode_nothing, body=body)
 
 
 def report(matchup: str, reason: str, note: str | None = None) -> Call[None]:
     body = {"reason": reason, "note": note}
     # Told twice, it is written down twice.
-    return Call("POST", path_of("matchups", matchup, "report"), nothing, body=body, repeatable=False)
+    return Call("POST", api_path("matchups", matchup, "report"), decode_nothing, body=body, repeatable=False)
 
 
 def _on(ballot: int) -> dict[str, Any]:

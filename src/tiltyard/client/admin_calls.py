@@ -8,9 +8,9 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from tiltyard.client.boards import ArenaInfo
-from tiltyard.client.reading import listed, nothing, value_of
-from tiltyard.client.wire import Call, path_of
+from tiltyard.client.api_call import Call, api_path
+from tiltyard.client.decoder import decode_list, decode_nothing, decode_value
+from tiltyard.client.reader_calls import ArenaInfo
 
 __all__ = [
     "AuditEntry",
@@ -165,21 +165,21 @@ def create_arena(
     policy: Mapping[str, Any] | None = None,
 ) -> Call[ArenaInfo]:
     body = {"name": name, "title": title, "settings": dict(settings or {}), "policy": dict(policy or {})}
-    return Call("POST", path_of("arenas"), value_of(ArenaInfo), body=body, repeatable=False)
+    return Call("POST", api_path("arenas"), decode_value(ArenaInfo), body=body, repeatable=False)
 
 
 def change_arena(
     arena: str, *, title: str | None = None, settings: Mapping[str, Any] | None = None
 ) -> Call[ArenaInfo]:
     body = {"title": title, "settings": dict(settings or {})}
-    return Call("PATCH", path_of("arenas", arena), value_of(ArenaInfo), body=body)
+    return Call("PATCH", api_path("arenas", arena), decode_value(ArenaInfo), body=body)
 
 
 def import_answers(arena: str, answers: Path | bytes, *, enable: bool = True) -> Call[Imported]:
     return Call(
         "POST",
-        path_of("arenas", arena, "responses"),
-        value_of(Imported),
+        api_path("arenas", arena, "responses"),
+        decode_value(Imported),
         {"enable": enable},
         content=answers,
         media_type="application/x-ndjson",
@@ -188,46 +188,46 @@ def import_answers(arena: str, answers: Path | bytes, *, enable: bool = True) ->
 
 def response_of(arena: str, model: str, prompt: str) -> Call[bytes]:
     query = {"model": model, "prompt": prompt}
-    return Call("GET", path_of("arenas", arena, "responses"), bytes, query, raw=True)
+    return Call("GET", api_path("arenas", arena, "responses"), bytes, query, raw=True)
 
 
 def models(arena: str) -> Call[list[ModelInfo]]:
-    return Call("GET", path_of("arenas", arena, "models"), listed(ModelInfo, "models"))
+    return Call("GET", api_path("arenas", arena, "models"), decode_list(ModelInfo, "models"))
 
 
 def enable(arena: str, model: str) -> Call[Enabled]:
-    return Call("POST", path_of("arenas", arena, "models", model, "enable"), value_of(Enabled))
+    return Call("POST", api_path("arenas", arena, "models", model, "enable"), decode_value(Enabled))
 
 
 def retire(arena: str, model: str) -> Call[Enabled]:
-    return Call("POST", path_of("arenas", arena, "models", model, "retire"), value_of(Enabled))
+    return Call("POST", api_path("arenas", arena, "models", model, "retire"), decode_value(Enabled))
 
 
 def prompts(arena: str, *, after: int = -1, limit: int = 100) -> Call[list[PromptInfo]]:
     query = {"after": after, "limit": limit}
-    return Call("GET", path_of("arenas", arena, "prompts"), listed(PromptInfo, "prompts"), query)
+    return Call("GET", api_path("arenas", arena, "prompts"), decode_list(PromptInfo, "prompts"), query)
 
 
 def withdraw(arena: str, prompt: str, *, reason: str, model: str | None = None) -> Call[Withdrawn]:
     body = {"prompt": prompt, "model": model, "reason": reason}
-    path = path_of("arenas", arena, "withdrawals")
-    return Call("POST", path, value_of(Withdrawn), body=body, repeatable=False)
+    path = api_path("arenas", arena, "withdrawals")
+    return Call("POST", path, decode_value(Withdrawn), body=body, repeatable=False)
 
 
 def policy(arena: str) -> Call[dict[str, Any]]:
-    return Call("GET", path_of("arenas", arena, "policy"), _policy)
+    return Call("GET", api_path("arenas", arena, "policy"), _policy)
 
 
 def set_policy(arena: str, constants: Mapping[str, Any]) -> Call[dict[str, Any]]:
-    return Call("PATCH", path_of("arenas", arena, "policy"), _policy, body=dict(constants))
+    return Call("PATCH", api_path("arenas", arena, "policy"), _policy, body=dict(constants))
 
 
 def set_phase(arena: str, phase: int) -> Call[dict[str, Any]]:
-    return Call("PUT", path_of("arenas", arena, "phase"), _policy, body={"phase": phase})
+    return Call("PUT", api_path("arenas", arena, "phase"), _policy, body={"phase": phase})
 
 
 def exclusions(arena: str) -> Call[list[Exclusion]]:
-    return Call("GET", path_of("arenas", arena, "exclusions"), listed(Exclusion, "exclusions"))
+    return Call("GET", api_path("arenas", arena, "exclusions"), decode_list(Exclusion, "exclusions"))
 
 
 def exclude(
@@ -252,29 +252,29 @@ def exclude(
         "source": source,
     }
     body = {"reason": reason} | {name: value for name, value in said.items() if value is not None}
-    path = path_of("arenas", arena, "exclusions")
-    return Call("POST", path, value_of(Excluded), body=body, repeatable=False)
+    path = api_path("arenas", arena, "exclusions")
+    return Call("POST", path, decode_value(Excluded), body=body, repeatable=False)
 
 
 def restore(arena: str, exclusion: int) -> Call[Restored]:
-    path = path_of("arenas", arena, "exclusions", str(exclusion), "restore")
-    return Call("POST", path, value_of(Restored), repeatable=False)
+    path = api_path("arenas", arena, "exclusions", str(exclusion), "restore")
+    return Call("POST", path, decode_value(Restored), repeatable=False)
 
 
 def audit(arena: str, *, before: int | None = None, limit: int = 100) -> Call[list[AuditEntry]]:
     query = {"before": before, "limit": limit}
-    return Call("GET", path_of("arenas", arena, "audit"), listed(AuditEntry, "entries"), query)
+    return Call("GET", api_path("arenas", arena, "audit"), decode_list(AuditEntry, "entries"), query)
 
 
 def complaints(
     arena: str, *, after: int = 0, limit: int = 100, settled: bool = False
 ) -> Call[list[Complaint]]:
     query = {"after": after, "limit": limit, "settled": settled}
-    return Call("GET", path_of("arenas", arena, "complaints"), listed(Complaint, "complaints"), query)
+    return Call("GET", api_path("arenas", arena, "complaints"), decode_list(Complaint, "complaints"), query)
 
 
 def settle_complaint(arena: str, complaint: int) -> Call[None]:
-    return Call("POST", path_of("arenas", arena, "complaints", str(complaint), "settle"), nothing)
+    return Call("POST", api_path("arenas", arena, "complaints", str(complaint), "settle"), decode_nothing)
 
 
 def _policy(document: Any) -> dict[str, Any]:

@@ -14,17 +14,17 @@ from typing import Any, Literal, TypeVar, cast
 
 from tiltyard.errors import BadOption, MissingExtra
 
-__all__ = ["Kernel", "KernelChoice", "chosen_kernel", "compiled"]
+__all__ = ["Kernel", "KernelChoice", "choose_kernel", "compile_kernel"]
 
 KernelChoice = Literal["auto", "plain", "compiled"]
 Kernel = Literal["plain", "compiled"]
 F = TypeVar("F", bound=Callable[..., Any])
 
 #: Steps of work from which waiting for the compiler pays.
-_WORTH_COMPILING = 2_000_000
+_COMPILE_WORK_STEPS = 2_000_000
 
 
-def chosen_kernel(choice: KernelChoice, work: int) -> Kernel:
+def choose_kernel(choice: KernelChoice, work: int) -> Kernel:
     """The kernel to run for this many steps of work."""
     if choice not in ("auto", "plain", "compiled"):
         raise BadOption(f"kernel is {choice!r}; expected auto, plain or compiled")
@@ -33,11 +33,11 @@ def chosen_kernel(choice: KernelChoice, work: int) -> Kernel:
     present = find_spec("numba") is not None
     if choice == "compiled" and not present:
         raise MissingExtra("fast", "The compiled kernel")
-    return "compiled" if present and (choice == "compiled" or work >= _WORTH_COMPILING) else "plain"
+    return "compiled" if present and (choice == "compiled" or work >= _COMPILE_WORK_STEPS) else "plain"
 
 
 @cache
-def compiled(function: F) -> F:
+def compile_kernel(function: F) -> F:
     """The function compiled by numba, kept on disk between runs."""
     from numba import njit
 

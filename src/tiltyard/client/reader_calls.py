@@ -9,13 +9,13 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from tiltyard.client.reading import listed, value_of
-from tiltyard.client.wire import Call, path_of
+from tiltyard.client.api_call import Call, api_path
+from tiltyard.client.decoder import decode_list, decode_value
 from tiltyard.errors import TiltyardError
 
 __all__ = [
     "ArenaInfo",
-    "Document",
+    "JsonDocument",
     "ReportInfo",
     "SnapshotInfo",
     "arena",
@@ -44,7 +44,7 @@ class ArenaInfo:
 
 
 @dataclass(frozen=True, slots=True)
-class Document:
+class JsonDocument:
     """A JSON document exactly as it was sent, and the hash of its bytes."""
 
     sha256: str
@@ -88,11 +88,11 @@ class ReportInfo:
 
 
 def arenas() -> Call[list[ArenaInfo]]:
-    return Call("GET", path_of("arenas"), listed(ArenaInfo, "arenas"))
+    return Call("GET", api_path("arenas"), decode_list(ArenaInfo, "arenas"))
 
 
 def arena(name: str) -> Call[ArenaInfo]:
-    return Call("GET", path_of("arenas", name), value_of(ArenaInfo))
+    return Call("GET", api_path("arenas", name), decode_value(ArenaInfo))
 
 
 def board(
@@ -103,7 +103,7 @@ def board(
     language: str | None = None,
     retired: bool = True,
     excluded: str = "left-out",
-) -> Call[Document]:
+) -> Call[JsonDocument]:
     query = {
         "source": source,
         "category": category,
@@ -111,7 +111,7 @@ def board(
         "retired": retired,
         "excluded": excluded,
     }
-    return Call("GET", path_of("arenas", arena, "board"), _document(), query, raw=True)
+    return Call("GET", api_path("arenas", arena, "board"), _document(), query, raw=True)
 
 
 def snapshots(
@@ -120,23 +120,23 @@ def snapshots(
     query: dict[str, Any] = {"source": source, "limit": limit}
     if before is not None:
         query |= {"generation": before.generation, "position": before.position}
-    return Call("GET", path_of("arenas", arena, "snapshots"), listed(SnapshotInfo, "snapshots"), query)
+    return Call("GET", api_path("arenas", arena, "snapshots"), decode_list(SnapshotInfo, "snapshots"), query)
 
 
-def snapshot(arena: str, sha256: str) -> Call[Document]:
-    return Call("GET", path_of("arenas", arena, "snapshots", sha256), _document(sha256), raw=True)
+def snapshot(arena: str, sha256: str) -> Call[JsonDocument]:
+    return Call("GET", api_path("arenas", arena, "snapshots", sha256), _document(sha256), raw=True)
 
 
-def model(arena: str, name: str, *, source: str = "human") -> Call[Document]:
-    return Call("GET", path_of("arenas", arena, "models", name), _document(), {"source": source}, raw=True)
+def model(arena: str, name: str, *, source: str = "human") -> Call[JsonDocument]:
+    return Call("GET", api_path("arenas", arena, "models", name), _document(), {"source": source}, raw=True)
 
 
 def reports(arena: str) -> Call[list[ReportInfo]]:
-    return Call("GET", path_of("arenas", arena, "reports"), listed(ReportInfo, "reports"))
+    return Call("GET", api_path("arenas", arena, "reports"), decode_list(ReportInfo, "reports"))
 
 
-def report(arena: str, sha256: str) -> Call[Document]:
-    return Call("GET", path_of("arenas", arena, "reports", sha256), _document(sha256), raw=True)
+def report(arena: str, sha256: str) -> Call[JsonDocument]:
+    return Call("GET", api_path("arenas", arena, "reports", sha256), _document(sha256), raw=True)
 
 
 def battles(
@@ -148,18 +148,18 @@ def battles(
     release: str | None = None,
 ) -> Call[bytes]:
     query = {"format": format, "source": source, "upto": upto, "release": release}
-    return Call("GET", path_of("arenas", arena, "battles"), bytes, query, raw=True)
+    return Call("GET", api_path("arenas", arena, "battles"), bytes, query, raw=True)
 
 
-def _document(sha256: str | None = None) -> Callable[[bytes], Document]:
+def _document(sha256: str | None = None) -> Callable[[bytes], JsonDocument]:
     """Reads a document; where its hash is known, other bytes are refused."""
 
-    def read(data: bytes) -> Document:
+    def read(data: bytes) -> JsonDocument:
         found = hashlib.sha256(data).hexdigest()
         if sha256 is not None and found != sha256:
             raise TiltyardError(
                 f"what the server sent has the hash {found}, not {sha256}; something on the way changed it"
             )
-        return Document(found, data)
+        return JsonDocument(found, data)
 
     return read

@@ -16,15 +16,15 @@ from tiltyard.settings.prices import format_dollars
 if TYPE_CHECKING:
     from tiltyard.judges.judging_run import RunProgress
 
-__all__ = ["Watcher"]
+__all__ = ["JudgingProgress"]
 
 #: Seconds between the lines of a log.
-_LINE = 10.0
+_LOG_LINE_SECONDS = 10.0
 _REPLIED = ("ok", "refused", "truncated", "unparseable")
 _SHOWN = ("ok", "refused", "truncated", "unparseable", "provider_error", "expired", "lost")
 
 
-class Watcher:
+class JudgingProgress:
     """Shows calls, how they ended, dollars spent of the budget, and how long it may still take."""
 
     def __init__(self) -> None:
@@ -84,7 +84,7 @@ class Watcher:
             self._bar.update(self._task, completed=done, description=self._line(heard))
             return
         now = time.monotonic()
-        if now - self._said >= _LINE:
+        if now - self._said >= _LOG_LINE_SECONDS:
             self._said = now
             left = (self._total - done) * (now - self._began) / done if done else None
             eta = "" if left is None else f", about {_duration(left)} left"

@@ -30,15 +30,23 @@ from tiltyard.errors import (
 if TYPE_CHECKING:
     import httpx2
 
-__all__ = ["Call", "Patience", "library", "options_of", "path_of", "problem_of", "unreached"]
+__all__ = [
+    "Call",
+    "RetrySchedule",
+    "api_path",
+    "error_from_problem",
+    "http_options",
+    "load_http_library",
+    "unreachable_error",
+]
 
 T = TypeVar("T")
 
 #: Answers that say "not now".
-_LATER = frozenset({429, 502, 503, 504})
-_FIRST_WAIT, _LONGEST_WAIT = 0.1, 5.0
-_SHOWN = 300
-_PART = 256 * 1024
+_RETRY_STATUSES = frozenset({429, 502, 503, 504})
+_FIRST_RETRY_SECONDS, _MAX_RETRY_SECONDS = 0.1, 5.0
+_MAX_DETAIL_CHARACTERS = 300
+_UPLOAD_CHUNK_BYTES = 256 * 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,12 +96,12 @@ def _sent(content: bytes | Path, client: Any) -> bytes | Iterator[bytes] | Async
         return content
     if not content.is_file():
         raise UnreadableFile(f"{content}: there is no such file; check the path")
-    return _read_async(content) if isinstance(client, library().AsyncClient) else _read(content)
+    return _read_async(content) if isinstance(client, load_http_library().AsyncClient) else _read(content)
 
 
 def _read(path: Path) -> Iterator[bytes]:
     with path.open("rb") as file:
-        while part := file.read(_PART):
+        while part := file.read(_UPLOAD_CHUNK_BYTES):
             yield part
 
 
@@ -102,7 +110,7 @@ async def _read_async(path: Path) -> AsyncIterator[bytes]:
         yield part
 
 
-def path_of(*parts: str) -> str:
+def api_path(*parts: str) -> str:
     """A path of the API, whatever the names in it hold."""
     for part in parts:
         if part.strip(".") == "":
@@ -110,7 +118,7 @@ def path_of(*parts: str) -> str:
     return "/api/v1/" + "/".join(quote(part, safe="") for part in parts)
 
 
-def options_of(base_url: str, token: str | None, timeout: float) -> dict[str, Any]:
+def http_options(base_url: str, token: str | None, timeout: float) -> dict[str, Any]:
     """How the HTTP library is opened, for both clients."""
     address = _checked_address(base_url)
     headers = {
@@ -132,7 +140,7 @@ def _checked_address(base_url: str) -> str:
     return base_url.rstrip("/")
 
 
-def library() -> Any:
+def load_http_library() -> Any:
     """The HTTP library, if it is installed."""
     try:
         import httpx2
@@ -141,7 +149,7 @@ def library() -> Any:
     return httpx2
 
 
-class Patience:
+class RetrySchedule:
     """When a call that failed is sent again: ever later, for so many seconds in all."""
 
     def __init__(self, seconds: float) -> None:
@@ -152,7 +160,7 @@ class Patience:
         if not _worth_repeating(call, failed):
             return None
         asked = 0.0 if isinstance(failed, Exception) else _retry_after(failed)
-        doubled = min(_FIRST_WAIT * 2.0 ** min(tries, 16), _LONGEST_WAIT)
+        doubled = min(_FIRST_RETRY_SECONDS * 2.0 ** min(tries, 16), _MAX_RETRY_SECONDS)
         wait = max(asked, doubled) * random.uniform(1.0, 1.25)  # noqa: S311 - to spread calls
         if wait > self._left:
             return None
@@ -164,7 +172,7 @@ def _worth_repeating(call: Call[Any], failed: Exception | httpx2.Response) -> bo
     import httpx2
 
     if isinstance(failed, httpx2.Response):
-        return call.repeatable and failed.status_code in _LATER
+        return call.repeatable and failed.status_code in _RETRY_STATUSES
     # Where there was no connection nothing was sent.
     never_sent = isinstance(failed, (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.PoolTimeout))
     return never_sent or (call.repeatable and isinstance(failed, httpx2.TransportError))
@@ -175,14 +183,14 @@ def _retry_after(answer: httpx2.Response) -> float:
     return float(text) if re.fullmatch(r"\d{1,6}", text) else 0.0
 
 
-def unreached(call: Call[Any], base_url: str, error: Exception) -> StoreFault:
+def unreachable_error(call: Call[Any], base_url: str, error: Exception) -> StoreFault:
     """Nobody answered."""
     return StoreFault(
         f"{call.method} {call.path}: cannot reach {base_url}: {_said(error)}; is tiltyard serve running there?"
     )
 
 
-def problem_of(answer: httpx2.Response) -> TiltyardError:
+def error_from_problem(answer: httpx2.Response) -> TiltyardError:
     """A refusal (problem+json) as the error that the server raised."""
     told = _told(answer)
     where = f"{answer.request.method} {answer.request.url.path}"
@@ -195,7 +203,7 @@ def problem_of(answer: httpx2.Response) -> TiltyardError:
         return NotAllowed(text, known=status == 403)
     if status in _BY_STATUS:
         return _BY_STATUS[status](text)
-    if status in _LATER:
+    if status in _RETRY_STATUSES:
         return StoreFault(f"{text} (status {status}); try again in a while")
     if 400 <= status < 500:
         return InputError(f"{text} (status {status})")
@@ -209,11 +217,11 @@ def _told(answer: httpx2.Response) -> dict[str, str]:
     except ValueError:
         document = {}
     said = document if isinstance(document, dict) else {}
-    return {name: str(said.get(name) or "")[:_SHOWN] for name in ("type", "title", "detail")}
+    return {name: str(said.get(name) or "")[:_MAX_DETAIL_CHARACTERS] for name in ("type", "title", "detail")}
 
 
 def _said(error: Exception) -> str:
-    return str(error).partition("\n")[0][:_SHOWN] or type(error).__name__
+    return str(error).partition("\n")[0][:_MAX_DETAIL_CHARACTERS] or type(error).__name__
 
 
 def _text(value: Any) -> Any:

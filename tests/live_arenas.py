@@ -17,7 +17,7 @@ from tiltyard.core.policy.state.policy import Policy
 from tiltyard.postgres.connections import open_pool
 from tiltyard.settings.arena_settings import ArenaSettings, Reveal
 
-__all__ = ["answers_file", "desk_of", "made_arena", "make_arena"]
+__all__ = ["answers_file", "made_arena", "make_arena", "voting_queue_of"]
 
 
 def answers_file(path: Path, models: int, prompts: int) -> Path:
@@ -61,7 +61,7 @@ def made_arena(url: str, models: int = 4, prompts: int = 6, **options: object) -
 
 
 @asynccontextmanager
-async def desk_of(url: str, arena: Arena) -> AsyncIterator[VotingQueue]:
+async def voting_queue_of(url: str, arena: Arena) -> AsyncIterator[VotingQueue]:
     """A desk that is open, as in a web process."""
     async with open_pool(url, most=4) as pool:
         desk = VotingQueue(pool, arena.arena, arena.name, arena.settings)

@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from html.parser import HTMLParser
 from pathlib import Path
 
-from live_arenas import desk_of, make_arena
+from live_arenas import make_arena, voting_queue_of
 from postgres_servers import fresh_database
 from served import Served, served
 from tiltyard.arena.operators.arena_changes import exclude, set_enabled
@@ -60,7 +60,7 @@ def shown_board(
 
 
 async def _more(url, arena, judged, retired, *, excluded):
-    async with desk_of(url, arena) as desk:
+    async with voting_queue_of(url, arena) as desk:
         await cast(desk, judged, source=1)
     async with open_pool(url, most=2) as pool:
         if retired is not None:

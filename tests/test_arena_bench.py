@@ -10,7 +10,7 @@ import numpy as np
 import psycopg
 import pytest
 
-from live_arenas import desk_of
+from live_arenas import voting_queue_of
 from tiltyard.arena.log.event_log import LogKind
 from tiltyard.arena.log.log_columns import read_columns
 from tiltyard.arena.voting.voter_requests import Voter
@@ -57,7 +57,7 @@ def test_a_desk_goes_on_from_a_seeded_log(database: str) -> None:
     seeded = arena_seed.seed_log(database, arena, 4, 6, 300)
 
     async def one_more() -> int:
-        async with desk_of(database, arena) as desk:
+        async with voting_queue_of(database, arena) as desk:
             assert desk.live is not None
             assert desk.live.standings[0].votes == 300
             offered = await desk.next_matchup(Voter(1))

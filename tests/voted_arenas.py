@@ -4,7 +4,7 @@ import asyncio
 
 import numpy as np
 
-from live_arenas import desk_of, make_arena
+from live_arenas import make_arena, voting_queue_of
 from tiltyard.arena.rating.rater_process import RaterProcess
 from tiltyard.arena.voting.voter_requests import Voter
 from tiltyard.core.battles import Kind
@@ -45,7 +45,7 @@ def voted(url, votes=30, models=4, prompts=6, **options):
 
     async def scene():
         arena = await make_arena(url, models, prompts, **options)
-        async with desk_of(url, arena) as desk:
+        async with voting_queue_of(url, arena) as desk:
             await cast(desk, votes)
         return arena
 

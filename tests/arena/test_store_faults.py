@@ -7,7 +7,7 @@ from contextlib import AsyncExitStack
 
 import pytest
 
-from live_arenas import desk_of, make_arena
+from live_arenas import make_arena, voting_queue_of
 from tiltyard.arena.boards import board_cache
 from tiltyard.arena.boards.board_cache import BoardCache
 from tiltyard.arena.boards.notifications import SnapshotNotifications
@@ -79,7 +79,7 @@ def test_a_desk_that_cannot_load_tries_less_and_less_often(database, monkeypatch
     async def scene():
         nonlocal attempts
         arena = await make_arena(database)
-        async with desk_of(database, arena) as opened:
+        async with voting_queue_of(database, arena) as opened:
 
             async def load():
                 nonlocal attempts
@@ -104,7 +104,7 @@ def test_a_desk_that_works_again_says_so_and_starts_with_short_waits(database, m
 
     async def scene():
         arena = await make_arena(database)
-        async with desk_of(database, arena) as opened:
+        async with voting_queue_of(database, arena) as opened:
             with monkeypatch.context() as patch:
                 patch.setattr(opened, "_batch", failing)
                 for _ in range(2):
@@ -125,7 +125,7 @@ def test_whoever_asks_ends_the_long_wait_of_an_idle_desk(database, monkeypatch):
 
     async def scene():
         arena = await make_arena(database)
-        async with desk_of(database, arena) as opened:
+        async with voting_queue_of(database, arena) as opened:
             with monkeypatch.context() as patch:
                 patch.setattr(opened, "_batch", failing)
                 with pytest.raises(StoreFault):
@@ -183,7 +183,7 @@ def test_a_silent_database_is_logged_with_the_arena(database, monkeypatch, caplo
 
     async def scene():
         arena = await make_arena(database)
-        async with desk_of(database, arena) as opened:
+        async with voting_queue_of(database, arena) as opened:
 
             async def silent(_asks):
                 await asyncio.Event().wait()

@@ -29,7 +29,7 @@ from tiltyard.arena.operators.audit_and_complaints import list_complaints
 from tiltyard.arena.operators.exclusions import list_exclusions
 from tiltyard.arena.registry import ArenaRegistry
 from tiltyard.cli import app
-from tiltyard.cli.demo import _programme
+from tiltyard.cli.demo import _demo_script
 from tiltyard.errors import Conflict
 from tiltyard.postgres.connections import connect, open_pool
 from tiltyard.settings.serving_settings import ServingSettings
@@ -44,7 +44,7 @@ def filled(url, folder, votes, seed=7, on_vote=lambda _done: None):
     async def filling():
         async with open_pool(url, most=8) as pool:
             house = ArenaRegistry(ServingSettings(), url, pool, BlobStore(pool, FolderStorage(folder)))
-            return await fill_demo_arena(house, _programme(), votes=votes, seed=seed, on_vote=on_vote)
+            return await fill_demo_arena(house, _demo_script(), votes=votes, seed=seed, on_vote=on_vote)
 
     return asyncio.run(filling())
 

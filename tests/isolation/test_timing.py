@@ -29,8 +29,8 @@ def make(house):
         admin.post("/api/v1/arenas/arena/responses", content=body.encode(), headers=kind).status_code == 200
     )
     with connect(house.database) as connection:
-        (bulky,) = connection.execute("SELECT count(*) FROM contents WHERE bytes IS NULL").fetchone()
-    assert bulky == PROMPTS
+        (object_storage,) = connection.execute("SELECT count(*) FROM contents WHERE bytes IS NULL").fetchone()
+    assert object_storage == PROMPTS
 
 
 def first_bytes(house, rounds, rng, *, cached):

@@ -178,7 +178,7 @@ def test_runs_on_one_database_keep_to_themselves(database: str, journal: Journal
         worker.wait("one", 0, poll=0.05)
     execute(database, "UPDATE dbos.workflow_status SET status = 'PENDING' WHERE workflow_uuid = 'one:0:1'")
     dead: list[str] = []
-    with open_engine(database, None, journal.work(0), run="two", on_dead=dead.append) as worker:
+    with open_engine(database, None, journal.work(0), run="two", on_dead_worker=dead.append) as worker:
         worker.submit(shards("two", 2))
         worker.wait("two", 0, poll=0.05)
         assert worker.resume() == []

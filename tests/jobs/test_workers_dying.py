@@ -39,7 +39,7 @@ def test_after_a_kill_only_what_was_in_flight_is_repeated(database: str, journal
     in_flight = set(before) - set(journal.of("end"))
     assert len(in_flight) <= 2
     dead: list[str] = []
-    with open_engine(database, None, journal.work(0), run="run", on_dead=dead.append) as worker:
+    with open_engine(database, None, journal.work(0), run="run", on_dead_worker=dead.append) as worker:
         worker.submit(shards("run", 12))
         assert worker.wait("run", 0, poll=0.05) == {"done": 12}
     assert dead == ["run/worker-0"]
@@ -70,7 +70,7 @@ def test_two_workers_share_the_shards_and_repeat_none(database: str, journal: Jo
 
 
 def test_a_live_worker_takes_over_from_a_dead_one_once_and_says_so_first(database: str, journal: Journal):
-    def on_dead(name: str) -> None:
+    def on_dead_worker(name: str) -> None:
         journal.write("dead", name)
 
     def kill() -> None:
@@ -79,7 +79,9 @@ def test_a_live_worker_takes_over_from_a_dead_one_once_and_says_so_first(databas
 
     with worker_process(database, "run", 4, 60, 3, journal) as process:
         until(lambda: len(journal.of("begin")) == 3)
-        with open_engine(database, None, journal.work(0), run="run", parallel=3, on_dead=on_dead) as worker:
+        with open_engine(
+            database, None, journal.work(0), run="run", parallel=3, on_dead_worker=on_dead_worker
+        ) as worker:
             assert worker.wait("run", 0, poll=0.05, on_tick=kill) == {"done": 4}
             assert worker.resume() == []
     assert journal.of("dead") == ["run/worker-0", "run/worker-1", "run/worker-0"]

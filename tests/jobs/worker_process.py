@@ -114,7 +114,7 @@ def main() -> None:
         work,
         run=run,
         parallel=int(parallel),
-        on_dead=lambda name: journal.write("dead", name),
+        on_dead_worker=lambda name: journal.write("dead", name),
     ) as engine:
         engine.submit(shards(run, int(number)))
         engine.wait(run, 0, poll=0.05)

@@ -124,10 +124,10 @@ class Asker:
         return read_reply(self.provider.read(body)[0], VerdictForm.TEXT).state
 
     def live(self, worker: str = "worker-0") -> LiveCalls:
-        return LiveCalls(self.run, worker, self.books, self._hear)
+        return LiveCalls(self.run, worker, self.books, self._sync_clock)
 
     def batches(self, shard: str = "0", worker: str = "worker-0") -> BatchCalls:
-        return BatchCalls(self.run, shard, worker, self.books, self._hear)
+        return BatchCalls(self.run, shard, worker, self.books, self._sync_clock)
 
     async def row(self) -> RunRow:
         await self.books.drained()
@@ -140,7 +140,7 @@ class Asker:
     async def states(self) -> Counter[str]:
         return Counter(attempt.state for attempt in await self.attempts())
 
-    def _hear(self, state: str, cost: int | None) -> None:
+    def _sync_clock(self, state: str, cost: int | None) -> None:
         self.heard.append((state, cost))
 
 

@@ -26,7 +26,7 @@ def test_the_worst_case_of_warming_is_that_of_a_live_call(tmp_path: Path, ttl: s
             "batch": batch,
         }
         plan = arrange(tmp_path / str(batch), judge=judge, modes=MODES, prices=PRICES).prepared().plan
-        worst[batch] = [request.worst for request in plan.warming()]
+        worst[batch] = [request.worst for request in plan.prewarm_requests()]
         first = next(plan.requests(0, 1))
         assert first.worst * (2 if batch else 1) == pytest.approx(worst[batch][0], abs=2)
     assert worst[True] == worst[False]

@@ -58,36 +58,36 @@ MOST = "max_tokens is too large: 16384. This model supports at most 4096 complet
 
 
 def test_an_output_limit_is_learnt_once_for_all() -> None:
-    learnt, body = LearnedLimits(), {"max_tokens": 16_384}
-    assert learnt.bounded(16_384, 1000) == 16_384
-    assert learnt.learn(refused(MOST), body, 1000)
-    assert learnt.bounded(16_384, 1000) == 4096
-    assert learnt.bounded(100, 1000) == 100
+    learned, body = LearnedLimits(), {"max_tokens": 16_384}
+    assert learned.bounded(16_384, 1000) == 16_384
+    assert learned.learn(refused(MOST), body, 1000)
+    assert learned.bounded(16_384, 1000) == 4096
+    assert learned.bounded(100, 1000) == 100
     # Those that were under way together are sent again, too; one that kept to it is not.
-    assert learnt.learn(refused(MOST), body, 1000)
-    assert not learnt.learn(refused(MOST.replace("16384", "4096")), {"max_tokens": 4096}, 1000)
+    assert learned.learn(refused(MOST), body, 1000)
+    assert not learned.learn(refused(MOST.replace("16384", "4096")), {"max_tokens": 4096}, 1000)
     # The least of what was said holds.
-    assert learnt.learn(refused(MOST.replace("4096", "8000")), body, 1000)
-    assert learnt.bounded(16_384, 1000) == 4096
+    assert learned.learn(refused(MOST.replace("4096", "8000")), body, 1000)
+    assert learned.bounded(16_384, 1000) == 4096
 
 
 def test_a_context_bounds_each_request_by_its_size() -> None:
-    learnt = LearnedLimits()
+    learned = LearnedLimits()
     said = "maximum context length is 8192 tokens. However, you requested 16384 output tokens and your prompt contains at least 1000 input tokens"
-    assert learnt.learn(refused(said), {"max_tokens": 16_384}, 2000)
-    assert learnt.bounded(16_384, 2000) == 7192
-    assert learnt.bounded(16_384, 4000) == 6192
-    assert learnt.bounded(100, 4000) == 100
+    assert learned.learn(refused(said), {"max_tokens": 16_384}, 2000)
+    assert learned.bounded(16_384, 2000) == 7192
+    assert learned.bounded(16_384, 4000) == 6192
+    assert learned.bounded(100, 4000) == 100
     # However little room there seems to be, something is asked for: the endpoint counts better.
-    assert learnt.bounded(16_384, 100_000) == 64
+    assert learned.bounded(16_384, 100_000) == 64
 
 
 def test_the_other_name_of_the_field_is_learnt() -> None:
-    learnt = LearnedLimits()
+    learned = LearnedLimits()
     said = "Unsupported parameter: 'max_tokens' is not supported with this model. Use 'max_completion_tokens' instead."
-    assert learnt.learn(refused(said), {"max_tokens": 10}, 5)
-    assert learnt.field == "max_completion_tokens"
-    assert not learnt.learn(refused("something else"), {"max_completion_tokens": 10}, 5)
+    assert learned.learn(refused(said), {"max_tokens": 10}, 5)
+    assert learned.field == "max_completion_tokens"
+    assert not learned.learn(refused("something else"), {"max_completion_tokens": 10}, 5)
 
 
 @pytest.mark.parametrize(
@@ -102,10 +102,10 @@ def test_the_other_name_of_the_field_is_learnt() -> None:
     ids=["another matter", "nothing said", "throttled", "server", "perhaps billed"],
 )
 def test_other_refusals_teach_nothing(fault: ProviderFault) -> None:
-    learnt = LearnedLimits()
-    before = replace(learnt)
-    assert not learnt.learn(fault, {"max_tokens": 16_384}, 1000)
-    assert learnt == before
+    learned = LearnedLimits()
+    before = replace(learned)
+    assert not learned.learn(fault, {"max_tokens": 16_384}, 1000)
+    assert learned == before
 
 
 def counted(*replies: tuple[str, QuestionState, bool]) -> list[JudgeUnusable | None]:

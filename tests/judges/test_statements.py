@@ -6,7 +6,7 @@ from importlib.resources import files
 
 import pytest
 
-from tiltyard.judges import ledger_database as door
+from tiltyard.judges import ledger_database as log_connection
 from tiltyard.judges.ledger_database import load_statements, open_database
 
 SQL = files("tiltyard.judges") / "sql"
@@ -34,7 +34,7 @@ def test_every_table_has_a_description() -> None:
 @pytest.mark.parametrize("name", sorted(load_statements()))
 def test_every_statement_runs_on_both_databases(name: str, database: str) -> None:
     statement = load_statements()[name]
-    values = dict.fromkeys(door._PARAMETER.findall(statement), 1)
+    values = dict.fromkeys(log_connection._PARAMETER.findall(statement), 1)
     texts = {
         "run",
         "plan",

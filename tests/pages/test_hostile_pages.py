@@ -14,7 +14,7 @@ import pytest
 
 from browsing import DESKTOP, Visit, sign_in
 from hostile_text import PAYLOADS
-from live_arenas import desk_of
+from live_arenas import voting_queue_of
 from postgres_servers import fresh_database
 from served import PASSWORD, make_operator, served
 from sizes import sized
@@ -75,7 +75,7 @@ def site(server, template, tmp_path_factory):
             settings = ArenaSettings(undo_seconds=600, reveal="vote")
             arena = await create_arena(pool, "hostile", title=named(1), settings=settings)
             await import_answers(pool, BlobStore(pool, FolderStorage(folder)), "hostile", path)
-        async with desk_of(database, arena) as desk:
+        async with voting_queue_of(database, arena) as desk:
             await cast(desk, 30)
 
     with fresh_database(server, template) as database:

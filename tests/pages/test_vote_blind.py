@@ -127,7 +127,7 @@ def test_neither_side_is_quicker_because_it_was_rendered_before(site, monkeypatc
         return render_text(text, **options)
 
     monkeypatch.setattr(matchup_view, "render_text", counted)
-    site.app.state.shelf = matchup_view.RenderCache()
+    site.app.state.render_cache = matchup_view.RenderCache()
     made = []
     for _ in range(25):
         before = len(rendered)

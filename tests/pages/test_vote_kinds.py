@@ -248,9 +248,9 @@ def test_of_an_endless_response_the_whole_is_a_click_away(visit, js):
 
 def test_what_would_drive_out_the_rest_is_not_kept(monkeypatch):
     monkeypatch.setattr(matchup_view, "_CACHE_CHARACTERS", 100)
-    shelf = matchup_view.RenderCache()
+    render_cache = matchup_view.RenderCache()
     for k in range(9):
-        shelf._keep((k,), Markup("x" * 20))
-    shelf._keep((9,), Markup("x" * 26))
-    assert list(shelf._texts) == [(k,) for k in range(4, 9)]
-    assert shelf._size == 100
+        render_cache._keep((k,), Markup("x" * 20))
+    render_cache._keep((9,), Markup("x" * 26))
+    assert list(render_cache._texts) == [(k,) for k in range(4, 9)]
+    assert render_cache._size == 100

@@ -31,7 +31,7 @@ def test_a_connection_is_used_again(server):
                 async with pool.connection() as connection:
                     assert connection.autocommit
                     seen.add(await pid_of(connection))
-                async with pool.desk_connection() as connection:
+                async with pool.voting_connection() as connection:
                     seen.add(await pid_of(connection))
             assert len(seen) == 1
             assert (pool.in_use, pool.opened) == (0, 1)
@@ -52,7 +52,7 @@ def test_there_are_never_more_than_the_bound(server):
                     most = max(most, pool.opened)
                     await connection.execute("SELECT pg_sleep(0.01)")
 
-            await asyncio.gather(*(ask((pool.connection, pool.desk_connection)[k % 2]) for k in range(40)))
+            await asyncio.gather(*(ask((pool.connection, pool.voting_connection)[k % 2]) for k in range(40)))
             assert most == 3
             assert (pool.in_use, pool.opened) == (0, 3)
 
@@ -111,7 +111,7 @@ def test_who_gives_up_waiting_takes_nothing_along(server):
                     task.cancel()
                 await asyncio.gather(*waiting, return_exceptions=True)
             for _ in range(3):
-                async with asyncio.timeout(1), pool.desk_connection() as connection:
+                async with asyncio.timeout(1), pool.voting_connection() as connection:
                     await pid_of(connection)
             assert pool.in_use == 0
 

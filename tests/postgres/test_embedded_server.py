@@ -170,13 +170,13 @@ def test_one_that_died_is_started_again_at_the_same_address(used, long):
                 os.chown(path, account().pw_uid, account().pw_gid)
     with embedded(used) as server:
         url, running = server.url, postmaster(used)
-        assert not server.revive()
+        assert not server.restart_if_dead()
         with connect(url) as connection:
             connection.execute("INSERT INTO kept VALUES (2)")
         os.kill(running.pid, signal.SIGKILL)
         wait_until(lambda: not running.alive())
-        assert server.revive()
-        assert not server.revive()
+        assert server.restart_if_dead()
+        assert not server.restart_if_dead()
         assert (postmaster(used).socket, numbers(url)) == (running.socket, [1, 2])
     assert postmaster(used) is None
 

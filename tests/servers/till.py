@@ -13,7 +13,7 @@ class Till:
 
     #: How often each request (by hash) was paid.
     paid: Counter[bytes] = field(default_factory=Counter)
-    arrivals: Counter[bytes] = field(default_factory=Counter)
+    session_rate_limit: Counter[bytes] = field(default_factory=Counter)
     picodollars: int = 0
     live_calls: int = 0
     batch_calls: int = 0
@@ -27,8 +27,8 @@ class Till:
 
     def arrival(self, digest: bytes) -> int:
         """How often this request came before."""
-        number = self.arrivals[digest]
-        self.arrivals[digest] = number + 1
+        number = self.session_rate_limit[digest]
+        self.session_rate_limit[digest] = number + 1
         return number
 
     def pay(self, digest: bytes, picodollars: int, *, batch: bool) -> None:

@@ -282,7 +282,7 @@ def test_a_page_of_two_boards_looks_for_news_of_both(reader):
 def test_a_stampede_for_pictures_is_told_to_come_back_and_one_picture_is_drawn_once(place, monkeypatch):
     may_end, drawn = Event(), []
 
-    def slow(name, document, theme, form, wording, *, narrow):
+    def slow(name, document, theme, form, localization, *, narrow):
         drawn.append((name, theme, form))
         assert may_end.wait(20)
         return b"<svg/>"

@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-from live_arenas import desk_of, make_arena
+from live_arenas import make_arena, voting_queue_of
 from postgres_servers import fresh_database
 from served import make_token, served
 from shown_boards import PAGE, board
@@ -153,7 +153,7 @@ def test_an_exclusion_of_later_votes_says_nothing_of_a_board_before_them(place):
 
 
 async def _more_votes(place, votes):
-    async with desk_of(place.running.database, place.arena) as desk:
+    async with voting_queue_of(place.running.database, place.arena) as desk:
         await cast(desk, votes)
     close_window(place.running.database)
     await asyncio.to_thread(place.rate)

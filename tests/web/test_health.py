@@ -92,8 +92,8 @@ def test_a_database_that_is_silent_keeps_one_thread_waiting_and_nobody_for_long(
 
 def test_one_arena_that_cannot_be_loaded_takes_no_other_out_of_service():
     ready, lost = SimpleNamespace(ready=True), SimpleNamespace(ready=False)
-    for desks, counts in (([], (0, 0)), ([ready], (1, 0)), ([ready, lost, lost], (1, 2))):
-        told = count_loaded_arenas(desks)
+    for voting_queues, counts in (([], (0, 0)), ([ready], (1, 0)), ([ready, lost, lost], (1, 2))):
+        told = count_loaded_arenas(voting_queues)
         assert (told.arenas, told.loading) == counts
     with pytest.raises(StoreFault, match="no arena is loaded"):
         count_loaded_arenas([lost, lost])

@@ -139,7 +139,7 @@ def test_what_nobody_foresaw_is_told_without_details(house, monkeypatch):
     async def broken(*_):
         raise RuntimeError("secret detail")
 
-    monkeypatch.setattr(house.house, "desk_of", broken)
+    monkeypatch.setattr(house.house, "voting_queue_of", broken)
     monkeypatch.setattr(house.app.state.access.accounts, "sign_in", broken)
     client = house.client()
     client.post(ASK)

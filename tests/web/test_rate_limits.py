@@ -32,10 +32,10 @@ async def wrong():
     raise NotAllowed("wrong")
 
 
-async def guess(turnstile, address):
+async def guess(sign_in_throttle, address):
     """What a wrong try meets."""
     try:
-        async with turnstile.passing(address):
+        async with sign_in_throttle.sign_in_attempt(address):
             await wrong()
     except (NotAllowed, Busy) as error:
         return type(error)
@@ -43,27 +43,27 @@ async def guess(turnstile, address):
 
 def test_guessers_keep_nobody_elsewhere_waiting():
     async def scene():
-        turnstile = SignInThrottle(most=20, seconds=30)
-        guessers = [asyncio.create_task(guess(turnstile, f"10.0.0.{k % 3}")) for k in range(60)]
+        sign_in_throttle = SignInThrottle(most=20, seconds=30)
+        guessers = [asyncio.create_task(guess(sign_in_throttle, f"10.0.0.{k % 3}")) for k in range(60)]
         await asyncio.sleep(0)
-        async with asyncio.timeout(5), turnstile.passing("192.0.2.1"):
+        async with asyncio.timeout(5), sign_in_throttle.sign_in_attempt("192.0.2.1"):
             pass
-        assert await guess(turnstile, "10.0.0.0") is Busy
+        assert await guess(sign_in_throttle, "10.0.0.0") is Busy
         for one in guessers:
             one.cancel()
         await asyncio.gather(*guessers, return_exceptions=True)
-        return turnstile
+        return sign_in_throttle
 
     assert asyncio.run(scene())._lines == {}
 
 
 def test_one_address_tries_one_at_a_time_and_waits_after_a_wrong_one():
     async def scene():
-        clock, turnstile = asyncio.get_running_loop().time, SignInThrottle(seconds=0.05)
+        clock, sign_in_throttle = asyncio.get_running_loop().time, SignInThrottle(seconds=0.05)
         times = []
 
         async def trying():
-            await guess(turnstile, "10.0.0.1")
+            await guess(sign_in_throttle, "10.0.0.1")
             times.append(clock())
 
         await asyncio.gather(*(trying() for _ in range(4)))
@@ -74,11 +74,11 @@ def test_one_address_tries_one_at_a_time_and_waits_after_a_wrong_one():
 
 def test_few_passwords_are_checked_at_once_however_many_addresses_try():
     async def scene():
-        turnstile, inside, most = SignInThrottle(seconds=0, at_once=2), 0, 0
+        sign_in_throttle, inside, most = SignInThrottle(seconds=0, at_once=2), 0, 0
 
         async def trying(address):
             nonlocal inside, most
-            async with turnstile.passing(address):
+            async with sign_in_throttle.sign_in_attempt(address):
                 inside += 1
                 most = max(most, inside)
                 await asyncio.sleep(0.005)
@@ -92,11 +92,11 @@ def test_few_passwords_are_checked_at_once_however_many_addresses_try():
 
 def test_the_operator_signs_in_while_a_crowd_elsewhere_guesses(house, monkeypatch):
     make_operator(house.database)
-    turnstile = house.app.state.access.turnstile
-    turnstile._seconds = 20
+    sign_in_throttle = house.app.state.access.sign_in_throttle
+    sign_in_throttle._seconds = 20
 
     async def crowd():
-        return [asyncio.create_task(guess(turnstile, "203.0.113.9")) for _ in range(24)]
+        return [asyncio.create_task(guess(sign_in_throttle, "203.0.113.9")) for _ in range(24)]
 
     async def leaving(guessers):
         for one in guessers:
@@ -139,13 +139,13 @@ def test_an_address_of_ipv6_stands_for_its_network(one, other, same):
 @given(st.integers(1, 50), st.lists(st.floats(0, 30), max_size=300))
 def test_no_span_brings_more_than_twice_its_limit_and_the_patient_are_never_refused(limit, pauses):
     now, times, waits = 0.0, [], []
-    arrivals = SessionRateLimit(limit, clock=lambda: now)
+    session_rate_limit = SessionRateLimit(limit, clock=lambda: now)
     patient = SessionRateLimit(limit, clock=lambda: now)
     asked = -1e9
     for pause in pauses:
         now += pause
         try:
-            arrivals.admit("a")
+            session_rate_limit.admit("a")
             times.append(now)
         except Busy as refusal:
             waits.append(refusal.retry_after)
@@ -161,10 +161,10 @@ def test_no_span_brings_more_than_twice_its_limit_and_the_patient_are_never_refu
 def test_an_address_alone_cannot_fill_an_arena_with_open_matchups():
     """As many as it likes for as long as a matchup stays open, at the limits that stand unless others are set."""
     now, admitted, open_for = 0.0, 0, ArenaSettings().expiry_seconds
-    arrivals = SessionRateLimit(ServingSettings().new_sessions_per_minute, clock=lambda: now)
+    session_rate_limit = SessionRateLimit(ServingSettings().new_sessions_per_minute, clock=lambda: now)
     while now < open_for:
         try:
-            arrivals.admit("a")
+            session_rate_limit.admit("a")
             admitted += 1
         except Busy as refusal:
             now += refusal.retry_after + 1e-6
@@ -177,23 +177,23 @@ def test_an_address_alone_cannot_fill_an_arena_with_open_matchups():
 
 def test_whoever_waits_as_told_is_let_in_and_nobody_else_had_to():
     now = 100.0
-    arrivals = SessionRateLimit(6, clock=lambda: now)
+    session_rate_limit = SessionRateLimit(6, clock=lambda: now)
     for _ in range(6):
-        arrivals.admit("a")
+        session_rate_limit.admit("a")
     with pytest.raises(Busy) as caught:
-        arrivals.admit("a")
-    arrivals.admit("b")
+        session_rate_limit.admit("a")
+    session_rate_limit.admit("b")
     now += caught.value.retry_after + 1e-6
-    arrivals.admit("a")
+    session_rate_limit.admit("a")
 
 
 def test_few_addresses_are_remembered_and_no_limit_remembers_none(monkeypatch):
     monkeypatch.setattr(rate_limits, "_TRACKED_ADDRESS_LIMIT", 10)
-    arrivals, open_door = SessionRateLimit(5), SessionRateLimit(0)
+    session_rate_limit, open_door = SessionRateLimit(5), SessionRateLimit(0)
     for k in range(100):
-        arrivals.admit(str(k))
+        session_rate_limit.admit(str(k))
         open_door.admit("the same")
-    assert list(arrivals._left) == [str(k) for k in range(90, 100)]
+    assert list(session_rate_limit._left) == [str(k) for k in range(90, 100)]
     assert open_door._left == {}
 
 
@@ -258,6 +258,6 @@ def test_an_unknown_arena_costs_one_question_and_leaves_nothing(house, monkeypat
     for k in range(20):
         assert client.post(f"/api/v1/arenas/none-{k}/matchups").status_code == 404
     assert len(asked) == 20
-    assert [desk.name for desk in house.house.desks] == ["arena"]
-    assert house.app.state.access.arrivals._left == {}
+    assert [desk.name for desk in house.house.voting_queues] == ["arena"]
+    assert house.app.state.access.session_rate_limit._left == {}
     assert counted(house.database, "sessions") == before

@@ -282,7 +282,7 @@ def test_much_code_is_shown_whole_but_plain():
 def test_every_language_shows_its_code_whole():
     code = "# a\n\n\n<b>&\n\tclass X { f(\"x\\n\", 'y', 1.5e3) /* z */ }\n--[[ q ]] `$x` @d #{e} <?php ?> \ufeff\u202e\n"
     for language in sorted(LANGUAGES):
-        assert Read(CodeHighlighter().coloured(code, language)).text == code.replace(
+        assert Read(CodeHighlighter().highlight_code(code, language)).text == code.replace(
             "\ufeff\u202e", "U+FEFF U+202E"
         )
     assert {"code-keyword", "code-string"} <= CODE_CLASSES

@@ -123,14 +123,14 @@ def test_signs_percentages_and_moments():
 
 @pytest.mark.parametrize("language", ["eo", "de", "fr", "ru", "ar", "he", "fa", "hi", "zh", "ja", "ko", "th"])
 def test_charts_write_numbers_and_months_as_the_language_does(language):
-    wording = made(language)
-    told = wording.chart_locale()
-    assert told["number"]["decimal"] == wording.point
+    localization = made(language)
+    told = localization.chart_locale()
+    assert told["number"]["decimal"] == localization.point
     assert [len(told["time"][part]) for part in ("days", "shortDays", "months", "shortMonths")] == [
         7,
         7,
         12,
         12,
     ]
-    assert told["time"]["days"][0] == wording.locale.days["format"]["wide"][6]
+    assert told["time"]["days"][0] == localization.locale.days["format"]["wide"][6]
     assert made("en").chart_locale() is None

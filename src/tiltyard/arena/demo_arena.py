@@ -83,7 +83,7 @@ class DemoScript:
 
 async def fill_demo_arena(
     house: ArenaRegistry,
-    programme: DemoScript,
+    demo_script: DemoScript,
     *,
     votes: int,
     seed: int,
@@ -93,10 +93,10 @@ async def fill_demo_arena(
 
     An arena that has them already is left as it is: how many were cast now.
     """
-    await _made(house, programme)
+    await _made(house, demo_script)
     async with _open(house):
-        desk = await house.desk(programme.arena)
-        play = _DemoRun(house, desk, programme, seed, on_vote)
+        desk = await house.desk(demo_script.arena)
+        play = _DemoRun(house, desk, demo_script, seed, on_vote)
         before = play.people = _counted(desk, HUMAN)
         play.judges = _counted(desk, JUDGE)
         if before < votes:
@@ -114,13 +114,13 @@ class _DemoRun:
         self,
         house: ArenaRegistry,
         desk: VotingQueue,
-        programme: DemoScript,
+        demo_script: DemoScript,
         seed: int,
         on_vote: Callable[[int], None],
     ) -> None:
-        self._house = house
-        self._desk = desk
-        self._programme = programme
+        self._registry = house
+        self._voting_queue = desk
+        self._demo_script = demo_script
         self._seed = seed
         self._on_vote = on_vote
         self._accounts = Accounts(house.pool)
@@ -129,12 +129,12 @@ class _DemoRun:
 
     async def run(self, votes: int) -> None:
         """From first to last. What a former run has done already is not done again."""
-        pool, told = self._house.pool, self._programme
+        pool, told = self._registry.pool, self._demo_script
         await self._voting(votes * 3 // 5)
         await set_enabled(pool, told.arena, told.retired, enabled=False, actor="cli")
         await self._push(min(_RIGGED_VOTES, votes // 20))
         await self._voting(votes - min(_NEWCOMER_VOTES, votes // 10))
-        await _import(self._house, told, newcomer=True)
+        await _import(self._registry, told, newcomer=True)
         await self._voting(votes)
 
     async def published(self) -> None:
@@ -143,12 +143,12 @@ class _DemoRun:
         end = time.monotonic() + _BOARD_WAIT_SECONDS
         while any(wanted.values()):
             await asyncio.sleep(_POLL_SECONDS)
-            for one in self._house.boards.newest(self._desk.arena):
+            for one in self._registry.boards.newest(self._voting_queue.arena):
                 if one.votes >= wanted[one.source]:
                     wanted[one.source] = 0
             if time.monotonic() > end:
                 raise TiltyardError(
-                    f"arena {self._programme.arena} was filled, and no board came of it within {_BOARD_WAIT_SECONDS:g} seconds; "
+                    f"arena {self._demo_script.arena} was filled, and no board came of it within {_BOARD_WAIT_SECONDS:g} seconds; "
                     "the lines above say why"
                 )
 
@@ -170,32 +170,32 @@ class _DemoRun:
             voter = Voter(session.session)
             for _ in range(min(int(rng.geometric(1.0 / _MEAN_SESSION_MATCHUPS)), _MAX_SESSION_MATCHUPS)):
                 if next(left, None) is None:
-                    await self._desk.finish(voter)
+                    await self._voting_queue.finish(voter)
                     return
-                while not await self._answered(voter, self._programme.people, rng):
+                while not await self._answered(voter, self._demo_script.people, rng):
                     pass
-            await self._desk.finish(voter)
+            await self._voting_queue.finish(voter)
 
     async def _answered(self, voter: Voter, decide: VotePreference, rng: np.random.Generator) -> bool:
         """One matchup; whether it ended in a vote that stands."""
         matchup, kind = await self._asked(voter, decide, rng)
         mood = rng.random()
         if kind is None or mood < _SKIP_PROBABILITY:
-            await self._desk.skip(voter, matchup)
+            await self._voting_queue.skip(voter, matchup)
             return False
-        said = self._programme.remarks
+        said = self._demo_script.remarks
         undoes, remarks = (
             mood > 1.0 - _UNDO_PROBABILITY,
             said and mood < _SKIP_PROBABILITY + _REMARK_PROBABILITY,
         )
         ballot = 0
         if undoes:
-            await self._desk.vote(voter, matchup, Kind.WIN_B if kind is Kind.WIN_A else Kind.WIN_A)
-            ballot = (await self._desk.undo(voter, matchup)).ballot
-        ended = await self._desk.vote(voter, matchup, kind, ballot=ballot)
+            await self._voting_queue.vote(voter, matchup, Kind.WIN_B if kind is Kind.WIN_A else Kind.WIN_A)
+            ballot = (await self._voting_queue.undo(voter, matchup)).ballot
+        ended = await self._voting_queue.vote(voter, matchup, kind, ballot=ballot)
         if remarks and not ended.revealed:
             tags, comment = said[int(rng.integers(len(said)))]
-            await self._desk.remark(voter, matchup, tags, comment)
+            await self._voting_queue.remark(voter, matchup, tags, comment)
         self.people += 1
         self._on_vote(self.people)
         return True
@@ -204,28 +204,28 @@ class _DemoRun:
         """A judge with a token; what it cannot read, it skips."""
         if self.judges >= upto:
             return
-        voter = Voter(await self._seat(name), JUDGE)
+        voter = Voter(await self._open_judge_session(name), JUDGE)
         rng = np.random.default_rng([self._seed, voter.session, self.judges])
         while self.judges < upto:
-            matchup, kind = await self._asked(voter, self._programme.judges, rng)
+            matchup, kind = await self._asked(voter, self._demo_script.judges, rng)
             if kind is None:
-                await self._desk.skip(voter, matchup)
+                await self._voting_queue.skip(voter, matchup)
             else:
                 self.judges += 1
-                await self._desk.vote(voter, matchup, kind, detail={"judge_model": name})
+                await self._voting_queue.vote(voter, matchup, kind, detail={"judge_model": name})
 
-    async def _seat(self, name: str) -> int:
+    async def _open_judge_session(self, name: str) -> int:
         """The session of a judge; its token is thrown away, since nobody else shall vote with it."""
         known = [one for one in await self._accounts.list_tokens() if one.name == name]
         if not known:
-            _, made = await self._accounts.make_token("cli", name, ["judge"], arena=self._programme.arena)
+            _, made = await self._accounts.make_token("cli", name, ["judge"], arena=self._demo_script.arena)
             known = [made]
         return (await self._accounts.judge_session(known[0])).session
 
     async def _push(self, votes: int) -> None:
         """Somebody who votes for one model whatever it says, complains, and is excluded."""
-        told = self._programme
-        async with connect_from_pool(self._house.pool) as connection:
+        told = self._demo_script
+        async with connect_from_pool(self._registry.pool) as connection:
             arena = await find_arena(connection, told.arena)
             if await list_exclusions(connection, arena.arena):
                 return
@@ -234,28 +234,36 @@ class _DemoRun:
         for k in count():
             matchup, kind = await self._asked(voter, _pushing(told.pushed), rng)
             if k == 0:
-                await ResponseKinds(self._house.pool).complain(
-                    self._desk.arena, parse_matchup_id(matchup), HUMAN, session.session, *told.complaint
+                await ResponseKinds(self._registry.pool).complain(
+                    self._voting_queue.arena,
+                    parse_matchup_id(matchup),
+                    HUMAN,
+                    session.session,
+                    *told.complaint,
                 )
             if k >= votes:
-                await self._desk.skip(voter, matchup)
+                await self._voting_queue.skip(voter, matchup)
                 break
-            await self._desk.vote(voter, matchup, kind or Kind.TIE)
+            await self._voting_queue.vote(voter, matchup, kind or Kind.TIE)
         if votes:
             reason = f"{votes} votes in a row, every one for {told.pushed} where it was shown"
             await exclude(
-                self._house.pool, told.arena, VoteSelection(sessions=[session.session]), reason, actor="cli"
+                self._registry.pool,
+                told.arena,
+                VoteSelection(sessions=[session.session]),
+                reason,
+                actor="cli",
             )
 
     async def _asked(
         self, voter: Voter, decide: VotePreference, rng: np.random.Generator
     ) -> tuple[str, Kind | None]:
         """A matchup, and what this voter makes of it."""
-        offered = await self._desk.next_matchup(voter)
-        live = self._desk.live
+        offered = await self._voting_queue.next_matchup(voter)
+        live = self._voting_queue.live
         one = None if live is None else live.open.get(parse_matchup_id(offered.matchup))
         if live is None or one is None:
-            raise TiltyardError(f"arena {self._programme.arena} was changed by somebody else; begin again")
+            raise TiltyardError(f"arena {self._demo_script.arena} was changed by somebody else; begin again")
         names = live.standings[voter.source]
         kind = decide(names.models[one.a], names.models[one.b], names.prompts[one.prompt], rng)
         return offered.matchup, kind
@@ -275,32 +283,32 @@ def _counted(desk: VotingQueue, source: int) -> int:
     return int(desk.live.standings[source].record.sum()) // 2 + fresh
 
 
-async def _made(house: ArenaRegistry, programme: DemoScript) -> None:
+async def _made(house: ArenaRegistry, demo_script: DemoScript) -> None:
     """The arena, with everybody in it but the newcomer. One that somebody else made is left alone."""
-    ours = {one.model for one in programme.answers} - {programme.newcomer}
+    ours = {one.model for one in demo_script.answers} - {demo_script.newcomer}
     try:
         async with connect_from_pool(house.pool) as connection:
-            found = await find_arena(connection, programme.arena)
+            found = await find_arena(connection, demo_script.arena)
             there = set((await read_roster(connection, found.arena)).models)
     except NotFound:
         lively = ArenaSettings(snapshot_seconds=2.0)
-        await create_arena(house.pool, programme.arena, title=programme.title, settings=lively)
+        await create_arena(house.pool, demo_script.arena, title=demo_script.title, settings=lively)
         there = set()
     if there and not ours <= there:
         raise Conflict(
-            f"there is an arena {programme.arena} already, without the demo's models; "
+            f"there is an arena {demo_script.arena} already, without the demo's models; "
             "nobody votes in it: choose another --home"
         )
     if not there:
-        await _import(house, programme, newcomer=False)
+        await _import(house, demo_script, newcomer=False)
 
 
-async def _import(house: ArenaRegistry, programme: DemoScript, *, newcomer: bool) -> None:
-    chosen = [one for one in programme.answers if newcomer == (one.model == programme.newcomer)]
+async def _import(house: ArenaRegistry, demo_script: DemoScript, *, newcomer: bool) -> None:
+    chosen = [one for one in demo_script.answers if newcomer == (one.model == demo_script.newcomer)]
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "answers.jsonl"
         await asyncio.to_thread(write_answers, path, chosen)
-        await import_answers(house.pool, house.contents, programme.arena, path)
+        await import_answers(house.pool, house.contents, demo_script.arena, path)
 
 
 @asynccontextmanager

@@ -42,7 +42,7 @@ class ArenaRegistry:
         self.url = url
         self.pool = pool
         self.contents = contents
-        self.boards = BoardCache(url, pool, self.snapshot_came)
+        self.boards = BoardCache(url, pool, self.on_new_snapshot)
         self._desks: dict[str, VotingQueue] = {}
         self._arenas = MatchupArenas(pool)
         self._opening = asyncio.Lock()
@@ -64,11 +64,11 @@ class ArenaRegistry:
         """Close every desk."""
         await cancel_and_wait(self._looking)
         await self.boards.stop()
-        desks, self._desks = list(self._desks.values()), {}
-        await asyncio.gather(*(desk.close() for desk in desks))
+        voting_queues, self._desks = list(self._desks.values()), {}
+        await asyncio.gather(*(desk.close() for desk in voting_queues))
 
     @property
-    def desks(self) -> tuple[VotingQueue, ...]:
+    def voting_queues(self) -> tuple[VotingQueue, ...]:
         """Those that are open."""
         return tuple(self._desks.values())
 
@@ -80,7 +80,7 @@ class ArenaRegistry:
         async with self._opening:
             return self._desks.get(name) or await self._open(name)
 
-    async def desk_of(self, matchup: str) -> VotingQueue:
+    async def voting_queue_of(self, matchup: str) -> VotingQueue:
         """The desk of the arena that a matchup belongs to."""
         return await self.desk(await self._arenas.find(parse_matchup_id(matchup), self._desks.values()))
 
@@ -96,7 +96,7 @@ class ArenaRegistry:
                 del self._prompts[next(iter(self._prompts))]
         return found
 
-    def snapshot_came(self, arena: int, source: int, generation: int, strengths: Strengths) -> None:
+    def on_new_snapshot(self, arena: int, source: int, generation: int, strengths: Strengths) -> None:
         """New ratings, for whoever matches by them."""
         for desk in self._desks.values():
             if desk.arena == arena:

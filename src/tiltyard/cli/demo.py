@@ -152,10 +152,10 @@ async def _filled(
     from tiltyard.web.child_process import open_registry
 
     async with open_registry(url, environment, settings) as house:
-        return await fill_demo_arena(house, _programme(), votes=votes, seed=seed, on_vote=on_vote)
+        return await fill_demo_arena(house, _demo_script(), votes=votes, seed=seed, on_vote=on_vote)
 
 
-def _programme() -> DemoScript:
+def _demo_script() -> DemoScript:
     from tiltyard.arena.demo_arena import DemoScript
     from tiltyard.simulate import demo as content
 

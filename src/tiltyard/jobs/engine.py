@@ -56,13 +56,13 @@ class Engine:
         queue: str,
         running: RunningShards,
         locks: WorkerLocks,
-        on_dead: Callable[[str], None],
+        on_dead_worker: Callable[[str], None],
     ) -> None:
         self.worker = worker
         self.queue = queue
         self.running = running
         self.locks = locks
-        self._on_dead = on_dead
+        self._on_dead = on_dead_worker
         self._obtained: dict[str, tuple[WorkerLock, float]] = {}
         #: Seconds for which each shard was seen to be ours and not in hand, and when we last looked.
         self._idle: dict[str, float] = {}
@@ -209,7 +209,7 @@ def open_engine(
     run: str | None = None,
     parallel: int = 4,
     worker: str | None = None,
-    on_dead: Callable[[str], None] = lambda _name: None,
+    on_dead_worker: Callable[[str], None] = lambda _name: None,
     on_start: Hook | None = None,
     on_stop: Hook | None = None,
 ) -> Iterator[Engine]:
@@ -220,7 +220,7 @@ def open_engine(
     database unless given. ``parallel`` is how many shards a worker has in hand at once; the worker
     that came last decides for all. ``worker`` insists on a name.
 
-    ``on_dead`` hears the name of every worker whose shards are about to go back to the queue, our
+    ``on_dead_worker`` hears the name of every worker whose shards are about to go back to the queue, our
     own name first (for our former life), while nobody works under that name. ``on_start`` and
     ``on_stop`` run on the event loop of ``work``: before all work, and after it was stopped.
     """
@@ -230,9 +230,9 @@ def open_engine(
     with contextlib.closing(_open_locks(database, folder)) as locks:
         lock = lock_worker_name(locks, run) if worker is None else _named(locks, worker)
         try:
-            on_dead(lock.name)
+            on_dead_worker(lock.name)
             running = RunningShards(work, on_stop)
-            engine = Engine(lock.name, queue, running, locks, on_dead)
+            engine = Engine(lock.name, queue, running, locks, on_dead_worker)
             with _working(engine, database, parallel, on_start):
                 yield engine
         finally:

@@ -114,7 +114,7 @@ class BatchCalls:
                 states = {key: [caller.read(body) for body in replies.get(key, [])] for key in distinct}
                 return Counter(_ending(key, states[key], unpaid) for key in distinct)
             caller.gate.check()
-            if caller.unusable is not None and caller.unusable.doubtful:
+            if caller.unusable is not None and caller.unusable.has_long_streak:
                 # A few first: whether asking again helps is not tried out on everything.
                 waiting = waiting[:_PROBE_REQUESTS]
             self._requests.update((request.key, request) for request in waiting)
@@ -192,12 +192,12 @@ class BatchCalls:
         """Bring in every batch of this shard that is under way."""
         rows = await self._books.run(Ledger.open_batches, self._run, self._shard)
         mine = [row for row in rows if row.judge == caller.name]
-        await gather_or_cancel([self._bring_in(row, caller) for row in mine])
+        await gather_or_cancel([self._collect_batch(row, caller) for row in mine])
 
-    async def _bring_in(self, row: BatchRow, caller: JudgeCaller) -> None:
+    async def _collect_batch(self, row: BatchRow, caller: JudgeCaller) -> None:
         """Wait for a batch and read its results; if that fails it stays open, and nobody else waits for it."""
         try:
-            await self._brought_in(row, caller)
+            await self._read_batch(row, caller)
         except TiltyardError as error:
             await self._books.run(Ledger.watch_batch, row.batch, 0.0)
             if (
@@ -210,7 +210,7 @@ class BatchCalls:
                 ) from None
             raise
 
-    async def _brought_in(self, row: BatchRow, caller: JudgeCaller) -> None:
+    async def _read_batch(self, row: BatchRow, caller: JudgeCaller) -> None:
         if row.provider_id is None:
             found = await self._find(row, caller)
             if found is None:
@@ -311,7 +311,7 @@ class BatchCalls:
         if (
             request is None
             or self._adapted[key] >= ADAPTATION_LIMIT
-            or not caller.learnt.learn(fault, request.body, request.size)
+            or not caller.learned.learn(fault, request.body, request.size)
         ):
             self._hopeless.add(key)
             return

@@ -58,10 +58,10 @@ class ConcurrencyLimiter:
         self._leave_at: deque[float] = deque()
         self._taking = asyncio.Lock()
         self._waiting: deque[asyncio.Future[None]] = deque()
-        self._climbing = True
+        self._in_slow_start = True
         self._cut_at = 0.0
         self._served = False
-        self._in_vain = 0
+        self._consecutive_failures = 0
         self._closed: ProviderFault | JudgeUnusable | None = None
         self._empty = asyncio.Event()
 
@@ -81,7 +81,7 @@ class ConcurrencyLimiter:
         else:
             self.in_flight += 1
         try:
-            await self._until_free_to_leave()
+            await self._wait_for_permit()
         except BaseException:
             self._free()
             raise
@@ -108,25 +108,29 @@ class ConcurrencyLimiter:
     def tell(self, fault: ProviderFault | None) -> None:
         """How a call ended: served, or by a fault. Some in a row that nothing can mend close the gate."""
         if fault is None:
-            self._served, self._in_vain = True, 0
+            self._served, self._consecutive_failures = True, 0
             return
         unreached = fault.status is None and not fault.billed and not self._served
-        self._in_vain = self._in_vain + 1 if unreached or fault.status in _FATAL_STATUSES else 0
-        if self._in_vain >= (_CONSECUTIVE_UNREACHED_CALLS if unreached else _CONSECUTIVE_REFUSED_CALLS):
+        self._consecutive_failures = (
+            self._consecutive_failures + 1 if unreached or fault.status in _FATAL_STATUSES else 0
+        )
+        if self._consecutive_failures >= (
+            _CONSECUTIVE_UNREACHED_CALLS if unreached else _CONSECUTIVE_REFUSED_CALLS
+        ):
             self._closed = fault
 
     def leave(self, *, well: bool) -> None:
         """A call has come back. ``well``: the provider served it."""
         if well:
             self.allowed = min(
-                self.allowed + (1.0 if self._climbing else 1.0 / self.allowed), float(self.most)
+                self.allowed + (1.0 if self._in_slow_start else 1.0 / self.allowed), float(self.most)
             )
         self._free()
 
     async def throttle(self, retry_after: float | None) -> None:
         """The provider wants fewer calls: halve, once for all calls that were under way together."""
         now = time.monotonic()
-        self._climbing = False
+        self._in_slow_start = False
         if now - self._cut_at > 1.0:
             self._cut_at = now
             self.allowed = max(1.0, self.allowed / 2.0)
@@ -148,7 +152,7 @@ class ConcurrencyLimiter:
                 self.in_flight += 1
                 waiter.set_result(None)
 
-    async def _until_free_to_leave(self) -> None:
+    async def _wait_for_permit(self) -> None:
         while True:
             moment = await self._moment()
             wait = max(moment, self._paused_until) - time.time()

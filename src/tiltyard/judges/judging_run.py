@@ -85,7 +85,7 @@ class RequestPlan(Protocol):
         ...
 
     def shards(self, run: str, generation: int, size: int) -> Iterator[Shard]: ...
-    def warming(self) -> Iterator[JudgeRequest]:
+    def prewarm_requests(self) -> Iterator[JudgeRequest]:
         """One request for each prompt cache that is worth filling beforehand."""
         ...
 
@@ -137,7 +137,7 @@ def run_judging(
             judging.work,
             run=run,
             parallel=_parallel(agenda, shard_size),
-            on_dead=judging.dead,
+            on_dead_worker=judging.dead,
             on_start=judging.start,
             on_stop=judging.stop,
         ) as engine:
@@ -310,7 +310,7 @@ class JudgingWorker:
             ttl=seat.ttl,
             retries=settings.retries,
             limits=seat.limits,
-            learnt=LearnedLimits(context=seat.traits.context),
+            learned=LearnedLimits(context=seat.traits.context),
             unusable=counted if seat.judges else None,
             stop=stop,
         )
@@ -326,7 +326,7 @@ class JudgingWorker:
 
     async def _warm(self) -> None:
         """Fill the prompt caches that the questions still to be asked will read from."""
-        for request in self._agenda.warming():
+        for request in self._agenda.prewarm_requests():
             caller = self._callers[request.judge]
             known = await self._books.replies([request.key])
             if caller.due(request, known.get(request.key, [])) is not None:

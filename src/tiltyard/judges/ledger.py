@@ -126,7 +126,7 @@ class Ledger:
                 self._database.change(self._sql["drop_intent"], {"attempt_id": intents[place].attempt_id})
         return held
 
-    def _line_up(self, runs: Iterable[str]) -> None:
+    def _lock_runs(self, runs: Iterable[str]) -> None:
         """Transactions of one run stand in line, on PostgreSQL too: they could else wait for each other for ever."""
         for run in sorted(set(runs)):
             self._database.change(self._sql["line_up"], {"run": run})
@@ -210,7 +210,7 @@ class Ledger:
         """
         now = time.time()
         with self._database.transaction():
-            self._line_up({one.run for one in settlements}.union(one.run for one in (*withdrawn, *intents)))
+            self._lock_runs({one.run for one in settlements}.union(one.run for one in (*withdrawn, *intents)))
             self._withdraw(withdrawn)
             self._settle(settlements, now)
             return self._begin(intents, now)
@@ -225,7 +225,7 @@ class Ledger:
         """Settle what a dead worker had in flight: perhaps paid, surely lost. How many there were."""
         with self._database.transaction():
             rows = self._database.rows(self._sql["in_flight"], {"worker": worker})
-            self._line_up(run for _, run, _, _ in rows)
+            self._lock_runs(run for _, run, _, _ in rows)
             self._settle([_lost(*row) for row in rows], time.time())
         return len(rows)
 
@@ -245,7 +245,7 @@ class Ledger:
         now = time.time()
         run, judge = intents[0].run, intents[0].judge
         with self._database.transaction():
-            self._line_up([run])
+            self._lock_runs([run])
             entered = self._entered(intents, now)
             free = [
                 intent for intent, held in zip(intents, entered, strict=True) if held is ReservationResult.YES
@@ -290,7 +290,7 @@ class Ledger:
     def close_batch(self, batch: str, state: str, settlements: Sequence[Settlement] = ()) -> None:
         """Nothing more will come: ``ended`` with results, or ``void`` where it was never made."""
         with self._database.transaction():
-            self._line_up(one.run for one in settlements)
+            self._lock_runs(one.run for one in settlements)
             self._settle(settlements, time.time())
             self._database.change(self._sql["close_batch"], {"batch": batch, "state": state})
 

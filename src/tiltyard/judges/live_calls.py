@@ -95,7 +95,7 @@ class LiveCalls:
             if not isinstance(reply, ProviderFault):
                 caller.heard(request, [*bodies, reply])
                 return reply
-            if adapted < ADAPTATION_LIMIT and caller.learnt.learn(reply, sent.body, sent.size):
+            if adapted < ADAPTATION_LIMIT and caller.learned.learn(reply, sent.body, sent.size):
                 adapted += 1
             elif reply.retryable and tries < caller.retries:
                 await asyncio.sleep(retry_delay(tries, reply.retry_after))

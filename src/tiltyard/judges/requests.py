@@ -50,7 +50,7 @@ class JudgeCaller:
     ttl: str | None = None
     retries: int = 5
     limits: ReplyLimits = field(default_factory=ReplyLimits)
-    learnt: LearnedLimits = field(default_factory=LearnedLimits)
+    learned: LearnedLimits = field(default_factory=LearnedLimits)
     #: Counts replies without a verdict; ``None`` for those that are not asked for verdicts.
     unusable: UnusableReplies | None = None
     #: Called once the judge is found to be unusable.
@@ -66,10 +66,10 @@ class JudgeCaller:
         limit = self.limits.next_limit(states, planned, request.size)
         if limit is None:
             return None
-        limit = self.learnt.bounded(limit, request.size)
+        limit = self.learned.bounded(limit, request.size)
         if states and states[0] is QuestionState.TRUNCATED and limit <= self._had(request, bodies[0]):
             return None
-        field = self.learnt.field
+        field = self.learned.field
         if limit == planned and (field is None or field in request.body):
             return request
         worst = None
@@ -89,7 +89,7 @@ class JudgeCaller:
     def _had(self, request: JudgeRequest, body: Body) -> int:
         """The tokens of a reply that was cut off: as many as it was allowed, so far as we know."""
         _, usage = self.provider.read(body)
-        allowed = self.learnt.bounded(token_limit(request.body), request.size)
+        allowed = self.learned.bounded(token_limit(request.body), request.size)
         return allowed if usage is None else max(allowed, usage.output)
 
     def cost(self, usage: Usage | None, worst: int | None) -> int | None:

@@ -34,7 +34,7 @@ class UnusableReplies:
         self._prompts: set[str] = set()
 
     @property
-    def doubtful(self) -> bool:
+    def has_long_streak(self) -> bool:
         """Whether it has been long since a verdict came."""
         return self._states.total() >= _UNUSABLE_REPLY_COUNT
 
@@ -50,7 +50,7 @@ class UnusableReplies:
         self._states[QuestionState(state)] += 1
         if ended:
             self._prompts.add(prompt_id)
-        if not self.doubtful or len(self._prompts) < _UNUSABLE_PROMPT_COUNT:
+        if not self.has_long_streak or len(self._prompts) < _UNUSABLE_PROMPT_COUNT:
             return None
         return JudgeUnusable(self._reason())
 

@@ -98,7 +98,7 @@ class ConnectionPool:
             yield connection
 
     @asynccontextmanager
-    async def desk_connection(self) -> AsyncIterator[Connection]:
+    async def voting_connection(self) -> AsyncIterator[Connection]:
         """A connection for a desk."""
         async with self._leased(self._desks) as connection:
             yield connection

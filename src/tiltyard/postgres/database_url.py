@@ -19,7 +19,7 @@ class OpenedDatabase:
 
     url: str
     #: Starts its server again if that has died, and says whether; nothing where the server is not ours.
-    revive: Callable[[], bool] | None = None
+    restart_if_dead: Callable[[], bool] | None = None
 
 
 @contextmanager
@@ -59,4 +59,4 @@ def open_long_lived_database(
     with EmbeddedServer(environment.home, user=as_user, on_wait=on_wait) as server:
         if migrating:
             migrate(server.url)
-        yield OpenedDatabase(server.url, server.revive)
+        yield OpenedDatabase(server.url, server.restart_if_dead)

@@ -86,7 +86,7 @@ class EmbeddedServer:
                 raise
         return self.url
 
-    def revive(self) -> bool:
+    def restart_if_dead(self) -> bool:
         """Start it again, at the same address, if it has died; whether it had."""
         with self.locked():
             found = Postmaster.read(self.data)
@@ -135,7 +135,7 @@ class EmbeddedServer:
             yield
 
     @contextmanager
-    def started_alone(self) -> Iterator[str]:
+    def start_exclusively(self) -> Iterator[str]:
         """Run it within `unused`, for the caller alone; its address."""
         self.prepare()
         self._open()

@@ -171,7 +171,7 @@ class SimulatedArena:
         self.planted_top3_at: int | None = None
         if settings.planted is not None:
             self.planted = int(self.world.true_order(these_prompts=True)[0])
-            self.rater.plant(self.planted, glicko2.start - settings.planted)
+            self.rater.start_at_rating(self.planted, glicko2.start - settings.planted)
         self._change_roster()
         self._rank()
 

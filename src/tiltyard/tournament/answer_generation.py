@@ -142,7 +142,7 @@ class GenerationPlan:
     def shards(self, run: str, generation: int, size: int) -> Iterator[Shard]:
         return cut_into_shards(len(self), run, generation, size)
 
-    def warming(self) -> Iterator[JudgeRequest]:
+    def prewarm_requests(self) -> Iterator[JudgeRequest]:
         return iter(())
 
     def trial(self) -> Iterator[JudgeRequest]:

@@ -155,7 +155,7 @@ class TournamentPlan:
         """The requests of a stretch of questions."""
         return map(self.request, self.questions(first, last))
 
-    def warming(self) -> Iterator[JudgeRequest]:
+    def prewarm_requests(self) -> Iterator[JudgeRequest]:
         """For each judge that caches prompts and each rubric, a request that begins as all others do.
 
         It is sent by itself and costs what a live call costs, also where the others go by batch.

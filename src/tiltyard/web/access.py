@@ -98,8 +98,8 @@ class Access:
         self.accounts = accounts
         self.keys = keys
         self.cookies = Cookies(keys, secure=settings.secure)
-        self.turnstile = SignInThrottle()
-        self.arrivals = SessionRateLimit(settings.new_sessions_per_minute)
+        self.sign_in_throttle = SignInThrottle()
+        self.session_rate_limit = SessionRateLimit(settings.new_sessions_per_minute)
         self._voters: TtlCache[Voter] = TtlCache(_VOTER_CACHE_SECONDS)
         self._actors: TtlCache[Actor] = TtlCache(_ACTOR_CACHE_SECONDS)
         self._judges: TtlCache[Voter] = TtlCache(_ACTOR_CACHE_SECONDS)
@@ -157,7 +157,7 @@ class Access:
         if "authorization" in request.headers or (desk is not None and desk.settings.visibility == "closed"):
             actor = await self.actor(request)
         if desk is not None:
-            self._check_entrance(actor, desk)
+            self._check_may_vote(actor, desk)
         if actor is not None and actor.token is not None and "judge" in actor.scopes:
             return await self._judge(actor.token)
         cookie = read_cookie(request, VOTER_COOKIE)
@@ -174,7 +174,7 @@ class Access:
         return known
 
     @staticmethod
-    def _check_entrance(actor: Actor | None, desk: VotingQueue) -> None:
+    def _check_may_vote(actor: Actor | None, desk: VotingQueue) -> None:
         """Everybody may vote in an open arena, those with a right to it in a closed one."""
         welcome = actor is not None and (actor.may("judge", desk.name) or actor.may("read", desk.name))
         if desk.settings.visibility == "closed" and not welcome:
@@ -184,7 +184,7 @@ class Access:
 
     async def new_voter(self, request: Request) -> tuple[Voter, str]:
         """A new person, and the cookie to hand out; `Busy` if too many come from there."""
-        self.arrivals.admit(client_address(request))
+        self.session_rate_limit.admit(client_address(request))
         token, session = await self.accounts.make_session()
         voter = Voter(session.session, 0)
         self._voters.put(self.cookies.seal(VOTER_COOKIE, token), voter)

@@ -52,7 +52,7 @@ class ArenasApp(FastAPI):
 
     _outermost: ASGIApp | None = None
 
-    def put_edge(self, settings: ServingSettings, figures: ProcessMetrics) -> None:
+    def wrap_with_middleware(self, settings: ServingSettings, figures: ProcessMetrics) -> None:
         """From now on every request passes the edge first, and voters' routes are found at once."""
         inner = FastRouter(super().__call__, application=self, routes=matchups.router.routes)
         self._outermost = EdgeMiddleware(
@@ -105,11 +105,11 @@ def make_app(house: ArenaRegistry, keys: SecretKeys) -> FastAPI:
     app.state.board_pages = BoardPageCache()
     app.state.model_pages = ModelPageCache(ModelProfiles(house.pool, house.boards))
     app.state.personal_boards = PersonalBoards(house.pool, house.boards)
-    app.state.shelf = RenderCache()
+    app.state.render_cache = RenderCache()
     for router in (assets.router, *page_routers()):
         app.include_router(router)
     add_problem_handlers(app, problem_page)
-    app.put_edge(house.settings, figures)
+    app.wrap_with_middleware(house.settings, figures)
     _document(app)
     return app
 

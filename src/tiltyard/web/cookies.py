@@ -52,7 +52,7 @@ class Cookies:
         """The ``Set-Cookie`` that hands out a token."""
         return self._text(name, self.seal(name, token), int(life.total_seconds()))
 
-    def clearing(self, name: str) -> str:
+    def clear_header(self, name: str) -> str:
         """The ``Set-Cookie`` that takes it back."""
         return self._text(name, "", 0)
 

@@ -67,7 +67,7 @@ class SignInThrottle:
         self._lines: dict[str, _AddressQueue] = {}
 
     @asynccontextmanager
-    async def passing(self, address: str) -> AsyncIterator[None]:
+    async def sign_in_attempt(self, address: str) -> AsyncIterator[None]:
         """Try in here; `NotAllowed` is what a wrong try raises."""
         line = self._lines.setdefault(address, _AddressQueue())
         if line.length >= self._most:

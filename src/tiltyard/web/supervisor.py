@@ -82,10 +82,10 @@ class Supervisor:
         with _figures_folder(), _metrics_port(self._database.url, self._settings):
             ready = [asyncio.Event() for _ in self._parts()]
             tasks = [
-                asyncio.create_task(self._tend(part, event))
+                asyncio.create_task(self._keep_child_running(part, event))
                 for part, event in zip(self._parts(), ready, strict=True)
             ]
-            tasks.append(asyncio.create_task(self._keep_database()))
+            tasks.append(asyncio.create_task(self._keep_database_running()))
             said = asyncio.create_task(_say_ready(ready, on_ready))
             try:
                 await asyncio.gather(*tasks)
@@ -109,12 +109,12 @@ class Supervisor:
             with contextlib.suppress(ProcessLookupError):
                 child.send_signal(number)
 
-    async def _keep_database(self) -> None:
+    async def _keep_database_running(self) -> None:
         """Start its server again whenever that has died, and try on if it does not start."""
         delay, backoff = _DATABASE_CHECK_SECONDS, Backoff(_DATABASE_CHECK_SECONDS * 2, _MAX_RESTART_SECONDS)
-        while self._database.revive is not None and not await self._stops_within(delay):
+        while self._database.restart_if_dead is not None and not await self._stops_within(delay):
             try:
-                if await asyncio.to_thread(self._database.revive):
+                if await asyncio.to_thread(self._database.restart_if_dead):
                     log_event("database started again")
                 delay = _DATABASE_CHECK_SECONDS
                 backoff.reset()
@@ -127,7 +127,7 @@ class Supervisor:
             await asyncio.wait_for(self._stopping.wait(), seconds)
         return self._stopping.is_set()
 
-    async def _tend(self, part: str, ready: asyncio.Event) -> None:
+    async def _keep_child_running(self, part: str, ready: asyncio.Event) -> None:
         """One child, and its successors."""
         backoff, failures = Backoff(_FIRST_RESTART_SECONDS, _MAX_RESTART_SECONDS), 0
         while not self._stopping.is_set():

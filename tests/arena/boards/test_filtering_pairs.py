@@ -286,7 +286,7 @@ def test_turns_are_taken_a_few_at_a_time_and_few_wait():
         turns, may_end, done = BoundedQueue(1, 2, "a chart"), asyncio.Event(), []
 
         async def one(k):
-            async with turns.taking():
+            async with turns.acquire_slot():
                 await may_end.wait()
                 done.append(k)
 

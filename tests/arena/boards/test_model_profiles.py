@@ -8,7 +8,7 @@ from itertools import pairwise
 
 import pytest
 
-from live_arenas import desk_of, make_arena
+from live_arenas import make_arena, voting_queue_of
 from tiltyard.arena.boards.board_cache import BoardCache
 from tiltyard.arena.boards.model_profiles import ModelProfiles
 from tiltyard.arena.content.blob_store import BlobStore
@@ -38,8 +38,8 @@ async def portraits_of(url):
 
 def portrait(url, name="model-2", source=0):
     async def scene():
-        async with portraits_of(url) as (portraits, arena):
-            return await portraits.of(arena, source, name)
+        async with portraits_of(url) as (model_profiles, arena):
+            return await model_profiles.of(arena, source, name)
 
     return asyncio.run(scene())
 
@@ -232,7 +232,7 @@ def test_a_vote_that_can_be_taken_back_is_in_no_portrait(database):
     arena = voted(database, votes=12)
 
     async def voting():
-        async with desk_of(database, arena) as desk:
+        async with voting_queue_of(database, arena) as desk:
             voter = Voter(77)
             offered = await desk.next_matchup(voter)
             await desk.vote(voter, offered.matchup, Kind.WIN_A)
@@ -251,17 +251,17 @@ def test_a_portrait_is_made_once_for_a_snapshot(database, monkeypatch):
     monkeypatch.setattr("tiltyard.arena.boards.model_profiles._REST_RATIO", 0.0)
 
     async def scene():
-        async with portraits_of(database) as (portraits, arena):
-            one, *others = await asyncio.gather(*(portraits.of(arena, 0, "model-1") for _ in range(4)))
+        async with portraits_of(database) as (model_profiles, arena):
+            one, *others = await asyncio.gather(*(model_profiles.of(arena, 0, "model-1") for _ in range(4)))
             assert all(other is one for other in others)
-            assert await portraits.of(arena, 0, "model-2") is not one
+            assert await model_profiles.of(arena, 0, "model-2") is not one
             newest = replace(one.snapshot, sha256="f" * 64)
-            portraits._boards._newest[1, 0] = newest
-            again = await portraits.of(arena, 0, "model-1")
+            model_profiles._boards._newest[1, 0] = newest
+            again = await model_profiles.of(arena, 0, "model-1")
             assert again is not one
             assert again.snapshot is newest
             with pytest.raises(NotFound):
-                await portraits.of(arena, 0, "nobody")
+                await model_profiles.of(arena, 0, "nobody")
 
     asyncio.run(scene())
 
@@ -272,12 +272,12 @@ def test_only_so_many_portraits_are_kept(database, monkeypatch):
     monkeypatch.setattr("tiltyard.arena.boards.model_profiles._CACHED_SNAPSHOT_LIMIT", 1)
 
     async def scene():
-        async with portraits_of(database) as (portraits, arena):
-            one = await portraits.of(arena, 0, "model-1")
-            other = await portraits.of(arena, 1, "model-1")
-            assert len(portraits._made) == len(portraits._grounds) == 1
-            assert portraits._size == other.size > len(other.snapshot.document)
-            again = await portraits.of(arena, 0, "model-1")
+        async with portraits_of(database) as (model_profiles, arena):
+            one = await model_profiles.of(arena, 0, "model-1")
+            other = await model_profiles.of(arena, 1, "model-1")
+            assert len(model_profiles._made) == len(model_profiles._grounds) == 1
+            assert model_profiles._size == other.size > len(other.snapshot.document)
+            again = await model_profiles.of(arena, 0, "model-1")
             assert again is not one
             assert again.opponents == one.opponents
 
@@ -289,11 +289,11 @@ def test_a_portrait_that_took_long_is_not_made_again_at_once(database, monkeypat
     monkeypatch.setattr("tiltyard.arena.boards.model_profiles._REST_RATIO", 1e9)
 
     async def scene():
-        async with portraits_of(database) as (portraits, arena):
-            one = await portraits.of(arena, 0, "model-1")
-            portraits._boards._newest[1, 0] = replace(one.snapshot, sha256="f" * 64)
-            assert await portraits.of(arena, 0, "model-1") is one
-            assert (await portraits.of(arena, 0, "model-2")).snapshot.sha256 == "f" * 64
+        async with portraits_of(database) as (model_profiles, arena):
+            one = await model_profiles.of(arena, 0, "model-1")
+            model_profiles._boards._newest[1, 0] = replace(one.snapshot, sha256="f" * 64)
+            assert await model_profiles.of(arena, 0, "model-1") is one
+            assert (await model_profiles.of(arena, 0, "model-2")).snapshot.sha256 == "f" * 64
 
     asyncio.run(scene())
 
@@ -302,14 +302,14 @@ def test_only_so_many_wait_for_a_portrait(database):
     laid(database, votes=50)
 
     async def scene():
-        async with portraits_of(database) as (portraits, arena):
-            async with portraits._making:
-                waiting = [asyncio.create_task(portraits.of(arena, 0, "model-1")) for _ in range(8)]
-                while portraits._waiting < 8:  # noqa: ASYNC110
+        async with portraits_of(database) as (model_profiles, arena):
+            async with model_profiles._making:
+                waiting = [asyncio.create_task(model_profiles.of(arena, 0, "model-1")) for _ in range(8)]
+                while model_profiles._waiting < 8:  # noqa: ASYNC110
                     await asyncio.sleep(0.01)
                 with pytest.raises(StoreFault, match="ask again"):
-                    await portraits.of(arena, 0, "model-2")
+                    await model_profiles.of(arena, 0, "model-2")
             assert len(set(map(id, await asyncio.gather(*waiting)))) == 1
-            assert (await portraits.of(arena, 0, "model-2")).name == "model-2"
+            assert (await model_profiles.of(arena, 0, "model-2")).name == "model-2"
 
     asyncio.run(scene())

@@ -42,7 +42,7 @@ def a_bucket():
 
 
 @pytest.fixture(params=["folder", "bucket"])
-def bulky(request, tmp_path):
+def object_storage(request, tmp_path):
     if request.param == "folder":
         yield FolderStorage(tmp_path / "home" / "responses")
     else:
@@ -52,20 +52,20 @@ def bulky(request, tmp_path):
 
 
 @asynccontextmanager
-async def opened(url, bulky, **options):
+async def opened(url, object_storage, **options):
     async with open_pool(url, most=3) as pool:
-        yield BlobStore(pool, bulky, **options)
+        yield BlobStore(pool, object_storage, **options)
 
 
-def test_bytes_come_back_from_wherever_they_lie(database, bulky):
+def test_bytes_come_back_from_wherever_they_lie(database, object_storage):
     many = [b"", b"x", bytes(INLINE_LIMIT_BYTES), bytes(INLINE_LIMIT_BYTES + 1), BIG]
 
     async def scene():
-        async with opened(database, bulky) as contents:
+        async with opened(database, object_storage) as contents:
             hashes = await contents.put_many(many)
             assert hashes == [hashlib.sha256(data).digest() for data in many]
             assert await contents.put(BIG) == hashes[-1]
-        async with opened(database, bulky) as another:
+        async with opened(database, object_storage) as another:
             assert [await another.read_bytes(sha256) for sha256 in hashes] == many
             assert await another.read_bytes(hashes[-1]) == BIG
             with pytest.raises(StoreFault, match="there are no bytes"):
@@ -77,15 +77,15 @@ def test_bytes_come_back_from_wherever_they_lie(database, bulky):
     assert rows == [(len(data), len(data) > INLINE_LIMIT_BYTES) for data in sorted(many, key=len)]
 
 
-def test_missing_bytes_are_a_fault_and_removing_them_twice_is_none(bulky):
+def test_missing_bytes_are_a_fault_and_removing_them_twice_is_none(object_storage):
     async def scene():
-        await bulky.put("ab", BIG)
-        assert await bulky.get("ab") == BIG
-        await bulky.put("ab", BIG)
-        await bulky.remove("ab")
-        await bulky.remove("ab")
+        await object_storage.put("ab", BIG)
+        assert await object_storage.get("ab") == BIG
+        await object_storage.put("ab", BIG)
+        await object_storage.remove("ab")
+        await object_storage.remove("ab")
         with pytest.raises(StoreFault, match="it is not there"):
-            await bulky.get("ab")
+            await object_storage.get("ab")
 
     asyncio.run(scene())
 
@@ -164,13 +164,13 @@ async def an_arena(url, contents, pool, tmp_path, *answers):
     await import_answers(pool, contents, "arena", path)
 
 
-def test_bytes_go_with_their_last_live_response(database, tmp_path, bulky):
+def test_bytes_go_with_their_last_live_response(database, tmp_path, object_storage):
     big = "y" * (INLINE_LIMIT_BYTES + 1)
     name = hashlib.sha256(big.encode()).hexdigest()
 
     async def scene():
         async with open_pool(database, most=3) as pool:
-            contents = BlobStore(pool, bulky)
+            contents = BlobStore(pool, object_storage)
             await an_arena(
                 database, contents, pool, tmp_path, ("m1", "p", big), ("m2", "p", big), ("m3", "p", "small")
             )
@@ -179,10 +179,10 @@ def test_bytes_go_with_their_last_live_response(database, tmp_path, bulky):
             with pytest.raises(NotFound, match="withdrawn"):
                 await contents.read(1)
             assert await contents.read(2) == first
-            assert await bulky.get(name) == big.encode()
+            assert await object_storage.get(name) == big.encode()
             await withdraw(pool, contents, "arena", "p", "m2", reason="asked", actor="cli")
             with pytest.raises(StoreFault, match="not there"):
-                await bulky.get(name)
+                await object_storage.get(name)
             with pytest.raises(NotFound):
                 await contents.read(2)
             assert (await contents.read(3)).data == b"small"

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import tiltyard
-from live_arenas import desk_of, made_arena, make_arena
+from live_arenas import made_arena, make_arena, voting_queue_of
 from tiltyard.arena.log.battle_export import export_battles, open_export
 from tiltyard.arena.log.log_columns import read_columns
 from tiltyard.arena.operators.arena_changes import exclude, restore
@@ -98,7 +98,7 @@ def test_voters_have_one_name_in_a_release_and_another_in_the_next(database, tmp
 def test_votes_that_can_be_taken_back_or_were_are_not_in_it(database, tmp_path):
     async def scene():
         arena = await make_arena(database)
-        async with desk_of(database, arena) as desk:
+        async with voting_queue_of(database, arena) as desk:
             await cast(desk, 4)
             offered = await desk.next_matchup(Voter(9))
             await desk.vote(Voter(9), offered.matchup, Kind.WIN_A)
@@ -149,7 +149,7 @@ def test_judges_have_their_own_battles(database, tmp_path):
 
     async def scene():
         arena = await make_arena(database)
-        async with desk_of(database, arena) as desk:
+        async with voting_queue_of(database, arena) as desk:
             await cast(desk, 5)
             for kind in KINDS_OF_JUDGES:
                 offered = await desk.next_matchup(Voter(7, 1))

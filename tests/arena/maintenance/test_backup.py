@@ -62,12 +62,12 @@ def home(tmp_path):
 
 
 @pytest.fixture
-def bulky(home):
+def object_storage(home):
     return FolderStorage(home / "responses")
 
 
 @pytest.fixture
-def filled(database, bulky):
+def filled(database, object_storage):
     """Two arenas, one of them empty; bytes in the database and beside it."""
     arena = make_arena(database, "first")
     make_arena(database, "empty")
@@ -75,7 +75,7 @@ def filled(database, bulky):
         append(connection, arena, 500)
         for data in BULKY:
             digest = hashlib.sha256(data).digest()
-            asyncio.run(bulky.put(digest.hex(), data))
+            asyncio.run(object_storage.put(digest.hex(), data))
             connection.execute("INSERT INTO contents (sha256, size) VALUES (%s, %s)", [digest, len(data)])
         small = "Ünïcode ' \" \\ \n".encode()
         connection.execute(
@@ -103,8 +103,8 @@ def everything(url):
         }
 
 
-def test_a_backup_restores_into_an_empty_place(filled, home, bulky, empty, tmp_path):
-    made = back_up(filled, home, bulky)
+def test_a_backup_restores_into_an_empty_place(filled, home, object_storage, empty, tmp_path):
+    made = back_up(filled, home, object_storage)
     assert made.path.parent == home / "backups"
     assert stat.S_IMODE(made.path.stat().st_mode) == 0o600
     assert made.size == made.path.stat().st_size
@@ -126,14 +126,16 @@ def test_a_backup_restores_into_an_empty_place(filled, home, bulky, empty, tmp_p
 @pytest.mark.parametrize(
     ("source", "target"), [("server", "debian"), ("debian", "server"), ("debian", "debian")]
 )
-def test_a_backup_of_one_version_restores_into_another(source, target, request, home, bulky, tmp_path):
+def test_a_backup_of_one_version_restores_into_another(
+    source, target, request, home, object_storage, tmp_path
+):
     source, target = request.getfixturevalue(source), request.getfixturevalue(target)
     with fresh_database(source) as one, fresh_database(target) as other:
         migrate(one)
         arena = make_arena(one, "first")
         with connect(one) as connection:
             append(connection, arena, 20)
-        made = back_up(one, home, bulky)
+        made = back_up(one, home, object_storage)
         restore(made.path, other, tmp_path / "there", FolderStorage(tmp_path / "there"))
         assert everything(other) == everything(one)
 
@@ -147,7 +149,7 @@ def with_accounts(url, work):
 
 
 def test_access_that_was_ended_after_the_backup_is_told_and_can_be_revoked(
-    filled, home, bulky, server, tmp_path
+    filled, home, object_storage, server, tmp_path
 ):
     """A token, a password and a response that were gone when somebody restored an older backup."""
 
@@ -170,7 +172,7 @@ def test_access_that_was_ended_after_the_backup_is_told_and_can_be_revoked(
             " SELECT 1, m, 0, 'text', 'text/plain', sha256, size, CASE m WHEN 1 THEN now() END"
             " FROM contents, generate_series(0, 1) m WHERE bytes IS NOT NULL"
         )
-    made = back_up(filled, home, bulky)
+    made = back_up(filled, home, object_storage)
     for revoke_all in (False, True):
         there = tmp_path / str(revoke_all)
         with fresh_database(server) as empty:
@@ -210,8 +212,8 @@ def test_access_that_was_ended_after_the_backup_is_told_and_can_be_revoked(
                 assert with_accounts(empty, again)
 
 
-def test_it_is_recorded(filled, home, bulky, tmp_path):
-    made = back_up(filled, home, bulky, tmp_path / "mine.tar")
+def test_it_is_recorded(filled, home, object_storage, tmp_path):
+    made = back_up(filled, home, object_storage, tmp_path / "mine.tar")
     with connect(filled) as connection:
         ((actor, action, detail),) = connection.execute("SELECT actor, action, detail FROM audit").fetchall()
     assert (actor, action, detail["file"]) == ("cli", "backup", str(tmp_path / "mine.tar"))
@@ -219,7 +221,9 @@ def test_it_is_recorded(filled, home, bulky, tmp_path):
     assert datetime.now(UTC) > datetime.fromisoformat(made.manifest.made_at)
 
 
-def test_votes_that_are_being_written_are_in_it_up_to_one_instant(filled, home, bulky, empty, tmp_path):
+def test_votes_that_are_being_written_are_in_it_up_to_one_instant(
+    filled, home, object_storage, empty, tmp_path
+):
     """Events, and a table that must always agree with them."""
     stop = threading.Event()
     written = []
@@ -239,7 +243,7 @@ def test_votes_that_are_being_written_are_in_it_up_to_one_instant(filled, home, 
         while len(written) < 5:
             time.sleep(0.01)
         before = len(written)
-        made = back_up(filled, home, bulky)
+        made = back_up(filled, home, object_storage)
         after = len(written)
     finally:
         stop.set()
@@ -263,8 +267,10 @@ def damaged(path, name):
 
 
 @pytest.mark.parametrize("kind", ["database.dump", "secret.key", "responses/"])
-def test_one_changed_byte_is_refused_before_anything_is_touched(kind, filled, home, bulky, empty, tmp_path):
-    made = back_up(filled, home, bulky)
+def test_one_changed_byte_is_refused_before_anything_is_touched(
+    kind, filled, home, object_storage, empty, tmp_path
+):
+    made = back_up(filled, home, object_storage)
     damaged(made.path, next(name for name in made.manifest.members if name.startswith(kind)))
     with pytest.raises(InputError, match=f"{kind}.* is damaged; use another backup"):
         restore(made.path, empty, tmp_path / "there", FolderStorage(tmp_path / "there"))
@@ -272,7 +278,7 @@ def test_one_changed_byte_is_refused_before_anything_is_touched(kind, filled, ho
     assert not (tmp_path / "there").exists()
 
 
-def test_what_is_no_backup_is_refused(tmp_path, filled, home, bulky):
+def test_what_is_no_backup_is_refused(tmp_path, filled, home, object_storage):
     path = tmp_path / "some.tar"
     with pytest.raises(UnreadableFile, match="cannot be read as a backup"):
         read_backup(path)
@@ -283,7 +289,7 @@ def test_what_is_no_backup_is_refused(tmp_path, filled, home, bulky):
         pass
     with pytest.raises(InputError, match=r"holds no manifest.json"):
         read_backup(path)
-    made = back_up(filled, home, bulky)
+    made = back_up(filled, home, object_storage)
     path.write_bytes(made.path.read_bytes()[: made.size // 2])
     with pytest.raises(InputError):
         read_backup(path)
@@ -313,25 +319,25 @@ def test_a_manifest_that_is_not_ours_is_refused(tmp_path, text, told):
         read_backup(path)
 
 
-def test_nothing_is_replaced(filled, home, bulky, empty, tmp_path):
-    made = back_up(filled, home, bulky)
+def test_nothing_is_replaced(filled, home, object_storage, empty, tmp_path):
+    made = back_up(filled, home, object_storage)
     with pytest.raises(StoreFault, match=r"the database is not empty: it has public\."):
         restore(made.path, filled, tmp_path / "there", FolderStorage(tmp_path / "there"))
     with pytest.raises(StoreFault, match=r"secret.key is there already"):
-        restore(made.path, empty, home, bulky)
+        restore(made.path, empty, home, object_storage)
     with pytest.raises(StoreFault, match="is there already; name another file"):
-        back_up(filled, home, bulky, made.path)
+        back_up(filled, home, object_storage, made.path)
 
 
-def test_bytes_that_are_missing_or_damaged_make_no_backup(filled, home, bulky):
+def test_bytes_that_are_missing_or_damaged_make_no_backup(filled, home, object_storage):
     damaged_file = next((home / "responses").iterdir())
     whole = damaged_file.read_bytes()
     damaged_file.write_bytes(b"x" + whole[1:])
     with pytest.raises(StoreFault, match="cannot be backed up: they do not have that hash"):
-        back_up(filled, home, bulky)
+        back_up(filled, home, object_storage)
     damaged_file.unlink()
     with pytest.raises(StoreFault, match="cannot be backed up: cannot read"):
-        back_up(filled, home, bulky)
+        back_up(filled, home, object_storage)
     assert list((home / "backups").iterdir()) == []
 
 
@@ -368,13 +374,13 @@ def test_bytes_that_are_withdrawn_meanwhile_are_left_out(filled, home, monkeypat
     assert sorted(made.manifest.members) == ["database.dump", "secret.key"]
 
 
-def test_a_full_disk_leaves_no_half_of_a_backup(filled, home, bulky, monkeypatch):
+def test_a_full_disk_leaves_no_half_of_a_backup(filled, home, object_storage, monkeypatch):
     def full(*_):
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(backup, "_add", full)
     with pytest.raises(StoreFault, match="No space left on device; name another place"):
-        back_up(filled, home, bulky)
+        back_up(filled, home, object_storage)
     assert list((home / "backups").iterdir()) == []
 
 

@@ -77,10 +77,10 @@ def test_no_superuser_is_needed(kind, request, tmp_path):
                 False,
             )
             append(own, arena, 10)
-        bulky = FolderStorage(tmp_path / "responses")
-        made = back_up(one, tmp_path, bulky)
+        object_storage = FolderStorage(tmp_path / "responses")
+        made = back_up(one, tmp_path, object_storage)
         assert {name for name, state in states(one).items() if state != "ok"} == set()
-        assert restore(made.path, other, tmp_path / "there", bulky).manifest.arenas == {"first": 10}
+        assert restore(made.path, other, tmp_path / "there", object_storage).manifest.arenas == {"first": 10}
         for url in (first, second):
             with connect(url) as there:
                 there.execute("REASSIGN OWNED BY plain TO tiltyard")

@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from live_arenas import answers_file, desk_of, make_arena
+from live_arenas import answers_file, make_arena, voting_queue_of
 from postgres_servers import until_someone_waits
 from tiltyard.arena.content.answer_import import import_answers
 from tiltyard.arena.content.blob_store import BlobStore
@@ -45,7 +45,7 @@ ANN, BOB = Voter(1), Voter(2)
 @asynccontextmanager
 async def a_house(url, tmp_path, models=4, prompts=3):
     arena = await make_arena(url, models, prompts)
-    async with open_pool(url, most=3) as pool, desk_of(url, arena) as desk:
+    async with open_pool(url, most=3) as pool, voting_queue_of(url, arena) as desk:
         yield pool, BlobStore(pool, FolderStorage(tmp_path)), desk
 
 
@@ -141,7 +141,7 @@ def test_the_policy_changes_where_memory_allows_and_nowhere_else(database, tmp_p
 
 def test_settings_change_by_name_and_the_rest_stays(database, tmp_path):
     async def scene():
-        async with a_house(database, tmp_path) as (pool, _, _desk):
+        async with a_house(database, tmp_path) as (pool, _, _voting_queue):
             made = await change_settings(
                 pool, "arena", {"visibility": "closed"}, title="Hidden", actor="token:ci"
             )
@@ -352,7 +352,7 @@ def test_a_takedown_holds_even_if_its_bytes_cannot_be_removed_yet(database, tmp_
     folder = StuckFolder(tmp_path / "responses")
 
     async def scene():
-        async with a_house(database, tmp_path) as (pool, _, _desk):
+        async with a_house(database, tmp_path) as (pool, _, _voting_queue):
             contents = BlobStore(pool, folder)
             path = tmp_path / "more.jsonl"
             path.write_text(
@@ -420,7 +420,7 @@ def test_a_withdrawn_response_is_gone_with_the_matchups_that_show_it(database, t
 
 def test_a_withdrawn_prompt_takes_its_text_and_every_response(database, tmp_path):
     async def scene():
-        async with a_house(database, tmp_path) as (pool, contents, _desk):
+        async with a_house(database, tmp_path) as (pool, contents, _voting_queue):
             taken = await withdraw(pool, contents, "arena", "prompt-1", reason="personal data", actor="cli")
             assert taken.responses == 4
             with pytest.raises(Conflict, match="no prompt 'prompt-1' any more"):

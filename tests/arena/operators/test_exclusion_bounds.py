@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from live_arenas import desk_of, make_arena
+from live_arenas import make_arena, voting_queue_of
 from tiltyard.arena.log.event_log import LogKind, append_batch
 from tiltyard.arena.operators.exclusions import VoteSelection, draft_exclusion, settle_exclusion
 from tiltyard.postgres.connections import connect, open_pool
@@ -36,7 +36,11 @@ async def six_votes(url, desk):
 async def excluded(url, selection, *, meanwhile):
     """Which votes: those that are there when they are chosen, or those that come ``meanwhile``."""
     arena = await make_arena(url, 4, 3)
-    async with open_pool(url, most=2) as pool, pool.connection() as connection, desk_of(url, arena) as desk:
+    async with (
+        open_pool(url, most=2) as pool,
+        pool.connection() as connection,
+        voting_queue_of(url, arena) as desk,
+    ):
         if not meanwhile:
             await six_votes(url, desk)
         draft = await draft_exclusion(connection, 1, selection, "a test")

@@ -20,7 +20,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from judged_arenas import judged_arena
-from live_arenas import desk_of, make_arena
+from live_arenas import make_arena, voting_queue_of
 from served import served
 from servers.paid_llm import paid_llm
 from tiltyard.arena.boards.weekly_reports import list_reports, read_report
@@ -69,7 +69,7 @@ def vote_in(
         settings = ArenaSettings(timezone=timezone)
         policy = Policy(phase=phase, evaluated_every=10)
         arena = await make_arena(database, settings=settings, policy=policy, name=name)
-        async with desk_of(database, arena) as desk:
+        async with voting_queue_of(database, arena) as desk:
             for number in range(VOTES):
                 voter = Voter(1 + number % 3, source=int(number % 5 == 0))
                 offered = await desk.next_matchup(voter)

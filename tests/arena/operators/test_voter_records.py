@@ -7,7 +7,7 @@ from statistics import median
 import numpy as np
 import pytest
 
-from live_arenas import desk_of, make_arena
+from live_arenas import make_arena, voting_queue_of
 from tiltyard.arena.log.votes import VoteTally
 from tiltyard.arena.operators.arena_changes import exclude
 from tiltyard.arena.operators.exclusions import VoteSelection
@@ -101,7 +101,7 @@ def test_a_record_says_what_was_decided_and_agrees_with_the_board_as_counted(dat
 def test_votes_taken_back_are_none_and_excluded_ones_stay_on_the_record(database):
     async def scene():
         arena = await make_arena(database, 4, 6)
-        async with desk_of(database, arena) as desk:
+        async with voting_queue_of(database, arena) as desk:
             await cast(desk, 10, voters=1)
             voter = Voter(1, 0)
             offered = await desk.next_matchup(voter)
@@ -122,7 +122,7 @@ def test_votes_taken_back_are_none_and_excluded_ones_stay_on_the_record(database
 def test_a_judge_is_counted_apart_from_people(database):
     async def scene():
         arena = await make_arena(database, 4, 4)
-        async with desk_of(database, arena) as desk:
+        async with voting_queue_of(database, arena) as desk:
             await cast(desk, 4, voters=2)
             await cast(desk, 3, voters=1, source=1)
         return arena
@@ -157,7 +157,7 @@ def test_remarks_are_read_with_what_they_speak_of(database):
 def test_what_was_said_of_a_vote_that_was_taken_back_is_not_read(database):
     async def scene():
         arena, voter = await make_arena(database, 4, 4), Voter(1)
-        async with desk_of(database, arena) as desk:
+        async with voting_queue_of(database, arena) as desk:
             for comment in ("stands", "taken back"):
                 matchup = (await desk.next_matchup(voter)).matchup
                 await desk.vote(voter, matchup, Kind.TIE)

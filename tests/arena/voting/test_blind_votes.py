@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 import live_arenas
-from live_arenas import desk_of
+from live_arenas import voting_queue_of
 from tiltyard.arena.log.event_log import HUMAN, JUDGE, LogKind
 from tiltyard.arena.rating.log_replay import replay_log
 from tiltyard.arena.voting.revealed_names import RevealedNames
@@ -63,7 +63,7 @@ def counts(standing):
 def test_what_was_told_is_served_again_only_where_nothing_else_is_left(database):
     async def scene():
         arena = await make_arena(database, 4, 2, settings=EACH)
-        async with desk_of(database, arena) as desk:
+        async with voting_queue_of(database, arena) as desk:
             seen = set()
             for _ in range(4):
                 offered, ended = await cast(desk, ANN, reveal=True)
@@ -88,7 +88,7 @@ def test_what_was_told_is_served_again_only_where_nothing_else_is_left(database)
 def test_a_vote_that_is_not_blind_moves_nothing_and_is_an_exposure(database):
     async def scene():
         arena = await make_arena(database, 2, 2, settings=EACH)
-        async with desk_of(database, arena) as desk:
+        async with voting_queue_of(database, arena) as desk:
             for _ in range(5):
                 await cast(desk, ANN, reveal=True)
             await desk.next_matchup(BOB)
@@ -108,7 +108,7 @@ def test_a_vote_that_is_not_blind_moves_nothing_and_is_an_exposure(database):
 def test_votes_of_older_versions_count_as_blind(database):
     async def scene():
         arena = await make_arena(database, 2, 3, settings=EACH)
-        async with desk_of(database, arena) as desk:
+        async with voting_queue_of(database, arena) as desk:
             for _ in range(3):
                 await cast(desk, ANN)
         with connect(database) as connection:
@@ -116,7 +116,7 @@ def test_votes_of_older_versions_count_as_blind(database):
             connection.execute("UPDATE endings SET blind = NULL")
             head = connection.execute("SELECT max(position) FROM events").fetchone()[0]
             assert replay_log(connection, arena.arena, head, 0)[HUMAN].votes == 3
-        async with desk_of(database, arena) as desk:
+        async with voting_queue_of(database, arena) as desk:
             assert all(vote.blind for vote in desk.live.fresh.values())
             assert len(desk.live.fresh) == 3
 
@@ -129,7 +129,7 @@ def test_it_is_decided_when_the_vote_is_cast(database):
 
     async def scene():
         arena = await make_arena(database, 2, 1, settings=EACH)
-        async with desk_of(database, arena) as desk:
+        async with voting_queue_of(database, arena) as desk:
             first = await desk.next_matchup(ANN)
             ahead = await desk.next_matchup(ANN, ahead=True)
             assert sides(first) == sides(ahead)
@@ -143,7 +143,7 @@ def test_it_is_decided_when_the_vote_is_cast(database):
 def test_what_is_served_ahead_is_blind_when_its_turn_comes(database):
     async def scene():
         arena = await make_arena(database, 4, 4, settings=EACH)
-        async with desk_of(database, arena) as desk:
+        async with voting_queue_of(database, arena) as desk:
             for _ in range(2):
                 first = await desk.next_matchup(ANN)
                 ahead = await desk.next_matchup(ANN, ahead=True)
@@ -161,7 +161,7 @@ def test_what_is_served_ahead_is_blind_when_its_turn_comes(database):
 def test_names_are_told_after_a_session(database):
     async def scene():
         arena = await make_arena(database, 4, 6, settings=SESSIONS)
-        async with desk_of(database, arena) as desk:
+        async with voting_queue_of(database, arena) as desk:
             votes = []
             for number in range(1, 4):
                 offered, ended = await cast(desk, ANN)
@@ -189,7 +189,7 @@ def test_names_are_told_after_a_session(database):
 def test_within_a_session_responses_may_come_again_and_are_blind(database):
     async def scene():
         arena = await make_arena(database, 2, 1, settings=SESSIONS)
-        async with desk_of(database, arena) as desk:
+        async with voting_queue_of(database, arena) as desk:
             return [(await cast(desk, ANN))[1].blind for _ in range(4)]
 
     assert run(scene()) == [True, True, True, False]
@@ -198,7 +198,7 @@ def test_within_a_session_responses_may_come_again_and_are_blind(database):
 def test_whoever_finishes_is_told_the_names_sooner(database):
     async def scene():
         arena = await make_arena(database, 4, 6, settings=SESSIONS)
-        async with desk_of(database, arena) as desk:
+        async with voting_queue_of(database, arena) as desk:
             offered, _ = await cast(desk, ANN)
             with pytest.raises(Closed, match=r"after 3 votes, or when you finish"):
                 await desk.reveal(ANN, offered.matchup)
@@ -218,7 +218,7 @@ def test_whoever_finishes_is_told_the_names_sooner(database):
 def test_an_undone_vote_is_none_of_the_session(database):
     async def scene():
         arena = await make_arena(database, 4, 6, settings=SESSIONS)
-        async with desk_of(database, arena) as desk:
+        async with voting_queue_of(database, arena) as desk:
             await cast(desk, ANN)
             offered, _ = await cast(desk, ANN)
             await desk.undo(ANN, offered.matchup)
@@ -232,7 +232,7 @@ def test_an_undone_vote_is_none_of_the_session(database):
 def test_where_names_are_never_told_every_vote_is_blind(database):
     async def scene():
         arena = await make_arena(database, 2, 1, settings=NEVER)
-        async with desk_of(database, arena) as desk:
+        async with voting_queue_of(database, arena) as desk:
             for _ in range(5):
                 offered, ended = await cast(desk, ANN)
                 assert ended.blind
@@ -247,7 +247,7 @@ def test_where_names_are_never_told_every_vote_is_blind(database):
 def test_judges_ask_for_names_vote_by_vote(database):
     async def scene():
         arena = await make_arena(database, 2, 1, settings=SESSIONS)
-        async with desk_of(database, arena) as desk:
+        async with voting_queue_of(database, arena) as desk:
             for _ in range(4):
                 offered, ended = await cast(desk, JUDY)
                 assert ended.blind
@@ -265,7 +265,7 @@ def test_another_process_knows_what_was_told(database):
 
     async def scene():
         arena = await make_arena(database, 2, 4, settings=replace(SESSIONS, session_votes=2))
-        async with desk_of(database, arena) as here, desk_of(database, arena) as there:
+        async with voting_queue_of(database, arena) as here, voting_queue_of(database, arena) as there:
             await cast(here, ANN)
             assert await there.session_progress(ANN) == SessionProgress(1, 2)
             assert (await cast(there, ANN))[1].revealed
@@ -284,7 +284,7 @@ def test_another_process_knows_what_was_told(database):
 def test_a_response_that_replaced_a_told_one_is_blind(database):
     async def scene():
         arena = await make_arena(database, 2, 1, settings=EACH)
-        async with desk_of(database, arena) as desk:
+        async with voting_queue_of(database, arena) as desk:
             await cast(desk, ANN, reveal=True)
             live = desk.live
             assert {cell for _, cell in live.told.of(ANN.session).told.items()} == {(0, 0), (1, 0)}
@@ -302,7 +302,7 @@ def test_a_response_that_replaced_a_told_one_is_blind(database):
 def test_the_log_tells_names_once(database):
     async def scene():
         arena = await make_arena(database, 4, 6, settings=SESSIONS)
-        async with desk_of(database, arena) as desk:
+        async with voting_queue_of(database, arena) as desk:
             for _ in range(3):
                 await cast(desk, ANN)
             assert await desk.finish(ANN) == 0
@@ -319,7 +319,7 @@ def test_what_is_served_ahead_of_the_end_of_a_session_is_blind_after_it(database
 
     async def scene():
         arena = await make_arena(database, 8, 4, settings=replace(SESSIONS, session_votes=5))
-        async with desk_of(database, arena) as desk:
+        async with voting_queue_of(database, arena) as desk:
             for number in range(10, 18):
                 voter = Voter(number)
                 for _ in range(4):
@@ -337,7 +337,7 @@ def test_whoever_finishes_is_not_left_before_a_response_that_was_named(database)
 
     async def scene():
         arena = await make_arena(database, 2, 1, settings=SESSIONS)
-        async with desk_of(database, arena) as desk:
+        async with voting_queue_of(database, arena) as desk:
             await cast(desk, ANN)
             waiting = await desk.next_matchup(ANN)
             assert await desk.finish(ANN) == 1
@@ -352,7 +352,7 @@ def test_whoever_finishes_is_not_left_before_a_response_that_was_named(database)
 def test_an_undo_and_a_finish_at_once_by_a_voter_whom_the_process_does_not_know(database):
     async def scene():
         arena = await make_arena(database, 4, 4, settings=SESSIONS)
-        async with desk_of(database, arena) as desk:
+        async with voting_queue_of(database, arena) as desk:
             kept, _ = await cast(desk, ANN)
             offered, _ = await cast(desk, ANN)
             desk.live.told = RevealedNames()
@@ -372,7 +372,7 @@ def test_votes_that_were_passed_over_are_told_when_the_setting_changes(database)
 
     async def scene():
         arena = await make_arena(database, 4, 4, settings=EACH)
-        async with desk_of(database, arena) as desk:
+        async with voting_queue_of(database, arena) as desk:
             first, _ = await cast(desk, ANN)
             await cast(desk, ANN, reveal=True)
             desk.change(SESSIONS)

@@ -6,7 +6,7 @@ from contextlib import contextmanager
 import numpy as np
 import pytest
 
-from live_arenas import desk_of, make_arena
+from live_arenas import make_arena, voting_queue_of
 from tiltyard.arena.content.blob_store import BlobStore
 from tiltyard.arena.content.object_storage import FolderStorage
 from tiltyard.arena.log.event_log import HUMAN, LogKind
@@ -76,14 +76,14 @@ def test_a_desk_that_starts_from_a_checkpoint_counts_as_one_that_was_there(datab
     async def scene():
         arena = await make_arena(database, settings=AT_ONCE)
         with rating(database) as house:
-            async with desk_of(database, arena) as desk:
+            async with voting_queue_of(database, arena) as desk:
                 await some_votes(desk, (1, 2, 3), 20, 0)
                 await desk.next_matchup(Voter(9))
                 catch_up(house)
                 house.close()
                 await some_votes(desk, (1, 2), 3, 1)
                 await desk.open_matchups(Voter(1))
-                async with desk_of(database, arena) as late:
+                async with voting_queue_of(database, arena) as late:
                     assert late.live.open.keys() == desk.live.open.keys()
                     here, there = (counts(each.live.standings[HUMAN]) for each in (desk, late))
                     assert here == there == counts(replayed(database, arena.arena, 0)[HUMAN].standing)
@@ -96,7 +96,7 @@ def test_a_desk_that_starts_from_a_checkpoint_counts_as_one_that_was_there(datab
 def test_every_change_of_an_arena_reaches_the_desk_and_a_replay_alike(database, tmp_path):
     async def scene():
         arena = await make_arena(database, 5, 6, settings=AT_ONCE)
-        async with open_pool(database, most=3) as pool, desk_of(database, arena) as desk:
+        async with open_pool(database, most=3) as pool, voting_queue_of(database, arena) as desk:
             contents = BlobStore(pool, FolderStorage(tmp_path))
             await some_votes(desk, (1, 2, 3), 6, 2)
             await set_enabled(pool, arena.name, "model-0", enabled=False, actor="cli")
@@ -120,7 +120,7 @@ def test_every_change_of_an_arena_reaches_the_desk_and_a_replay_alike(database, 
 def test_a_withdrawn_response_voids_its_open_matchups(database, tmp_path):
     async def scene():
         arena = await make_arena(database, 2, 1, settings=AT_ONCE)
-        async with open_pool(database, most=3) as pool, desk_of(database, arena) as desk:
+        async with open_pool(database, most=3) as pool, voting_queue_of(database, arena) as desk:
             voter = Voter(1)
             matchup = (await desk.next_matchup(voter)).matchup
             contents = BlobStore(pool, FolderStorage(tmp_path))
@@ -138,7 +138,7 @@ def test_a_withdrawn_response_voids_its_open_matchups(database, tmp_path):
 def test_excluded_votes_leave_the_desk_with_the_raters_next_generation(database):
     async def scene():
         arena = await make_arena(database, 4, 8, settings=AT_ONCE)
-        async with open_pool(database, most=3) as pool, desk_of(database, arena) as desk:
+        async with open_pool(database, most=3) as pool, voting_queue_of(database, arena) as desk:
             with rating(database) as house:
                 await some_votes(desk, (1, 2), 15, 7)
                 catch_up(house)
@@ -164,7 +164,7 @@ def test_excluded_votes_leave_the_desk_with_the_raters_next_generation(database)
 def test_undone_votes_are_nothing_to_desk_and_rater(database):
     async def scene():
         arena = await make_arena(database, settings=IN_A_MINUTE)
-        async with desk_of(database, arena) as desk:
+        async with voting_queue_of(database, arena) as desk:
             with rating(database) as house:
                 for k in range(10):
                     matchup = (await desk.next_matchup(Voter(1))).matchup
@@ -206,7 +206,7 @@ def test_an_arena_that_cannot_be_rated_does_not_stop_the_others(database, monkey
     async def scene():
         await make_arena(database, name="one", settings=AT_ONCE)
         two = await make_arena(database, name="two", settings=AT_ONCE)
-        async with desk_of(database, two) as desk:
+        async with voting_queue_of(database, two) as desk:
             await some_votes(desk, (1,), 3, 8)
         with rating(database) as house:
             for _ in range(30):
@@ -221,7 +221,7 @@ def test_an_undo_is_remembered_until_its_vote_is_folded(database):
 
     async def scene():
         arena = await make_arena(database, settings=IN_A_MINUTE)
-        async with desk_of(database, arena) as desk:
+        async with voting_queue_of(database, arena) as desk:
             ann, bob = [(await desk.next_matchup(Voter(number))).matchup for number in (1, 2)]
             await desk.vote(Voter(2), bob, Kind.WIN_A)
             await desk.vote(Voter(1), ann, Kind.WIN_A)

@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from live_arenas import desk_of, make_arena
+from live_arenas import make_arena, voting_queue_of
 from tiltyard.arena.boards.board_cache import BoardCache
 from tiltyard.arena.operators.arena_changes import exclude
 from tiltyard.arena.operators.exclusions import VoteSelection
@@ -52,7 +52,7 @@ def scene_of(url, scene, **options):
 
     async def running():
         arena = await make_arena(url, 6, 8, **options)
-        async with desk_of(url, arena) as desk:
+        async with voting_queue_of(url, arena) as desk:
             return await scene(desk)
 
     return asyncio.run(running())
@@ -83,7 +83,7 @@ def test_a_vote_tells_no_name_until_its_voter_was_told(database):
     assert sum(found.outcomes.values()) == found.agreement.decisive == 0
 
     async def revealing():
-        async with personal_boards(database) as (_, arena), desk_of(database, arena) as desk:
+        async with personal_boards(database) as (_, arena), voting_queue_of(database, arena) as desk:
             shown = await desk.reveal(voter, matchups[1])
             await desk.undo(voter, matchups[2])
             return shown
@@ -108,7 +108,7 @@ def test_nothing_can_be_said_of_a_vote_after_a_while_and_names_are_still_not_tol
     close_window(database)
 
     async def say(comment):
-        async with personal_boards(database) as (_, arena), desk_of(database, arena) as desk:
+        async with personal_boards(database) as (_, arena), voting_queue_of(database, arena) as desk:
             await desk.remark(Voter(1), matchup, [], comment)
 
     asyncio.run(say("soon"))
@@ -209,7 +209,7 @@ def test_a_board_is_made_again_only_after_a_vote(database):
 
     async def scene():
         arena = await make_arena(database, 4, 6)
-        async with desk_of(database, arena) as desk, personal_boards(database) as (boards, known):
+        async with voting_queue_of(database, arena) as desk, personal_boards(database) as (boards, known):
             await cast_votes(desk, 11, voters=1)
             one, two = await boards.of(known, voter), await boards.of(known, voter)
             assert one.board is two.board
@@ -224,7 +224,7 @@ def test_only_so_many_boards_are_kept(database, monkeypatch):
 
     async def scene():
         arena = await make_arena(database, 4, 6)
-        async with desk_of(database, arena) as desk, personal_boards(database) as (boards, known):
+        async with voting_queue_of(database, arena) as desk, personal_boards(database) as (boards, known):
             await cast_votes(desk, 12, voters=2)
             one, two = await boards.of(known, Voter(1)), await boards.of(known, Voter(2))
             assert list(boards._made) == [(known.arena, Voter(2))]

@@ -6,7 +6,7 @@ from datetime import timedelta
 
 import pytest
 
-from live_arenas import desk_of, make_arena
+from live_arenas import make_arena, voting_queue_of
 from tiltyard.arena.boards.board_cache import BoardCache
 from tiltyard.arena.boards.rank_lookup import ModelRank, newest_ranks, ranks_on_board
 from tiltyard.arena.voting.remarks import Remark
@@ -31,7 +31,7 @@ def scene(database, play, **options):
 
     async def playing():
         arena = await make_arena(database, **{"settings": SETTINGS, **options})
-        async with desk_of(database, arena) as desk:
+        async with voting_queue_of(database, arena) as desk:
             await play(desk)
 
     run(playing())
@@ -307,10 +307,10 @@ def test_a_desk_that_was_opened_just_now_knows_the_time(database):
 
     async def playing():
         arena = await make_arena(database, settings=SETTINGS)
-        async with desk_of(database, arena) as desk:
+        async with voting_queue_of(database, arena) as desk:
             matchup = (await desk.next_matchup(ANN)).matchup
             await desk.vote(ANN, matchup, Kind.WIN_A)
-        async with desk_of(database, arena) as desk:
+        async with voting_queue_of(database, arena) as desk:
             assert (await desk.contribution(ANN)).votes == 0
             assert 0 < (await desk.review(ANN, matchup)).left <= 60
             assert await desk.find(ANN, matchup, voted=True)

@@ -5,7 +5,7 @@ from datetime import timedelta
 
 import pytest
 
-from live_arenas import desk_of, make_arena
+from live_arenas import make_arena, voting_queue_of
 from tiltyard.arena.content.blob_store import BlobStore
 from tiltyard.arena.content.object_storage import FolderStorage
 from tiltyard.arena.log.event_log import HUMAN, JUDGE, LogKind
@@ -76,7 +76,7 @@ def let_a_minute_pass(url):
 def test_an_undo_reopens_the_ballot_for_its_voter(database):
     async def scene():
         arena = await make_arena(database, settings=PATIENT)
-        async with desk_of(database, arena) as desk:
+        async with voting_queue_of(database, arena) as desk:
             first = await desk.next_matchup(ANN)
             await desk.vote(ANN, first.matchup, Kind.WIN_A)
             undone = await desk.undo(ANN, first.matchup)
@@ -107,7 +107,7 @@ def test_an_undo_reopens_the_ballot_for_its_voter(database):
 def test_a_vote_can_be_undone_again_and_again(database):
     async def scene():
         arena = await make_arena(database, settings=PATIENT)
-        async with desk_of(database, arena) as desk:
+        async with voting_queue_of(database, arena) as desk:
             matchup = (await desk.next_matchup(ANN)).matchup
             for ballot, kind in enumerate((Kind.WIN_A, Kind.TIE, Kind.WIN_A)):
                 await desk.vote(ANN, matchup, kind, ballot=ballot)
@@ -126,7 +126,7 @@ def test_a_recast_vote_counts_as_if_it_had_been_the_first(database):
 
     async def scene():
         arena = await make_arena(database, settings=PATIENT)
-        async with desk_of(database, arena) as desk:
+        async with voting_queue_of(database, arena) as desk:
             matchup = (await desk.next_matchup(ANN)).matchup
             await desk.vote(ANN, matchup, Kind.WIN_A)
             await desk.undo(ANN, matchup)
@@ -148,7 +148,7 @@ def test_a_recast_vote_counts_as_if_it_had_been_the_first(database):
 def test_what_was_served_ahead_and_not_seen_is_released(database):
     async def scene():
         arena = await make_arena(database, settings=PATIENT)
-        async with desk_of(database, arena) as desk:
+        async with voting_queue_of(database, arena) as desk:
             first = await desk.next_matchup(ANN)
             ahead = await desk.next_matchup(ANN, ahead=True)
             await desk.vote(ANN, first.matchup, Kind.WIN_A)
@@ -170,13 +170,13 @@ def test_what_was_served_ahead_and_not_seen_is_released(database):
 def test_a_second_matchup_that_was_shown_stays(database, seen):
     async def scene():
         arena = await make_arena(database, settings=PATIENT)
-        async with desk_of(database, arena) as desk:
+        async with voting_queue_of(database, arena) as desk:
             first = await desk.next_matchup(ANN)
             if seen != "later":
                 second = await desk.next_matchup(ANN, ahead=True)
             await desk.vote(ANN, first.matchup, Kind.WIN_A)
             if seen == "noted":
-                desk.note_shown(second.matchup)
+                desk.mark_shown(second.matchup)
             else:
                 second = await desk.next_matchup(ANN)
             await desk.undo(ANN, first.matchup)
@@ -190,12 +190,12 @@ def test_a_second_matchup_that_was_shown_stays(database, seen):
 def test_nobody_holds_three_after_an_undo(database):
     async def scene():
         arena = await make_arena(database, settings=PATIENT)
-        async with desk_of(database, arena) as desk:
+        async with voting_queue_of(database, arena) as desk:
             first = await desk.next_matchup(ANN)
             await desk.vote(ANN, first.matchup, Kind.WIN_A)
             second = await desk.next_matchup(ANN)
             third = await desk.next_matchup(ANN, ahead=True)
-            desk.note_shown(third.matchup)
+            desk.mark_shown(third.matchup)
             await desk.undo(ANN, first.matchup)
             held = [one.matchup for one in await desk.open_matchups(ANN)]
             assert held == [first.matchup, second.matchup]
@@ -206,7 +206,7 @@ def test_nobody_holds_three_after_an_undo(database):
 def test_an_undo_sent_again_has_the_same_answer_and_undoes_no_other_vote(database):
     async def scene():
         arena = await make_arena(database, settings=PATIENT)
-        async with desk_of(database, arena) as desk, desk_of(database, arena) as other:
+        async with voting_queue_of(database, arena) as desk, voting_queue_of(database, arena) as other:
             matchup = (await desk.next_matchup(ANN)).matchup
             with pytest.raises(Closed, match="no vote"):
                 await desk.undo(ANN, matchup)
@@ -234,7 +234,7 @@ def test_a_vote_that_arrives_after_its_undo_counts_for_nothing(database):
 
     async def scene():
         arena = await make_arena(database, settings=PATIENT)
-        async with desk_of(database, arena) as desk, desk_of(database, arena) as other:
+        async with voting_queue_of(database, arena) as desk, voting_queue_of(database, arena) as other:
             matchup = (await desk.next_matchup(ANN)).matchup
             await desk.vote(ANN, matchup, Kind.WIN_A)
             await desk.undo(ANN, matchup)
@@ -260,7 +260,7 @@ def test_a_vote_that_arrives_after_its_undo_counts_for_nothing(database):
 def test_votes_and_undos_of_one_batch_are_one_ending(database):
     async def scene():
         arena = await make_arena(database, settings=PATIENT)
-        async with desk_of(database, arena) as desk:
+        async with voting_queue_of(database, arena) as desk:
             for acts, expected in (
                 ("vu", None),
                 ("vuvu", None),
@@ -308,7 +308,7 @@ def _acts(desk, matchup, acts):
 def test_two_processes_agree_on_a_reopened_matchup(database):
     async def scene():
         arena = await make_arena(database, settings=PATIENT)
-        async with desk_of(database, arena) as desk, desk_of(database, arena) as other:
+        async with voting_queue_of(database, arena) as desk, voting_queue_of(database, arena) as other:
             for round_ in range(6):
                 first, second = (desk, other) if round_ % 2 else (other, desk)
                 matchup = (await first.next_matchup(ANN)).matchup
@@ -339,7 +339,7 @@ def test_two_processes_agree_on_a_reopened_matchup(database):
 def test_a_reopened_matchup_that_nobody_answers_expires(database):
     async def scene():
         arena = await make_arena(database, settings=ArenaSettings(undo_seconds=60.0, expiry_seconds=2.0))
-        async with desk_of(database, arena) as desk:
+        async with voting_queue_of(database, arena) as desk:
             matchup = (await desk.next_matchup(ANN)).matchup
             await desk.vote(ANN, matchup, Kind.WIN_A)
             await desk.undo(ANN, matchup)
@@ -359,7 +359,7 @@ def test_a_reopened_matchup_that_nobody_answers_expires(database):
 def test_a_reopened_matchup_expires_though_younger_ones_stand_before_it(database):
     async def scene():
         arena = await make_arena(database, settings=PATIENT)
-        async with desk_of(database, arena) as desk:
+        async with voting_queue_of(database, arena) as desk:
             matchup = (await desk.next_matchup(ANN)).matchup
             await desk.vote(ANN, matchup, Kind.WIN_A)
             await desk.next_matchup(BOB)
@@ -376,18 +376,18 @@ def test_a_reopened_matchup_expires_though_younger_ones_stand_before_it(database
 def test_a_matchup_that_had_run_out_waits_for_some_minutes_more(database):
     async def scene():
         arena = await make_arena(database, settings=ArenaSettings(undo_seconds=600.0, expiry_seconds=1000.0))
-        async with desk_of(database, arena) as desk:
+        async with voting_queue_of(database, arena) as desk:
             matchup = (await desk.next_matchup(ANN)).matchup
             await desk.vote(ANN, matchup, Kind.WIN_A)
         with connect(database) as connection:
             connection.execute("UPDATE matchups SET expires_at = now() - interval '1 second'")
-        async with desk_of(database, arena) as desk, desk_of(database, arena) as other:
+        async with voting_queue_of(database, arena) as desk, voting_queue_of(database, arena) as other:
             undone = await desk.undo(ANN, matchup)
             until = undone.at + timedelta(seconds=REOPENED_SECONDS)
             for each in (desk, other):
                 ((one),) = await each.open_matchups(ANN)
                 assert one.expires_at == until
-            async with desk_of(database, arena) as late:
+            async with voting_queue_of(database, arena) as late:
                 ((one),) = await late.open_matchups(ANN)
                 assert one.expires_at == until
                 assert one.ballot == 1
@@ -401,7 +401,7 @@ def test_an_arena_that_is_loaded_anywhere_in_the_middle_comes_to_the_same(databa
         arena = await make_arena(database, settings=PATIENT)
         house = RaterProcess(database, pace=RaterPace(checkpoint_events=1))
         try:
-            async with desk_of(database, arena) as desk:
+            async with voting_queue_of(database, arena) as desk:
                 for k in range(8):
                     matchup = (await desk.next_matchup(ANN)).matchup
                     ahead = await desk.next_matchup(ANN, ahead=True)
@@ -446,7 +446,7 @@ def _rate(house):
 async def _as_loaded(url, arena, desk):
     """A desk that starts now knows what one knows that was there all the time."""
     await desk.open_matchups(ANN)
-    async with desk_of(url, arena) as late:
+    async with voting_queue_of(url, arena) as late:
         known = {one.matchup: one for one in desk.live.open.values()}
         assert {one.matchup: one for one in late.live.open.values()} == known
         assert late.live.held == desk.live.held
@@ -460,7 +460,7 @@ async def _as_loaded(url, arena, desk):
 def test_an_exclusion_has_what_stands_and_sticks_to_its_matchups(database):
     async def scene():
         arena = await make_arena(database, settings=PATIENT)
-        async with open_pool(database, most=3) as pool, desk_of(database, arena) as desk:
+        async with open_pool(database, most=3) as pool, voting_queue_of(database, arena) as desk:
             recast, later, undone = [await _voted(desk) for _ in range(3)]
             await desk.undo(ANN, recast)
             await desk.vote(ANN, recast, Kind.TIE, ballot=1)
@@ -499,10 +499,10 @@ def test_an_excluded_vote_can_be_undone_and_is_open_again(database):
 
     async def scene():
         arena = await make_arena(database, settings=PATIENT)
-        async with open_pool(database, most=3) as pool, desk_of(database, arena) as desk:
+        async with open_pool(database, most=3) as pool, voting_queue_of(database, arena) as desk:
             matchup = await _voted(desk)
             await exclude(pool, arena.name, VoteSelection(sessions=(1,)), "a robot", actor="cli")
-            async with desk_of(database, arena) as late:
+            async with voting_queue_of(database, arena) as late:
                 await late.undo(ANN, matchup)
                 assert [one.matchup for one in await late.open_matchups(ANN)] == [matchup]
                 assert late.live.standings[HUMAN].skipped == 0
@@ -517,7 +517,7 @@ def test_an_excluded_vote_can_be_undone_and_is_open_again(database):
 def test_a_withdrawn_response_ends_a_reopened_matchup_and_one_that_is_undone_later(database, tmp_path):
     async def scene():
         arena = await make_arena(database, 2, 2, settings=PATIENT)
-        async with open_pool(database, most=3) as pool, desk_of(database, arena) as desk:
+        async with open_pool(database, most=3) as pool, voting_queue_of(database, arena) as desk:
             first, second = [await _voted(desk) for _ in range(2)]
             await desk.undo(ANN, first)
             contents = BlobStore(pool, FolderStorage(tmp_path))
@@ -543,7 +543,7 @@ def test_a_matchup_reopened_while_its_response_is_withdrawn_is_ended_too(databas
 
     async def scene():
         arena = await make_arena(database, 2, 1, settings=PATIENT)
-        async with open_pool(database, most=3) as pool, desk_of(database, arena) as desk:
+        async with open_pool(database, most=3) as pool, voting_queue_of(database, arena) as desk:
             matchup = await _voted(desk)
             from tiltyard.arena.operators import arena_changes
 
@@ -566,7 +566,7 @@ def test_a_matchup_reopened_while_its_response_is_withdrawn_is_ended_too(databas
 def test_judges_undo_as_people_do(database):
     async def scene():
         arena = await make_arena(database, settings=PATIENT)
-        async with desk_of(database, arena) as desk:
+        async with voting_queue_of(database, arena) as desk:
             judge = Voter(7, JUDGE)
             matchup = (await desk.next_matchup(judge)).matchup
             detail = {"judge_model": "j", "pref": 0.9}

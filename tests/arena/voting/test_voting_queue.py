@@ -6,7 +6,7 @@ from uuid import uuid4
 
 import pytest
 
-from live_arenas import desk_of, make_arena
+from live_arenas import make_arena, voting_queue_of
 from tiltyard.arena.log.event_log import HUMAN, JUDGE, LogKind, append_batch
 from tiltyard.arena.voting.matchup_ids import format_matchup_id
 from tiltyard.arena.voting.voter_requests import Voter
@@ -38,7 +38,7 @@ def run(coroutine):
 def test_a_voter_is_served_once_and_again_until_it_answers(database):
     async def scene():
         arena = await make_arena(database)
-        async with desk_of(database, arena) as desk:
+        async with voting_queue_of(database, arena) as desk:
             first = await desk.next_matchup(ANN)
             assert first.new
             assert not (again := await desk.next_matchup(ANN)).new
@@ -60,7 +60,7 @@ def test_a_voter_is_served_once_and_again_until_it_answers(database):
 def test_positions_are_dense_from_the_first_event(database):
     async def scene():
         arena = await make_arena(database)
-        async with desk_of(database, arena) as desk:
+        async with voting_queue_of(database, arena) as desk:
             for _ in range(5):
                 offered = await desk.next_matchup(ANN)
                 await desk.vote(ANN, offered.matchup, Kind.TIE)
@@ -73,7 +73,7 @@ def test_positions_are_dense_from_the_first_event(database):
 def test_the_same_vote_again_has_the_same_answer_and_another_is_refused(database):
     async def scene():
         arena = await make_arena(database)
-        async with desk_of(database, arena) as desk:
+        async with voting_queue_of(database, arena) as desk:
             matchup = (await desk.next_matchup(ANN)).matchup
             first = await desk.vote(ANN, matchup, Kind.WIN_A)
             assert first.undo_until is not None
@@ -90,7 +90,7 @@ def test_the_same_vote_again_has_the_same_answer_and_another_is_refused(database
 def test_many_copies_of_one_vote_at_once_are_one_vote(database):
     async def scene():
         arena = await make_arena(database)
-        async with desk_of(database, arena) as one, desk_of(database, arena) as other:
+        async with voting_queue_of(database, arena) as one, voting_queue_of(database, arena) as other:
             matchup = (await one.next_matchup(ANN)).matchup
             answers = await asyncio.gather(
                 *(desk.vote(ANN, matchup, Kind.WIN_B) for desk in (one, other) * 20)
@@ -104,7 +104,7 @@ def test_many_copies_of_one_vote_at_once_are_one_vote(database):
 def test_conflicting_votes_at_once_leave_one_and_refuse_the_rest(database):
     async def scene():
         arena = await make_arena(database)
-        async with desk_of(database, arena) as one, desk_of(database, arena) as other:
+        async with voting_queue_of(database, arena) as one, voting_queue_of(database, arena) as other:
             matchup = (await one.next_matchup(ANN)).matchup
             votes = [
                 desk.vote(ANN, matchup, kind) for desk in (one, other) for kind in (Kind.WIN_A, Kind.WIN_B)
@@ -119,7 +119,7 @@ def test_conflicting_votes_at_once_leave_one_and_refuse_the_rest(database):
 def test_guessed_foreign_and_malformed_matchups_are_alike(database):
     async def scene():
         arena = await make_arena(database)
-        async with desk_of(database, arena) as desk:
+        async with voting_queue_of(database, arena) as desk:
             mine = (await desk.next_matchup(ANN)).matchup
             said = set()
             for voter, matchup in (
@@ -149,7 +149,7 @@ def test_guessed_foreign_and_malformed_matchups_are_alike(database):
 def test_a_matchup_of_another_arena_is_not_known_here(database):
     async def scene():
         first, second = await make_arena(database), await make_arena(database, name="other")
-        async with desk_of(database, first) as here, desk_of(database, second) as there:
+        async with voting_queue_of(database, first) as here, voting_queue_of(database, second) as there:
             matchup = (await there.next_matchup(ANN)).matchup
             with pytest.raises(NotFound):
                 await here.vote(ANN, matchup, Kind.TIE)
@@ -162,7 +162,7 @@ def test_a_matchup_of_another_arena_is_not_known_here(database):
 def test_names_are_shown_only_after_a_vote_and_make_it_final(database):
     async def scene():
         arena = await make_arena(database)
-        async with desk_of(database, arena) as desk:
+        async with voting_queue_of(database, arena) as desk:
             matchup = (await desk.next_matchup(ANN)).matchup
             with pytest.raises(Closed):
                 await desk.reveal(ANN, matchup)
@@ -183,7 +183,7 @@ def test_names_are_shown_only_after_a_vote_and_make_it_final(database):
 def test_a_vote_cannot_be_taken_back_after_its_time(database):
     async def scene():
         arena = await make_arena(database, settings=ArenaSettings(undo_seconds=0.2))
-        async with desk_of(database, arena) as desk:
+        async with voting_queue_of(database, arena) as desk:
             matchup = (await desk.next_matchup(ANN)).matchup
             await desk.vote(ANN, matchup, Kind.WIN_A)
             await asyncio.sleep(0.3)
@@ -196,7 +196,7 @@ def test_a_vote_cannot_be_taken_back_after_its_time(database):
 def test_a_vote_cannot_be_taken_back_once_the_rater_has_claimed_it(database):
     async def scene():
         arena = await make_arena(database)
-        async with desk_of(database, arena) as desk:
+        async with voting_queue_of(database, arena) as desk:
             matchup = (await desk.next_matchup(ANN)).matchup
             ended = await desk.vote(ANN, matchup, Kind.WIN_A)
             with connect(database) as connection:
@@ -214,7 +214,7 @@ def test_a_vote_cannot_be_taken_back_once_the_rater_has_claimed_it(database):
 def test_what_nobody_answers_expires_and_leaves_the_window(database):
     async def scene():
         arena = await make_arena(database, settings=ArenaSettings(expiry_seconds=1.0))
-        async with desk_of(database, arena) as desk:
+        async with voting_queue_of(database, arena) as desk:
             matchup = (await desk.next_matchup(ANN)).matchup
             await asyncio.sleep(1.1)
             with pytest.raises(Expired):
@@ -233,7 +233,7 @@ def test_what_nobody_answers_expires_and_leaves_the_window(database):
 def test_expiry_needs_no_voter_to_come_by(database):
     async def scene():
         arena = await make_arena(database, settings=ArenaSettings(expiry_seconds=1.0))
-        async with desk_of(database, arena) as desk:
+        async with voting_queue_of(database, arena) as desk:
             await desk.next_matchup(ANN)
             for _ in range(600):
                 await asyncio.sleep(0.1)
@@ -247,7 +247,7 @@ def test_expiry_needs_no_voter_to_come_by(database):
 def test_two_processes_fold_the_same_state_as_one_that_comes_later(database):
     async def scene():
         arena = await make_arena(database, settings=ArenaSettings(undo_seconds=0.0))
-        async with desk_of(database, arena) as one, desk_of(database, arena) as other:
+        async with voting_queue_of(database, arena) as one, voting_queue_of(database, arena) as other:
 
             async def voter(number, desk):
                 for k in range(12):
@@ -260,7 +260,7 @@ def test_two_processes_fold_the_same_state_as_one_that_comes_later(database):
             await asyncio.gather(*(voter(n, (one, other)[n % 2]) for n in range(8)))
             await one.open_matchups(ANN)
             await other.open_matchups(ANN)
-            async with desk_of(database, arena) as late:
+            async with voting_queue_of(database, arena) as late:
                 states = {save(desk.live.standings[HUMAN]).digest() for desk in (one, other, late)}
                 assert len(states) == 1
                 assert late.live.standings[HUMAN].votes == 8 * 10
@@ -272,7 +272,7 @@ def test_judges_have_their_own_window_and_votes(database):
     async def scene():
         arena = await make_arena(database, settings=ArenaSettings(undo_seconds=0.0))
         judge = Voter(7, JUDGE)
-        async with desk_of(database, arena) as desk:
+        async with voting_queue_of(database, arena) as desk:
             offered = await desk.next_matchup(judge)
             await desk.vote(
                 judge, offered.matchup, Kind.INCONSISTENT, detail={"judge_model": "j", "pref": 0.5}
@@ -288,7 +288,7 @@ def test_judges_have_their_own_window_and_votes(database):
 def test_an_arena_without_a_pair_has_no_matchup(database):
     async def scene():
         arena = await make_arena(database, models=1)
-        async with desk_of(database, arena) as desk:
+        async with voting_queue_of(database, arena) as desk:
             with pytest.raises(NoMatchup):
                 await desk.next_matchup(ANN)
 
@@ -298,7 +298,7 @@ def test_an_arena_without_a_pair_has_no_matchup(database):
 def test_a_cut_connection_costs_a_refusal_and_nothing_else(database):
     async def scene():
         arena = await make_arena(database)
-        async with desk_of(database, arena) as desk:
+        async with voting_queue_of(database, arena) as desk:
             votes = 0
             for k in range(30):
                 if k % 7 == 3:
@@ -325,7 +325,7 @@ def test_a_cut_connection_costs_a_refusal_and_nothing_else(database):
 def test_time_in_a_log_never_runs_backward(database):
     async def scene():
         arena = await make_arena(database)
-        async with desk_of(database, arena) as desk:
+        async with voting_queue_of(database, arena) as desk:
             with connect(database) as connection:
                 connection.execute("UPDATE events SET at = %s", (datetime(2999, 1, 1, tzinfo=UTC),))
             offered = await desk.next_matchup(ANN)
@@ -349,7 +349,7 @@ def test_names_are_never_shown_without_a_word_in_the_log(database):
 
     async def scene():
         arena = await make_arena(database, settings=ArenaSettings(undo_seconds=0.2))
-        async with desk_of(database, arena) as desk, desk_of(database, arena) as other:
+        async with voting_queue_of(database, arena) as desk, voting_queue_of(database, arena) as other:
             matchup = (await desk.next_matchup(ANN)).matchup
             await desk.vote(ANN, matchup, Kind.WIN_A)
             await other.open_matchups(BOB)
@@ -370,7 +370,7 @@ def test_names_are_never_shown_without_a_word_in_the_log(database):
 def test_a_reveal_that_comes_after_an_undo_is_refused_alone(database, monkeypatch):
     async def scene():
         arena = await make_arena(database)
-        async with desk_of(database, arena) as desk:
+        async with voting_queue_of(database, arena) as desk:
             matchup = (await desk.next_matchup(ANN)).matchup
             await desk.vote(ANN, matchup, Kind.WIN_A)
             found = desk._voted
@@ -394,7 +394,7 @@ def test_a_reveal_that_comes_after_an_undo_is_refused_alone(database, monkeypatc
 def test_undo_and_reveal_at_once_are_one_or_the_other(database):
     async def scene():
         arena = await make_arena(database)
-        async with desk_of(database, arena) as desk, desk_of(database, arena) as other:
+        async with voting_queue_of(database, arena) as desk, voting_queue_of(database, arena) as other:
             for _ in range(10):
                 matchup = (await desk.next_matchup(ANN)).matchup
                 await desk.vote(ANN, matchup, Kind.WIN_A)
@@ -416,7 +416,7 @@ def test_votes_that_are_rated_count_whatever_the_clock_says(database):
 
     async def scene():
         arena = await make_arena(database)
-        async with desk_of(database, arena) as desk:
+        async with voting_queue_of(database, arena) as desk:
             offered = await desk.next_matchup(ANN)
             ended = await desk.vote(ANN, offered.matchup, Kind.WIN_A)
             await desk.open_matchups(ANN)
@@ -432,16 +432,19 @@ def test_desks_hold_no_connection_and_share_the_few_there_are(database):
     async def scene():
         arenas = [await make_arena(database, name=f"arena-{k}") for k in range(8)]
         async with open_pool(database, most=2) as pool:
-            desks = [VotingQueue(pool, one.arena, one.name, one.settings) for one in arenas]
-            for desk in desks:
+            voting_queues = [VotingQueue(pool, one.arena, one.name, one.settings) for one in arenas]
+            for desk in voting_queues:
                 await desk.open()
             for _ in range(3):
-                offered = await asyncio.gather(*(desk.next_matchup(ANN) for desk in desks))
+                offered = await asyncio.gather(*(desk.next_matchup(ANN) for desk in voting_queues))
                 await asyncio.gather(
-                    *(desk.vote(ANN, one.matchup, Kind.TIE) for desk, one in zip(desks, offered, strict=True))
+                    *(
+                        desk.vote(ANN, one.matchup, Kind.TIE)
+                        for desk, one in zip(voting_queues, offered, strict=True)
+                    )
                 )
             assert pool.opened <= 2
-            await asyncio.gather(*(desk.close() for desk in desks))
+            await asyncio.gather(*(desk.close() for desk in voting_queues))
             assert pool.in_use == 0
 
     run(scene())

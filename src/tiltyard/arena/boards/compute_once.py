@@ -59,7 +59,7 @@ class BoundedQueue:
         self._what = what
 
     @contextlib.asynccontextmanager
-    async def taking(self) -> AsyncIterator[None]:
+    async def acquire_slot(self) -> AsyncIterator[None]:
         """One's turn, once it comes."""
         if self._waiting >= self._most:
             raise Crowded(f"{self._waiting} others wait for {self._what}; ask again in a moment")
@@ -106,14 +106,14 @@ class DocumentCache:
 
     def __init__(self) -> None:
         self._made: dict[Key, _CachedDocument] = {}
-        self._together = SingleFlight()
+        self._single_flight = SingleFlight()
         self._turns = BoundedQueue(
             _CONCURRENT_COMPUTATION_LIMIT, _WAITING_REQUEST_LIMIT, "a board to be counted"
         )
 
     async def stop(self) -> None:
         """Give up whatever is being made."""
-        await self._together.stop()
+        await self._single_flight.stop()
 
     async def __call__(
         self,
@@ -134,12 +134,12 @@ class DocumentCache:
             key = (*key, newest.sha256)
         if (fresh := self._fresh(key, newest)) is not None:
             return fresh
-        return await self._together((*key, newest.sha256), lambda: self._make(key, newest, make))
+        return await self._single_flight((*key, newest.sha256), lambda: self._make(key, newest, make))
 
     async def _make(
         self, key: Key, newest: Snapshot, make: Callable[[], Awaitable[HashedDocument]]
     ) -> HashedDocument:
-        async with self._turns.taking():
+        async with self._turns.acquire_slot():
             if (fresh := self._fresh(key, newest)) is not None:
                 return fresh
             start = time.monotonic()

@@ -40,10 +40,12 @@ class ResponseContent(NamedTuple):
 
 
 class BlobStore:
-    """Bytes behind one seam. ``bulky`` holds those that are too large for the database."""
+    """Bytes behind one seam. ``object_storage`` holds those that are too large for the database."""
 
-    def __init__(self, pool: ConnectionPool, bulky: ObjectStorage, *, cached: int = 64 * 1024 * 1024) -> None:
-        self.bulky = bulky
+    def __init__(
+        self, pool: ConnectionPool, object_storage: ObjectStorage, *, cached: int = 64 * 1024 * 1024
+    ) -> None:
+        self.object_storage = object_storage
         self._pool = pool
         self._room = cached
         self._held = 0
@@ -63,7 +65,7 @@ class BlobStore:
                 await connection.execute(statement("contents_lock_shared"))
                 for sha256, data in found.items():
                     if len(data) > INLINE_LIMIT_BYTES:
-                        await self.bulky.put(sha256.hex(), data)
+                        await self.object_storage.put(sha256.hex(), data)
                 small = [data if len(data) <= INLINE_LIMIT_BYTES else None for data in found.values()]
                 sizes = [len(data) for data in found.values()]
                 values = {"sha256": list(found), "size": sizes, "bytes": small}
@@ -137,7 +139,7 @@ class BlobStore:
         for sha256, elsewhere in rows:
             self._held -= len(self._bytes.pop(bytes(sha256), b""))
             if elsewhere:
-                await self.bulky.remove(bytes(sha256).hex())
+                await self.object_storage.remove(bytes(sha256).hex())
         if rows:
             await connection.execute(statement("contents_remove"), {"sha256": [row[0] for row in rows]})
         return len(rows)
@@ -170,7 +172,7 @@ class BlobStore:
             raise StoreFault(
                 f"there are no bytes of {sha256.hex()}; bring back the responses of the last backup"
             )
-        return bytes(row[0]) if row[0] is not None else await self.bulky.get(sha256.hex())
+        return bytes(row[0]) if row[0] is not None else await self.object_storage.get(sha256.hex())
 
     def _hold(self, sha256: bytes, data: bytes) -> None:
         if len(data) > self._room // 4 or sha256 in self._bytes:

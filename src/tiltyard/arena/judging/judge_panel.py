@@ -156,7 +156,7 @@ class _UnplannedSeats:
     def shards(self, _run: str, _generation: int, _size: int) -> Iterator[Shard]:
         return iter(())
 
-    def warming(self) -> Iterator[JudgeRequest]:
+    def prewarm_requests(self) -> Iterator[JudgeRequest]:
         return iter(())
 
     def trial(self) -> Iterator[JudgeRequest]:

@@ -167,7 +167,7 @@ class _JudgeVoting:
         self._arena = arena
         self.votes = votes
         self._left = matchups
-        self._in_vain = 0
+        self._consecutive_failures = 0
         self._working: asyncio.Task[None] | None = None
         self._error: TiltyardError | None = None
 
@@ -178,7 +178,7 @@ class _JudgeVoting:
                 for client in clients:
                     chair = _JudgeVoter(client, self._arena)
                     for _ in range(_OPEN_MATCHUP_LIMIT):
-                        group.create_task(self._sit(chair))
+                        group.create_task(self._vote_until_stopped(chair))
         except BaseExceptionGroup as errors:
             raise errors.exceptions[0] from None
         except asyncio.CancelledError:
@@ -194,7 +194,7 @@ class _JudgeVoting:
         if self._working is not None:
             self._working.cancel()
 
-    async def _sit(self, chair: _JudgeVoter) -> None:
+    async def _vote_until_stopped(self, chair: _JudgeVoter) -> None:
         """Matchup after matchup."""
         while not self.votes.stopped:
             if self._left == 0:
@@ -213,7 +213,7 @@ class _JudgeVoting:
                 await asyncio.sleep(_LOCK_CHECK_SECONDS / 10)
                 continue
             await self._judge(chair.client, matchup)
-            chair.put_down(matchup)
+            chair.finish_matchup(matchup)
 
     async def _judge(self, client: AsyncClient, matchup: Matchup) -> None:
         """One matchup to its end: a vote, a skip, or left open where the budget ends."""
@@ -254,14 +254,14 @@ class _JudgeVoting:
         shown = [QuestionTexts(matchup.prompt.text, *pair) for pair in (texts, texts[::-1])]
         requests = self._panel.requests(matchup.matchup, shown[0], shown[1])
         verdicts = await self._asking.verdicts(requests)
-        self._count_vain(verdicts.values())
+        self._count_provider_failures(verdicts.values())
         return self._panel.result(requests, verdicts)
 
-    def _count_vain(self, found: Iterable[Verdict | QuestionState]) -> None:
+    def _count_provider_failures(self, found: Iterable[Verdict | QuestionState]) -> None:
         """A provider that answers nobody is not asked for ever."""
         vain = {QuestionState.PROVIDER_ERROR, QuestionState.LOST}.intersection(found)
-        self._in_vain = self._in_vain + 1 if vain else 0
-        if self._in_vain >= _CONSECUTIVE_FAILURE_LIMIT:
+        self._consecutive_failures = self._consecutive_failures + 1 if vain else 0
+        if self._consecutive_failures >= _CONSECUTIVE_FAILURE_LIMIT:
             self.votes.stopped = "the provider fails; run the command again later"
             self.votes.failed = True
 
@@ -296,7 +296,7 @@ class _JudgeVoter:
             self._in_hand.add(name)
             return matchup
 
-    def put_down(self, matchup: Matchup) -> None:
+    def finish_matchup(self, matchup: Matchup) -> None:
         """It has ended, or is left open."""
         self._in_hand.discard(matchup.matchup)
         self._done.add(matchup.matchup)

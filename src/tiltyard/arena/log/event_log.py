@@ -327,7 +327,9 @@ class LogBatch:
         found = await self.connection.execute(arena_statement("log_ending", self.arena), values)
         return await found.fetchone() == (LogKind.VOTE, position, None)
 
-    async def names_told(self, session: int, source: int) -> tuple[list[ToldResponse], list[PendingNames]]:
+    async def read_revealed_names(
+        self, session: int, source: int
+    ) -> tuple[list[ToldResponse], list[PendingNames]]:
         """Which responses a voter was told the names of, before this batch; and a person's votes whose names were not.
 
         Of these votes the newest come, oldest first: as many as names can be told of at once.

@@ -85,7 +85,7 @@ class LogColumns:
         gone = np.isin(self.position, np.fromiter(undone, dtype=np.int64))
         return replace(self, kind=np.where(gone, LogKind.UNDO, self.kind))
 
-    def concerning(self, source: int) -> Ints:
+    def rows_of_source(self, source: int) -> Ints:
         """Rows of the events that one source folds: its own, and those of all."""
         own = (self.kind <= LogKind.EXPIRE) & (self.source == source)
         return np.flatnonzero(own | ((self.kind > LogKind.EXPIRE) & (self.kind <= LogKind.WITHDRAW)))
@@ -99,7 +99,7 @@ class LogColumns:
 
     def events(self, source: int, dropped: Collection[int] = ()) -> Events:
         """What concerns one source. A vote whose serial is dropped, or that is not blind, is folded as a skip."""
-        rows = self.concerning(source)
+        rows = self.rows_of_source(source)
         kind, serial = self.kind[rows].astype(np.uint8), self.serial[rows]
         kind[(kind == Event.VOTE) & (self.blind[rows] == 0)] = Event.SKIP
         if dropped:

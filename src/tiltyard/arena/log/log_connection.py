@@ -95,5 +95,5 @@ class LogConnection:
         if self._batch is not None:
             yield self._batch
             return
-        async with self._pool.desk_connection() as connection:
+        async with self._pool.voting_connection() as connection:
             yield connection

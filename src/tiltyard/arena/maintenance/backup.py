@@ -70,7 +70,12 @@ class BackupResult:
 
 
 def back_up(
-    url: str, home: Path, bulky: ObjectStorage, path: Path | None = None, *, binaries: Path | None = None
+    url: str,
+    home: Path,
+    object_storage: ObjectStorage,
+    path: Path | None = None,
+    *,
+    binaries: Path | None = None,
 ) -> BackupResult:
     """Write a backup to ``path``, by default one with the time as its name in the home's ``backups``.
 
@@ -85,7 +90,7 @@ def back_up(
         programs = Binaries(binaries or find_pg_dump_folder(connection.info.server_version))
         dump_to = partial(_dump, programs, url)
         with tarfile.open(fileobj=draft, mode="w", format=tarfile.PAX_FORMAT) as tar:
-            manifest = _fill(tar, connection, dump_to, home, bulky, now, path.parent)
+            manifest = _fill(tar, connection, dump_to, home, object_storage, now, path.parent)
             document = json.dumps(asdict(manifest), indent=1, sort_keys=True).encode()
             _add(tar, _MANIFEST, io.BytesIO(document), len(document))
         size = draft.tell()
@@ -128,7 +133,7 @@ def _fill(
     connection: psycopg.Connection,
     dump_to: Callable[[Path, str], None],
     home: Path,
-    bulky: ObjectStorage,
+    object_storage: ObjectStorage,
     now: datetime,
     folder: Path,
 ) -> BackupManifest:
@@ -142,7 +147,7 @@ def _fill(
     if key is not None:
         members[KEY] = _add(tar, KEY, io.BytesIO(key), len(key))
     for digest in hashes:
-        data = _bytes(connection, bulky, digest)
+        data = _bytes(connection, object_storage, digest)
         if data is not None:
             name = f"{RESPONSES}{digest.hex()}"
             members[name] = _add(tar, name, io.BytesIO(data), len(data))
@@ -180,11 +185,11 @@ def _key(path: Path) -> bytes | None:
         ) from None
 
 
-def _bytes(connection: psycopg.Connection, bulky: ObjectStorage, digest: bytes) -> bytes | None:
+def _bytes(connection: psycopg.Connection, object_storage: ObjectStorage, digest: bytes) -> bytes | None:
     """Bytes of responses; nothing if they were withdrawn while the backup was being made."""
     problem = "they do not have that hash"
     try:
-        data = asyncio.run(bulky.get(digest.hex()))
+        data = asyncio.run(object_storage.get(digest.hex()))
         if hashlib.sha256(data).digest() == digest:
             return data
     except StoreFault as error:

@@ -36,7 +36,7 @@ class UpgradeResult:
 
 def upgrade_database(
     home: Path,
-    bulky: ObjectStorage,
+    object_storage: ObjectStorage,
     *,
     user: str | None = None,
     old_binaries: Path | None = None,
@@ -59,8 +59,8 @@ def upgrade_database(
         if kept.exists():
             raise StoreFault(f"{kept} is there from an upgrade before; move it away, and try again")
         before = EmbeddedServer(home, user=user, binaries=found, on_wait=on_wait)
-        with before.started_alone() as url:
-            made = back_up(url, home, bulky, binaries=found)
+        with before.start_exclusively() as url:
+            made = back_up(url, home, object_storage, binaries=found)
         fresh, problem = _copy(server, found)
         if problem:
             restored = EmbeddedServer(home, user=user, data="data.restored", on_wait=on_wait)
@@ -109,7 +109,7 @@ def _restore(restored: EmbeddedServer, made: BackupResult, problem: str) -> Path
     """A data folder of the new version with what the backup holds."""
     shutil.rmtree(restored.data, ignore_errors=True)
     try:
-        with restored.started_alone() as url, tempfile.TemporaryDirectory(dir=restored.folder) as room:
+        with restored.start_exclusively() as url, tempfile.TemporaryDirectory(dir=restored.folder) as room:
             restore_database(made.path, url, Path(room))
             record_backup(url, made)
     except StoreFault as error:

@@ -49,7 +49,7 @@ class RestoreResult:
 
 
 def restore(
-    path: Path, url: str, home: Path, bulky: ObjectStorage, *, revoke_all: bool = False
+    path: Path, url: str, home: Path, object_storage: ObjectStorage, *, revoke_all: bool = False
 ) -> RestoreResult:
     """Bring back what a backup holds. Nothing is replaced: where anything is, this refuses.
 
@@ -63,7 +63,7 @@ def restore(
         for name in manifest.members:
             if name.startswith(RESPONSES):
                 with open_member(tar, name) as file:
-                    asyncio.run(bulky.put(name.removeprefix(RESPONSES), file.read()))
+                    asyncio.run(object_storage.put(name.removeprefix(RESPONSES), file.read()))
         _load(url, tar, Path(room))
         with connect(url, name="tiltyard restore") as connection:
             use_custom_plans(connection)
@@ -73,7 +73,7 @@ def restore(
         if KEY in manifest.members:
             with open_member(tar, KEY) as file:
                 _write_key(home / KEY, file.read())
-    _check_restored(url, bulky, manifest)
+    _check_restored(url, object_storage, manifest)
     with connect(url, name="tiltyard restore") as connection, translate_errors("record the restoration"):
         detail = {"file": str(path.absolute()), "made_at": manifest.made_at, "revoked_all": revoke_all}
         connection.execute(statement("backup_recorded"), {"action": "restore", "detail": json.dumps(detail)})
@@ -157,12 +157,12 @@ def _write_key(path: Path, text: bytes) -> None:
         os.fsync(file.fileno())
 
 
-def _check_restored(url: str, bulky: ObjectStorage, manifest: BackupManifest) -> None:
+def _check_restored(url: str, object_storage: ObjectStorage, manifest: BackupManifest) -> None:
     with connect(url, name="tiltyard restore") as connection:
         check_logs(connection, manifest.arenas)
         connection.execute("ANALYZE")
     for name, stated in manifest.members.items():
         if name.startswith(RESPONSES):
-            data = asyncio.run(bulky.get(name.removeprefix(RESPONSES)))
+            data = asyncio.run(object_storage.get(name.removeprefix(RESPONSES)))
             if hashlib.sha256(data).hexdigest() != stated["sha256"]:
                 raise StoreFault(f"{name} was not restored as it was; check the disk, and restore again")

@@ -214,11 +214,11 @@ def _thin(told: Mapping[str, Any]) -> None:
 
 def _sweep(told: Mapping[str, Any]) -> None:
     """Bytes of withdrawn responses that a crash left lying."""
-    bulky = open_configured_storage(read_environment())
+    object_storage = open_configured_storage(read_environment())
 
     async def sweeping() -> None:
         async with open_pool(told["url"], most=2, name="tiltyard sweeping") as pool:
-            await BlobStore(pool, bulky).sweep()
+            await BlobStore(pool, object_storage).sweep()
 
     asyncio.run(sweeping())
 

@@ -139,13 +139,13 @@ class ArenaRater:
         if head > final:
             first = undoable_from(self._connection, self.arena.arena, final, self.arena.settings.undo_seconds)
             final = head if first is None else min(first - 1, head)
-        final = max(final, self._known_long(head))
+        final = max(final, self._last_final_position(head))
         if final > self._rated.horizon:
             claim_horizon(self._connection, self.arena.arena, self.term, final)
             self._rated = replace(self._rated, horizon=final)
         self._learn_undone()
 
-    def _known_long(self, head: int) -> int:
+    def _last_final_position(self, head: int) -> int:
         """The position that we saw longer ago than any vote may be taken back."""
         now = self._clock()
         old = now - self.arena.settings.undo_seconds - _FINALITY_GRACE_SECONDS
@@ -273,7 +273,7 @@ class ArenaRater:
             and now - self._published_at >= self.arena.settings.snapshot_seconds
             and self._allowance.allows(now)
         ):
-            boards = boards + self._boards_now()
+            boards = boards + self._changed_boards()
         behind = self.position - self._checkpointed
         checkpoint = checkpoint or behind >= self._pace.checkpoint_events
         checkpoint = checkpoint or (behind > 0 and now - self._checked_at >= self._pace.checkpoint_seconds)
@@ -306,7 +306,7 @@ class ArenaRater:
             state,
         )
 
-    def _boards_now(self) -> list[Snapshot]:
+    def _changed_boards(self) -> list[Snapshot]:
         """Boards of the sources that have news."""
         if not self._progress.followings:
             return []

@@ -70,7 +70,7 @@ class FoldProgress:
             if not len(events):
                 continue
             self.news[source] = True
-            rows = columns.concerning(source)
+            rows = columns.rows_of_source(source)
             start = 0
             for stop in following.looks(events).tolist():
                 following.fold(events[start:stop])

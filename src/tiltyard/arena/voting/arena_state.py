@@ -118,7 +118,7 @@ class ArenaState:
                 return
             self._count(key, vote)
 
-    def opened_by(self, source: int, session: int, now: datetime) -> list[OpenMatchup]:
+    def open_matchups_of(self, source: int, session: int, now: datetime) -> list[OpenMatchup]:
         """The open matchups of a voter that have not run out."""
         found = (self.open[one] for one in self.held.get((source, session), ()))
         return [one for one in found if one.expires_at > now]
@@ -142,7 +142,7 @@ class ArenaState:
             self._reopened.add(one.matchup)
             held.sort(key=lambda matchup: self.open[matchup].serial)
 
-    def note_shown(self, matchup: UUID) -> None:
+    def mark_shown(self, matchup: UUID) -> None:
         """This open matchup is before its voter's eyes."""
         if matchup in self.open:
             self.shown.add(matchup)

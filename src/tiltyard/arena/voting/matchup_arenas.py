@@ -45,7 +45,7 @@ class MatchupArenas:
                 self._older[arena.arena] = arena.name
             self._newest = max(self._newest, arena.arena)
 
-    async def find(self, matchup: UUID, desks: Iterable[VotingQueue]) -> str:
+    async def find(self, matchup: UUID, voting_queues: Iterable[VotingQueue]) -> str:
         """The name of a matchup's arena; `NotFound` if there is none. A guessed id costs no look at any log."""
         number = matchup_arena_number(matchup)
         if number not in self._names and number <= self._newest + UNSEEN_ARENA_LIMIT:
@@ -54,7 +54,7 @@ class MatchupArenas:
             self.learn([] if found is None else [found])
         name = self._names.get(number)
         if name is None and self._older:
-            name = next((desk.name for desk in desks if desk.holds(matchup)), None)
+            name = next((desk.name for desk in voting_queues if desk.holds(matchup)), None)
             name = name or await self._find_older(matchup)
         if name is None:
             raise matchup_not_found_error()
@@ -62,7 +62,7 @@ class MatchupArenas:
 
     async def _find_older(self, matchup: UUID) -> str | None:
         """One search at a time: a crowd of guessed ids takes one connection, and leaves the rest alone."""
-        async with self._turns.taking(), connect_from_pool(self._pool) as connection:
+        async with self._turns.acquire_slot(), connect_from_pool(self._pool) as connection:
             for arena, name in self._older.items():
                 if await find_matchup(connection, arena, matchup) is not None:
                     return name

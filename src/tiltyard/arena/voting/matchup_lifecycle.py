@@ -81,10 +81,10 @@ def offer(
     live: ArenaState, batch: LogBatch, voter: Voter, arena: str, rng: np.random.Generator, *, ahead: bool
 ) -> OfferedMatchup:
     """The matchup that the voter has before it, or a new one; ahead, a second one."""
-    opened = live.opened_by(voter.source, voter.session, batch.now)
+    opened = live.open_matchups_of(voter.source, voter.session, batch.now)
     if opened and (not ahead or len(opened) >= OPEN_MATCHUPS_PER_VOTER_LIMIT):
         one = opened[-1] if ahead else opened[0]
-        _note_shown(live, one, ahead=ahead)
+        _mark_shown(live, one, ahead=ahead)
         return to_offered_matchup(one, arena)
     if voter.source == HUMAN and len(live.open) >= OPEN_MATCHUP_LIMIT:
         raise Busy("this arena waits for as many votes as it can; ask again in a while", retry_after=30)
@@ -94,7 +94,7 @@ def offer(
     one = _staged(live, batch, voter, choice)
     standing.serve(one.a, one.b, one.prompt, lane=choice.lane, nominal=choice.nominal, session=voter.session)
     live.hold(one)
-    _note_shown(live, one, ahead=ahead)
+    _mark_shown(live, one, ahead=ahead)
     live.position = batch.serve(
         ServedMatchup(
             **{name: getattr(one, name) for name in _SHARED},
@@ -228,7 +228,7 @@ def finish(live: ArenaState, batch: LogBatch, voter: Voter) -> int:
     """End a session: how many votes' names are told. Open matchups with a response that was named end with it."""
     told = finish_session(live, batch, voter)
     names = live.told.of(voter.session)
-    for one in live.opened_by(voter.source, voter.session, batch.now):
+    for one in live.open_matchups_of(voter.source, voter.session, batch.now):
         if not names.is_blind(one):
             _expire(live, batch, one)
     return told
@@ -302,7 +302,7 @@ def _reopen(live: ArenaState, batch: LogBatch, fresh: UndoableVote) -> int:
     )
     detail = {"ballot": ballot, "expires_at": expires_at.isoformat()}
     live.fold(replace(_row(batch, position, LogKind.UNDO, one), detail=detail))
-    live.note_shown(one.matchup)
+    live.mark_shown(one.matchup)
     cells = live.responses[[one.a, one.b], one.prompt]
     if cells.tolist() != [one.response_a, one.response_b]:
         _expire(live, batch, live.open[one.matchup])
@@ -315,16 +315,16 @@ def _release(live: ArenaState, batch: LogBatch, fresh: UndoableVote) -> None:
     What was served after the vote counts as seen, and so does what this process knows to be shown.
     """
     one = fresh.opened
-    others = live.opened_by(one.source, one.session, batch.now)
+    others = live.open_matchups_of(one.source, one.session, batch.now)
     unseen = [other for other in others if other.served_at <= fresh.at and other.matchup not in live.shown]
     seen = [other for other in others if other not in unseen]
     for other in (*unseen, *seen[OPEN_MATCHUPS_PER_VOTER_LIMIT - 1 :]):
         _expire(live, batch, other)
 
 
-def _note_shown(live: ArenaState, one: OpenMatchup, *, ahead: bool) -> None:
+def _mark_shown(live: ArenaState, one: OpenMatchup, *, ahead: bool) -> None:
     if not ahead:
-        live.note_shown(one.matchup)
+        live.mark_shown(one.matchup)
 
 
 def _stranger(one: OpenMatchup, voter: Voter) -> bool:

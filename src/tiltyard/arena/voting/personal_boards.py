@@ -118,7 +118,7 @@ class PersonalBoards:
             recent=tuple(_recent(one, roster, ranked) for one in recent),
         )
 
-    async def last_told(self, arena: Arena, voter: Voter) -> tuple[RecentVote, ...]:
+    async def last_revealed(self, arena: Arena, voter: Voter) -> tuple[RecentVote, ...]:
         """The votes whose names were told last, all of them at once: oldest first."""
         who = (arena.arena, voter.source, voter.session)
         async with (

@@ -118,10 +118,10 @@ class VotingQueue:
         #: Batches so far, and asks that were answered in them.
         self.batches = self.answered = 0
         self._pool = pool
-        self._door, self._reading = LogConnection(pool, arena), LogConnection(pool, arena)
+        self._log_connection, self._reading = LogConnection(pool, arena), LogConnection(pool, arena)
         self._lookup = asyncio.Lock()
         self._line: list[_VoterRequest] = []
-        self._bell = asyncio.Event()
+        self._wake_event = asyncio.Event()
         self._rng = np.random.default_rng()
         #: The database's time when it was last heard, and our steady clock then.
         self._heard = (datetime.min.replace(tzinfo=UTC), 0.0)
@@ -139,8 +139,8 @@ class VotingQueue:
     async def open(self) -> None:
         """Load the arena and begin."""
         await self._load()
-        await self._hear()
-        self._task = asyncio.create_task(self._attend(), name=f"desk {self.name}")
+        await self._sync_clock()
+        self._task = asyncio.create_task(self._run_batches(), name=f"desk {self.name}")
 
     async def close(self) -> None:
         """Stop; those in line are told to ask again."""
@@ -167,7 +167,7 @@ class VotingQueue:
         found: list[OfferedMatchup] = await self._ask(
             lambda live, batch: [
                 to_offered_matchup(one, self.name)
-                for one in live.opened_by(voter.source, voter.session, batch.now)
+                for one in live.open_matchups_of(voter.source, voter.session, batch.now)
             ]
         )
         return found
@@ -292,10 +292,10 @@ class VotingQueue:
         )
         return found
 
-    def note_shown(self, matchup: str) -> None:
+    def mark_shown(self, matchup: str) -> None:
         """This open matchup is before its voter's eyes: an undo of the vote before it leaves it open."""
         if self.live is not None:
-            self.live.note_shown(parse_matchup_id(matchup))
+            self.live.mark_shown(parse_matchup_id(matchup))
 
     def holds(self, matchup: UUID) -> bool:
         """Whether this is an open matchup here, or one that was voted on just now."""
@@ -330,19 +330,21 @@ class VotingQueue:
         answer = asyncio.get_running_loop().create_future()
         self._line.append(_VoterRequest(decide, answer, look, voter))
         self._asked = time.monotonic()
-        self._bell.set()
+        self._wake_event.set()
         return await answer
 
-    async def _attend(self) -> None:
+    async def _run_batches(self) -> None:
         """Batch after batch, for ever; a fault refuses those in line and starts from the log again."""
         while True:
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._bell.wait(), self._patience())
+                await asyncio.wait_for(self._wake_event.wait(), self._patience())
             asks: list[_VoterRequest] = []
             self._call(asks)
             if not asks and self._must_load() and self._pool.unhurried.locked():
                 continue
-            self._silent = asyncio.get_running_loop().call_later(_BATCH_TIMEOUT_SECONDS, self._give_up, asks)
+            self._silent = asyncio.get_running_loop().call_later(
+                _BATCH_TIMEOUT_SECONDS, self._refuse_waiting, asks
+            )
             try:
                 await self._batch(asks)
             except asyncio.CancelledError:
@@ -363,7 +365,9 @@ class VotingQueue:
         self._silent.cancel()
         await asyncio.sleep(min(seconds, _MAX_RETRY_WITH_WAITERS_SECONDS))
         with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(self._bell.wait(), max(seconds - _MAX_RETRY_WITH_WAITERS_SECONDS, 0.0))
+            await asyncio.wait_for(
+                self._wake_event.wait(), max(seconds - _MAX_RETRY_WITH_WAITERS_SECONDS, 0.0)
+            )
 
     def _patience(self) -> float | None:
         """How long to wait for somebody. A desk at which nobody stands, and nothing waits, looks at nothing."""
@@ -376,7 +380,7 @@ class VotingQueue:
             return _IDLE_POLL_SECONDS
         return None
 
-    def _give_up(self, asks: list[_VoterRequest]) -> None:
+    def _refuse_waiting(self, asks: list[_VoterRequest]) -> None:
         """The database is silent: tell those who wait for it. What they asked may still be done."""
         silence = StoreFault("the database has not answered for long; ask again in a moment")
         self._retries.report(silence)
@@ -384,7 +388,7 @@ class VotingQueue:
             if not ask.answer.done():
                 ask.answer.set_exception(silence)
         self._line.clear()
-        self._silent = asyncio.get_running_loop().call_later(_REFUSAL_SECONDS, self._give_up, asks)
+        self._silent = asyncio.get_running_loop().call_later(_REFUSAL_SECONDS, self._refuse_waiting, asks)
 
     def _call(self, asks: list[_VoterRequest]) -> None:
         """Those in line join the batch: at its beginning, and once more when it has the lock."""
@@ -392,15 +396,15 @@ class VotingQueue:
         asks += self._line[:free]
         del self._line[:free]
         if self._line:
-            self._bell.set()
+            self._wake_event.set()
         else:
-            self._bell.clear()
+            self._wake_event.clear()
 
     async def _batch(self, asks: list[_VoterRequest]) -> None:
         live = await self._loaded(hurried=bool(asks))
         if not asks and not await self._due(live):
             return
-        async with self._door.appending(live.position) as batch:
+        async with self._log_connection.appending(live.position) as batch:
             self._heard = (batch.now, time.monotonic())
             await self._catch_up(live, batch)
             self._call(asks)
@@ -418,9 +422,9 @@ class VotingQueue:
                 ask.answer.set_exception(fault)
 
     async def _catch_up(self, live: ArenaState, batch: LogBatch) -> None:
-        await fold_rows(live, self._door, batch.tail)
+        await fold_rows(live, self._log_connection, batch.tail)
         if len(batch.tail) == TAIL_ROWS:
-            await catch_up(live, self._door)
+            await catch_up(live, self._log_connection)
         if live.position != batch.head:
             raise StoreFault(
                 f"the log of {self.name} ends at {batch.head}, and {live.position} events are known: it has a gap"
@@ -428,14 +432,14 @@ class VotingQueue:
 
     async def _due(self, live: ArenaState) -> bool:
         """Nobody asks: fold what has come, and see whether anything has run out."""
-        await catch_up(live, self._door)
-        now, horizon = await self._hear()
+        await catch_up(live, self._log_connection)
+        now, horizon = await self._sync_clock()
         live.settle(now, horizon)
         return bool(live.due(now, most=1))
 
-    async def _hear(self) -> tuple[datetime, int]:
+    async def _sync_clock(self) -> tuple[datetime, int]:
         """The database's time, from which ours is reckoned, and up to where votes are final."""
-        now, horizon = await self._door.clock()
+        now, horizon = await self._log_connection.clock()
         self._heard = (now, time.monotonic())
         return now, horizon
 
@@ -451,7 +455,7 @@ class VotingQueue:
             return await self._load()
 
     async def _load(self) -> ArenaState:
-        live = await load_arena_state(self._door, self.settings)
+        live = await load_arena_state(self._log_connection, self.settings)
         for source, (_, strengths) in self._strengths.items():
             live.rank(source, strengths)
         self.live = live
@@ -481,7 +485,7 @@ async def _decided(ask: _VoterRequest, live: ArenaState, batch: LogBatch) -> tup
             await ask.look(batch)
         if ask.voter is not None and ask.voter.session not in live.told:
             # Whatever this batch tells, it tells to voters who are remembered: the tables have all the rest.
-            told = await batch.names_told(ask.voter.session, ask.voter.source)
+            told = await batch.read_revealed_names(ask.voter.session, ask.voter.source)
             live.told.remember(ask.voter.session, *told)
         return ask.decide(live, batch), None
     except StoreFault:

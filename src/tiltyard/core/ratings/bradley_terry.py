@@ -213,7 +213,7 @@ class BradleyTerry:
             members = np.flatnonzero(fitted.group == g)
             posterior = Posterior.of(pairs, members, fitted.theta, fitted.log_tie, fitted.prior_precision)
             for place in np.flatnonzero(nearly_one_sided(posterior.likelihood.pairs)).tolist():
-                yield int(members[place]), posterior.rating_reach(place, self.level)
+                yield int(members[place]), posterior.rating_interval(place, self.level)
 
     def _bootstrap(
         self,

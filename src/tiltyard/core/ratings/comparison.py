@@ -117,7 +117,7 @@ def _reach(
         (unit / method.prior_sd) ** 2,
     )
     place, other = np.searchsorted(members, pair).tolist()
-    reach = posterior.difference_reach(place, other, method.level)
+    reach = posterior.difference_interval(place, other, method.level)
     return half * reach.low / reach.half, half * reach.high / reach.half
 
 

@@ -73,14 +73,14 @@ class Posterior:
         mode = np.append(own, [] if log_tie is None else [log_tie])
         return cls(Likelihood(pairs.among(members), davidson, precision), mode)
 
-    def rating_reach(self, place: int, level: float) -> ContrastInterval:
+    def rating_interval(self, place: int, level: float) -> ContrastInterval:
         """Of one model's distance from the mean of the group."""
         contrast = np.zeros_like(self.mode)
         contrast[: self.likelihood.pairs.n_models] = -1.0 / self.likelihood.pairs.n_models
         contrast[place] += 1.0
         return self.reach(contrast, level)
 
-    def difference_reach(self, place: int, other: int, level: float) -> ContrastInterval:
+    def difference_interval(self, place: int, other: int, level: float) -> ContrastInterval:
         """Of the difference of two models."""
         contrast = np.zeros_like(self.mode)
         contrast[place], contrast[other] = 1.0, -1.0

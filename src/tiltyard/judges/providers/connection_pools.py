@@ -41,7 +41,7 @@ class _ConnectionPools(httpx2.AsyncBaseTransport):
         self._busy: list[int] = []
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
-        at = self._roomy()
+        at = self._pool_with_room()
         self._busy[at] += 1
         try:
             return await self._pools[at].handle_async_request(request)
@@ -52,7 +52,7 @@ class _ConnectionPools(httpx2.AsyncBaseTransport):
         for pool in self._pools:
             await pool.aclose()
 
-    def _roomy(self) -> int:
+    def _pool_with_room(self) -> int:
         for at, busy in enumerate(self._busy):
             if busy < _POOL_CONNECTIONS:
                 return at

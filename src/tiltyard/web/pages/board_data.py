@@ -184,7 +184,7 @@ class BoardPageCache:
         """A picture with its ETag, drawn once for all who ask; one is drawn at a time."""
 
         async def make() -> tuple[bytes, str]:
-            async with self._drawing.taking():
+            async with self._drawing.acquire_slot():
                 data = await asyncio.to_thread(draw)
             return self.made.put(key, (data, hashed(data).hexdigest()), len(data))
 

@@ -162,10 +162,10 @@ async def chart(
 async def _drawn(
     request: Request, name: str, document: Mapping[str, Any], theme: ChartLook, form: str, *, narrow: bool
 ) -> tuple[bytes, str]:
-    kept, wording = board_page_cache_of(request), localization_of(request)
+    kept, localization = board_page_cache_of(request), localization_of(request)
     written = json.dumps(document, default=_plain, sort_keys=True).encode()
-    key = ("chart", name, theme, form, narrow, wording.language, sha256(written).hexdigest())
-    return await kept.drawn(key, lambda: _draw(name, document, theme, form, wording, narrow=narrow))
+    key = ("chart", name, theme, form, narrow, localization.language, sha256(written).hexdigest())
+    return await kept.drawn(key, lambda: _draw(name, document, theme, form, localization, narrow=narrow))
 
 
 def _draw(
@@ -173,13 +173,13 @@ def _draw(
     document: Mapping[str, Any],
     theme: ChartLook,
     form: str,
-    wording: Localization,
+    localization: Localization,
     *,
     narrow: bool,
 ) -> bytes:
     try:
-        spec = arena_chart(name, document, theme, wording.texts.gettext)
-        spec = localise_spec(spec, wording.chart_locale())
+        spec = arena_chart(name, document, theme, localization.texts.gettext)
+        spec = localise_spec(spec, localization.chart_locale())
         spec = fit_to_phone(spec) if narrow else spec
         return render_svg(spec) if form == "svg" else json.dumps(page_spec(spec), ensure_ascii=False).encode()
     except MissingExtra as error:

@@ -37,9 +37,9 @@ class _Pattern:
     finds: re.Pattern[str]
 
 
-def translate_sentence(wording: Localization, name: str, text: str, most: int | None = None) -> Markup:
+def translate_sentence(localization: Localization, name: str, text: str, most: int | None = None) -> Markup:
     """A sentence of the rule or finding ``name`` for a page, cut to ``most`` characters."""
-    known = text if wording.language == DEFAULT else translate_exactly(wording, name, text)
+    known = text if localization.language == DEFAULT else translate_exactly(localization, name, text)
     shown = text if known is None else known
     if most is not None and len(shown) > most:
         shown = f"{shown[: most - 1]}…"
@@ -48,35 +48,35 @@ def translate_sentence(wording: Localization, name: str, text: str, most: int | 
     return plain_text(shown)
 
 
-def translate_exactly(wording: Localization, name: str, text: str) -> str | None:
+def translate_exactly(localization: Localization, name: str, text: str) -> str | None:
     """The sentence in another language; ``None`` if it has no pattern."""
     return _first(
-        wording, _patterns(SENTENCES.get(name, ())), text, lambda items: _list(wording, name, items)
+        localization, _patterns(SENTENCES.get(name, ())), text, lambda items: _list(localization, name, items)
     )
 
 
-def _list(wording: Localization, name: str, items: str) -> str | None:
+def _list(localization: Localization, name: str, items: str) -> str | None:
     """A list in another language, the count of what it leaves out too; ``None`` if an item has no pattern."""
     longer = _MORE.fullmatch(items)
     if longer is None:
-        return _items(wording, name, items)
-    shown, say = _items(wording, name, longer["list"]), wording.texts.gettext
+        return _items(localization, name, items)
+    shown, say = _items(localization, name, longer["list"]), localization.texts.gettext
     return (
         None if shown is None else say("%(list)s and %(more)s more") % {"list": shown, "more": longer["more"]}
     )
 
 
-def _items(wording: Localization, name: str, items: str) -> str | None:
+def _items(localization: Localization, name: str, items: str) -> str | None:
     patterns = ITEMS.get(name, ANYTHING)
     if patterns == ANYTHING:
         return items
-    found = [_first(wording, _patterns(patterns), item) for item in items.split(", ")]
+    found = [_first(localization, _patterns(patterns), item) for item in items.split(", ")]
     known = [item for item in found if item is not None]
     return ", ".join(known) if len(known) == len(found) else None
 
 
 def _first(
-    wording: Localization,
+    localization: Localization,
     patterns: tuple[_Pattern, ...],
     text: str,
     listed: Callable[[str], str | None] = str,
@@ -86,15 +86,17 @@ def _first(
         match = pattern.finds.fullmatch(text)
         if match is None:
             continue
-        values = {gap: _value(wording, gap, value, listed) for gap, value in match.groupdict().items()}
-        return None if None in values.values() else wording.texts.gettext(pattern.text) % values
+        values = {gap: _value(localization, gap, value, listed) for gap, value in match.groupdict().items()}
+        return None if None in values.values() else localization.texts.gettext(pattern.text) % values
     return None
 
 
-def _value(wording: Localization, gap: str, value: str, listed: Callable[[str], str | None]) -> str | None:
+def _value(
+    localization: Localization, gap: str, value: str, listed: Callable[[str], str | None]
+) -> str | None:
     if gap == "list":
         return listed(value)
-    return value if gap in _WORDS else value.translate({44: wording.group, 46: wording.point})
+    return value if gap in _WORDS else value.translate({44: localization.group, 46: localization.point})
 
 
 @cache

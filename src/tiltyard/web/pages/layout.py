@@ -57,12 +57,12 @@ class PageTemplates:
 
     def render(self, template: str, request: Request, **values: Any) -> str:
         """A template as text."""
-        wording = localization_of(request)
-        environment = self._environments.get(wording.language) or self._made(wording)
+        localization = localization_of(request)
+        environment = self._environments.get(localization.language) or self._made(localization)
         given = {"theme": theme_of(request), "here": _here(request), **values}
         return environment.get_template(template).render(given)
 
-    def _made(self, wording: Localization) -> Environment:
+    def _made(self, localization: Localization) -> Environment:
         environment = Environment(
             loader=PackageLoader("tiltyard.web"),
             autoescape=True,
@@ -71,25 +71,25 @@ class PageTemplates:
             lstrip_blocks=True,
             extensions=["jinja2.ext.i18n"],
         )
-        environment.install_gettext_translations(wording.texts, newstyle=True)  # type: ignore[attr-defined]
+        environment.install_gettext_translations(localization.texts, newstyle=True)  # type: ignore[attr-defined]
         environment.globals |= {
             "assets": self.assets,
-            "direction": wording.direction,
-            "language": wording.language,
-            "moment": wording.moment,
-            "number": wording.number,
+            "direction": localization.direction,
+            "language": localization.language,
+            "moment": localization.moment,
+            "number": localization.number,
             "paths": paths,
-            "percent": wording.percent,
+            "percent": localization.percent,
             "plain_text": plain_text,
-            "render_text": partial(render_text, say=wording.texts.gettext),
+            "render_text": partial(render_text, say=localization.texts.gettext),
             "shown": format_name,
             "spelled": spell_hidden_characters,
             "themes": THEMES,
-            "told": partial(translate_sentence, wording),
+            "told": partial(translate_sentence, localization),
             "version": __version__,
             "words": _words,
         }
-        self._environments[wording.language] = environment
+        self._environments[localization.language] = environment
         return environment
 
 

@@ -80,10 +80,10 @@ async def build_matchup_view(
         both = await asyncio.gather(*(house.contents.read(one) for one in responses))
     except NotFound:
         raise NotFound("this matchup was withdrawn; ask for another one") from None
-    shelf = _shelf_of(request)
-    language = await shelf.language(desk, prompt, request)
-    html = await shelf.rendered(request, (("prompt", desk.arena, prompt), text), language)
-    sides = await shelf.sides(request, responses, both, kinds, language)
+    render_cache = _shelf_of(request)
+    language = await render_cache.language(desk, prompt, request)
+    html = await render_cache.rendered(request, (("prompt", desk.arena, prompt), text), language)
+    sides = await render_cache.sides(request, responses, both, kinds, language)
     return MatchupView(
         matchup=matchup,
         prompt=html,
@@ -189,5 +189,5 @@ def _excerpt(text: str) -> str | None:
 
 def _shelf_of(request: Request) -> RenderCache:
     """The shelf of this process."""
-    shelf: RenderCache = request.app.state.shelf
-    return shelf
+    render_cache: RenderCache = request.app.state.render_cache
+    return render_cache

@@ -44,8 +44,8 @@ Key = tuple[str | None, ...]
 class ModelPageCache:
     """Pages and pictures of this process's models, each made once for a snapshot."""
 
-    def __init__(self, portraits: ModelProfiles) -> None:
-        self.portraits = portraits
+    def __init__(self, model_profiles: ModelProfiles) -> None:
+        self.model_profiles = model_profiles
         self._made: dict[Key, tuple[bytes, str]] = {}
         self._size = 0
         self._drawing = BoundedQueue(1, _WAITING_REQUEST_LIMIT, "a chart of a model")
@@ -68,15 +68,15 @@ class ModelPageCache:
         portrait: ModelProfile,
         chart: str,
         look: ChartTheme,
-        wording: Localization,
+        localization: Localization,
         *,
         narrow: bool,
     ) -> bytes:
         """A chart as a picture, one at a time."""
-        async with self._drawing.taking():
+        async with self._drawing.acquire_slot():
             if (made := self.known(key)) is not None:
                 return made[0]
-            spec = localise_spec(_spec(portrait, chart, look, wording), wording.chart_locale())
+            spec = localise_spec(_spec(portrait, chart, look, localization), localization.chart_locale())
             spec = fit_to_phone(spec) if narrow else spec
             return self.keep(key, await asyncio.to_thread(render_svg, spec))[0]
 
@@ -100,10 +100,14 @@ async def model_picture(
     """A chart of a model's page as a picture."""
     pages = model_page_cache_of(request)
     portrait = await _portrait(pages, arena, source, model)
-    wording, width = localization_of(request), "narrow" if narrow else None
-    key = (arena.name, source, model, portrait.snapshot.sha256, chart, theme, width, wording.language)
+    localization, width = localization_of(request), "narrow" if narrow else None
+    key = (arena.name, source, model, portrait.snapshot.sha256, chart, theme, width, localization.language)
     made = pages.known(key)
-    data = await pages.drawn(key, portrait, chart, theme, wording, narrow=narrow) if made is None else made[0]
+    data = (
+        await pages.drawn(key, portrait, chart, theme, localization, narrow=narrow)
+        if made is None
+        else made[0]
+    )
     etag = sha256(data).hexdigest()[:32]
     return send_cacheable(request, arena, data, etag, headers=_LANGUAGE_HEADERS, media_type="image/svg+xml")
 
@@ -119,9 +123,11 @@ async def model_spec(
 ) -> Response:
     """The same as a spec, which takes its look from the page."""
     portrait = await _portrait(model_page_cache_of(request), arena, source, model)
-    wording = localization_of(request)
-    spec = {name: part for name, part in _spec(portrait, chart, theme, wording).items() if name != "config"}
-    spec = localise_spec(spec, wording.chart_locale())
+    localization = localization_of(request)
+    spec = {
+        name: part for name, part in _spec(portrait, chart, theme, localization).items() if name != "config"
+    }
+    spec = localise_spec(spec, localization.chart_locale())
     data = json.dumps(spec, ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode()
     return send_cacheable(request, arena, data, sha256(data).hexdigest()[:32], headers=_LANGUAGE_HEADERS)
 
@@ -150,7 +156,7 @@ async def model_page(
 
 
 async def _portrait(pages: ModelPageCache, arena: Arena, source: SourceWord, model: str) -> ModelProfile:
-    return await pages.portraits.of(arena, int(source == "llm-judge"), model)
+    return await pages.model_profiles.of(arena, int(source == "llm-judge"), model)
 
 
 def _rendered(request: Request, arena: Arena, portrait: ModelProfile, asked: ModelPageQuery) -> bytes:
@@ -169,8 +175,10 @@ def _rendered(request: Request, arena: Arena, portrait: ModelProfile, asked: Mod
     return text.encode()
 
 
-def _spec(portrait: ModelProfile, chart: str, look: ChartTheme, wording: Localization) -> dict[str, object]:
-    spec = model_chart(portrait, chart, look, wording.texts.gettext)
+def _spec(
+    portrait: ModelProfile, chart: str, look: ChartTheme, localization: Localization
+) -> dict[str, object]:
+    spec = model_chart(portrait, chart, look, localization.texts.gettext)
     if spec is None:
         raise NotFound("there is no such chart of this model; its page shows those that there are")
     return spec

@@ -53,7 +53,7 @@ async def vote_page(request: Request, arena: str, after: Annotated[str, Query()]
         scene = await _scene(request, desk, opened[0])
     except NotFound:
         return render_page(request, "vote/welcome.html", **values)
-    desk.note_shown(opened[0].matchup)
+    desk.mark_shown(opened[0].matchup)
     before = await _before(desk, voter, after)
     stage = _stage(scene, ballot=opened[0].ballot)
     counted = await _counted(desk, voter, after)
@@ -94,7 +94,7 @@ async def told_page(request: Request, arena: str) -> HTMLResponse:
     desk = await registry_of(request).desk(arena)
     voter = await access_of(request).voter(request, desk)
     values = await _frame(request, desk, voter)
-    votes = () if voter is None else await personal_boards_of(request).last_told(values["arena"], voter)
+    votes = () if voter is None else await personal_boards_of(request).last_revealed(values["arena"], voter)
     return render_page(request, "vote/told.html", **values, votes=votes)
 
 
@@ -108,7 +108,7 @@ async def ahead(request: Request, arena: str, shown: Text = "") -> HTMLResponse:
     opened = await desk.open_matchups(voter)
     waiting = [one for one in opened if one.matchup != shown]
     if len(waiting) < len(opened):
-        desk.note_shown(shown)
+        desk.mark_shown(shown)
     offered = waiting[0] if waiting else await desk.next_matchup(voter, ahead=bool(opened))
     scene = await _scene(request, desk, offered)
     values = await _frame(request, desk, None)
@@ -124,7 +124,7 @@ async def matchup_page(request: Request, matchup: str, note: Annotated[str, Quer
     seen = await desk.review(voter, matchup)
     names = await desk.reveal(voter, matchup) if seen.revealed and seen.state == "voted" else None
     if seen.state == "open":
-        desk.note_shown(matchup)
+        desk.mark_shown(matchup)
     remark = await desk.remarked(voter, matchup)
     scene = await _seen(request, desk, seen)
     return render_page(

@@ -56,12 +56,12 @@ class Readiness:
             looking.exception()
 
 
-def count_loaded_arenas(desks: Sequence[VotingQueue]) -> ReadyOut:
+def count_loaded_arenas(voting_queues: Sequence[VotingQueue]) -> ReadyOut:
     """One arena that cannot be loaded takes no other out of service: its own voters are told by its own answers."""
-    ready = sum(desk.ready for desk in desks)
-    if desks and not ready:
+    ready = sum(desk.ready for desk in voting_queues)
+    if voting_queues and not ready:
         raise StoreFault("no arena is loaded yet")
-    return ReadyOut(status="ok", arenas=ready, loading=len(desks) - ready)
+    return ReadyOut(status="ok", arenas=ready, loading=len(voting_queues) - ready)
 
 
 @router.get("/healthz", summary="Alive")
@@ -75,7 +75,7 @@ async def readyz(request: Request) -> ReadyOut:
     """The database answers, its tables are those of this version, and an arena is loaded, if any was opened."""
     readiness: Readiness = request.app.state.readiness
     await readiness.check()
-    return count_loaded_arenas(registry_of(request).desks)
+    return count_loaded_arenas(registry_of(request).voting_queues)
 
 
 @router.get(

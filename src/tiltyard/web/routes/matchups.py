@@ -171,7 +171,7 @@ async def finish(arena: Arena, request: Request) -> Response:
     if voter is None or not told:
         return json_response({"votes": []})
     found = await boards_of(request).arena(arena)
-    votes = await personal_boards_of(request).last_told(found, voter)
+    votes = await personal_boards_of(request).last_revealed(found, voter)
     return json_response(
         {
             "votes": [
@@ -290,7 +290,7 @@ async def _known(request: Request) -> Voter:
 async def find_queue_and_voter(request: Request, matchup: str) -> tuple[VotingQueue, Voter]:
     """Where a matchup was served, and who asks about it; in a closed arena their right to it must last."""
     voter = await _known(request)
-    desk = await registry_of(request).desk_of(matchup)
+    desk = await registry_of(request).voting_queue_of(matchup)
     if desk.settings.visibility == "closed":
         await _welcome(request, desk)
     return desk, voter

@@ -48,7 +48,7 @@ async def sign_out(request: Request) -> Response:
     """End this sign-in. Whoever is not signed in is not, afterwards."""
     await end_sign_in(request)
     answer = Response(status_code=204)
-    answer.headers.append("set-cookie", access_of(request).cookies.clearing(OPERATOR_COOKIE))
+    answer.headers.append("set-cookie", access_of(request).cookies.clear_header(OPERATOR_COOKIE))
     return answer
 
 
@@ -116,7 +116,7 @@ async def end_sign_in(request: Request) -> None:
 async def claim_operator(request: Request, response: Response, token: str, name: str, password: str) -> MeOut:
     """Make somebody the operator; the response sets a cookie."""
     access = access_of(request)
-    async with access.turnstile.passing(client_address(request)):
+    async with access.sign_in_throttle.sign_in_attempt(client_address(request)):
         await access.accounts.claim(token, name, password)
     access.forget()
     return await sign_in_operator(request, response, name, password)
@@ -125,7 +125,7 @@ async def claim_operator(request: Request, response: Response, token: str, name:
 async def sign_in_operator(request: Request, response: Response, name: str, password: str) -> MeOut:
     """Sign the operator in; the response sets a cookie."""
     access = access_of(request)
-    async with access.turnstile.passing(client_address(request)):
+    async with access.sign_in_throttle.sign_in_attempt(client_address(request)):
         token = await access.accounts.sign_in(name, password)
     response.headers.append(
         "set-cookie", access.cookies.header(OPERATOR_COOKIE, token, OPERATOR_SESSION_LIFETIME)

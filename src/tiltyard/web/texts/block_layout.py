@@ -86,7 +86,7 @@ def _with_places(children: Iterator[Token]) -> Iterator[Token]:
         if title is not None:
             child.attrSet("title", spell_hidden_characters(str(title)))
         yield from (child, *inside, Token("link_close", "a", -1))
-        if not target.is_said_by(_said(inside)):
+        if not target.is_named_in(_said(inside)):
             yield Token("true_host", "", 0, content=target.place)
 
 

@@ -27,7 +27,7 @@ class CodeHighlighter:
 
     characters: int = MAX_HIGHLIGHTED_CHARACTERS
 
-    def coloured(self, code: str, language: str) -> str:
+    def highlight_code(self, code: str, language: str) -> str:
         """Code as HTML. An unknown language, and what there is no more to spend on, gets no colours."""
         syntax = LANGUAGES.get(language.lower())
         self.characters -= len(code)

@@ -26,7 +26,7 @@ class LinkTarget:
     #: The host, or the mailbox, that it leads to.
     place: str
 
-    def is_said_by(self, text: str) -> bool:
+    def is_named_in(self, text: str) -> bool:
         """Whether the text of the link names the place itself, and no other before it."""
         said = text.strip().lower()
         scheme = self.address.partition(":")[0].lower()

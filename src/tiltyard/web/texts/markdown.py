@@ -49,7 +49,7 @@ class HtmlWriter(RendererHTML):
 
     def fence(self, tokens: Sequence[Token], idx: int, _options: OptionsDict, env: EnvType) -> str:
         language = (tokens[idx].info.split() or [""])[0]
-        return _block_of_code(env["brush"].coloured(tokens[idx].content, language))
+        return _block_of_code(env["brush"].highlight_code(tokens[idx].content, language))
 
     def image(self, tokens: Sequence[Token], idx: int, options: OptionsDict, env: EnvType) -> str:
         alt = self.renderInlineAsText(tokens[idx].children or [], options, env)

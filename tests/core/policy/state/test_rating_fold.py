@@ -112,7 +112,7 @@ def test_newcomers_start_as_everybody_did():
 
 def test_a_planted_model_starts_where_it_is_put():
     rater = Rater(RaterSettings(), 3)
-    rater.plant(1, 1100.0)
+    rater.start_at_rating(1, 1100.0)
     assert math.isclose(rater.glicko2(()).rating[1], 1100.0)
 
 

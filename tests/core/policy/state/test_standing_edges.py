@@ -263,13 +263,13 @@ def test_bars_that_no_rule_can_use_are_refused(nonsense):
 
 def test_attempts_laid_out_follow_every_vote_every_bulk_and_more_prompts():
     cells = PairCells()
-    assert cells.laid_out(16) is None
+    assert cells.dense_attempts(16) is None
     for prompt in (3, 1, 3):
         cells.vote(prompt, 0)
-    assert cells.laid_out(16).tolist() == [0, 1, 0, 2] + [0] * 12
+    assert cells.dense_attempts(16).tolist() == [0, 1, 0, 2] + [0] * 12
     cells.vote(15, 3)
-    assert cells.laid_out(16).tolist() == [0, 1, 0, 2] + [0] * 11 + [1]
+    assert cells.dense_attempts(16).tolist() == [0, 1, 0, 2] + [0] * 11 + [1]
     cells.vote(20, 2)
-    assert cells.laid_out(24).tolist() == [0, 1, 0, 2] + [0] * 11 + [1] + [0] * 4 + [1] + [0] * 3
+    assert cells.dense_attempts(24).tolist() == [0, 1, 0, 2] + [0] * 11 + [1] + [0] * 4 + [1] + [0] * 3
     cells.put(*PairCells.of(np.array([0, 5]), np.array([[1, 0, 0, 0], [0, 2, 1, 0]]), []).packed())
-    assert cells.laid_out(8).tolist() == [1, 0, 0, 0, 0, 3, 0, 0]
+    assert cells.dense_attempts(8).tolist() == [1, 0, 0, 0, 0, 3, 0, 0]

@@ -146,9 +146,9 @@ def _scores(field: EligiblePairs, anchor: int, opponents: Ints, appeal: Floats) 
         met = meetings.cells(anchor, opponent)
         if met is None:
             continue
-        laid_out = met.laid_out(scores.shape[1])
-        if laid_out is not None:
-            scores[row] -= np.float32(REPEAT_WEIGHT) * laid_out
+        dense_attempts = met.dense_attempts(scores.shape[1])
+        if dense_attempts is not None:
+            scores[row] -= np.float32(REPEAT_WEIGHT) * dense_attempts
         elif len(met):
             prompts, attempts = met.attempts()
             scores[row, prompts] -= REPEAT_WEIGHT * attempts

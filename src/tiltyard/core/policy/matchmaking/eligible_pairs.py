@@ -88,7 +88,7 @@ class EligiblePairs:
             self.free[one] and self.free[other] and shared and pair_key(one, other) not in self.recent
         )
 
-    def any_left(self) -> bool:
+    def has_eligible_pair(self) -> bool:
         """Whether some free pair has a prompt that the session would not know."""
         standing, free = self.standing, self.free.nonzero()[0]
         if self.need is not standing.cells.need and not has_servable_pair(self.need[free]):

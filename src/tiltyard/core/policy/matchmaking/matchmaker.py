@@ -100,7 +100,7 @@ def _ruled(
                 )
                 over = not capped and standing.policy.phase > 1
                 relaxed = depth < len(memory.pairs) or not fresh
-                if first or field.any_left():
+                if first or field.has_eligible_pair():
                     yield field, (("exposure",) if over else ()) + (("session",) if relaxed else ())
                 first = False
 

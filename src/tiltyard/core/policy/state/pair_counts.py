@@ -87,7 +87,7 @@ class PairCells:
         """Prompts, and the votes of any kind on each."""
         return self.prompts, np.array(self._attempts, dtype=np.uint32)
 
-    def laid_out(self, prompts: int) -> npt.NDArray[np.float32] | None:
+    def dense_attempts(self, prompts: int) -> npt.NDArray[np.float32] | None:
         """Attempts on each of so many prompts, for a pair that has met on many of them; else none.
 
         Kept in step with votes. It must not be changed.
@@ -106,7 +106,7 @@ class PairCells:
         self._at_least = int(np.count_nonzero(attempts == least))
         return least
 
-    def least_after(self, least: int) -> int:
+    def fewest_after(self, least: int) -> int:
         """The fewest votes on any prompt, after a vote on a prompt that stood at ``least``."""
         if least == 0 or self._at_least <= 1:
             return self.least()
@@ -183,7 +183,7 @@ class PairCounts:
         if first:
             self._raise(self.prompts, a, b)
         if len(cells) == self._n_prompts and before == self.least[a, b]:
-            self.least[a, b] = self.least[b, a] = cells.least_after(before)
+            self.least[a, b] = self.least[b, a] = cells.fewest_after(before)
 
     @staticmethod
     def _raise(matrix: npt.NDArray[np.int32], a: int, b: int) -> None:

@@ -123,7 +123,7 @@ class Rater:
         self._elo += more._elo
         self.online = self.online.widened(models)
 
-    def plant(self, model: int, points: float) -> None:
+    def start_at_rating(self, model: int, points: float) -> None:
         """Start a model that has not played at another rating: for simulations of a wrong first guess."""
         self._mu[model] = (points - self.settings.glicko2.start) / GLICKO_POINTS
 

@@ -79,9 +79,9 @@ class ArenaFold:
 
     def looks(self, events: Events) -> Ints:
         """After how many of these events, which come next, the rules will be looked at."""
-        return self.looks_after(np.flatnonzero(events.event == Event.VOTE) + 1)
+        return self.evaluation_points_after(np.flatnonzero(events.event == Event.VOTE) + 1)
 
-    def looks_after(self, votes: Ints) -> Ints:
+    def evaluation_points_after(self, votes: Ints) -> Ints:
         """Of the places of the next votes, those after which the rules will be looked at."""
         every = self.policy.evaluated_every
         return votes[every - 1 - self.votes % every :: every]

@@ -59,7 +59,7 @@ async def sign_in_form(
 async def sign_out_form(request: Request) -> Response:
     """End this sign-in."""
     await end_sign_in(request)
-    return redirect_to("/", cookie=access_of(request).cookies.clearing(OPERATOR_COOKIE))
+    return redirect_to("/", cookie=access_of(request).cookies.clear_header(OPERATOR_COOKIE))
 
 
 @router.get("/claim/{token}", response_class=HTMLResponse)

@@ -92,6 +92,8 @@ def test_a_damaged_file_is_blinded_or_refused(name, data):
 @example([(b"\xe1\0\0\0", b"Exif\0\0"), (b"\xe2\0\0\0", b"ICC_PROFILE\0"), (b"\xee\0\0\0", b"Adobe")])
 @example([(b"iCCP", b"x\0"), (b"eXIf", b"MM\0*\0\0\0\x08\x00\xff")])
 @example([(b"\xff\0\0\0", b"NETSCAPE2.0")])
+@example([(b"tRNS", b"")])
+@example([(b"PLTE", b"ab")])
 def test_what_stands_in_parts_that_nobody_knows_goes(media, parts):
     start, written, rest = SOUPS[media]
     soup = start + b"".join(written(name, held + MARK) for name, held in parts) + rest

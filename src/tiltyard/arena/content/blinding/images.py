@@ -25,7 +25,6 @@ _PNG_KEPT: dict[bytes, Collection[int] | None] = {
     b"PLTE": range(3, 769, 3),
     b"IDAT": None,
     b"IEND": (0,),
-    b"tRNS": range(1, 257),
     b"gAMA": (4,),
     b"cHRM": (32,),
     b"sRGB": (1,),
@@ -38,6 +37,11 @@ _PNG_KEPT: dict[bytes, Collection[int] | None] = {
     b"fcTL": (26,),
     b"fdAT": None,
 }
+#: Lengths of transparency by colour type, and the type that has a palette: elsewhere nothing shows them.
+_PNG_TRANSPARENCY: dict[int, Collection[int]] = {0: (2,), 2: (6,), 3: range(1, 257)}
+_PNG_PALETTE_CODE = 3
+#: Where the header says the colour type.
+_PNG_COLOUR_OFFSET = 25
 _PNG_OFTEN = frozenset({b"IDAT", b"fcTL", b"fdAT"})
 
 
@@ -68,12 +72,18 @@ def _png_chunk(name: bytes, data: bytes, at: int, end: int) -> bytes:
         return _written_png(name, _png_profile(data[at + 8 : end - 4]))
     if name == b"eXIf":
         return _written_png(name, keep_orientation_only(data[at + 8 : end - 4]))
-    if name not in _PNG_KEPT:
+    colour = data[_PNG_COLOUR_OFFSET]
+    if name == b"tRNS":
+        lengths = _PNG_TRANSPARENCY.get(colour, ())
+    elif name in _PNG_KEPT:
+        lengths = _PNG_KEPT[name]
+    else:
         return b""
-    lengths = _PNG_KEPT[name]
     if lengths is not None and end - at - 12 not in lengths:
         if name[:1].isupper():
             raise broken_media_error(_PNG, at, f"a chunk {name.decode()} has a length that it cannot have")
+        return b""
+    if name == b"PLTE" and colour != _PNG_PALETTE_CODE:
         return b""
     if zlib.crc32(memoryview(data)[at + 4 : end - 4]) != int.from_bytes(data[end - 4 : end], "big"):
         raise broken_media_error(_PNG, at, "the checksum of a chunk is wrong")

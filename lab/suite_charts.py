@@ -16,7 +16,7 @@ AT_LEAST = "Figures that must reach their bar, as shares of it (hollow: what sta
 
 _WARM = "#c2703d"
 _SOFT = "#8b969d"
-_WIDTH = 640
+_WIDTH_PIXELS = 640
 
 
 def suite_charts(suite: Document) -> dict[str, dict[str, Spec]]:
@@ -72,7 +72,7 @@ def _bars(bars: Sequence[Document], limit: str) -> Spec:
         dots,
         line.encode(x="bar:Q"),
     )
-    return spec_of(alt.layer(*layers).properties(width=_WIDTH - 140, height=alt.Step(24)))
+    return spec_of(alt.layer(*layers).properties(width=_WIDTH_PIXELS - 140, height=alt.Step(24)))
 
 
 _VERDICTS = {True: "holds", False: "missed", None: "not decided"}

@@ -52,7 +52,7 @@ def test_every_table_is_documented(table, columns):
 
 def test_every_table_of_the_page_exists():
     text = "\n".join(step.text for step in migrations())
-    text += (SOURCE / "store" / "sql" / "migrating.sql").read_text(encoding="utf-8")
+    text += (SOURCE / "postgres" / "sql" / "schema_migrations.sql").read_text(encoding="utf-8")
     for name in re.findall(r"^### `(\w+)`$", page("arena-log.md"), re.MULTILINE):
         assert re.search(rf"CREATE (TABLE|VIEW)( IF NOT EXISTS)? {name}\b", text), name
 

@@ -12,7 +12,7 @@ TOOLS = Path(__file__).parent.parent / "tools"
 SOURCES = {
     "src/tiltyard/core/ratings/__init__.py": "from tiltyard.core.ratings.elo import Elo",
     "src/tiltyard/core/ratings/elo.py": "",
-    "src/tiltyard/ratings/kernels/loops.py": "",
+    "src/tiltyard/core/ratings/kernels/loops.py": "",
     "src/tiltyard/web/app.py": "def make():\n    from tiltyard.core.ratings import Elo",
     "tests/served.py": "import tiltyard.web.app",
     "tests/core/ratings/test_elo.py": "def test_one(): ...\ndef test_two(): ...",
@@ -54,7 +54,7 @@ def test_what_only_tests_share_leads_to_the_tests_that_import_it():
 
 
 def test_a_file_that_nobody_imports_leads_to_the_tests_of_its_folder():
-    assert order("src/tiltyard/ratings/kernels/loops.py")[:2] == [
+    assert order("src/tiltyard/core/ratings/kernels/loops.py")[:2] == [
         "tests/core/ratings/test_elo.py",
         "tests/core/ratings/test_glicko2.py",
     ]

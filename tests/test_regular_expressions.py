@@ -27,7 +27,7 @@ _AT_THE_START = {"match", "fullmatch"}
 #: How patterns are used that are not called by the name of a constant; others are taken to be searched for.
 MATCHED = {
     "settings.yaml_file._add_plain": {"match"},
-    "web.pages.sentences._compiled[2]": {"fullmatch"},
+    "web.pages.finding_sentences._compiled[2]": {"fullmatch"},
 }
 
 
@@ -117,11 +117,11 @@ def _yaml_scalars() -> list[re.Pattern]:
 
 #: Places that build their patterns when they are called, each with what it builds.
 BUILT: dict[str, Callable[[], list[re.Pattern]]] = {
-    "judging.reply_text._CLOSED": lambda: list(reply_text._CLOSED.values()),
-    "providers.token_limits._NAMED": lambda: list(token_limits._NAMED.values()),
-    "providers.token_limits._excluding": lambda: [token_limits._excluding(4096)],
+    "core.judging.reply_text._CLOSED": lambda: list(reply_text._CLOSED.values()),
+    "judges.providers.token_limits._NAMED": lambda: list(token_limits._NAMED.values()),
+    "judges.providers.token_limits._excluding": lambda: [token_limits._excluding(4096)],
     "settings.yaml_file._add_plain": _yaml_scalars,
-    "web.pages.sentences._compiled[2]": _translated,
+    "web.pages.finding_sentences._compiled[2]": _translated,
     "web.texts.syntax._syntax": lambda: list({each.pattern for each in LANGUAGES.values()}),
 }
 PLACES = list(places())

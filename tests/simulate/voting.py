@@ -52,5 +52,5 @@ def count_runs(settings, seed):
 
 
 VOTE = Study("vote-some", 1, vote_some, Result)
-COUNTED = Study("count-runs", 1, count_runs, Result, depends=("lab/worlds.py",))
+COUNTED = Study("count-runs", 1, count_runs, Result, depends=("tiltyard.simulate.worlds",))
 DIE = Study("die", 1, die, Result)

@@ -22,7 +22,13 @@ from tiltyard.web.pages.message_patterns import PROBLEMS, SENTENCES
 
 SOURCE = Path(__file__).parents[2] / "src/tiltyard"
 #: Where rules and findings are made that pages show.
-MADE = ("ratings/*.py", "board/*.py", "validity/*.py", "arena/filtering.py", "arena/publishing.py")
+MADE = (
+    "core/ratings/*.py",
+    "core/board/*.py",
+    "core/policy/validity/*.py",
+    "arena/boards/filtered_boards.py",
+    "arena/rating/board_publisher.py",
+)
 GAP = "\0"
 
 

@@ -1,4 +1,4 @@
--- The tables as they are after all migrations: written by tests/store/schema_listing.py from a real
+-- The tables as they are after all migrations: written by tests/schema_listing.py from a real
 -- database, compared with one by a test, and read by nobody but you.
 
 CREATE FUNCTION public.vote_kind(outcome smallint, both_bad boolean) RETURNS smallint

@@ -9,6 +9,7 @@ import numpy as np
 from hypothesis import strategies as st
 
 from tiltyard.core.battles import Kind
+from tiltyard.core.policy.state import standing as standing_module
 from tiltyard.core.policy.state.checkpoint import save
 from tiltyard.core.policy.state.events import NO_SESSION, Event, Events
 from tiltyard.core.policy.state.policy import Policy
@@ -99,14 +100,14 @@ def one_by_one(
 def in_bulk(log: Log, least: int = 0) -> Standing:
     """Every run between two ranks in one call; runs of ``least`` events and more take the bulk's path."""
     standing = log.standing()
-    before, standing._BULK_EVENTS = standing._BULK_EVENTS, least
+    before, standing_module._BULK_EVENTS = standing_module._BULK_EVENTS, least
     try:
         for start, stop in log.parts():
             if start in log.ranks:
                 standing.rank(log.strengths(log.ranks[start]))
             standing.fold(Events.of(log.rows[start:stop]))
     finally:
-        standing._BULK_EVENTS = before
+        standing_module._BULK_EVENTS = before
     return standing
 
 

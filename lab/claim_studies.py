@@ -140,8 +140,8 @@ def mean_rd(settings: RdSettings, seed: int) -> MeanRd:
 
 _MARKS = (
     "tiltyard.core.battles",
-    "lab.claims",
-    "lab.marks",
+    "lab.claim_studies",
+    "lab.mark_trials",
     "tiltyard.simulate.worlds",
     "tiltyard.core.ratings.newton",
     "tiltyard.core.ratings.pairs",
@@ -160,8 +160,8 @@ COVERED: Study[CoveredSettings, CoveredShares] = Study(
     depends=(
         "tiltyard.core.battles",
         "tiltyard.core.ratings",
-        "lab.claims",
-        "lab.intervals",
+        "lab.claim_studies",
+        "lab.interval_coverage",
         "tiltyard.simulate.worlds",
     ),
 )
@@ -172,5 +172,5 @@ MARK_VOTES: Study[MarkVotesSettings, MarkVotes] = Study(
     "mark-votes", 1, mark_votes, MarkVotes, depends=_MARKS
 )
 RD: Study[RdSettings, MeanRd] = Study(
-    "rd", 1, mean_rd, MeanRd, depends=("tiltyard.core.battles", "tiltyard.core.ratings", "lab.claims")
+    "rd", 1, mean_rd, MeanRd, depends=("tiltyard.core.battles", "tiltyard.core.ratings", "lab.claim_studies")
 )

@@ -276,7 +276,7 @@ def test_the_truth_follows_models_that_drift_and_leave():
 
 
 @pytest.mark.parametrize(
-    ("study", "module"), [(ARENA, "tiltyard.simulate.simulated_arena"), (FALSE_MARKS, "lab.marks")]
+    ("study", "module"), [(ARENA, "tiltyard.simulate.simulated_arena"), (FALSE_MARKS, "lab.mark_trials")]
 )
 def test_everything_a_result_comes_from_is_among_what_it_depends_on(study, module):
     """Follow imports from the module of the study; what only runs or keeps studies moves no number."""

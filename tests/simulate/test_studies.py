@@ -128,7 +128,7 @@ STOPPED = """
 import os, sys, time
 from dataclasses import dataclass
 from pathlib import Path
-from tiltyard.lab.studies import Study, run_study
+from tiltyard.simulate.studies import Study, run_study
 
 @dataclass(frozen=True)
 class Slept:

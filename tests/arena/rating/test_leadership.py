@@ -123,7 +123,7 @@ def test_a_leader_whose_term_could_not_be_written_keeps_no_lock(leaders, connect
 
 CHILD = """
 import sys, time
-from tiltyard.store.leading import Leadership
+from tiltyard.arena.rating.leadership import Leadership
 leadership = Leadership(sys.argv[1], name="child")
 print(leadership.lead(1), flush=True)
 time.sleep(600)

@@ -105,7 +105,7 @@ def board(version: Version, _: Path) -> float:
 
     start = cpu_seconds(version.process)
     for number in range(BOARD_REQUESTS):
-        url = f"{version.address}/arenas/demo?model=a{os.urandom(4).hex()}{number}"
+        url = f"{version.address}/arenas/demo?q=a{os.urandom(4).hex()}{number}"
         with urllib.request.urlopen(url) as answer:
             answer.read()
     return cpu_seconds(version.process) - start

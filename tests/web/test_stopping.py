@@ -6,7 +6,7 @@ import time
 
 PROGRAM = """
 import threading
-from tiltyard.web.running import stop_by_signals
+from tiltyard.web.child_process import stop_by_signals
 
 stop = threading.Event()
 stop_by_signals(stop.set)

@@ -285,7 +285,7 @@ def test_an_empty_stretch_has_no_rows(database):
 def test_ranges_are_made_before_they_are_needed(database, monkeypatch):
     monkeypatch.setattr(partitions, "PARTITION_ROWS", 50)
     for module in (event_log, partitions):
-        monkeypatch.setattr(module, "AHEAD", 10)
+        monkeypatch.setattr(module, "PARTITION_AHEAD_ROWS", 10)
     monkeypatch.setattr(event_log, "PARTITION_ROWS", 50)
 
     async def scene():

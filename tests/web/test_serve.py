@@ -214,7 +214,7 @@ def test_roles_share_the_work(database, tmp_path):
 
 
 def kernel_of_one_thread():
-    program = "from tiltyard.arena.rating.numeric_fingerprint import kernel_name; print(kernel_name())"
+    program = "from tiltyard.arena.rating.numeric_fingerprint import numeric_fingerprint; print(numeric_fingerprint())"
     environ = {**os.environ, "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
     return subprocess.run(
         [sys.executable, "-c", program], env=environ, check=True, capture_output=True, text=True
@@ -245,7 +245,7 @@ def test_ratings_are_computed_by_one_thread_whatever_the_environment_says(databa
 def test_the_demo_is_filled_by_one_thread(tmp_path):
     program = (
         "import sys; from pathlib import Path; from tiltyard.cli import demo; demo._own_environment(Path(sys.argv[1])); "
-        "from tiltyard.arena.rating.numeric_fingerprint import kernel_name; print(kernel_name())"
+        "from tiltyard.arena.rating.numeric_fingerprint import numeric_fingerprint; print(numeric_fingerprint())"
     )
     environ = {**os.environ, "OPENBLAS_NUM_THREADS": "4", "OMP_NUM_THREADS": "4"}
     filled = subprocess.run(

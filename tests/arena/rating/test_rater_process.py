@@ -759,7 +759,7 @@ def test_a_house_waits_for_a_database_that_is_not_there_yet(yard):
 
 CHILD = """
 import sys, threading
-from tiltyard.arena.rating import rate_arenas
+from tiltyard.arena.rating.rater_process import rate_arenas
 rate_arenas(sys.argv[1], threading.Event())
 """
 

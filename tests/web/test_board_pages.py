@@ -5,6 +5,7 @@ import io
 import json
 import re
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from itertools import product
 from threading import Event
 
@@ -14,6 +15,7 @@ import pytest
 from postgres_servers import fresh_database
 from served import served
 from shown_boards import NAMES, PAGE, Rows, board, shown_board, table_of
+from tiltyard.core.board.document import BoardDocument
 from tiltyard.postgres.connections import connect
 from tiltyard.report.arena_charts import FEW_BATTLES, drawing_version
 from tiltyard.web.pages.board_downloads import COLUMNS, COMPARISON_COLUMNS, download_rows
@@ -351,7 +353,7 @@ def published(reader, order, **changes):
 def test_what_is_drawn_belongs_to_what_ranks(reader, order):
     document = published(reader, order)
     checks = {row["model"]: row for row in document["cross_check"]["rows"]}
-    for line, row in zip(board_lines(document), document["rows"], strict=True):
+    for line, row in zip(board_lines(BoardDocument.from_dict(document)), document["rows"], strict=True):
         cross = checks.get(row["model"], {"low": None})
         expected = None
         if order == "conservative":
@@ -397,14 +399,15 @@ def test_a_revealed_name_has_rank_score_and_votes_and_no_change(place):
 
 
 def test_a_rating_without_an_interval_borrows_none(reader):
-    for line in board_lines(published(reader, "bradley-terry", cross_check=None)):
+    for line in board_lines(BoardDocument.from_dict(published(reader, "bradley-terry", cross_check=None))):
         assert line.rd is not None
         assert line.drawn is None
 
 
 def test_models_on_one_board_only_are_listed_beside_a_dash(reader):
     document = reader.get("/api/v1/arenas/arena/board").json()
-    people, judges = full_view(document), full_view(document | {"rows": document["rows"][2:]})
+    whole = BoardDocument.from_dict(document)
+    people, judges = full_view(whole), full_view(replace(whole, rows=whole.rows[2:]))
     for views, (known, missing) in (
         ((people, judges), ("human", "judge")),
         ((judges, people), ("judge", "human")),

@@ -7,11 +7,15 @@ import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tiltyard.client.api_call import Call, api_path
 from tiltyard.client.decoder import decode_list, decode_value
 from tiltyard.errors import TiltyardError
+
+if TYPE_CHECKING:
+    from tiltyard.core.board.document import BoardDocument
+    from tiltyard.core.board.filtered import FilteredBoard
 
 __all__ = [
     "ArenaInfo",
@@ -59,6 +63,18 @@ class JsonDocument:
     def __getitem__(self, name: str) -> Any:
         """One field of it."""
         return self.value[name]
+
+    def board(self) -> BoardDocument:
+        """The board that it is, typed; `InputError` if it is another document."""
+        from tiltyard.core.board.document import BoardDocument
+
+        return BoardDocument.from_json(self.data)
+
+    def filtered_board(self) -> FilteredBoard:
+        """The same of a board of some votes only."""
+        from tiltyard.core.board.filtered import FilteredBoard
+
+        return FilteredBoard.from_json(self.data)
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,6 @@ import pytest
 
 from live_arenas import answers_file, make_arena
 from tiltyard.arena.boards.board_cache import BoardCache
-from tiltyard.arena.boards.filtered_boards import FILTERED_FORMAT
 from tiltyard.arena.content.answer_import import import_answers
 from tiltyard.arena.content.arenas import find_arena
 from tiltyard.arena.content.blob_store import BlobStore
@@ -22,6 +21,7 @@ from tiltyard.arena.operators.exclusions import VoteSelection
 from tiltyard.arena.secret_keys import SecretKeys
 from tiltyard.core.battles import Kind
 from tiltyard.core.board.document import canonical_json, document_hash
+from tiltyard.core.board.filtered import FILTERED_FORMAT
 from tiltyard.errors import NotFound, StoreFault
 from tiltyard.files.battle_source import open_battles
 from tiltyard.postgres.connections import connect, open_pool

@@ -83,7 +83,7 @@ def test_every_record_is_that_of_the_log(database):
     rate(database)
     found = portrait(database)
     results = list(results_of(database, 2, found.snapshot.position))
-    assert 0 < len(results) == found.row["votes"]
+    assert 0 < len(results) == found.row.votes
     for opponent in found.opponents:
         letters = [letter for other, _, letter in results if other == opponent.met.model]
         assert told(opponent.met.record) == counted(letters)
@@ -103,7 +103,7 @@ def test_expected_scores_are_elos_curve_on_the_boards_ratings(database):
     found = portrait(database)
     rows = {row["model"]: row for row in json.loads(found.snapshot.document)["rows"]}
     for opponent in found.opponents:
-        gap = rows[opponent.name]["rating"] - found.row["rating"]
+        gap = rows[opponent.name]["rating"] - found.row.rating
         assert opponent.met.expected == pytest.approx(1 / (1 + 10 ** (gap / 400)))
         assert opponent.rank == rows[opponent.name]["rank"]
 
@@ -200,10 +200,10 @@ def test_a_retired_model_keeps_its_page_and_is_sought_no_more(database):
     close_window(database)
     rate(database)
     found = portrait(database)
-    assert found.row["enabled"] is False
+    assert found.row.enabled is False
     assert found.heatmap is None
     assert found.challenges == (None, None)
-    assert sum(one.met.record.votes for one in found.opponents) == found.row["votes"] > 0
+    assert sum(one.met.record.votes for one in found.opponents) == found.row.votes > 0
     other = portrait(database, "model-1")
     gone = next(one for one in other.opponents if one.name == "model-2")
     assert (gone.enabled, gone.rank, gone.met.deficit) == (False, None, None)
@@ -216,14 +216,14 @@ def test_phase_one_shows_nothing_of_the_policy(database):
     assert found.heatmap is None
     assert found.challenges == (None, None)
     assert found.history == ()
-    assert found.row["rating"] is None
-    assert found.row["votes"] == sum(one.record.votes for one in found.prompts)
+    assert found.row.rating is None
+    assert found.row.votes == sum(one.record.votes for one in found.prompts)
 
 
 def test_votes_of_people_and_of_judges_are_told_apart(database):
     laid(database, votes=60)
     judged = portrait(database, source=1)
-    assert judged.row["votes"] == 0
+    assert judged.row.votes == 0
     assert judged.prompts == ()
     assert all(one.met.record.votes == 0 and one.met.score is None for one in judged.opponents)
 
@@ -240,10 +240,10 @@ def test_a_vote_that_can_be_taken_back_is_in_no_portrait(database):
 
     asyncio.run(voting())
     rate(database)
-    votes = [portrait(database, f"model-{k}").row["votes"] for k in range(4)]
+    votes = [portrait(database, f"model-{k}").row.votes for k in range(4)]
     assert sum(votes) == 2 * 12
     found = portrait(database, "model-0")
-    assert sum(map(sum, found.heatmap.votes)) == found.row["votes"]
+    assert sum(map(sum, found.heatmap.votes)) == found.row.votes
 
 
 def test_a_portrait_is_made_once_for_a_snapshot(database, monkeypatch):

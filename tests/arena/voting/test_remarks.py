@@ -279,7 +279,7 @@ def test_places_are_those_of_the_newest_board(database):
     }
     assert sorted(place.rank for place in places.values()) == [1, 2, 3, 4]
     for order, name in (("bradley-terry", "bradley_terry"), ("legacy-elo", "legacy_elo")):
-        other = ranks_on_board(json.dumps({"order": order, "rows": rows}))
+        other = ranks_on_board(json.dumps(json.loads(newest.document) | {"order": order}))
         assert other[rows[0]["model"]].score == rows[0][name]
 
 

@@ -1,7 +1,7 @@
 """A board as a document: complete, plain, and the same bytes for the same board."""
 
 import json
-from dataclasses import fields, is_dataclass
+from dataclasses import fields, is_dataclass, replace
 from datetime import UTC, datetime, timedelta, timezone
 
 import numpy as np
@@ -10,15 +10,20 @@ from boarded_arenas import BAD, TIE, A, arena, noisy, settled
 
 from tiltyard.core.board.arena_board import ArenaBoard, make_arena_board
 from tiltyard.core.board.cross_check import batch_ratings
-from tiltyard.core.board.document import FORMAT, board_document, canonical_json, document_hash
-from tiltyard.core.policy.state.policy import Policy
+from tiltyard.core.board.document import (
+    FORMAT,
+    BoardDocument,
+    BoardMethod,
+    canonical_json,
+    document_hash,
+    row_to_dict,
+)
 from tiltyard.core.policy.validity.evaluation import EvaluationHistory
-from tiltyard.core.policy.validity.method_document import method_to_dict
 from tiltyard.core.policy.validity.proven_orders import proven_orders
 from tiltyard.errors import BadOption
 
 NOON = datetime(2026, 3, 1, 12, 0, 0, 5, tzinfo=UTC)
-METHOD = {**method_to_dict(Policy()), "order": "conservative", "proven_family": None}
+METHOD = BoardMethod()
 
 
 def whole_board(standing=None, **rest):
@@ -34,7 +39,7 @@ def whole_board(standing=None, **rest):
     )
 
 
-def document(board=None, **rest):
+def published(board=None, **rest):
     about = {
         "arena": "poems",
         "source": "human",
@@ -43,7 +48,11 @@ def document(board=None, **rest):
         "at": NOON,
         "method": METHOD,
     }
-    return board_document(whole_board() if board is None else board, **(about | rest))
+    return BoardDocument.of(whole_board() if board is None else board, **(about | rest))
+
+
+def document(board=None, **rest):
+    return published(board, **rest).to_dict()
 
 
 def leaves(value, path=()):
@@ -123,7 +132,9 @@ def test_bytes_are_canonical_json():
 
 
 def test_what_is_no_number_is_none():
-    assert canonical_json(document(method={"bar": float("nan"), "most": float("inf")})).count(b"null") >= 2
+    row = replace(whole_board().rows[0], spread=float("nan"), rating=float("inf"))
+    plain = row_to_dict(row)
+    assert (plain["spread"], plain["rating"]) == (None, None)
     with pytest.raises(ValueError):
         canonical_json({"bar": float("nan")})
 
@@ -148,5 +159,5 @@ def test_hostile_names_come_back_as_they_were():
 
 
 def test_no_field_of_a_board_shares_its_name_with_what_is_said_about_it():
-    about = {"format", "arena", "source", "position", "generation", "at", "method"}
-    assert not about & {field.name for field in fields(ArenaBoard)}
+    own = set(document()) - {field.name for field in fields(ArenaBoard)}
+    assert own == {"format", "arena", "source", "position", "generation", "at", "method"}

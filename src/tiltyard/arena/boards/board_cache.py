@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import logging
 import time
 from collections.abc import Callable, Sequence
@@ -14,8 +13,8 @@ from tiltyard.arena.boards.compute_once import DocumentCache, HashedDocument
 from tiltyard.arena.boards.filtered_boards import (
     VoteSubset,
     count_consecutive_passes,
+    filtered_board,
     head_to_head,
-    make_filtered_board,
     pair_results,
     prompt_results,
 )
@@ -37,7 +36,10 @@ from tiltyard.arena.log.votes import (
     read_pairs,
     read_tally,
 )
+from tiltyard.arena.published_boards import board_of
 from tiltyard.arena.tasks import cancel_and_wait
+from tiltyard.core.board.arena_board import ArenaRow
+from tiltyard.core.board.document import row_to_dict
 from tiltyard.core.policy.state.strengths import Strengths
 from tiltyard.errors import NotFound
 from tiltyard.postgres.connection_pool import ConnectionPool, connect_from_pool
@@ -246,10 +248,10 @@ class BoardCache:
                 prompts=list(prompts),
                 counted=part.counted,
             )
-        document = await asyncio.to_thread(
-            make_filtered_board, tally, roster.models, prompts, about=_about(arena, newest), part=part
+        board = await asyncio.to_thread(
+            filtered_board, tally, roster.models, prompts, about=_about(arena, newest), part=part
         )
-        return HashedDocument.of(document)
+        return HashedDocument.of(board.to_dict())
 
     async def _pair(
         self, arena: Arena, of: Snapshot, part: VoteSubset, models: Sequence[str]
@@ -298,7 +300,7 @@ class BoardCache:
                 connection, arena.arena, newest.source, upto=newest.position, model=number
             )
         prompts = [(key.name, key.category, key.language) for key in keys]
-        rows = json.loads(newest.document)["rows"]
+        rows = board_of(newest).rows
         return HashedDocument.of(
             {
                 **_about(arena, newest),
@@ -329,8 +331,7 @@ def _promptless(part: VoteSubset) -> str:
 
 def _first(of: Snapshot, top: int) -> list[str]:
     """The models that a board ranks first."""
-    rows = json.loads(of.document)["rows"]
-    return [row["model"] for row in rows if row["rank"] is not None][:top]
+    return list(board_of(of).ranks)[:top]
 
 
 def _about(arena: Arena, newest: Snapshot) -> dict[str, Any]:
@@ -343,13 +344,14 @@ def _about(arena: Arena, newest: Snapshot) -> dict[str, Any]:
     }
 
 
-def _placed(rows: list[dict[str, Any]], name: str) -> dict[str, Any]:
+def _placed(rows: Sequence[ArenaRow], name: str) -> dict[str, Any]:
     """A model's row, and those next to it; ``None`` where there is none."""
-    places = [k for k, row in enumerate(rows) if row["model"] == name]
+    places = [k for k, row in enumerate(rows) if row.model == name]
     if not places:
         return {"row": None, "above": None, "below": None}
     k = places[0]
-    ranked = rows[k]["rank"] is not None
+    ranked = rows[k].rank is not None
     above = rows[k - 1] if ranked and k > 0 else None
-    below = rows[k + 1] if ranked and k + 1 < len(rows) and rows[k + 1]["rank"] is not None else None
-    return {"row": rows[k], "above": above, "below": below}
+    below = rows[k + 1] if ranked and k + 1 < len(rows) and rows[k + 1].rank is not None else None
+    placed = {"row": rows[k], "above": above, "below": below}
+    return {name: None if row is None else row_to_dict(row) for name, row in placed.items()}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -12,21 +12,19 @@ from tiltyard.arena.log.votes import VoteTally
 from tiltyard.core.battles import CodedBattles, Kind, Table
 from tiltyard.core.battles.cluster_keys import hash_texts
 from tiltyard.core.board.board_rows import Board, make_board
+from tiltyard.core.board.filtered import FilteredBoard, PromptFilter
 from tiltyard.core.ratings import BradleyTerry, Finding
 from tiltyard.core.ratings.ranks import rank_models
 
 __all__ = [
-    "FILTERED_FORMAT",
     "VoteSubset",
     "count_consecutive_passes",
+    "filtered_board",
     "head_to_head",
-    "make_filtered_board",
     "pair_results",
     "prompt_results",
     "table_from_tally",
 ]
-
-FILTERED_FORMAT = "tiltyard-filtered-board/1"
 
 #: What a kind is for the model on the left, and on the right.
 _RESULTS = {
@@ -89,37 +87,34 @@ def table_from_tally(tally: VoteTally, models: Sequence[str], prompts: Mapping[i
     return Table.from_codes(names, codes)
 
 
-def make_filtered_board(
+def filtered_board(
     tally: VoteTally,
     models: Sequence[str],
     prompts: Mapping[int, str],
     *,
     about: Mapping[str, Any],
     part: VoteSubset,
-) -> dict[str, Any]:
+) -> FilteredBoard:
     """The board of these votes: batch Bradley–Terry, with the findings of its own fit."""
     board = _board(table_from_tally(tally, models, prompts)) if len(tally) else None
-    method = BradleyTerry()
     said = [_COUNTED] if part.counted else []
     if part.category is not None or part.language is not None:
         said.append(_ANOTHER_METHOD)
-    findings = [*said, *(() if board is None else board.findings)]
-    return {
-        "format": FILTERED_FORMAT,
+    return FilteredBoard(
         **about,
-        "filter": {"category": part.category, "language": part.language},
-        "excluded": "counted" if part.counted else "left-out",
-        "prompts": len(prompts),
-        "votes": int(tally.count.sum()),
-        "order": "bradley-terry",
-        "method": {"name": method.name, **asdict(method)},
-        "level": None if board is None else board.level,
-        "scope": None if board is None else board.scope,
-        "clusters": None if board is None else board.clusters,
-        "n_clusters": None if board is None else board.n_clusters,
-        "rows": [] if board is None else [asdict(row) for row in board.rows],
-        "findings": [asdict(finding) for finding in findings],
-    }
+        filter=PromptFilter(part.category, part.language),
+        excluded="counted" if part.counted else "left-out",
+        prompts=len(prompts),
+        votes=int(tally.count.sum()),
+        order="bradley-terry",
+        level=None if board is None else board.level,
+        scope=None if board is None else board.scope,
+        clusters=None if board is None else board.clusters,
+        n_clusters=None if board is None else board.n_clusters,
+        rows=() if board is None else board.rows,
+        findings=(*said, *(() if board is None else board.findings)),
+        method=BradleyTerry(),
+    )
 
 
 def pair_results(tally: VoteTally, models: Sequence[str], shown: Sequence[int]) -> list[dict[str, Any]]:

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -19,10 +17,12 @@ from tiltyard.arena.boards.snapshots import Snapshot
 from tiltyard.arena.content.arenas import Arena, find_model, read_prompt_keys
 from tiltyard.arena.log.rosters import Roster, read_responses, read_roster
 from tiltyard.arena.log.votes import VoteTally, limit_statement_time, read_tally
+from tiltyard.arena.published_boards import board_of
+from tiltyard.core.board.arena_board import ArenaRow
+from tiltyard.core.board.document import BoardDocument
 from tiltyard.core.policy.state.policy import Policy
 from tiltyard.core.policy.validity.evaluation import ConfidencePoint
 from tiltyard.core.policy.validity.heatmap import Heatmap, coverage_heatmap
-from tiltyard.core.policy.validity.method_document import method_from_dict
 from tiltyard.core.policy.validity.model_votes import (
     OpponentRecord,
     VoteColumns,
@@ -79,10 +79,9 @@ class ModelProfile:
 
     name: str
     snapshot: Snapshot
-    #: The board's own document without its rows.
-    board: dict[str, Any]
+    board: BoardDocument
     #: The model's row on the board; ``None`` if it came after the snapshot.
-    row: dict[str, Any] | None
+    row: ArenaRow | None
     policy: Policy
     models: tuple[str, ...]
     prompt_names: tuple[str, ...]
@@ -98,7 +97,7 @@ class ModelProfile:
     @property
     def shown_policy(self) -> bool:
         """Whether the arena shows what its policy computes: not in phase 1."""
-        return bool(self.board["phase"] > 1)
+        return self.board.phase > 1
 
     @property
     def size(self) -> int:
@@ -113,8 +112,8 @@ class _SnapshotData:
     """What the portraits of one snapshot share."""
 
     snapshot: Snapshot
-    board: dict[str, Any]
-    rows: dict[str, dict[str, Any]]
+    board: BoardDocument
+    rows: dict[str, ArenaRow]
     roster: Roster
     #: By prompt: category, language, whether it is withdrawn.
     about: tuple[tuple[str | None, str | None, bool], ...]
@@ -216,10 +215,9 @@ def _snapshot_data(
     about: tuple[tuple[str | None, str | None, bool], ...],
     answered: npt.NDArray[np.bool_],
 ) -> _SnapshotData:
-    board = json.loads(newest.document)
-    rows = {row["model"]: row for row in board.pop("rows")}
-    policy, _ = method_from_dict(board["method"])
-    return _SnapshotData(newest, board, rows, roster, about, answered, policy)
+    board = board_of(newest)
+    rows = {row.model: row for row in board.rows}
+    return _SnapshotData(newest, board, rows, roster, about, answered, board.method.policy)
 
 
 def _profile(
@@ -237,7 +235,7 @@ def _profile(
         models,
         prompts,
         answered=ground.answered,
-        enabled=np.array([each is not None and each["enabled"] for each in rows]),
+        enabled=np.array([each is not None and each.enabled for each in rows]),
         votes=_votes(tally),
         strengths=ground.snapshot.strengths.widened(len(models)),
     )
@@ -263,10 +261,10 @@ def _profile(
     )
 
 
-def _opponent(models: Sequence[str], rows: Sequence[dict[str, Any] | None], met: OpponentRecord) -> Opponent:
+def _opponent(models: Sequence[str], rows: Sequence[ArenaRow | None], met: OpponentRecord) -> Opponent:
     row = rows[met.model]
-    rank = None if row is None else row["rank"]
-    return Opponent(models[met.model], rank, row is not None and row["enabled"], met)
+    rank = None if row is None else row.rank
+    return Opponent(models[met.model], rank, row is not None and row.enabled, met)
 
 
 def _votes(tally: VoteTally) -> VoteColumns:

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 
 from tiltyard.arena.boards.board_cache import BoardCache
+from tiltyard.arena.published_boards import parsed_board
+from tiltyard.core.board.arena_board import ArenaRow, ShownOrder
 from tiltyard.errors import NotFound
 
-__all__ = ["SCORE_FIELDS", "ModelRank", "newest_ranks", "ranks_on_board"]
-
-#: Which number orders a board, by the board's ``order``.
-SCORE_FIELDS = {"conservative": "conservative", "bradley-terry": "bradley_terry", "legacy-elo": "legacy_elo"}
+__all__ = ["ModelRank", "newest_ranks", "ranks_on_board"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,11 +28,8 @@ class ModelRank:
 @lru_cache(maxsize=32)
 def ranks_on_board(document: str) -> Mapping[str, ModelRank]:
     """Every model's place on a board, from the document of its snapshot."""
-    board = json.loads(document)
-    score = SCORE_FIELDS[board["order"]]
-    return {
-        row["model"]: ModelRank(row["rank"], row[score], row["badge"], row["votes"]) for row in board["rows"]
-    }
+    board = parsed_board(document)
+    return {row.model: _place(row, board.order) for row in board.rows}
 
 
 async def newest_ranks(boards: BoardCache, arena: int, source: int) -> Mapping[str, ModelRank] | None:
@@ -44,3 +39,8 @@ async def newest_ranks(boards: BoardCache, arena: int, source: int) -> Mapping[s
     except NotFound:
         return None
     return ranks_on_board(newest.document)
+
+
+def _place(row: ArenaRow, order: ShownOrder) -> ModelRank:
+    badge = None if row.badge is None else row.badge.value
+    return ModelRank(row.rank, row.score(order), badge, row.votes)

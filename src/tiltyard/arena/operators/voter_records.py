@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from tiltyard.arena.boards.snapshots import latest_snapshot
 from tiltyard.arena.content.arenas import Arena, read_log_head
@@ -18,6 +16,7 @@ from tiltyard.arena.operators.voter_queries import (
     read_cast_votes,
     read_session_tally,
 )
+from tiltyard.arena.published_boards import board_of
 from tiltyard.core.board import voter_board
 from tiltyard.core.board.voter_board import BoardAgreement, board_agreement, named_votes
 from tiltyard.errors import NotFound
@@ -95,11 +94,11 @@ async def voter_record(
         tally = await read_session_tally(connection, arena.arena, source, session, upto=upto, excluded=True)
         roster = await read_roster(connection, arena.arena)
         newest = await latest_snapshot(connection, arena.arena, source)
-    rows = [] if newest is None else json.loads(newest.document)["rows"]
+    ranks = {} if newest is None else board_of(newest).ranks
     return VoterRecord(
         session=session,
         counted=tuple(counted),
-        agreement=board_agreement(tally_by_name(tally, roster.models, roster.prompts), _ranks(rows)),
+        agreement=board_agreement(tally_by_name(tally, roster.models, roster.prompts), ranks),
         votes=tuple(votes[:size]),
         before=votes[size - 1].position if len(votes) > size else None,
     )
@@ -108,10 +107,6 @@ async def voter_record(
 def list_flagged_sessions(_arena: Arena) -> tuple[SessionFlag, ...]:
     """Sessions that tests of integrity point at. There are no such tests yet."""
     return ()
-
-
-def _ranks(rows: Sequence[Mapping[str, Any]]) -> dict[str, int]:
-    return {row["model"]: row["rank"] for row in rows if row["rank"] is not None}
 
 
 def tally_by_name(

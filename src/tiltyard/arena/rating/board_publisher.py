@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from copy import deepcopy
-from dataclasses import asdict
 from datetime import datetime
 
 from tiltyard.arena.boards.snapshots import Snapshot
@@ -13,10 +12,9 @@ from tiltyard.arena.log.event_log import SOURCES
 from tiltyard.arena.rating.rater_progress import Connection, OpenAtPosition, RatedArena, read_open_at
 from tiltyard.core.board.arena_board import make_arena_board
 from tiltyard.core.board.cross_check import batch_ratings
-from tiltyard.core.board.document import board_document, canonical_json, document_hash
+from tiltyard.core.board.document import BoardDocument, BoardMethod, document_hash
 from tiltyard.core.policy.state.standing import Standing
 from tiltyard.core.policy.validity.arena_fold import ArenaFold
-from tiltyard.core.policy.validity.method_document import method_to_dict
 from tiltyard.core.policy.validity.proven_orders import proven_orders
 from tiltyard.core.ratings.findings import Finding
 
@@ -53,21 +51,22 @@ def make_snapshot(
             proven=proven_orders(standing, family=family),
             findings=findings,
         )
-    method = method_to_dict(following.policy, following.settings) | {
-        "order": arena.settings.order,
-        "proven_family": arena.settings.proven_family,
-        "cross_check": {"name": batch.method.name, **asdict(batch.method)},
-    }
-    document = board_document(
+    document = BoardDocument.of(
         board,
         arena=arena.name,
         source=SOURCES[source],
         position=position,
         generation=generation,
         at=at,
-        method=method,
+        method=BoardMethod(
+            following.policy,
+            following.settings,
+            order=arena.settings.order,
+            proven_family=arena.settings.proven_family,
+            cross_check=batch.method,
+        ),
     )
-    written = canonical_json(document)
+    written = document.to_json()
     return Snapshot(
         arena=arena.arena,
         source=source,

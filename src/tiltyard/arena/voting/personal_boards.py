@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
 
 from tiltyard.arena.boards.board_cache import BoardCache
 from tiltyard.arena.content.arenas import Arena
 from tiltyard.arena.log.rosters import Roster, read_roster
 from tiltyard.arena.log.votes import limit_statement_time
+from tiltyard.arena.published_boards import board_of
 from tiltyard.arena.voting.matchup_ids import format_matchup_id
 from tiltyard.arena.voting.own_votes import (
     OwnTotals,
@@ -150,9 +149,7 @@ class PersonalBoards:
             return {}
         known = self._ranks.get(arena.arena)
         if known is None or known[0] != newest.sha256:
-            rows: Sequence[dict[str, Any]] = json.loads(newest.document)["rows"]
-            known = (newest.sha256, {row["model"]: row["rank"] for row in rows if row["rank"] is not None})
-            self._ranks[arena.arena] = known
+            known = self._ranks[arena.arena] = (newest.sha256, board_of(newest).ranks)
         return known[1]
 
 

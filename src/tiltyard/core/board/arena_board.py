@@ -34,7 +34,7 @@ from tiltyard.core.ratings import Finding
 from tiltyard.core.ratings.findings import join_names
 from tiltyard.errors import BadOption
 
-__all__ = ["ArenaBoard", "ArenaRow", "Order", "Status", "make_arena_board"]
+__all__ = ["ArenaBoard", "ArenaRow", "Order", "ShownOrder", "Status", "make_arena_board"]
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
@@ -43,6 +43,8 @@ Proven = Mapping[Scope, Bools]
 
 #: What orders the board, once the arena ranks by the policy at all.
 Order = Literal["conservative", "bradley-terry"]
+#: What orders the board as it is shown: ``legacy-elo`` in the phases that keep the old ranking.
+ShownOrder = Literal["conservative", "bradley-terry", "legacy-elo"]
 Status = Literal["official", "calibrating"]
 
 
@@ -96,6 +98,12 @@ class ArenaRow:
     def both_bad(self) -> int:
         return self.record.both_bad
 
+    def score(self, order: ShownOrder) -> float | None:
+        """The number by which a board of this order ranks it."""
+        if order == "conservative":
+            return self.conservative
+        return self.bradley_terry if order == "bradley-terry" else self.legacy_elo
+
 
 @dataclass(frozen=True, slots=True)
 class ArenaBoard:
@@ -105,8 +113,7 @@ class ArenaBoard:
     """
 
     rows: tuple[ArenaRow, ...]
-    #: ``legacy-elo`` in the phases that keep the old ranking.
-    order: str
+    order: ShownOrder
     phase: int
     status: Status | None
     #: Votes at which the board became official; ``None`` if it is not.
@@ -192,7 +199,7 @@ def _check(given: _Given, order: str) -> None:
             raise BadOption(f"proven {scope!r} has shape {above.shape}; expected ({m}, {m})")
 
 
-def _ranking(given: _Given, order: str) -> tuple[str, Floats]:
+def _ranking(given: _Given, order: Order) -> tuple[ShownOrder, Floats]:
     """The name of the order that this phase shows, and its scores."""
     phase = given.standing.policy.phase
     if phase <= 2:

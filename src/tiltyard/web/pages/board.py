@@ -89,15 +89,15 @@ def _rendered(request: Request, material: BoardPageData, chart: ChartView) -> st
         "files": download_links(material),
         "here": query.address(path),
         "findings": [
-            (board.document["source"], one)
+            (board.document.source, one)
             for board in material.boards
-            for one in (board.filtered or board.document)["findings"]
+            for one in (board.filtered or board.document).findings
         ],
         "languages": [(one, one) for one in material.facts.languages],
         "origin": registry_of(request).settings.address(),
         "path": path,
         "permanent": material.permanent,
-        "policy": first.document["method"]["policy"],
+        "policy": first.document.method.policy,
         "query": query,
         "seen_digits": digits_to_show,
     }

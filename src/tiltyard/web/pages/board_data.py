@@ -26,6 +26,9 @@ from tiltyard.arena.boards.snapshots import (
 )
 from tiltyard.arena.content.arenas import Arena, read_filters
 from tiltyard.arena.log.event_log import SOURCES
+from tiltyard.arena.published_boards import board_of
+from tiltyard.core.board.document import BoardDocument
+from tiltyard.core.board.filtered import FilteredBoard
 from tiltyard.postgres.connection_pool import connect_from_pool
 from tiltyard.web.access import registry_of
 from tiltyard.web.assets import accepts_gzip
@@ -77,8 +80,8 @@ class SourceBoard:
     """A snapshot with its document, and the board that was counted from its votes, if one is asked for."""
 
     snapshot: Snapshot
-    document: dict[str, Any]
-    filtered: dict[str, Any] | None
+    document: BoardDocument
+    filtered: FilteredBoard | None
     #: The hash of what is shown.
     sha256: str
     citation: Citation
@@ -151,7 +154,9 @@ class BoardPageCache:
     """What one process keeps of the boards' pages."""
 
     def __init__(self) -> None:
-        self.documents: WeightedCache[dict[str, Any]] = WeightedCache(24)
+        #: Boards that were counted from some votes, and what was counted for charts.
+        self.filtered: WeightedCache[FilteredBoard] = WeightedCache(24)
+        self.counts: WeightedCache[dict[str, Any]] = WeightedCache(24)
         self.facts: WeightedCache[SnapshotFacts] = WeightedCache(200)
         self.last_kept: WeightedCache[tuple[SnapshotSummary | None]] = WeightedCache(200)
         self.amended: WeightedCache[VoteAmendments] = WeightedCache(200)
@@ -191,10 +196,15 @@ class BoardPageCache:
         found = self.made.get(key)
         return await self._drawn(key, make) if found is None else found
 
-    def parsed(self, sha256: str, written: str | bytes) -> dict[str, Any]:
-        """A document as plain values, which nobody changes."""
-        found = self.documents.get(sha256)
-        return self.documents.put(sha256, json.loads(written)) if found is None else found
+    def filtered_board(self, sha256: str, written: bytes) -> FilteredBoard:
+        """A board of some votes, parsed once."""
+        found = self.filtered.get(sha256)
+        return self.filtered.put(sha256, FilteredBoard.from_json(written)) if found is None else found
+
+    def counted(self, sha256: str, written: bytes) -> dict[str, Any]:
+        """What was counted for a chart, as plain values, which nobody changes."""
+        found = self.counts.get(sha256)
+        return self.counts.put(sha256, json.loads(written)) if found is None else found
 
 
 def board_page_cache_of(request: Request) -> BoardPageCache:
@@ -246,14 +256,16 @@ async def _counted(
         snapshot = await boards.latest(arena.arena, source)
     part = query.part(source)
     if part.whole:
-        document = kept.parsed(snapshot.sha256, snapshot.document)
-        return SourceBoard(snapshot, document, None, snapshot.sha256, await _citation(request, snapshot))
+        return SourceBoard(
+            snapshot, board_of(snapshot), None, snapshot.sha256, await _citation(request, snapshot)
+        )
     found = await boards.filtered(arena, source, part.category, part.language, counted=part.counted)
-    filtered = kept.parsed(found.sha256, found.data)
-    if filtered["snapshot"] != snapshot.sha256:
-        snapshot = await boards.published(arena.arena, filtered["snapshot"])
-    document = kept.parsed(snapshot.sha256, snapshot.document)
-    return SourceBoard(snapshot, document, filtered, found.sha256, await _citation(request, snapshot))
+    filtered = kept.filtered_board(found.sha256, found.data)
+    if filtered.snapshot != snapshot.sha256:
+        snapshot = await boards.published(arena.arena, filtered.snapshot)
+    return SourceBoard(
+        snapshot, board_of(snapshot), filtered, found.sha256, await _citation(request, snapshot)
+    )
 
 
 async def _citation(request: Request, snapshot: Snapshot) -> Citation:
@@ -277,10 +289,10 @@ async def _facts(request: Request, arena: Arena, board: SourceBoard) -> Snapshot
     kept, boards, snapshot = board_page_cache_of(request), boards_of(request), board.snapshot
     found = kept.facts.get(snapshot.sha256)
     if found is None:
-        policy = board.document["method"]["policy"]
+        policy = board.document.method.policy
         async with connect_from_pool(registry_of(request).pool) as connection:
             categories, languages = await read_filters(connection, arena.arena)
-        held = await boards.held(snapshot, every=policy["evaluated_every"], most=policy["evaluations"])
+        held = await boards.held(snapshot, every=policy.evaluated_every, most=policy.evaluations)
         excluded = await boards.excluded(snapshot)
         not_blind = await boards.not_blind(snapshot)
         facts = SnapshotFacts(excluded, not_blind, held, tuple(categories), tuple(languages))

@@ -151,7 +151,7 @@ def _json(material: BoardPageData, columns: Sequence[str], rows: Sequence[Mappin
         "asked": query.values(),
         "snapshots": [board.snapshot.sha256 for board in material.boards],
         "citable": [None if board.citable is None else board.citable.sha256 for board in material.boards],
-        "order": first.document["order"] if first.filtered is None else "bradley-terry",
+        "order": first.document.order if first.filtered is None else "bradley-terry",
         "columns": list(columns),
         "rows": rows,
     }

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Any
 
-from tiltyard.arena.boards.rank_lookup import SCORE_FIELDS
+from tiltyard.core.board.arena_board import ArenaRow, ShownOrder
+from tiltyard.core.board.board_rows import Row
+from tiltyard.core.board.cross_check import CrossCheckRow
+from tiltyard.core.board.document import BoardDocument
+from tiltyard.core.board.filtered import FilteredBoard
 from tiltyard.web.pages.board_query import BoardQuery
 
 __all__ = [
@@ -27,8 +31,7 @@ __all__ = [
 ]
 
 #: What the rating column shows first: by what the rows are ranked.
-Kind = Literal["conservative", "bradley-terry", "legacy-elo"]
-Row = Mapping[str, Any]
+Kind = ShownOrder
 
 #: An RD above this says hardly anything, and would stretch the scale of all others.
 _WIDE_RD_POINTS = 200.0
@@ -65,9 +68,9 @@ class BoardLine:
     unrated: int
     #: Votes that called both bad, judges' flags included.
     both_bad: int
-    #: The row of the published board, and the cross-check's.
-    row: Row
-    cross: Row | None
+    #: The row of the published board, if the model is on it, and the cross-check's.
+    row: ArenaRow | None
+    cross: CrossCheckRow | None
 
     @property
     def votes(self) -> int:
@@ -159,9 +162,9 @@ class SourceComparison:
         return low > other_high or other_low > high
 
 
-def full_view(document: Row, filtered: Row | None = None) -> BoardView:
+def full_view(document: BoardDocument, filtered: FilteredBoard | None = None) -> BoardView:
     """Every row of a published board, or of one that was counted from its votes, in its own order."""
-    kind: Kind = document["order"] if filtered is None else "bradley-terry"
+    kind: Kind = document.order if filtered is None else "bradley-terry"
     lines = board_lines(document) if filtered is None else _counted(document, filtered)
     return BoardView(
         kind, tuple(lines), len(lines), sum(line.retired for line in lines), interval_scale(lines)
@@ -186,12 +189,12 @@ def compare_sources(
     ]
 
 
-def board_lines(document: Row) -> list[BoardLine]:
+def board_lines(document: BoardDocument) -> list[BoardLine]:
     """Every row of a published board, in its order; before the first vote nobody has a rank."""
-    cross = document["cross_check"]
-    checks: dict[str, Row] = {} if cross is None else {row["model"]: row for row in cross["rows"]}
-    lines = [_published(row, document["order"], checks.get(row["model"])) for row in document["rows"]]
-    return lines if document["votes"] else [replace(line, rank=None) for line in lines]
+    cross = document.cross_check
+    checks = {} if cross is None else {row.model: row for row in cross.rows}
+    lines = [_published(row, document.order, checks.get(row.model)) for row in document.rows]
+    return lines if document.votes else [replace(line, rank=None) for line in lines]
 
 
 def filter_and_sort(lines: Iterable[BoardLine], query: BoardQuery) -> list[BoardLine]:
@@ -235,72 +238,72 @@ def _sort_key(line: BoardLine, sort: str) -> Any:
     return getattr(line, {"rating": "score", "score": "average_score"}.get(sort, sort))
 
 
-def _published(row: Row, order: Kind, cross: Row | None) -> BoardLine:
-    record, coverage = row["record"], row["coverage"]
-    by_batch = order == "bradley-terry"
-    known: Row = {} if cross is None else cross
+def _published(row: ArenaRow, order: Kind, cross: CrossCheckRow | None) -> BoardLine:
+    record, batch = row.record, cross if order == "bradley-terry" else None
     return BoardLine(
-        rank=row["rank"],
-        rank_low=known.get("rank_low"),
-        rank_high=known.get("rank_high"),
-        tier=known.get("tier"),
-        model=row["model"],
-        badge=row["badge"],
-        retired=not row["enabled"],
-        proven=bool(row["proven"]),
+        rank=row.rank,
+        rank_low=None if cross is None else cross.rank_low,
+        rank_high=None if cross is None else cross.rank_high,
+        tier=None if cross is None else cross.tier,
+        model=row.model,
+        badge=None if row.badge is None else row.badge.value,
+        retired=not row.enabled,
+        proven=bool(row.proven),
         kind=order,
-        score=row[SCORE_FIELDS[order]],
-        rating=row["rating"],
-        rd=row["rd"],
-        low=known.get("low") if by_batch else None,
-        high=known.get("high") if by_batch else None,
-        confidence=row["confidence"],
-        coverage=None if coverage is None else coverage["strict"],
-        consistency=row["consistency"],
-        spread=row["spread"],
-        average_score=row["average_score"],
-        wins=record["wins"],
-        losses=record["losses"],
-        ties=record["ties"],
-        unrated=record["both_bad"],
-        both_bad=record["both_bad"] if row["quality"] is None else row["quality"]["both_bad"],
+        score=row.score(order),
+        rating=row.rating,
+        rd=row.rd,
+        low=None if batch is None else batch.low,
+        high=None if batch is None else batch.high,
+        confidence=row.confidence,
+        coverage=None if row.coverage is None else row.coverage.strict,
+        consistency=row.consistency,
+        spread=row.spread,
+        average_score=row.average_score,
+        wins=record.wins,
+        losses=record.losses,
+        ties=record.ties,
+        unrated=record.both_bad,
+        both_bad=record.both_bad if row.quality is None else row.quality.both_bad,
         row=row,
         cross=cross,
     )
 
 
-def _counted(document: Row, filtered: Row) -> list[BoardLine]:
-    """Rows of a filtered board. Models of other groups than the first have no place in its order."""
-    retired = {row["model"] for row in document["rows"] if not row["enabled"]}
-    whole = {row["model"]: row for row in document["rows"]}
-    return [
-        BoardLine(
-            rank=row["rank"] if row["group"] == 0 else None,
-            rank_low=row["rank_low"] if row["group"] == 0 else None,
-            rank_high=row["rank_high"] if row["group"] == 0 else None,
-            tier=row["tier"] if row["group"] == 0 else None,
-            model=row["model"],
-            badge=None,
-            retired=row["model"] in retired,
-            proven=False,
-            kind="bradley-terry",
-            score=row["rating"] if row["group"] == 0 else None,
-            rating=None,
-            rd=None,
-            low=row["low"] if row["group"] == 0 else None,
-            high=row["high"] if row["group"] == 0 else None,
-            confidence=None,
-            coverage=None,
-            consistency=None,
-            spread=None,
-            average_score=None,
-            wins=row["wins"],
-            losses=row["losses"],
-            ties=row["ties"],
-            unrated=row["unrated"],
-            both_bad=row["both_bad"],
-            row=whole.get(row["model"], {}),
-            cross=None,
-        )
-        for row in filtered["rows"]
-    ]
+def _counted(document: BoardDocument, filtered: FilteredBoard) -> list[BoardLine]:
+    """Rows of a filtered board."""
+    published = {row.model: row for row in document.rows}
+    return [_counted_line(row, published.get(row.model)) for row in filtered.rows]
+
+
+def _counted_line(row: Row, published: ArenaRow | None) -> BoardLine:
+    """A model of another group than the first has no place in the order."""
+    ranked = row if row.group == 0 else None
+    return BoardLine(
+        rank=None if ranked is None else ranked.rank,
+        rank_low=None if ranked is None else ranked.rank_low,
+        rank_high=None if ranked is None else ranked.rank_high,
+        tier=None if ranked is None else ranked.tier,
+        model=row.model,
+        badge=None,
+        retired=published is not None and not published.enabled,
+        proven=False,
+        kind="bradley-terry",
+        score=None if ranked is None else ranked.rating,
+        rating=None,
+        rd=None,
+        low=None if ranked is None else ranked.low,
+        high=None if ranked is None else ranked.high,
+        confidence=None,
+        coverage=None,
+        consistency=None,
+        spread=None,
+        average_score=None,
+        wins=row.wins,
+        losses=row.losses,
+        ties=row.ties,
+        unrated=row.unrated,
+        both_bad=row.both_bad,
+        row=published,
+        cross=None,
+    )

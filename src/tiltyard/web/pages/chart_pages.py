@@ -206,10 +206,10 @@ async def _document(
         if of.filtered is not None:
             return {"axis": _SCORES[kind], "models": [], "points": []}
         found = await boards.history(arena, of.snapshot.source, _HISTORY_LINE_LIMIT, once)
-        told = kept.parsed(found.sha256, found.data)
+        told = kept.counted(found.sha256, found.data)
         return kept.chart(("history", kind, found.sha256), lambda: _recalled(kind, told))
     found = await boards.pairs(arena, query.part(of.snapshot.source), HEATMAP_MODELS, once)
-    return kept.parsed(found.sha256, found.data)
+    return kept.counted(found.sha256, found.data)
 
 
 def _rated(whole: BoardView) -> dict[str, Any]:

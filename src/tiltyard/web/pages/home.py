@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Annotated
 
 from fastapi import APIRouter, Form, Request
 from fastapi.responses import HTMLResponse, Response
 
-from tiltyard.arena.boards.rank_lookup import SCORE_FIELDS
 from tiltyard.arena.content.arenas import Arena, list_arenas
+from tiltyard.arena.published_boards import board_of
+from tiltyard.core.board.document import BoardDocument
 from tiltyard.errors import NotFound
 from tiltyard.postgres.connection_pool import connect_from_pool
 from tiltyard.web.access import CurrentActor, registry_of
@@ -27,6 +27,14 @@ _YEAR_SECONDS = 365 * 24 * 3600
 
 
 @dataclass(frozen=True, slots=True)
+class Best:
+    """One of the first models of an arena, with the score that orders it."""
+
+    model: str
+    score: float | None
+
+
+@dataclass(frozen=True, slots=True)
 class ArenaCard:
     """What the front door says of an arena."""
 
@@ -37,8 +45,8 @@ class ArenaCard:
     #: Those that are enabled, and those that were.
     models: int
     retired: int
-    #: The first three, with the score that orders them.
-    best: tuple[dict[str, Any], ...]
+    #: The first three.
+    best: tuple[Best, ...]
 
 
 @router.get("/", response_class=HTMLResponse)
@@ -69,18 +77,15 @@ async def _card(request: Request, arena: Arena) -> ArenaCard:
     kept, key = board_page_cache_of(request).cards, (newest.sha256, arena.name, arena.title)
     found: ArenaCard | None = kept.get(key)
     if found is None:
-        found = kept.put(key, _read(arena, newest.document))
+        found = kept.put(key, _read(arena, board_of(newest)))
     return found
 
 
-def _read(arena: Arena, written: str) -> ArenaCard:
-    """What a board's document says of its arena."""
-    document = json.loads(written)
-    score = SCORE_FIELDS[document["order"]]
-    rows = [row for row in document["rows"] if row["enabled"]]
-    ranked = [row for row in rows if row["rank"] is not None and row["votes"]]
-    best = [{"model": row["model"], "score": row[score]} for row in ranked[:3]]
-    retired = len(document["rows"]) - len(rows)
+def _read(arena: Arena, board: BoardDocument) -> ArenaCard:
+    """What a board says of its arena."""
+    rows = [row for row in board.rows if row.enabled]
+    ranked = [row for row in rows if row.rank is not None and row.votes]
+    best = tuple(Best(row.model, row.score(board.order)) for row in ranked[:3])
     return ArenaCard(
-        arena.name, arena.title, document["status"], document["votes"], len(rows), retired, tuple(best)
+        arena.name, arena.title, board.status, board.votes, len(rows), len(board.rows) - len(rows), best
     )

@@ -186,7 +186,8 @@ def model_chart(
         return expected_chart([_against(one) for one in portrait.opponents if one.enabled], look, say)
     if name == "both-bad":
         assert portrait.row is not None
-        return both_bad_chart(portrait.row["quality"]["trend"], portrait.policy.both_bad_bar, look, say)
+        assert portrait.row.quality is not None
+        return both_bad_chart(portrait.row.quality.trend, portrait.policy.both_bad_bar, look, say)
     assert portrait.heatmap is not None
     return coverage_chart(portrait.heatmap, portrait.models, portrait.prompt_names, look, say)
 
@@ -194,11 +195,11 @@ def model_chart(
 def _charts(portrait: ModelProfile) -> frozenset[str]:
     if not charts_available() or portrait.row is None or not portrait.shown_policy:
         return frozenset()
-    heat, quality = portrait.heatmap, portrait.row["quality"]
+    heat, quality = portrait.heatmap, portrait.row.quality
     there = {
         "confidence": len(portrait.history) > 1,
         "expected": any(one.enabled for one in portrait.opponents),
-        "both-bad": len(quality["trend"]) > 1,
+        "both-bad": quality is not None and len(quality.trend) > 1,
         "coverage": heat is not None and any(any(line) for line in heat.deficit),
     }
     return frozenset(name for name, shown in there.items() if shown)

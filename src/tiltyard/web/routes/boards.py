@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Path, Query, Request
@@ -12,6 +11,7 @@ from tiltyard.arena.boards.compute_once import HashedDocument
 from tiltyard.arena.boards.filtered_boards import VoteSubset
 from tiltyard.arena.boards.snapshots import find_snapshot, list_snapshots
 from tiltyard.arena.boards.weekly_reports import list_reports, read_report
+from tiltyard.arena.published_boards import board_of
 from tiltyard.errors import NotFound
 from tiltyard.postgres.connection_pool import connect_from_pool
 from tiltyard.web.access import registry_of
@@ -78,9 +78,7 @@ async def board(
     if retired:
         link = {"Link": f'</api/v1/arenas/{arena.name}/snapshots/{newest.sha256}>; rel="bookmark"'}
         return send_cacheable(request, arena, newest.document.encode(), newest.sha256, headers=link)
-    document = json.loads(newest.document)
-    document["rows"] = [row for row in document["rows"] if row["enabled"]]
-    shown = HashedDocument.of(document)
+    shown = HashedDocument.of(board_of(newest).without_retired().to_dict())
     return send_cacheable(request, arena, shown.data, shown.sha256)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Annotated
@@ -18,6 +17,7 @@ from tiltyard.arena.operators.arena_overview import (
     read_lag_by_arena,
     read_pending_work,
 )
+from tiltyard.arena.published_boards import board_of
 from tiltyard.arena.rating.rater_lag import RaterLag
 from tiltyard.errors import Conflict, InputError, NotFound
 from tiltyard.postgres.connection_pool import connect_from_pool
@@ -115,17 +115,17 @@ async def _page(
 async def _line(request: Request, arena: Arena, waiting: PendingWork, lag: RaterLag) -> ArenaSummary:
     try:
         newest = await boards_of(request).latest(arena.arena, 0)
-        board = json.loads(newest.document)
+        board = board_of(newest)
     except NotFound:
-        board = {"status": None, "phase": None, "votes": 0, "rows": []}
+        board = None
     return ArenaSummary(
         name=arena.name,
         title=arena.title,
         visibility=arena.settings.visibility,
-        status=board["status"],
-        phase=board["phase"],
-        votes=board["votes"],
-        models=sum(row["enabled"] for row in board["rows"]),
+        status=None if board is None else board.status,
+        phase=None if board is None else board.phase,
+        votes=0 if board is None else board.votes,
+        models=0 if board is None else sum(row.enabled for row in board.rows),
         behind=max(lag.head - lag.position, 0),
         led=lag.leader is not None,
         board_at=waiting.board_at,

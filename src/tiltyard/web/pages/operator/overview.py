@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any
 
 from fastapi import Request
 from fastapi.responses import HTMLResponse
@@ -21,6 +19,9 @@ from tiltyard.arena.operators.arena_overview import (
 )
 from tiltyard.arena.operators.job_status import FIRST_REPORTED_PHASE, list_jobs, report_is_late
 from tiltyard.arena.operators.schedule_status import read_ticks
+from tiltyard.arena.published_boards import board_of
+from tiltyard.core.board.document import BoardDocument
+from tiltyard.core.board.serving_fairness import ServingFairness
 from tiltyard.errors import NotFound
 from tiltyard.postgres.connection_pool import connect_from_pool
 from tiltyard.web.pages.board_view import digits_to_show
@@ -60,7 +61,7 @@ async def overview(arena: str, request: Request) -> HTMLResponse:
         jobs = list_jobs(found.name, await read_ticks(connection), now)
     policy = await current_policy(pool_of(request), arena)
     board = await _board(request, found)
-    serving = None if board is None else board["serving"]
+    serving = None if board is None else board.serving
     return arena_page(
         request,
         found,
@@ -84,29 +85,28 @@ async def overview(arena: str, request: Request) -> HTMLResponse:
     )
 
 
-async def _board(request: Request, arena: Arena) -> dict[str, Any] | None:
+async def _board(request: Request, arena: Arena) -> BoardDocument | None:
     """The newest board of people's votes, if there is one."""
     try:
         newest = await boards_of(request).latest(arena.arena, 0)
     except NotFound:
         return None
-    board: dict[str, Any] = json.loads(newest.document)
-    return board
+    return board_of(newest)
 
 
-def lane_rows(serving: dict[str, Any] | None) -> list[LaneRow]:
+def lane_rows(serving: ServingFairness | None) -> list[LaneRow]:
     """The mix of lanes beside its target."""
     if serving is None:
         return []
-    total = serving["lanes"]["matchups"]
+    total = serving.lanes.matchups
     return [
         LaneRow(
-            name=LANES[lane["lane"]],
-            target=lane["target"],
-            nominal=lane["nominal"],
-            realised=lane["realised"],
-            nominal_share=lane["nominal"] / total if total else None,
-            realised_share=lane["realised"] / total if total else None,
+            name=LANES[lane.lane],
+            target=lane.target,
+            nominal=lane.nominal,
+            realised=lane.realised,
+            nominal_share=lane.nominal / total if total else None,
+            realised_share=lane.realised / total if total else None,
         )
-        for lane in serving["lanes"]["lanes"]
+        for lane in serving.lanes.lanes
     ]

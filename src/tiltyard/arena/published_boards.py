@@ -1,0 +1,28 @@
+"""The typed board of a snapshot, parsed once for all who read it in this process."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+from tiltyard.arena.boards.snapshots import Snapshot
+from tiltyard.core.board.document import BoardDocument
+from tiltyard.errors import InputError, StoreFault
+
+__all__ = ["board_of", "parsed_board"]
+
+#: Parsed boards that a process keeps, those read last: as many arenas and sources are read at once.
+_BOARDS_KEPT = 32
+
+
+def board_of(snapshot: Snapshot) -> BoardDocument:
+    """The board that a snapshot published."""
+    return parsed_board(snapshot.document)
+
+
+@lru_cache(maxsize=_BOARDS_KEPT)
+def parsed_board(written: str) -> BoardDocument:
+    """The board of a stored document; `StoreFault` if this version cannot read it."""
+    try:
+        return BoardDocument.from_json(written)
+    except InputError as error:
+        raise StoreFault(f"a stored board cannot be read: {error}; run tiltyard doctor") from None

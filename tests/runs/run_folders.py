@@ -8,14 +8,14 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from tiltyard.runs.run_folder import write_run
-from tiltyard.runs.manifest import (MANIFEST, MANIFEST_HASH, file_hash, hash_line)
-from tiltyard.runs.battle_rating import RateSettings
-from tiltyard.runs.run_verification import Verification
 from tiltyard.core.battles import Battle
-from tiltyard.files import (open_battles, write_battles)
+from tiltyard.core.ratings import BradleyTerry, Elo, Glicko2
+from tiltyard.files import open_battles, write_battles
+from tiltyard.runs.battle_rating import RateSettings
+from tiltyard.runs.manifest import MANIFEST, MANIFEST_HASH, file_hash, hash_line
+from tiltyard.runs.run_folder import write_run
+from tiltyard.runs.run_verification import Verification
 from tiltyard.simulate.demo import demo_battles
-from tiltyard.core.ratings import (BradleyTerry, Elo, Glicko2)
 
 SHORT_ELO = Elo(n_permutations=4, n_bootstraps=4)
 

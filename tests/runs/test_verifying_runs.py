@@ -12,15 +12,15 @@ from run_folders import copied, edit_json, failed, mixed, rehash, written
 
 from sizes import sized
 from special_files import SPECIAL, put_special, within_seconds
-from tiltyard.runs import run_verification
-from tiltyard.runs.run_folder import (evaluated_models, render_report)
-from tiltyard.runs.manifest import (Platform, hash_line, read_manifest)
-from tiltyard.runs.battle_rating import (RateSettings, rate_files)
-from tiltyard.runs.run_verification import (RunCheck, Verification, verify_run)
-from tiltyard.core.battles import (Battle, Outcome)
+from tiltyard.core.battles import Battle, Outcome
 from tiltyard.errors import BrokenArtifact
-from tiltyard.files import (open_battles, read_battles, write_battles)
-from tiltyard.files.column_parquet import (read_columns, write_columns)
+from tiltyard.files import open_battles, read_battles, write_battles
+from tiltyard.files.column_parquet import read_columns, write_columns
+from tiltyard.runs import run_verification
+from tiltyard.runs.battle_rating import RateSettings, rate_files
+from tiltyard.runs.manifest import Platform, hash_line, read_manifest
+from tiltyard.runs.run_folder import evaluated_models, render_report
+from tiltyard.runs.run_verification import RunCheck, Verification, verify_run
 
 SETTINGS = RateSettings(n_bootstraps=3, arena="Garden")
 NAMES = [

@@ -10,16 +10,16 @@ import pyarrow.parquet as pq
 import pytest
 from run_folders import SETTINGS, failed, mixed, written
 
-from tiltyard.runs import run_folder as folder_module
-from tiltyard.runs.run_folder import write_run
-from tiltyard.runs.manifest import (file_hash, read_manifest)
-from tiltyard.runs.battle_rating import (RateSettings, method_of, open_all, rate_files)
-from tiltyard.runs.run_verification import verify_run
 from tiltyard.core.battles import Battle
-from tiltyard.errors import BadBattle, BadOption, CannotRate
-from tiltyard.files import (open_battles, read_battles, write_battles)
-from tiltyard.simulate.demo import demo_battles
 from tiltyard.core.ratings import BradleyTerry
+from tiltyard.errors import BadBattle, BadOption, CannotRate
+from tiltyard.files import open_battles, read_battles, write_battles
+from tiltyard.runs import run_folder as folder_module
+from tiltyard.runs.battle_rating import RateSettings, method_of, open_all, rate_files
+from tiltyard.runs.manifest import file_hash, read_manifest
+from tiltyard.runs.run_folder import write_run
+from tiltyard.runs.run_verification import verify_run
+from tiltyard.simulate.demo import demo_battles
 from worlds import battles
 
 BARE = RateSettings(BradleyTerry(interval="none"))

@@ -85,7 +85,9 @@ def arena_chart(
 def drawing_version() -> str:
     """A name for how these charts are drawn, which changes with the code: a hash of it."""
     here = Path(__file__)
-    code = (here.with_name(f"{name}.py").read_bytes() for name in ("arena_charts", "board_charts", "chart_theme"))
+    code = (
+        here.with_name(f"{name}.py").read_bytes() for name in ("arena_charts", "board_charts", "chart_theme")
+    )
     return sha256(b"\0".join(code)).hexdigest()[:12]
 
 

@@ -4,6 +4,6 @@
 is needed to verify them. The folder's `battles.parquet` is the only source of its numbers.
 """
 
-from tiltyard.runs.battle_rating import (RateSettings, rate_files, rate_table)
+from tiltyard.runs.battle_rating import RateSettings, rate_files, rate_table
 
 __all__ = ["RateSettings", "rate_files", "rate_table"]

@@ -7,11 +7,11 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
-from tiltyard.runs.json_files import parse_document
 from tiltyard.core.battles import Battle
 from tiltyard.errors import UnreadableFile
 from tiltyard.files import BattleSource
 from tiltyard.files.battle_stream import json_line
+from tiltyard.runs.json_files import parse_document
 from tiltyard.settings.regular_files import open_regular
 
 __all__ = ["first_difference"]

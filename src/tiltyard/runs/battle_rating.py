@@ -8,14 +8,14 @@ from pathlib import Path
 from typing import Any
 
 from tiltyard.core.battles import Table
-from tiltyard.core.board import (RatedGroup, make_board)
-from tiltyard.errors import BadOption, CannotRate
-from tiltyard.files import (BattleSource, open_battles)
-from tiltyard.files.battle_tables import (Progress, count_by_group, count_table)
-from tiltyard.core.ratings import (BradleyTerry, Elo, Glicko2, RatingMethod)
-from tiltyard.core.ratings.fit_check import (check_fit, predict_ahead)
+from tiltyard.core.board import RatedGroup, make_board
+from tiltyard.core.ratings import BradleyTerry, Elo, Glicko2, RatingMethod
+from tiltyard.core.ratings.fit_check import check_fit, predict_ahead
 from tiltyard.core.ratings.flips import votes_to_flip
 from tiltyard.core.ratings.ranks import rank_models
+from tiltyard.errors import BadOption, CannotRate
+from tiltyard.files import BattleSource, open_battles
+from tiltyard.files.battle_tables import Progress, count_by_group, count_table
 
 __all__ = ["K_SWEEP", "METHODS", "RateSettings", "method_of", "open_all", "rate_files", "rate_table"]
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from tiltyard.runs.verification_checks import RunCheck
-from tiltyard.runs.tournament_manifest import (TournamentManifest, rating_methods)
 from tiltyard.core.board.board_rows import parameters_of
 from tiltyard.errors import TiltyardError
+from tiltyard.runs.tournament_manifest import TournamentManifest, rating_methods
+from tiltyard.runs.verification_checks import RunCheck
 
 __all__ = ["configured_check"]
 

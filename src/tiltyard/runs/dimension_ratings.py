@@ -8,18 +8,25 @@ from typing import Any
 
 import numpy as np
 
-from tiltyard.runs.judged_run import OVERALL
-from tiltyard.runs.battle_rating import (RateSettings, rate_table)
-from tiltyard.runs.tournament_manifest import TournamentManifest
-from tiltyard.core.battles import (Kind, Table)
+from tiltyard.core.battles import Kind, Table
 from tiltyard.core.battles.cluster_keys import MISSING_KEY
-from tiltyard.core.battles.outcome import (DECISIVE, SPELLED)
-from tiltyard.core.board import (RatedGroup, make_board)
+from tiltyard.core.battles.outcome import DECISIVE, SPELLED
+from tiltyard.core.board import RatedGroup, make_board
+from tiltyard.core.ratings import BradleyTerry, Elo, Ratings
 from tiltyard.files import BattleSource
 from tiltyard.files.battle_tables import count_by_group
-from tiltyard.core.ratings import (BradleyTerry, Elo, Ratings)
+from tiltyard.runs.battle_rating import RateSettings, rate_table
+from tiltyard.runs.judged_run import OVERALL
+from tiltyard.runs.tournament_manifest import TournamentManifest
 
-__all__ = ["ScoringChoice", "EloRatings", "scoring_choices", "count_decisive", "elo_ratings", "rate_dimensions"]
+__all__ = [
+    "EloRatings",
+    "ScoringChoice",
+    "count_decisive",
+    "elo_ratings",
+    "rate_dimensions",
+    "scoring_choices",
+]
 
 #: Battles up to which the sweep of K has intervals too: they take a hundred times the work.
 SWEEP_INTERVAL_BATTLES = 20_000

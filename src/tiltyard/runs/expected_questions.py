@@ -7,15 +7,15 @@ from dataclasses import fields
 from itertools import chain
 from pathlib import Path
 
-from tiltyard.runs.json_files import parse_document
-from tiltyard.runs.tournament_files import (ANSWERS, CONFIG)
-from tiltyard.runs.tournament_manifest import TournamentManifest
-from tiltyard.errors import UnreadableFile
-from tiltyard.files.answers import Answer
-from tiltyard.core.judging.canaries import (CheckCounts, check_questions, match_questions)
+from tiltyard.core.judging.canaries import CheckCounts, check_questions, match_questions
 from tiltyard.core.judging.judged_question import JudgedQuestion
 from tiltyard.core.judging.matches import Match
-from tiltyard.core.judging.question import (QuestionPurpose, Question)
+from tiltyard.core.judging.question import Question, QuestionPurpose
+from tiltyard.errors import UnreadableFile
+from tiltyard.files.answers import Answer
+from tiltyard.runs.json_files import parse_document
+from tiltyard.runs.tournament_files import ANSWERS, CONFIG
+from tiltyard.runs.tournament_manifest import TournamentManifest
 
 __all__ = ["ExpectedQuestions", "ResponseTexts", "configured_checks"]
 

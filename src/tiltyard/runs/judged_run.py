@@ -6,12 +6,12 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from tiltyard.core.judging.judged_question import JudgedQuestion
+from tiltyard.core.judging.matches import MatchList, Prompt
+from tiltyard.core.judging.rubric import Rubric
 from tiltyard.errors import BadOption
 from tiltyard.files import BattleSource
 from tiltyard.files.answers import Answer
-from tiltyard.core.judging.judged_question import JudgedQuestion
-from tiltyard.core.judging.matches import (MatchList, Prompt)
-from tiltyard.core.judging.rubric import Rubric
 
 __all__ = ["ATTEMPT_COLUMNS", "OVERALL", "JudgedRun"]
 

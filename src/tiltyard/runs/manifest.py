@@ -12,19 +12,19 @@ from typing import Any, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
 
-from tiltyard.runs.battle_rating import (RateSettings, method_of)
 from tiltyard.core.board.board_rows import parameters_of
 from tiltyard.errors import BrokenArtifact, InputError
+from tiltyard.runs.battle_rating import RateSettings, method_of
 from tiltyard.settings.regular_files import open_regular, read_regular
 
 __all__ = [
     "MANIFEST",
     "MANIFEST_HASH",
-    "ManifestModel",
-    "ManifestInput",
-    "RunManifest",
     "ManifestDocument",
+    "ManifestInput",
+    "ManifestModel",
     "Platform",
+    "RunManifest",
     "bytes_hash_line",
     "file_hash",
     "hash_line",

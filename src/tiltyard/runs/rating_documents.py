@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from tiltyard.runs.battle_rating import RateSettings
-from tiltyard.core.board import (RatedGroup, Row, pair_rows)
+from tiltyard.core.board import RatedGroup, Row, pair_rows
 from tiltyard.core.board.board_rows import parameters_of
 from tiltyard.core.ratings import Ratings
+from tiltyard.runs.battle_rating import RateSettings
 
 __all__ = ["BOOTSTRAP_COLUMNS", "bootstrap_columns", "ratings_document", "winrates_csv"]
 

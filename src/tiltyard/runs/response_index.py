@@ -7,16 +7,16 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import astuple, fields, replace
 from itertools import groupby
 
-from tiltyard.runs.judged_run import JudgedRun
-from tiltyard.runs.tournament_manifest import (prompt_of, prompt_set_hash)
 from tiltyard.core.battles import Battle
-from tiltyard.errors import UnreadableFile
-from tiltyard.files.answers import Answer
-from tiltyard.files.canonical_columns import STYLE
-from tiltyard.files.style_text import (TextStyle, measure_style)
 from tiltyard.core.judging.diagnostics import ResponseTraits
 from tiltyard.core.judging.matches import Prompt
 from tiltyard.core.judging.question import Question
+from tiltyard.errors import UnreadableFile
+from tiltyard.files.answers import Answer
+from tiltyard.files.canonical_columns import STYLE
+from tiltyard.files.style_text import TextStyle, measure_style
+from tiltyard.runs.judged_run import JudgedRun
+from tiltyard.runs.tournament_manifest import prompt_of, prompt_set_hash
 
 __all__ = ["ResponseIndex", "answers_of"]
 

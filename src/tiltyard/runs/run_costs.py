@@ -7,10 +7,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from tiltyard.runs.money import (dollars_text, picodollars_of)
-from tiltyard.runs.tournament_manifest import TournamentManifest
 from tiltyard.core.judging.judged_question import JudgedQuestion
 from tiltyard.core.judging.verdict import QuestionState
+from tiltyard.runs.money import dollars_text, picodollars_of
+from tiltyard.runs.tournament_manifest import TournamentManifest
 
 __all__ = ["IN_FLIGHT", "QuestionIndex", "attempt_problem", "costs_document"]
 

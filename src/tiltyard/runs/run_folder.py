@@ -10,16 +10,16 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from tiltyard.runs.rating_documents import (bootstrap_columns, ratings_document, winrates_csv)
-from tiltyard.runs.manifest import (MANIFEST, MANIFEST_HASH, ManifestInput, RunManifest, file_hash, hash_line)
-from tiltyard.runs.battle_rating import (RateSettings, rate_files)
 from tiltyard.core.board import RatedGroup
 from tiltyard.errors import BadBattle, BadOption
-from tiltyard.files import (BattleSource, write_battles)
+from tiltyard.files import BattleSource, write_battles
 from tiltyard.files.battle_copy import copy_battles
-from tiltyard.files.battle_tables import (Progress, models_by_group)
+from tiltyard.files.battle_tables import Progress, models_by_group
 from tiltyard.files.column_parquet import write_columns
 from tiltyard.report.board_page import render_page
+from tiltyard.runs.battle_rating import RateSettings, rate_files
+from tiltyard.runs.manifest import MANIFEST, MANIFEST_HASH, ManifestInput, RunManifest, file_hash, hash_line
+from tiltyard.runs.rating_documents import bootstrap_columns, ratings_document, winrates_csv
 
 __all__ = [
     "BATTLES",

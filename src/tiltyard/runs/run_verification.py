@@ -5,15 +5,36 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from tiltyard.runs.battle_lines import first_difference
-from tiltyard.runs.verification_checks import (TOLERANCE_POINTS, RunCheck, Verification, comparison_check, hash_check, manifest_check, page_check, json_round_trip, read_json, read_parquet, read_text_lines)
-from tiltyard.runs.rating_documents import (bootstrap_columns, ratings_document, winrates_csv)
-from tiltyard.runs.run_folder import (BATTLE_LINES, BATTLES, BOOTSTRAP, RATINGS, REPORT, WINRATES, evaluated_models, render_report)
-from tiltyard.runs.manifest import (MANIFEST, MANIFEST_HASH, RunManifest, manifest_kind, read_manifest)
-from tiltyard.runs.battle_rating import rate_files
-from tiltyard.runs.tournament_verification import verify_tournament
 from tiltyard.errors import TiltyardError, UnreadableFile
-from tiltyard.files import (BattleSource, open_battles)
+from tiltyard.files import BattleSource, open_battles
+from tiltyard.runs.battle_lines import first_difference
+from tiltyard.runs.battle_rating import rate_files
+from tiltyard.runs.manifest import MANIFEST, MANIFEST_HASH, RunManifest, manifest_kind, read_manifest
+from tiltyard.runs.rating_documents import bootstrap_columns, ratings_document, winrates_csv
+from tiltyard.runs.run_folder import (
+    BATTLE_LINES,
+    BATTLES,
+    BOOTSTRAP,
+    RATINGS,
+    REPORT,
+    WINRATES,
+    evaluated_models,
+    render_report,
+)
+from tiltyard.runs.tournament_verification import verify_tournament
+from tiltyard.runs.verification_checks import (
+    TOLERANCE_POINTS,
+    RunCheck,
+    Verification,
+    comparison_check,
+    hash_check,
+    json_round_trip,
+    manifest_check,
+    page_check,
+    read_json,
+    read_parquet,
+    read_text_lines,
+)
 
 __all__ = ["TOLERANCE_POINTS", "RunCheck", "Verification", "verify_run"]
 

@@ -10,12 +10,12 @@ from typing import Any
 
 import numpy as np
 
-from tiltyard.runs.dimension_ratings import (EloRatings, scoring_choices)
-from tiltyard.runs.rating_documents import ratings_document
-from tiltyard.runs.tournament_manifest import TournamentManifest
-from tiltyard.core.battles import (Kind, Table)
+from tiltyard.core.battles import Kind, Table
 from tiltyard.core.board import RatedGroup
 from tiltyard.core.ratings import Ratings
+from tiltyard.runs.dimension_ratings import EloRatings, scoring_choices
+from tiltyard.runs.rating_documents import ratings_document
+from tiltyard.runs.tournament_manifest import TournamentManifest
 
 __all__ = ["PAIR_COLUMNS", "dimension_winrates", "elo_archive", "elo_document", "tournament_ratings"]
 
@@ -31,7 +31,9 @@ def tournament_ratings(groups: Sequence[RatedGroup], manifest: TournamentManifes
     """`elo_ratings.json`: as `rate` writes it, and the ratings under other choices."""
     settings = manifest.settings()
     document = ratings_document(groups, settings, frozenset(manifest.evaluated))
-    found = {rated.name: [choice.to_dict() for choice in scoring_choices(rated, settings)] for rated in groups}
+    found = {
+        rated.name: [choice.to_dict() for choice in scoring_choices(rated, settings)] for rated in groups
+    }
     return document | {"overall_weights": dict(manifest.overall), "choices": found}
 
 

@@ -6,14 +6,24 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tiltyard.runs.dimension_ratings import (EloRatings, elo_ratings)
-from tiltyard.runs.rating_documents import bootstrap_columns
-from tiltyard.runs.tournament_documents import (dimension_winrates, elo_archive, elo_document, tournament_ratings)
-from tiltyard.runs.tournament_manifest import TournamentManifest
 from tiltyard.core.board import RatedGroup
-from tiltyard.report.costs_section import costs_section
-from tiltyard.report.judging_sections import (choices_section, judges_section, questions_section, tournament_lede)
 from tiltyard.report.board_page import render_page
+from tiltyard.report.costs_section import costs_section
+from tiltyard.report.judging_sections import (
+    choices_section,
+    judges_section,
+    questions_section,
+    tournament_lede,
+)
+from tiltyard.runs.dimension_ratings import EloRatings, elo_ratings
+from tiltyard.runs.rating_documents import bootstrap_columns
+from tiltyard.runs.tournament_documents import (
+    dimension_winrates,
+    elo_archive,
+    elo_document,
+    tournament_ratings,
+)
+from tiltyard.runs.tournament_manifest import TournamentManifest
 
 __all__ = [
     "ANSWERS",

@@ -12,14 +12,14 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, TypeAdapter
 
-from tiltyard.runs.judged_run import JudgedRun
-from tiltyard.runs.manifest import (ManifestModel, ManifestInput, ManifestDocument, Platform, file_hash)
-from tiltyard.runs.battle_rating import (RateSettings, method_of)
 from tiltyard.core.board.board_rows import parameters_of
+from tiltyard.core.judging.matches import Prompt
+from tiltyard.core.ratings import BradleyTerry, Elo, RatingMethod
 from tiltyard.errors import BadOption
 from tiltyard.files.answers import Answer
-from tiltyard.core.judging.matches import Prompt
-from tiltyard.core.ratings import (BradleyTerry, Elo, RatingMethod)
+from tiltyard.runs.battle_rating import RateSettings, method_of
+from tiltyard.runs.judged_run import JudgedRun
+from tiltyard.runs.manifest import ManifestDocument, ManifestInput, ManifestModel, Platform, file_hash
 
 __all__ = [
     "RubricEntry",

@@ -7,27 +7,27 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
-from tiltyard.runs.expected_questions import (ExpectedQuestions, ResponseTexts, configured_checks)
-from tiltyard.runs.battle_lines import first_difference
-from tiltyard.runs.verification_checks import (RunCheck, read_bytes)
-from tiltyard.runs.run_costs import (QuestionIndex, attempt_problem)
-from tiltyard.runs.verdict_pass import VerdictPass
-from tiltyard.runs.judged_run import ATTEMPT_COLUMNS
-from tiltyard.runs.json_files import (json_line, parse_document, read_lines)
-from tiltyard.runs.response_index import ResponseIndex
-from tiltyard.runs.tournament_writer import match_row
-from tiltyard.runs.tournament_files import (ANSWERS, BATTLE_LINES, BATTLES, MATCHES, rubric_file, verdict_file)
-from tiltyard.runs.tournament_manifest import TournamentManifest
 from tiltyard.core.battles import Battle
+from tiltyard.core.judging.canaries import CheckCounts
+from tiltyard.core.judging.judged_question import JudgedQuestion, reparse
+from tiltyard.core.judging.matches import MatchList, Prompt, all_pairs
+from tiltyard.core.judging.rubric import parse_rubric
+from tiltyard.core.judging.verdict import PARSER_VERSION
 from tiltyard.errors import BadBattle, TiltyardError, UnreadableFile
 from tiltyard.files import BattleSource
 from tiltyard.files.answers import Answer
 from tiltyard.files.row_parquet import read_rows
-from tiltyard.core.judging.canaries import CheckCounts
-from tiltyard.core.judging.judged_question import (JudgedQuestion, reparse)
-from tiltyard.core.judging.matches import (MatchList, Prompt, all_pairs)
-from tiltyard.core.judging.rubric import parse_rubric
-from tiltyard.core.judging.verdict import PARSER_VERSION
+from tiltyard.runs.battle_lines import first_difference
+from tiltyard.runs.expected_questions import ExpectedQuestions, ResponseTexts, configured_checks
+from tiltyard.runs.json_files import json_line, parse_document, read_lines
+from tiltyard.runs.judged_run import ATTEMPT_COLUMNS
+from tiltyard.runs.response_index import ResponseIndex
+from tiltyard.runs.run_costs import QuestionIndex, attempt_problem
+from tiltyard.runs.tournament_files import ANSWERS, BATTLE_LINES, BATTLES, MATCHES, rubric_file, verdict_file
+from tiltyard.runs.tournament_manifest import TournamentManifest
+from tiltyard.runs.tournament_writer import match_row
+from tiltyard.runs.verdict_pass import VerdictPass
+from tiltyard.runs.verification_checks import RunCheck, read_bytes
 from tiltyard.settings.yaml_file import parse_yaml, write_yaml
 
 __all__ = [
@@ -51,7 +51,9 @@ def config_file_check(path: Path, manifest: TournamentManifest) -> RunCheck:
         same = parse_yaml(text, path.name).value == manifest.config
     except UnicodeDecodeError:
         same = False
-    return RunCheck(path.name, same, "as in the manifest" if same else "differs from the manifest", exact=False)
+    return RunCheck(
+        path.name, same, "as in the manifest" if same else "differs from the manifest", exact=False
+    )
 
 
 def rubrics_check(folder: Path, manifest: TournamentManifest) -> RunCheck:
@@ -114,7 +116,9 @@ def battles_check(
         for name in manifest.dimensions:
             where = verdict_file(name)
             mine = [match for match in matches.matches if match.dimension == name]
-            verdicts = _Verdicts(folder / where, manifest, ExpectedQuestions(mine, manifest.judges, checks, texts))
+            verdicts = _Verdicts(
+                folder / where, manifest, ExpectedQuestions(mine, manifest.judges, checks, texts)
+            )
             try:
                 for battle in gathering.battles(mine, verdicts.read()):
                     number += 1
@@ -139,7 +143,9 @@ def _planted_check(checks: CheckCounts | None) -> RunCheck:
     if checks is not None:
         return RunCheck("checks", passed=True, detail="planted questions follow from the configuration")
     detail = "not compared: the configuration does not say which questions were planted"
-    return RunCheck("checks", passed=True, detail=detail, exact=False, unchecked="which questions were planted")
+    return RunCheck(
+        "checks", passed=True, detail=detail, exact=False, unchecked="which questions were planted"
+    )
 
 
 def _anchors(lines: Iterable[bytes], before: int) -> tuple[int, str]:

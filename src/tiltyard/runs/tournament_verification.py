@@ -11,20 +11,56 @@ from typing import Any
 
 import numpy as np
 
-from tiltyard.runs.verification_checks import (RunCheck, Verification, comparison_check, hash_check, manifest_check, page_check, json_round_trip, read_bytes, read_json, read_parquet, read_text_lines)
-from tiltyard.runs.config_check import configured_check
-from tiltyard.runs.run_costs import costs_document
-from tiltyard.runs.dimension_ratings import rate_dimensions
-from tiltyard.runs.run_folder import evaluated_models
-from tiltyard.runs.verdict_pass import (VerdictPass, HumanVotes)
-from tiltyard.runs.judged_run import ATTEMPT_COLUMNS
-from tiltyard.runs.manifest import (MANIFEST, MANIFEST_HASH, read_manifest_as)
-from tiltyard.runs.tournament_replay import (attempts_check, battles_check, config_file_check, matches_check, prompts_check, read_responses, rubrics_check, same_battles_check)
-from tiltyard.runs.tournament_files import (ATTEMPTS, BATTLE_LINES, BATTLES, BOOTSTRAP, CONFIG, COSTS, DIAGNOSTICS, ELO, PER_PERM, RATINGS, REPORT, WINRATES, ComputedFiles, expected_files)
-from tiltyard.runs.tournament_manifest import TournamentManifest
 from tiltyard.errors import TiltyardError
 from tiltyard.files import open_battles
 from tiltyard.files.row_parquet import read_rows
+from tiltyard.runs.config_check import configured_check
+from tiltyard.runs.dimension_ratings import rate_dimensions
+from tiltyard.runs.judged_run import ATTEMPT_COLUMNS
+from tiltyard.runs.manifest import MANIFEST, MANIFEST_HASH, read_manifest_as
+from tiltyard.runs.run_costs import costs_document
+from tiltyard.runs.run_folder import evaluated_models
+from tiltyard.runs.tournament_files import (
+    ATTEMPTS,
+    BATTLE_LINES,
+    BATTLES,
+    BOOTSTRAP,
+    CONFIG,
+    COSTS,
+    DIAGNOSTICS,
+    ELO,
+    PER_PERM,
+    RATINGS,
+    REPORT,
+    WINRATES,
+    ComputedFiles,
+    expected_files,
+)
+from tiltyard.runs.tournament_manifest import TournamentManifest
+from tiltyard.runs.tournament_replay import (
+    attempts_check,
+    battles_check,
+    config_file_check,
+    matches_check,
+    prompts_check,
+    read_responses,
+    rubrics_check,
+    same_battles_check,
+)
+from tiltyard.runs.verdict_pass import HumanVotes, VerdictPass
+from tiltyard.runs.verification_checks import (
+    RunCheck,
+    Verification,
+    comparison_check,
+    hash_check,
+    json_round_trip,
+    manifest_check,
+    page_check,
+    read_bytes,
+    read_json,
+    read_parquet,
+    read_text_lines,
+)
 
 __all__ = ["verify_tournament"]
 

@@ -7,27 +7,44 @@ from itertools import chain
 from pathlib import Path
 from typing import Any, BinaryIO, TypeVar
 
-from tiltyard.runs.run_costs import costs_document
-from tiltyard.runs.dimension_ratings import rate_dimensions
-from tiltyard.runs.run_folder import evaluated_models
-from tiltyard.runs.verdict_pass import (VerdictPass, HumanVotes, as_anchor_battles)
-from tiltyard.runs.judged_run import (ATTEMPT_COLUMNS, JudgedRun)
-from tiltyard.runs.json_files import (json_bytes, json_line, parse_document, write_bytes, write_lines)
-from tiltyard.runs.manifest import (MANIFEST, MANIFEST_HASH, bytes_hash_line, file_hash)
-from tiltyard.runs.response_index import (ResponseIndex, answers_of)
-from tiltyard.runs.tournament_files import (ANSWERS, ATTEMPTS, BATTLE_LINES, BATTLES, BOOTSTRAP, CONFIG, COSTS, DIAGNOSTICS, MATCHES, PER_PERM, REPORT, WINRATES, ComputedFiles, expected_files, rubric_file, verdict_file)
-from tiltyard.runs.tournament_manifest import (TournamentManifest, draft_manifest)
 from tiltyard.core.battles import Battle
 from tiltyard.core.board import RatedGroup
+from tiltyard.core.judging.judged_question import JudgedQuestion
+from tiltyard.core.judging.matches import Match, MatchList
 from tiltyard.errors import BadOption, UnreadableFile
-from tiltyard.files import (BattleSource, open_battles, write_battles)
+from tiltyard.files import BattleSource, open_battles, write_battles
 from tiltyard.files.answers import Answer
 from tiltyard.files.battle_copy import copy_battles
-from tiltyard.files.column_parquet import write_columns
-from tiltyard.files.row_parquet import (read_rows, write_row_table)
 from tiltyard.files.battle_writer import atomic_write
-from tiltyard.core.judging.judged_question import JudgedQuestion
-from tiltyard.core.judging.matches import (Match, MatchList)
+from tiltyard.files.column_parquet import write_columns
+from tiltyard.files.row_parquet import read_rows, write_row_table
+from tiltyard.runs.dimension_ratings import rate_dimensions
+from tiltyard.runs.json_files import json_bytes, json_line, parse_document, write_bytes, write_lines
+from tiltyard.runs.judged_run import ATTEMPT_COLUMNS, JudgedRun
+from tiltyard.runs.manifest import MANIFEST, MANIFEST_HASH, bytes_hash_line, file_hash
+from tiltyard.runs.response_index import ResponseIndex, answers_of
+from tiltyard.runs.run_costs import costs_document
+from tiltyard.runs.run_folder import evaluated_models
+from tiltyard.runs.tournament_files import (
+    ANSWERS,
+    ATTEMPTS,
+    BATTLE_LINES,
+    BATTLES,
+    BOOTSTRAP,
+    CONFIG,
+    COSTS,
+    DIAGNOSTICS,
+    MATCHES,
+    PER_PERM,
+    REPORT,
+    WINRATES,
+    ComputedFiles,
+    expected_files,
+    rubric_file,
+    verdict_file,
+)
+from tiltyard.runs.tournament_manifest import TournamentManifest, draft_manifest
+from tiltyard.runs.verdict_pass import HumanVotes, VerdictPass, as_anchor_battles
 from tiltyard.settings.regular_files import read_regular
 from tiltyard.settings.yaml_file import write_yaml
 

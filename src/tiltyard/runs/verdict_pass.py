@@ -7,22 +7,27 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import Any
 
-from tiltyard.runs.run_costs import QuestionIndex
-from tiltyard.runs.judged_run import OVERALL
-from tiltyard.runs.response_index import ResponseIndex
-from tiltyard.runs.tournament_manifest import TournamentManifest
-from tiltyard.core.battles import (Battle, Outcome)
-from tiltyard.core.judging.match_battles import (JudgedMatch, MatchTally, build_match_battles, panel_name)
-from tiltyard.core.judging.diagnostics import (VerdictObserver, measure_agreement, list_judge_findings, match_outcome)
+from tiltyard.core.battles import Battle, Outcome
+from tiltyard.core.judging.diagnostics import (
+    VerdictObserver,
+    list_judge_findings,
+    match_outcome,
+    measure_agreement,
+)
 from tiltyard.core.judging.diagnostics.human_agreement import MatchKey
 from tiltyard.core.judging.judged_question import JudgedQuestion
+from tiltyard.core.judging.match_battles import JudgedMatch, MatchTally, build_match_battles, panel_name
 from tiltyard.core.judging.matches import Match
 from tiltyard.core.judging.question import QuestionPurpose
 from tiltyard.core.judging.verdict import VerdictForm
 from tiltyard.core.ratings import Finding
 from tiltyard.core.ratings.findings import join_names
+from tiltyard.runs.judged_run import OVERALL
+from tiltyard.runs.response_index import ResponseIndex
+from tiltyard.runs.run_costs import QuestionIndex
+from tiltyard.runs.tournament_manifest import TournamentManifest
 
-__all__ = ["VerdictPass", "HumanVotes", "as_anchor_battles"]
+__all__ = ["HumanVotes", "VerdictPass", "as_anchor_battles"]
 
 
 def as_anchor_battles(battles: Iterable[Battle]) -> Iterator[Battle]:
@@ -91,7 +96,11 @@ class VerdictPass:
 
     def _observed(self, judged: Iterable[JudgedQuestion]) -> Iterator[JudgedQuestion]:
         for one in judged:
-            traits = self._responses.traits(one.question) if one.question.purpose is QuestionPurpose.MATCH else None
+            traits = (
+                self._responses.traits(one.question)
+                if one.question.purpose is QuestionPurpose.MATCH
+                else None
+            )
             self._observer.add(one.question, one.state, one.verdict, traits)
             self._forms[one.question.judge] = one.form
             self.asked.add(one)
@@ -126,7 +135,10 @@ class VerdictPass:
             "agreement": agreements,
             "findings": [
                 _plain(finding)
-                for finding in (*list_judge_findings(diagnosed, self._forms), *_truncated_answers(self._truncated))
+                for finding in (
+                    *list_judge_findings(diagnosed, self._forms),
+                    *_truncated_answers(self._truncated),
+                )
             ],
         }
 

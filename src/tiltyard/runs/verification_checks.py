@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tiltyard.runs.json_files import parse_document
-from tiltyard.runs.manifest import (MANIFEST, MANIFEST_HASH, Platform, file_hash, hash_line)
 from tiltyard.errors import TiltyardError
 from tiltyard.files.column_parquet import read_columns
+from tiltyard.runs.json_files import parse_document
+from tiltyard.runs.manifest import MANIFEST, MANIFEST_HASH, Platform, file_hash, hash_line
 from tiltyard.settings.regular_files import read_regular
 
 __all__ = [
@@ -22,9 +22,9 @@ __all__ = [
     "Verification",
     "comparison_check",
     "hash_check",
+    "json_round_trip",
     "manifest_check",
     "page_check",
-    "json_round_trip",
     "read_bytes",
     "read_json",
     "read_parquet",
@@ -72,7 +72,9 @@ class Verification:
             failed = sum(not check.passed for check in self.checks)
             return f"NOT verified: {failed} of {len(self.checks)} checks failed."
         equal = all(check.exact or check.unchecked for check in self.checks)
-        nearly = f"within {TOLERANCE_POINTS:g}; not to the last bit, as on another machine or with other versions"
+        nearly = (
+            f"within {TOLERANCE_POINTS:g}; not to the last bit, as on another machine or with other versions"
+        )
         said = f"every number recomputed from the battles, {'equal to the last bit' if equal else nearly}."
         unchecked = "; ".join(check.unchecked for check in self.checks if check.unchecked)
         return f"Verified: {said}" + (f" NOT checked: {unchecked}." if unchecked else "")

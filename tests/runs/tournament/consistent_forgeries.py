@@ -6,8 +6,8 @@ from dataclasses import replace
 from judged_runs import anchored_run
 from tournament_forgeries import edit
 
-from tiltyard.runs.tournament_writer import write_judged_run
 from tiltyard.core.judging.question import QuestionPurpose
+from tiltyard.runs.tournament_writer import write_judged_run
 from tiltyard.settings.yaml_file import write_yaml
 
 

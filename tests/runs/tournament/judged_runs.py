@@ -10,19 +10,19 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from tiltyard.runs.judged_run import JudgedRun
-from tiltyard.runs.manifest import (MANIFEST, MANIFEST_HASH, file_hash, hash_line)
-from tiltyard.runs.tournament_writer import write_judged_run
-from tiltyard.runs.run_verification import Verification
 from tiltyard.core.battles import Battle
-from tiltyard.files import (open_battles, write_battles)
-from tiltyard.files.answers import Answer
-from tiltyard.core.judging.canaries import (CheckCounts, check_questions, match_questions)
-from tiltyard.core.judging.judged_question import (JudgedQuestion, match_id_of, reparse)
-from tiltyard.core.judging.matches import (Match, Prompt, all_pairs)
+from tiltyard.core.judging.canaries import CheckCounts, check_questions, match_questions
+from tiltyard.core.judging.judged_question import JudgedQuestion, match_id_of, reparse
+from tiltyard.core.judging.matches import Match, Prompt, all_pairs
 from tiltyard.core.judging.question import Question
 from tiltyard.core.judging.rubric import Rubric
-from tiltyard.core.judging.verdict import (VerdictForm, Reply, QuestionState, VerdictStep)
+from tiltyard.core.judging.verdict import QuestionState, Reply, VerdictForm, VerdictStep
+from tiltyard.files import open_battles, write_battles
+from tiltyard.files.answers import Answer
+from tiltyard.runs.judged_run import JudgedRun
+from tiltyard.runs.manifest import MANIFEST, MANIFEST_HASH, file_hash, hash_line
+from tiltyard.runs.run_verification import Verification
+from tiltyard.runs.tournament_writer import write_judged_run
 
 STEPS = [step.value for step in VerdictStep]
 STRENGTH = {"ash": 0.7, "birch": 0.55, "cedar": 0.4, "<b>dill": 0.25}
@@ -85,7 +85,15 @@ def judged_of(question: Question) -> JudgedQuestion:
         reply, state = None, QuestionState.PROVIDER_ERROR
     key = hashlib.sha256(question.id.encode()).hexdigest()
     one = JudgedQuestion(
-        question, match_id_of(question), state, None, None, reply, VerdictForm.SCHEMA, key, int(reply is not None)
+        question,
+        match_id_of(question),
+        state,
+        None,
+        None,
+        reply,
+        VerdictForm.SCHEMA,
+        key,
+        int(reply is not None),
     )
     return reparse(one)
 
@@ -103,7 +111,9 @@ def questions_of(
     yield from check_questions(here, texts, judges, CheckCounts(checks, checks, checks, checks))
 
 
-def attempts_of(judged: Sequence[JudgedQuestion] | Iterator[JudgedQuestion], price: str | None) -> Iterator[dict[str, Any]]:
+def attempts_of(
+    judged: Sequence[JudgedQuestion] | Iterator[JudgedQuestion], price: str | None
+) -> Iterator[dict[str, Any]]:
     """One row for each question that was not in the cache, and a lost one now and then."""
     for k, one in enumerate(judged):
         if number("cached", one.question.id) % 5 == 0:

@@ -10,14 +10,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from judged_runs import attempts_of, made_run, written
 
-from tiltyard.runs.run_costs import (QuestionIndex, attempt_problem, costs_document)
-from tiltyard.runs.judged_run import ATTEMPT_COLUMNS
-from tiltyard.runs.money import (dollars_text, picodollars_of)
-from tiltyard.runs.tournament_manifest import draft_manifest
-from tiltyard.runs.run_verification import verify_run
 from tiltyard.errors import UnreadableFile
 from tiltyard.files.row_parquet import read_rows
 from tiltyard.report.costs_section import costs_section
+from tiltyard.runs.judged_run import ATTEMPT_COLUMNS
+from tiltyard.runs.money import dollars_text, picodollars_of
+from tiltyard.runs.run_costs import QuestionIndex, attempt_problem, costs_document
+from tiltyard.runs.run_verification import verify_run
+from tiltyard.runs.tournament_manifest import draft_manifest
 
 RUN = made_run(prompts=4)
 JUDGED = [one for name in RUN.dimensions for one in RUN.judged(name)]

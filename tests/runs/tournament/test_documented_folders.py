@@ -9,7 +9,7 @@ import pytest
 from tiltyard.runs.judged_run import ATTEMPT_COLUMNS
 from tiltyard.runs.tournament_documents import PAIR_COLUMNS
 from tiltyard.runs.tournament_files import expected_files
-from tiltyard.runs.tournament_manifest import (RubricEntry, TournamentManifest)
+from tiltyard.runs.tournament_manifest import RubricEntry, TournamentManifest
 
 PAGE = Path(__file__).parents[3] / "docs" / "reference" / "artifacts.md"
 

@@ -17,14 +17,14 @@ from judged_runs import (
     written,
 )
 
-from tiltyard.runs.run_verification import verify_run
-from tiltyard.core.battles import (Label, Table)
-from tiltyard.files import (open_battles, read_battles)
-from tiltyard.core.judging.judged_question import (JudgedQuestion, match_id_of, reparse)
+from tiltyard.core.battles import Label, Table
+from tiltyard.core.judging.judged_question import JudgedQuestion, match_id_of, reparse
 from tiltyard.core.judging.question import Question
 from tiltyard.core.judging.reconciliation import reconcile
-from tiltyard.core.judging.verdict import (VerdictForm, Reply, QuestionState)
-from tiltyard.core.ratings import (BradleyTerry, Elo)
+from tiltyard.core.judging.verdict import QuestionState, Reply, VerdictForm
+from tiltyard.core.ratings import BradleyTerry, Elo
+from tiltyard.files import open_battles, read_battles
+from tiltyard.runs.run_verification import verify_run
 
 
 def document(run: Path, name: str):
@@ -227,7 +227,9 @@ def test_a_judge_that_is_consistent_on_hard_prompts_rates_the_models(tmp_path):
         said = {"reasoning": "Both fail.", "verdict": "A>B" if ahead else "B>A", "both_bad": True}
         form, key = VerdictForm.SCHEMA, "0" * 64
         reply = Reply(json.dumps(said))
-        return reparse(JudgedQuestion(question, match_id_of(question), QuestionState.OK, None, None, reply, form, key, 1))
+        return reparse(
+            JudgedQuestion(question, match_id_of(question), QuestionState.OK, None, None, reply, form, key, 1)
+        )
 
     run = written(tmp_path, made_run(prompts=6, dimensions=("factuality",), checks=0, fate=hard))
     battles = list(read_battles(run / "battles.jsonl"))

@@ -14,13 +14,13 @@ from tournament_forgeries import FORGERIES, UNUSABLE, edit, trace
 
 from sizes import sized
 from special_files import put_special, within_seconds
+from tiltyard.core.judging.verdict import PARSER_VERSION
+from tiltyard.errors import BrokenArtifact
 from tiltyard.runs import tournament_verification
 from tiltyard.runs.expected_questions import ResponseTexts
-from tiltyard.runs.manifest import (MANIFEST, MANIFEST_HASH, Platform, hash_line, manifest_kind)
+from tiltyard.runs.manifest import MANIFEST, MANIFEST_HASH, Platform, hash_line, manifest_kind
 from tiltyard.runs.run_verification import verify_run
-from tiltyard.errors import BrokenArtifact
-from tiltyard.core.judging.verdict import PARSER_VERSION
-from tiltyard.settings.tournament_config import (load_config, resolve_config)
+from tiltyard.settings.tournament_config import load_config, resolve_config
 from tiltyard.settings.yaml_file import write_yaml
 
 FILES = [

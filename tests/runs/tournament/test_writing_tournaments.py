@@ -18,19 +18,26 @@ from judged_runs import (
     written,
 )
 
-from tiltyard.runs.judged_run import (ATTEMPT_COLUMNS, JudgedRun)
-from tiltyard.runs.manifest import (file_hash, hash_line)
-from tiltyard.runs.response_index import (ResponseIndex, answers_of)
-from tiltyard.runs.tournament_writer import (begin_folder, read_draft, read_run_documents, write_draft_manifest, write_judged_run, write_matches)
-from tiltyard.runs.tournament_files import expected_files
-from tiltyard.runs.tournament_manifest import (TournamentManifest, draft_manifest)
-from tiltyard.runs.run_verification import verify_run
+from tiltyard.core.judging.question import Question
+from tiltyard.core.judging.verdict import QuestionState
 from tiltyard.errors import BadOption
 from tiltyard.files import open_battles
 from tiltyard.files.column_parquet import read_columns
 from tiltyard.files.row_parquet import read_rows
-from tiltyard.core.judging.question import Question
-from tiltyard.core.judging.verdict import QuestionState
+from tiltyard.runs.judged_run import ATTEMPT_COLUMNS, JudgedRun
+from tiltyard.runs.manifest import file_hash, hash_line
+from tiltyard.runs.response_index import ResponseIndex, answers_of
+from tiltyard.runs.run_verification import verify_run
+from tiltyard.runs.tournament_files import expected_files
+from tiltyard.runs.tournament_manifest import TournamentManifest, draft_manifest
+from tiltyard.runs.tournament_writer import (
+    begin_folder,
+    read_draft,
+    read_run_documents,
+    write_draft_manifest,
+    write_judged_run,
+    write_matches,
+)
 from tiltyard.settings.yaml_file import parse_yaml
 
 SEED_FIELDS = [

@@ -6,15 +6,15 @@ import shutil
 import numpy as np
 from judged_runs import STEPS
 
-from tiltyard.runs.judged_run import ATTEMPT_COLUMNS
-from tiltyard.runs.json_files import json_line
-from tiltyard.files import (open_battles, read_battles, write_battles)
-from tiltyard.files.battle_copy import copy_battles
-from tiltyard.files.column_parquet import (read_columns, write_columns)
-from tiltyard.files.row_parquet import (read_rows, write_row_table)
 from tiltyard.core.judging.judged_question import JudgedQuestion
-from tiltyard.core.judging.question import (QuestionPurpose, Question)
-from tiltyard.core.judging.verdict import (VerdictForm, QuestionState)
+from tiltyard.core.judging.question import Question, QuestionPurpose
+from tiltyard.core.judging.verdict import QuestionState, VerdictForm
+from tiltyard.files import open_battles, read_battles, write_battles
+from tiltyard.files.battle_copy import copy_battles
+from tiltyard.files.column_parquet import read_columns, write_columns
+from tiltyard.files.row_parquet import read_rows, write_row_table
+from tiltyard.runs.json_files import json_line
+from tiltyard.runs.judged_run import ATTEMPT_COLUMNS
 
 
 def edit(name, change):
@@ -128,7 +128,9 @@ def _say(one, step):
 def stranger(run):
     """One more planted question, whole in itself, about a model that does not compete."""
     question = Question("judge-one", "factuality", "p00000", "us", "us", QuestionPurpose.IDENTICAL)
-    judged = JudgedQuestion(question, None, QuestionState.EXPIRED, None, None, None, VerdictForm.SCHEMA, "0" * 64, 0)
+    judged = JudgedQuestion(
+        question, None, QuestionState.EXPIRED, None, None, None, VerdictForm.SCHEMA, "0" * 64, 0
+    )
     with (run / "verdicts/factuality.jsonl").open("ab") as file:
         file.write(json_line(judged.to_dict()))
 

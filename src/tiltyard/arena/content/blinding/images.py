@@ -73,6 +73,7 @@ def _png_chunk(name: bytes, data: bytes, at: int, end: int) -> bytes:
     if name == b"eXIf":
         return _written_png(name, keep_orientation_only(data[at + 8 : end - 4]))
     colour = data[_PNG_COLOUR_OFFSET]
+    lengths: Collection[int] | None
     if name == b"tRNS":
         lengths = _PNG_TRANSPARENCY.get(colour, ())
     elif name in _PNG_KEPT:

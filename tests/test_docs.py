@@ -1,9 +1,9 @@
 """What is undocumented fails; what is documented runs."""
 
-import ast
 import os
 import re
 import shlex
+import string
 import subprocess
 import sys
 from pathlib import Path
@@ -20,11 +20,12 @@ from tiltyard.core.judging.diagnostics import JudgeDiagnostics, judge_findings
 from tiltyard.core.judging.question import Question, QuestionPurpose
 from tiltyard.core.judging.verdict import PARSER_VERSION, QuestionState, VerdictForm, VerdictStep
 from tiltyard.core.policy.state.policy import Policy
+from tiltyard.core.policy.validity.rule_templates import RULES
 from tiltyard.core.ratings import BradleyTerry, Elo, Glicko2, OnlineBradleyTerry
+from tiltyard.core.ratings.finding_templates import FINDINGS
 from tiltyard.files import open_battles, write_battles
 from tiltyard.files.format_detection import FORMATS
 from tiltyard.judges.requests import JudgeRequest
-from tiltyard.report.costs_section import cache_warning
 from tiltyard.runs.battle_rating import RateSettings, rate_files
 from tiltyard.runs.manifest import ManifestInput, Platform, RunManifest
 from tiltyard.runs.rating_documents import ratings_document
@@ -124,34 +125,32 @@ def test_every_field_of_the_manifest_is_documented():
     assert fields - coded(page("artifacts.md")) == set()
 
 
-def finding_names():
-    """First arguments of `Finding`; where that is a variable, the names beside it in its function."""
-    for path in sorted(SOURCE.rglob("*.py")):
-        for function in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-            if isinstance(function, ast.FunctionDef):
-                calls = [
-                    one
-                    for one in ast.walk(function)
-                    if isinstance(one, ast.Call) and getattr(one.func, "id", "") == "Finding"
-                ]
-                constants = [one.args[0].value for one in calls if isinstance(one.args[0], ast.Constant)]
-                yield from constants
-                if len(constants) < len(calls):
-                    texts = (one.value for one in ast.walk(function) if isinstance(one, ast.Constant))
-                    yield from (text for text in texts if re.fullmatch(r"[a-z]+(-[a-z]+)+", str(text)))
+def gaps(text):
+    return {name for _, name, _, _ in string.Formatter().parse(text) if name is not None}
 
 
-def test_every_finding_is_documented():
-    names = set(finding_names())
-    assert {"only-wins", "few-prompts", "unrated"} <= names
-    assert names - coded(page("findings.md")) == set()
+def documented_values():
+    """By the name of a finding or rule: what its row in findings.md says in code."""
+    rows = (line.split("|") for line in page("findings.md").splitlines() if line.startswith("| `"))
+    return {row[1].strip(" `"): {one.removesuffix("[]") for one in coded("|".join(row[2:]))} for row in rows}
 
 
-def test_every_finding_about_a_judge_is_documented():
-    """Names that stand in tables, not in calls."""
-    idle = cache_warning({"prompt_cache": {"did_nothing": True, "written_tokens": 0}})
-    names = {name for name, _, _ in judge_findings._LOST.values()} | {idle[0]}
-    assert names - coded(section("findings.md", "About a judge")) == set()
+@pytest.mark.parametrize("templates", [FINDINGS, RULES], ids=["findings", "rules"])
+def test_every_finding_and_rule_is_documented_with_its_values(templates):
+    documented = documented_values()
+    for key, template in templates.items():
+        name, _, case = key.partition("/")
+        texts = (template.text, template.advice, *template.items.values())
+        values = set().union(*map(gaps, texts)) | ({case} if case else set())
+        assert values - documented[name.removesuffix(".detail")] == set(), key
+
+
+def test_no_finding_or_rule_is_documented_that_is_not_there():
+    names = {key.partition("/")[0].removesuffix(".detail") for key in (*FINDINGS, *RULES)}
+    assert set(documented_values()) == names
+
+
+def test_bars_of_findings_about_a_judge_are_documented():
     bars = (
         judge_findings.NEGLIGIBLE_SHARE,
         judge_findings.FLIP_SHARE,

@@ -18,7 +18,6 @@ from sizes import sized
 from tiltyard.core.judging import reply_text
 from tiltyard.judges.providers import token_limits
 from tiltyard.settings import yaml_file
-from tiltyard.web.pages import finding_sentences, message_patterns
 from tiltyard.web.texts.syntax import LANGUAGES
 
 SOURCE = Path(tiltyard.__file__).parent
@@ -27,7 +26,6 @@ _AT_THE_START = {"match", "fullmatch"}
 #: How patterns are used that are not called by the name of a constant; others are taken to be searched for.
 MATCHED = {
     "settings.yaml_file._add_plain": {"match"},
-    "web.pages.finding_sentences._compiled[2]": {"fullmatch"},
 }
 
 
@@ -102,14 +100,6 @@ def _made(node: ast.AST, owner: str) -> Iterator[tuple[str, ast.Call]]:
         yield from _made(child, inside)
 
 
-def _translated() -> list[re.Pattern]:
-    texts = [
-        *chain.from_iterable(message_patterns.SENTENCES.values()),
-        *chain.from_iterable(message_patterns.ITEMS.values()),
-    ]
-    return [finding_sentences._compiled(text) for text in texts]
-
-
 def _yaml_scalars() -> list[re.Pattern]:
     resolvers = yaml_file._loader().yaml_implicit_resolvers.values()
     return [pattern for _, pattern in chain.from_iterable(resolvers)]
@@ -121,7 +111,6 @@ BUILT: dict[str, Callable[[], list[re.Pattern]]] = {
     "judges.providers.token_limits._NAMED": lambda: list(token_limits._NAMED.values()),
     "judges.providers.token_limits._excluding": lambda: [token_limits._excluding(4096)],
     "settings.yaml_file._add_plain": _yaml_scalars,
-    "web.pages.finding_sentences._compiled[2]": _translated,
     "web.texts.syntax._syntax": lambda: list({each.pattern for each in LANGUAGES.values()}),
 }
 PLACES = list(places())

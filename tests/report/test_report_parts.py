@@ -30,7 +30,7 @@ REPORT = Report(
         ReportSection("heights", "How tall", ("Measured.",), (OPEN, FOLDED, EMPTY), ("In metres.",)),
         ReportSection("end", "The end"),
     ),
-    (Finding("storm", "One fell.", "Count again."),),
+    (Finding("storm", {}, "One fell.", "Count again."),),
 )
 SPEC = {"mark": "bar"}
 
@@ -44,7 +44,7 @@ def terminal(report):
 def hostile(name):
     table = ReportTable((name, name), ((name, name),), title=name)
     sections = (ReportSection("x", name, (name,), (table,), (name,)),)
-    return Report(name, (name, name), sections, (Finding("name", name, name),))
+    return Report(name, (name, name), sections, (Finding("name", {}, name, name),))
 
 
 def test_a_terminal_shows_what_is_not_folded():

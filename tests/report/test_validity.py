@@ -46,7 +46,7 @@ def evil():
     found = reported(happened(11, 4, 400), models=11, prompts=4, names=EVIL)
     return replace(
         found,
-        findings=(Finding("name", f"About {EVIL[3]} and {EVIL[9]}.", EVIL[4]),),
+        findings=(Finding("name", {}, f"About {EVIL[3]} and {EVIL[9]}.", EVIL[4]),),
         exploration=replace(found.exploration, reversed=(ReversedPair(EVIL[3], EVIL[10], 5.0),)),
     )
 
@@ -246,7 +246,7 @@ def test_what_asks_for_a_look_is_told(report):
         pairs=replace(report.pairs, adjacent=pairs, indistinguishable=3),
         matchups=replace(report.matchups, given_up=2),
         lanes=replace(report.lanes, feasible=False),
-        findings=(Finding("loud", "Look.", "Now."),),
+        findings=(Finding("loud", {}, "Look.", "Now."),),
     )
     text = validity_markdown(changed)
     assert "3 are indistinguishable so far" in text

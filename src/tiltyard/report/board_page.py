@@ -33,7 +33,7 @@ def _section(rated: RatedGroup, index: int, *, charts: bool) -> str:
     parts = [
         heading,
         _lede(rated.board),
-        findings_html([(one.name, one.text, one.advice) for one in rated.board.findings]),
+        findings_html(rated.board.findings),
         _table(rated.board),
     ]
     if rated.flip is not None:

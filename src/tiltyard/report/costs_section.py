@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from tiltyard.core.ratings import Finding
 from tiltyard.report.html_parts import findings_html, section_html, table_html, text_html
 from tiltyard.settings.prices import format_dollars as _dollars
 from tiltyard.settings.prices import to_picodollars
@@ -37,16 +38,11 @@ def format_dollar_text(text: str | None) -> str:
     return _dollars(None if text is None else to_picodollars(text))
 
 
-def cache_warning(costs: Mapping[str, Any]) -> tuple[str, str, str] | None:
-    """Name, text and advice, where prompt caching was asked for and did nothing."""
+def cache_warning(costs: Mapping[str, Any]) -> Finding | None:
+    """A finding where prompt caching was asked for and did nothing."""
     if not costs["prompt_cache"]["did_nothing"]:
         return None
-    written = costs["prompt_cache"]["written_tokens"] or 0
-    return (
-        "prompt-cache-idle",
-        f"Prompt caching was asked for, and no token was read from the cache ({written:,} were written).",
-        "The cacheable prefix may be shorter than the provider's least, or calls further apart than its ttl.",
-    )
+    return Finding("prompt-cache-idle", {"written": costs["prompt_cache"]["written_tokens"] or 0})
 
 
 def _warnings(costs: Mapping[str, Any]) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from html import escape
 
+from tiltyard.core.ratings import Finding
 from tiltyard.report.terminal_escape import escape_controls
 
 __all__ = ["findings_html", "section_html", "table_html", "text_html"]
@@ -36,12 +37,12 @@ def table_html(heads: Sequence[str], rows: Iterable[Sequence[str]], *, words: in
     return f'<div class="wide"><table>\n<thead><tr>{head}</tr></thead>\n<tbody>\n{body}</tbody>\n</table></div>\n'
 
 
-def findings_html(findings: Sequence[tuple[str, str, str]]) -> str:
-    """Findings by name, text and advice; nothing where there are none."""
+def findings_html(findings: Sequence[Finding]) -> str:
+    """A list of findings; nothing where there are none."""
     if not findings:
         return ""
     items = "".join(
-        f"<li><b>{text_html(name)}</b> {text_html(text)} <i>{text_html(advice)}</i></li>\n"
-        for name, text, advice in findings
+        f"<li><b>{text_html(one.name)}</b> {text_html(one.text)} <i>{text_html(one.advice)}</i></li>\n"
+        for one in findings
     )
     return f'<ul class="findings">\n{items}</ul>\n'

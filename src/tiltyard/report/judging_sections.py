@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from tiltyard.core.ratings import Finding
 from tiltyard.report.html_parts import findings_html, section_html, table_html, text_html
 
 __all__ = ["choices_section", "judges_section", "questions_section", "tournament_lede"]
@@ -72,7 +73,7 @@ def _rated(row: Mapping[str, Any] | None) -> str:
 
 def judges_section(diagnostics: Mapping[str, Any]) -> str:
     """What the verdicts say of the judges: shares with intervals, findings, agreement with people."""
-    found = [(one["name"], one["text"], one["advice"]) for one in diagnostics["findings"]]
+    found = [Finding.from_dict(one) for one in diagnostics["findings"]]
     judges = diagnostics["judges"]
     whole = [one for one in judges if one["dimension"] is None]
     parts = [findings_html(found), *map(_judge, whole)]

@@ -149,7 +149,7 @@ def report_page(report: Report, charts: Charts, *, footer: str) -> str:
     """One file that needs nothing else. Without JavaScript, or without charts, the tables remain."""
     first, *others = map(text_html, report.lede)
     said = "".join(f"<p>{line}</p>\n" for line in (f"<b>{first}</b>", *others))
-    findings = findings_html([(one.name, one.text, one.advice) for one in report.findings])
+    findings = findings_html(report.findings)
     body = "".join(_page_section(section, charts.get(section.name, {})) for section in report.sections)
     return offline_page(report.title, f"{said}{findings}{body}{charts_note()}", footer=text_html(footer))
 

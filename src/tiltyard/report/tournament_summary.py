@@ -36,9 +36,9 @@ def tournament_summary(
     parts: list[RenderableType] = [Text("Ratings, with 95 % intervals", style="bold"), "", _ratings(groups)]
     parts += ["", Text("Matches", style="bold"), "", _matches(diagnostics), *_dropped(diagnostics)]
     parts += ["", Text("Calls and tokens", style="bold"), "", _calls(costs), _paid(costs["actual"])]
-    found = [Finding(one["name"], one["text"], one["advice"]) for one in diagnostics["findings"]]
+    found = [Finding.from_dict(one) for one in diagnostics["findings"]]
     idle = cache_warning(costs)
-    found += [] if idle is None else [Finding(*idle)]
+    found += [] if idle is None else [idle]
     if found:
         parts += ["", findings_list(tuple(found))]
     for names, several in _by_dimension(groups).items():

@@ -57,10 +57,7 @@ def _group(rated: RatedGroup, evaluated: frozenset[str]) -> dict[str, Any]:
             "scope": ratings.interval.scope,
         },
         "ratings": [_entry(row, rated, evaluated) for row in board.rows],
-        "findings": [
-            {"name": finding.name, "text": finding.text, "advice": finding.advice}
-            for finding in board.findings
-        ],
+        "findings": [finding.to_dict() for finding in board.findings],
         "kernel": ratings.extras.get("kernel"),
     }
     if "tie_parameter" in ratings.extras:

@@ -21,7 +21,7 @@ from tiltyard.core.judging.matches import Match
 from tiltyard.core.judging.question import QuestionPurpose
 from tiltyard.core.judging.verdict import VerdictForm
 from tiltyard.core.ratings import Finding
-from tiltyard.core.ratings.findings import join_names
+from tiltyard.core.ratings.sentences import first_of
 from tiltyard.runs.judged_run import OVERALL
 from tiltyard.runs.response_index import ResponseIndex
 from tiltyard.runs.run_costs import QuestionIndex
@@ -134,7 +134,7 @@ class VerdictPass:
             "judges": [one.to_dict() for one in diagnosed],
             "agreement": agreements,
             "findings": [
-                _plain(finding)
+                finding.to_dict()
                 for finding in (
                     *list_judge_findings(diagnosed, self._forms),
                     *_truncated_answers(self._truncated),
@@ -147,14 +147,5 @@ def _truncated_answers(truncated: Iterable[tuple[str, str]]) -> Iterator[Finding
     """How many of the judged answers were cut off, and whose."""
     counts = Counter(model for model, _ in truncated)
     if counts:
-        yield Finding(
-            "truncated-answers",
-            f"{counts.total():,} of the judged answers were cut off: "
-            f"{join_names([f'{model} {counts[model]:,}' for model in sorted(counts)])}.",
-            "The models may be better than these answers. Raise max_tokens under generate:, run tiltyard generate "
-            "again, and judge the whole answers.",
-        )
-
-
-def _plain(finding: Finding) -> dict[str, str]:
-    return {"name": finding.name, "text": finding.text, "advice": finding.advice}
+        named = [{"model": model, "answers": counts[model]} for model in sorted(counts)]
+        yield Finding("truncated-answers", {"answers": counts.total(), **first_of("models", named)})

@@ -337,6 +337,7 @@ ARENA: Study[SimulationSettings, SimulatedArenaResult] = Study(
         "tiltyard.simulate.arena_observers",
         "tiltyard.simulate.worlds",
         "tiltyard.core.policy.matchmaking",
+        "tiltyard.core.ratings.finding_templates",
         "tiltyard.core.ratings.findings",
         "tiltyard.core.ratings.glicko2",
         "tiltyard.core.ratings.groups",
@@ -346,6 +347,7 @@ ARENA: Study[SimulationSettings, SimulatedArenaResult] = Study(
         "tiltyard.core.ratings.pairs",
         "tiltyard.core.ratings.result",
         "tiltyard.core.ratings.scoring",
+        "tiltyard.core.ratings.sentences",
         "tiltyard.core.ratings.index_sums",
         "tiltyard.core.ratings.uncertainty",
         "tiltyard.core.policy.state",
@@ -354,6 +356,7 @@ ARENA: Study[SimulationSettings, SimulatedArenaResult] = Study(
         "tiltyard.core.policy.validity.pair_floors",
         "tiltyard.core.policy.validity.vote_forecast",
         "tiltyard.core.policy.validity.publication",
+        "tiltyard.core.policy.validity.rule_templates",
         "tiltyard.core.policy.validity.rules",
     ),
 )

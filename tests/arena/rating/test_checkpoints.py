@@ -60,9 +60,9 @@ def test_the_same_place_again_takes_the_new_one(connection):
 
 
 def test_one_of_another_kernel_is_refused_with_both_names(connection):
-    add_checkpoint(connection, checkpoint(5, kernel="state-2 vax"))
+    add_checkpoint(connection, checkpoint(5, kernel="state-3 vax"))
     (place,) = list_checkpoints(connection, 1)
-    with pytest.raises(StoreFault, match=r"state-2 vax.*state-2 here.*replay the log"):
+    with pytest.raises(StoreFault, match=r"state-3 vax.*state-3 here.*replay the log"):
         read_checkpoint(connection, 1, place, KERNEL)
 
 

@@ -228,7 +228,7 @@ def test_a_checkpoint_of_another_kernel_is_not_used(yard, connection):
     yard.age()
     rate(led(yard, connection)).finish()
     assert led(yard, connection).position == yard.head
-    yard.sql("UPDATE checkpoints SET kernel = 'state-2 python-2.7 vax'")
+    yard.sql("UPDATE checkpoints SET kernel = 'state-3 python-2.7 vax'")
     assert led(yard, connection).position == 0
 
 
@@ -248,7 +248,7 @@ def test_a_damaged_checkpoint_is_passed_over_for_an_older_one(yard, connection, 
 
 
 def test_a_kernel_names_versions_and_arithmetic():
-    assert numeric_fingerprint().startswith("state-2 python-3.")
+    assert numeric_fingerprint().startswith("state-3 python-3.")
     assert f"numpy-{np.__version__}" in numeric_fingerprint()
     assert numeric_fingerprint() == numeric_fingerprint()
 

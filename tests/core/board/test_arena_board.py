@@ -97,7 +97,7 @@ def test_phase_1_shows_what_a_board_showed_before_and_nothing_new():
 
 
 def test_phase_1_still_shows_findings_that_it_was_given():
-    mine = Finding("x", "X.", "Do.")
+    mine = Finding("x", {}, "X.", "Do.")
     board = make_arena_board(
         arena([1, 2], phase=1), EvaluationHistory(), legacy_elo=np.zeros(2), findings=(mine,)
     )
@@ -354,7 +354,7 @@ def test_votes_that_prove_the_other_order_are_found_by_marks_and_by_the_batch():
 
 
 def test_findings_of_quality_and_of_others_are_shown():
-    mine = Finding("x", "X.", "Do.")
+    mine = Finding("x", {}, "X.", "Do.")
     board = make_arena_board(arena([1, 2], [(0, 1, 0, BAD)] * 20), EvaluationHistory(), findings=(mine,))
     assert [finding.name for finding in board.findings] == ["both-bad-models", "both-bad-prompts", "x"]
 

@@ -93,7 +93,7 @@ def test_every_battle_is_counted_once():
 
 def test_findings_of_the_method_come_before_those_of_other_checks():
     ratings = BARE(told("a>b b>a"))
-    other = Finding("other", "It rained.", "Wait.")
+    other = Finding("other", {}, "It rained.", "Wait.")
     findings = make_board(ratings, None, findings=(other,)).findings
     assert findings == (*ratings.findings, other)
     assert len(findings) > 1

@@ -60,8 +60,8 @@ def leaves(value, path=()):
     if is_dataclass(value):
         for field in fields(value):
             yield from leaves(getattr(value, field.name), (*path, field.name))
-    elif isinstance(value, tuple):
-        for k, part in enumerate(value):
+    elif isinstance(value, tuple | dict):
+        for k, part in value.items() if isinstance(value, dict) else enumerate(value):
             yield from leaves(part, (*path, k))
     else:
         yield path, value

@@ -17,8 +17,10 @@ from tiltyard.core.ratings import BradleyTerry
 from tiltyard.core.ratings.ranks import rank_models
 from tiltyard.errors import BadOption, InputError
 
-#: Documents as an earlier version published them.
-STORED = sorted((Path(__file__).parent / "published").glob("*.json"))
+HERE = Path(__file__).parent
+#: Documents as they are published, and as they were before findings and rules had values.
+STORED = sorted((HERE / "published").glob("*.json"))
+EARLIER = sorted((HERE / "earlier").glob("*.json"))
 
 
 @pytest.mark.parametrize("path", STORED, ids=lambda path: path.stem)
@@ -26,6 +28,26 @@ def test_a_stored_document_is_written_again_byte_for_byte(path):
     written = path.read_bytes()
     assert BoardDocument.from_json(written).to_json() == written
     assert BoardDocument.from_json(written.decode()) == BoardDocument.from_json(written)
+
+
+def without_values(part):
+    if isinstance(part, list):
+        return [without_values(one) for one in part]
+    if not isinstance(part, dict):
+        return part
+    return {
+        name: without_values(one) for name, one in part.items() if name not in ("values", "detail_values")
+    }
+
+
+@pytest.mark.parametrize("path", EARLIER, ids=lambda path: path.stem)
+def test_a_document_from_before_there_were_values_keeps_every_other_byte(path):
+    written = path.read_bytes()
+    board = BoardDocument.from_json(written)
+    assert canonical_json(without_values(board.to_dict())) == written
+    newer = BoardDocument.from_json((HERE / "published" / path.name).read_bytes())
+    assert [finding.text for finding in board.findings] == [finding.text for finding in newer.findings]
+    assert not any(finding.values for finding in board.findings)
 
 
 @pytest.mark.parametrize("phase", [1, 2, 3, 4])
@@ -88,6 +110,7 @@ WRONG = {
     "a model that is a number": row_with(model=7),
     "an unknown badge": row_with(badge="golden"),
     "a badge that is a list": row_with(badge=[]),
+    "a finding without an object of values": changed(findings=[{"name": "x", "values": 1, "text": "X."}]),
 }
 
 

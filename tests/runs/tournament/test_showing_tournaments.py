@@ -165,7 +165,7 @@ def test_the_summary_says_what_is_still_in_flight(summary_parts):
 
 def test_a_finding_of_several_dimensions_is_printed_once(summary_parts):
     groups, diagnostics, costs = summary_parts
-    same, own = Finding("few", "Few battles.", "Collect more."), Finding("odd", "Odd.", "Look.")
+    same, own = Finding("few", {}, "Few battles.", "Collect more."), Finding("odd", {}, "Odd.", "Look.")
     found = [(same, own), (same,), ()]
     some = [
         replace(rated, board=replace(rated.board, findings=mine))

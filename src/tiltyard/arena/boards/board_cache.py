@@ -19,6 +19,7 @@ from tiltyard.arena.boards.filtered_boards import (
     prompt_results,
 )
 from tiltyard.arena.boards.notifications import SnapshotNotifications, read_history, read_newest_positions
+from tiltyard.arena.boards.published_boards import board_of
 from tiltyard.arena.boards.snapshots import (
     Snapshot,
     find_snapshot,
@@ -36,7 +37,6 @@ from tiltyard.arena.log.votes import (
     read_pairs,
     read_tally,
 )
-from tiltyard.arena.published_boards import board_of
 from tiltyard.arena.tasks import cancel_and_wait
 from tiltyard.core.board.arena_board import ArenaRow
 from tiltyard.core.board.document import row_to_dict

@@ -40,18 +40,8 @@ _NOTHING = {"wins": 0, "losses": 0, "ties": 0, "both_bad": 0, "votes": 0}
 #: A left model's wins, losses, ties and both-bad votes by kind.
 _OUTCOME = np.array([("wins", "losses", "ties", "both_bad").index(_RESULTS[kind.plain][0]) for kind in Kind])
 _FLAGGED = np.array([kind.flagged for kind in Kind])
-_COUNTED = Finding(
-    "excluded-counted",
-    "This board counts votes that the operator has excluded. Its order is that of batch Bradley–Terry; it has no "
-    "badges and is never official.",
-    "Compare it with the board without them; the ratings of the arena rest on that one.",
-)
-_ANOTHER_METHOD = Finding(
-    "filtered-board",
-    "This board shows some prompts only. Its order is that of batch Bradley–Terry on the votes there; it has no "
-    "badges and is never official.",
-    "Claim nothing of the whole arena from it: the board without a filter does that.",
-)
+_COUNTED = Finding("excluded-counted")
+_ANOTHER_METHOD = Finding("filtered-board")
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,12 +12,12 @@ import numpy.typing as npt
 
 from tiltyard.arena.boards.board_cache import BoardCache
 from tiltyard.arena.boards.notifications import BoardAppearance, read_history
+from tiltyard.arena.boards.published_boards import board_of
 from tiltyard.arena.boards.response_history import ResponseHistory, read_response_history
 from tiltyard.arena.boards.snapshots import Snapshot
 from tiltyard.arena.content.arenas import Arena, find_model, read_prompt_keys
 from tiltyard.arena.log.rosters import Roster, read_responses, read_roster
 from tiltyard.arena.log.votes import VoteTally, limit_statement_time, read_tally
-from tiltyard.arena.published_boards import board_of
 from tiltyard.core.board.arena_board import ArenaRow
 from tiltyard.core.board.document import BoardDocument
 from tiltyard.core.policy.state.policy import Policy

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from tiltyard.arena.boards.board_cache import BoardCache
-from tiltyard.arena.published_boards import parsed_board
+from tiltyard.arena.boards.published_boards import parsed_board
 from tiltyard.core.board.arena_board import ArenaRow, ShownOrder
 from tiltyard.errors import NotFound
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from tiltyard.arena.boards.published_boards import board_of
 from tiltyard.arena.boards.snapshots import latest_snapshot
 from tiltyard.arena.content.arenas import Arena, read_log_head
 from tiltyard.arena.log.rosters import read_roster
@@ -16,7 +17,6 @@ from tiltyard.arena.operators.voter_queries import (
     read_cast_votes,
     read_session_tally,
 )
-from tiltyard.arena.published_boards import board_of
 from tiltyard.core.board import voter_board
 from tiltyard.core.board.voter_board import BoardAgreement, board_agreement, named_votes
 from tiltyard.errors import NotFound

@@ -108,12 +108,7 @@ def _family(models: int, planned: int | None) -> tuple[int | None, tuple[Finding
     pairs = models * (models - 1) // 2
     if planned is None or planned >= pairs:
         return planned, ()
-    finding = Finding(
-        "family-outgrown",
-        f"Order-proven marks were planned for {planned} pairs of models, and there are {pairs} by now.",
-        "Set proven_family to the pairs of the largest roster that is planned.",
-    )
-    return None, (finding,)
+    return None, (Finding("family-outgrown", {"planned": planned, "pairs": pairs}),)
 
 
 class TimeBudget:

@@ -25,7 +25,7 @@ __all__ = [
 ]
 
 #: How kernels of this version begin: a checkpoint of another cannot be read here.
-STATE_VERSION = "state-2 "
+STATE_VERSION = "state-3 "
 #: The newest stay whatever they are; of older ones, one in so many events.
 _KEPT_NEWEST_COUNT = 2
 _KEPT_INTERVAL_EVENTS = 1_000_000

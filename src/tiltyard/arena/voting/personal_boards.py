@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from tiltyard.arena.boards.board_cache import BoardCache
+from tiltyard.arena.boards.published_boards import board_of
 from tiltyard.arena.content.arenas import Arena
 from tiltyard.arena.log.rosters import Roster, read_roster
 from tiltyard.arena.log.votes import limit_statement_time
-from tiltyard.arena.published_boards import board_of
 from tiltyard.arena.voting.matchup_ids import format_matchup_id
 from tiltyard.arena.voting.own_votes import (
     OwnTotals,

@@ -31,7 +31,7 @@ from tiltyard.core.policy.validity.recent_form import (
 )
 from tiltyard.core.policy.validity.rules import Rule, float_or_none
 from tiltyard.core.ratings import Finding
-from tiltyard.core.ratings.findings import join_names
+from tiltyard.core.ratings.sentences import first_of
 from tiltyard.errors import BadOption
 
 __all__ = ["ArenaBoard", "ArenaRow", "Order", "ShownOrder", "Status", "make_arena_board"]
@@ -251,12 +251,7 @@ def _withheld(standing: Standing, ranked: Ints) -> Finding | None:
     if np.array_equal(ranked[:top], standing.order[:top]):
         return None
     first = [standing.models[model] for model in standing.order[:top].tolist()]
-    return Finding(
-        "official-withheld",
-        f"The publication rules hold for the order by conservative score ({join_names(first)}), "
-        "and the board shows other models, or other places, at the top.",
-        "Call the board calibrating, or show the order by conservative score.",
-    )
+    return Finding("official-withheld", first_of("models", first))
 
 
 def _disproven(given: _Given, ranked: Ints) -> Finding | None:
@@ -264,14 +259,11 @@ def _disproven(given: _Given, ranked: Ints) -> Finding | None:
     names, pairs = given.standing.models, []
     for scope, above in given.proven.items():
         wrong = np.argwhere(np.triu(above[np.ix_(ranked, ranked)].T, 1))
-        pairs += [f"{names[low]} above {names[high]} on {scope}" for high, low in ranked[wrong].tolist()]
-    if not pairs:
-        return None
-    return Finding(
-        "order-disproven",
-        f"Direct votes prove an order that the board shows the other way round: {join_names(pairs)}.",
-        "Do not claim the places of these models: other opponents, or the time of the votes, decide them.",
-    )
+        pairs += [
+            {"above": names[low], "below": names[high], "scope": scope}
+            for high, low in ranked[wrong].tolist()
+        ]
+    return Finding("order-disproven", first_of("pairs", pairs)) if pairs else None
 
 
 def _rows(given: _Given, ranked: Ints, score: Floats, *, official: bool) -> tuple[ArenaRow, ...]:

@@ -18,8 +18,8 @@ from tiltyard.core.battles.cluster_keys import hash_texts
 from tiltyard.core.policy.state.standing import Standing
 from tiltyard.core.policy.validity.rules import float_or_none
 from tiltyard.core.ratings import BradleyTerry, Finding, Interval
-from tiltyard.core.ratings.findings import join_names
 from tiltyard.core.ratings.ranks import rank_models, tiers_of
+from tiltyard.core.ratings.sentences import first_of
 
 __all__ = [
     "BatchRatings",
@@ -112,12 +112,8 @@ class CrossCheck:
         """The orders disagree; ``None`` if they do not."""
         if not self.disagreements:
             return None
-        pairs = [f"{pair.below} above {pair.above}" for pair in self.disagreements]
-        return Finding(
-            "orders-disagree",
-            f"By batch Bradley–Terry, beyond its uncertainty and unlike the board: {join_names(pairs)}.",
-            "Do not claim the order of these models; look for a burst of votes or for a change in a model.",
-        )
+        pairs = [{"above": pair.below, "below": pair.above} for pair in self.disagreements]
+        return Finding("orders-disagree", first_of("pairs", pairs))
 
 
 def batch_ratings(standing: Standing, method: BradleyTerry | None = None) -> BatchRatings:

@@ -60,11 +60,7 @@ def serving_findings(serving: ServingFairness, models: int) -> tuple[Finding, ..
     findings: list[Finding] = []
     widest = serving.widest
     if widest is not None and serving.settled and not serving.within:
-        text = (
-            f"{widest.model} has {widest.exposures} exposures in the window; {widest.target:.0f} were due, "
-            f"give or take {widest.tolerance:.0f}."
-        )
-        advice = "Look for models that share few prompts with the others, or for matchups that were not chosen by the lanes."
-        findings.append(Finding("outside-tolerance", text, advice))
+        strayed = ("model", "exposures", "target", "tolerance")
+        findings.append(Finding("outside-tolerance", {name: getattr(widest, name) for name in strayed}))
     infeasible = infeasible_mix_finding(serving.lanes, models)
     return (*findings, infeasible) if infeasible is not None else tuple(findings)

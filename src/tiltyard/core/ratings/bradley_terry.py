@@ -101,9 +101,7 @@ class BradleyTerry:
         if spread is not None and not spread.known[fitted.group >= 0].all():
             findings.append(unknown_variance())
         if not fitted.converged:
-            findings.append(
-                Finding("not-converged", "The fit did not settle.", "Treat every number here as unreliable.")
-            )
+            findings.append(Finding("not-converged"))
         return Ratings(
             method=self,
             models=table.models,
@@ -260,11 +258,7 @@ class BradleyTerry:
 
 
 def _failed_replicates(failed: int, of: int) -> Finding:
-    return Finding(
-        "failed-replicates",
-        f"{failed} of {of} bootstrap replicates left some models incomparable and were set aside.",
-        "Collect more battles of the rarest pairs, or read the sandwich intervals.",
-    )
+    return Finding("failed-replicates", {"failed": failed, "replicates": of})
 
 
 def _quantiles(replicates: Floats, tails: list[float]) -> tuple[Floats, Floats]:

@@ -1,12 +1,19 @@
 """Findings: what a reader must know before trusting the numbers.
 
-A finding has a name, a plain sentence and what to do. Methods return them with the result;
-none is ever swallowed, and none replaces a number silently.
+A finding has a name and values, and from them a plain sentence and what to do. Methods return them with the
+result; none is ever swallowed, and none replaces a number silently.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from tiltyard.core.ratings.finding_templates import FINDINGS
+from tiltyard.core.ratings.sentences import Values, frozen_values, sentence, template_of
+from tiltyard.errors import BadOption
 
 __all__ = ["MIN_BATTLES", "MIN_ORDER_DOF", "MIN_PROMPTS", "MIN_VOTERS", "WARN_ORDER_DOF", "Finding"]
 
@@ -23,17 +30,41 @@ WARN_ORDER_DOF = 10.0
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing to know: ``name`` for programs, ``text`` and ``advice`` for people."""
+    """One thing to know: ``name`` and ``values`` for programs, ``text`` and ``advice`` for people.
+
+    The two sentences come from the table of `finding_templates`, unless they are given: a finding that was read
+    from a document keeps those that it was published with.
+    """
 
     name: str
-    text: str
-    advice: str
+    values: Values = field(default_factory=dict, hash=False)
+    text: str = ""
+    advice: str = ""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "values", frozen_values(self.values))
+        if not self.text:
+            template = template_of(FINDINGS, self.name, self.values)
+            if template is None:
+                raise BadOption(f"there is no sentence for the finding {self.name!r}; pass its text")
+            object.__setattr__(self, "text", sentence(template.text, template, self.values))
+            object.__setattr__(self, "advice", sentence(template.advice, template, self.values))
 
     def __str__(self) -> str:
         return f"{self.text} {self.advice}"
 
+    @classmethod
+    def from_dict(cls, said: Mapping[str, Any]) -> Finding:
+        """The finding of `to_dict`; earlier versions wrote no values."""
+        return cls(said["name"], said.get("values", {}), said["text"], said["advice"])
 
-def join_names(names: list[str], most: int = 5) -> str:
-    """Names for a sentence, the tail counted rather than printed."""
-    shown = ", ".join(names[:most])
-    return shown if len(names) <= most else f"{shown} and {len(names) - most} more"
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values for JSON; a number that is none is ``None``."""
+        values = {name: _plain(value) for name, value in self.values.items()}
+        return {"name": self.name, "values": values, "text": self.text, "advice": self.advice}
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, tuple):
+        return list(value)
+    return None if isinstance(value, float) and not math.isfinite(value) else value

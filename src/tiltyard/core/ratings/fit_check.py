@@ -10,11 +10,12 @@ import numpy.typing as npt
 from scipy.special import gammaincc
 
 from tiltyard.core.battles import Table
-from tiltyard.core.ratings.findings import Finding, join_names
+from tiltyard.core.ratings.findings import Finding
 from tiltyard.core.ratings.group_fit import FittedStrengths, fit_groups
 from tiltyard.core.ratings.groups import comparable_groups
 from tiltyard.core.ratings.pairs import PairScores, pairs_by_sorting, score_pairs, tie_share
 from tiltyard.core.ratings.scoring import Scoring
+from tiltyard.core.ratings.sentences import first_of
 
 __all__ = ["Cycle", "FitCheck", "PairResidual", "Prediction", "check_fit", "predict_ahead"]
 
@@ -125,18 +126,18 @@ def _findings(
         findings.append(
             Finding(
                 "poor-fit",
-                f"Pairs stray {dispersion:.1f} times as far from their ratings as chance allows; worst is "
-                f"{worst.model_a} against {worst.model_b}: scored {worst.observed:.2f}, expected {worst.expected:.2f}.",
-                "Read the pairwise win rates beside the ratings, and rate by category or dimension.",
+                {
+                    "times": float(dispersion),
+                    "model_a": worst.model_a,
+                    "model_b": worst.model_b,
+                    "scored": float(worst.observed),
+                    "expected": float(worst.expected),
+                },
             )
         )
     if cycles:
-        shown = join_names([" > ".join((*cycle.models, cycle.models[0])) for cycle in cycles], most=2)
-        findings.append(
-            Finding(
-                "cycles", f"Some models beat each other in a ring: {shown}.", "No single order fits them."
-            )
-        )
+        rings = [dict(zip(("first", "second", "third"), cycle.models, strict=True)) for cycle in cycles]
+        findings.append(Finding("cycles", first_of("rings", rings, most=2)))
     return tuple(findings)
 
 

@@ -148,13 +148,7 @@ class Glicko2:
         played = pairs.met
         findings = data_findings(table, record, played)
         if table.counts.sums is not None and (table.counts.sums[:, 0] != table.counts.n).any():
-            findings.append(
-                Finding(
-                    "weights-ignored",
-                    "Some battles carry a weight; Glicko-2 has no place for it, and every vote counts one.",
-                    "Use Bradley–Terry or Elo for weighted battles.",
-                )
-            )
+            findings.append(Finding("weights-ignored"))
         findings += disconnected_finding(table.models, pairs, played)
         return Ratings(
             method=self,

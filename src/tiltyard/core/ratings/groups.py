@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import numpy.typing as npt
 from scipy.sparse import csr_array
 from scipy.sparse.csgraph import NegativeCycleError, bellman_ford
 
 from tiltyard.core.battles import Table
-from tiltyard.core.ratings.findings import MIN_BATTLES, Finding, join_names
+from tiltyard.core.ratings.findings import MIN_BATTLES, Finding
 from tiltyard.core.ratings.index_sums import sum_by_index
 from tiltyard.core.ratings.pairs import BattleRecord, PairScores
+from tiltyard.core.ratings.sentences import first_of
 
 __all__ = [
     "comparable_groups",
@@ -22,8 +25,6 @@ __all__ = [
 ]
 
 Ints = npt.NDArray[np.int64]
-
-_PRIOR = "Collect battles between them that might go the other way, or state a weak prior (--prior-sd)."
 
 
 def comparable_groups(pairs: PairScores, *, prior: bool) -> Ints:
@@ -90,19 +91,12 @@ def _held_by_prior(models: tuple[str, ...], pairs: PairScores) -> list[Finding]:
     """Models whose rating has no limit but the prior's, on one side."""
     findings: list[Finding] = []
     total, score = _totals(pairs)
-    for name, verb, side, rivals, chosen in (
-        ("only-wins", "won", "above", "stronger", pairs.met & (score == total)),
-        ("only-loses", "lost", "below", "weaker", pairs.met & (score == 0)),
+    for name, chosen in (
+        ("only-wins", pairs.met & (score == total)),
+        ("only-loses", pairs.met & (score == 0)),
     ):
         if chosen.any():
-            names = join_names([models[k] for k in np.flatnonzero(chosen)])
-            findings.append(
-                Finding(
-                    name,
-                    f"{names} {verb} every battle: only the prior limits the rating from {side}.",
-                    f"Let it meet {rivals} models.",
-                )
-            )
+            findings.append(Finding(name, {"case": "prior", **_named(models, chosen)}))
     return findings
 
 
@@ -114,49 +108,31 @@ def disconnected_finding(
     sets = int(group.max(initial=0)) + 1
     if sets == 1:
         return []
-    apart = [models[k] for k in np.flatnonzero(group > 0)]
-    return [
-        Finding(
-            "disconnected",
-            f"The battles fall into {sets} sets of models that never met each other; ratings are "
-            f"comparable only within a set. Apart from the largest: {join_names(apart)}.",
-            "Add battles between the sets before comparing across them.",
-        )
-    ]
+    return [Finding("disconnected", {"sets": sets, **_named(models, group > 0)})]
 
 
 def _one_sided(models: tuple[str, ...], pairs: PairScores, group: Ints) -> list[Finding]:
     findings: list[Finding] = []
     total, score = _totals(pairs)
     alone = pairs.met & (group < 0)
-    for name, verb, limit, rivals, chosen in (
-        ("only-wins", "won", "upper", "stronger", alone & (score == total)),
-        ("only-loses", "lost", "lower", "weaker", alone & (score == 0)),
+    for name, chosen in (
+        ("only-wins", alone & (score == total)),
+        ("only-loses", alone & (score == 0)),
     ):
         if chosen.any():
-            names = join_names([models[k] for k in np.flatnonzero(chosen)])
-            findings.append(
-                Finding(
-                    name,
-                    f"{names} {verb} every battle: no {limit} limit to the rating, so none is given.",
-                    f"Let it meet {rivals} models, or state a weak prior (--prior-sd).",
-                )
-            )
+            findings.append(Finding(name, _named(models, chosen)))
     rest = alone & (score != total) & (score != 0)
     island = pairs.groups(strong=False)
     home = [int(island[group == g][0]) for g in range(int(group.max(initial=-1)) + 1)]
     split = [g for g in range(len(home)) if home[g] in home[:g]]
     if rest.any() or split:
-        names = join_names([models[k] for k in np.flatnonzero(rest | np.isin(group, split))])
-        findings.append(
-            Finding(
-                "one-sided",
-                f"Between {names} and the other models points only ever went one way, "
-                "so no finite difference fits; they are not compared.",
-                _PRIOR,
-            )
-        )
+        findings.append(Finding("one-sided", _named(models, rest | np.isin(group, split))))
     return findings
+
+
+def _named(models: tuple[str, ...], chosen: npt.NDArray[np.bool_]) -> dict[str, Any]:
+    """Values that name the chosen models."""
+    return first_of("models", [models[k] for k in np.flatnonzero(chosen)])
 
 
 def _totals(pairs: PairScores) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
@@ -172,30 +148,13 @@ def data_findings(table: Table, record: BattleRecord, played: npt.NDArray[np.boo
     findings = _pooled(table)
     itself = int(counts.n[counts.a == counts.b].sum())
     if itself:
-        findings.append(
-            Finding(
-                "self-battles",
-                f"{itself:,} battles compare a model with itself; they say nothing of skill and are left out.",
-                "Check how the pairs were made.",
-            )
-        )
-    none = [models[k] for k in np.flatnonzero(~played)]
-    if none:
-        findings.append(
-            Finding(
-                "unrated", f"{join_names(none)} took part in no battle that rates skill.", "Collect some."
-            )
-        )
+        findings.append(Finding("self-battles", {"battles": itself}))
+    if not played.all():
+        findings.append(Finding("unrated", _named(models, ~played)))
     few = np.flatnonzero(played & (record.battles < MIN_BATTLES))
     if len(few):
-        names = join_names([f"{models[k]} ({record.battles[k]})" for k in few])
-        findings.append(
-            Finding(
-                "few-battles",
-                f"Fewer than {MIN_BATTLES} battles each: {names}.",
-                "Read their ratings as a first impression.",
-            )
-        )
+        named = [{"model": models[k], "battles": int(record.battles[k])} for k in few]
+        findings.append(Finding("few-battles", {"least": MIN_BATTLES, **first_of("models", named)}))
     return findings
 
 
@@ -203,19 +162,8 @@ def _pooled(table: Table) -> list[Finding]:
     """People and judges, or several dimensions, rated as if they were one."""
     findings: list[Finding] = []
     if len(sources := table.tags.get("source", frozenset())) > 1:
-        findings.append(
-            Finding(
-                "mixed-sources",
-                f"Battles decided by {' and '.join(sorted(sources))} are pooled, though they need not agree.",
-                "Rate them apart with --by source.",
-            )
-        )
+        findings.append(Finding("mixed-sources", {"sources": tuple(sorted(sources))}))
     if len(dimensions := table.tags.get("dimension", frozenset())) > 1:
-        findings.append(
-            Finding(
-                "mixed-dimensions",
-                f"Battles on {len(dimensions)} dimensions are pooled: {join_names(sorted(dimensions))}.",
-                "Rate them apart with --by dimension.",
-            )
-        )
+        named = first_of("dimensions", sorted(dimensions))
+        findings.append(Finding("mixed-dimensions", {"count": len(dimensions), **named}))
     return findings

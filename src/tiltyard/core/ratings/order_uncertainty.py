@@ -7,11 +7,12 @@ import numpy.typing as npt
 
 from tiltyard.core.battles import Table
 from tiltyard.core.ratings.bootstrap import ClusterNumbers
-from tiltyard.core.ratings.findings import MIN_ORDER_DOF, MIN_PROMPTS, WARN_ORDER_DOF, Finding, join_names
+from tiltyard.core.ratings.findings import MIN_ORDER_DOF, MIN_PROMPTS, WARN_ORDER_DOF, Finding
 from tiltyard.core.ratings.group_fit import FittedStrengths
 from tiltyard.core.ratings.leave_one_out import leave_one_out
 from tiltyard.core.ratings.sandwich import Meats
 from tiltyard.core.ratings.scoring import Scoring
+from tiltyard.core.ratings.sentences import first_of
 from tiltyard.core.ratings.uncertainty import Uncertainty
 
 __all__ = ["order_findings", "order_left_out", "order_of_replicates"]
@@ -53,24 +54,12 @@ def order_findings(models: tuple[str, ...], group: Ints, uncertainty: Uncertaint
     findings: list[Finding] = []
     withheld = np.flatnonzero((group >= 0) & (dof < MIN_ORDER_DOF))
     if len(withheld):
-        findings.append(
-            Finding(
-                "order-withheld",
-                f"So few prompts or voters decide the ratings of {join_names([models[k] for k in withheld])} that "
-                "their rank ranges rule nothing out.",
-                "Spread battles evenly over more prompts and voters.",
-            )
-        )
+        findings.append(Finding("order-withheld", first_of("models", [models[k] for k in withheld])))
     few = np.flatnonzero((group >= 0) & (dof >= MIN_ORDER_DOF) & (dof < WARN_ORDER_DOF))
     if len(few):
-        findings.append(
-            Finding(
-                "few-effective-prompts",
-                "Prompts or voters are few or uneven: in the rank ranges of "
-                f"{join_names([models[k] for k in few])} they count like {dof[few].min() + 1.0:.0f} even ones.",
-                "Spread battles evenly over more prompts and voters.",
-            )
-        )
+        named = first_of("models", [models[k] for k in few])
+        effective = float(dof[few].min()) + 1.0
+        findings.append(Finding("few-effective-prompts", {"prompts": effective, **named}))
     return findings
 
 
@@ -94,10 +83,5 @@ def order_of_replicates(
 
 
 def _withheld(prompts: int, share: float) -> Finding:
-    return Finding(
-        "order-withheld",
-        f"With {prompts} prompts, one of them with {share:.0%} of the battles, Elo proves no order, so rank "
-        "ranges rule nothing out.",
-        f"Use at least {MIN_PROMPTS} prompts with at most {_LARGEST_SHARE:.0%} of the battles each, or rate by "
-        "Bradley–Terry.",
-    )
+    least = {"least": MIN_PROMPTS, "most": _LARGEST_SHARE}
+    return Finding("order-withheld", {"case": "elo", "prompts": prompts, "share": share, **least})

@@ -175,46 +175,23 @@ def cluster_key(
     if prompts == 0:
         if choice == "prompt":
             raise CannotRate("clustering by prompt needs a question_id in the battles")
-        findings.append(
-            Finding(
-                "no-prompts",
-                "No battle names its prompt, so intervals are battle-level: they speak of these prompts only.",
-                "Add question_id to learn how far the ranking holds for prompts like these.",
-            )
-        )
+        findings.append(Finding("no-prompts"))
         return "battle", None
     if prompts == 1:
         if choice == "prompt":
             raise CannotRate("clustering by prompt needs more than one prompt")
-        findings.append(
-            Finding(
-                "few-prompts",
-                "The battles name one prompt only, so intervals are battle-level: they speak of these prompts only.",
-                f"Use at least {MIN_PROMPTS} prompts to learn how far the ranking holds for prompts like these.",
-            )
-        )
+        findings.append(Finding("few-prompts", {"case": "one", "prompts": 1, "least": MIN_PROMPTS}))
         return "battle", None
     if voters and "voter" in table.keyed:
         known = len(distinct_keys(table, voter_key))
         if known >= MIN_VOTERS:
             return "prompt × voter", prompt_key
-        findings.append(
-            Finding(
-                "few-voters",
-                f"Only {known} voters are known, too few to say how others would vote.",
-                "Read the intervals as speaking of these voters.",
-            )
-        )
+        findings.append(Finding("few-voters", {"voters": known, "least": MIN_VOTERS}))
     return "prompt", prompt_key
 
 
 def unknown_variance() -> Finding:
-    return Finding(
-        "no-spread",
-        "These battles went exactly as the ratings expect, so they do not show how far ratings may be off; "
-        "no interval is given.",
-        "Collect more battles.",
-    )
+    return Finding("no-spread")
 
 
 def _named_prompts(table: Table) -> int:
@@ -269,20 +246,9 @@ def prompt_findings(prompts: int, without: int, battles: int) -> list[Finding]:
     """What to know of intervals that rest on so many prompts, where some of the battles name none."""
     findings: list[Finding] = []
     if prompts < MIN_PROMPTS:
-        findings.append(
-            Finding(
-                "few-prompts",
-                f"Only {prompts} prompts: intervals for prompts like these rest on little.",
-                f"Use at least {MIN_PROMPTS} prompts before trusting small differences.",
-            )
-        )
+        findings.append(Finding("few-prompts", {"prompts": prompts, "least": MIN_PROMPTS}))
     if without:
         findings.append(
-            Finding(
-                "without-prompt",
-                f"{without:,} of {battles:,} battles ({without / battles:.0%}) name no prompt. They count in ratings "
-                "and intervals, but show nothing of how prompts differ.",
-                "Add question_id to every battle.",
-            )
+            Finding("without-prompt", {"without": without, "battles": battles, "share": without / battles})
         )
     return findings

@@ -16,6 +16,7 @@ from fastapi import Request
 from fastapi.responses import Response
 from markupsafe import Markup
 
+from tiltyard.arena.boards.published_boards import board_of
 from tiltyard.arena.boards.snapshots import (
     UNCITABLE_SNAPSHOT_LIFETIME,
     Snapshot,
@@ -26,7 +27,6 @@ from tiltyard.arena.boards.snapshots import (
 )
 from tiltyard.arena.content.arenas import Arena, read_filters
 from tiltyard.arena.log.event_log import SOURCES
-from tiltyard.arena.published_boards import board_of
 from tiltyard.core.board.document import BoardDocument
 from tiltyard.core.board.filtered import FilteredBoard
 from tiltyard.postgres.connection_pool import connect_from_pool

@@ -8,8 +8,8 @@ from typing import Annotated
 from fastapi import APIRouter, Form, Request
 from fastapi.responses import HTMLResponse, Response
 
+from tiltyard.arena.boards.published_boards import board_of
 from tiltyard.arena.content.arenas import Arena, list_arenas
-from tiltyard.arena.published_boards import board_of
 from tiltyard.core.board.document import BoardDocument
 from tiltyard.errors import NotFound
 from tiltyard.postgres.connection_pool import connect_from_pool

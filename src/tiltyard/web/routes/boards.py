@@ -9,9 +9,9 @@ from fastapi.responses import Response
 
 from tiltyard.arena.boards.compute_once import HashedDocument
 from tiltyard.arena.boards.filtered_boards import VoteSubset
+from tiltyard.arena.boards.published_boards import board_of
 from tiltyard.arena.boards.snapshots import find_snapshot, list_snapshots
 from tiltyard.arena.boards.weekly_reports import list_reports, read_report
-from tiltyard.arena.published_boards import board_of
 from tiltyard.errors import NotFound
 from tiltyard.postgres.connection_pool import connect_from_pool
 from tiltyard.web.access import registry_of

@@ -25,18 +25,18 @@ from tiltyard.core.policy.validity.rules import check_rule, float_or_none
     ],
 )
 def test_a_rule_holds_at_its_bar_and_never_without_a_value(value, bar, at_most, holds):
-    assert check_rule("n", "t", value, bar, missing=3.0, at_most=at_most).holds is holds
+    assert check_rule("neighbour-floors", {}, value, bar, missing=3.0, at_most=at_most).holds is holds
 
 
 @pytest.mark.parametrize(
     ("missing", "votes"), [(None, None), (math.inf, None), (math.nan, None), (0.0, 1), (2.1, 3)]
 )
 def test_what_is_missing_is_a_whole_number_of_votes_or_none(missing, votes):
-    assert check_rule("n", "t", 1.0, 2.0, missing=missing).missing == votes
+    assert check_rule("neighbour-floors", {}, 1.0, 2.0, missing=missing).missing == votes
 
 
 def test_a_rule_that_holds_misses_nothing():
-    assert check_rule("n", "t", 2.0, 2.0, missing=None).missing == 0
+    assert check_rule("neighbour-floors", {}, 2.0, 2.0, missing=None).missing == 0
 
 
 @given(st.floats())

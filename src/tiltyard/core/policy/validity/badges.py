@@ -93,24 +93,25 @@ def _decisive_rule(standing: Standing, model: int) -> Rule:
     share = pair_decisive_share(decisive, votes, decisive_share(standing))
     return check_rule(
         "decisive-votes",
-        f"The model has at least {bar} decisive votes.",
+        {"bar": bar},
         decisive,
         bar,
         missing=votes_to_gain(max(bar - decisive, 0), share),
-        detail=f"{decisive} of {votes} votes were decisive",
+        detail={"decisive": decisive, "votes": votes},
     )
 
 
 def _coverage_rule(standing: Standing, model: int, name: str, bar: float) -> Rule:
     """A model seen on some prompts only may owe its place to them."""
     filled, eligible = int(standing.cells.n_filled[model]), int(standing.cells.n_eligible[model])
+    exhausted = int(standing.cells.n_exhausted[model])
     return check_rule(
         name,
-        f"Prompt coverage is at least {bar:g}.",
+        {"bar": bar},
         filled / eligible if eligible else None,
         bar,
         missing=votes_to_coverage(standing, model, bar),
-        detail=f"{filled} of {eligible} prompts filled, {int(standing.cells.n_exhausted[model])} exhausted",
+        detail={"filled": filled, "eligible": eligible, "exhausted": exhausted},
     )
 
 
@@ -118,9 +119,7 @@ def _rd_rule(standing: Standing, model: int, name: str, bar: float) -> Rule:
     """RD is the policy's bookkeeping of uncertainty; a large one says that the rating is still a guess."""
     rd = float(standing.strengths.rd[model])
     missing = float(votes_to_rd(standing, np.array([model]), bar)[0])
-    return check_rule(
-        name, f"RD is at most {bar:g}.", rd, bar, at_most=True, missing=missing, detail=f"RD is {rd:.0f}"
-    )
+    return check_rule(name, {"bar": bar}, rd, bar, at_most=True, missing=missing, detail={"rd": rd})
 
 
 def _neighbours_rule(standing: Standing, model: int) -> Rule:
@@ -132,12 +131,14 @@ def _neighbours_rule(standing: Standing, model: int) -> Rule:
     around = [other for other in neighbours_of(standing, model) if other is not None]
     floors = [floor_of(standing, model, other) for other in around]
     overall = decisive_share(standing)
-    short = [f"{standing.models[floor.below]} {floor.votes} votes" for floor in floors if not floor.met]
+    short = tuple(
+        {"model": standing.models[floor.below], "votes": floor.votes} for floor in floors if not floor.met
+    )
     return check_rule(
         "neighbour-floors",
-        "The floors of the pairs with both neighbours in rank are met.",
+        {},
         sum(floor.met for floor in floors) if floors else None,
         max(len(floors), 1),
         missing=sum(votes_to_floor(floor, overall) for floor in floors) if floors else math.inf,
-        detail=f"short: {', '.join(short)}" if short else "",
+        detail={"neighbours": short} if short else None,
     )

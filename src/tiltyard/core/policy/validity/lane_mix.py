@@ -93,9 +93,4 @@ def infeasible_mix_finding(lanes: LaneMix, models: int) -> Finding | None:
     if lanes.feasible:
         return None
     weight = lanes.lanes[Lane.CONTENDER].target
-    return Finding(
-        "mix-infeasible",
-        f"With {models} models, strict fairness leaves the contender lane at most "
-        f"{lanes.contender_ceiling:.1%} of the matchups; its weight is {weight:.0%}.",
-        "Fairness wins and the lane gets less. Set fairness to scoped if the best models must meet more often.",
-    )
+    return Finding("mix-infeasible", {"models": models, "ceiling": lanes.contender_ceiling, "weight": weight})

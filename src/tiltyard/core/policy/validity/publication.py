@@ -8,6 +8,7 @@ whole arena at its present mix of lanes.
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -24,7 +25,7 @@ from tiltyard.core.policy.validity.vote_forecast import (
     votes_to_gain,
     votes_to_rd,
 )
-from tiltyard.core.ratings.findings import join_names
+from tiltyard.core.ratings.sentences import Values, first_of
 
 __all__ = ["pairs_needed", "publication_rules", "top_coverage_rule", "top_pairs_rule", "top_rd_rule"]
 
@@ -43,18 +44,22 @@ def top_rd_rule(standing: Standing) -> Rule:
     """
     policy, top = standing.policy, _top(standing)
     bar = policy.published_rd
-    text = f"The median RD of the top {policy.published_top} is at most {bar:g}."
+    values = {"top": policy.published_top, "bar": bar}
     if len(top) < 2:
-        return _nobody("top-rd", text, bar, at_most=True)
+        return _nobody("top-rd", values, bar, at_most=True)
     rd = standing.strengths.rd[top]
     rate = exposure_rate(standing)[top]
     needed = votes_to_rd(standing, top, bar)
     with np.errstate(divide="ignore", invalid="ignore"):
         arena = np.where(needed > 0.0, needed / rate, 0.0)
     missing = float(np.sort(arena)[len(top) // 2])
-    above = [f"{standing.models[k]} {standing.strengths.rd[k]:.0f}" for k in top[rd > bar].tolist()]
-    detail = f"{len(above)} of {len(top)} have a larger RD: {join_names(above)}" if above else ""
-    return check_rule("top-rd", text, float(np.median(rd)), bar, at_most=True, missing=missing, detail=detail)
+    above = [
+        {"model": standing.models[k], "rd": float(standing.strengths.rd[k])} for k in top[rd > bar].tolist()
+    ]
+    detail = {"above": len(above), "all": len(top), **first_of("models", above)} if above else None
+    return check_rule(
+        "top-rd", values, float(np.median(rd)), bar, at_most=True, missing=missing, detail=detail
+    )
 
 
 def top_pairs_rule(standing: Standing) -> Rule:
@@ -64,19 +69,21 @@ def top_pairs_rule(standing: Standing) -> Rule:
     goes to adjacent pairs of the top (`pace.adjacent_rate`).
     """
     policy, top = standing.policy, _top(standing)
-    text = (
-        f"Of the adjacent pairs of the top {policy.published_top}, {policy.published_pairs:.0%} have "
-        f"{policy.adjacent_votes} decisive votes on {policy.adjacent_prompts} prompts, or on all that they share."
-    )
+    values = {
+        "top": policy.published_top,
+        "share": policy.published_pairs,
+        "votes": policy.adjacent_votes,
+        "prompts": policy.adjacent_prompts,
+    }
     if len(top) < 2:
-        return _nobody("top-pairs", text, policy.published_pairs)
+        return _nobody("top-pairs", values, policy.published_pairs)
     floors = adjacent_floors(standing, len(top))
     bar = pairs_needed(len(top), policy.published_pairs)
     met = sum(floor.met for floor in floors)
     overall = decisive_share(standing)
     cheapest = sorted(votes_to_floor(floor, overall) for floor in floors if not floor.met)
     missing = votes_to_gain(sum(cheapest[: max(bar - met, 0)]), adjacent_rate(standing, top))
-    return check_rule("top-pairs", text, met, bar, missing=missing, detail=_short(standing, floors))
+    return check_rule("top-pairs", values, met, bar, missing=missing, detail=_short(standing, floors))
 
 
 def pairs_needed(top: int, share: float) -> int:
@@ -93,35 +100,33 @@ def top_coverage_rule(standing: Standing) -> Rule:
     """
     policy, top = standing.policy, _top(standing)
     bar = policy.published_coverage
-    text = f"The mean prompt coverage of the top {policy.published_top} is at least {bar:g}."
+    values = {"top": policy.published_top, "bar": bar}
     if len(top) < 2:
-        return _nobody("top-coverage", text, bar)
+        return _nobody("top-coverage", values, bar)
     coverage = standing.cells.coverage()[top]
     unseen = [standing.models[k] for k in top[np.isnan(coverage)].tolist()]
     if unseen:
-        detail = f"no prompt to be compared on: {join_names(unseen)}"
-        return check_rule("top-coverage", text, None, bar, missing=None, detail=detail)
+        detail = {"case": "no-prompt", **first_of("models", unseen)}
+        return check_rule("top-coverage", values, None, bar, missing=None, detail=detail)
     mean = float(coverage.mean())
-    short = [f"{standing.models[k]} {share:.2f}" for k, share in _below(top, coverage, bar)]
+    short = [{"model": standing.models[k], "coverage": share} for k, share in _below(top, coverage, bar)]
+    below = {"short": len(short), "all": len(top), **first_of("models", short)}
     return check_rule(
         "top-coverage",
-        text,
+        values,
         mean,
         bar,
         missing=0.0 if mean >= bar else _votes_to_mean_coverage(standing, top, coverage),
-        detail=f"{len(short)} of {len(top)} are below: {join_names(short)}" if short else "",
+        detail=below if short else None,
     )
-
-
-_TOO_FEW = "fewer than two models are enabled"
 
 
 def _top(standing: Standing) -> Ints:
     return standing.order[: standing.policy.published_top]
 
 
-def _nobody(name: str, text: str, bar: float, *, at_most: bool = False) -> Rule:
-    return check_rule(name, text, None, bar, at_most=at_most, missing=None, detail=_TOO_FEW)
+def _nobody(name: str, values: Values, bar: float, *, at_most: bool = False) -> Rule:
+    return check_rule(name, values, None, bar, at_most=at_most, missing=None, detail={"case": "too-few"})
 
 
 def _below(top: Ints, coverage: npt.NDArray[np.float64], bar: float) -> list[tuple[int, float]]:
@@ -143,26 +148,29 @@ def _votes_to_mean_coverage(standing: Standing, top: Ints, coverage: npt.NDArray
     )
 
 
-def _short(standing: Standing, floors: tuple[PairFloor, ...]) -> str:
-    short = [floor for floor in floors if not floor.met]
-    if not short:
-        return ""
-    return f"{len(short)} of {len(floors)} adjacent pairs are short: " + join_names(
-        [_told(standing, floor) for floor in short], most=3
-    )
+def _short(standing: Standing, floors: tuple[PairFloor, ...]) -> Values | None:
+    short = [_lacking(standing, floor) for floor in floors if not floor.met]
+    counts = {"short": len(short), "all": len(floors)}
+    return {**counts, **first_of("pairs", short, most=3)} if short else None
 
 
-def _told(standing: Standing, floor: PairFloor) -> str:
-    pair = f"{standing.models[floor.above]}–{standing.models[floor.below]}"
-    if not floor.prompts_needed:
-        return f"{pair} share no prompt"
-    parts = [
-        f"{have} of {need} {what}"
+def _lacking(standing: Standing, floor: PairFloor) -> dict[str, Any]:
+    """A pair that has not met often enough, and what it lacks."""
+    lacks = [
+        what
         for have, need, what in (
             (floor.votes, floor.votes_needed, "votes"),
             (floor.prompts, floor.prompts_needed, "prompts"),
         )
         if have < need
     ]
-    told = f"{pair} {' and '.join(parts)}"
-    return f"{told} (indistinguishable so far)" if floor.indistinguishable else told
+    case = "-and-".join(lacks) + ("-indistinguishable" if floor.indistinguishable else "")
+    return {
+        "case": case if floor.prompts_needed else "no-prompt",
+        "above": standing.models[floor.above],
+        "below": standing.models[floor.below],
+        "votes": floor.votes,
+        "votes_needed": floor.votes_needed,
+        "prompts": floor.prompts,
+        "prompts_needed": floor.prompts_needed,
+    }

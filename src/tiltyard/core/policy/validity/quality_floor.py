@@ -8,6 +8,7 @@ enough to be compared, and that somebody should look.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -16,7 +17,8 @@ from tiltyard.core.policy.state.prompt_cells import BOTH_BAD
 from tiltyard.core.policy.state.recent_votes import RecentVotes, is_both_bad
 from tiltyard.core.policy.state.standing import Standing
 from tiltyard.core.policy.validity.prompt_coverage import servable_prompts
-from tiltyard.core.ratings.findings import Finding, join_names
+from tiltyard.core.ratings.findings import Finding
+from tiltyard.core.ratings.sentences import first_of
 
 __all__ = [
     "MIN_RECENT_VOTES",
@@ -81,18 +83,13 @@ def flagged_prompts(standing: Standing) -> Ints:
 
 def quality_findings(standing: Standing) -> tuple[Finding, ...]:
     """What to look at: models, and prompts, that voters too often find nothing good in."""
-    bar = f"more than {standing.policy.both_bad_bar:.0%} of the last votes"
-    findings: list[Finding] = []
+    share, findings = standing.policy.both_bad_bar, list[Finding]()
     models = _told(flagged_models(standing), standing.models, standing.model_votes)
     if models:
-        text = f"Both responses were called bad in {bar} of {join_names(models)}."
-        advice = "Read some of these models' responses: broken or empty ones must be replaced or the model retired."
-        findings.append(Finding("both-bad-models", text, advice))
+        findings.append(Finding("both-bad-models", {"share": share, **first_of("models", models)}))
     prompts = _told(flagged_prompts(standing), standing.prompts, standing.prompt_votes)
     if prompts:
-        text = f"Both responses were called bad in {bar} on {join_names(prompts)}."
-        advice = "Reword or drop these prompts: nobody answers them well enough to be compared."
-        findings.append(Finding("both-bad-prompts", text, advice))
+        findings.append(Finding("both-bad-prompts", {"share": share, **first_of("prompts", prompts)}))
     return tuple(findings)
 
 
@@ -119,6 +116,7 @@ def _flagged(standing: Standing, votes: RecentVotes, among: npt.NDArray[np.bool_
     return codes[np.argsort(-share[codes], kind="stable")]
 
 
-def _told(codes: Ints, names: tuple[str, ...], votes: RecentVotes) -> list[str]:
+def _told(codes: Ints, names: tuple[str, ...], votes: RecentVotes) -> list[dict[str, Any]]:
+    """Each with its share of both-bad votes among those that are remembered."""
     share, kept = votes.both_bad_share(), np.minimum(votes.total, votes.ring.shape[1])
-    return [f"{names[k]} ({share[k]:.0%} of {kept[k]})" for k in codes.tolist()]
+    return [{"name": names[k], "share": float(share[k]), "votes": int(kept[k])} for k in codes.tolist()]

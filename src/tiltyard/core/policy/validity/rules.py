@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+
+from tiltyard.core.policy.validity.rule_templates import RULES
+from tiltyard.core.ratings.sentences import Values, frozen_values, sentence, template_of
 
 __all__ = ["Rule", "check_rule", "float_or_none"]
 
@@ -29,20 +32,28 @@ class Rule:
     missing: int | None
     #: Who or what falls short.
     detail: str
+    #: What ``text`` and ``detail`` are made of, by the templates of `rule_templates`.
+    values: Values = field(default_factory=dict, hash=False)
+    detail_values: Values = field(default_factory=dict, hash=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "values", frozen_values(self.values))
+        object.__setattr__(self, "detail_values", frozen_values(self.detail_values))
 
 
 def check_rule(
     name: str,
-    text: str,
+    values: Values,
     value: float | None,
     bar: float,
     *,
     missing: float | None,
-    detail: str = "",
+    detail: Values | None = None,
     at_most: bool = False,
 ) -> Rule:
     """Measure ``value`` against its bar. What cannot be measured does not hold.
 
+    ``values`` fill the sentence of the rule, and ``detail`` the one that says who falls short, if anybody does.
     ``missing`` is an estimate and may be a fraction, infinite or absent; a rule that holds misses
     nothing, and one that does not hold misses at least one vote.
     """
@@ -56,7 +67,14 @@ def check_rule(
         votes = None
     else:
         votes = max(math.ceil(missing), 1)
-    return Rule(name, text, value, float(bar), at_most, holds, votes, detail)
+    text, short = _said(name, values), "" if detail is None else _said(f"{name}.detail", detail)
+    return Rule(name, text, value, float(bar), at_most, holds, votes, short, values, detail or {})
+
+
+def _said(key: str, values: Values) -> str:
+    template = template_of(RULES, key, values)
+    assert template is not None, f"{key} has no sentence"
+    return sentence(template.text, template, values)
 
 
 def float_or_none(value: float | None) -> float | None:

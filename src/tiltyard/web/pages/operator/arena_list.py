@@ -9,6 +9,7 @@ from typing import Annotated
 from fastapi import Form, Request
 from fastapi.responses import HTMLResponse, Response
 
+from tiltyard.arena.boards.published_boards import board_of
 from tiltyard.arena.content.answer_import import create_arena
 from tiltyard.arena.content.arenas import Arena, list_arenas
 from tiltyard.arena.operators.arena_overview import (
@@ -17,7 +18,6 @@ from tiltyard.arena.operators.arena_overview import (
     read_lag_by_arena,
     read_pending_work,
 )
-from tiltyard.arena.published_boards import board_of
 from tiltyard.arena.rating.rater_lag import RaterLag
 from tiltyard.errors import Conflict, InputError, NotFound
 from tiltyard.postgres.connection_pool import connect_from_pool

@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from fastapi import Request
 from fastapi.responses import HTMLResponse
 
+from tiltyard.arena.boards.published_boards import board_of
 from tiltyard.arena.boards.weekly_reports import list_reports
 from tiltyard.arena.content.arenas import Arena
 from tiltyard.arena.operators.arena_changes import current_policy
@@ -19,7 +20,6 @@ from tiltyard.arena.operators.arena_overview import (
 )
 from tiltyard.arena.operators.job_status import FIRST_REPORTED_PHASE, list_jobs, report_is_late
 from tiltyard.arena.operators.schedule_status import read_ticks
-from tiltyard.arena.published_boards import board_of
 from tiltyard.core.board.document import BoardDocument
 from tiltyard.core.board.serving_fairness import ServingFairness
 from tiltyard.errors import NotFound

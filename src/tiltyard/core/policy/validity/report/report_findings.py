@@ -11,7 +11,8 @@ from tiltyard.core.policy.validity.report.report_records import (
     PublicationStatus,
     SideBalance,
 )
-from tiltyard.core.ratings.findings import Finding, join_names
+from tiltyard.core.ratings.findings import Finding
+from tiltyard.core.ratings.sentences import first_of
 
 __all__ = [
     "churn_finding",
@@ -27,55 +28,35 @@ def lost_status_finding(publication: PublicationStatus) -> Finding | None:
     lost = [new.votes for old, new in pairwise(publication.history) if old.official and not new.official]
     if not lost:
         return None
-    return Finding(
-        "official-lost",
-        f"The board ceased to be official at {join_names([f'{votes:,}' for votes in lost])} votes.",
-        "The history of the rules says which of them failed there.",
-    )
+    return Finding("official-lost", first_of("lost", [{"votes": votes} for votes in lost]))
 
 
 def tolerance_finding(fairness: ExposureFairness) -> Finding | None:
     """A promise was broken: a settled window with a model outside tolerance."""
     if not fairness.settled_outside:
         return None
-    return Finding(
-        "outside-tolerance",
-        f"In {fairness.settled_outside:,} of {fairness.settled:,} settled windows some model's exposures "
-        "were outside tolerance.",
-        "Look for models that share few prompts with the others, or for matchups that were not chosen by the lanes.",
-    )
+    counts = {"outside": fairness.settled_outside, "windows": fairness.settled}
+    return Finding("outside-tolerance", {"case": "windows", **counts})
 
 
 def uneven_sides_finding(sides: SideBalance) -> Finding | None:
     """Sides that no fair coin explains."""
     if not sides.uneven:
         return None
-    return Finding(
-        "sides-uneven",
-        f"Left and right were not drawn evenly for {join_names(list(sides.uneven))}.",
-        "Sides must be drawn after the choice, by a fair coin: a bias of voters no longer cancels.",
-    )
+    return Finding("sides-uneven", first_of("models", sides.uneven))
 
 
 def churn_finding(churn: Churn) -> Finding | None:
     """Models changed places at the top although even their bands of two RD did not overlap."""
-    torn = [f"{pair.model} and {pair.other}" for pair in churn.pairs if pair.far_beyond]
+    torn = [{"model": pair.model, "other": pair.other} for pair in churn.pairs if pair.far_beyond]
     if not torn:
         return None
-    return Finding(
-        "churn-beyond-bands",
-        f"At the top, models changed order although their bands of rating ± 2·RD were apart: {join_names(torn)}.",
-        "RD was too small there, or something changed: a model's responses, its voters, or its opponents.",
-    )
+    return Finding("churn-beyond-bands", first_of("pairs", torn))
 
 
 def contradiction_finding(exploration: ExplorationBoard) -> Finding | None:
     """The exploration lane proves another order than the official one."""
     if not exploration.reversed:
         return None
-    pairs = [f"{pair.below} above {pair.above}" for pair in exploration.reversed]
-    return Finding(
-        "order-contradicted",
-        f"By the exploration lane alone, beyond its uncertainty: {join_names(pairs)}.",
-        "The official order may owe something to how matchups were chosen. Compare both with batch Bradley–Terry.",
-    )
+    pairs = [{"above": pair.below, "below": pair.above} for pair in exploration.reversed]
+    return Finding("order-contradicted", first_of("pairs", pairs))

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 import tiltyard
-from tiltyard.arena.published_boards import parsed_board
+from tiltyard.arena.boards.published_boards import parsed_board
 from tiltyard.errors import StoreFault
 
 STORED = (Path(__file__).parents[1] / "board" / "published" / "phase-4.json").read_text()

@@ -1,0 +1,352 @@
+"""The English sentences of all findings, by name: the one table that terminal, report, pages and API text use.
+
+Other languages translate these texts in the catalogue. A name with a case (``few-prompts/one``) is one of several
+sentences of the same finding. docs/reference/findings.md lists every value.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from tiltyard.core.ratings.sentences import Template
+
+__all__ = ["FINDINGS"]
+
+
+def _(text: str) -> str:
+    """Mark a text for the catalogue."""
+    return text
+
+
+_SPREAD_BATTLES = _("Spread battles evenly over more prompts and voters.")
+_ABOVE = _("{above} above {below}")
+_BAD = _("{name} ({share:.0%} of {votes})")
+_OWN_FAMILY = _(
+    "{who} lets its own family win in {share:.0 %} [{low:.0p}, {high:.0p}] of {trials} matches against others; "
+    "other judges of the same matches do in {others_share:.0 %} [{others_low:.0p}, {others_high:.0p}] of {others_trials}."
+)
+_UNREADABLE = _("{who} gave no readable verdict in {share:.0 %} of {questions} questions.")
+_LANES = _(
+    "Look for models that share few prompts with the others, or for matchups that were not chosen by the lanes."
+)
+
+#: About the battles, and what can be compared.
+_BATTLES: Mapping[str, Template] = {
+    "disconnected": Template(
+        _(
+            "The battles fall into {sets} sets of models that never met each other; ratings are comparable only "
+            "within a set. Apart from the largest: {models}."
+        ),
+        _("Add battles between the sets before comparing across them."),
+    ),
+    "few-battles": Template(
+        _("Fewer than {least} battles each: {models}."),
+        _("Read their ratings as a first impression."),
+        {"": _("{model} ({battles})")},
+    ),
+    "mixed-dimensions": Template(
+        _("Battles on {count} dimensions are pooled: {dimensions}."),
+        _("Rate them apart with --by dimension."),
+    ),
+    "mixed-sources": Template(
+        _("Battles decided by {sources} are pooled, though they need not agree."),
+        _("Rate them apart with --by source."),
+        both=True,
+    ),
+    "one-sided": Template(
+        _(
+            "Between {models} and the other models points only ever went one way, so no finite difference fits; they "
+            "are not compared."
+        ),
+        _("Collect battles between them that might go the other way, or state a weak prior (--prior-sd)."),
+    ),
+    "only-loses": Template(
+        _("{models} lost every battle: no lower limit to the rating, so none is given."),
+        _("Let it meet weaker models, or state a weak prior (--prior-sd)."),
+    ),
+    "only-loses/prior": Template(
+        _("{models} lost every battle: only the prior limits the rating from below."),
+        _("Let it meet weaker models."),
+    ),
+    "only-wins": Template(
+        _("{models} won every battle: no upper limit to the rating, so none is given."),
+        _("Let it meet stronger models, or state a weak prior (--prior-sd)."),
+    ),
+    "only-wins/prior": Template(
+        _("{models} won every battle: only the prior limits the rating from above."),
+        _("Let it meet stronger models."),
+    ),
+    "self-battles": Template(
+        _("{battles:,} battles compare a model with itself; they say nothing of skill and are left out."),
+        _("Check how the pairs were made."),
+    ),
+    "unrated": Template(_("{models} took part in no battle that rates skill."), _("Collect some.")),
+    "weights-ignored": Template(
+        _("Some battles carry a weight; Glicko-2 has no place for it, and every vote counts one."),
+        _("Use Bradley–Terry or Elo for weighted battles."),
+    ),
+}
+
+#: About intervals and the fit.
+_INTERVALS: Mapping[str, Template] = {
+    "cycles": Template(
+        _("Some models beat each other in a ring: {rings}."),
+        _("No single order fits them."),
+        {"": _("{first} > {second} > {third} > {first}")},
+    ),
+    "failed-replicates": Template(
+        _("{failed} of {replicates} bootstrap replicates left some models incomparable and were set aside."),
+        _("Collect more battles of the rarest pairs, or read the sandwich intervals."),
+    ),
+    "few-effective-prompts": Template(
+        _(
+            "Prompts or voters are few or uneven: in the rank ranges of {models} they count like {prompts:.0f} even "
+            "ones."
+        ),
+        _SPREAD_BATTLES,
+    ),
+    "few-prompts": Template(
+        _("Only {prompts} prompts: intervals for prompts like these rest on little."),
+        _("Use at least {least} prompts before trusting small differences."),
+    ),
+    "few-prompts/one": Template(
+        _(
+            "The battles name one prompt only, so intervals are battle-level: they speak of these prompts only."
+        ),
+        _("Use at least {least} prompts to learn how far the ranking holds for prompts like these."),
+    ),
+    "few-voters": Template(
+        _("Only {voters} voters are known, too few to say how others would vote."),
+        _("Read the intervals as speaking of these voters."),
+    ),
+    "no-prompts": Template(
+        _("No battle names its prompt, so intervals are battle-level: they speak of these prompts only."),
+        _("Add question_id to learn how far the ranking holds for prompts like these."),
+    ),
+    "no-spread": Template(
+        _(
+            "These battles went exactly as the ratings expect, so they do not show how far ratings may be off; no "
+            "interval is given."
+        ),
+        _("Collect more battles."),
+    ),
+    "not-converged": Template(_("The fit did not settle."), _("Treat every number here as unreliable.")),
+    "order-withheld": Template(
+        _("So few prompts or voters decide the ratings of {models} that their rank ranges rule nothing out."),
+        _SPREAD_BATTLES,
+    ),
+    "order-withheld/elo": Template(
+        _(
+            "With {prompts} prompts, one of them with {share:.0%} of the battles, Elo proves no order, so rank "
+            "ranges rule nothing out."
+        ),
+        _(
+            "Use at least {least} prompts with at most {most:.0%} of the battles each, or rate by Bradley–Terry."
+        ),
+    ),
+    "poor-fit": Template(
+        _(
+            "Pairs stray {times:.1f} times as far from their ratings as chance allows; worst is {model_a} against "
+            "{model_b}: scored {scored:.2f}, expected {expected:.2f}."
+        ),
+        _("Read the pairwise win rates beside the ratings, and rate by category or dimension."),
+    ),
+    "without-prompt": Template(
+        _(
+            "{without:,} of {battles:,} battles ({share:.0%}) name no prompt. They count in ratings and intervals, "
+            "but show nothing of how prompts differ."
+        ),
+        _("Add question_id to every battle."),
+    ),
+}
+
+#: About an arena: how it is served, what its board claims, and its weekly report.
+_ARENA: Mapping[str, Template] = {
+    "both-bad-models": Template(
+        _("Both responses were called bad in more than {share:.0%} of the last votes of {models}."),
+        _(
+            "Read some of these models' responses: broken or empty ones must be replaced or the model retired."
+        ),
+        {"": _BAD},
+    ),
+    "both-bad-prompts": Template(
+        _("Both responses were called bad in more than {share:.0%} of the last votes on {prompts}."),
+        _("Reword or drop these prompts: nobody answers them well enough to be compared."),
+        {"": _BAD},
+    ),
+    "churn-beyond-bands": Template(
+        _("At the top, models changed order although their bands of rating ± 2·RD were apart: {pairs}."),
+        _("RD was too small there, or something changed: a model's responses, its voters, or its opponents."),
+        {"": _("{model} and {other}")},
+    ),
+    "excluded-counted": Template(
+        _(
+            "This board counts votes that the operator has excluded. Its order is that of batch Bradley–Terry; it "
+            "has no badges and is never official."
+        ),
+        _("Compare it with the board without them; the ratings of the arena rest on that one."),
+    ),
+    "family-outgrown": Template(
+        _("Order-proven marks were planned for {planned} pairs of models, and there are {pairs} by now."),
+        _("Set proven_family to the pairs of the largest roster that is planned."),
+    ),
+    "filtered-board": Template(
+        _(
+            "This board shows some prompts only. Its order is that of batch Bradley–Terry on the votes there; it has "
+            "no badges and is never official."
+        ),
+        _("Claim nothing of the whole arena from it: the board without a filter does that."),
+    ),
+    "mix-infeasible": Template(
+        _(
+            "With {models} models, strict fairness leaves the contender lane at most {ceiling:.1%} of the matchups; "
+            "its weight is {weight:.0%}."
+        ),
+        _(
+            "Fairness wins and the lane gets less. Set fairness to scoped if the best models must meet more often."
+        ),
+    ),
+    "official-lost": Template(
+        _("The board ceased to be official at {lost} votes."),
+        _("The history of the rules says which of them failed there."),
+        {"": _("{votes:,}")},
+    ),
+    "official-withheld": Template(
+        _(
+            "The publication rules hold for the order by conservative score ({models}), and the board shows other "
+            "models, or other places, at the top."
+        ),
+        _("Call the board calibrating, or show the order by conservative score."),
+    ),
+    "order-contradicted": Template(
+        _("By the exploration lane alone, beyond its uncertainty: {pairs}."),
+        _(
+            "The official order may owe something to how matchups were chosen. Compare both with batch "
+            "Bradley–Terry."
+        ),
+        {"": _ABOVE},
+    ),
+    "order-disproven": Template(
+        _("Direct votes prove an order that the board shows the other way round: {pairs}."),
+        _("Do not claim the places of these models: other opponents, or the time of the votes, decide them."),
+        {
+            "these prompts": _("{above} above {below} on these prompts"),
+            "prompts like these": _("{above} above {below} on prompts like these"),
+        },
+        items_by="scope",
+    ),
+    "orders-disagree": Template(
+        _("By batch Bradley–Terry, beyond its uncertainty and unlike the board: {pairs}."),
+        _("Do not claim the order of these models; look for a burst of votes or for a change in a model."),
+        {"": _ABOVE},
+    ),
+    "outside-tolerance": Template(
+        _(
+            "{model} has {exposures} exposures in the window; {target:.0f} were due, give or take {tolerance:.0f}."
+        ),
+        _LANES,
+    ),
+    "outside-tolerance/windows": Template(
+        _("In {outside:,} of {windows:,} settled windows some model's exposures were outside tolerance."),
+        _LANES,
+    ),
+    "sides-uneven": Template(
+        _("Left and right were not drawn evenly for {models}."),
+        _("Sides must be drawn after the choice, by a fair coin: a bias of voters no longer cancels."),
+    ),
+}
+
+#: About the answers and judges of a tournament. A share comes with its interval and the trials behind it.
+_TOURNAMENTS: Mapping[str, Template] = {
+    "disagrees-with-itself": Template(
+        _(
+            "{who} chose the same when asked again in only {share:.0 %} [{low:.0p}, {high:.0p}] of {trials} repeats."
+        ),
+        _("Lower its temperature if that can be set, or let several judges decide."),
+    ),
+    "fails-canaries": Template(
+        _("{who} passes too few planted questions: {kinds}."),
+        _("Read its reasoning on them before trusting its other verdicts."),
+        {"": _("{kind} {passed} of {asked}")},
+    ),
+    "flips-often": Template(
+        _(
+            "{who} changes the winner with the order in {share:.0 %} [{low:.0p}, {high:.0p}] of {trials} matches "
+            "decided in both orders."
+        ),
+        _("Compare the ratings under each choice of what inconsistent counts, or choose a steadier judge."),
+    ),
+    "prefers-lists": Template(
+        _(
+            "{who} lets the response with more list items win in {share:.0 %} [{low:.0p}, {high:.0p}] of {trials} "
+            "matches where the two differ."
+        ),
+        _("Lists may go with merit: rate with style control to see what remains of the order."),
+    ),
+    "prefers-longer": Template(
+        _(
+            "{who} lets the longer response win in {share:.0 %} [{low:.0p}, {high:.0p}] of {trials} matches where the "
+            "two differ."
+        ),
+        _("Length may go with merit: rate with style control to see what remains of the order."),
+    ),
+    "prefers-own-family": Template(
+        _OWN_FAMILY,
+        _("Leave this judge out where its family competes, or rate by the others."),
+    ),
+    "prefers-own-family/alone": Template(
+        _(
+            "{who} lets its own family win in {share:.0 %} [{low:.0p}, {high:.0p}] of {trials} matches against "
+            "others; one judge alone cannot tell preference from merit."
+        ),
+        _("Add a judge of another family."),
+    ),
+    "prompt-cache-idle": Template(
+        _("Prompt caching was asked for, and no token was read from the cache ({written:,} were written)."),
+        _(
+            "The cacheable prefix may be shorter than the provider's least, or calls further apart than its ttl."
+        ),
+    ),
+    "refuses": Template(
+        _("{who} refused {share:.0 %} of {questions} questions."),
+        _("Look which prompts: what is refused is not missing at random."),
+    ),
+    "slot-preference/first": Template(
+        _(
+            "{who} prefers the response shown first: it chose the first in {share:.0 %} [{low:.0p}, {high:.0p}] of "
+            "{trials} decisive verdicts."
+        ),
+        _("Both orders are asked, so it cancels in the ratings; it costs decisive results."),
+    ),
+    "slot-preference/second": Template(
+        _(
+            "{who} prefers the response shown second: it chose the first in {share:.0 %} [{low:.0p}, {high:.0p}] of "
+            "{trials} decisive verdicts."
+        ),
+        _("Both orders are asked, so it cancels in the ratings; it costs decisive results."),
+    ),
+    "truncated-answers": Template(
+        _("{answers:,} of the judged answers were cut off: {models}."),
+        _(
+            "The models may be better than these answers. Raise max_tokens under generate:, run tiltyard generate "
+            "again, and judge the whole answers."
+        ),
+        {"": _("{model} {answers:,}")},
+    ),
+    "truncates": Template(
+        _("{who} was cut off in {share:.0 %} of {questions} questions."),
+        _("Raise max_tokens; cut-off replies favour short reasoning."),
+    ),
+    "unparseable": Template(_UNREADABLE, _("Read some of its replies in verdicts/.")),
+    "unparseable/schema": Template(
+        _UNREADABLE,
+        _("Ask for the verdict by tool or text: this server may not hold its replies to a schema."),
+    ),
+    "unparseable/text": Template(_UNREADABLE, _("Ask for the verdict by schema or tool.")),
+    "unparseable/tool": Template(
+        _UNREADABLE, _("Ask for the verdict by schema or text: this server may not force its tools.")
+    ),
+}
+
+#: By name, or name and case.
+FINDINGS: Mapping[str, Template] = {**_BATTLES, **_INTERVALS, **_ARENA, **_TOURNAMENTS}

@@ -1,0 +1,136 @@
+"""Findings are names with values; one table makes their sentences, in English and in any other language."""
+
+import ast
+import json
+import math
+import string
+from pathlib import Path
+
+import pytest
+
+import tiltyard
+from tiltyard.core.ratings import Finding
+from tiltyard.core.ratings.finding_templates import FINDINGS
+from tiltyard.core.ratings.sentences import ENGLISH, Language, Template, first_of, sentence, template_of
+from tiltyard.errors import BadOption
+
+SOURCE = Path(tiltyard.__file__).parent
+#: A language with signs of its own that puts every text in brackets.
+STRANGE = Language(lambda text: f"⟦{text}⟧", ",", ".")
+
+
+def said(finding, part="text", language=STRANGE):
+    template = template_of(FINDINGS, finding.name, finding.values)
+    return sentence(getattr(template, part), template, finding.values, language)
+
+
+def test_a_finding_says_its_values():
+    finding = Finding("few-prompts", {"prompts": 7, "least": 20})
+    assert finding.text == "Only 7 prompts: intervals for prompts like these rest on little."
+    assert finding.advice == "Use at least 20 prompts before trusting small differences."
+    assert str(finding) == f"{finding.text} {finding.advice}"
+    one = Finding("few-prompts", {"case": "one", "prompts": 1, "least": 20})
+    assert one.text.startswith("The battles name one prompt only")
+
+
+def test_a_finding_of_a_document_keeps_what_it_was_published_with():
+    assert Finding("new", {}, "Something new.", "Look.").text == "Something new."
+    with pytest.raises(BadOption, match="new"):
+        Finding("new")
+
+
+def test_findings_are_plain_values_and_come_back():
+    finding = Finding("few-battles", {"least": 30, **first_of("models", [{"model": "a", "battles": 3}])})
+    plain = json.loads(json.dumps(finding.to_dict(), allow_nan=False))
+    assert plain["values"] == {"least": 30, "models": [{"model": "a", "battles": 3}], "more": 0}
+    assert Finding.from_dict(plain) == finding
+    assert len({Finding.from_dict(plain), finding}) == 1
+    del plain["values"]
+    assert Finding.from_dict(plain).text == finding.text
+
+
+def test_a_number_that_is_none_is_none_in_a_document():
+    values = {"times": math.inf, "model_a": "a", "model_b": "b", "scored": 1.0, "expected": 0.5}
+    finding = Finding("poor-fit", values)
+    assert "inf times" in finding.text
+    assert finding.to_dict()["values"]["times"] is None
+
+
+def test_long_lists_are_counted_not_printed():
+    assert first_of("models", list("abc"), most=2) == {"models": ("a", "b"), "more": 1}
+    finding = Finding("unrated", first_of("models", list("abcdefgh")))
+    assert finding.text == "a, b, c, d, e and 3 more took part in no battle that rates skill."
+    assert said(finding) == "⟦⟦a, b, c, d, e and 3 more⟧ took part in no battle that rates skill.⟧"
+
+
+def test_numbers_take_the_signs_of_a_language_and_names_stay():
+    finding = Finding("without-prompt", {"without": 1234, "battles": 5678, "share": 1234 / 5678})
+    assert said(finding).startswith("⟦1.234 of 5.678 battles (22%) name no prompt.")
+    finding = Finding("only-wins", first_of("models", ["50% %(x)s {y} 1,2"]))
+    assert said(finding).startswith("⟦50% %(x)s {y} 1,2 won every battle")
+
+
+def test_sources_are_joined_by_and():
+    finding = Finding("mixed-sources", {"sources": ("human", "llm-judge", "x")})
+    assert (
+        finding.text == "Battles decided by human and llm-judge and x are pooled, though they need not agree."
+    )
+    assert "⟦⟦human and llm-judge⟧ and x⟧" in said(finding)
+
+
+def test_shares_of_judges_are_percentages_with_intervals():
+    values = {"share": 0.625, "low": 0.55, "high": 0.684, "trials": 240, "dimension": None}
+    finding = Finding("flips-often", {"who": "j", "judge": "j", **values})
+    assert (
+        finding.text
+        == "j changes the winner with the order in 62 % [55, 68] of 240 matches decided in both orders."
+    )
+
+
+def test_items_have_sentences_of_their_own():
+    pair = {"above": "a", "below": "b", "scope": "these prompts"}
+    finding = Finding("order-disproven", {"pairs": [pair], "more": 0})
+    assert finding.text.endswith("the other way round: a above b on these prompts.")
+    assert "⟦a above b on these prompts⟧" in said(finding)
+
+
+def gaps(text):
+    return {name for _, name, _, _ in string.Formatter().parse(text) if name is not None}
+
+
+@pytest.mark.parametrize("key", FINDINGS)
+def test_every_text_of_the_table_is_filled_from_named_values(key):
+    template = FINDINGS[key]
+    assert template.text.endswith(".")
+    assert template.advice.endswith(".")
+    for text in (template.text, template.advice, *template.items.values()):
+        assert all(name.isidentifier() for name in gaps(text))
+
+
+def made():
+    """Names of the findings that the code makes."""
+    for path in sorted(SOURCE.rglob("*.py")):
+        for call in ast.walk(ast.parse(path.read_text())):
+            named = isinstance(call, ast.Call) and getattr(call.func, "id", None) == "Finding" and call.args
+            if named and isinstance(call.args[0], ast.Constant):
+                yield call.args[0].value
+
+
+def test_every_finding_in_the_code_has_a_template_and_every_template_a_finding():
+    names = set(made())
+    indirect = {
+        "only-wins",
+        "only-loses",
+        "prefers-longer",
+        "prefers-lists",
+        "refuses",
+        "truncates",
+        "unparseable",
+    }
+    assert names | indirect == {key.partition("/")[0] for key in FINDINGS}
+
+
+def test_an_english_sentence_needs_no_language():
+    template = Template("{n:,} of {list}")
+    assert sentence(template.text, template, {"n": 1000, "list": ("a", "b")}) == "1,000 of a, b"
+    assert (ENGLISH.say("x"), ENGLISH.point, ENGLISH.group) == ("x", ".", ",")

@@ -15,7 +15,7 @@ import pytest
 from worker_process import Journal, shards, until
 
 from tiltyard.errors import BadOption, MissingExtra, ProviderFault, TiltyardError
-from tiltyard.jobs import Shard, engine, open_engine
+from tiltyard.jobs import Shard, WorkerHooks, engine, open_engine
 from tiltyard.jobs.worker_locks import ServerLocks
 
 on_sqlite = pytest.mark.parametrize("database", ["sqlite"], indirect=True)
@@ -105,7 +105,7 @@ def test_all_work_and_both_hooks_run_on_one_event_loop(database: str):
     async def stop() -> None:
         note("stop")
 
-    with open_engine(database, None, work, on_start=start, on_stop=stop) as worker:
+    with open_engine(database, None, work, hooks=WorkerHooks(on_start=start, on_stop=stop)) as worker:
         worker.submit(shards("run", 5))
         worker.wait("run", 0, poll=0.05)
     assert [what for what, _, _ in loops] == ["start", *["work"] * 5, "stop"]
@@ -153,7 +153,9 @@ def test_an_interrupt_passes_and_what_was_in_hand_is_done_next_time(database: st
         stopped.append("stop")
 
     def work_until_interrupted() -> None:
-        with open_engine(database, None, endless, run="run", parallel=2, on_stop=stop) as worker:
+        with open_engine(
+            database, None, endless, run="run", parallel=2, hooks=WorkerHooks(on_stop=stop)
+        ) as worker:
 
             def interrupt() -> None:
                 if len(begun) == 2:
@@ -178,7 +180,8 @@ def test_runs_on_one_database_keep_to_themselves(database: str, journal: Journal
         worker.wait("one", 0, poll=0.05)
     execute(database, "UPDATE dbos.workflow_status SET status = 'PENDING' WHERE workflow_uuid = 'one:0:1'")
     dead: list[str] = []
-    with open_engine(database, None, journal.work(0), run="two", on_dead_worker=dead.append) as worker:
+    hooks = WorkerHooks(on_dead_worker=dead.append)
+    with open_engine(database, None, journal.work(0), run="two", hooks=hooks) as worker:
         worker.submit(shards("two", 2))
         worker.wait("two", 0, poll=0.05)
         assert worker.resume() == []
@@ -307,7 +310,10 @@ def test_a_file_that_is_no_database_is_an_error_and_the_engine_can_be_opened_els
     (tmp_path / "broken.sqlite").write_bytes(b"not a database at all" * 100)
     with pytest.raises(BadOption, match=r"cannot keep the state of work in .*broken.sqlite.*not a database"):
         open_engine(
-            f"sqlite:///{tmp_path}/broken.sqlite", None, journal.work(0), on_start=start, on_stop=stop
+            f"sqlite:///{tmp_path}/broken.sqlite",
+            None,
+            journal.work(0),
+            hooks=WorkerHooks(on_start=start, on_stop=stop),
         ).__enter__()
     assert events == ["start", "stop"]
     with open_engine(f"sqlite:///{tmp_path}/whole.sqlite", None, journal.work(0)) as worker:

@@ -12,7 +12,7 @@ from collections import Counter
 import pytest
 from worker_process import Journal, shards, until, worker_process
 
-from tiltyard.jobs import open_engine
+from tiltyard.jobs import WorkerHooks, open_engine
 
 
 def stop_between_writes(pid: int, database: str) -> None:
@@ -39,7 +39,8 @@ def test_after_a_kill_only_what_was_in_flight_is_repeated(database: str, journal
     in_flight = set(before) - set(journal.of("end"))
     assert len(in_flight) <= 2
     dead: list[str] = []
-    with open_engine(database, None, journal.work(0), run="run", on_dead_worker=dead.append) as worker:
+    hooks = WorkerHooks(on_dead_worker=dead.append)
+    with open_engine(database, None, journal.work(0), run="run", hooks=hooks) as worker:
         worker.submit(shards("run", 12))
         assert worker.wait("run", 0, poll=0.05) == {"done": 12}
     assert dead == ["run/worker-0"]
@@ -79,9 +80,8 @@ def test_a_live_worker_takes_over_from_a_dead_one_once_and_says_so_first(databas
 
     with worker_process(database, "run", 4, 60, 3, journal) as process:
         until(lambda: len(journal.of("begin")) == 3)
-        with open_engine(
-            database, None, journal.work(0), run="run", parallel=3, on_dead_worker=on_dead_worker
-        ) as worker:
+        hooks = WorkerHooks(on_dead_worker)
+        with open_engine(database, None, journal.work(0), run="run", parallel=3, hooks=hooks) as worker:
             assert worker.wait("run", 0, poll=0.05, on_tick=kill) == {"done": 4}
             assert worker.resume() == []
     assert journal.of("dead") == ["run/worker-0", "run/worker-1", "run/worker-0"]

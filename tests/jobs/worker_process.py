@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from tiltyard.jobs import Shard, open_engine
+from tiltyard.jobs import Shard, WorkerHooks, open_engine
 
 
 class Journal:
@@ -108,14 +108,8 @@ def main() -> None:
     database, run, number, seconds, parallel, path = sys.argv[1:]
     journal = Journal(Path(path))
     work = journal.work(float(seconds))
-    with open_engine(
-        database,
-        None,
-        work,
-        run=run,
-        parallel=int(parallel),
-        on_dead_worker=lambda name: journal.write("dead", name),
-    ) as engine:
+    hooks = WorkerHooks(lambda name: journal.write("dead", name))
+    with open_engine(database, None, work, run=run, parallel=int(parallel), hooks=hooks) as engine:
         engine.submit(shards(run, int(number)))
         engine.wait(run, 0, poll=0.05)
 

@@ -15,7 +15,7 @@ from unittest.mock import patch
 import yaml
 
 from command import Ran, run
-from tiltyard.tournament.tournament_run import PreparedRun, prepare_run
+from tiltyard.tournament.tournament_run import PreparedRun, RunRequest, prepare_run
 
 DIMENSIONS = ("factuality", "calibration", "clinical_utility")
 #: The paid server's own prices, in dollars for a million tokens.
@@ -123,7 +123,7 @@ class Arranged:
 
     def prepared(self, mode: str = "pilot", *, home: str = "home", **options: Any) -> PreparedRun:
         with contextlib.chdir(self.folder), patch.dict(os.environ, self.environ(home), clear=True):
-            return prepare_run(self.config, mode, asking=False, **options)
+            return prepare_run(RunRequest(config_path=self.config, mode=mode, **options), asking=False)
 
 
 def arrange(

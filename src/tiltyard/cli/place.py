@@ -48,24 +48,29 @@ def place(
     way it says what to do.
     """
     from tiltyard.cli.judging_progress import JudgingProgress
-    from tiltyard.tournament.placement import MODE, new_folder, prepare_placement, remaining_budget
-    from tiltyard.tournament.tournament_run import prepare_run, run_tournament
+    from tiltyard.tournament.placement import (
+        MODE,
+        PlacementJudge,
+        PlacementRequest,
+        new_folder,
+        prepare_placement,
+        remaining_budget,
+    )
+    from tiltyard.tournament.tournament_run import RunRequest, prepare_run, run_tournament
 
     folder = new_folder(model) if output_dir is None else output_dir.with_name(f"{output_dir.name}.inputs")
     with JudgingProgress() as watcher:
         placement = prepare_placement(
-            battles,
-            model,
-            answers=answers or [],
-            n=n,
-            seed=seed,
-            folder=folder,
-            config_path=config,
-            overrides={"provider": provider, "base_url": base_url, "headline_model": judge_model},
-            rubric=rubric,
-            budget_usd=budget_usd,
-            prices=stated_prices(price),
-            watch=watcher,
+            PlacementRequest(battles, model, answers or [], n, seed),
+            PlacementJudge(
+                config_path=config,
+                overrides={"provider": provider, "base_url": base_url, "headline_model": judge_model},
+                rubric=rubric,
+                budget_usd=budget_usd,
+                prices=stated_prices(price),
+            ),
+            folder,
+            watcher,
         )
         met = len(placement.opponents)
         typer.echo(
@@ -79,9 +84,11 @@ def place(
                 typer.echo(f"Nothing was judged: {escape_controls(model)} has no answers.", err=True)
                 raise typer.Exit(INCOMPLETE_EXIT_CODE)
         prepared = prepare_run(
-            placement.config,
-            MODE,
-            budget_usd=remaining_budget(budget_usd, placement.spent),
+            RunRequest(
+                config_path=placement.config,
+                mode=MODE,
+                budget_usd=remaining_budget(budget_usd, placement.spent),
+            ),
             asking=not skip_judging,
             beside=None if config is None else config.parent,
             evaluated=model,

@@ -52,18 +52,18 @@ def plan(
     from tiltyard.report.plan_tables import plan_tables
     from tiltyard.report.terminal import Terminal
     from tiltyard.tournament.cost_estimate import estimate_plan, measure_bytes_per_token
-    from tiltyard.tournament.tournament_run import prepare_run
+    from tiltyard.tournament.tournament_run import RunRequest, prepare_run
     from tiltyard.tournament.width_forecast import pilot_expectation
 
-    prepared = prepare_run(
-        config_path(config, config_option),
-        mode,
+    request = RunRequest(
+        config_path=config_path(config, config_option),
+        mode=mode,
         judge_model=judge_model,
         limit_pairs=limit_pairs,
         budget_usd=budget_usd,
         prices=stated_prices(price),
-        asking=count_tokens,
     )
+    prepared = prepare_run(request, asking=count_tokens)
     # The plan itself has a note on judges that were retired.
     tell_missing(prepared.plan, retired=False)
     measured = measure_bytes_per_token(prepared.plan) if count_tokens else None

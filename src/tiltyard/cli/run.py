@@ -83,18 +83,18 @@ def run(
     a judge gives no verdicts; either way it says what to do.
     """
     from tiltyard.cli.judging_progress import JudgingProgress
-    from tiltyard.tournament.tournament_run import prepare_run, run_tournament
+    from tiltyard.tournament.tournament_run import RunRequest, prepare_run, run_tournament
 
-    prepared = prepare_run(
-        config_path(config, config_option),
-        mode,
+    request = RunRequest(
+        config_path=config_path(config, config_option),
+        mode=mode,
         judge_model=judge_model,
         n_perms=n_perms,
         limit_pairs=limit_pairs,
         budget_usd=budget_usd,
         prices=stated_prices(price),
-        asking=not skip_judging,
     )
+    prepared = prepare_run(request, asking=not skip_judging)
     tell_missing(prepared.plan)
     with JudgingProgress() as watcher:
         finished = run_tournament(prepared, watcher, output_dir=output_dir, skip_judging=skip_judging)

@@ -12,7 +12,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import astuple
+from dataclasses import astuple, dataclass
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -26,7 +26,7 @@ from tiltyard.jobs.worker_locks import FileLocks, ServerLocks, WorkerLock, Worke
 if TYPE_CHECKING:
     from dbos import WorkflowStatus
 
-__all__ = ["Engine", "open_engine", "queue_of"]
+__all__ = ["Engine", "WorkerHooks", "open_engine", "queue_of"]
 
 _LOCK_WATCH_SECONDS = 1.0
 _RESUME_SECONDS = 1.0
@@ -45,6 +45,23 @@ _STATES = {
     "MAX_RECOVERY_ATTEMPTS_EXCEEDED": "failed",
 }
 _FAILED = [name for name, state in _STATES.items() if state == "failed"]
+
+
+@dataclass(frozen=True)
+class WorkerHooks:
+    """What a worker calls beside its work.
+
+    ``on_dead_worker`` hears the name of every worker whose shards are about to go back to the queue, our
+    own name first (for our former life), while nobody works under that name. ``on_start`` and
+    ``on_stop`` run on the event loop of the work: before all work, and after it was stopped.
+    """
+
+    on_dead_worker: Callable[[str], None] = lambda _name: None
+    on_start: Hook | None = None
+    on_stop: Hook | None = None
+
+
+_NO_HOOKS = WorkerHooks()
 
 
 class Engine:
@@ -209,9 +226,7 @@ def open_engine(
     run: str | None = None,
     parallel: int = 4,
     worker: str | None = None,
-    on_dead_worker: Callable[[str], None] = lambda _name: None,
-    on_start: Hook | None = None,
-    on_stop: Hook | None = None,
+    hooks: WorkerHooks = _NO_HOOKS,
 ) -> Iterator[Engine]:
     """A worker on a database, ``sqlite:///PATH`` or ``postgresql://…``; one at a time in a process.
 
@@ -219,10 +234,6 @@ def open_engine(
     of every run submitted without. ``folder`` holds the locks of workers on SQLite, beside the
     database unless given. ``parallel`` is how many shards a worker has in hand at once; the worker
     that came last decides for all. ``worker`` insists on a name.
-
-    ``on_dead_worker`` hears the name of every worker whose shards are about to go back to the queue, our
-    own name first (for our former life), while nobody works under that name. ``on_start`` and
-    ``on_stop`` run on the event loop of ``work``: before all work, and after it was stopped.
     """
     if find_spec("dbos") is None:
         raise MissingExtra("judges", "The durable engine")
@@ -230,10 +241,10 @@ def open_engine(
     with contextlib.closing(_open_locks(database, folder)) as locks:
         lock = lock_worker_name(locks, run) if worker is None else _named(locks, worker)
         try:
-            on_dead_worker(lock.name)
-            running = RunningShards(work, on_stop)
-            engine = Engine(lock.name, queue, running, locks, on_dead_worker)
-            with _working(engine, database, parallel, on_start):
+            hooks.on_dead_worker(lock.name)
+            running = RunningShards(work, hooks.on_stop)
+            engine = Engine(lock.name, queue, running, locks, hooks.on_dead_worker)
+            with _working(engine, database, parallel, hooks.on_start):
                 yield engine
         finally:
             lock.release()

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Protocol
 
 from tiltyard.errors import JudgeUnusable
-from tiltyard.jobs import Engine, Shard, open_engine
+from tiltyard.jobs import Engine, Shard, WorkerHooks, open_engine
 from tiltyard.judges.batch_calls import BatchCalls
 from tiltyard.judges.concurrency_limiter import ConcurrencyLimiter
 from tiltyard.judges.judge_setup import JudgeSetup
@@ -65,6 +65,8 @@ class RunProgress:
     states: Counter[str] = field(default_factory=Counter)
     #: Picodollars; ``None`` once a call came back whose price is unknown.
     spent: int | None = 0
+    #: Told of it about four times a second.
+    on_tick: Callable[[RunProgress], None] | None = None
 
     def __call__(self, state: str, cost: int | None) -> None:
         self.states[state] += 1
@@ -73,6 +75,11 @@ class RunProgress:
     @property
     def calls(self) -> int:
         return sum(self.states.values())
+
+    def tick(self) -> None:
+        """Tell whoever watches."""
+        if self.on_tick is not None:
+            self.on_tick(self)
 
 
 class RequestPlan(Protocol):
@@ -119,16 +126,14 @@ def run_judging(
     prewarm: bool = False,
     lead: bool = True,
     heard: RunProgress | None = None,
-    on_tick: Callable[[], None] | None = None,
 ) -> JudgingOutcome:
     """Ask everything that the cache does not hold. ``lead``: submit the shards, not only help with them.
 
     A pass over the plan that was cut short is gone on with; after a whole one, a new pass asks
     again what ended without a reply.
     """
-    judging = JudgingWorker(
-        agenda, run, databases, heard or RunProgress(), prewarm=prewarm and lead, trial=lead
-    )
+    heard = heard or RunProgress()
+    judging = JudgingWorker(agenda, run, databases, heard, prewarm=prewarm and lead, trial=lead)
     ledger = Ledger(databases.ledger)
     try:
         with open_engine(
@@ -137,16 +142,14 @@ def run_judging(
             judging.work,
             run=run,
             parallel=_parallel(agenda, shard_size),
-            on_dead_worker=judging.dead,
-            on_start=judging.start,
-            on_stop=judging.stop,
+            hooks=WorkerHooks(judging.dead, judging.start, judging.stop),
         ) as engine:
             if lead:
                 generation = _open_pass(engine, ledger, run)
                 engine.submit(agenda.shards(run, generation, shard_size))
             else:
                 generation = _submitted(engine, ledger, run)
-            shards = engine.wait(run, generation, on_tick=on_tick)
+            shards = engine.wait(run, generation, on_tick=heard.tick)
             return JudgingOutcome(shards, engine.failures(run, generation))
     finally:
         ledger.close()

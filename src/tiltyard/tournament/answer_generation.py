@@ -199,15 +199,8 @@ def _asked(
         assert config.caches.responses_dir is not None
         watch.begun(config.at(config.caches.responses_dir), calls, row.spent, cap, resumed=resumed)
         if calls:
-            heard = RunProgress()
-            sat = run_judging(
-                errands,
-                run,
-                databases,
-                shard_size=config.shard_size,
-                heard=heard,
-                on_tick=lambda: watch.tick(heard),
-            )
+            heard = RunProgress(on_tick=watch.tick)
+            sat = run_judging(errands, run, databases, shard_size=config.shard_size, heard=heard)
         failed = {one.request_key: one for one in ledger.attempts(run) if one.state in _FAILED}
         why = dict.fromkeys(sat.failures.values() if sat is not None else ())
         written: Counter[str] = Counter()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -25,6 +25,8 @@ __all__ = [
     "DIMENSION",
     "MODE",
     "Placement",
+    "PlacementJudge",
+    "PlacementRequest",
     "draw_opponents",
     "new_folder",
     "prepare_placement",
@@ -34,6 +36,34 @@ __all__ = [
 #: What the judge looks at: the same as people do when they vote.
 DIMENSION = "preference"
 MODE = "place"
+
+
+@dataclass(frozen=True)
+class PlacementRequest:
+    """The model to place, the battles that it is placed by, and how many prompts of theirs it meets."""
+
+    battles: Path
+    model: str
+    #: Files with its answers, and with opponents' where the battles hold none.
+    answers: Sequence[Path]
+    n: int
+    seed: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class PlacementJudge:
+    """Who judges a placement and at what cost: a configuration, and options that go before it."""
+
+    config_path: Path | None = None
+    overrides: Mapping[str, Any] = field(default_factory=dict)
+    rubric: Path | None = None
+    budget_usd: float | None = None
+    prices: Mapping[str, PriceEntry] | None = None
+
+    @property
+    def folder(self) -> Path:
+        """Where the configuration's paths begin."""
+        return (self.config_path or Path()).parent
 
 
 @dataclass(frozen=True)
@@ -63,31 +93,19 @@ def draw_opponents(candidates: Mapping[str, Sequence[str]], n: int, seed: int) -
 
 
 def prepare_placement(
-    battles: Path,
-    model: str,
-    *,
-    answers: Sequence[Path],
-    n: int,
-    seed: int,
-    folder: Path,
-    config_path: Path | None,
-    overrides: Mapping[str, Any],
-    rubric: Path | None,
-    budget_usd: float | None,
-    watch: RunObserver,
-    prices: Mapping[str, PriceEntry] | None = None,
+    request: PlacementRequest, judge: PlacementJudge, folder: Path, watch: RunObserver
 ) -> Placement:
     """Draw prompts and opponents, get the new model's answers, and write both as a tournament.
 
     Opponents' responses come from the battle file where it holds them, and from answers files.
-    The budget holds for the answers too: what they cost is gone when judges are asked. ``prices``
-    go before those of the configuration.
+    The budget holds for the answers too: what they cost is gone when judges are asked.
     """
-    settings = load_placement(config_path)
-    if prices:
-        merged = merged_prices(settings.prices, prices, (config_path or Path()).parent)
+    battles, model = request.battles, request.model
+    settings = load_placement(judge.config_path)
+    if judge.prices:
+        merged = merged_prices(settings.prices, judge.prices, judge.folder)
         settings = settings.model_copy(update={"prices": merged})
-    stated = list(drop_replaced_answers(_stated(answers)))
+    stated = list(drop_replaced_answers(_stated(request.answers)))
     mine = {one.prompt_id: one for one in stated if one.model == model}
     theirs = _by_prompt(battles, stated, model)
     if not theirs:
@@ -102,15 +120,15 @@ def prepare_placement(
             f"{model} has answered none of the {len(theirs):,} prompts of {battles}; give its answers with --answers "
             "(prompt_id as in the battles), or say in --config, under generate:, how it answers"
         )
-    drawn = draw_opponents(candidates, n, seed)
+    drawn = draw_opponents(candidates, request.n, request.seed)
     chosen = [theirs[prompt][opponent] for prompt, opponent in drawn]
-    document = _document(settings, config_path, model, chosen, battles, overrides, rubric, seed)
+    document = _document(settings, request, judge, chosen)
     path = _write_inputs(folder, document, chosen, [mine[prompt] for prompt, _ in drawn if prompt in mine])
     opponents = Counter(opponent for _, opponent in drawn)
     if all(prompt in mine for prompt, _ in drawn):
         return Placement(path, opponents, None)
-    beside = None if config_path is None else config_path.parent
-    made = generate_answers(load_config(path, {"budget_usd": budget_usd}), watch, beside)
+    beside = None if judge.config_path is None else judge.folder
+    made = generate_answers(load_config(path, {"budget_usd": judge.budget_usd}), watch, beside)
     return Placement(path, opponents, made)
 
 
@@ -158,31 +176,28 @@ def _write_inputs(
 
 def _document(
     settings: PlacementConfig,
-    config_path: Path | None,
-    model: str,
+    request: PlacementRequest,
+    judge: PlacementJudge,
     opponents: Sequence[Answer],
-    battles: Path,
-    overrides: Mapping[str, Any],
-    rubric: Path | None,
-    seed: int,
 ) -> dict[str, Any]:
-    document = with_absolute_paths(settings.model_dump(mode="json"), (config_path or Path()).parent)
+    document = with_absolute_paths(settings.model_dump(mode="json"), judge.folder)
     generate = document.pop("generate")
-    _override(document["judge"], overrides)
-    judge = document["judge"].get("headline_model") or document["judge"].get("pilot_model")
-    if judge is None:
+    _override(document["judge"], judge.overrides)
+    judge_model = document["judge"].get("headline_model") or document["judge"].get("pilot_model")
+    if judge_model is None:
         raise BadOption("name the judge with --judge-model, or in --config as judge.headline_model")
     names = sorted({one.model for one in opponents})
     document["entrants"] = [
-        {"entrant_id": model, "generate": generate},
+        {"entrant_id": request.model, "generate": generate},
         *({"entrant_id": name} for name in names),
     ]
     document["prompts"] = {"bank_path": "prompts.jsonl"}
     document["answers"] = ["answers.jsonl"]
-    document["rubrics"] = {DIMENSION: {"path": None if rubric is None else str(rubric.resolve())}}
-    document["modes"] = {MODE: {"judges": [judge], "prompts": "all", "seed": seed}}
+    rubric = None if judge.rubric is None else str(judge.rubric.resolve())
+    document["rubrics"] = {DIMENSION: {"path": rubric}}
+    document["modes"] = {MODE: {"judges": [judge_model], "prompts": "all", "seed": request.seed}}
     document["overall"] = {DIMENSION: 1.0}
-    document["anchors"] = [str(battles.resolve())]
+    document["anchors"] = [str(request.battles.resolve())]
     if generate is not None and document["caches"]["responses_dir"] is None:
         document["caches"]["responses_dir"] = "responses"
     return document

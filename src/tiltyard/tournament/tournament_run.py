@@ -42,6 +42,7 @@ __all__ = [
     "FinishedRun",
     "PreparedRun",
     "RunObserver",
+    "RunRequest",
     "check_budget",
     "join_run",
     "prepare_run",
@@ -55,6 +56,19 @@ class RunObserver(Protocol):
     def begun(self, out: Path, calls: int, spent: int, cap: int | None, *, resumed: bool) -> None: ...
     def tick(self, heard: RunProgress) -> None: ...
     def rating(self) -> None: ...
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunRequest:
+    """Which run is asked for: a configuration, a mode, and options that go before what the file says."""
+
+    config_path: str | Path
+    mode: str
+    judge_model: str | None = None
+    n_perms: int | None = None
+    limit_pairs: int | None = None
+    budget_usd: float | None = None
+    prices: Mapping[str, PriceEntry] | None = None
 
 
 @dataclass(frozen=True)
@@ -105,14 +119,8 @@ class FinishedRun:
 
 
 def prepare_run(
-    config_path: str | Path,
-    mode: str,
+    request: RunRequest,
     *,
-    judge_model: str | None = None,
-    n_perms: int | None = None,
-    limit_pairs: int | None = None,
-    budget_usd: float | None = None,
-    prices: Mapping[str, PriceEntry] | None = None,
     asking: bool = True,
     beside: Path | None = None,
     evaluated: str | None = None,
@@ -121,14 +129,16 @@ def prepare_run(
     """Read everything that a run needs. ``asking``: judges will be called, so that their keys must be there.
 
     ``.env`` is looked for beside the configuration, or in the folder ``beside``. ``evaluated`` is a
-    model under test: only its own pairs are judged. ``prices`` go before the configuration's own.
+    model under test: only its own pairs are judged.
     """
-    config = load_config(config_path, {"elo.n_perms": n_perms, "budget_usd": budget_usd}, prices)
+    overrides = {"elo.n_perms": request.n_perms, "budget_usd": request.budget_usd}
+    config = load_config(request.config_path, overrides, request.prices)
+    judge_model = request.judge_model
     if judge_model is not None and not (judge_model.strip() and judge_model.isprintable()):
         raise BadOption(f"--judge-model {judge_model!r} is no name of a model")
-    settings = config.mode(mode, judge_model)
-    if limit_pairs is not None:
-        settings = replace(settings, limit_pairs=limit_pairs)
+    settings = config.mode(request.mode, judge_model)
+    if request.limit_pairs is not None:
+        settings = replace(settings, limit_pairs=request.limit_pairs)
     environment = read_environment(beside or config.folder)
     inputs = load_inputs(config)
     seats = tuple(open_judges(config, settings, environment, asking=asking))
@@ -187,7 +197,7 @@ def run_tournament(
         watch.begun(out, left, row.spent, prepared.cap, resumed=resumed)
         sat = None
         if left:
-            heard = RunProgress()
+            heard = RunProgress(on_tick=watch.tick)
             sat = run_judging(
                 prepared.plan,
                 run_id,
@@ -195,9 +205,8 @@ def run_tournament(
                 shard_size=prepared.config.shard_size,
                 prewarm=prepared.mode.prewarm,
                 heard=heard,
-                on_tick=lambda: watch.tick(heard),
             )
-            watch.tick(heard)
+            heard.tick()
         finished = replace(run, finished_at=_now())
         watch.rating()
         groups = write_judged_run(out, finished)
@@ -255,8 +264,7 @@ def join_run(folder: Path, watch: RunObserver) -> JudgingOutcome:
     if manifest is None:
         raise BrokenArtifact(f"{folder} has no manifest: name the folder of a run that is under way")
     prepared = prepare_run(
-        folder / CONFIG,
-        manifest["mode"],
+        RunRequest(config_path=folder / CONFIG, mode=manifest["mode"]),
         beside=Path(str(manifest.get("config_path"))).parent,
         evaluated=manifest.get("model"),
     )
@@ -274,15 +282,13 @@ def join_run(folder: Path, watch: RunObserver) -> JudgingOutcome:
             )
         left = estimate_plan(prepared.plan, ledger).calls
         watch.begun(folder, left, row.spent, row.cap, resumed=True)
-    heard = RunProgress()
     return run_judging(
         prepared.plan,
         manifest["run_id"],
         prepared.databases,
         shard_size=prepared.config.shard_size,
         lead=False,
-        heard=heard,
-        on_tick=lambda: watch.tick(heard),
+        heard=RunProgress(on_tick=watch.tick),
     )
 
 

@@ -10,7 +10,7 @@ from uuid import uuid4
 import numpy as np
 from psycopg.types.json import Jsonb
 
-from tiltyard.arena.log.event_log import HUMAN, JUDGE, LogKind, ServedMatchup, append_batch
+from tiltyard.arena.log.event_log import HUMAN, JUDGE, LogKind, OpenMatchup, ServedMatchup, append_batch
 from tiltyard.arena.log.partitions import create_partitions
 from tiltyard.core.policy.state.events import Event, Events
 from tiltyard.core.policy.state.policy import Policy
@@ -149,10 +149,11 @@ class Yard:
             self.open.remove(matchup)
             self.voted.append(matchup)
             a, b, prompt = self.served[source][serial]
-            return log.end(
-                LogKind.VOTE, source, serial, session=1, a=a, b=b, prompt=prompt, outcome=outcome,
-                ballot=self.ballots[matchup],
+            one = OpenMatchup(
+                matchup=uuid4(), source=source, serial=serial, session=1, a=a, b=b, prompt=prompt, response_a=1,
+                response_b=2, served_at=log.now, expires_at=log.now, ballot=self.ballots[matchup],
             )  # fmt: skip
+            return log.vote(one, outcome, blind=True)
 
         return add
 
@@ -173,8 +174,7 @@ class Yard:
     def ended(self, matchup, kind):
         def add(log):
             self.open.remove(matchup)
-            a, b, prompt = self.served[matchup[0]][matchup[1]]
-            return log.end(kind, *matchup, session=1, a=a, b=b, prompt=prompt, ballot=self.ballots[matchup])
+            return log.end(kind, *matchup, session=1, ballot=self.ballots[matchup])
 
         return self.append(add)[0]
 

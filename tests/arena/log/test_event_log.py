@@ -11,7 +11,14 @@ import pytest
 from live_arenas import make_arena
 from tiltyard.arena.log import event_log, partitions
 from tiltyard.arena.log import log_columns as columns_module
-from tiltyard.arena.log.event_log import LogKind, ServedMatchup, append_batch, find_matchup, read_tail
+from tiltyard.arena.log.event_log import (
+    LogKind,
+    OpenMatchup,
+    ServedMatchup,
+    append_batch,
+    find_matchup,
+    read_tail,
+)
 from tiltyard.arena.log.log_columns import read_columns
 from tiltyard.arena.rating.rater_progress import read_undone_votes
 from tiltyard.core.policy.state.events import Event
@@ -40,6 +47,12 @@ def serving(serial, **changes):
         "expires_at": SOON,
     }
     return ServedMatchup(**(row | changes))
+
+
+def opened(serial, ballot=0, **changes):
+    served = serving(serial, **changes)
+    shared = {one.name: getattr(served, one.name) for one in fields(OpenMatchup) if hasattr(served, one.name)}
+    return OpenMatchup(**shared, served_at=SOON, ballot=ballot)
 
 
 def run(coroutine):
@@ -90,12 +103,12 @@ def test_a_batch_that_fails_leaves_nothing_and_the_connection_goes_on(database):
         async with await connect_async(database) as connection:
             async with append_batch(connection, arena) as batch:
                 batch.serve(serving(0))
-                batch.end(LogKind.VOTE, 0, 0, a=0, b=1, prompt=2, outcome=1)
+                batch.vote(opened(0), 1, blind=True)
             head = batch.head
             with pytest.raises(StoreFault, match="duplicate key"):  # noqa: PT012
                 async with append_batch(connection, arena) as batch:
                     batch.serve(serving(1))
-                    batch.end(LogKind.VOTE, 0, 0, a=0, b=1, prompt=2, outcome=2)
+                    batch.vote(opened(0), 2, blind=True)
             with pytest.raises(ZeroDivisionError):  # noqa: PT012
                 async with append_batch(connection, arena) as batch:
                     batch.add(LogKind.REVEAL)
@@ -112,7 +125,7 @@ def test_a_matchup_ends_once_whatever_the_ending(database):
         async with await connect_async(database) as connection:
             with pytest.raises(StoreFault, match="duplicate key"):
                 async with append_batch(connection, arena) as batch:
-                    batch.end(kind, 0, 0, outcome=1 if kind is LogKind.VOTE else None)
+                    batch.vote(opened(0), 1, blind=True) if kind is LogKind.VOTE else batch.end(kind, 0, 0)
 
     async def first():
         made = await make_arena(database, 2, 2)
@@ -143,7 +156,7 @@ def test_only_an_ending_that_was_undone_is_replaced(database):
     """The database refuses a second vote that stands, whatever the program believes."""
 
     def voted(batch, ballot, outcome):
-        return batch.end(LogKind.VOTE, 0, 0, a=0, b=1, prompt=2, outcome=outcome, ballot=ballot)
+        return batch.vote(opened(0, ballot), outcome, blind=True)
 
     async def scene():
         arena = (await make_arena(database, 2, 2)).arena
@@ -191,15 +204,8 @@ def test_columns_are_the_rows(database):
                     elif serial % 4 == 1:
                         batch.end(LogKind.EXPIRE, 0, serial)
                     else:
-                        batch.end(
-                            LogKind.VOTE,
-                            0,
-                            serial,
-                            a=serial % 3,
-                            b=(serial + 1) % 3,
-                            prompt=2,
-                            outcome=serial % 13,
-                        )
+                        one = opened(serial, a=serial % 3, b=(serial + 1) % 3)
+                        batch.vote(one, serial % 13, blind=True)
                     if serial % 8 == 3:
                         undone.append(batch.head)
                         batch.undo(0, serial, 1, vote=batch.head, ballot=1, expires_at=batch.now)
@@ -246,7 +252,7 @@ def test_events_of_a_source_are_its_own_and_those_of_all_with_dropped_votes_skip
             for source in (0, 1):
                 for serial in (0, 1):
                     batch.serve(serving(serial, source=source))
-                    batch.end(LogKind.VOTE, source, serial, a=0, b=1, prompt=1, outcome=source)
+                    batch.vote(opened(serial, source=source, prompt=1), source, blind=True)
         return arena
 
     arena = run(scene())
@@ -315,9 +321,9 @@ def test_a_matchup_is_found_by_its_id_with_its_ending(database):
                 one, two = serving(0), serving(1)
                 batch.serve(one)
                 batch.serve(two)
-                batch.end(LogKind.VOTE, 0, 1, a=0, b=1, prompt=2, outcome=3)
-            opened, ended = [await find_matchup(connection, arena, each.matchup) for each in (one, two)]
-            assert opened.kind is None
+                batch.vote(opened(1), 3, blind=True)
+            waiting, ended = [await find_matchup(connection, arena, each.matchup) for each in (one, two)]
+            assert waiting.kind is None
             assert (ended.kind, ended.outcome) == (LogKind.VOTE, 3)
             assert await find_matchup(connection, arena, uuid4()) is None
 

@@ -208,6 +208,10 @@ class _LogHead(NamedTuple):
     horizon: int
 
 
+#: Numbers of an event, in the order of its columns from ``source`` to ``lane``.
+_Numbers = tuple[int | None, ...]
+
+
 class LogBatch:
     """One batch under the arena's lock. What is added is written when the block is left."""
 
@@ -235,73 +239,53 @@ class LogBatch:
         serial: int | None = None,
         session: int | None = None,
         a: int | None = None,
-        b: int | None = None,
         prompt: int | None = None,
-        outcome: int | None = None,
-        nominal: int | None = None,
-        lane: int | None = None,
         detail: dict[str, Any] | None = None,
-        blind: bool | None = None,
     ) -> int:
-        """One event; its position."""
+        """One event that serves or ends no matchup; its position."""
+        return self._add(kind, (source, serial, session, a, None, prompt, None, None, None), detail, None)
+
+    def _add(
+        self, kind: LogKind, numbers: _Numbers, detail: dict[str, Any] | None, blind: bool | None
+    ) -> int:
         self.head += 1
-        numbers = (source, serial, session, a, b, prompt, outcome, nominal, lane)
         self._events.append((self.head, int(kind), *numbers, detail, blind))
         return self.head
 
     def serve(self, matchup: ServedMatchup) -> int:
         """A matchup was staged: its event, and its row."""
         m = matchup
-        position = self.add(
-            LogKind.SERVED,
-            source=m.source,
-            serial=m.serial,
-            session=m.session,
-            a=m.a,
-            b=m.b,
-            prompt=m.prompt,
-            nominal=m.nominal,
-            lane=m.lane,
-        )
+        numbers = (m.source, m.serial, m.session, m.a, m.b, m.prompt, None, m.nominal, m.lane)
+        position = self._add(LogKind.SERVED, numbers, None, None)
         responses = (m.response_a, m.response_b)
         about = (m.nominal, m.lane, m.reason, m.propensity, m.given_up, m.expires_at)
         models = (m.session, m.a, m.b, m.prompt)
         self._matchups.append((m.source, m.serial, m.matchup, position, *models, *responses, *about))
         return position
 
-    def end(
-        self,
-        kind: LogKind,
-        source: int,
-        serial: int,
-        *,
-        session: int | None = None,
-        a: int | None = None,
-        b: int | None = None,
-        prompt: int | None = None,
-        outcome: int | None = None,
-        detail: dict[str, Any] | None = None,
-        blind: bool | None = None,
-        ballot: int = 0,
+    def vote(
+        self, one: OpenMatchup, outcome: int, *, blind: bool, detail: dict[str, Any] | None = None
     ) -> int:
-        """A matchup ended by a vote, a skip or an expiry: its event, and its ending. A vote says if it is blind.
+        """A matchup ended by a vote: its event, and its ending.
+
+        If an earlier vote on it was undone, the row of that ending is replaced.
+        """
+        numbers = (one.source, one.serial, one.session, one.a, one.b, one.prompt, outcome, None, None)
+        position = self._add(LogKind.VOTE, numbers, detail, blind)
+        key = (one.source, one.serial)
+        self._endings.end(key, position, int(LogKind.VOTE), outcome, blind=blind, reopened=one.ballot > 0)
+        return position
+
+    def end(
+        self, kind: LogKind, source: int, serial: int, *, session: int | None = None, ballot: int = 0
+    ) -> int:
+        """A matchup ended without a vote, by a skip or an expiry: its event, and its ending.
 
         ``ballot`` above 0: its vote was undone, and the row of that ending is replaced.
         """
-        position = self.add(
-            kind,
-            source=source,
-            serial=serial,
-            session=session,
-            a=a,
-            b=b,
-            prompt=prompt,
-            outcome=outcome,
-            detail=detail,
-            blind=blind,
-        )
+        position = self.add(kind, source=source, serial=serial, session=session)
         key = (source, serial)
-        self._endings.end(key, position, int(kind), outcome, blind=blind, reopened=ballot > 0)
+        self._endings.end(key, position, int(kind), None, blind=None, reopened=ballot > 0)
         return position
 
     def undo(

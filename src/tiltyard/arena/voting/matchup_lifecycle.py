@@ -9,7 +9,7 @@ from __future__ import annotations
 import enum
 from dataclasses import fields, replace
 from datetime import datetime, timedelta
-from typing import Any, Final, Literal
+from typing import Final, Literal
 from uuid import UUID
 
 import numpy as np
@@ -33,7 +33,7 @@ from tiltyard.arena.voting.session_end import (
     reveal_names,
     withheld_cells,
 )
-from tiltyard.arena.voting.voter_requests import EndedMatchup, OfferedMatchup, Voter
+from tiltyard.arena.voting.voter_requests import EndedMatchup, OfferedMatchup, SentVote, Voter
 from tiltyard.core.battles import Kind
 from tiltyard.core.policy.matchmaking.choice import Choice
 from tiltyard.core.policy.matchmaking.matchmaker import choose
@@ -130,22 +130,15 @@ def vote(
     live: ArenaState,
     batch: LogBatch,
     voter: Voter,
-    matchup: UUID,
-    kind: Kind,
-    *,
-    ballot: int = 0,
-    names: bool = False,
-    detail: dict[str, Any] | None = None,
+    cast: SentVote,
 ) -> EndedMatchup | NotInMemory:
-    """Settle an open matchup; with ``names`` they are shown at once, and the vote is final.
+    """Settle an open matchup.
 
     The vote is blind if the voter has been told neither name by now: the matchup may have been served before.
     If it is the last of a session, the names of all its votes are told.
-
-    ``ballot`` says how often the voter had undone a vote on it: a vote that was sent before an undo and
-    arrives after it is refused.
     """
-    one = _mine(live, batch, voter, matchup)
+    kind, ballot, names = cast.kind, cast.ballot, cast.reveal
+    one = _mine(live, batch, voter, cast.matchup)
     if one is None:
         return NOT_IN_MEMORY
     if one.ballot != ballot:
@@ -153,26 +146,14 @@ def vote(
     if names:
         check_reveal_allowed(live.settings, voter)
     blind = live.told.of(voter.session).is_blind(one)
-    position = batch.end(
-        LogKind.VOTE,
-        one.source,
-        one.serial,
-        session=one.session,
-        a=one.a,
-        b=one.b,
-        prompt=one.prompt,
-        outcome=int(kind),
-        detail=detail,
-        blind=blind,
-        ballot=ballot,
-    )
+    position = batch.vote(one, int(kind), blind=blind, detail=cast.detail)
     row = _row(batch, position, LogKind.VOTE, one)
     live.fold(replace(row, outcome=int(kind), blind=blind))
     if names:
         reveal_names(live, batch, voter, [PendingNames.of(one)])
     names |= end_full_session(live, batch, voter)
     return EndedMatchup(
-        matchup=format_matchup_id(matchup),
+        matchup=format_matchup_id(cast.matchup),
         kind=LogKind.VOTE,
         outcome=kind,
         position=position,

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Final, Literal, get_args
+from typing import Any, Final, Literal, NamedTuple, get_args
+from uuid import UUID
 
 from tiltyard.arena.log.event_log import LogKind
 from tiltyard.core.battles import Kind
@@ -19,6 +20,7 @@ __all__ = [
     "OfferedMatchup",
     "RevealedMatchup",
     "ReviewedMatchup",
+    "SentVote",
     "SessionProgress",
     "State",
     "Tag",
@@ -75,6 +77,18 @@ class OfferedMatchup:
     ballot: int = 0
     #: Whether it was served just now.
     new: bool = False
+
+
+class SentVote(NamedTuple):
+    """A vote as it was sent."""
+
+    matchup: UUID
+    kind: Kind
+    #: How often the voter had undone a vote on it: a vote that was sent before an undo and arrives after it is refused.
+    ballot: int = 0
+    #: Whether the names are shown at once; the vote is final then.
+    reveal: bool = False
+    detail: dict[str, Any] | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -61,6 +61,7 @@ from tiltyard.arena.voting.voter_requests import (
     OfferedMatchup,
     RevealedMatchup,
     ReviewedMatchup,
+    SentVote,
     SessionProgress,
     Voter,
 )
@@ -184,12 +185,8 @@ class VotingQueue:
     ) -> EndedMatchup:
         """Settle a matchup. The same vote on the same ballot has the same answer; another one is refused."""
         one = parse_matchup_id(matchup)
-        ended = await self._ask(
-            lambda live, batch: vote(
-                live, batch, voter, one, kind, ballot=ballot, names=reveal, detail=detail
-            ),
-            voter=voter,
-        )
+        cast = SentVote(one, kind, ballot, reveal, detail)
+        ended = await self._ask(lambda live, batch: vote(live, batch, voter, cast), voter=voter)
         if ended is not NOT_IN_MEMORY:
             return ended  # type: ignore[no-any-return]
         found = await self._found(voter, one)

@@ -13,7 +13,7 @@ from crowd import Crowd, Heard
 from psycopg import Connection
 
 from tiltyard.arena.log.event_log import LogKind
-from tiltyard.arena.rating.board_publisher import make_snapshot, open_matchups_at
+from tiltyard.arena.rating.board_publisher import BoardMoment, make_snapshot, open_matchups_at
 from tiltyard.arena.rating.checkpoints import list_checkpoints, read_checkpoint
 from tiltyard.arena.rating.log_replay import replay_log
 from tiltyard.arena.rating.rater_progress import (
@@ -133,12 +133,12 @@ def _check_counts(connection: Connection, arena: int, boards: list[dict[str, Any
 
 
 def _check_board(connection: Connection, arena: RatedArena, board: dict[str, Any]) -> None:
-    place = {"position": board["position"], "generation": board["generation"]}
     replayed = replay_log(connection, arena.arena, board["position"], board["generation"])
     at = event_time(connection, arena.arena, board["position"])
     source = board["source"]
     opened = open_matchups_at(connection, arena.arena, source, replayed[source], board["position"])
-    made = make_snapshot(replayed[source], arena, source=source, at=at, opened=opened, **place)
+    moment = BoardMoment(source, board["position"], at, board["generation"])
+    made = make_snapshot(replayed[source], arena, moment, opened)
     assert made.document == board["document"], f"the board at {board['position']} is no replay"
     assert made.sha256 == bytes(board["sha256"]).hex()
 

@@ -21,6 +21,7 @@ from tiltyard.arena.content.blob_store import BlobStore
 from tiltyard.arena.content.object_storage import FolderStorage
 from tiltyard.arena.content.upload_review import (
     MAX_UNPACKED_BYTES,
+    UploadDecision,
     discard_upload,
     import_upload,
     preview_upload,
@@ -177,7 +178,7 @@ def test_what_was_looked_over_is_let_in(database, tmp_path, container):
         preview = await preview_upload(pool, arena, upload, actor="operator:Ada")
         async with pool.connection() as connection:
             before = await list_models(connection, arena.arena)
-        brought = await import_upload(pool, contents, arena, upload, expected=3, actor="operator:Ada")
+        brought = await import_upload(pool, contents, arena, upload, UploadDecision(3), actor="operator:Ada")
         async with pool.connection() as connection:
             after = await list_models(connection, arena.arena)
             prompts = await list_prompts(connection, arena.arena)
@@ -212,12 +213,11 @@ def test_contradictions_are_told_row_by_row_and_good_rows_can_come_alone(databas
         await withdraw(pool, contents, arena.name, "prompt-1", reason="r", actor="cli")
         upload = await store_upload(pool, arena, "a", jsonl(rows) + b"{broken\n", actor="a")
         preview = await preview_upload(pool, arena, upload, actor="a")
-        for options in ({"expected": 3}, {"expected": 4, "partly": True}):
+        for wrong in (UploadDecision(3), UploadDecision(4, partly=True)):
             with pytest.raises(Conflict):
-                await import_upload(pool, contents, arena, upload, actor="a", **options)
-        brought = await import_upload(
-            pool, contents, arena, upload, expected=preview.good, partly=True, enable=False, actor="a"
-        )
+                await import_upload(pool, contents, arena, upload, wrong, actor="a")
+        decision = UploadDecision(preview.good, partly=True, enable=False)
+        brought = await import_upload(pool, contents, arena, upload, decision, actor="a")
         async with pool.connection() as connection:
             return preview, brought, await list_models(connection, arena.arena)
 
@@ -245,7 +245,7 @@ def test_a_file_is_for_whoever_sent_it_where_it_was_sent(database, tmp_path):
             with pytest.raises(NotFound):
                 await preview_upload(pool, where, which, actor=who)
             with pytest.raises(NotFound):
-                await import_upload(pool, contents, where, which, expected=3, actor=who)
+                await import_upload(pool, contents, where, which, UploadDecision(3), actor=who)
             with pytest.raises(NotFound):
                 await discard_upload(pool, where, which, actor=who)
         await discard_upload(pool, arena, upload, actor="operator:Ada")
@@ -341,7 +341,7 @@ def test_a_second_click_leaves_no_second_line_in_the_audit(database, tmp_path):
     async def play(pool, contents, arena):
         for _ in range(2):
             upload = await store_upload(pool, arena, "a", jsonl(GOOD), actor="a")
-            await import_upload(pool, contents, arena, upload, expected=3, actor="a")
+            await import_upload(pool, contents, arena, upload, UploadDecision(3), actor="a")
 
     scene(database, tmp_path, play)
     with connect(database) as connection:

@@ -16,7 +16,7 @@ from rated_arenas import Yard, naive, tell, tell_all
 from tiltyard.arena.log.event_log import HUMAN, JUDGE, LogKind
 from tiltyard.arena.rating import arena_rater as rater_module
 from tiltyard.arena.rating.arena_rater import ArenaRater, RaterPace
-from tiltyard.arena.rating.board_publisher import TimeBudget, make_snapshot, open_matchups_at
+from tiltyard.arena.rating.board_publisher import BoardMoment, TimeBudget, make_snapshot, open_matchups_at
 from tiltyard.arena.rating.leadership import Leadership
 from tiltyard.arena.rating.numeric_fingerprint import numeric_fingerprint
 from tiltyard.arena.rating.rater_process import RaterProcess, rate_arenas, replay_log
@@ -124,15 +124,9 @@ def assert_boards_replayed(yard, rng, most=5):
         source, generation, position, sha256, evaluated, _, document = found[place]
         with connect(yard.url) as connection:
             following = replay_log(connection, yard.arena, position, generation)[source]
-            again = make_snapshot(
-                following,
-                rated_arena(connection, yard.arena),
-                source=source,
-                position=position,
-                generation=generation,
-                at=event_time(connection, yard.arena, position),
-                opened=open_matchups_at(connection, yard.arena, source, following, position),
-            )
+            moment = BoardMoment(source, position, event_time(connection, yard.arena, position), generation)
+            opened = open_matchups_at(connection, yard.arena, source, following, position)
+            again = make_snapshot(following, rated_arena(connection, yard.arena), moment, opened)
         assert (again.sha256, again.document) == (sha256, document)
         if evaluated:
             assert following.history.evaluations[-1].votes == following.votes

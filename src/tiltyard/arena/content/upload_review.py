@@ -25,6 +25,7 @@ from tiltyard.files.answer_file_rows import problem_field
 from tiltyard.postgres.connection_pool import ConnectionPool, connect_from_pool
 
 __all__ = [
+    "UploadDecision",
     "UploadPreview",
     "UploadSample",
     "discard_upload",
@@ -80,6 +81,18 @@ class UploadPreview:
     mentions: tuple[Mention, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class UploadDecision:
+    """How an operator lets an upload in."""
+
+    #: How many good rows the preview had.
+    expected: int
+    #: Whether the good rows may come without the bad ones.
+    partly: bool = False
+    #: Whether new models are enabled.
+    enable: bool = True
+
+
 async def store_upload(pool: ConnectionPool, arena: Arena, name: str, data: bytes, *, actor: str) -> UUID:
     """Keep a file for an hour, for whoever sent it."""
     if not data:
@@ -127,16 +140,14 @@ async def import_upload(
     contents: BlobStore,
     arena: Arena,
     upload: UUID,
+    decision: UploadDecision,
     *,
-    expected: int,
-    partly: bool = False,
-    enable: bool = True,
     actor: str,
 ) -> ImportResult:
-    """Import exactly the bytes that were looked over, whole or, ``partly``, the rows that are good.
+    """Import exactly the bytes that were looked over, whole or the rows that are good.
 
-    ``expected`` is how many good rows the preview had. If there are others by now, or some are bad and
-    nobody said ``partly``, it is a `Conflict` and nothing changes. The file is gone afterwards.
+    If there are other good rows by now than expected, or some are bad and nobody said ``partly``, it is a
+    `Conflict` and nothing changes. The file is gone afterwards.
     """
     async with connect_from_pool(pool) as connection:
         found = await find_upload(connection, arena.arena, actor, upload)
@@ -144,11 +155,13 @@ async def import_upload(
         good = [row for row in rows if isinstance(row, CheckedAnswer)]
         planned = await plan_import(connection, arena.arena, good)
     fit = [row for k, row in enumerate(good) if k not in planned.conflicts]
-    if len(fit) != expected:
+    if len(fit) != decision.expected:
         raise Conflict("the arena has changed since you looked; look again, and then let the file in")
-    if len(fit) != len(rows) and not partly:
+    if len(fit) != len(rows) and not decision.partly:
         raise Conflict("some rows are wrong; mend them, or let in the good rows only")
-    brought = await import_checked_answers(pool, contents, arena.name, iter(fit), enable=enable, actor=actor)
+    brought = await import_checked_answers(
+        pool, contents, arena.name, iter(fit), enable=decision.enable, actor=actor
+    )
     async with connect_from_pool(pool) as connection:
         await remove_upload(connection, upload)
     return brought

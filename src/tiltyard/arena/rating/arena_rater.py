@@ -21,7 +21,7 @@ from tiltyard.arena.boards.snapshots import Snapshot, read_latest_position
 from tiltyard.arena.log.event_log import SOURCES, LogKind
 from tiltyard.arena.log.log_columns import LogColumns, read_columns
 from tiltyard.arena.log.rosters import Roster, read_roster_sync
-from tiltyard.arena.rating.board_publisher import TimeBudget, make_snapshot, open_matchups_at
+from tiltyard.arena.rating.board_publisher import BoardMoment, TimeBudget, make_snapshot, open_matchups_at
 from tiltyard.arena.rating.checkpoints import (
     StoredCheckpoint,
     list_checkpoints,
@@ -323,16 +323,9 @@ class ArenaRater:
     def _snapshot(self, source: int, position: int, at: datetime, *, evaluated: bool = False) -> Snapshot:
         start = self._clock()
         following = self.following(source)
-        made = make_snapshot(
-            following,
-            self.arena,
-            source=source,
-            position=position,
-            generation=self._generation,
-            at=at,
-            opened=open_matchups_at(self._connection, self.arena.arena, source, following, position),
-            evaluated=evaluated,
-        )
+        moment = BoardMoment(source, position, at, self._generation, evaluated)
+        opened = open_matchups_at(self._connection, self.arena.arena, source, following, position)
+        made = make_snapshot(following, self.arena, moment, opened)
         self._allowance.spend(self._clock() - start)
         return made
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from copy import deepcopy
+from dataclasses import dataclass
 from datetime import datetime
 
 from tiltyard.arena.boards.snapshots import Snapshot
@@ -18,19 +19,25 @@ from tiltyard.core.policy.validity.arena_fold import ArenaFold
 from tiltyard.core.policy.validity.proven_orders import proven_orders
 from tiltyard.core.ratings.findings import Finding
 
-__all__ = ["TimeBudget", "make_snapshot", "open_matchups_at"]
+__all__ = ["BoardMoment", "TimeBudget", "make_snapshot", "open_matchups_at"]
+
+
+@dataclass(frozen=True, slots=True)
+class BoardMoment:
+    """Which board is made: of which source, at which place of the log."""
+
+    source: int
+    #: The last event that it knows, and its time.
+    position: int
+    at: datetime
+    #: Exclusions and restorations behind it.
+    generation: int
+    #: Whether it is made by an evaluation.
+    evaluated: bool = False
 
 
 def make_snapshot(
-    following: ArenaFold,
-    arena: RatedArena,
-    *,
-    source: int,
-    position: int,
-    generation: int,
-    at: datetime,
-    opened: Sequence[OpenAtPosition],
-    evaluated: bool = False,
+    following: ArenaFold, arena: RatedArena, moment: BoardMoment, opened: Sequence[OpenAtPosition]
 ) -> Snapshot:
     """The board of one source as it stands: the same log makes the same bytes.
 
@@ -54,10 +61,10 @@ def make_snapshot(
     document = BoardDocument.of(
         board,
         arena=arena.name,
-        source=SOURCES[source],
-        position=position,
-        generation=generation,
-        at=at,
+        source=SOURCES[moment.source],
+        position=moment.position,
+        generation=moment.generation,
+        at=moment.at,
         method=BoardMethod(
             following.policy,
             following.settings,
@@ -69,12 +76,12 @@ def make_snapshot(
     written = document.to_json()
     return Snapshot(
         arena=arena.arena,
-        source=source,
-        generation=generation,
-        position=position,
+        source=moment.source,
+        generation=moment.generation,
+        position=moment.position,
         sha256=document_hash(written),
         votes=following.votes,
-        evaluated=evaluated,
+        evaluated=moment.evaluated,
         document=written.decode(),
         strengths=standing.strengths,
     )

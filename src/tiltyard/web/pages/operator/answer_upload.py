@@ -9,7 +9,13 @@ from fastapi import File, Form, Request, UploadFile
 from fastapi.responses import HTMLResponse, Response
 
 from tiltyard.arena.content.arenas import Arena
-from tiltyard.arena.content.upload_review import discard_upload, import_upload, preview_upload, store_upload
+from tiltyard.arena.content.upload_review import (
+    UploadDecision,
+    discard_upload,
+    import_upload,
+    preview_upload,
+    store_upload,
+)
 from tiltyard.arena.content.uploads import MAX_UPLOAD_BYTES
 from tiltyard.errors import Conflict, InputError
 from tiltyard.web.access import registry_of
@@ -72,9 +78,7 @@ async def let_in_form(
             registry_of(request).contents,
             found,
             upload,
-            expected=expected,
-            partly=partly,
-            enable=enable,
+            UploadDecision(expected, partly, enable),
             actor=actor_of(request).name,
         )
     except Conflict as error:

@@ -19,9 +19,19 @@ from tiltyard.core.battles import Kind
 from tiltyard.errors import BadOption, Expired
 from tiltyard.simulate.worlds import World
 
-__all__ = ["CastVotes", "answers_of", "cast_votes"]
+__all__ = ["ApiVoting", "CastVotes", "answers_of", "cast_votes"]
 
 _WINNERS = {Kind.WIN_A: "model_a", Kind.WIN_B: "model_b", Kind.TIE: "tie", Kind.BOTH_BAD: "both_bad"}
+
+
+@dataclass(frozen=True, slots=True)
+class ApiVoting:
+    """How many votes are cast, by how many voters at once, on how many prompts."""
+
+    votes: int
+    seed: int
+    voters: int = 16
+    prompts: int = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,27 +59,23 @@ async def cast_votes(
     base_url: str,
     arena: str,
     world: World,
-    *,
-    votes: int,
-    seed: int,
-    voters: int = 16,
-    prompts: int = 100,
+    voting: ApiVoting,
     on_vote: Callable[[int], None] = lambda _done: None,
 ) -> CastVotes:
-    """Cast so many votes through the API, by so many voters at once, each with a session of its own."""
-    if votes < 1 or voters < 1:
-        raise BadOption(f"votes is {votes} and voters {voters}; expected 1 or more")
+    """Cast votes through the API, by voters that each have a session of their own."""
+    if voting.votes < 1 or voting.voters < 1:
+        raise BadOption(f"votes is {voting.votes} and voters {voting.voters}; expected 1 or more")
     marks = {
         _mark(model, prompt): (model, prompt)
         for model in range(len(world.models))
-        for prompt in range(prompts)
+        for prompt in range(voting.prompts)
     }
     done: list[tuple[tuple[int, int, int, int], int]] = []
-    left = votes
+    left = voting.votes
 
     async def voter(number: int) -> None:
         nonlocal left
-        rng = np.random.default_rng([seed, number])
+        rng = np.random.default_rng([voting.seed, number])
         async with AsyncClient(base_url) as client:
             while left > 0:
                 left -= 1
@@ -79,7 +85,7 @@ async def cast_votes(
                 except Expired:
                     left += 1
 
-    await asyncio.gather(*(voter(number) for number in range(voters)))
+    await asyncio.gather(*(voter(number) for number in range(voting.voters)))
     return CastVotes(tuple(vote for vote, _ in done), tuple(position for _, position in done))
 
 

@@ -10,7 +10,16 @@ from typing import Any, TypeVar
 
 from tiltyard.simulate.studies import MeanFigure, Median, Proportion, Study, run_study
 
-__all__ = ["SIZES", "Measured", "PolicyBar", "StudyRuns", "SuiteProgress", "SuiteSize", "make_bar"]
+__all__ = [
+    "SIZES",
+    "BarThreshold",
+    "Measured",
+    "PolicyBar",
+    "StudyRuns",
+    "SuiteProgress",
+    "SuiteSize",
+    "make_bar",
+]
 
 SettingsT = TypeVar("SettingsT")
 ResultT = TypeVar("ResultT")
@@ -19,6 +28,29 @@ ResultT = TypeVar("ResultT")
 Measured = MeanFigure | Median | Proportion
 #: Hears what is being run, how many seeds of it are done, and of how many.
 SuiteProgress = Callable[[str, int, int], None]
+
+
+@dataclass(frozen=True, slots=True)
+class BarThreshold:
+    """What is asked of a figure: no less than this, no more than that, in words of its own if need be."""
+
+    least: float | None = None
+    most: float | None = None
+    words: str | None = None
+
+    @property
+    def text(self) -> str:
+        if self.words is not None:
+            return self.words
+        if self.least is None or self.most is None:
+            return f"at most {self.most:g}" if self.least is None else f"at least {self.least:g}"
+        return f"{self.least:g} to {self.most:g}"
+
+    def holds(self, figure: float | None) -> bool:
+        """Whether a figure is inside."""
+        if figure is None:
+            return False
+        return (self.least is None or figure >= self.least) and (self.most is None or figure <= self.most)
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,27 +143,24 @@ def make_bar(
     text: str,
     measured: Measured | None,
     *,
-    least: float | None = None,
-    most: float | None = None,
-    asked: str | None = None,
-    reached: bool | None = None,
+    asked: BarThreshold,
     decides: bool,
+    reached: bool | None = None,
     beside: Mapping[str, float | None] | None = None,
 ) -> PolicyBar:
     """A bar with its verdict, if these runs can decide. ``reached`` is for bars on more than the figure."""
     value, low, high, n = _parts(measured)
     figure = _finite(value)
-    inside = figure is not None and (least is None or figure >= least) and (most is None or figure <= most)
     return PolicyBar(
         name=name,
         text=text,
         figure=figure,
         low=_finite(low),
         high=_finite(high),
-        least=least,
-        most=most,
-        asked=asked or _asked(least, most),
-        holds=(inside if reached is None else reached) if decides else None,
+        least=asked.least,
+        most=asked.most,
+        asked=asked.text,
+        holds=(asked.holds(figure) if reached is None else reached) if decides else None,
         n=n,
         beside=dict(beside or {}),
     )
@@ -143,12 +172,6 @@ def _parts(measured: Measured | None) -> tuple[float, float, float, int]:
     if isinstance(measured, MeanFigure):
         return measured.mean, *measured.interval(), measured.n
     return measured.value, measured.low, measured.high, measured.n
-
-
-def _asked(least: float | None, most: float | None) -> str:
-    if least is None or most is None:
-        return f"at most {most:g}" if least is None else f"at least {least:g}"
-    return f"{least:g} to {most:g}"
 
 
 def _finite(value: float) -> float | None:

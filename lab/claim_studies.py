@@ -7,9 +7,14 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from lab.interval_coverage import centre_ratings
-from lab.mark_trials import FalseMarks, Prompts, false_marks_in_world, votes_until_proven
+from lab.mark_trials import (
+    FalseMarks,
+    FalseMarksSettings,
+    MarkVotesSettings,
+    false_marks_in_world,
+    votes_until_proven,
+)
 from tiltyard.core.battles import CodedBattles, Kind, Table
-from tiltyard.core.policy.validity.order_marks import Scope
 from tiltyard.core.ratings.bradley_terry import BradleyTerry
 from tiltyard.core.ratings.glicko2 import Glicko2
 from tiltyard.simulate.studies import Study
@@ -22,9 +27,7 @@ __all__ = [
     "RD",
     "CoveredSettings",
     "CoveredShares",
-    "FalseMarksSettings",
     "MarkVotes",
-    "MarkVotesSettings",
     "MeanRd",
     "RdSettings",
 ]
@@ -60,43 +63,6 @@ def measure_coverage(settings: CoveredSettings, seed: int) -> CoveredShares:
 
 
 @dataclass(frozen=True, slots=True)
-class FalseMarksSettings:
-    """Worlds of models that are equal in pairs, and how often they are looked at."""
-
-    prompts: int = 100
-    effect_sd: float = 0.5
-    models: int = 20
-    votes: int = 24_000
-    peeks: int = 96
-    chosen: Prompts = "uniform"
-    same_effects: bool = False
-
-
-def false_marks(settings: FalseMarksSettings, seed: int) -> FalseMarks:
-    """Whether any false mark was given in one world."""
-    return false_marks_in_world(
-        seed,
-        settings.prompts,
-        settings.effect_sd,
-        models=settings.models,
-        votes=settings.votes,
-        peeks=settings.peeks,
-        chosen=settings.chosen,
-        same_effects=settings.same_effects,
-    )
-
-
-@dataclass(frozen=True, slots=True)
-class MarkVotesSettings:
-    """One pair, so many points apart, marked at 0.05/family."""
-
-    gap: float
-    scope: Scope
-    family: int = 1
-    most: int = 24_000
-
-
-@dataclass(frozen=True, slots=True)
 class MarkVotes:
     """Direct votes until the pair was marked; none if it never was."""
 
@@ -105,9 +71,7 @@ class MarkVotes:
 
 def mark_votes(settings: MarkVotesSettings, seed: int) -> MarkVotes:
     """How many direct votes a mark takes."""
-    return MarkVotes(
-        votes_until_proven(seed, settings.gap, settings.scope, family=settings.family, most=settings.most)
-    )
+    return MarkVotes(votes_until_proven(settings, seed))
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,7 +130,7 @@ COVERED: Study[CoveredSettings, CoveredShares] = Study(
     ),
 )
 FALSE_MARKS: Study[FalseMarksSettings, FalseMarks] = Study(
-    "false-marks", 1, false_marks, FalseMarks, depends=_MARKS
+    "false-marks", 1, false_marks_in_world, FalseMarks, depends=_MARKS
 )
 MARK_VOTES: Study[MarkVotesSettings, MarkVotes] = Study(
     "mark-votes", 1, mark_votes, MarkVotes, depends=_MARKS

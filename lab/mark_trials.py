@@ -20,7 +20,9 @@ from tiltyard.simulate.worlds import POINTS_PER_LOGIT, World, WorldSettings, dra
 __all__ = [
     "FalseMarkRates",
     "FalseMarks",
+    "FalseMarksSettings",
     "MarkPower",
+    "MarkVotesSettings",
     "Prompts",
     "false_mark_rates",
     "false_marks_in_world",
@@ -37,6 +39,36 @@ Prompts = Literal["uniform", "round-robin", "skewed"]
 _EQUAL_POINTS = 1e-6
 #: Looks that are taken together in the study of power.
 _LOOK_BATCH_COUNT = 64
+
+
+@dataclass(frozen=True, slots=True)
+class FalseMarksSettings:
+    """Worlds of models that are equal in pairs, and how often they are looked at while votes come in."""
+
+    prompts: int = 100
+    effect_sd: float = 0.5
+    models: int = 20
+    votes: int = 24_000
+    peeks: int = 96
+    chosen: Prompts = "uniform"
+    #: Whether clones are equal on each prompt too.
+    same_effects: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class MarkVotesSettings:
+    """One pair, so many points apart in strength, marked at 0.05/family."""
+
+    gap: float
+    scope: Scope
+    family: int = 1
+    #: No more votes than these are cast.
+    most: int = 24_000
+    prompts: int = 100
+    effect_sd: float = 0.5
+    chosen: Prompts = "uniform"
+    #: Votes between two looks.
+    every: int = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,34 +105,24 @@ class MarkPower:
     never: int
 
 
-def false_marks_in_world(
-    seed: int,
-    prompts: int,
-    effect_sd: float,
-    *,
-    models: int = 20,
-    votes: int = 24_000,
-    peeks: int = 96,
-    chosen: Prompts = "uniform",
-    same_effects: bool = False,
-    method: OrderTest | None = None,
-) -> FalseMarks:
-    """One world of models that are equal in pairs, looked at ``peeks`` times while votes come in.
+def false_marks_in_world(settings: FalseMarksSettings, seed: int) -> FalseMarks:
+    """Whether any false mark was given in one world of models that are equal in pairs.
 
     Pairs are uniform. A mark for these prompts is false if it contradicts the Bradley–Terry
     projection on this world's prompts, one for prompts like these if it contradicts the strengths;
-    where two are equal any mark is false. ``same_effects`` makes clones equal on each prompt too.
+    where two are equal any mark is false.
     """
+    models, prompts, effect_sd = settings.models, settings.prompts, settings.effect_sd
     rng = np.random.default_rng([seed, prompts, round(1000 * effect_sd), models])
-    settings = WorldSettings(models, prompts, close_top=False, clones=True, same_effects=same_effects)
-    world = draw_world_of(replace(settings, effect_sd=effect_sd), rng)
+    clones = WorldSettings(models, prompts, close_top=False, clones=True, same_effects=settings.same_effects)
+    world = draw_world_of(replace(clones, effect_sd=effect_sd), rng)
     low, high = np.triu_indices(models, 1)
     truths = {
         THESE: _signs(world.truth(these_prompts=True)),
         LIKE_THESE: _signs(world.strength * POINTS_PER_LOGIT),
     }
-    rule, false, marked = method or OrderTest(), set(), {THESE: 0, LIKE_THESE: 0}
-    for tally in _tallies(world, votes, peeks, chosen, rng):
+    rule, false, marked = OrderTest(), set(), {THESE: 0, LIKE_THESE: 0}
+    for tally in _tallies(world, settings.votes, settings.peeks, settings.chosen, rng):
         filled = np.einsum("ij->i", tally) > 0
         start = np.concatenate(([0], np.cumsum(filled.reshape(-1, prompts).sum(axis=1))))
         cells = PairVotes(low, high, start, tally[filled])
@@ -128,37 +150,25 @@ def false_mark_rates(worlds: Sequence[FalseMarks]) -> FalseMarkRates:
     )
 
 
-def votes_until_proven(
-    seed: int,
-    gap: float,
-    scope: Scope,
-    *,
-    alpha: float = 0.05,
-    family: int = 1,
-    prompts: int = 100,
-    effect_sd: float = 0.5,
-    chosen: Prompts = "uniform",
-    every: int = 5,
-    most: int = 24_000,
-    method: OrderTest | None = None,
-) -> int | None:
-    """Votes of one pair, ``gap`` points apart in strength, until it is marked; looked at ``every`` few.
+def votes_until_proven(settings: MarkVotesSettings, seed: int, method: OrderTest | None = None) -> int | None:
+    """Votes of one pair until it is marked; ``None`` if it is not marked after the most that are cast.
 
     The voters are those of the ranking policy: 16 % ties, 7 % both_bad, 5 % lazy, an advantage of 0.1
-    for side A. A vote of any kind counts. ``None`` if there is no mark after ``most``.
+    for side A. A vote of any kind counts.
     """
+    gap, prompts, every = settings.gap, settings.prompts, settings.every
     rng = np.random.default_rng([seed, round(1000 * gap), prompts])
-    settings = WorldSettings(2, prompts, close_top=False, effect_sd=effect_sd)
-    world = replace(draw_world_of(settings, rng), strength=np.array([gap / POINTS_PER_LOGIT, 0.0]))
-    rule = replace(method or OrderTest(), alpha=alpha)
-    looks = most // every
-    tallies = _tallies(world, looks * every, looks, chosen, rng)
+    pair = WorldSettings(2, prompts, close_top=False, effect_sd=settings.effect_sd)
+    world = replace(draw_world_of(pair, rng), strength=np.array([gap / POINTS_PER_LOGIT, 0.0]))
+    rule = method or OrderTest()
+    looks = settings.most // every
+    tallies = _tallies(world, looks * every, looks, settings.chosen, rng)
     for first in range(0, looks, _LOOK_BATCH_COUNT):
         together = [tally for _, tally in zip(range(_LOOK_BATCH_COUNT), tallies, strict=False)]
         k = len(together)
         low, start = np.zeros(k, dtype=np.int64), np.arange(k + 1) * prompts
         cells = PairVotes(low, low + 1, start, np.concatenate(together))
-        leader = rule.leaders(cells, scope, family=family, prompts=prompts, stepwise=False)
+        leader = rule.leaders(cells, settings.scope, family=settings.family, prompts=prompts, stepwise=False)
         if (leader >= 0).any():
             return every * (first + int((leader >= 0).argmax()) + 1)
     return None
@@ -168,7 +178,8 @@ def mark_power(
     seeds: Iterable[int], gap: float, scope: Scope, *, family: int = 1, chosen: Prompts = "uniform"
 ) -> MarkPower:
     """The median over pairs, each in a world of its own. It counts votes until proven at 0.05/family."""
-    found = [votes_until_proven(seed, gap, scope, family=family, chosen=chosen) for seed in seeds]
+    settings = MarkVotesSettings(gap, scope, family, chosen=chosen)
+    found = [votes_until_proven(settings, seed) for seed in seeds]
     votes = median_figure([math.inf if one is None else one for one in found])
     return MarkPower(gap, scope, family, votes, never=found.count(None))
 

@@ -12,18 +12,16 @@ from dataclasses import replace
 from functools import partial
 from types import MappingProxyType
 
-from lab.bars import PolicyBar, StudyRuns, make_bar
+from lab.bars import BarThreshold, PolicyBar, StudyRuns, make_bar
 from lab.claim_studies import (
     COVERED,
     FALSE_MARKS,
     MARK_VOTES,
     RD,
     CoveredSettings,
-    FalseMarksSettings,
-    MarkVotesSettings,
     RdSettings,
 )
-from lab.mark_trials import false_mark_rates
+from lab.mark_trials import FalseMarksSettings, MarkVotesSettings, false_mark_rates
 from tiltyard.core.policy.state.policy import Fairness, Lane, Policy
 from tiltyard.core.policy.validity.order_marks import LIKE_THESE, THESE, Scope
 from tiltyard.simulate.matchmakers import MATCHMAKERS
@@ -133,7 +131,7 @@ def exposures_outside(models: int, runs: StudyRuns) -> PolicyBar:
         f"fairness-{models}",
         f"windows with any model outside tolerance, {models} models (share)",
         _summary(shares),
-        most=0.0,
+        asked=BarThreshold(most=0.0),
         decides=_decides(runs, len(shares)) or any(shares),
         beside={name: share(name) for name in OTHERS},
     )
@@ -146,7 +144,7 @@ def contender_share(models: int, least: float, runs: StudyRuns) -> PolicyBar:
         f"contender-{models}",
         f"realised share of the contender lane, strict, {models} models",
         summarise([result.lanes[Lane.CONTENDER] for result in results]),
-        least=least,
+        asked=BarThreshold(least=least),
         decides=_decides(runs, len(results)),
     )
 
@@ -174,8 +172,7 @@ def in_order_gain(runs: StudyRuns) -> PolicyBar:
         "in-order-20",
         "true top-10 pairs in order, 20 models, 10k votes: gain over v1",
         gain,
-        least=0.0,
-        asked="above 0 with its whole interval",
+        asked=BarThreshold(least=0.0, words="above 0 with its whole interval"),
         reached=gain is not None and gain.interval()[0] > 0.0,
         decides=_decides(runs, len(both), MIN_PAIRED_SEEDS),
         beside={name: _mean(values) for name, values in found.items()},
@@ -190,7 +187,7 @@ def in_order(models: int, votes: int, least: float, runs: StudyRuns) -> PolicyBa
         f"in-order-{models}",
         f"true top-10 pairs in order, {models} models, scoped, {votes // 1000}k votes",
         _summary(ours),
-        least=least,
+        asked=BarThreshold(least=least),
         decides=_decides(runs, len(ours)),
         beside={
             name: _mean([at(one) for one in runs(ARENA, _arena(runs, models, name), runs.size.beside(name))])
@@ -207,7 +204,7 @@ def votes_to_official(models: int, fairness: Fairness, most: int, runs: StudyRun
         f"official-{models}" + ("-scoped" if fairness == "scoped" else ""),
         f"votes until officially stable, {models} models, {fairness} (median)",
         _median([result.official_at for result in ours]),
-        most=most,
+        asked=BarThreshold(most=most),
         decides=_decides(runs, n),
         beside={
             name: _middle(
@@ -232,7 +229,7 @@ def dead_prompts(runs: StudyRuns) -> PolicyBar:
         "dead-prompts",
         "share of votes on 5 % dead prompts, 20 models",
         _summary(shares["policy"]),
-        most=0.07,
+        asked=BarThreshold(most=0.07),
         decides=_decides(runs, runs.size.seeds),
         beside={name: _mean(shares[name]) for name in OTHERS},
     )
@@ -248,7 +245,7 @@ def newcomer(runs: StudyRuns) -> PolicyBar:
         "newcomer",
         "newcomer's share of its first 200 matchups, 20 models",
         _summary(shares["policy"]),
-        most=0.15,
+        asked=BarThreshold(most=0.15),
         decides=_decides(runs, len(_known(shares["policy"]))),
         beside={name: _mean(shares[name]) for name in OTHERS},
     )
@@ -270,7 +267,7 @@ def first_place(runs: StudyRuns) -> PolicyBar:
         "first-place",
         "first place changes per 250-vote step at 20–25k votes, 20 models (share)",
         _summary(changes(ours, size.seeds)),
-        most=0.10,
+        asked=BarThreshold(most=0.10),
         decides=_decides(runs, size.seeds),
         beside=beside,
     )
@@ -283,8 +280,7 @@ def intervals(runs: StudyRuns) -> PolicyBar:
         "intervals",
         "coverage of the prompt-clustered interval on the prompt population",
         summarise([world.by_prompt for world in worlds]),
-        least=0.92,
-        most=0.97,
+        asked=BarThreshold(least=0.92, most=0.97),
         decides=_decides(runs, len(worlds), MIN_COVERAGE_WORLDS),
         beside={"battle level": _mean([world.by_battle for world in worlds])},
     )
@@ -310,8 +306,7 @@ def false_marks(scope: Scope, runs: StudyRuns) -> PolicyBar:
         f"false-marks-{_short(scope)}",
         f"arenas with a false mark of proven order on {scope}, 96 looks, clones",
         share,
-        most=0.05,
-        asked="at most 0.05, upper limit at most 0.07",
+        asked=BarThreshold(most=0.05, words="at most 0.05, upper limit at most 0.07"),
         reached=share.value <= 0.05 and share.high <= 0.07,
         decides=_decides(runs, share.n, MIN_CLONE_WORLDS),
         beside={name: rate(name).value for name in found},
@@ -329,7 +324,7 @@ def mark_power(gap: float, most: int, scope: Scope, runs: StudyRuns) -> PolicyBa
         f"power-{gap:g}-{_short(scope)}",
         f"direct votes until the order is proven on {scope}, gap {gap:g} (median)",
         _median(alone),
-        most=most,
+        asked=BarThreshold(most=most),
         decides=_decides(runs, n),
         beside={"one of 190 pairs": _middle(in_family)},
     )
@@ -346,8 +341,7 @@ def glicko2_rd(runs: StudyRuns) -> PolicyBar:
         "glicko-2",
         "Glicko-2 at volatility 0.06: RD of equal models after 200 votes each",
         summarise(rds(0.06)),
-        least=59.5,
-        most=61.5,
+        asked=BarThreshold(least=59.5, most=61.5),
         decides=n >= MIN_RD_SEEDS,
         beside={"at 0.003": _mean(rds(0.003))},
     )
@@ -363,7 +357,7 @@ def planted_first(runs: StudyRuns) -> PolicyBar:
         "planted",
         "votes until the true first, planted 400 points too low, is in the top 3, 40 models (median)",
         _median(found["policy"]),
-        most=1250,
+        asked=BarThreshold(most=1250),
         decides=_decides(runs, runs.size.seeds),
         beside={name: _middle(found[name]) for name in OTHERS},
     )

@@ -17,12 +17,12 @@ from pathlib import Path
 
 import numpy as np
 
-from lab.api_voters import CastVotes, answers_of, cast_votes
+from lab.api_voters import ApiVoting, CastVotes, answers_of, cast_votes
 from tiltyard.arena.boards.snapshots import latest_snapshot
 from tiltyard.arena.log.event_log import LogKind
 from tiltyard.arena.log.log_columns import LogColumns, read_columns
 from tiltyard.arena.log.rosters import read_roster_sync
-from tiltyard.arena.rating.board_publisher import make_snapshot, open_matchups_at
+from tiltyard.arena.rating.board_publisher import BoardMoment, make_snapshot, open_matchups_at
 from tiltyard.arena.rating.checkpoints import list_checkpoints, read_checkpoint
 from tiltyard.arena.rating.rater_progress import event_time, log_head, rated_arena, read_rater_progress
 from tiltyard.arena.voting.voting_queue import VotingQueue
@@ -167,10 +167,8 @@ async def _watched(client, world, settings, votes, seed, voters) -> tuple[CastVo
 
     looking = asyncio.create_task(look())
     try:
-        done = await cast_votes(
-            str(client._base_url), ARENA, world, votes=votes, seed=seed, voters=voters,
-            prompts=settings.prompts, on_vote=on_vote,
-        )  # fmt: skip
+        voting = ApiVoting(votes=votes, seed=seed, voters=voters, prompts=settings.prompts)
+        done = await cast_votes(str(client._base_url), ARENA, world, voting, on_vote)
         # So few votes may be over before there is a board.
         await asyncio.wait_for(seen.wait(), 60)
     finally:
@@ -252,8 +250,8 @@ def compared(url: str, found: Driven) -> Same:
         (kept_boards,) = connection.execute("SELECT count(*) FROM snapshots WHERE source = 0").fetchone()
         boards = [
             make_snapshot(
-                pure[source], arena, source=source, position=position, generation=0,
-                at=event_time(connection, 1, position), opened=open_matchups_at(connection, 1, source, pure[source], position),
+                pure[source], arena, BoardMoment(source, position, event_time(connection, 1, position), generation=0),
+                open_matchups_at(connection, 1, source, pure[source], position),
             )
             for source, position, _ in rows
         ]  # fmt: skip

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from driven import compared, driven, world_of
-from lab.api_voters import answers_of, cast_votes
+from lab.api_voters import ApiVoting, answers_of, cast_votes
 from tiltyard.errors import BadOption
 from tiltyard.simulate.worlds import WorldSettings
 
@@ -23,10 +23,9 @@ def test_answers_tell_a_world_apart_and_nobody_else_anything():
 
 @pytest.mark.parametrize("wrong", [{"votes": 0}, {"voters": 0}])
 def test_a_drive_of_nothing_is_refused(wrong):
+    voting = ApiVoting(**{"votes": 1, "seed": 1, **wrong})
     with pytest.raises(BadOption):
-        asyncio.run(
-            cast_votes("http://127.0.0.1:1", "lab", world_of(SMALL, 1), **{"votes": 1, "seed": 1, **wrong})
-        )
+        asyncio.run(cast_votes("http://127.0.0.1:1", "lab", world_of(SMALL, 1), voting))
 
 
 def test_the_service_comes_to_what_the_pure_functions_make_of_its_log(database, tmp_path):

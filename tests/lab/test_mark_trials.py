@@ -7,6 +7,8 @@ import pytest
 
 from lab.mark_trials import (
     FalseMarks,
+    FalseMarksSettings,
+    MarkVotesSettings,
     _prompts,
     _tallies,
     false_mark_rates,
@@ -22,10 +24,8 @@ from tiltyard.simulate.worlds import draw_world
 
 @pytest.mark.parametrize("chosen", ["uniform", "round-robin", "skewed"])
 def test_false_marks_are_rare_however_prompts_are_chosen(chosen):
-    found = [
-        false_marks_in_world(seed, 30, 1.0, models=4, votes=3000, peeks=60, chosen=chosen)
-        for seed in range(10)
-    ]
+    settings = FalseMarksSettings(30, 1.0, models=4, votes=3000, peeks=60, chosen=chosen)
+    found = [false_marks_in_world(settings, seed) for seed in range(10)]
     rates = false_mark_rates(found)
     assert rates.these.value <= 1 / 10
     assert rates.like_these.value <= 2 / 10
@@ -33,23 +33,23 @@ def test_false_marks_are_rare_however_prompts_are_chosen(chosen):
 
 
 def test_models_equal_on_every_prompt_are_seldom_told_apart():
-    found = [
-        false_marks_in_world(seed, 20, 0.5, models=2, votes=2000, peeks=50, same_effects=True)
-        for seed in range(40)
-    ]
+    settings = FalseMarksSettings(20, 0.5, models=2, votes=2000, peeks=50, same_effects=True)
+    found = [false_marks_in_world(settings, seed) for seed in range(40)]
     rates = false_mark_rates(found)
     assert max(rates.these.value, rates.like_these.value) <= 5 / 40
 
 
 def test_what_holds_on_these_prompts_is_often_false_of_their_population():
-    found = [false_marks_in_world(seed, 12, 1.0, models=2, votes=6000, peeks=30) for seed in range(15)]
+    settings = FalseMarksSettings(12, 1.0, models=2, votes=6000, peeks=30)
+    found = [false_marks_in_world(settings, seed) for seed in range(15)]
     rates = false_mark_rates(found)
     assert rates.these_of_population.value >= 0.4
     assert rates.these.value <= 1 / 15
 
 
 def test_the_same_seed_gives_the_same_world():
-    one, other = (false_marks_in_world(3, 10, 0.5, models=4, votes=500, peeks=5) for _ in range(2))
+    settings = FalseMarksSettings(10, 0.5, models=4, votes=500, peeks=5)
+    one, other = (false_marks_in_world(settings, 3) for _ in range(2))
     assert one == other
     assert isinstance(one, FalseMarks)
 
@@ -64,8 +64,9 @@ def test_a_wider_gap_is_proven_sooner_and_a_larger_family_later():
 
 
 def test_a_pair_that_is_never_marked_is_counted_as_such():
-    assert votes_until_proven(0, 0.0, LIKE_THESE, most=200, every=50) is None
-    easy = votes_until_proven(1, 400.0, THESE, every=10, prompts=20, method=OrderTest(gap=80.0))
+    assert votes_until_proven(MarkVotesSettings(0.0, LIKE_THESE, most=200, every=50), 0) is None
+    wide = MarkVotesSettings(400.0, THESE, every=10, prompts=20)
+    easy = votes_until_proven(wide, 1, OrderTest(gap=80.0))
     assert easy is not None
     assert easy % 10 == 0
 

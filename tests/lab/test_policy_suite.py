@@ -7,8 +7,9 @@ import pytest
 
 from arena_results import result
 from lab import policy_bars
-from lab.bars import SIZES, PolicyBar, StudyRuns, make_bar
-from lab.claim_studies import RD, CoveredSettings, MarkVotesSettings, RdSettings, mark_votes, measure_coverage
+from lab.bars import SIZES, BarThreshold, PolicyBar, StudyRuns, make_bar
+from lab.claim_studies import RD, CoveredSettings, RdSettings, mark_votes, measure_coverage
+from lab.mark_trials import MarkVotesSettings
 from lab.policy_suite import ROWS, SuiteResult, bar_names, run_suite
 from tiltyard.core.policy.validity.order_marks import LIKE_THESE
 from tiltyard.errors import BadOption
@@ -147,30 +148,37 @@ def test_a_full_run_with_too_few_seeds_has_no_verdict(monkeypatch):
     ],
 )
 def test_a_bar_holds_between_its_bounds(value, least, most, holds):
-    bar = make_bar("x", "x", MeanFigure(value, 0.1, 24), least=least, most=most, decides=True)
+    bar = make_bar(
+        "x", "x", MeanFigure(value, 0.1, 24), asked=BarThreshold(least=least, most=most), decides=True
+    )
     assert bar.holds is holds
     assert bar.low < value < bar.high
-    assert make_bar("x", "x", MeanFigure(value, 0.1, 24), least=least, most=most, decides=False).holds is None
+    assert (
+        make_bar(
+            "x", "x", MeanFigure(value, 0.1, 24), asked=BarThreshold(least=least, most=most), decides=False
+        ).holds
+        is None
+    )
 
 
 def test_what_is_asked_is_said_in_words():
     figure = MeanFigure(1.0, 0.1, 2)
-    assert make_bar("x", "x", figure, least=2.0, decides=True).asked == "at least 2"
-    assert make_bar("x", "x", figure, most=2.0, decides=True).asked == "at most 2"
-    assert make_bar("x", "x", figure, least=1, most=2.5, decides=True).asked == "1 to 2.5"
-    assert make_bar("x", "x", figure, least=1, asked="much", decides=True).asked == "much"
+    assert make_bar("x", "x", figure, asked=BarThreshold(least=2.0), decides=True).asked == "at least 2"
+    assert make_bar("x", "x", figure, asked=BarThreshold(most=2.0), decides=True).asked == "at most 2"
+    assert make_bar("x", "x", figure, asked=BarThreshold(least=1, most=2.5), decides=True).asked == "1 to 2.5"
+    assert make_bar("x", "x", figure, asked=BarThreshold(least=1, words="much"), decides=True).asked == "much"
 
 
 def test_what_never_came_to_a_number_is_missed_and_has_none():
     never = Median(math.inf, 100.0, math.inf, 5, 0.9)
-    bar = make_bar("x", "x", never, most=200.0, decides=True)
+    bar = make_bar("x", "x", never, asked=BarThreshold(most=200.0), decides=True)
     assert (bar.figure, bar.low, bar.high, bar.holds, bar.n) == (None, 100.0, None, False, 5)
-    nothing = make_bar("x", "x", None, most=200.0, decides=True)
+    nothing = make_bar("x", "x", None, asked=BarThreshold(most=200.0), decides=True)
     assert (nothing.figure, nothing.holds, nothing.n) == (None, False, 0)
 
 
 def test_a_share_brings_its_exact_interval():
-    bar = make_bar("x", "x", proportion(1, 20), most=0.05, reached=False, decides=True)
+    bar = make_bar("x", "x", proportion(1, 20), asked=BarThreshold(most=0.05), reached=False, decides=True)
     assert bar.holds is False
     assert bar.high == pytest.approx(0.2487, abs=1e-3)
 

@@ -13,6 +13,7 @@ from tiltyard.core.policy.state.policy import Policy
 from tiltyard.errors import BadOption
 from tiltyard.simulate import arena_forecast as forecasting
 from tiltyard.simulate.arena_forecast import (
+    ForecastsBeside,
     Simulation,
     WorldRange,
     default_votes,
@@ -184,7 +185,7 @@ def test_all_matchmakers_see_the_same_worlds_to_the_last_vote(monkeypatch):
         replace(SMALL, matchmaker="v1"),
         range(7, 9),
         100,
-        compare=True,
+        ForecastsBeside(matchmakers=True),
         on_progress=lambda *n: heard.append(n),
     )
     assert [one.matchmaker for one in found.forecasts] == ["v1", "policy", "uniform", "nearest", "thompson"]
@@ -197,7 +198,7 @@ def test_the_other_fairness_stands_beside_the_one_asked_for(monkeypatch):
     monkeypatch.setattr(forecasting, "ARENA", replace(ARENA, run=lambda _settings, _seed: official(1000)))
     for asked, other in (("strict", "scoped"), ("scoped", "strict")):
         settings = replace(SMALL, policy=Policy(fairness=asked))
-        found = make_simulation(settings, range(1), 100, both_fairnesses=True)
+        found = make_simulation(settings, range(1), 100, ForecastsBeside(other_fairness=True))
         assert [one.fairness for one in found.forecasts] == [asked, other]
 
 

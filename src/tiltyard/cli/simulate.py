@@ -226,7 +226,7 @@ def _forecast(
         simulation_tables,
     )
     from tiltyard.report.terminal import Terminal
-    from tiltyard.simulate.arena_forecast import make_simulation, mix_feasible
+    from tiltyard.simulate.arena_forecast import ForecastsBeside, make_simulation, mix_feasible
     from tiltyard.simulate.result_cache import lab_folder
 
     mixed = settings.matchmaker == "policy" and not mix_feasible(settings.policy, settings.world.models)
@@ -236,8 +236,7 @@ def _forecast(
             settings,
             seeds,
             votes_per_day,
-            compare=compare,
-            both_fairnesses=both and mixed,
+            ForecastsBeside(matchmakers=compare, other_fairness=both and mixed),
             folder=lab_folder(),
             processes=cores,
             on_progress=partial(heard, "worlds"),

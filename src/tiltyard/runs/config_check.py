@@ -7,7 +7,7 @@ from typing import Any
 
 from tiltyard.core.board.board_rows import parameters_of
 from tiltyard.errors import TiltyardError
-from tiltyard.runs.tournament_manifest import TournamentManifest, rating_methods
+from tiltyard.runs.tournament_manifest import RatingParameters, TournamentManifest, rating_methods
 from tiltyard.runs.verification_checks import RunCheck
 
 __all__ = ["configured_check"]
@@ -70,7 +70,7 @@ def _methods(config: Mapping[str, Any], manifest: TournamentManifest) -> Iterato
     yield "elo.k_factor_sweep", list(elo["k_factor_sweep"]), manifest.k_sweep
     yield "ratings.n_bootstraps", ratings["n_bootstraps"], manifest.n_bootstraps
     inconsistent = ratings["inconsistent"]
-    bradley_terry, elo_method = rating_methods(
+    parameters = RatingParameters(
         lean=ratings["lean"],
         inconsistent={"half": 0.5, "drop": None}.get(inconsistent, inconsistent),
         n_bootstraps=ratings["n_bootstraps"],
@@ -80,6 +80,7 @@ def _methods(config: Mapping[str, Any], manifest: TournamentManifest) -> Iterato
         n_perms=elo["n_perms"],
         shuffle_seed=elo["shuffle_seed"],
     )
+    bradley_terry, elo_method = rating_methods(parameters)
     yield from _parameters("Bradley–Terry", parameters_of(bradley_terry), manifest.bradley_terry)
     yield from _parameters("Elo", parameters_of(elo_method), manifest.elo)
 

@@ -6,6 +6,7 @@ import hashlib
 import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -22,6 +23,7 @@ from tiltyard.runs.judged_run import JudgedRun
 from tiltyard.runs.manifest import ManifestDocument, ManifestInput, ManifestModel, Platform, file_hash
 
 __all__ = [
+    "RatingParameters",
     "RubricEntry",
     "TournamentManifest",
     "draft_manifest",
@@ -163,7 +165,7 @@ def draft_manifest(run: JudgedRun) -> TournamentManifest:
             raise BadOption(str(error)) from None
     answered = {answer.prompt_id for answer in run.answers}
     asked = [prompt for prompt in run.prompts if prompt.prompt_id in answered]
-    bradley_terry, elo = _methods(run)
+    bradley_terry, elo = rating_methods(run)
     return TournamentManifest(
         run_id=run.run_id,
         mode=run.mode,
@@ -209,50 +211,41 @@ def draft_manifest(run: JudgedRun) -> TournamentManifest:
     )
 
 
-def rating_methods(
-    *,
-    lean: float,
-    inconsistent: float | None,
-    n_bootstraps: int,
-    seed: int,
-    initial_rating: float,
-    default_k: float,
-    n_perms: int,
-    shuffle_seed: int,
-) -> tuple[BradleyTerry, Elo]:
+@dataclass(frozen=True, kw_only=True)
+class RatingParameters:
+    """What a configuration says of a tournament's two rating methods."""
+
+    lean: float
+    inconsistent: float | None
+    n_bootstraps: int
+    seed: int
+    initial_rating: float
+    default_k: float
+    n_perms: int
+    shuffle_seed: int
+
+
+def rating_methods(run: JudgedRun | RatingParameters) -> tuple[BradleyTerry, Elo]:
     """The two methods by which a tournament's battles are rated."""
     bradley_terry = BradleyTerry(
-        lean=float(lean),
-        inconsistent=inconsistent,
-        seed=seed,
-        n_bootstraps=max(n_bootstraps, 2),
-        base=float(initial_rating),
-        anchor_rating=float(initial_rating),
+        lean=float(run.lean),
+        inconsistent=run.inconsistent,
+        seed=run.seed,
+        n_bootstraps=max(run.n_bootstraps, 2),
+        base=float(run.initial_rating),
+        anchor_rating=float(run.initial_rating),
     )
     elo = Elo(
-        k=float(default_k),
-        start=float(initial_rating),
-        n_permutations=n_perms,
-        lean=float(lean),
-        inconsistent=inconsistent,
-        seed=shuffle_seed,
-        interval="bootstrap" if n_bootstraps else "none",
-        n_bootstraps=max(n_bootstraps, 2),
+        k=float(run.default_k),
+        start=float(run.initial_rating),
+        n_permutations=run.n_perms,
+        lean=float(run.lean),
+        inconsistent=run.inconsistent,
+        seed=run.shuffle_seed,
+        interval="bootstrap" if run.n_bootstraps else "none",
+        n_bootstraps=max(run.n_bootstraps, 2),
     )
     return bradley_terry, elo
-
-
-def _methods(run: JudgedRun) -> tuple[BradleyTerry, Elo]:
-    return rating_methods(
-        lean=run.lean,
-        inconsistent=run.inconsistent,
-        n_bootstraps=run.n_bootstraps,
-        seed=run.seed,
-        initial_rating=run.initial_rating,
-        default_k=run.default_k,
-        n_perms=run.n_perms,
-        shuffle_seed=run.shuffle_seed,
-    )
 
 
 def _input(path: str, format: str) -> ManifestInput:

@@ -32,6 +32,7 @@ from tiltyard.simulate.studies import Progress, median_figure, run_study
 __all__ = [
     "Forecast",
     "ForecastPoint",
+    "ForecastsBeside",
     "RuleForecast",
     "Simulation",
     "WorldRange",
@@ -139,6 +140,19 @@ class Simulation:
         return asdict(self)
 
 
+@dataclass(frozen=True, slots=True)
+class ForecastsBeside:
+    """Which forecasts stand beside the one that is asked for."""
+
+    #: Those of every other matchmaker; all run to the last vote then, so that figures at the same votes compare.
+    matchmakers: bool = False
+    #: That of the other kind of fairness.
+    other_fairness: bool = False
+
+
+_NOTHING_BESIDE = ForecastsBeside()
+
+
 def default_votes(models: int, prompts: int) -> int:
     """How far to look: four votes for each model and prompt, within reason."""
     return min(max(4 * models * prompts, 5_000), 50_000)
@@ -154,25 +168,20 @@ def make_simulation(
     settings: SimulationSettings,
     seeds: range,
     votes_per_day: int,
+    beside: ForecastsBeside = _NOTHING_BESIDE,
     *,
-    compare: bool = False,
-    both_fairnesses: bool = False,
     folder: Path | None = None,
     processes: int = 0,
     on_progress: Progress = lambda _done, _total: None,
 ) -> Simulation:
-    """Simulate one world for each seed.
-
-    ``compare`` puts every matchmaker beside the one asked for, and lets all run to the last vote so
-    that figures at the same votes can be compared. ``both_fairnesses`` adds the other kind of fairness.
-    """
+    """Simulate one world for each seed, and the same worlds for the forecasts beside."""
     if not seeds:
         raise BadOption("no seeds; a forecast needs at least one world")
     asked = [settings]
-    if both_fairnesses:
+    if beside.other_fairness:
         other: Fairness = "scoped" if settings.policy.fairness == "strict" else "strict"
         asked.append(replace(settings, policy=replace(settings.policy, fairness=other)))
-    if compare:
+    if beside.matchmakers:
         asked += [replace(settings, matchmaker=name) for name in MATCHMAKERS if name != settings.matchmaker]
         asked = [replace(one, until_official=False) for one in asked]
     forecasts = []

@@ -104,34 +104,16 @@ NOT_QUANTITIES = {
     "src/tiltyard/arena/log/event_log.py": {"HUMAN", "JUDGE"},
 }
 MAX_PARAMETERS = 7
-#: Functions with more parameters. Public ones keep what callers use; the others wait to be grouped.
+#: Functions with more parameters, each with the reason.
 LONG_SIGNATURES = {
-    "lab/api_voters.py:cast_votes",
-    "lab/bars.py:make_bar",
-    "lab/mark_trials.py:false_marks_in_world",
-    "lab/mark_trials.py:votes_until_proven",
-    "src/tiltyard/arena/content/upload_review.py:import_upload",
-    "src/tiltyard/arena/log/event_log.py:add",
-    "src/tiltyard/arena/log/event_log.py:end",
-    "src/tiltyard/arena/rating/board_publisher.py:make_snapshot",
-    "src/tiltyard/arena/voting/matchup_lifecycle.py:vote",
-    "src/tiltyard/client/admin_calls.py:exclude",
-    "src/tiltyard/client/async_client.py:vote",
-    "src/tiltyard/client/sync_client.py:exclude",
-    "src/tiltyard/client/sync_client.py:vote",
-    "src/tiltyard/client/voter_calls.py:vote",
-    "src/tiltyard/core/policy/validity/report/report_builder.py:validity_report",
-    "src/tiltyard/jobs/engine.py:open_engine",
-    "src/tiltyard/judges/judging_run.py:run_judging",
-    "src/tiltyard/runs/tournament_manifest.py:rating_methods",
-    "src/tiltyard/simulate/arena_forecast.py:make_simulation",
-    "src/tiltyard/tournament/placement.py:_document",
-    "src/tiltyard/tournament/placement.py:prepare_placement",
-    "src/tiltyard/tournament/tournament_run.py:prepare_run",
-    "src/tiltyard/web/pages/board_query.py:_read_query",
-    "src/tiltyard/web/pages/chart_pages.py:chart",
-    "src/tiltyard/web/pages/operator/sign_in.py:_form",
-    "src/tiltyard/web/texts/syntax.py:_syntax",
+    "src/tiltyard/client/sync_client.py:vote": "public API",
+    "src/tiltyard/client/sync_client.py:exclude": "public API",
+    "src/tiltyard/client/async_client.py:vote": "public API",
+    "src/tiltyard/client/voter_calls.py:vote": "the same parameters as Client.vote",
+    "src/tiltyard/client/admin_calls.py:exclude": "the same parameters as Client.exclude",
+    "src/tiltyard/core/policy/validity/report/report_builder.py:validity_report": "public API",
+    "src/tiltyard/web/pages/board_query.py:_read_query": "the parameters are the query string",
+    "src/tiltyard/web/pages/chart_pages.py:chart": "the parameters are the path and the query string",
 }
 
 

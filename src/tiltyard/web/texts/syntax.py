@@ -8,7 +8,7 @@ a colour, and not looked through again from every quotation mark in it.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 __all__ = ["LANGUAGES", "Syntax"]
 
@@ -72,7 +72,6 @@ def _syntax(
     rest: str = f"{_NUMBER}|{_WORD}",
     keywords: str = "",
     types: str = "",
-    any_case: bool = False,
 ) -> Syntax:
     """``marks`` look like keywords; ``rest`` is what is neither a comment, a name, a mark nor a string."""
     groups = {
@@ -84,7 +83,7 @@ def _syntax(
     alternatives = [f"(?P<{group}>{'|'.join(parts)})" for group, parts in groups.items() if parts]
     unclosed = [opening for opening, _ in strings]
     pattern = re.compile("|".join([*alternatives, *unclosed, rest]), re.DOTALL | re.MULTILINE)
-    return Syntax(pattern, frozenset(keywords.split()), frozenset(types.split()), any_case)
+    return Syntax(pattern, frozenset(keywords.split()), frozenset(types.split()))
 
 
 _C_WORDS = """
@@ -164,7 +163,6 @@ _R = _syntax(
 )
 _SQL = _syntax(
     comments=(_DASHES, _STARS),
-    any_case=True,
     keywords="""
         add all alter and any as asc begin between by cascade case check column commit constraint create cross database
         default delete desc distinct drop else end exists explain false foreign from full function grant group having
@@ -175,6 +173,7 @@ _SQL = _syntax(
     types="bigint boolean bytea char date decimal float int integer interval json jsonb numeric real serial smallint "
     "text time timestamp timestamptz uuid varchar",
 )
+_SQL = replace(_SQL, any_case=True)
 _LUA = _syntax(
     comments=(_LUA_LONG, _DASHES),
     keywords="and break do else elseif end false for function goto if in local nil not or repeat return then true until "

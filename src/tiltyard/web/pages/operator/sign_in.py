@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Annotated
 
 from fastapi import APIRouter, Form, Request, Response
@@ -23,18 +24,32 @@ HOME = "/operator"
 _MAX_NAME_CHARACTERS, _MAX_PASSWORD_CHARACTERS = 100, 1024
 
 
+@dataclass(frozen=True, slots=True)
+class _Visitor:
+    """Who comes to sign in."""
+
+    #: The operator's name, if signed in.
+    known: str | None = None
+    #: Whether there is a cookie that is worth nothing any more.
+    lapsed: bool = False
+    #: Whether the server has an operator at all.
+    claimed_before: bool = True
+
+
+_UNKNOWN_VISITOR = _Visitor()
+
+
 @router.get("/operator/sign-in", response_class=HTMLResponse)
 async def sign_in_page(request: Request, next: str = HOME) -> HTMLResponse:
     """Name and password; who is signed in already may go on."""
     access = access_of(request)
     known = None if "authorization" in request.headers else await access.actor(request)
-    return _form(
-        request,
-        paths.local(next, HOME),
+    visitor = _Visitor(
         known=None if known is None else known.name.removeprefix("operator:"),
         lapsed=known is None and read_cookie(request, OPERATOR_COOKIE) is not None,
         claimed_before=await access.accounts.has_operator(),
     )
+    return _form(request, paths.local(next, HOME), visitor)
 
 
 @router.post("/operator/sign-in", response_class=HTMLResponse)
@@ -108,12 +123,10 @@ def _tried(name: str, password: str) -> tuple[str, str]:
 def _form(
     request: Request,
     wanted: str,
+    visitor: _Visitor = _UNKNOWN_VISITOR,
     *,
     name: str = "",
     trouble: str | None = None,
-    known: str | None = None,
-    lapsed: bool = False,
-    claimed_before: bool = True,
     status: int = 200,
 ) -> HTMLResponse:
     return render_page(
@@ -123,9 +136,9 @@ def _form(
         next=wanted,
         name=name,
         trouble=trouble,
-        known=known,
-        lapsed=lapsed,
-        claimed_before=claimed_before,
+        known=visitor.known,
+        lapsed=visitor.lapsed,
+        claimed_before=visitor.claimed_before,
     )
 
 

@@ -18,13 +18,14 @@ from pathlib import Path
 import numpy as np
 
 from lab.api_voters import ApiVoting, CastVotes, answers_of, cast_votes
+from rated_arenas import rated_arena
 from tiltyard.arena.boards.snapshots import latest_snapshot
 from tiltyard.arena.log.event_log import LogKind
 from tiltyard.arena.log.log_columns import LogColumns, read_columns
 from tiltyard.arena.log.rosters import read_roster_sync
 from tiltyard.arena.rating.board_publisher import BoardMoment, make_snapshot, open_matchups_at
 from tiltyard.arena.rating.checkpoints import list_checkpoints, read_checkpoint
-from tiltyard.arena.rating.rater_progress import event_time, log_head, rated_arena, read_rater_progress
+from tiltyard.arena.rating.rater_progress import event_time, log_head, read_rater_progress
 from tiltyard.arena.voting.voting_queue import VotingQueue
 from tiltyard.client import Client
 from tiltyard.core.battles import Kind

@@ -12,6 +12,7 @@ from psycopg.types.json import Jsonb
 
 from tiltyard.arena.log.event_log import HUMAN, JUDGE, LogKind, OpenMatchup, ServedMatchup, append_batch
 from tiltyard.arena.log.partitions import create_partitions
+from tiltyard.arena.rating.rater_progress import list_rated_arenas
 from tiltyard.core.policy.state.events import Event, Events
 from tiltyard.core.policy.state.policy import Policy
 from tiltyard.core.policy.validity.arena_fold import ArenaFold
@@ -32,6 +33,11 @@ SMALL = Policy(
     published_rd=345.0,
 )
 _NUMBERS = count(1)
+
+
+def rated_arena(connection, arena):
+    """One arena, as its rater has it."""
+    return next(one for one in list_rated_arenas(connection) if one.arena == arena)
 
 
 class Yard:

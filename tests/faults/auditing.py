@@ -12,6 +12,7 @@ from typing import Any
 from crowd import Crowd, Heard
 from psycopg import Connection
 
+from rated_arenas import rated_arena
 from tiltyard.arena.log.event_log import LogKind
 from tiltyard.arena.rating.board_publisher import BoardMoment, make_snapshot, open_matchups_at
 from tiltyard.arena.rating.checkpoints import list_checkpoints, read_checkpoint
@@ -20,7 +21,6 @@ from tiltyard.arena.rating.rater_progress import (
     RatedArena,
     event_time,
     log_head,
-    rated_arena,
     read_rater_progress,
 )
 from tiltyard.arena.voting.matchup_ids import parse_matchup_id

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 from tiltyard.arena.boards.snapshots import (
-    CHANNEL,
     Snapshot,
     add_snapshot,
     citable_snapshot,
@@ -166,7 +165,7 @@ def test_the_first_board_after_an_exclusion_is_kept(database, connection):
 
 def test_a_board_is_announced_when_its_transaction_commits(database, connection):
     with connect(database) as listening:
-        listening.execute(f"LISTEN {CHANNEL}")
+        listening.execute("LISTEN tiltyard_snapshot")
         with connection.transaction():
             notify_snapshot(connection, snapshot(7, source=1, generation=3))
             listening.execute("SELECT 1")

@@ -12,7 +12,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from rated_arenas import Yard, naive, tell, tell_all
+from rated_arenas import Yard, naive, rated_arena, tell, tell_all
 from tiltyard.arena.log.event_log import HUMAN, JUDGE, LogKind
 from tiltyard.arena.rating import arena_rater as rater_module
 from tiltyard.arena.rating.arena_rater import ArenaRater, RaterPace
@@ -20,7 +20,7 @@ from tiltyard.arena.rating.board_publisher import BoardMoment, TimeBudget, make_
 from tiltyard.arena.rating.leadership import Leadership
 from tiltyard.arena.rating.numeric_fingerprint import numeric_fingerprint
 from tiltyard.arena.rating.rater_process import RaterProcess, rate_arenas, replay_log
-from tiltyard.arena.rating.rater_progress import event_time, rated_arena, read_rater_progress
+from tiltyard.arena.rating.rater_progress import event_time, read_rater_progress
 from tiltyard.errors import BadOption, Deposed, StoreFault
 from tiltyard.postgres.connections import connect
 from tiltyard.settings.arena_settings import ArenaSettings

@@ -9,7 +9,7 @@ from scipy.stats import norm, t
 
 from tiltyard.core.ratings import BradleyTerry, Glicko2, Ratings
 from tiltyard.core.ratings.pairs import BattleRecord
-from tiltyard.core.ratings.ranks import conservative_order, rank_models
+from tiltyard.core.ratings.ranks import rank_models
 from tiltyard.core.ratings.uncertainty import Uncertainty
 from worlds import drawn, names, table, told
 
@@ -194,14 +194,3 @@ def test_no_covariance_no_ranks():
 
 def test_nobody_to_rank():
     assert rank_models(BradleyTerry()(told("a>b"))).tier.tolist() == [0, 0]
-
-
-def test_the_conservative_order_takes_off_what_is_not_known():
-    result = ratings([1500.0, 1510.0, np.nan], np.diag([1.0, 100.0, 1.0]), [0, 0, -1])
-    assert conservative_order(result).tolist() == [0, 1, 2]
-    assert conservative_order(result, errors=0.0).tolist() == [1, 0, 2]
-    glicko = Glicko2(kernel="plain")(told("a>b*3 c>b"))
-    expected = np.argsort(-(glicko.rating - 2.0 * glicko.extras["rd"]))
-    assert conservative_order(glicko).tolist() == expected.tolist()
-    plain = BradleyTerry(interval="none")(told("b>a*2 a>b"))
-    assert conservative_order(plain).tolist() == [1, 0]

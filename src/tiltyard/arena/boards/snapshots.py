@@ -17,7 +17,6 @@ from tiltyard.postgres.connections import translate_errors
 from tiltyard.postgres.statements import statement
 
 __all__ = [
-    "CHANNEL",
     "UNCITABLE_SNAPSHOT_LIFETIME",
     "ModelScore",
     "Snapshot",
@@ -36,8 +35,6 @@ __all__ = [
     "thin_snapshots",
 ]
 
-#: Where new snapshots are announced: ``arena source position generation``.
-CHANNEL = "tiltyard_snapshot"
 #: How long a board stays that is not kept for ever.
 UNCITABLE_SNAPSHOT_LIFETIME = timedelta(days=30)
 

@@ -29,7 +29,6 @@ __all__ = [
     "find_first_excluded",
     "list_rated_arenas",
     "log_head",
-    "rated_arena",
     "read_excluded_votes",
     "read_exclusion_changes",
     "read_open_at",
@@ -84,11 +83,6 @@ def list_rated_arenas(connection: Connection) -> list[RatedArena]:
     with translate_errors("read the arenas"):
         rows = connection.execute(statement("raters_arenas")).fetchall()
     return [_arena(row) for row in rows]
-
-
-def rated_arena(connection: Connection, arena: int) -> RatedArena:
-    """One arena."""
-    return _arena(_one(connection, "read an arena", "raters_arena", arena=arena))
 
 
 def read_rater_progress(connection: Connection, arena: int) -> RaterProgress:

@@ -20,7 +20,6 @@ from tiltyard.errors import BadOption, CannotRate
 __all__ = [
     "ExpectedPrecision",
     "PowerAssumptions",
-    "all_pairs_design",
     "covariance",
     "detectable_difference",
     "expected_precision",
@@ -72,11 +71,6 @@ class ExpectedPrecision:
 
     def to_dict(self) -> dict[str, Any]:
         return asdict(self)
-
-
-def all_pairs_design(models: int, prompts: int) -> npt.NDArray[np.int64]:
-    """The design in which every pair meets once on every prompt."""
-    return prompts * (1 - np.eye(models, dtype=np.int64))
 
 
 def expected_precision(

@@ -12,7 +12,7 @@ from tiltyard.core.ratings.findings import MIN_ORDER_DOF
 from tiltyard.core.ratings.result import Ratings
 from tiltyard.core.ratings.variance import ZERO_VARIANCE_TOLERANCE
 
-__all__ = ["Ranks", "conservative_order", "rank_models", "tiers_of"]
+__all__ = ["Ranks", "rank_models", "tiers_of"]
 
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
@@ -101,15 +101,6 @@ def _closed(above: Bools) -> Bools:
         if (more == above).all():
             return above
         above = more
-
-
-def conservative_order(ratings: Ratings, errors: float = 2.0) -> Ints:
-    """Models by rating minus some standard errors (RD for Glicko-2), best first, unrated last."""
-    rd = ratings.extras.get("rd")
-    if rd is None and ratings.uncertainty is not None:
-        rd = np.sqrt(ratings.uncertainty.ratings())
-    score = ratings.rating - errors * (0.0 if rd is None else rd)
-    return np.lexsort((np.arange(len(score)), np.where(np.isnan(score), np.inf, -score)))
 
 
 def tiers_of(order: Ints, rating: Floats, group: Ints, above: Bools) -> Ints:

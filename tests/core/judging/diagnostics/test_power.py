@@ -13,7 +13,6 @@ from tiltyard.core.battles.cluster_keys import hash_texts
 from tiltyard.core.judging.power_analysis import (
     POINTS_PER_LOGIT,
     PowerAssumptions,
-    all_pairs_design,
     covariance,
     detectable_difference,
     expected_precision,
@@ -25,6 +24,11 @@ from tiltyard.errors import BadOption, CannotRate
 
 PROMPTS, MODELS = st.integers(2, 200), st.integers(2, 9)
 ASSUMED = st.builds(PowerAssumptions, st.floats(0.0, 0.8), st.floats(0.0, 1.5))
+
+
+def all_pairs_design(models, prompts):
+    """The design in which every pair meets once on every prompt."""
+    return prompts * (1 - np.eye(models, dtype=np.int64))
 
 
 def fought(models, prompts, assumptions, rng, *, kept=1.0, strength_sd=60.0):

@@ -11,7 +11,7 @@ from told_arenas import arena, arenas, cast, full_votes, strengthen, uniform_vot
 
 from tiltyard.core.policy.state.checkpoint import restore, save
 from tiltyard.core.policy.state.policy import Policy
-from tiltyard.core.policy.validity.evaluation import ConfidencePoint, Evaluation, EvaluationHistory, evaluate
+from tiltyard.core.policy.validity.evaluation import Evaluation, EvaluationHistory, evaluate
 
 
 def history_of(holds, in_a_row=3):
@@ -110,16 +110,6 @@ def test_recent_delta_is_none_where_there_is_nothing_to_compare_with():
     assert EvaluationHistory().recent_delta(0) is None
 
 
-def test_confidence_history_starts_when_the_model_was_enabled():
-    history = moved()
-    assert history.confidence_history(0) == (
-        ConfidencePoint(0, 0, 1500.0, 300.0, 900.0),
-        ConfidencePoint(250, 2500, 1540.0, 200.0, 1140.0),
-        ConfidencePoint(500, 5000, 1600.0, 100.0, 1400.0),
-    )
-    assert [moment.votes for moment in history.confidence_history(2)] == [500]
-
-
 def test_a_model_that_came_later_has_no_place_in_earlier_evaluations():
     standing = arena(2, 1)
     early = evaluate(standing)
@@ -176,4 +166,3 @@ def test_a_history_saved_and_restored_half_way_goes_on_the_same():
         history.first_official(),
     )
     assert kept.recent_delta(0, over=50) == history.recent_delta(0, over=50)
-    assert kept.confidence_history(1) == history.confidence_history(1)

@@ -19,7 +19,7 @@ some_prompts = st.sampled_from([None, 3, 50])
 
 
 def mark(tally, scope=THESE, family=1, prompts=None, by=rule):
-    return by(PairVotes.of_pair(4, 9, np.asarray(tally)), scope, family=family, prompts=prompts)[0]
+    return by(PairVotes.of_pairs([(4, 9, np.asarray(tally))]), scope, family=family, prompts=prompts)[0]
 
 
 @given(cells, scopes, some_prompts)
@@ -102,7 +102,7 @@ def test_prompts_explain_no_more_than_four_fifths_of_the_variance():
 def test_alone_or_among_others_a_pair_that_is_not_stepped_down_to_is_judged_alike(tallies, scope):
     together = rule.leaders(pairs(*tallies), scope, family=20, stepwise=False)
     alone = [
-        rule.leaders(PairVotes.of_pair(2 * k, 2 * k + 1, one), scope, family=20)[0]
+        rule.leaders(PairVotes.of_pairs([(2 * k, 2 * k + 1, one)]), scope, family=20)[0]
         for k, one in enumerate(tallies)
     ]
     assert together.tolist() == alone

@@ -9,7 +9,6 @@ from tiltyard.core.policy.validity.quality_floor import (
     flagged_models,
     flagged_prompts,
     model_quality,
-    prompt_quality,
     quality_findings,
 )
 
@@ -19,9 +18,6 @@ def test_a_worked_example():
     found = model_quality(standing, 0)
     assert (found.votes, found.both_bad, found.rate, found.floor_score) == (40, 10, 0.25, 0.75)
     assert found.trend == (0.0, 0.5)
-    assert prompt_quality(standing, 1).rate == 1.0
-    assert prompt_quality(standing, 1).trend == (1.0,)
-    assert prompt_quality(standing, 0).votes == 30
 
 
 def test_the_last_step_of_a_trend_is_the_newest_and_whole():
@@ -36,9 +32,8 @@ def test_the_recent_rate_forgets_what_is_older_than_the_window():
 
 
 def test_without_votes_there_is_no_rate():
-    standing = arena(2, 1)
-    for found in (model_quality(standing, 0), prompt_quality(standing, 0)):
-        assert (found.rate, found.floor_score, found.recent_rate, found.trend) == (None, None, None, ())
+    found = model_quality(arena(2, 1), 0)
+    assert (found.rate, found.floor_score, found.recent_rate, found.trend) == (None, None, None, ())
 
 
 @pytest.mark.parametrize(("votes", "flagged"), [(1, []), (19, []), (20, [0, 1])])
@@ -89,9 +84,7 @@ def test_a_dead_prompt_alone_is_found_alone():
 
 @given(arenas())
 def test_rates_lie_within_0_and_1(standing):
-    found = [model_quality(standing, k) for k in range(len(standing.models))]
-    found += [prompt_quality(standing, k) for k in range(len(standing.prompts))]
-    for quality in found:
+    for quality in [model_quality(standing, k) for k in range(len(standing.models))]:
         for share in (quality.rate, quality.floor_score, quality.recent_rate, *quality.trend):
             assert share is None or 0.0 <= share <= 1.0
         assert (quality.rate is None) == (quality.votes == 0)

@@ -146,16 +146,6 @@ class EvaluationHistory:
                 return None if score is None or was is None else score - was
         return None
 
-    def confidence_history(self, model: int) -> tuple[ConfidencePoint, ...]:
-        """Rating and RD over time, from the evaluations in which the model was enabled."""
-        rows: list[ConfidencePoint] = []
-        for known in self.evaluations:
-            score = known.conservative(model)
-            if score is not None:
-                rating, rd = float(known.rating[model]), float(known.rd[model])
-                rows.append(ConfidencePoint(known.votes, known.time, rating, rd, score))
-        return tuple(rows)
-
     def _run(self) -> int:
         """How many of the last evaluations held, without a gap."""
         run = 0

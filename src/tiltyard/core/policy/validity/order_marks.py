@@ -117,11 +117,6 @@ class PairVotes:
             raise BadOption(f"the starts must rise from 0 to the number of cells, {len(self.tally)}")
 
     @classmethod
-    def of_pair(cls, low: int, high: int, tally: Tally) -> PairVotes:
-        """The votes of one pair."""
-        return cls(np.array([low]), np.array([high]), np.array([0, len(tally)]), tally)
-
-    @classmethod
     def of_pairs(cls, pairs: Iterable[tuple[int, int, Tally]]) -> PairVotes:
         """The votes of pairs one after the other: lower code, higher code, tally."""
         every = list(pairs)

@@ -26,7 +26,6 @@ __all__ = [
     "flagged_models",
     "flagged_prompts",
     "model_quality",
-    "prompt_quality",
     "quality_findings",
 ]
 
@@ -41,7 +40,7 @@ _TREND_STEP_VOTES = 20
 
 @dataclass(frozen=True, slots=True)
 class BothBadQuality:
-    """Both-bad votes of one model, or on one prompt. Rates are ``None`` without votes."""
+    """Both-bad votes of one model. Rates are ``None`` without votes."""
 
     votes: int
     both_bad: int
@@ -62,13 +61,6 @@ def model_quality(standing: Standing, model: int) -> BothBadQuality:
     recent = standing.model_votes
     both_bad = int(record[BOTH_BAD] + recent.flagged[model])
     return _quality(int(record.sum()), both_bad, recent.last(model))
-
-
-def prompt_quality(standing: Standing, prompt: int) -> BothBadQuality:
-    """How often matchups on this prompt were called both bad."""
-    recent = standing.prompt_votes
-    both_bad = int(standing.cells.tally[:, prompt, BOTH_BAD].sum()) // 2 + int(recent.flagged[prompt])
-    return _quality(int(recent.total[prompt]), both_bad, recent.last(prompt))
 
 
 def flagged_models(standing: Standing) -> Ints:

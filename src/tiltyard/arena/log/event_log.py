@@ -243,7 +243,10 @@ class LogBatch:
         detail: dict[str, Any] | None = None,
     ) -> int:
         """One event that serves or ends no matchup; its position."""
-        return self._add(kind, (source, serial, session, a, None, prompt, None, None, None), detail, None)
+        self.head += 1
+        numbers = (source, serial, session, a, None, prompt, None, None, None)
+        self._events.append((self.head, int(kind), *numbers, detail, None))
+        return self.head
 
     def _add(
         self, kind: LogKind, numbers: _Numbers, detail: dict[str, Any] | None, blind: bool | None

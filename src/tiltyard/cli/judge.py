@@ -35,7 +35,7 @@ def judge(
     budget: Annotated[
         float | None,
         typer.Option(
-            min=0, help="Never spend more format_dollars than this in the arena, earlier runs included."
+            min=0, help="Never spend more dollars than this in the arena, earlier runs included."
         ),
     ] = None,
     price: PriceOption = None,

@@ -88,14 +88,14 @@ def rate(
         bool, typer.Option("--jsonl", help="With --out: battles.jsonl of more than 1,000,000 battles too.")
     ] = False,
     ties: Annotated[
-        TieHandling, typer.Option(help="TieHandling: half a win each, Davidson's parameter, or left out.")
+        TieHandling, typer.Option(help="Ties: half a win each, Davidson's parameter, or left out.")
     ] = TieHandling.HALF,
     intervals: Annotated[
         IntervalMethod,
         typer.Option(help="What would be drawn again: prompts like these, or battles on these."),
     ] = IntervalMethod.PROMPTS,
     bootstrap: Annotated[
-        bool, typer.Option("--bootstrap", help="IntervalMethod by bootstrap, not sandwich.")
+        bool, typer.Option("--bootstrap", help="Intervals by bootstrap, not sandwich.")
     ] = False,
     n_bootstraps: Annotated[
         int, typer.Option(min=2, help="Bootstrap refits, with --bootstrap or --out.")

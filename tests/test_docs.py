@@ -6,6 +6,9 @@ import shlex
 import string
 import subprocess
 import sys
+import tomllib
+from importlib import import_module
+from itertools import groupby
 from pathlib import Path
 
 import pytest
@@ -338,6 +341,57 @@ def test_every_table_of_the_ledger_is_documented():
 def test_every_variable_of_the_environment_is_documented():
     variables = {"TILTYARD_HOME", "DATABASE_URL", *tournament_sections.KEY_VARIABLES.values()}
     assert variables - coded(section("ledger.md", "Environment")) == set()
+
+
+ARCHITECTURE = (ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8")
+
+
+def walks() -> dict[str, list[str]]:
+    """The numbered walks of ARCHITECTURE.md: the functions of each, in order."""
+    parts = re.findall(r"^## (Walk \d): [^\n]*\n(.*?)(?=^## )", ARCHITECTURE, re.MULTILINE | re.DOTALL)
+    steps = {title: re.findall(r"^\d+\. (.*)$", text, re.MULTILINE) for title, text in parts}
+    return {title: re.findall(r"`(tiltyard(?:\.\w+)+)`", "\n".join(lines)) for title, lines in steps.items()}
+
+
+@pytest.mark.parametrize("name", [name for names in walks().values() for name in names])
+def test_every_function_of_the_walks_exists(name):
+    path = SOURCE.parent
+    parts = name.split(".")
+    while (path / parts[0]).is_dir():
+        path /= parts.pop(0)
+    found = import_module(".".join((*path.relative_to(SOURCE.parent).parts, parts.pop(0))))
+    for part in parts:
+        found = getattr(found, part)
+    assert callable(found)
+
+
+def test_a_walk_comes_back_to_a_folder_only_where_the_page_says_so():
+    returns = {}
+    for title, names in walks().items():
+        folders = [re.match(r"tiltyard\.(?:(?:core|arena|web)\.)?\w+", name)[0] for name in names]
+        visits = [folder for folder, _ in groupby(folders)]
+        returns[title] = {folder for folder in visits if visits.count(folder) > 1}
+    assert returns["Walk 1"] == returns["Walk 3"] == set()
+    called_from_below = {"tiltyard.tournament"}
+    below = {"tiltyard.judges", "tiltyard.runs", "tiltyard.core.judging"}
+    assert returns["Walk 2"] == called_from_below | below
+    assert "come back to `tournament`" in ARCHITECTURE
+
+
+def test_the_architecture_is_short():
+    assert len(ARCHITECTURE.split()) < 2500
+
+
+def test_the_layers_shown_are_those_that_are_checked():
+    checked = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    contracts = [one for one in checked["tool"]["importlinter"]["contracts"] if one["type"] == "layers"]
+    expected = {container: one["layers"] for one in contracts for container in one["containers"]}
+    blocks = re.findall(r"^```\n(tiltyard[\w.]*)\n(.*?)^```$", ARCHITECTURE, re.MULTILINE | re.DOTALL)
+    shown = {
+        container: [re.split(r" {2,}", line.strip())[0] for line in text.splitlines()]
+        for container, text in blocks
+    }
+    assert shown == expected
 
 
 def test_links_of_the_pages_beside_the_docs_lead_somewhere():

@@ -41,8 +41,8 @@ def test_failures_are_logged_once_a_minute_with_their_number(caplog):
     retries.failed(StoreFault("gone again"))
     retries.succeeded()
     assert [record.getMessage() for record in caplog.records] == [
-        "the work failed and will be tried again: the database is away",
-        "the work failed and will be tried again (29 more since the last line): the database is away",
+        "the work failed and will be retried: the database is away",
+        "the work failed and will be retried (29 more since the last line): the database is away",
         "the work works again",
     ]
     assert {record.facts["arena"] for record in caplog.records} == {"poems"}

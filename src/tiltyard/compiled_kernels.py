@@ -1,8 +1,8 @@
-"""Compiled loops: the one place that knows numba, which the `fast` extra brings.
+"""Kernels compiled with numba, which the `fast` extra installs. No other module imports numba.
 
-A loop exists in plain NumPy or Python and, where it is worth waiting for a compiler, compiled.
-Both give the same numbers to rounding. Which one ran is part of every result, because "bit
-for bit" holds only for the kernel that made it.
+Every loop exists in plain NumPy or Python; those worth the compile time also exist compiled.
+Both give the same numbers up to rounding. Every result records which kernel made it, because
+results are bit-for-bit reproducible only with the same kernel.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ KernelChoice = Literal["auto", "plain", "compiled"]
 Kernel = Literal["plain", "compiled"]
 F = TypeVar("F", bound=Callable[..., Any])
 
-#: Steps of work from which waiting for the compiler pays.
+#: The amount of work, in steps, from which compiling pays off.
 _COMPILE_WORK_STEPS = 2_000_000
 
 
 def choose_kernel(choice: KernelChoice, work: int) -> Kernel:
-    """The kernel to run for this many steps of work."""
+    """Choose the kernel for this amount of work, in steps."""
     if choice not in ("auto", "plain", "compiled"):
         raise BadOption(f"kernel is {choice!r}; expected auto, plain or compiled")
     if choice == "plain":
@@ -38,7 +38,7 @@ def choose_kernel(choice: KernelChoice, work: int) -> Kernel:
 
 @cache
 def compile_kernel(function: F) -> F:
-    """The function compiled by numba, kept on disk between runs."""
+    """Compile the function with numba, with a disk cache between runs."""
     from numba import njit
 
     return cast("F", njit(cache=True, nogil=True, error_model="numpy")(function))

@@ -1,31 +1,33 @@
-"""Everything that Tiltyard raises on purpose.
+"""The exceptions that Tiltyard raises on purpose.
 
 ::
 
     TiltyardError
-    ├── InputError                 what was given cannot be used
+    ├── InputError                 the input cannot be used
     │   ├── UnreadableFile         the file cannot be opened, decoded or parsed
-    │   ├── UnknownFormat          the file is readable, but nobody here knows its columns
-    │   ├── BadBattle              one row is wrong: file, line, field
-    │   ├── BadOption              a parameter or command-line option makes no sense
-    │   └── BadConfig              a configuration file is wrong: file, line, field
-    ├── CannotRate                 the battles do not support what was asked of them
-    ├── NoMatchup                  no two enabled models can meet
-    ├── Refused                    a live arena will not do what was asked
-    │   ├── NotFound               no such arena, model, matchup or snapshot, or not for the one who asks
-    │   ├── NotAllowed             signed in as nobody, or without the scope that this needs
-    │   ├── Closed                 the matchup has ended, or the time to take a vote back has passed
+    │   ├── UnknownFormat          the file is readable, but its columns match no known format
+    │   ├── BadBattle              a row is invalid: file, line, field
+    │   ├── BadOption              a parameter or command-line option has an invalid value
+    │   └── BadConfig              a configuration file is invalid: file, line, field
+    ├── CannotRate                 the battles do not support the requested computation
+    ├── NoMatchup                  no two enabled models have a prompt in common
+    ├── Refused                    a live arena rejected the request
+    │   ├── NotFound               no such arena, model, matchup or snapshot, or the caller may not see it
+    │   ├── NotAllowed             not signed in, or the required scope is missing
+    │   ├── Closed                 the matchup has ended, or the time to undo the vote has passed
     │   ├── Expired                the matchup was not answered in time
-    │   ├── Conflict               it contradicts what is there already
-    │   └── Busy                   too many ask at once, or too often
-    ├── StoreFault                 the database or the bytes' storage cannot be reached or used
-    │   ├── Crowded                too many wait for what is made a few at a time
-    │   └── Deposed                another process rates this arena by now
+    │   ├── Conflict               the request conflicts with the current state
+    │   └── Busy                   a rate limit or a concurrency limit was reached
+    ├── StoreFault                 the database or the blob storage cannot be reached or used
+    │   ├── Crowded                the queue for an expensive computation is full
+    │   └── Deposed                another process has taken over rating this arena
     ├── MissingExtra               an optional dependency is not installed
-    ├── ProviderFault              a provider of models refused, failed or could not be reached
-    ├── JudgeUnusable              a judge gave so many replies without a verdict that asking on is a waste
+    ├── ProviderFault              a model provider rejected the request, failed or could not be reached
+    ├── JudgeUnusable              a judge gave too many consecutive replies without a verdict
     └── BrokenArtifact             a run folder is incomplete or its manifest is unreadable
 
+Every message says what is wrong, where, and what to do about it. Errors from drivers and
+libraries are translated into these at the edge; none of them reaches a user.
 Every message says what was wrong, where, and what to do about it. Errors of drivers and
 libraries are translated into these where they are met; none of them reaches a user.
 """
@@ -60,11 +62,11 @@ __all__ = [
 
 
 class TiltyardError(Exception):
-    """Root of every error raised on purpose; catching it catches them all."""
+    """Base class of all Tiltyard exceptions."""
 
 
 class InputError(TiltyardError):
-    """What was given (a file, a row, an option) cannot be used as it is."""
+    """The input (a file, a row or an option) cannot be used."""
 
 
 class UnreadableFile(InputError):
@@ -76,7 +78,7 @@ class UnknownFormat(InputError):
 
 
 class BadBattle(InputError):
-    """One battle is wrong. ``where`` names the file and line once they are known."""
+    """A battle is invalid. ``where`` names the file and line, if known."""
 
     def __init__(self, problem: str, *, where: str | None = None) -> None:
         self.problem = problem
@@ -85,15 +87,15 @@ class BadBattle(InputError):
 
 
 class BadOption(InputError):
-    """A parameter or a command-line option has a value that makes no sense."""
+    """A parameter or a command-line option has an invalid value."""
 
 
 class BadConfig(InputError):
-    """A configuration file is wrong; the message names file, line and field."""
+    """A configuration file is invalid; the message names the file, line and field."""
 
 
 class CannotRate(TiltyardError):
-    """The battles do not support what was asked of them."""
+    """The battles do not support the requested computation."""
 
 
 class NoMatchup(TiltyardError):
@@ -101,15 +103,15 @@ class NoMatchup(TiltyardError):
 
 
 class Refused(TiltyardError):
-    """A live arena will not do what was asked; the message says why and what can be done instead."""
+    """A live arena rejected the request; the message says why and what to do instead."""
 
 
 class NotFound(Refused):
-    """No such arena, model, prompt, matchup or snapshot; or none that the one who asks may see."""
+    """No such arena, model, prompt, matchup or snapshot; or the caller may not see it."""
 
 
 class NotAllowed(Refused):
-    """Nobody is signed in, or whoever is lacks the right. ``known`` tells the two apart."""
+    """Not signed in (``known=False``), or signed in without the required permission (``known=True``)."""
 
     def __init__(self, problem: str, *, known: bool = False) -> None:
         self.known = known
@@ -117,7 +119,7 @@ class NotAllowed(Refused):
 
 
 class Closed(Refused):
-    """The matchup has ended otherwise, or the time to take a vote back has passed."""
+    """The matchup has already ended, or the time to undo the vote has passed."""
 
 
 class Expired(Refused):
@@ -125,11 +127,11 @@ class Expired(Refused):
 
 
 class Conflict(Refused):
-    """What was asked contradicts what is there already."""
+    """The request conflicts with the current state."""
 
 
 class Busy(Refused):
-    """Too many ask at once, or too often. ``retry_after``: seconds after which to ask again."""
+    """A rate limit or a concurrency limit was reached. ``retry_after``: seconds to wait before retrying."""
 
     def __init__(self, problem: str, *, retry_after: float = 10.0) -> None:
         self.retry_after = retry_after
@@ -137,15 +139,15 @@ class Busy(Refused):
 
 
 class StoreFault(TiltyardError):
-    """The database, or the storage of responses, cannot be reached or used."""
+    """The database or the storage of responses cannot be reached or used."""
 
 
 class Crowded(StoreFault):
-    """Too many wait already for what is made only a few at a time. Nothing is wrong; asking again helps."""
+    """The queue for an expensive computation is full. This is temporary: retry later."""
 
 
 class Deposed(StoreFault):
-    """Another process rates this arena by now: what this one wanted to write was not written."""
+    """Another process has taken over rating this arena, so this process's write was not applied."""
 
 
 class MissingExtra(TiltyardError):
@@ -157,11 +159,11 @@ class MissingExtra(TiltyardError):
 
 
 class ProviderFault(TiltyardError):
-    """A provider of models refused, failed or could not be reached.
+    """A model provider rejected the request, failed or could not be reached.
 
-    ``retryable``: asking again may help. ``retry_after``: seconds it asked us to wait.
-    ``throttled``: it wants fewer calls (429, 529). ``billed``: the call may have been charged,
-    because its answer was lost on the way. ``said``: the provider's own words, where it had any.
+    ``retryable``: a retry may succeed. ``retry_after``: seconds to wait, as requested by the provider.
+    ``throttled``: the provider asked for fewer calls (429, 529). ``billed``: the call may have been
+    charged, because its response was lost. ``said``: the provider's own error message, if any.
     """
 
     def __init__(
@@ -185,7 +187,7 @@ class ProviderFault(TiltyardError):
 
 
 class JudgeUnusable(TiltyardError):
-    """A judge gave so many replies in a row without a verdict that asking it on would waste money."""
+    """A judge gave too many consecutive replies without a verdict, so that more calls would waste money."""
 
 
 class BrokenArtifact(TiltyardError):

@@ -1,4 +1,4 @@
-"""Retries after faults: how long a loop waits before its next attempt, and what it logs meanwhile."""
+"""Retries with exponential backoff and rate-limited logging."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from tiltyard.errors import TiltyardError
 
 __all__ = ["Backoff", "Retries"]
 
-#: The longest wait between two attempts, unless a loop says otherwise: a database that is back is used
-#: again within this time.
+#: The default maximum delay between two attempts. A database that recovers is used again within
+#: this time.
 MAX_WAIT_SECONDS = 10.0
-#: While attempts go on failing, they are logged once in so many seconds.
+#: Repeated failures are logged at most once per this interval.
 LOG_INTERVAL_SECONDS = 60.0
-#: Doubling ends here, so that no power of two grows without bound.
+#: Caps the exponent, so that the power of two stays bounded.
 _DOUBLING_LIMIT = 16
 
 
 class Backoff:
-    """Waits that double with every failure in a row, up to ``longest`` seconds, less up to half at random.
+    """Exponential backoff: delays double up to ``longest`` seconds, then shrink by up to half at random.
 
-    The random part keeps loops that failed at the same moment from trying again at the same moment.
+    The jitter keeps loops that failed at the same moment from retrying at the same moment.
     """
 
     def __init__(
@@ -39,21 +39,22 @@ class Backoff:
         self._draw = draw
 
     def next(self, *, at_least: float = 0.0) -> float:
-        """Seconds to wait after one more failure; ``at_least`` raises the wait before the random part."""
+        """Seconds to wait after one more failure; ``at_least`` raises the delay before jitter is applied."""
         whole = min(self._first * 2.0 ** min(self.failures, _DOUBLING_LIMIT), self._longest)
         self.failures += 1
         return max(whole, at_least) * (1.0 - self._draw() / 2.0)
 
     def reset(self) -> None:
-        """An attempt succeeded: the next failure is the first again."""
+        """Reset the delay after a successful attempt."""
         self.failures = 0
 
 
 class Retries:
-    """The failures of one loop: how long to wait after each, and a log that says so without flooding.
+    """Tracks the failures of one loop: how long to wait after each, and when to log them.
 
-    A failure is logged at once, those of the following minute as a number with the next line, and the
-    first success after a failure that was logged. ``facts`` go into each line, such as the arena's name.
+    The first failure is logged at once. Failures in the following minute are counted, and the count is
+    part of the next line. The first success after a logged failure is logged too. ``facts`` are
+    added to each line, such as the arena's name.
     """
 
     def __init__(
@@ -70,19 +71,19 @@ class Retries:
         self._backoff = backoff
         self._extra = {"facts": dict(facts or {})}
         self._clock = clock
-        #: When a failure was last logged, how many came since, and whether the present row of them was.
+        #: When a failure was last logged, how many came since, and whether the current streak was logged.
         self._logged_at = -LOG_INTERVAL_SECONDS
         self._unlogged = 0
         self._row_logged = False
 
     def failed(self, error: Exception, *, at_least: float = 0.0) -> float:
-        """Count and log a failure; the seconds to wait before the next attempt."""
+        """Count and log a failure; return the seconds to wait before the next attempt."""
         seconds = self._backoff.next(at_least=at_least)
         self.report(error)
         return seconds
 
     def report(self, error: Exception) -> None:
-        """Log a failure, or only count it if one was logged a moment ago."""
+        """Log a failure, or only count it if another was logged less than a minute ago."""
         now = self._clock()
         if now - self._logged_at < LOG_INTERVAL_SECONDS:
             self._unlogged += 1
@@ -90,7 +91,7 @@ class Retries:
         more = f" ({self._unlogged} more since the last line)" if self._unlogged else ""
         self._logged_at, self._unlogged, self._row_logged = now, 0, True
         self._log.warning(
-            "%s failed and will be tried again%s: %s",
+            "%s failed and will be retried%s: %s",
             self._what,
             more,
             _reason(error),
@@ -99,7 +100,7 @@ class Retries:
         )
 
     def succeeded(self) -> None:
-        """An attempt succeeded."""
+        """Reset the backoff, and log the recovery if the failure was logged."""
         if self._row_logged:
             self._log.info("%s works again", self._what, extra=self._extra)
             self._row_logged = False

@@ -100,7 +100,7 @@ def test_answers_that_are_wrong(change: dict, message: str, tmp_path) -> None:
 
 
 def test_answers_are_written_as_json_lines_only(tmp_path) -> None:
-    with pytest.raises(BadOption, match=r"end the name in one of \.jsonl, \.jsonl\.gz, \.jsonl\.zst"):
+    with pytest.raises(BadOption, match=r"use one of \.jsonl, \.jsonl\.gz, \.jsonl\.zst"):
         write_answers(tmp_path / "responses.parquet", [])
 
 
@@ -132,9 +132,7 @@ def test_a_bank_that_does_not_fit(tmp_path) -> None:
     ):
         list(entrant_answers(bank, [FIXTURES / "responses_alpha.jsonl"]))
     as_json_lines([{"prompt_id": 1, "text": "?"}, {"prompt_id": "1", "text": "?"}], bank)
-    with pytest.raises(
-        UnreadableFile, match=r"bank.jsonl, line 2: a second prompt is called '1'; rename one"
-    ):
+    with pytest.raises(UnreadableFile, match=r"bank.jsonl, line 2: duplicate prompt '1'; rename one"):
         list(entrant_answers(bank, []))
     as_json_lines([{"text": "?"}], bank)
     with pytest.raises(UnreadableFile, match=r"bank.jsonl, line 1: prompt_id is missing"):
@@ -158,7 +156,7 @@ def test_arena_hard() -> None:
 
 def test_older_arena_hard_answers(tmp_path) -> None:
     path = as_json_lines([{"question_id": "q", "model_id": "oak", "choices": []}], tmp_path / "oak.jsonl")
-    with pytest.raises(UnreadableFile, match=r"oak.jsonl, line 1: messages is no list of messages"):
+    with pytest.raises(UnreadableFile, match=r"oak.jsonl, line 1: messages is not a list of messages"):
         list(arena_hard_answers([path]))
 
 

@@ -244,7 +244,7 @@ def test_counts_alone_keep_no_log(tmp_path):
     source = InHand.of(model_a=["x", "y"], model_b=["y", "x"], winner=["A", "A"])
     table = count_table([source], log=False)
     assert table.n_battles == 2
-    with pytest.raises(CannotRate, match="counts only"):
+    with pytest.raises(CannotRate, match="only counts"):
         table.log()
 
 

@@ -11,7 +11,7 @@ from tiltyard.files.battle_source import open_battles
 from tiltyard.files.battle_stream import stream_battles
 from tiltyard.files.battle_tables import count_table
 
-KNEW = ("the voter knew a name (blind is false)", 2)
+KNEW = ("the voter knew the name of a model (blind is false)", 2)
 
 
 def exported(folder: Path, container: str) -> str:

@@ -48,7 +48,7 @@ def message(path: Path, **options: object) -> str:
         (GOOD.replace("}", ', "time": "noon"}'), "line 1: time is 'noon'; expected ISO 8601"),
         (GOOD + "{oops}\n", "line 2: not JSON (Expecting property name enclosed in double quotes, column 2)"),
         (GOOD + "[1]\n", "line 2: not a JSON object; expected one object per line"),
-        (GOOD + '{"a": "\\ud800"}\n', "line 2: holds half a surrogate pair, which is no character"),
+        (GOOD + '{"a": "\\ud800"}\n', "line 2: contains a lone surrogate, which is not a character"),
         (GOOD + '{"a": ' + "[" * 100_000 + "\n", "line 2: nested too deeply to be read"),
         (GOOD + '{"a": ' + "9" * 5000 + "}\n", "line 2: cannot be read (Exceeds the limit"),
         (GOOD.replace("}", ', "position": 99999999999999999999}') + GOOD, None),
@@ -81,23 +81,23 @@ def test_half_characters_matter_only_where_they_are_used(tmp_path) -> None:
     path = as_json_lines(changed("lmarena_100k.jsonl", 1, conversation_a=half), tmp_path / "votes.jsonl")
     source = open_battles(path)
     assert len(list(source.battles())) == 3
-    with pytest.raises(UnreadableFile, match=r"votes.jsonl, line 2: holds half a surrogate pair"):
+    with pytest.raises(UnreadableFile, match=r"votes.jsonl, line 2: contains a lone surrogate"):
         list(source.batches(["length_a"]))
     as_json_lines(changed("lmarena_100k.jsonl", 1, model_b="\ud83d"), path)
-    assert message(path) == f"{path}, line 2: holds half a surrogate pair, which is no character"
+    assert message(path) == f"{path}, line 2: contains a lone surrogate, which is not a character"
 
 
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        (f"[{GOOD}", ", after record 1: the end of the file where ']' should be"),
-        (f"[{GOOD} {GOOD}]", ", after record 1: '{' where ']' should be"),
+        (f"[{GOOD}", ", after record 1: expected ']', found the end of the file"),
+        (f"[{GOOD} {GOOD}]", ", after record 1: expected ']', found '{'"),
         (f"[{GOOD}] x", ": more text after the list of 1 records"),
         (f"[{GOOD}, 7]", ", record 2: not a JSON object; expected a list of objects"),
         (f"[{GOOD}, {GOOD[:-5]}", ", record 2: not JSON (Unterminated string starting at)"),
         (f"[{GOOD}, " + '{"a":' * 100_000, ", record 2: nested too deeply to be read"),
         (f"[{GOOD}, " + '{"a": ' + "9" * 5000 + "}]", ", record 2: cannot be read (Exceeds the limit"),
-        (f"[{GOOD}, " + '{"a": "\\udfff"}]', ", record 2: holds half a surrogate pair"),
+        (f"[{GOOD}, " + '{"a": "\\udfff"}]', ", record 2: contains a lone surrogate"),
         (f"[{GOOD}, " + GOOD.replace("tie", "draw") + "]", ", record 2: winner is 'draw'"),
     ],
 )
@@ -117,7 +117,7 @@ def test_json_lists(text: str, expected: str, tmp_path) -> None:
         (HEADER + "oak,elm,tie,nan\n", "line 2: pref is nan; expected"),
         (HEADER + '\noak,"elm"x,tie,\n', "line 3: broken CSV (',' expected after '\"')"),
         (HEADER + 'oak,"elm', "line 2: broken CSV (unexpected end of data)"),
-        ("model_a,model_a,model_b,winner\n", "line 1: two columns are called 'model_a'; rename one"),
+        ("model_a,model_a,model_b,winner\n", "line 1: duplicate column 'model_a'; rename one"),
         ('model_a,"model_b"x\n', "line 1: broken CSV"),
     ],
 )
@@ -184,7 +184,7 @@ def test_parquet_answers_that_are_missing(tmp_path) -> None:
 
 def test_two_columns_for_the_outcome(tmp_path) -> None:
     path = parquet(tmp_path / "votes.parquet", outcome=["model_a", "tie"])
-    assert message(path) == f"{path}: has both winner and outcome; say which with --columns winner=…"
+    assert message(path) == f"{path}: has both winner and outcome; choose one with --columns winner=…"
     assert [battle.winner for battle in open_battles(path, columns={"winner": "outcome"}).battles()] == [
         "model_a",
         "tie",
@@ -206,7 +206,7 @@ def test_twin_columns_in_parquet(tmp_path) -> None:
     path = tmp_path / "votes.parquet"
     table = pa.Table.from_arrays([pa.array(["x"])] * 4, names=["model_a", "model_a", "model_b", "winner"])
     pq.write_table(table, path)
-    assert message(path) == f"{path}: two columns are called 'model_a'; rename one"
+    assert message(path) == f"{path}: duplicate column 'model_a'; rename one"
 
 
 def test_damaged_files(tmp_path) -> None:
@@ -219,7 +219,7 @@ def test_damaged_files(tmp_path) -> None:
     with pa.CompressedOutputStream(str(path), "zstd") as stream:
         stream.write(GOOD.encode() * 100)
     path.write_bytes(path.read_bytes()[:-8])
-    assert "the file may be damaged or cut short" in message(path)
+    assert "the file may be damaged or truncated" in message(path)
 
 
 def test_files_that_cannot_be_opened(tmp_path, monkeypatch) -> None:
@@ -246,7 +246,7 @@ def changed(name: str, row: int, **fields: object) -> list[dict]:
         ("lmarena_100k.jsonl", {"winner": "oak-7b"}, "line 2: winner is 'oak-7b'"),
         ("lmarena_100k.jsonl", {"tstamp": "yesterday"}, "line 2: time is 'yesterday'"),
         ("lmarena_140k.jsonl", {"timestamp": {}}, "line 2: time is {}"),
-        ("comparia_votes.jsonl", {"both_equal": "maybe"}, "line 2: 'maybe' where true or false should be"),
+        ("comparia_votes.jsonl", {"both_equal": "maybe"}, "line 2: 'maybe' is not true or false"),
         (
             "comparia_votes.jsonl",
             {"chosen_model_name": "frêne"},
@@ -264,7 +264,7 @@ def changed(name: str, row: int, **fields: object) -> list[dict]:
         (
             "arena_hard/model_judgment/judge-one/oak.jsonl",
             {"games": "none"},
-            "line 2: games is no list of two games",
+            "line 2: games is not a list of two games",
         ),
         (
             "arena_hard/model_judgment/judge-one/oak.jsonl",
@@ -319,9 +319,9 @@ def test_answers_that_style_cannot_be_counted_in(tmp_path) -> None:
     path = as_json_lines(
         changed("lmarena_100k.jsonl", 1, conversation_b={"no": "list"}), tmp_path / "x.jsonl"
     )
-    with pytest.raises(BadBattle, match=r"x.jsonl, line 2: conversation_b holds no answer that can be read"):
+    with pytest.raises(BadBattle, match=r"x.jsonl, line 2: conversation_b contains no readable answer"):
         list(open_battles(path).batches(["length_a"]))
     row = json.loads(GOOD)
     path = as_json_lines([row | {"response_a": "x", "response_b": 7}], tmp_path / "own.jsonl")
-    with pytest.raises(BadBattle, match=r"own.jsonl, line 1: response_b is 7; style is counted in text"):
+    with pytest.raises(BadBattle, match=r"own.jsonl, line 1: response_b is 7; style is measured in text"):
         list(open_battles(path).batches(["bold_a"]))

@@ -192,7 +192,9 @@ def test_a_folder_of_other_things(tmp_path) -> None:
         open_battles(tmp_path)
     for name in ("mt_bench.jsonl", "own.jsonl"):
         (tmp_path / name).write_bytes((FIXTURES / name).read_bytes())
-    with pytest.raises(UnknownFormat, match=r"several formats \(mt-bench, tiltyard-jsonl\); name one file"):
+    with pytest.raises(
+        UnknownFormat, match=r"different formats \(mt-bench, tiltyard-jsonl\); name a single file"
+    ):
         open_battles(tmp_path)
 
 
@@ -254,7 +256,7 @@ def test_mapping_with_a_foreign_format(tmp_path) -> None:
 @pytest.mark.parametrize(
     ("columns", "message"),
     [
-        ({"modell": "left"}, "--columns: 'modell' is no column of a battle; choose from model_a, "),
+        ({"modell": "left"}, "--columns: 'modell' is not a column of a battle; choose from model_a, "),
         ({"model_a": "lft"}, "--columns model_a=lft: {path} has no column 'lft'; it has: left, right, who"),
         ({"label": "mark"}, "--columns label=mark: {path} has no column 'mark'"),
     ],

@@ -174,10 +174,10 @@ def test_batches_are_brought_to_canonical_types(tmp_path) -> None:
 @pytest.mark.parametrize(
     ("second", "error", "message"),
     [
-        (batch(mood=["m"]), BadOption, "after row 1: a batch has other columns than the first one: mood"),
+        (batch(mood=["m"]), BadOption, "after row 1: a batch's columns differ from those of the first: mood"),
         (batch(winner=["draw"], n=[1]), BadBattle, "row 2: winner is 'draw'"),
         (batch(winner=pa.array([None], pa.string()), n=[1]), BadBattle, "row 2: winner is missing"),
-        (batch(n=["two"]), BadOption, "after row 1: column n has type string, but began as int64"),
+        (batch(n=["two"]), BadOption, "after row 1: column n has type string, but the first batch had int64"),
     ],
 )
 def test_batches_that_do_not_fit(second: pa.RecordBatch, error: type, message: str, tmp_path) -> None:
@@ -219,7 +219,7 @@ def test_what_fails_leaves_the_old_file(tmp_path) -> None:
 @pytest.mark.parametrize(
     ("path", "message"),
     [
-        ("b.txt", "b.txt: cannot tell the format; end the name in one of .jsonl, .jsonl.gz,"),
+        ("b.txt", "b.txt: unknown file extension; use one of .jsonl, .jsonl.gz,"),
         ("no/such/folder/b.jsonl", "cannot write no/such/folder/b.jsonl: No such file or directory"),
         ("no/such/folder/b.parquet", "cannot write no/such/folder/b.parquet: No such file or directory"),
     ],

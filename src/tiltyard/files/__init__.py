@@ -1,9 +1,9 @@
-"""Formats: the battle files people hold, read and written.
+"""Battle file formats: reading and writing.
 
-This room alone knows file formats. A path goes in; battles, or batches of canonical columns,
-come out. Bad data is never made good: an unknown outcome, a broken line or a missing column
-raises one `InputError` that says what was wrong, where, and what to do. What a format holds
-that is no battle (a judge's reply that could not be read) is left out and counted.
+Only this package knows file formats. It takes a path and returns battles, or batches of canonical
+columns. Bad data is never repaired silently: an unknown outcome, a broken line or a missing column
+raises an `InputError` that says what is wrong, where, and what to do. Records that are not
+battles (such as an unreadable reply of a judge) are skipped and counted.
 """
 
 from tiltyard.files.battle_source import BattleSource, open_battles, read_battles

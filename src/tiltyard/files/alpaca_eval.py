@@ -1,4 +1,4 @@
-"""alpaca_eval's annotations: a list of preferences between 1 (the first output) and 2 (the second)."""
+"""alpaca_eval annotations: a list of preferences between 1 (first output) and 2 (second output)."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def _convert(record: Mapping[str, Any]) -> Converted:
 
 
 def _pref(preference: Any) -> float:
-    """P(first better). A draw is written as 1.5, and as 0 in older files."""
+    """P(first better). A tie is 1.5, or 0 in older files."""
     if isinstance(preference, int | float) and not isinstance(preference, bool):
         if preference == 0:
             return 0.5

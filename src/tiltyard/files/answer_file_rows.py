@@ -1,4 +1,4 @@
-"""An answers file row by row: what is wrong with one row does not hide what is wrong with the next."""
+"""Reads an answers file row by row, so that every bad row is reported, not only the first."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ __all__ = ["BadRow", "answer_rows", "bad_row", "problem_field"]
 _NAME = "the file"
 _BOM = b"\xef\xbb\xbf"
 _PACKED = (b"\x1f\x8b", b"\x28\xb5\x2f\xfd")
-#: Rows of a Parquet file that are decoded at a time: a few bytes of it can stand for a gigabyte.
+#: Parquet rows decoded at a time: a few bytes of a file can expand to a gigabyte.
 _BATCH_ROWS = 32
-#: What the first word of a message, or the second after "the", may name.
+#: Fields that the first word of a message (or the second, after "the") may name.
 _FIELDS = frozenset({"prompt_id", "prompt", "model", "response", "kind", "category", "language"}) | {
     "gold",
     "expected_behavior",
@@ -34,20 +34,20 @@ _FIELDS = frozenset({"prompt_id", "prompt", "model", "response", "kind", "catego
 
 @dataclass(frozen=True, slots=True)
 class BadRow:
-    """One row that cannot be used. ``field`` is ``None`` where it is the row as a whole."""
+    """A row that cannot be used. ``field`` is ``None`` if the row as a whole is bad."""
 
     where: str
     field: str | None
     problem: str
-    #: Whether nothing after it could be read.
+    #: Whether reading stopped at this row.
     last: bool = False
 
 
 def answer_rows(path: Path, *, most: int) -> Iterator[tuple[str, Answer] | BadRow]:
-    """Every row of a plain file (JSON Lines, a JSON list, CSV or Parquet), good or bad, by its place.
+    """Every row of an uncompressed file (JSON Lines, a JSON list, CSV or Parquet), good or bad, with its location.
 
-    What a file is, its first bytes say. Compressed files are not read: how much is in them is not
-    known before they are unpacked. Reading ends where the rows have more than ``most`` bytes of text.
+    The first bytes determine the file type. Compressed files are rejected, because their size is
+    unknown until they are unpacked. Reading stops when the rows exceed ``most`` bytes of text.
     """
     file, size = InputFile(_NAME, path, None), 0
     try:
@@ -61,7 +61,7 @@ def answer_rows(path: Path, *, most: int) -> Iterator[tuple[str, Answer] | BadRo
 
 
 def bad_row(where: str, error: InputError, *, last: bool = False) -> BadRow:
-    """What an error says of a row: its place, its field, what is wrong."""
+    """The location, field and problem of a bad row, taken from an error."""
     place, problem = _plain(where), str(error)
     found, colon, rest = problem.partition(": ")
     if colon and (found == _NAME or found.startswith(f"{_NAME}, ")):
@@ -73,14 +73,14 @@ def _records(file: InputFile, most: int) -> Iterator[tuple[str, dict[str, Any] |
     with translate_read_errors(file.name), file.open() as stream:
         start = stream.read(4096)
     if start.startswith(_PACKED):
-        raise UnreadableFile(f"{_NAME}: it is compressed; unpack it first")
+        raise UnreadableFile(f"{_NAME}: the file is compressed; unpack it first")
     if start.startswith(b"PAR1"):
         return _parquet_rows(file, most)
     start = start.removeprefix(_BOM).lstrip(b" \t\r\n")
     if start.startswith(b"["):
         return JsonListRecords.opened(file).records()
     if not start:
-        raise UnreadableFile(f"{_NAME}: there is nothing in it; expected answers")
+        raise UnreadableFile(f"{_NAME}: the file is empty; expected answers")
     return _json_lines(file) if start.startswith(b"{") else _csv_rows(file)
 
 
@@ -94,7 +94,7 @@ def _json_lines(file: InputFile) -> Iterator[tuple[str, dict[str, Any] | InputEr
 
 
 def _parquet_rows(file: InputFile, most: int) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Row by row. Values that repeat stay codes until their row has its turn."""
+    """Row by row. Repeated values stay dictionary codes until their row is read."""
     opened, number = ParquetRecords.opened(file), 0
     if opened.unpacked() > most:
         raise _unfolding(most)
@@ -147,7 +147,7 @@ def _answer(where: str, record: dict[str, Any] | InputError) -> tuple[str, Answe
 
 
 def _size(record: dict[str, Any] | InputError) -> int:
-    """Bytes of a row's texts."""
+    """The size in bytes of a row's texts."""
     if isinstance(record, InputError):
         return 0
     return sum(len(text.encode(errors="surrogatepass")) for text in record.values() if isinstance(text, str))
@@ -155,7 +155,7 @@ def _size(record: dict[str, Any] | InputError) -> int:
 
 def _unfolding(most: int) -> UnreadableFile:
     return UnreadableFile(
-        f"{_NAME}: it unfolds to more than {most} bytes; split it, or give it to tiltyard serve"
+        f"{_NAME}: it expands to more than {most} bytes; split it, or import it with tiltyard serve"
     )
 
 
@@ -164,7 +164,7 @@ def _plain(where: str) -> str:
 
 
 def problem_field(problem: str) -> str | None:
-    """Messages about a row begin with the field that they speak of."""
+    """The field that a message is about: messages about a row begin with it."""
     word = problem.removeprefix("the ").partition(" ")[0]
     if word in _FIELDS:
         return word

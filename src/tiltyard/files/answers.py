@@ -1,4 +1,4 @@
-"""The answers file: one response of one model to one prompt on each line."""
+"""The answers file: one response of one model to one prompt per line."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tiltyard.files.format_detection import open_records
 
 __all__ = ["KINDS", "Answer", "drop_replaced_answers", "read_answers", "read_flag", "write_answers"]
 
-#: What a response can be; all but text are given by a path or an address.
+#: Kinds of responses; all but text are given as a path or a URL.
 KINDS = ("text", "image", "audio", "app")
 
 _NOTHING: Mapping[str, Any] = MappingProxyType({})
@@ -23,7 +23,7 @@ _NOTHING: Mapping[str, Any] = MappingProxyType({})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """One answer. ``extra`` keeps the fields that Tiltyard does not know and writes them back."""
+    """One answer. ``extra`` keeps unknown fields, so that they are written back."""
 
     prompt_id: str
     prompt: str
@@ -35,16 +35,16 @@ class Answer:
     gold: str | None = None
     expected_behavior: str | None = None
     source: str | None = None
-    #: Names under which the model's family and its maker are known.
+    #: Aliases of the model's family and its maker.
     family: str | None = None
     maker: str | None = None
-    #: Whether the response ended at the token limit, before the model was done.
+    #: Whether the response was cut off at the token limit.
     truncated: bool = False
     extra: Mapping[str, Any] = field(default_factory=lambda: _NOTHING)
 
     @classmethod
     def from_dict(cls, row: Mapping[str, Any], where: str) -> Answer:
-        """Read one row; what is wrong with it is said of ``where``."""
+        """Read one row; errors name ``where``."""
         kind = row.get("kind", "text")
         if kind not in KINDS:
             raise UnreadableFile(f"{where}: kind is {kind!r}; expected one of {', '.join(KINDS)}")
@@ -57,7 +57,7 @@ class Answer:
         return cls(kind=kind, truncated=truncated, extra=MappingProxyType(unknown), **given)
 
     def to_dict(self) -> dict[str, Any]:
-        """The row as it is written: set fields, then the unknown ones."""
+        """The row as written: the fields that are set, then the unknown ones."""
         known = {name: getattr(self, name) for name in _FIELDS} | {"truncated": self.truncated or None}
         return {name: value for name, value in known.items() if value is not None} | dict(self.extra)
 
@@ -65,12 +65,12 @@ class Answer:
 _FIELDS = tuple(one.name for one in dataclasses.fields(Answer) if one.name != "extra")
 _TEXTS = tuple(name for name in _FIELDS if name not in ("kind", "truncated"))
 _REQUIRED = ("prompt_id", "prompt", "model", "response")
-#: How a flag is spelled; CSV has no other way.
+#: Spellings of true and false; CSV has only text.
 _FLAGS = {"true": True, "1": True, "false": False, "0": False, "": False}
 
 
 def read_answers(path: str | os.PathLike[str]) -> Iterator[Answer]:
-    """Every answer of a file (JSON Lines, also compressed; CSV and Parquet alike), one by one."""
+    """All answers of a file: JSON Lines (optionally compressed), CSV or Parquet."""
     for where, record in open_records(path).records():
         yield Answer.from_dict(record, where)
 
@@ -81,7 +81,7 @@ def write_answers(path: str | os.PathLike[str], answers: Iterable[Answer]) -> No
 
 
 def drop_replaced_answers(answers: Iterable[Answer]) -> Iterator[Answer]:
-    """Every answer but the truncated ones that a whole or a later one to the same prompt replaces."""
+    """Drop truncated answers for which there is a complete or later answer to the same prompt."""
     found = list(answers)
     whole = {(one.model, one.prompt_id) for one in found if not one.truncated}
     last = {(one.model, one.prompt_id): number for number, one in enumerate(found) if one.truncated}
@@ -92,7 +92,7 @@ def drop_replaced_answers(answers: Iterable[Answer]) -> Iterator[Answer]:
 
 
 def read_flag(row: Mapping[str, Any], name: str, where: str) -> bool:
-    """A field that is true or false; false where it is not there."""
+    """A boolean field; false if missing."""
     value = row.get(name)
     if value is None or isinstance(value, bool):
         return bool(value)

@@ -1,4 +1,4 @@
-"""arena-hard-auto's judgments: a model against a baseline, judged in both orders."""
+"""arena-hard-auto judgments: a model against a baseline, judged in both orders."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ def _recognises(columns: Collection[str]) -> bool:
 
 
 def _convert(record: Mapping[str, Any]) -> Converted:
-    """In the first game the baseline is shown as A, in the second the model is."""
+    """The baseline is A in the first game and B in the second."""
     if record.get("baseline") is None:
         raise BadBattle("baseline is missing; older judgments do not name it: add it to every line")
     games = record.get("games")
     if not isinstance(games, list) or len(games) > 2:
-        raise BadBattle("games is no list of two games")
+        raise BadBattle("games is not a list of two games")
     scores = [_score(game) for game in games]
     if len(scores) < 2 or None in scores:
         return SkippedRecord(UNREADABLE)

@@ -1,4 +1,4 @@
-"""AutoArena's head-to-heads, as it exports and takes them: winners A, B, or - for a tie."""
+"""AutoArena head-to-heads, as it exports and imports them: winners A, B, or - for a tie."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["AUTOARENA"]
 
 _COLUMNS = frozenset({"prompt", "model_a", "model_b", "response_a", "response_b", "winner"})
 
-#: The judge under whose name people vote in AutoArena, unless they are known by another.
+#: The judge name that AutoArena gives to human votes, unless another is set.
 _PERSON = "AutoArena User"
 
 
@@ -22,7 +22,7 @@ def _recognises(columns: Collection[str]) -> bool:
 
 
 def _convert(record: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Who judged is in the file only where one model's head-to-heads were exported."""
+    """The judge is in the file only if the head-to-heads of a single model were exported."""
     winner, judge = record.get("winner"), record.get("judge")
     row = {
         "model_a": record.get("model_a"),

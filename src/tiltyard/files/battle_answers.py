@@ -1,4 +1,4 @@
-"""The answers inside battle files, where a file holds them beside who won."""
+"""The answers inside battle files that contain them."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ _CONVERSATIONS = ("conversation_a", "full_conversation", "conversation")
 
 
 def battle_answers(path: str | os.PathLike[str], *, format: str | None = None) -> Iterator[Answer]:
-    """Both answers of every battle whose file holds them and the prompt; others are passed over.
+    """Both answers of every battle that includes them and the prompt; other battles are skipped.
 
-    Conversations of several turns are passed over: what was answered there is not one prompt.
+    Conversations of several turns are skipped, because their answers do not belong to one prompt.
     """
     records = open_records(path)
     found = detect(records) if format is None else find_format(format, records)
@@ -52,7 +52,7 @@ def battle_answers(path: str | os.PathLike[str], *, format: str | None = None) -
 
 
 def _prompt(record: Mapping[str, Any]) -> str | None:
-    """What was asked: a column of its own, or the only question of a conversation."""
+    """The prompt: a column, or the only question of a conversation."""
     for name in _PROMPTS:
         value = record.get(name)
         if isinstance(value, str) and value.strip():
@@ -66,7 +66,7 @@ def _prompt(record: Mapping[str, Any]) -> str | None:
 
 
 def _single(value: str) -> str | None:
-    """Prompts in the oldest set are a JSON list, one for each turn."""
+    """The only turn of a prompt; the oldest data set stores prompts as a JSON list of turns."""
     if value.lstrip().startswith("["):
         try:
             listed = json.loads(value)

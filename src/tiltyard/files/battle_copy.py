@@ -1,4 +1,4 @@
-"""Battles of any files, copied into one Parquet file of our own."""
+"""Copies battles from files of any format into one native Parquet file."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ _CHUNK_BATTLES = 65_536
 def copy_battles(path: Path, sources: Sequence[BattleSource], style: Sequence[str] = ()) -> BattleSource:
     """Write every battle of ``sources`` to ``path`` and open it.
 
-    All fields go along, and so do the columns of the ``style`` covariates, where they are
-    counted in answers that are no fields of the battles.
+    All fields are copied, and so are the columns of the ``style`` covariates if they are
+    measured in answers that are not fields of the battles.
     """
     write_batches(path, _batches(sources, style))
     return open_battles(path)
@@ -32,7 +32,7 @@ def copy_battles(path: Path, sources: Sequence[BattleSource], style: Sequence[st
 def _batches(sources: Sequence[BattleSource], style: Sequence[str]) -> Iterator[pa.RecordBatch]:
     stored = sources[0].stored
     wanted = [column for columns in style_columns(sources, style).values() for column in columns]
-    # Where the answers go along, style can be counted again in the copy.
+    # If the answers are copied, style can be measured again in the copy.
     counted = [] if set(RESPONSES) <= set(stored) else [name for name in wanted if name not in stored]
     by_column = all(source.rows is not None for source in sources) or counted
     if by_column and all(source.stored == stored for source in sources):

@@ -1,4 +1,4 @@
-"""The door of this room: a path in, battles or batches of columns out."""
+"""Opens battle files: takes a path, returns battles or batches of columns."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ from tiltyard.files.row_reader import RowReader
 
 __all__ = ["BLIND", "BattleSource", "open_battles", "read_battles"]
 
-#: Where an arena's export says whether the voter knew no name; other votes are in no rating.
+#: The column of an arena's export that says whether the vote was blind; other votes are not rated.
 BLIND = "blind"
-#: As files spell it: a spreadsheet writes capitals.
+#: The spellings of false: spreadsheets write capitals.
 _NOT_BLIND = frozenset({"false", "0"})
-_KNEW = "the voter knew a name (blind is false)"
+_KNEW = "the voter knew the name of a model (blind is false)"
 
 
 class BattleReader(Protocol):
@@ -44,27 +44,27 @@ class BattleReader(Protocol):
 
     @property
     def later(self) -> tuple[str, ...]:
-        """Canonical columns that may turn up in later records, though not in the first ones."""
+        """Canonical columns that are not in the first records, but may be in later ones."""
         ...
 
     @property
     def countable(self) -> tuple[str, ...]:
-        """Style columns that are not stored, but can be counted in the answers."""
+        """Style columns that are not stored, but can be measured in the answers."""
         ...
 
     @property
     def types(self) -> Mapping[str, pa.DataType]:
-        """The types of unknown columns, where the file fixes them."""
+        """The types of unknown columns, if the file fixes them."""
         ...
 
     def batches(
         self, columns: Sequence[str], batch_size: int, tally: Counter[str], /
     ) -> Iterator[pa.RecordBatch]:
-        """Batches of exactly these columns; records that are no battles are counted in ``tally``."""
+        """Batches of exactly these columns; records that are not battles are counted in ``tally``."""
         ...
 
     def battles(self, tally: Counter[str], /) -> Iterator[Battle]:
-        """The battles one by one, each checked."""
+        """The battles, each validated."""
         ...
 
 
@@ -72,10 +72,10 @@ class BattleReader(Protocol):
 class BattleSource:
     """Battles in a file or a folder, opened but not yet read.
 
-    ``columns`` are the canonical columns it has, the unknown ones of our own files, and the
-    style columns that can be counted in its answers. ``rows`` is known for our own Parquet
-    only. ``rereadable``: every call of `batches` and `battles` starts again from the first
-    battle, also where the bytes came from a pipe.
+    ``columns`` are its canonical columns, the unknown ones of native files, and the style columns
+    that can be measured in its answers. ``rows`` is known only for native Parquet.
+    ``rereadable``: every call of `batches` and `battles` starts again at the first battle, even if
+    the bytes came from a pipe.
     """
 
     path: str
@@ -89,10 +89,10 @@ class BattleSource:
     def batches(
         self, columns: Sequence[str] | None = None, batch_size: int = 131072
     ) -> Iterator[pa.RecordBatch]:
-        """The battles as batches of columns; ``None`` is every column that is stored.
+        """The battles as batches of columns; ``None`` means every stored column.
 
-        A canonical column that the file lacks is left out; any other unknown name raises
-        `BadOption`. The style columns are counted when they are asked for by name. All batches
+        Canonical columns that the file lacks are left out; any other unknown name raises
+        `BadOption`. Style columns are measured only if they are requested by name. All batches
         have the same columns.
         """
         chosen = self._chosen(columns)
@@ -100,7 +100,7 @@ class BattleSource:
         return self._aligned(chosen, batch_size)
 
     def battles(self) -> Iterator[Battle]:
-        """The battles one by one, each checked."""
+        """The battles, each validated."""
         self._tally.clear()
         return (
             battle
@@ -111,12 +111,12 @@ class BattleSource:
 
     @property
     def stored(self) -> tuple[str, ...]:
-        """The columns that the file holds, without those that are counted in its answers."""
+        """The columns that the file contains, without those measured in its answers."""
         return tuple(_union(reader.stored + reader.later for reader in self.readers))
 
     @property
     def notes(self) -> tuple[tuple[str, int], ...]:
-        """What the last reading left out: reason and number of records, as far as it has come."""
+        """The reason and number of records skipped so far by the current or last read."""
         return tuple(self._tally.most_common())
 
     def _chosen(self, columns: Sequence[str] | None) -> list[str]:
@@ -141,7 +141,7 @@ class BattleSource:
                 yield batch if len(here) == len(chosen) else _filled(batch, chosen, types)
 
     def _blind_rows(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """The battles whose voter did not know a name."""
+        """The battles of blind votes."""
         knew = [_not_blind(value) for value in batch.column(BLIND).to_pylist()]
         if not any(knew):
             return batch
@@ -165,23 +165,25 @@ def open_battles(
     format: str | None = None,
     columns: Mapping[str, str] | None = None,
 ) -> BattleSource:
-    """Find out what is in a file, without reading it all.
+    """Open a file and detect its format, without reading all of it.
 
     ``path`` is a file, ``-`` for standard input, or a folder of Parquet or JSON Lines files of
-    one format. ``format`` names the format instead of finding it; ``columns`` maps canonical
-    names to the headers of a file that follows no known format.
+    a single format. ``format`` names the format instead of detecting it; ``columns`` maps
+    canonical names to the headers of a file in no known format.
     """
     text = os.fspath(path)
     mapped = dict(columns or {})
     for name in mapped:
         if name not in CANONICAL:
             raise BadOption(
-                f"--columns: {name!r} is no column of a battle; choose from {', '.join(CANONICAL)}"
+                f"--columns: {name!r} is not a column of a battle; choose from {', '.join(CANONICAL)}"
             )
     opened = [_opened(part, format, mapped) for part in _parts(text)]
     names = sorted({name for name, _ in opened})
     if len(names) > 1:
-        raise UnknownFormat(f"{text}: its files are of several formats ({', '.join(names)}); name one file")
+        raise UnknownFormat(
+            f"{text}: the files have different formats ({', '.join(names)}); name a single file"
+        )
     readers = tuple(reader for _, reader in opened)
     counts = [reader.rows for reader in readers]
     return BattleSource(
@@ -195,14 +197,14 @@ def open_battles(
 
 
 def read_battles(path: str | os.PathLike[str]) -> Iterator[Battle]:
-    """Every battle of a file, one by one."""
+    """All battles of a file."""
     return open_battles(path).battles()
 
 
 def _parts(text: str) -> list[str]:
-    """The files to read: the path itself, or those in the folder that it is.
+    """The files to read: the path itself, or the files in that folder.
 
-    Of a run folder only its battles are read, of a folder of arena-hard only its judgments.
+    In a run folder only its battles are read, in an arena-hard folder only its judgments.
     """
     with translate_read_errors(text):
         folder = Path(text)
@@ -235,7 +237,7 @@ def _opened(path: str, name: str | None, mapped: Mapping[str, str]) -> tuple[str
 
 
 def _check_columns(records: Records, found: BattleFormat, mapped: Mapping[str, str]) -> None:
-    """Every required column is in the records, and so is every header that was mapped."""
+    """Check that the records have every required column and every mapped header."""
     seen = ", ".join(records.columns)
     fixed = records.kind in ("csv", "parquet")
     for name, header in mapped.items():
@@ -251,7 +253,9 @@ def _check_columns(records: Records, found: BattleFormat, mapped: Mapping[str, s
         *(OTHER_NAMES[name] for name in records.columns if name in OTHER_NAMES),
     }
     if records.kind == "parquet" and {"winner", "outcome"} <= set(records.columns) and "winner" not in mapped:
-        raise UnknownFormat(f"{records.name}: has both winner and outcome; say which with --columns winner=…")
+        raise UnknownFormat(
+            f"{records.name}: has both winner and outcome; choose one with --columns winner=…"
+        )
     missing = [name for name in REQUIRED if name not in present]
     if missing:
         raise UnknownFormat(
@@ -261,7 +265,7 @@ def _check_columns(records: Records, found: BattleFormat, mapped: Mapping[str, s
 
 
 def _union(names: Iterator[tuple[str, ...]]) -> list[str]:
-    """All names once, canonical ones first in their order."""
+    """All names without duplicates, canonical ones first in their order."""
     found = dict.fromkeys(name for some in names for name in some)
     return [
         *(name for name in CANONICAL if name in found),
@@ -272,7 +276,7 @@ def _union(names: Iterator[tuple[str, ...]]) -> list[str]:
 def _filled(
     batch: pa.RecordBatch, columns: Sequence[str], types: Mapping[str, pa.DataType]
 ) -> pa.RecordBatch:
-    """The batch with nulls for the columns that its file lacks."""
+    """The batch, with nulls in the columns that its file lacks."""
     arrays = [
         batch.column(name)
         if name in batch.schema.names

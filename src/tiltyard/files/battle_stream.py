@@ -1,4 +1,4 @@
-"""Battles as pieces of a file, one after another: for those who send a file before it is whole."""
+"""Streams battles as the bytes of a file, for responses sent before the file is complete."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ __all__ = ["Container", "json_line", "stream_battles", "stream_csv", "stream_par
 
 Container = Literal["jsonl", "csv", "parquet"]
 
-#: Battles of one piece; two pieces are in memory at a time.
+#: Battles in one chunk; at most two chunks are in memory.
 _PIECE_BATTLES = 8192
 _PIECE_LINES = 1024
 
 
 def stream_battles(container: Container, battles: Iterable[Battle]) -> Iterator[bytes]:
-    """The bytes of a battle file, in pieces that take a few megabytes at most."""
+    """The bytes of a battle file, in chunks of a few megabytes at most."""
     if container == "parquet":
         return stream_parquet(battle_batches(battles, _PIECE_BATTLES))
     if container == "csv":
@@ -45,7 +45,7 @@ def json_line(where: str, row: dict[str, Any]) -> bytes:
 
 
 def stream_csv(battles: Iterable[Battle], size: int) -> Iterator[bytes]:
-    """CSV with a column for each unknown field of the first ``size`` battles; other fields are refused."""
+    """CSV with a column for each unknown field of the first ``size`` battles; raises for other fields."""
     battles = iter(battles)
     first = list(itertools.islice(battles, size))
     fields = dict.fromkeys((*CANONICAL, *(key for battle in first for key in battle.extra)))
@@ -68,7 +68,7 @@ def stream_csv(battles: Iterable[Battle], size: int) -> Iterator[bytes]:
 
 
 def stream_parquet(batches: Iterable[pa.RecordBatch]) -> Iterator[bytes]:
-    """Parquet, a piece for each batch and one for its end. The first batch fixes columns and types."""
+    """Parquet, with one chunk per batch and one for the footer. The first batch fixes columns and types."""
     sink = _Sink()
     writer, schema, row = None, None, 0
     try:
@@ -89,7 +89,7 @@ def stream_parquet(batches: Iterable[pa.RecordBatch]) -> Iterator[bytes]:
 
 
 class _Sink(io.RawIOBase):
-    """A file that can only grow, and whose bytes are taken away as they come."""
+    """An append-only file whose bytes are drained as they are written."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""From opened files to tables: columns checked as a whole, names and clusters as integers."""
+"""Builds tables from opened files: validates whole columns and encodes names and clusters as integers."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ Floats = npt.NDArray[np.float64]
 #: Called with the number of battles read since the last call, and with 0 when all are read.
 Progress = Callable[[int], None]
 
-#: What battles can be grouped by, and the column that says so.
+#: What battles can be grouped by, and the column that holds it.
 GROUPINGS = {
     "dimension": "dimension",
     "category": "category",
@@ -45,7 +45,7 @@ GROUPINGS = {
 #: Styles by name, and the traits each controls.
 STYLES = {"markdown": ("headers", "lists", "bold")}
 
-#: Up to this many battles a Parquet file's log is kept in memory; beyond, it is read again.
+#: The largest log, in battles, that is kept in memory; larger Parquet files are read again.
 _IN_MEMORY_ROWS = 20_000_000
 _NOWHERE = "(none)"
 
@@ -58,10 +58,10 @@ def count_table(
     log: bool = True,
     progress: Progress | None = None,
 ) -> Table:
-    """One table of all the battles in some files, read streaming.
+    """Build one table of all battles in the given files, streaming.
 
-    ``clusters=False`` reads neither prompts nor voters. ``log=False`` keeps counts alone, in
-    memory that does not grow with the number of battles.
+    ``clusters=False`` skips prompts and voters. ``log=False`` keeps only counts, so that memory
+    does not grow with the number of battles.
     """
     reader = _Reader(sources, clusters, style_columns(sources, style), None)
     rows = [source.rows for source in sources]
@@ -76,7 +76,7 @@ def count_table(
 def count_by_group(
     sources: Sequence[BattleSource], by: str, *, style: Sequence[str] = (), progress: Progress | None = None
 ) -> Mapping[str, Table]:
-    """One table per group of battles; battles that name no group are under ``(none)``."""
+    """One table per group; battles without a group are under ``(none)``."""
     if by not in GROUPINGS:
         raise BadOption(f"--by {by}: expected one of {', '.join(GROUPINGS)}")
     column = GROUPINGS[by]
@@ -88,7 +88,7 @@ def count_by_group(
 
 
 def models_by_group(sources: Sequence[BattleSource], column: str) -> dict[str, frozenset[str]]:
-    """The models of the battles under each value of a column."""
+    """The models of the battles, for each value of a column."""
     models: dict[str, set[str]] = {}
     for source in sources:
         for batch in source.batches(["model_a", "model_b", column]):
@@ -99,10 +99,10 @@ def models_by_group(sources: Sequence[BattleSource], column: str) -> dict[str, f
 
 
 def style_columns(sources: Sequence[BattleSource], style: Sequence[str]) -> dict[str, tuple[str, ...]]:
-    """Each covariate's name and the one or two columns it is made of.
+    """The name of each covariate, and the one or two columns it is computed from.
 
     A trait with columns ``x_a`` and ``x_b`` becomes (x_a − x_b) / (|x_a| + |x_b|); any other
-    numeric column is taken as it stands; ``position`` is the advantage of standing on side A.
+    numeric column is used as it is; ``position`` is the advantage of side A.
     """
     traits = [trait for name in style for trait in STYLES.get(name, (name,))]
     found: dict[str, tuple[str, ...]] = {}
@@ -117,7 +117,7 @@ def style_columns(sources: Sequence[BattleSource], style: Sequence[str]) -> dict
         else:
             raise BadOption(
                 f"--style {trait}: the battles have neither {pair[0]} and {pair[1]}, nor a column {trait}, "
-                "nor responses to count it in"
+                "nor responses to measure it in"
             )
     return found
 
@@ -170,7 +170,7 @@ class _Reader:
 
 @dataclass(frozen=True)
 class _Place:
-    """Where a batch starts, for errors."""
+    """The position of a batch in its file, for error messages."""
 
     path: str
     first: int
@@ -180,7 +180,7 @@ class _Place:
 
 
 def _encoded(column: pa.Array) -> tuple[npt.NDArray[np.int32], pa.Array, npt.NDArray[np.bool_] | None]:
-    """Codes, dictionary, and where the column is null."""
+    """Codes, dictionary, and the null mask of a column."""
     if not pa.types.is_dictionary(column.type):
         column = column.dictionary_encode()
     indices = column.indices
@@ -204,7 +204,7 @@ def _names(column: pa.Array, field: str, where: _Place) -> NameColumn:
         value = column[row].as_py()
         raise BadBattle(f"{field} is {value!r}; expected the name of a model", where=where.row(row))
     names = NameColumn(codes, values)
-    # A dictionary may hold names that no row bears: they are no models.
+    # A dictionary may contain names that no row uses: these are not models.
     return names if np.bincount(codes, minlength=len(values)).all() else names.take(np.arange(len(codes)))
 
 
@@ -228,7 +228,7 @@ _WITH_FLAG = np.array([kind.with_flag for kind in Kind], dtype=np.uint8)
 
 
 def _flagged(kind: npt.NDArray[np.uint8], both_bad: pa.Array | None) -> npt.NDArray[np.uint8]:
-    """Kinds with the flag where the column is true."""
+    """The kinds, with the flag set where the column is true."""
     if both_bad is None or not both_bad.true_count:
         return kind
     flag = both_bad.fill_null(False).to_numpy(zero_copy_only=False)
@@ -242,7 +242,7 @@ def _kind_lookup(
     label_codes: npt.NDArray[Any],
     where: _Place,
 ) -> npt.NDArray[np.uint8]:
-    """The kind of every combination that occurs; the first row of a wrong one is named."""
+    """The kind of every combination that occurs; errors name the first row of an invalid one."""
     lookup = np.zeros((len(outcomes), len(labels)), dtype=np.uint8)
     combined = codes.astype(np.int64) * len(labels) + label_codes
     wrong: dict[int, str] = {}
@@ -272,7 +272,7 @@ def _weights(column: pa.Array | None, where: _Place) -> Floats | None:
 
 
 def _prefs(column: pa.Array | None, kind: npt.NDArray[np.uint8], where: _Place) -> Floats | None:
-    """Stated preferences, each checked against its winner; NaN where none is stated."""
+    """Stated preferences, each validated against its winner; NaN where none is stated."""
     if column is None or column.null_count == len(column):
         return None
     stated = column.is_valid().to_numpy(zero_copy_only=False)
@@ -284,7 +284,9 @@ def _prefs(column: pa.Array | None, kind: npt.NDArray[np.uint8], where: _Place) 
     wrong |= (kind == Kind.TIE) & (np.abs(pref - 0.5) > TIE_PREF_TOLERANCE)
     if wrong.any():
         row = int(np.argmax(wrong))
-        problem = f"pref {pref[row]} (the probability that A is better) is not one, or contradicts the winner"
+        problem = (
+            f"pref {pref[row]} (the probability that A is better) is out of range or contradicts the winner"
+        )
         raise BadBattle(problem, where=where.row(row))
     return np.asarray(pref)
 
@@ -297,7 +299,7 @@ def _groups(columns: Mapping[str, pa.Array], name: str, n: int) -> NameColumn:
 
 
 def _group_names(column: pa.Array, absent: str) -> NameColumn:
-    """A column whose values may be missing or empty: such rows are called ``absent``."""
+    """A column with missing or empty values, which get the name ``absent``."""
     codes, dictionary, missing = _encoded(column)
     values = [value or absent for value in dictionary.to_pylist()]
     if missing is not None:
@@ -323,7 +325,7 @@ def _covariate(trait: str, columns: list[pa.Array], n: int) -> Floats:
 
 
 class _Keyed:
-    """Keys of text columns. A dictionary that comes again with the next batch is hashed once."""
+    """Hashed keys of text columns. A dictionary repeated in the next batch is hashed only once."""
 
     def __init__(self) -> None:
         self._known: dict[tuple[int, int, int], tuple[pa.Array, Keys]] = {}
@@ -343,7 +345,7 @@ class _Keyed:
         if mark not in self._known:
             if len(self._known) > 8:
                 self._known.clear()
-            # The dictionary is held, so that its address cannot be taken by another.
+            # The dictionary is kept alive, so that another cannot reuse its address.
             self._known[mark] = (dictionary, _dictionary_keys(dictionary))
         return self._known[mark][1]
 

@@ -1,4 +1,4 @@
-"""Writing battle files: whole or not at all, in chunks."""
+"""Writes battle files atomically, in chunks."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ _ENDINGS = (*_JSON_ENDINGS, ".csv", ".csv.gz", ".csv.zst", ".parquet")
 
 
 def write_battles(path: str | os.PathLike[str], battles: Iterable[Battle]) -> None:
-    """Write battles as JSON Lines, CSV or Parquet, by the ending of the path; ``-`` is standard output.
+    """Write battles as JSON Lines, CSV or Parquet, by the path's extension; ``-`` is standard output.
 
     JSON Lines and Parquet keep every field. CSV has a column for each unknown field of the
-    first 65,536 battles, as text, and refuses other fields later on.
+    first 65,536 battles, as text; a new field after those raises an error.
     """
     ending = _ending(os.fspath(path), _ENDINGS)
     if ending == ".parquet":
@@ -57,7 +57,7 @@ def write_rows(path: str | os.PathLike[str], rows: Iterable[dict[str, Any]]) -> 
 
 
 def write_batches(path: str | os.PathLike[str], batches: Iterable[pa.RecordBatch]) -> None:
-    """Write batches of columns to a Parquet file: canonical columns first, outcomes spelled our way.
+    """Write batches to a Parquet file: canonical columns first, outcomes in canonical spelling.
 
     The first batch fixes the columns and their types; later ones must fit them.
     """
@@ -76,7 +76,7 @@ def write_batches(path: str | os.PathLike[str], batches: Iterable[pa.RecordBatch
 
 @contextmanager
 def atomic_write(path: str) -> Iterator[BinaryIO]:
-    """A new file in the place of ``path``: seen by others only when it is complete."""
+    """Write to a temporary file that replaces ``path`` once it is complete."""
     place = Path(path)
     draft = place.with_name(f".{place.name}.{secrets.token_hex(6)}.part")
     try:
@@ -96,7 +96,7 @@ def _ending(text: str, known: tuple[str, ...]) -> str:
         return known[0]
     found = next((ending for ending in known if text.lower().endswith(ending)), None)
     if found is None:
-        raise BadOption(f"{text}: cannot tell the format; end the name in one of {', '.join(known)}")
+        raise BadOption(f"{text}: unknown file extension; use one of {', '.join(known)}")
     return found
 
 

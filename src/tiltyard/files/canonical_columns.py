@@ -18,7 +18,7 @@ __all__ = [
 
 TIME = pa.timestamp("us", tz="UTC")
 
-#: Canonical name to type, in the order in which files are written.
+#: Canonical names and types, in the order in which files are written.
 TYPES: dict[str, pa.DataType] = {
     "model_a": pa.string(),
     "model_b": pa.string(),
@@ -41,12 +41,12 @@ CANONICAL = tuple(TYPES)
 REQUIRED = CANONICAL[:3]
 TEXT = frozenset(name for name, kind in TYPES.items() if kind == pa.string())
 
-#: Other headers under which a canonical column is read.
+#: Alternative headers of canonical columns.
 OTHER_NAMES = {"outcome": "winner"}
 
-#: Columns that hold the two answers, from which the style columns are counted.
+#: Columns with the two answers, in which style is measured.
 RESPONSES = ("response_a", "response_b")
 STYLE = tuple(f"{trait}_{side}" for trait in ("length", "headers", "lists", "bold") for side in "ab")
 
-#: Where a Parquet file keeps the unknown fields that do not fit a column of their own.
+#: The Parquet column for unknown fields that do not fit a column of their own.
 EXTRA_JSON = "extra_json"

@@ -1,4 +1,4 @@
-"""Small tables of plain columns in Parquet, for what is not a battle."""
+"""Small tables of plain columns in Parquet, for data other than battles."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def write_columns(path: Path, columns: dict[str, list[Any]]) -> None:
 
 
 def read_columns(path: Path) -> dict[str, list[Any]]:
-    """The columns of a file, as plain values; anything wrong with it is an `UnreadableFile`."""
+    """The columns of a file, as plain values; raises `UnreadableFile` if it is invalid."""
     with translate_read_errors(str(path)), open_regular(path) as file:
         table: pa.Table = pq.read_table(file)
         return {name: table.column(name).to_pylist() for name in table.column_names}

@@ -1,4 +1,4 @@
-"""Columns of other types, brought to the canonical ones without looking at single rows."""
+"""Converts columns of other types to the canonical types, without looking at single rows."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from tiltyard.files.canonical_columns import REQUIRED, TEXT, TIME, TYPES
 __all__ = ["canonical_array", "style_array"]
 
 _MICROSECONDS_PER_SECOND = 1_000_000
-#: Python's datetime ends at the years 1 and 9999.
+#: The range of Python's datetime: the years 1 to 9999.
 _EARLIEST_MICROSECONDS = int(datetime(1, 1, 1, tzinfo=UTC).timestamp()) * _MICROSECONDS_PER_SECOND
 _LATEST_MICROSECONDS = int(datetime(9999, 12, 31, tzinfo=UTC).timestamp()) * _MICROSECONDS_PER_SECOND
 
 
 def canonical_array(file: str, name: str, array: pa.Array, first_row: int) -> pa.Array:
-    """A column in its canonical type; text may stay dictionary-encoded, unknown columns stay as they are.
+    """A column in its canonical type; text may stay dictionary-encoded, unknown columns are unchanged.
 
     ``first_row`` is the number of rows before this array, for messages.
     """
@@ -33,12 +33,12 @@ def canonical_array(file: str, name: str, array: pa.Array, first_row: int) -> pa
 
 
 def style_array(file: str, name: str, array: pa.Array, first_row: int) -> pa.Array:
-    """A column of style counts that a file already has, as numbers."""
+    """An existing column of style counts, as numbers."""
     return _cast(file, name, array, pa.float64(), first_row)
 
 
 class _WrongType(Exception):
-    """The type of a column cannot be meant for it."""
+    """The column's type cannot be converted."""
 
 
 def _cast(file: str, name: str, array: pa.Array, kind: pa.DataType, first_row: int) -> pa.Array:
@@ -77,7 +77,7 @@ def _converter(kind: pa.DataType) -> Callable[[pa.Array, pa.DataType], pa.Array]
 
 
 def _flags(array: pa.Array, kind: pa.DataType) -> pa.Array:
-    """True and false, also as text or as 1 and 0."""
+    """Booleans, also written as text or as 1 and 0."""
     if pt.is_integer(array.type):
         array = array.cast(pa.string())
     if not (pt.is_string(array.type) or pt.is_large_string(array.type)):

@@ -1,4 +1,4 @@
-"""The votes that compar:IA publishes: on whole conversations, and on single turns."""
+"""compar:IA votes: on whole conversations, and on single turns."""
 
 from __future__ import annotations
 
@@ -83,11 +83,11 @@ def _is_true(value: Any) -> bool:
             return True
         case None | False | "False" | "false":
             return False
-    raise BadBattle(f"{value!r} where true or false should be (both_equal, excluded)")
+    raise BadBattle(f"{value!r} is not true or false (both_equal, excluded)")
 
 
 def _one_language(metadata: Any) -> str | None:
-    """The language of a conversation that has exactly one."""
+    """The language of a conversation, if it has exactly one."""
     languages = metadata.get("languages") if isinstance(metadata, Mapping) else None
     match languages:
         case [str(language)]:

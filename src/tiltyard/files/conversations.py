@@ -1,4 +1,4 @@
-"""The answers inside conversations, as the arenas store them."""
+"""The answers inside conversations, as arenas store them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Answers = Callable[[Mapping[str, Any]], tuple[str, str]]
 
 
 def answers_in(key_a: str, key_b: str) -> Answers:
-    """A reader of the two answers that a record keeps under these keys."""
+    """Return a reader of the two answers under these keys of a record."""
 
     def answers(record: Mapping[str, Any]) -> tuple[str, str]:
         return _answer(record, key_a), _answer(record, key_b)
@@ -23,9 +23,9 @@ def answers_in(key_a: str, key_b: str) -> Answers:
 
 
 def assistant_text(conversation: object) -> str | None:
-    """What the assistant said: plain text, turns with roles, or a list of replies, also as JSON text.
+    """The assistant's text: plain text, turns with roles, or a list of replies, also as JSON text.
 
-    Several replies are joined by newlines. ``None`` for what is no conversation.
+    Several replies are joined by newlines. ``None`` if the value is not a conversation.
     """
     if isinstance(conversation, str):
         return _from_json(conversation)
@@ -40,12 +40,12 @@ def assistant_text(conversation: object) -> str | None:
 def _answer(record: Mapping[str, Any], key: str) -> str:
     text = assistant_text(record.get(key))
     if text is None:
-        raise BadBattle(f"{key} holds no answer that can be read; style is counted in text")
+        raise BadBattle(f"{key} contains no readable answer; style is measured in text")
     return text
 
 
 def _from_json(text: str) -> str | None:
-    """Conversations in CSV files are JSON in a field; any other text is the answer itself."""
+    """A conversation as JSON in a CSV field; any other text is the answer itself."""
     if text.lstrip().startswith("["):
         try:
             return assistant_text(json.loads(text))
@@ -55,7 +55,7 @@ def _from_json(text: str) -> str | None:
 
 
 def _content_text(content: object) -> str | None:
-    """The text of one turn: text, nothing, or blocks of which those with text count."""
+    """The text of one turn: text, nothing, or blocks, of which only those with text count."""
     if content is None:
         return ""
     if isinstance(content, str):

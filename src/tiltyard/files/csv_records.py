@@ -15,7 +15,7 @@ __all__ = ["CsvRecords"]
 
 _DELIMITERS = ",\t;"
 
-#: Answers of models are longer than the 128 kB that the csv module allows a field.
+#: Models' answers can exceed the csv module's default field limit of 128 kB.
 _FIELD_CHARACTER_LIMIT = 1 << 30
 
 
@@ -48,7 +48,7 @@ class CsvRecords:
             yield where, self._record(where, fields)
 
     def lines(self, name: str) -> Iterator[tuple[str, list[str]]]:
-        """Every line with something on it below the header, as it is, and where it stands in the file so called."""
+        """Every non-empty line below the header, unprocessed, with its location in the file called ``name``."""
         with translate_read_errors(self.name), self.file.open_text() as stream:
             reader = _rows(stream, self.delimiter)
             next(reader, None)

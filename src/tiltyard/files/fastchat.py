@@ -1,4 +1,4 @@
-"""Battle logs that FastChat has cleaned: one list of votes, with or without the conversations."""
+"""Battle logs cleaned by FastChat: one list of votes, with or without the conversations."""
 
 from __future__ import annotations
 

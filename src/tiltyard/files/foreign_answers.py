@@ -1,4 +1,4 @@
-"""Answers as other tools keep them, read as `Answer`."""
+"""Reads the answers of other tools as `Answer` objects."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ Paths = Iterable[str | os.PathLike[str]]
 
 
 def entrant_answers(bank: str | os.PathLike[str], responses: Paths) -> Iterator[Answer]:
-    """Files ``responses_<entrant>.jsonl`` and the prompt bank that they answer.
+    """Read ``responses_<entrant>.jsonl`` files and the prompt bank that they answer.
 
     Records of the bank have ``prompt_id`` and ``text``, those of the responses ``entrant_id``,
-    ``prompt_id`` and ``response_text``; what else they hold is kept. Truncated responses that
-    were replaced by whole ones are left out.
+    ``prompt_id`` and ``response_text``; other fields are kept. Truncated responses that
+    were replaced by complete ones are left out.
     """
     return drop_replaced_answers(_entrant_answers(bank, responses))
 
@@ -48,7 +48,7 @@ def _entrant_answers(bank: str | os.PathLike[str], responses: Paths) -> Iterator
 
 
 def arena_hard_answers(answers: Paths, questions: str | os.PathLike[str] | None = None) -> Iterator[Answer]:
-    """arena-hard's ``model_answer/*.jsonl``; ``question.jsonl`` adds the categories."""
+    """Read arena-hard's ``model_answer/*.jsonl``; ``question.jsonl`` adds the categories."""
     asked = {} if questions is None else _by_key(questions, "uid")
     for path in answers:
         for where, record in open_records(path).records():
@@ -67,7 +67,7 @@ def arena_hard_answers(answers: Paths, questions: str | os.PathLike[str] | None 
 
 
 def autoarena_answers(path: str | os.PathLike[str], model: str | None = None) -> Iterator[Answer]:
-    """A CSV of ``prompt`` and ``response``; the model is named like the file, unless it is given."""
+    """Read a CSV of ``prompt`` and ``response``; the model defaults to the file's name."""
     named = model if model is not None else Path(path).name.split(".csv")[0]
     for where, record in open_records(path).records():
         prompt = record.get("prompt")
@@ -76,14 +76,14 @@ def autoarena_answers(path: str | os.PathLike[str], model: str | None = None) ->
 
 
 def _by_key(path: str | os.PathLike[str], key: str) -> dict[str, Mapping[str, Any]]:
-    """The records of a file by their names; two of one name cannot be told apart."""
+    """The records of a file by name; duplicate names raise an error."""
     found: dict[str, Mapping[str, Any]] = {}
     for where, record in open_records(path).records():
         name = record.get(key)
         if name is None:
             raise UnreadableFile(f"{where}: {key} is missing")
         if str(name) in found:
-            raise UnreadableFile(f"{where}: a second prompt is called {name!r}; rename one")
+            raise UnreadableFile(f"{where}: duplicate prompt {name!r}; rename one")
         found[str(name)] = record
     return found
 
@@ -93,7 +93,7 @@ def _found(
 ) -> Mapping[str, Any]:
     if str(name) not in prompts:
         raise UnreadableFile(
-            f"{where}: prompt {name!r} is not in {os.fspath(path)}; give the bank it answers"
+            f"{where}: prompt {name!r} is not in {os.fspath(path)}; give the prompt bank of these responses"
         )
     return prompts[str(name)]
 
@@ -102,7 +102,9 @@ def _messages(record: Mapping[str, Any], where: str) -> list[Mapping[str, Any]]:
     messages = record.get("messages")
     if isinstance(messages, list) and messages and all(isinstance(one, Mapping) for one in messages):
         return messages
-    raise UnreadableFile(f"{where}: messages is no list of messages; older arena-hard answers cannot be read")
+    raise UnreadableFile(
+        f"{where}: messages is not a list of messages; older arena-hard answers cannot be read"
+    )
 
 
 def _first_question(messages: list[Mapping[str, Any]]) -> Any:

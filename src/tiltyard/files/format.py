@@ -1,4 +1,4 @@
-"""What a format is: how its files are known, and how its records become battles."""
+"""The definition of a format: how its files are recognised, and how its records become battles."""
 
 from __future__ import annotations
 
@@ -8,20 +8,20 @@ from typing import Any
 
 __all__ = ["UNREADABLE", "BattleFormat", "Converted", "Settled", "SkippedRecord"]
 
-#: Why a record without two verdicts is no battle.
+#: The reason for skipping a record that lacks one of two verdicts.
 UNREADABLE = "a verdict of the judge could not be read"
 
 
 @dataclass(frozen=True)
 class SkippedRecord:
-    """A record that is no battle, and why; it is counted and shown."""
+    """A record that is not a battle, and the reason; such records are counted and shown."""
 
     reason: str
 
 
-#: A record as a row of canonical fields, or the reason why there is none.
+#: A row of canonical fields, or the reason why the record was skipped.
 Converted = Mapping[str, Any] | SkippedRecord
-#: The same with the place it was found at.
+#: The same, with its location.
 Settled = tuple[str, Converted]
 
 
@@ -30,10 +30,10 @@ class BattleFormat:
     """One format of battle files.
 
     ``gives`` are the canonical columns that ``convert`` fills, each with the header that it needs;
-    a file without that header lacks the column. Other headers that it looks at are in
-    ``also_reads``. Our own formats name none: every header is read, and unknown ones are kept.
-    ``answers`` gives the two answers of a record, ``answers_in`` names their headers. ``settle``
-    sees all converted records at once, where a battle is made of several.
+    a file without that header lacks the column. ``also_reads`` are the other headers it uses.
+    Native formats list none: they read every header and keep unknown ones. ``answers`` returns the
+    two answers of a record, ``answers_in`` names their headers. ``settle`` gets all converted
+    records at once, for formats in which a battle spans several records.
     """
 
     name: str
@@ -48,5 +48,5 @@ class BattleFormat:
 
     @property
     def reads(self) -> frozenset[str]:
-        """The headers it looks at; none: all of them."""
+        """The headers it uses; empty means all of them."""
         return frozenset((*self.gives.values(), *self.also_reads))

@@ -1,4 +1,4 @@
-"""Which container a file is, by its first bytes, and which format, by its columns."""
+"""Detects a file's container by its first bytes, and its format by its columns."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from tiltyard.files.records import Record, Records
 
 __all__ = ["FORMATS", "detect", "find_format", "matching_formats", "open_records"]
 
-#: The formats of other tools. None of them recognises the files of another.
+#: The formats of other tools. No file is recognised by two of them.
 FOREIGN: tuple[BattleFormat, ...] = (
     LMARENA_55K,
     LMARENA_100K,
@@ -41,7 +41,7 @@ FOREIGN: tuple[BattleFormat, ...] = (
     AUTOARENA,
 )
 
-#: Every format that can be named.
+#: Every format that can be given by name.
 FORMATS: tuple[BattleFormat, ...] = (*OWN, *FOREIGN)
 
 _BLANK = b" \t\r\n"
@@ -50,7 +50,7 @@ _SHOWN_COLUMNS = 30
 
 
 def open_records(path: str | os.PathLike[str]) -> Records:
-    """Open a file as what its bytes say it is; its name does not matter."""
+    """Open a file as the type that its first bytes show; its name does not matter."""
     file = open_input(path)
     with translate_read_errors(file.name), file.open() as stream:
         start = stream.read(4).removeprefix(_BOM)
@@ -68,7 +68,7 @@ def open_records(path: str | os.PathLike[str]) -> Records:
 
 @dataclass(frozen=True)
 class NoRecords:
-    """A file with nothing in it."""
+    """An empty file."""
 
     file: InputFile
     kind: ClassVar[str] = "empty"
@@ -84,7 +84,7 @@ class NoRecords:
 
 
 def detect(records: Records) -> BattleFormat:
-    """The format of some records, by their columns."""
+    """Detect the format of the records by their columns."""
     if records.kind == "empty":
         raise UnreadableFile(f"{records.name}: the file is empty; expected battles")
     found = matching_formats(records)
@@ -92,7 +92,7 @@ def detect(records: Records) -> BattleFormat:
         return found[0]
     if found:
         names = ", ".join(one.name for one in found)
-        raise UnknownFormat(f"{records.name}: could be any of {names}; say which with --format")
+        raise UnknownFormat(f"{records.name}: could be any of {names}; choose one with --format")
     seen = ", ".join(records.columns[:_SHOWN_COLUMNS]) + (
         ", …" if len(records.columns) > _SHOWN_COLUMNS else ""
     )
@@ -103,7 +103,7 @@ def detect(records: Records) -> BattleFormat:
 
 
 def matching_formats(records: Records) -> list[BattleFormat]:
-    """Every format that recognises the records; our own only where no other does."""
+    """Every format that recognises the records; the native one only if no other does."""
     foreign = [one for one in FOREIGN if records.kind in one.kinds and one.recognises(records.columns)]
     if foreign or not is_native(records.columns):
         return foreign
@@ -111,12 +111,12 @@ def matching_formats(records: Records) -> list[BattleFormat]:
 
 
 def find_format(name: str, records: Records) -> BattleFormat:
-    """The format called ``name``, if the records can hold it."""
+    """The format called ``name``; raises if the records' container does not fit it."""
     for one in FORMATS:
         if one.name == name:
             if records.kind in {*one.kinds, "empty"}:
                 return one
             kinds = " or ".join(sorted(one.kinds))
-            raise UnknownFormat(f"{records.name}: is {records.kind}, but the format {name} comes as {kinds}")
+            raise UnknownFormat(f"{records.name}: is {records.kind}, but the format {name} requires {kinds}")
     known = ", ".join(one.name for one in FORMATS)
     raise BadOption(f"unknown format {name!r}; known formats: {known}")

@@ -1,4 +1,4 @@
-"""From a path to bytes: files, standard input, compression, and the errors met on the way."""
+"""Opens paths as bytes: files, standard input, decompression, and the errors of reading."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _MAGIC = {b"\x1f\x8b": "gzip", b"\x28\xb5\x2f\xfd": "zstd"}
 
 @dataclass(frozen=True, eq=False)
 class InputFile:
-    """Bytes that can be read as often as wanted; ``name`` is what messages call them."""
+    """Bytes that can be read any number of times; ``name`` is used in messages."""
 
     name: str
     path: Path
@@ -50,7 +50,7 @@ class InputFile:
 
     @contextmanager
     def open_text(self) -> Iterator[io.TextIOWrapper]:
-        """The bytes as UTF-8 text, with the ends of its lines as they are."""
+        """The bytes as UTF-8 text, with line endings unchanged."""
         try:
             with io.TextIOWrapper(self.open(), encoding="utf-8-sig", newline="") as stream:
                 yield stream
@@ -76,10 +76,10 @@ class InputFile:
 
 
 def open_input(path: str | os.PathLike[str]) -> InputFile:
-    """Find the bytes behind a path; ``-`` is standard input.
+    """Open a path; ``-`` is standard input.
 
-    What can be read only once (a pipe) is copied to a temporary file, which lives as long
-    as the returned value.
+    A source that can be read only once (a pipe) is copied to a temporary file, which is
+    deleted with the returned object.
     """
     text = os.fspath(path)
     if text == "-":
@@ -96,7 +96,7 @@ def open_input(path: str | os.PathLike[str]) -> InputFile:
 
 @contextmanager
 def translate_read_errors(where: str) -> Iterator[None]:
-    """Turn what the drivers raise while reading into `UnreadableFile`, naming ``where``."""
+    """Translate errors raised while reading into `UnreadableFile`, naming ``where``."""
     try:
         yield
     except FileNotFoundError:
@@ -106,11 +106,11 @@ def translate_read_errors(where: str) -> Iterator[None]:
     except SpecialFile as error:
         raise UnreadableFile(f"{where}: {error.strerror}; name a regular file") from None
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
-        raise UnreadableFile(f"{where}: broken gzip data ({error}); the file may be cut short") from None
+        raise UnreadableFile(f"{where}: broken gzip data ({error}); the file may be truncated") from None
     except csv.Error as error:
         raise UnreadableFile(f"{where}: broken CSV ({error})") from None
     except (pa.ArrowException, OSError) as error:
-        raise UnreadableFile(f"{where}: {_first_line(error)}; the file may be damaged or cut short") from None
+        raise UnreadableFile(f"{where}: {_first_line(error)}; the file may be damaged or truncated") from None
     except (ValueError, OverflowError) as error:
         raise UnreadableFile(f"{where}: {_first_line(error)}") from None
 

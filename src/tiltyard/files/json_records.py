@@ -15,7 +15,7 @@ from tiltyard.files.records import Record
 
 __all__ = ["JsonLinesRecords", "JsonListRecords", "parse_json"]
 
-#: The columns of a JSON file are those of so many records at its start.
+#: The columns of a JSON file are those of this many records at its start.
 SAMPLE_ROWS = 100
 
 _BOM = b"\xef\xbb\xbf"
@@ -25,7 +25,7 @@ _BLANK = re.compile(r"[ \t\r\n]*")
 
 @dataclass(frozen=True)
 class JsonLinesRecords:
-    """One JSON object per line; empty lines are passed over."""
+    """One JSON object per line; empty lines are skipped."""
 
     file: InputFile
     columns: tuple[str, ...] = ()
@@ -52,7 +52,7 @@ class JsonLinesRecords:
 
 @dataclass(frozen=True)
 class JsonListRecords:
-    """One JSON list of objects, read piece by piece."""
+    """One JSON list of objects, read incrementally."""
 
     file: InputFile
     columns: tuple[str, ...] = ()
@@ -81,7 +81,7 @@ class JsonListRecords:
 
 
 def parse_json(where: str, line: bytes) -> Any:
-    """One JSON value; what is not JSON, or could not be written back as UTF-8, raises."""
+    """Parse one JSON value; raises if it is not JSON or cannot be written back as UTF-8."""
     text, value = _parsed(where, line)
     _check_characters(where, text, value)
     return value
@@ -103,7 +103,7 @@ def _parsed(where: str, line: bytes) -> tuple[str, Any]:
 
 @dataclass
 class _Scanner:
-    """Walks through the text of a JSON list, holding one object at a time."""
+    """Scans the text of a JSON list, with one object in memory at a time."""
 
     name: str
     stream: TextIO
@@ -113,7 +113,7 @@ class _Scanner:
     number: int = field(default=0, init=False)
 
     def peek(self) -> str:
-        """The next character that is not blank; empty at the end of the file."""
+        """The next non-blank character; empty at the end of the file."""
         while True:
             found = _BLANK.match(self.text, self.at)
             self.at = found.end() if found else self.at
@@ -128,7 +128,7 @@ class _Scanner:
         if found != character:
             seen = repr(found) if found else "the end of the file"
             raise UnreadableFile(
-                f"{self.name}, after record {self.number}: {seen} where {character!r} should be"
+                f"{self.name}, after record {self.number}: expected {character!r}, found {seen}"
             )
         self.at += 1
 
@@ -165,7 +165,7 @@ def _sampled_columns(records: Iterator[Record]) -> tuple[str, ...]:
 
 
 def _object(where: str, text: str, value: Any, columns: Collection[str] | None) -> dict[str, Any]:
-    """The record in ``text``, of which ``columns`` (``None``: all) are going to be used."""
+    """The record in ``text``, of which only ``columns`` (``None``: all) will be used."""
     if not isinstance(value, dict):
         raise UnreadableFile(f"{where}: not a JSON object; expected one object per line")
     if "\\u" in text:
@@ -175,9 +175,9 @@ def _object(where: str, text: str, value: Any, columns: Collection[str] | None) 
 
 
 def _check_characters(where: str, text: str, value: Any) -> None:
-    """Text with half a surrogate pair is legal JSON, but no file could hold it again."""
+    """Reject lone surrogates, which are legal in JSON but cannot be encoded as UTF-8."""
     if "\\u" in text:
         try:
             json.dumps(value, ensure_ascii=False).encode()
         except UnicodeEncodeError:
-            raise UnreadableFile(f"{where}: holds half a surrogate pair, which is no character") from None
+            raise UnreadableFile(f"{where}: contains a lone surrogate, which is not a character") from None

@@ -1,7 +1,7 @@
-"""JudgeArena's ``battles.parquet``: verdicts of a judge, one row for each order it was asked in.
+"""JudgeArena's ``battles.parquet``: verdicts of a judge, one row for each order of presentation.
 
-Its ``pref`` is the probability that B is better; ours is that of A. A reply that could not be
-read is stored there as a tie without ``pref``: it is left out here.
+Its ``pref`` is the probability that B is better; ours that A is. JudgeArena stores an unreadable
+reply as a tie without ``pref``; such rows are skipped here.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def _flipped(pref: Any) -> float | None:
 
 
 def _settle(rows: Iterator[Settled]) -> Iterator[Settled]:
-    """Join the two orders of one question; rows without a question stand alone."""
+    """Join the two orders of a question; rows without a question are kept separate."""
     pairs: dict[object, list[tuple[str, Mapping[str, Any]]]] = {}
     for where, row in rows:
         assert not isinstance(row, SkippedRecord)

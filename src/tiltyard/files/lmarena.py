@@ -1,4 +1,4 @@
-"""The battles that LMArena publishes: the sets of 55, 100 and 140 thousand human preferences."""
+"""The battles that LMArena publishes: the data sets of 55, 100 and 140 thousand human preferences."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _ALL_KINDS = frozenset({"csv", "json", "jsonl", "parquet"})
 
 
 def _convert_55k(record: Mapping[str, Any]) -> Mapping[str, Any]:
-    """One of three columns is 1. In this set a tie may also mean that both were bad."""
+    """One of three columns is 1. In this data set a tie may also mean that both were bad."""
     chosen = [winner for key, winner in _ONE_HOT.items() if _is_one(key, record.get(key))]
     if len(chosen) != 1:
         raise BadBattle(f"{len(chosen)} of {', '.join(_ONE_HOT)} are 1; expected exactly one")
@@ -46,7 +46,7 @@ def _convert_100k(record: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _convert_140k(record: Mapping[str, Any]) -> Mapping[str, Any]:
-    """A session of one person may hold several votes: it stands for the voter."""
+    """A person's session may contain several votes, so it is used as the voter."""
     return {
         "model_a": record.get("model_a"),
         "model_b": record.get("model_b"),
@@ -70,7 +70,7 @@ def _is_one(key: str, value: Any) -> bool:
 
 
 def _category(record: Mapping[str, Any]) -> str | None:
-    """Code, creative writing and maths, joined by ``+`` where a prompt is several of them."""
+    """Code, creative writing and maths, joined by ``+`` if a prompt belongs to several."""
     tags = record.get("category_tag")
     found = ["code"] if record.get("is_code") is True else []
     if isinstance(tags, Mapping):

@@ -1,4 +1,4 @@
-"""MT-Bench's pairwise judgments: two games in swapped order, on each turn of a question."""
+"""MT-Bench pairwise judgments: two games in swapped order, for each turn of a question."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def _convert(record: Mapping[str, Any]) -> Converted:
 
 
 def _outcome(record: Mapping[str, Any], key: str) -> Outcome | None:
-    """Both games name the models, whatever the order; ``error`` is a reply that could not be read."""
+    """Both games name the models, whatever the order; ``error`` is an unreadable reply."""
     text = record.get(key)
     if text == "error":
         return None
@@ -47,7 +47,7 @@ def _outcome(record: Mapping[str, Any], key: str) -> Outcome | None:
 
 
 def _judge(judge: Any) -> Any:
-    """The model of a judge given as model and prompt template."""
+    """The model name of a judge given as model and prompt template."""
     return judge[0] if isinstance(judge, list) and judge else judge
 
 

@@ -1,4 +1,4 @@
-"""Tiltyard's own battle files: JSON Lines, JSON lists, CSV and Parquet, one battle per record."""
+"""Tiltyard's native battle files: JSON Lines, JSON lists, CSV and Parquet, one battle per record."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _NUMBERS = frozenset({"pref", "weight", "position", *STYLE})
 
 
 def is_native(columns: Collection[str]) -> bool:
-    """Whether these are the columns of a battle file of ours."""
+    """Whether these are the columns of a native battle file."""
     return {"model_a", "model_b"} <= set(columns) and ("winner" in columns or "outcome" in columns)
 
 
@@ -25,7 +25,7 @@ def _as_it_is(record: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _with_numbers(record: Mapping[str, Any]) -> Mapping[str, Any]:
-    """CSV has only text: read the numeric fields; what is no number stays text and is refused later."""
+    """CSV has only text: parse the numeric fields; other text is kept and rejected later."""
     return {key: _read(key, text) for key, text in record.items()}
 
 
@@ -48,7 +48,7 @@ def _answers(record: Mapping[str, Any]) -> tuple[str, str]:
     texts = [record.get(name) for name in RESPONSES]
     for name, text in zip(RESPONSES, texts, strict=True):
         if not isinstance(text, str):
-            raise BadBattle(f"{name} is {text!r}; style is counted in text")
+            raise BadBattle(f"{name} is {text!r}; style is measured in text")
     return str(texts[0]), str(texts[1])
 
 
@@ -67,5 +67,5 @@ OWN = tuple(_own(kind) for kind in ("jsonl", "json", "csv", "parquet"))
 
 
 def native_format(kind: str) -> BattleFormat:
-    """Our own format in the given container."""
+    """The native format in the given container."""
     return next(one for one in OWN if kind in one.kinds)

@@ -1,4 +1,4 @@
-"""Our own Parquet files, by column: nothing here looks at single rows unless it must."""
+"""Native Parquet files, read by column; single rows are read only when necessary."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _BATCH_ROWS = 4096
 
 @dataclass(frozen=True)
 class ParquetReader:
-    """A Parquet file of battles. ``mapped`` is canonical name to header, where they differ."""
+    """A Parquet file of battles. ``mapped`` maps canonical names to headers, where they differ."""
 
     records: ParquetRecords
     mapped: Mapping[str, str] = field(default_factory=dict)
@@ -85,7 +85,7 @@ class ParquetReader:
                 yield parse_battle(where, _unpacked(where, row))
 
     def _read(self, columns: Sequence[str], batch_size: int, *, coded: bool) -> Iterator[pa.RecordBatch]:
-        """The columns under the names we give them, the canonical ones in their types."""
+        """The columns under their canonical names and in their canonical types."""
         headers = self._headers()
         codes = [headers[name] for name in columns if coded and name in TEXT]
         row = 0
@@ -98,7 +98,7 @@ class ParquetReader:
             row += batch.num_rows
 
     def _headers(self) -> dict[str, str]:
-        """Column name as given out, to header in the file."""
+        """Maps output column names to headers in the file."""
         taken = {*self.mapped, *self.mapped.values()}
         headers = dict(self.mapped)
         for header in self.records.columns:
@@ -108,20 +108,20 @@ class ParquetReader:
         return headers
 
     def _styles(self, answers: Sequence[pa.Array], row: int) -> dict[str, pa.Array]:
-        """The style columns, counted in the answers of one batch, which starts after ``row`` rows."""
+        """The style columns, measured in the answers of one batch that starts after ``row`` rows."""
         rows = []
         for number, pair in enumerate(
             zip(*(array.to_pylist() for array in answers), strict=True), start=row + 1
         ):
             if not all(isinstance(text, str) for text in pair):
                 where = f"{self.records.name}, row {number}"
-                raise BadBattle("an answer is missing or is not text; style is counted in text", where=where)
+                raise BadBattle("an answer is missing or is not text; style is measured in text", where=where)
             rows.append(style_row(*pair))
         return {name: pa.array([row[name] for row in rows], pa.float64()) for name in STYLE}
 
 
 def _unpacked(where: str, row: dict[str, Any]) -> dict[str, Any]:
-    """The row as it was written: without absent values, with the fields kept as JSON."""
+    """The row as written: without absent values, and with the fields kept as JSON restored."""
     packed = row.pop(EXTRA_JSON, None)
     kept = {key: value for key, value in row.items() if value is not None}
     if packed is None:

@@ -1,4 +1,4 @@
-"""Battles and batches, made ready for a Parquet file."""
+"""Converts battles and batches for writing to Parquet."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ _INT64_LIMIT = 1 << 63
 
 
 def battle_batches(battles: Iterable[Battle], size: int) -> Iterator[pa.RecordBatch]:
-    """Battles as batches of one schema, at least one batch.
+    """Battles as batches of one schema; at least one batch.
 
-    An unknown field whose values in the first batch are of one simple type gets a column; what
-    does not fit there goes, as JSON, to the column ``extra_json``. A single batch leaves out the
-    columns that it does not need.
+    An unknown field whose values in the first batch have one simple type gets a column; values that
+    do not fit are written as JSON to the column ``extra_json``. If there is only one batch, unneeded
+    columns are left out.
     """
     stream = iter(battles)
     first = list(itertools.islice(stream, size))
@@ -44,15 +44,17 @@ def battle_batches(battles: Iterable[Battle], size: int) -> Iterator[pa.RecordBa
 
 
 def canonical_batch(batch: pa.RecordBatch, schema: pa.Schema | None, row: int) -> pa.RecordBatch:
-    """A batch in the types and order of files: those of ``schema``, once there is one.
+    """A batch in the canonical types and order, or those of ``schema`` if given.
 
-    ``row`` is the number of rows written before, for messages.
+    ``row`` is the number of rows written before, for error messages.
     """
     names = batch.schema.names
     order = [*(n for n in CANONICAL if n in names), *(n for n in names if n not in CANONICAL)]
     if schema is not None and set(order) != set(schema.names):
         odd = sorted(set(order) ^ set(schema.names))
-        raise BadOption(f"after row {row}: a batch has other columns than the first one: {', '.join(odd)}")
+        raise BadOption(
+            f"after row {row}: a batch's columns differ from those of the first: {', '.join(odd)}"
+        )
     arrays = []
     for name in order if schema is None else schema.names:
         array = canonical_array("the batch", name, batch.column(name), row)
@@ -67,7 +69,7 @@ def canonical_batch(batch: pa.RecordBatch, schema: pa.Schema | None, row: int) -
 
 
 def _spelled(winners: pa.Array, row: int) -> pa.Array:
-    """Outcomes as they are written, whatever the spelling they were read in."""
+    """Outcomes in canonical spelling."""
     coded = winners if pa.types.is_dictionary(winners.type) else winners.dictionary_encode()
     places = coded.indices
     if coded.null_count:
@@ -90,12 +92,12 @@ def _fitted(array: pa.Array, column: pa.Field, row: int) -> pa.Array:
         return array.cast(column.type)
     except pa.ArrowException:
         raise BadOption(
-            f"after row {row}: column {column.name} has type {array.type}, but began as {column.type}"
+            f"after row {row}: column {column.name} has type {array.type}, but the first batch had {column.type}"
         ) from None
 
 
 def _simple_fields(battles: Sequence[Battle]) -> dict[str, type]:
-    """Unknown fields that can be columns: every value they have is of one simple type."""
+    """Unknown fields that can be columns: all their values have one simple type."""
     seen: dict[str, set[type]] = {}
     for battle in battles:
         for name, value in battle.extra.items():
@@ -111,7 +113,7 @@ def _simple_fields(battles: Sequence[Battle]) -> dict[str, type]:
 
 
 def _can_name_a_column(name: str) -> bool:
-    # Parquet paths are separated by dots, and a name must be writable text.
+    # Dots separate parts of a Parquet path, and a name must be encodable text.
     return (
         name.isprintable()
         and name != ""

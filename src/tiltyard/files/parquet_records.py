@@ -1,4 +1,4 @@
-"""Parquet files, by row or by column."""
+"""Reads Parquet files by row or by column."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from tiltyard.files.records import Record, reject_duplicate_columns
 
 __all__ = ["ParquetRecords"]
 
-#: Rows turned into Python objects at a time: conversations are large.
+#: Rows converted to Python objects at a time: conversations are large.
 _BATCH_ROWS = 1024
 
 
 @dataclass(frozen=True)
 class ParquetRecords:
-    """A Parquet file; records leave out absent values."""
+    """A Parquet file; absent values are left out of the records."""
 
     file: InputFile
     schema: pa.Schema
@@ -32,8 +32,8 @@ class ParquetRecords:
     def opened(cls, file: InputFile) -> ParquetRecords:
         """Read the footer of an uncompressed file."""
         with translate_read_errors(file.name), pq.ParquetFile(file.path) as parquet:
-            # The metadata of single columns is not asked for: on a damaged file, Arrow's binding of
-            # it ends the process.
+            # Do not read the metadata of single columns: on a damaged file, Arrow's binding crashes
+            # the process.
             schema, rows = parquet.schema_arrow, parquet.metadata.num_rows
         reject_duplicate_columns(file.name, schema.names)
         return cls(file, schema, rows)
@@ -47,7 +47,7 @@ class ParquetRecords:
         return tuple(self.schema.names)
 
     def unpacked(self) -> int:
-        """Bytes that the file says it has once it is unpacked; values that repeat count once."""
+        """The uncompressed size in bytes that the file declares; repeated values count once."""
         with translate_read_errors(self.name), pq.ParquetFile(self.file.path) as parquet:
             data = parquet.metadata
             return sum(data.row_group(k).total_byte_size for k in range(data.num_row_groups))
@@ -65,9 +65,9 @@ class ParquetRecords:
     def batches(
         self, columns: Sequence[str], batch_size: int, codes: Collection[str] = ()
     ) -> Iterator[pa.RecordBatch]:
-        """The named columns as the file has them; those in ``codes`` as dictionaries."""
+        """The named columns with the file's types; those in ``codes`` dictionary-encoded."""
         coded = [name for name in codes if _is_text(self.schema.field(name).type)]
-        # Pre-buffering would keep all that was read in memory until the file is closed.
+        # Pre-buffering would keep everything read in memory until the file is closed.
         options = {"read_dictionary": coded, "pre_buffer": False}
         with translate_read_errors(self.name), pq.ParquetFile(self.file.path, **options) as parquet:
             row = 0
@@ -77,14 +77,14 @@ class ParquetRecords:
                 row += batch.num_rows
 
     def _check(self, batch: pa.RecordBatch, row: int) -> None:
-        """A damaged file can hold codes without a name, and names that are no text."""
+        """Reject the dictionary codes out of range and the invalid text of a damaged file."""
         for name, array in zip(batch.schema.names, batch.columns, strict=True):
             try:
                 array.validate(full=True)
             except pa.ArrowException as error:
                 damage = "bytes that are not UTF-8 text" if "UTF8" in str(error) else "damaged values"
                 rows = f"rows {row + 1} to {row + batch.num_rows}"
-                raise UnreadableFile(f"{self.name}, {rows}: column {name} holds {damage}") from None
+                raise UnreadableFile(f"{self.name}, {rows}: column {name} contains {damage}") from None
 
 
 def _is_text(kind: pa.DataType) -> bool:

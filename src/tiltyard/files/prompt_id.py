@@ -1,4 +1,4 @@
-"""Names for prompts that have none."""
+"""Generates ids for prompts without one."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ __all__ = ["prompt_id"]
 
 
 def prompt_id(prompt: Any) -> str | None:
-    """The same name for the same text in every file: half of its SHA-256."""
+    """Half of the text's SHA-256, so that the same text has the same id in every file."""
     if prompt is None:
         return None
     if not isinstance(prompt, str):

@@ -1,4 +1,4 @@
-"""What every container of records offers, whatever its syntax."""
+"""The interface of all record containers (JSON, CSV, Parquet)."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from tiltyard.errors import UnreadableFile
 
 __all__ = ["Record", "Records", "reject_duplicate_columns"]
 
-#: A record and the place it was found at (``votes.jsonl, line 12``).
+#: A record and its location (``votes.jsonl, line 12``).
 Record = tuple[str, dict[str, Any]]
 
 
 class Records(Protocol):
-    """Records with named columns, in one file, that can be read as often as wanted."""
+    """Records with named columns in one file, which can be read any number of times."""
 
     @property
     def kind(self) -> str: ...
@@ -26,14 +26,14 @@ class Records(Protocol):
     def rows(self) -> int | None: ...
 
     def records(self, columns: Collection[str] | None = None, /) -> Iterator[Record]:
-        """All records in order; a Parquet file reads only the ``columns`` asked for."""
+        """All records in order; for Parquet, only the given ``columns`` are read."""
         ...
 
 
 def reject_duplicate_columns(where: str, columns: Sequence[str]) -> None:
-    """Two columns of one name cannot be told apart: raise."""
+    """Raise if two columns have the same name."""
     seen: set[str] = set()
     for name in columns:
         if name in seen:
-            raise UnreadableFile(f"{where}: two columns are called {name!r}; rename one")
+            raise UnreadableFile(f"{where}: duplicate column {name!r}; rename one")
         seen.add(name)

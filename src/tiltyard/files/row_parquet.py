@@ -1,4 +1,4 @@
-"""Rows of plain values in Parquet, written and read in pieces: for tables that may be long."""
+"""Reads and writes rows of plain values in Parquet in chunks, for tables that may be long."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _TYPES: Mapping[type, pa.DataType] = {str: pa.string(), int: pa.int64(), float: 
 
 
 def write_row_table(path: Path, columns: Mapping[str, type], rows: Iterable[Mapping[str, Any]]) -> int:
-    """Write rows that hold these columns, each text, integer, number or ``None``; returns how many."""
+    """Write rows with these columns, each text, integer, number or ``None``; return the number of rows."""
     schema = pa.schema([(name, _TYPES[kind]) for name, kind in columns.items()])
     stream, written = iter(rows), 0
     with (
@@ -40,7 +40,7 @@ def write_row_table(path: Path, columns: Mapping[str, type], rows: Iterable[Mapp
 def _check(where: str, columns: Mapping[str, type], row: Mapping[str, Any]) -> None:
     if row.keys() != columns.keys():
         odd = ", ".join(sorted(row.keys() ^ columns.keys()))
-        raise BadOption(f"{where}: other columns than agreed: {odd}")
+        raise BadOption(f"{where}: unexpected or missing columns: {odd}")
     for name, kind in columns.items():
         value = row[name]
         if value is not None and (not isinstance(value, kind) or isinstance(value, bool)):
@@ -57,10 +57,10 @@ def _batch(path: Path, schema: pa.Schema, rows: list[Mapping[str, Any]], before:
 
 
 def read_rows(path: Path, columns: Mapping[str, type]) -> Iterator[dict[str, Any]]:
-    """The rows of a file that has exactly these columns; anything else is an `UnreadableFile`."""
+    """The rows of a file with exactly these columns; raises `UnreadableFile` for any other file."""
     with translate_read_errors(str(path)), open_regular(path) as opened, pq.ParquetFile(opened) as file:
         expected = pa.schema([(name, _TYPES[kind]) for name, kind in columns.items()])
         if not file.schema_arrow.equals(expected):
-            raise UnreadableFile(f"{path}: its columns are not {', '.join(columns)} in their types")
+            raise UnreadableFile(f"{path}: the columns are not {', '.join(columns)} with the expected types")
         for batch in file.iter_batches(_CHUNK_ROWS):
             yield from batch.to_pylist()

@@ -1,4 +1,4 @@
-"""Formats read record by record: records to battles, and battles to batches of columns."""
+"""Reads formats record by record: converts records to battles, and battles to batches of columns."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from tiltyard.files.style_text import style_row
 
 __all__ = ["RowReader", "parse_battle"]
 
-#: Said of a preference that contradicts the winner: JudgeArena's early files look like ours.
+#: Appended if a preference contradicts the winner: JudgeArena's early files look like native ones.
 _OTHER_WAY_ROUND = "; if pref is the probability that B is better, read the file with --format judgearena"
 
 
 @dataclass(frozen=True)
 class RowReader:
-    """A records read as one format. ``mapped`` is canonical name to header, where they differ."""
+    """Records read as one format. ``mapped`` maps canonical names to headers, where they differ."""
 
     records: Records
     format: BattleFormat
@@ -100,7 +100,7 @@ class RowReader:
 
     @property
     def _names(self) -> tuple[str, ...]:
-        """The columns of the records under their mapped names."""
+        """The columns of the records, under their mapped names."""
         return tuple(self._renamed(dict.fromkeys(self.records.columns)))
 
     def _headers(self, names: set[str] | None) -> set[str] | None:
@@ -117,7 +117,7 @@ class RowReader:
 
 
 def parse_battle(where: str, row: Mapping[str, Any]) -> Battle:
-    """The battle in a row; whatever is wrong with it is said of ``where``."""
+    """Parse the battle in a row; errors name ``where``."""
     try:
         return Battle.from_dict(row)
     except BadBattle as error:
@@ -141,7 +141,7 @@ def _column(name: str, chunk: Sequence[tuple[str, Battle]]) -> pa.Array:
 
 
 def _free_array(values: Sequence[Any]) -> pa.Array:
-    """Values of an unknown field: of one simple type, or else as JSON text."""
+    """Values of an unknown field: of one simple type, or as JSON text."""
     kinds = {type(value) for value in values if value is not None}
     if kinds <= {int, float} or kinds in ({bool}, {str}):
         try:

@@ -1,4 +1,4 @@
-"""Style, counted in the text of an answer: length, and Markdown headers, lists and bold."""
+"""Measures the style of an answer's text: length, and Markdown headers, lists and bold."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _BOLD = re.compile(r"\*\*(?=[^\s*])[^\n*]*(?:\*[^\n*]+)*\*\*|(?<!\w)__(?=[^\s_])
 
 @dataclass(frozen=True)
 class TextStyle:
-    """What is counted: characters of the answer, and Markdown marks outside its code fences."""
+    """The number of characters, and of Markdown marks outside code fences."""
 
     length: int
     headers: int
@@ -37,13 +37,13 @@ def measure_style(text: str) -> TextStyle:
 
 
 def style_row(text_a: str, text_b: str) -> dict[str, float]:
-    """The style columns of a battle between two answers."""
+    """The style columns of a battle of two answers."""
     sides = {"a": measure_style(text_a), "b": measure_style(text_b)}
     return {name: float(getattr(sides[name[-1]], name[:-2])) for name in STYLE}
 
 
 def _without_fences(text: str) -> str:
-    """The lines outside code fences; a fence that is never closed runs to the end."""
+    """The lines outside code fences; an unclosed fence extends to the end."""
     kept: list[str] = []
     fence = ""
     for line in text.split("\n"):

@@ -1,4 +1,4 @@
-"""Times as files write them, on their way to `Battle`, which reads ISO 8601 and seconds since 1970."""
+"""Normalises timestamps in files for `Battle`, which reads ISO 8601 and seconds since 1970."""
 
 from __future__ import annotations
 
@@ -6,15 +6,15 @@ from typing import Any
 
 __all__ = ["parse_arena_time", "parse_time_text"]
 
-#: Smaller numbers in text are years or dates (2026, 20260301), not seconds: these begin in 1973.
+#: Smaller numbers in text are years or dates (2026, 20260301), not seconds: this is in 1973.
 _MIN_TIMESTAMP_SECONDS = 100_000_000
 
-#: No vote is this many seconds after 1970: such a number is in milliseconds.
+#: Larger numbers of seconds since 1970 are implausible: the number is in milliseconds.
 _MAX_TIMESTAMP_SECONDS = 100_000_000_000
 
 
 def parse_time_text(text: str) -> float | str:
-    """Seconds since 1970 where the text is such a number; any other text as it is."""
+    """Seconds since 1970 if the text is such a number; any other text unchanged."""
     try:
         number = float(text)
     except ValueError:
@@ -23,7 +23,7 @@ def parse_time_text(text: str) -> float | str:
 
 
 def parse_arena_time(moment: Any) -> Any:
-    """The time of a vote: some exports count milliseconds, and numbers in CSV are text."""
+    """The time of a vote: some exports use milliseconds, and numbers in CSV are text."""
     if isinstance(moment, str):
         moment = parse_time_text(moment)
     if isinstance(moment, int | float) and abs(moment) >= _MAX_TIMESTAMP_SECONDS:

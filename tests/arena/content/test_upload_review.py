@@ -141,8 +141,8 @@ def test_rows_of_csv_fail_one_by_one_and_broken_quotes_end_the_reading(tmp_path)
 @pytest.mark.parametrize(
     ("data", "told"),
     [
-        (b"", "nothing in it"),
-        (b" \n\n", "nothing in it"),
+        (b"", "the file is empty"),
+        (b" \n\n", "the file is empty"),
         (b"\x1f\x8b\x08\0", "compressed"),
         (b"\x28\xb5\x2f\xfd\0", "compressed"),
         (b"PAR1 and then nothing", "damaged"),
@@ -307,7 +307,7 @@ def test_a_file_that_unfolds_to_more_than_there_is_room_for_is_read_no_further(t
     *rows, last = read_upload_rows(path, most=most)
     assert len(rows) == most // (4 * len(text.encode()))
     assert (last.where, last.last) == ("the file", True)
-    assert "unfolds to more than 40000 bytes" in last.problem
+    assert "expands to more than 40000 bytes" in last.problem
 
 
 def test_a_file_that_says_that_it_is_too_large_is_not_read_at_all(tmp_path):
@@ -315,7 +315,7 @@ def test_a_file_that_says_that_it_is_too_large_is_not_read_at_all(tmp_path):
     path.write_bytes(bomb("x" * 5_000_000, 3))
     assert path.stat().st_size < 20_000
     (only,) = read_upload_rows(path, most=4_000_000)
-    assert "unfolds to more than 4000000 bytes" in only.problem
+    assert "expands to more than 4000000 bytes" in only.problem
 
 
 def test_no_more_rows_of_parquet_are_decoded_than_are_asked_for(tmp_path, monkeypatch):

@@ -42,7 +42,7 @@ def test_a_value_that_does_not_fit_is_refused_and_nothing_is_left(row, tmp_path)
 
 def test_other_columns_are_refused(tmp_path):
     write_row_table(tmp_path / "rows.parquet", COLUMNS, [])
-    with pytest.raises(UnreadableFile, match="its columns are not name, n"):
+    with pytest.raises(UnreadableFile, match="the columns are not name, n"):
         list(read_rows(tmp_path / "rows.parquet", {"name": str, "n": int}))
     (tmp_path / "rows.parquet").write_bytes(b"PAR1")
     with pytest.raises(UnreadableFile):

@@ -51,7 +51,7 @@ def test_the_configuration_is_named_once(tmp_path):
     ("change", "problem"),
     [
         ({"entrants": [{"entrant_id": "only"}]}, "line 1, entrants: expected at least 2, found a list of 1"),
-        ({"rubrics": {"nonsense": {}}}, "rubrics.nonsense: no rubric of this name ships"),
+        ({"rubrics": {"nonsense": {}}}, "rubrics.nonsense: no built-in rubric has this name"),
         ({"jugde": {}}, "jugde: unknown field; did you mean judge?"),
         ({"judge": {"concurrency": "many"}}, "judge.concurrency: expected a whole number above 0"),
         ({"budget_usd": -1}, "budget_usd: expected dollars"),

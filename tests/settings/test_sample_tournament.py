@@ -135,7 +135,7 @@ def test_the_configuration_shows_how_to_ask_a_real_judge(folder):
 
 def test_it_never_writes_over_a_file(tmp_path):
     (tmp_path / "replies.jsonl").write_text("mine")
-    with pytest.raises(BadOption, match=r"replies.jsonl is there already"):
+    with pytest.raises(BadOption, match=r"replies.jsonl already exists"):
         write_sample(tmp_path)
     assert [path.name for path in tmp_path.iterdir()] == ["replies.jsonl"]
     assert (tmp_path / "replies.jsonl").read_text() == "mine"

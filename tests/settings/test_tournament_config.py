@@ -111,7 +111,7 @@ def test_numbers_that_were_written_whole_stay_whole(tmp_path):
         ("judge: [1, 2]\n", "line 5, judge: expected fields (name: value), found a list of 2"),
         ("Judge: {}\n", "line 5, Judge: unknown field; did you mean judge?"),
         ("zzz: {}\n", "line 5, zzz: unknown field; known here: entrants, prompts, answers"),
-        ("<<: {}\n", "line 5, <<: merge keys are not read"),
+        ("<<: {}\n", "line 5, <<: merge keys are not supported"),
         ("modes: {pilot: {judges: 7}}\n", "modes.pilot.judges: expected a list, found 7"),
         ("modes: {pilot: {judges: [{name: a}]}}\n", "line 5, modes.pilot.judges.0.model: missing"),
         ("modes: {x: {judges: [7]}}\n", "modes.x.judges.0: expected fields (name: value), found 7"),
@@ -156,7 +156,7 @@ def test_each_mistake_is_said_with_file_line_and_field(tmp_path, more, said):
 @pytest.mark.parametrize(
     ("old", "new", "said"),
     [
-        ("{entrant_id: wren}", "{entrant_id: heron}", "line 1, entrants: 'heron' is named twice"),
+        ("{entrant_id: wren}", "{entrant_id: heron}", "line 1, entrants: duplicate 'heron'"),
         (", {entrant_id: wren}", "", "line 1, entrants: expected at least 2, found a list of 1"),
         ("entrant_id: wren", "entrant_id: 7", "entrants.1.entrant_id: expected a name"),
         ("entrant_id: wren", "entrant_id: ' wren'", "entrants.1.entrant_id: expected a name"),
@@ -165,8 +165,8 @@ def test_each_mistake_is_said_with_file_line_and_field(tmp_path, more, said):
         ("answers: answers.jsonl\n", "answers: ''\n", "answers.0: expected a path"),
         ("{bank_path: prompts.jsonl}", "{}", "line 2, prompts.bank_path: missing"),
         ("{factuality: , calibration: {}}", "{}", "line 4, rubrics: expected at least 1, found none"),
-        ("calibration:", "overall:", "line 4, rubrics.overall: the name is taken"),
-        ("calibration:", "Factuality:", "line 4, rubrics: 'factuality' is named twice"),
+        ("calibration:", "overall:", "line 4, rubrics.overall: this name is reserved"),
+        ("calibration:", "Factuality:", "line 4, rubrics: duplicate 'factuality'"),
         ("calibration:", "../calibration:", "line 4, rubrics.../calibration: expected a name of letters"),
         ("calibration: {}", "calibration: {pth: x}", "rubrics.calibration.pth: unknown field; did you mean path?"),
         (
@@ -259,10 +259,10 @@ def test_a_quorum_is_a_majority_unless_it_is_stated(tmp_path):
 @pytest.mark.parametrize(
     ("more", "name", "said"),
     [
-        ("modes: {mine: {}}\n", "theirs", "there is no mode 'theirs'; known: pilot, headline, mine"),
+        ("modes: {mine: {}}\n", "theirs", "unknown mode 'theirs'; known: pilot, headline, mine"),
         ("", "pilot", "mode pilot has no judge; set judge.pilot_model or modes.pilot.judges"),
         ("modes: {mine: {}}\n", "mine", "mode mine has no judge; set modes.mine.judges"),
-        ("modes: {x: {judges: [a, a]}}\n", "x", "line 5, modes.x.judges: two judges are named 'a'"),
+        ("modes: {x: {judges: [a, a]}}\n", "x", "line 5, modes.x.judges: duplicate judge name 'a'"),
         ("modes: {x: {judges: [a], quorum: 2}}\n", "x", "line 5, modes.x.quorum: expected at most the number of judges"),
         ("modes: {x: {judges: [{model: a, provider: replay}]}}\n", "x", "judge a: replay needs base_url"),
         ("judge: {base_url: here}\nmodes: {x: {judges: [a]}}\n", "x", "begins with http:// or https://, found 'here'"),
@@ -387,10 +387,10 @@ def test_shipped_rubrics_are_found_by_name(tmp_path, dimension):
 
 def test_rubrics_of_ones_own_are_read_beside_the_configuration(tmp_path):
     config = config_of(tmp_path, least=LEAST.replace("calibration: {}", "style: {path: s.txt}, plain: "))
-    with pytest.raises(BadConfig, match=r"line 4, rubrics.style.path: there is no file .*s.txt"):
+    with pytest.raises(BadConfig, match=r"line 4, rubrics.style.path: file not found: .*s.txt"):
         load_rubric(config, "style")
     with pytest.raises(
-        BadConfig, match=r"line 4, rubrics.plain: no rubric of this name ships; give its path"
+        BadConfig, match=r"line 4, rubrics.plain: no built-in rubric has this name; give a path"
     ):
         load_rubric(config, "plain")
     (tmp_path / "s.txt").write_text("# version: v7\nWhich reads better?\n", encoding="utf-8")

@@ -88,7 +88,7 @@ def test_a_key_that_is_not_set_is_named_before_anything_is_asked(tmp_path):
     arranged.environment = {"ANTHROPIC_API_KEY": ""}
     ran = arranged.call("run", arranged.config)
     assert ran.code == 2
-    assert "set the variable ANTHROPIC_API_KEY, or write ANTHROPIC_API_KEY=… into a file .env" in ran.err
+    assert "set the variable ANTHROPIC_API_KEY, or add ANTHROPIC_API_KEY=… to a .env file" in ran.err
     assert not (tmp_path / "runs").exists()
 
 

@@ -39,7 +39,7 @@ _Arena = Annotated[
 
 
 class ArenaJudges(ConfigSection):
-    """Who judges, by which rubric, and for how much."""
+    """The judges, their rubric and their budget."""
 
     judges: Annotated[
         tuple[
@@ -51,13 +51,13 @@ class ArenaJudges(ConfigSection):
         Many,
         Field(min_length=1),
     ]
-    #: The name of a rubric that ships, or the path of a file.
+    #: The name of a built-in rubric, or the path of a file.
     rubric: Annotated[PathText, default_if_empty("preference")] = "preference"
-    #: Of several judges, how many must have a result; more than half unless given.
+    #: How many judges must have a result; by default more than half.
     quorum: Count | None = None
     budget_usd: Budget | None = None
     prices: Prices | None = None
-    #: Where the ledger is, if not in ``TILTYARD_HOME`` or ``DATABASE_URL``.
+    #: The ledger's location, if not ``TILTYARD_HOME`` or ``DATABASE_URL``.
     judgments_dir: PathText | None = None
     _file: YamlFile = PrivateAttr(default=YamlFile("judge.yaml", {}, {(): 1}))
 
@@ -68,21 +68,21 @@ class ArenaJudges(ConfigSection):
 
     @property
     def folder(self) -> Path:
-        """What the configuration's paths are relative to."""
+        """The folder that the configuration's paths are relative to."""
         return self.path.parent
 
     def complete(self) -> tuple[JudgeSettings, ...]:
-        """The judges, every default filled in."""
+        """The judges, with all defaults filled in."""
         prices = open_prices(self.prices, self.folder)
         return tuple(_complete(judge, self.folder, prices) for judge in self.judges)
 
     @property
     def majority(self) -> int:
-        """How many judges must have a result."""
+        """The number of judges that must have a result."""
         return self.quorum or len(self.judges) // 2 + 1
 
     def read_rubric(self) -> Rubric:
-        """The rubric that ships under this name, or that of the file."""
+        """Load the built-in rubric of this name, or read it from the file."""
         if self.rubric in SHIPPED:
             return shipped_rubric(self.rubric)
         place = self.folder / Path(self.rubric).expanduser()
@@ -101,7 +101,7 @@ class ArenaJudges(ConfigSection):
         names = [judge.name or judge.model for judge in self.judges]
         twice = next((name for name, times in Counter(names).items() if times > 1), None)
         if twice is not None:
-            raise section_error(f"two judges are named {twice!r}; give one of them another name", "judges")
+            raise section_error(f"duplicate judge name {twice!r}; rename one of them", "judges")
         if self.majority > len(self.judges):
             raise section_error(f"expected at most the number of judges, {len(self.judges)}", "quorum")
         for number, judge in enumerate(self.judges):
@@ -109,12 +109,14 @@ class ArenaJudges(ConfigSection):
             if problem is not None:
                 raise section_error(problem, "judges", number, "base_url")
             if judge.batch:
-                raise section_error("votes do not wait for batches; leave it out", "judges", number, "batch")
+                raise section_error(
+                    "batches are not supported for live votes; remove it", "judges", number, "batch"
+                )
         return self
 
 
 def load_arena_judges(path: Path) -> ArenaJudges:
-    """Read the file; whatever is wrong with it is one `BadConfig`."""
+    """Read the file; raises `BadConfig` if it is invalid."""
     file = read_yaml(path)
     config = validate_section(ArenaJudges, file, {})
     config._file = file  # noqa: SLF001
@@ -122,16 +124,16 @@ def load_arena_judges(path: Path) -> ArenaJudges:
 
 
 class JudgeRound(ConfigSection):
-    """Judges that vote in one arena by themselves, so many matchups each time they are due."""
+    """Scheduled judging in one arena: a number of matchups each time it is due."""
 
     arena: _Arena
-    #: The configuration of the judges, relative to the file that names it.
+    #: The configuration of the judges, relative to the file that refers to it.
     config: PathText
-    #: When: five fields of cron, UTC.
+    #: The schedule: five cron fields, UTC.
     cron: Text = "0 * * * *"
     matchups: Count = 50
     url: Text = "http://127.0.0.1:8420"
-    #: The variable that holds a token with the scope ``judge``.
+    #: The environment variable with a token that has the scope ``judge``.
     token_env: Variable = "TILTYARD_TOKEN"  # noqa: S105 - a name, not a token
 
 
@@ -142,12 +144,12 @@ class _Rounds(ConfigSection):
     def _apart(self) -> Self:
         arenas = [one.arena for one in self.rounds]
         if len(set(arenas)) < len(arenas):
-            raise section_error("an arena is named twice; give each one round", "rounds")
+            raise section_error("duplicate arena; give each arena one round", "rounds")
         return self
 
 
 def load_judge_rounds(path: Path) -> tuple[JudgeRound, ...]:
-    """The rounds of a file, their configurations' paths made whole."""
+    """The rounds of a file, with the paths of their configurations resolved."""
     rounds = validate_section(_Rounds, read_yaml(path), {}).rounds
     return tuple(
         one.model_copy(update={"config": str(path.parent / Path(one.config).expanduser())}) for one in rounds

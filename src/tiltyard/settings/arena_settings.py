@@ -1,4 +1,4 @@
-"""What an operator sets of one arena, beside its ranking policy."""
+"""The operator's settings of one arena, except its ranking policy."""
 
 from __future__ import annotations
 
@@ -14,35 +14,35 @@ __all__ = ["MAX_SESSION_VOTES", "ArenaSettings", "Reveal", "Visibility"]
 
 #: ``open``: everybody may vote and read the board. ``closed``: readers need a token.
 Visibility = Literal["open", "closed"]
-#: When people are told the names behind the responses that they voted on. ``session``: of all of them together,
-#: after so many votes or when the voter asks. ``vote``: after each vote. ``never``: not at all.
+#: When voters see the names behind the responses they voted on. ``session``: all together, after a
+#: number of votes or on request. ``vote``: after each vote. ``never``: not at all.
 Reveal = Literal["session", "vote", "never"]
 
 
-#: Names of one session are told in one transaction.
+#: The names of one session are revealed in one transaction.
 MAX_SESSION_VOTES = 200
 
 
 @dataclass(frozen=True, slots=True)
 class ArenaSettings:
-    """How an arena is run. Nothing here changes what a given log means, except the order of its board."""
+    """How an arena is run. Nothing here changes the meaning of a log, except the order of its board."""
 
     visibility: Visibility = "open"
-    #: How long a vote may be taken back, if the names have not been shown.
+    #: How long a vote can be undone, if the names have not been revealed.
     undo_seconds: float = 10.0
-    #: How long a matchup waits for its vote.
+    #: How long a matchup stays open for a vote.
     expiry_seconds: float = 7200.0
-    #: The least time between two snapshots; those at evaluations come besides.
+    #: The minimum time between two snapshots, apart from those at evaluations.
     snapshot_seconds: float = 10.0
-    #: Bounds the weeks of the validity report.
+    #: Defines when the weeks of the validity report begin.
     timezone: str = "UTC"
-    #: What orders the board from phase 3 on.
+    #: What the board is sorted by from phase 3 on.
     order: Literal["conservative", "bradley-terry"] = "conservative"
-    #: Pairs of the largest roster that is planned: the family of "order proven" marks.
+    #: The number of pairs in the largest planned roster: the family size for "order proven" marks.
     proven_family: int | None = None
-    #: When names are told. What was told is not blind any more: it is served last, and rated by nobody.
+    #: When names are revealed. Revealed responses are no longer blind: they are served last, and not rated.
     reveal: Reveal = "session"
-    #: Votes after which the names are told, where `reveal` is ``session``.
+    #: The number of votes after which names are revealed, if `reveal` is ``session``.
     session_votes: int = 20
 
     def __post_init__(self) -> None:
@@ -75,7 +75,7 @@ class ArenaSettings:
 
     @classmethod
     def from_dict(cls, saved: Mapping[str, Any]) -> ArenaSettings:
-        """Settings by name; what is not named has its default."""
+        """Settings by name; the others have their defaults."""
         unknown = saved.keys() - {one.name for one in fields(cls)}
         if unknown:
             known = ", ".join(one.name for one in fields(cls))
@@ -84,7 +84,7 @@ class ArenaSettings:
 
     @classmethod
     def kept(cls, saved: Mapping[str, Any]) -> ArenaSettings:
-        """Settings as a database has them: what a newer version added there is passed over."""
+        """Settings from a database; unknown ones, added by a newer version, are ignored."""
         known = {one.name for one in fields(cls)}
         return cls(**{name: value for name, value in saved.items() if name in known})
 

@@ -1,4 +1,4 @@
-"""Sections: the typed parts of a configuration, and plain sentences for what is wrong with one."""
+"""Sections: the typed parts of a configuration, and readable messages for invalid ones."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ _WRONG = "wrong"
 
 
 class ConfigSection(BaseModel):
-    """One mapping of a configuration. Unknown fields and values of another type are errors."""
+    """One mapping of a configuration. Unknown fields and values of the wrong type are errors."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
 
@@ -58,7 +58,7 @@ S = TypeVar("S", bound=ConfigSection)
 
 
 def expecting(what: str, *, secret: bool = False) -> WrapValidator:
-    """Say ``expected <what>`` of a value, whichever of its rules it breaks; a secret is not repeated."""
+    """Report ``expected <what>`` for any invalid value; a secret value is not quoted."""
 
     def check(value: Any, handler: Callable[[Any], Any]) -> Any:
         try:
@@ -72,22 +72,22 @@ def expecting(what: str, *, secret: bool = False) -> WrapValidator:
 
 
 def section_error(problem: str, *place: str | int) -> PydanticCustomError:
-    """What a section's own rule says of a value inside it: ``place`` leads there."""
+    """An error from a section's own validation; ``place`` is the path to the value inside it."""
     return PydanticCustomError(_WRONG, "{problem}", {"problem": problem, "place": place})
 
 
 def one_of(*words: str) -> WrapValidator:
-    """Say which words may stand here."""
+    """Report the allowed words for any invalid value."""
     return expecting(" or ".join(part for part in (", ".join(words[:-1]), words[-1]) if part))
 
 
 def _one_or_many(value: Any) -> Any:
-    """A single text is a list of one."""
+    """Convert a single text to a list of one."""
     return (value,) if isinstance(value, str) else tuple(value) if isinstance(value, list) else value
 
 
 def default_if_empty(default: Any) -> BeforeValidator:
-    """A field that is named and left empty has its default."""
+    """Use the default for a field that is present but empty."""
     return BeforeValidator(lambda value: default if value is None else value)
 
 
@@ -99,11 +99,11 @@ _AS_IT_IS = PlainSerializer(lambda value: value)
 _FILE_NAME = r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$"
 
 Text = Annotated[str, Field(min_length=1), expecting("text (put a number in quotes)")]
-#: A path, relative to the file that names it.
+#: A path, relative to the file that contains it.
 PathText = Annotated[
     str, Field(min_length=1, pattern=r"^[^\x00]+$"), expecting("a path (put a number in quotes)")
 ]
-#: A name that people choose: shown everywhere, so nothing that cannot be seen.
+#: A name chosen by a user. It is displayed, so invisible characters are not allowed.
 Name = Annotated[
     str,
     Field(
@@ -111,13 +111,13 @@ Name = Annotated[
     ),
     expecting("a name: text of 1 to 200 characters on one line (put a number in quotes)"),
 ]
-#: A name that becomes part of a file's name.
+#: A name that becomes part of a file name.
 FileName = Annotated[
     str,
     Field(pattern=_FILE_NAME),
     expecting("a name of letters, digits, '_', '-' and '.', beginning with a letter or digit"),
 ]
-#: The name of a variable of the environment. What stands in its place may be the key itself.
+#: The name of an environment variable. A user may have entered the key itself by mistake.
 Variable = Annotated[
     str,
     Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$"),
@@ -128,14 +128,14 @@ Count = Annotated[int, Field(gt=0), expecting("a whole number above 0")]
 NonNegative = Annotated[int, Field(ge=0), expecting("a whole number, 0 or more")]
 Seed = Annotated[int, Field(ge=0, lt=2**63), expecting("a whole number from 0 to 2**63 - 1")]
 Positive = Annotated[float, Field(gt=0), expecting("a number above 0")]
-#: A number that stays whole where it was written whole.
+#: A number that stays an integer if it was written as one.
 Number = Annotated[float, Field(gt=0), expecting("a number above 0"), AfterValidator(_whole), _AS_IT_IS]
 Share = Annotated[float, Field(ge=0, le=1), expecting("a number from 0 to 1")]
 Many = BeforeValidator(_one_or_many)
 
 
 def validate_section(model: type[S], file: YamlFile, given: Mapping[str, Any]) -> S:
-    """A section from a file and from what was given beside it (``a.b`` → value), which goes first.
+    """Build a section from a file and from overrides (``a.b`` → value), which take precedence.
 
     Raises `BadConfig` with a line for each of the first three problems.
     """
@@ -175,7 +175,7 @@ def _problem(
 
 
 def _place(error: ErrorDetails) -> Place:
-    """Where the error is for a reader of the file, who knows nothing of pydantic's keys and branches."""
+    """The location of the error in the file, without pydantic's internal keys and branches."""
     place: Place = error["loc"]
     if place[-1:] == ("[key]",) and error["type"] != "extra_forbidden":
         place = place[:-1]
@@ -233,7 +233,7 @@ def _unknown(name: str, known: Sequence[str]) -> str:
     if close:
         return f"unknown field; did you mean {close[0]}?"
     if name == "<<":
-        return "merge keys are not read; write the fields out"
+        return "merge keys are not supported; write the fields out"
     return f"unknown field; known here: {', '.join(known)}"
 
 
@@ -249,7 +249,7 @@ def _fields_at(model: type[ConfigSection], place: Place) -> list[str]:
 
 
 def _inside(annotation: Any) -> tuple[type[BaseModel] | None, int]:
-    """The section that an annotation holds, and how many names or numbers lead to it."""
+    """The section inside an annotation, and the number of keys or indexes that lead to it."""
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         return annotation, 0
     origin = get_origin(annotation)

@@ -14,9 +14,9 @@ from tiltyard.settings.tournament_sections import KEY_VARIABLES
 
 __all__ = ["ONE_THREAD", "Environment", "ModelEndpoint", "read_environment"]
 
-#: Variables that keep linear algebra to one thread. Its libraries read them when they are loaded, so they hold in
-#: processes that are started with them. Results of several threads differ in their last bits, and the matrices of an
-#: arena are too small to gain from them.
+#: Variables that limit linear algebra to one thread. The libraries read them when they are loaded, so they apply only
+#: to processes started with them. Results with several threads differ in their last bits, and an arena's matrices
+#: are too small to benefit from threads.
 ONE_THREAD: Mapping[str, str] = MappingProxyType(
     dict.fromkeys(
         (
@@ -32,7 +32,7 @@ ONE_THREAD: Mapping[str, str] = MappingProxyType(
 
 
 class ModelEndpoint(Protocol):
-    """A judge, or whatever else is served by a provider."""
+    """A judge, or any other model served by a provider."""
 
     @property
     def provider(self) -> str: ...
@@ -46,17 +46,17 @@ class ModelEndpoint(Protocol):
 
 @dataclass(frozen=True)
 class Environment:
-    """What the environment said when it was read. Keys are not shown in its repr."""
+    """The environment when it was read. Keys are not shown in its repr."""
 
-    #: Where Tiltyard keeps what outlives a run.
+    #: The folder for data that outlives a run.
     home: Path
     database_url: str | None = field(repr=False)
     variables: Mapping[str, str] = field(repr=False)
 
     def api_key(self, served: ModelEndpoint) -> str | None:
-        """The key for a judge; ``None`` where none is to be sent.
+        """The API key of a judge; ``None`` if no key should be sent.
 
-        A provider's usual variable is read for its own address only: whoever serves another
+        A provider's default variable is used only for the provider's own address: any other
         address gets a key only if the configuration names the variable.
         """
         name = served.api_key_env
@@ -67,8 +67,8 @@ class Environment:
         key = self.variables.get(name, "").strip()
         if not key:
             raise BadConfig(
-                f"{served.model} at {served.provider} needs a key: set the variable {name}, or write "
-                f"{name}=… into a file .env in the working folder or beside the configuration"
+                f"{served.model} at {served.provider} needs a key: set the variable {name}, or add "
+                f"{name}=… to a .env file in the working folder or next to the configuration"
             )
         return key
 
@@ -79,9 +79,9 @@ def read_environment(
     working_folder: Path | None = None,
     variables: Mapping[str, str] | None = None,
 ) -> Environment:
-    """Read the variables, then ``.env`` in the working folder, then ``.env`` beside the configuration.
+    """Read the variables, then ``.env`` in the working folder, then ``.env`` next to the configuration.
 
-    The first that sets a variable wins.
+    The first one that sets a variable takes precedence.
     """
     here = working_folder or Path.cwd()
     merged: dict[str, str] = {}
@@ -106,7 +106,7 @@ def _expanded(path: str) -> Path:
     try:
         return Path(path).expanduser()
     except RuntimeError:
-        raise BadOption("there is no home folder; set TILTYARD_HOME to an absolute path") from None
+        raise BadOption("no home folder found; set TILTYARD_HOME to an absolute path") from None
 
 
 def _dotenv(path: Path) -> dict[str, str]:

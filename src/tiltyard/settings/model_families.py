@@ -1,4 +1,4 @@
-"""Families of models and their makers, by the names under which a response may give itself away."""
+"""Model families and their makers: the names by which a response may reveal its model."""
 
 from __future__ import annotations
 
@@ -18,33 +18,33 @@ Names = Annotated[tuple[Name, ...], Many]
 class ModelFamily(ConfigSection):
     """The names of a family and of its maker."""
 
-    #: Never anything else.
+    #: Unambiguous names.
     names: Names = ()
-    #: Ordinary words too.
+    #: Names that are also ordinary words.
     words: Names = ()
-    #: Phrases in which one of ``names`` is something else.
+    #: Phrases in which one of ``names`` means something else.
     exceptions: Names = ()
 
 
 class SelfReference(ConfigSection):
-    """Phrases by which a response speaks of itself, in many languages."""
+    """Phrases by which a response refers to itself, in many languages."""
 
     openings: Names
-    #: Those that need one of ``nouns``, or one of ``speakers`` after the name.
+    #: Openings that need one of ``nouns``, or one of ``speakers`` after the name.
     openings_with_noun: Names
-    #: What may stand between an opening and a name.
+    #: Words allowed between an opening and a name.
     fillers: Names
     nouns: Names
-    #: Fillers that need one of ``nouns`` as well: "I am a Gemini" is a sign of the zodiac.
+    #: Fillers that also need one of ``nouns``: "I am a Gemini" is a sign of the zodiac.
     fillers_with_noun: Names
-    #: What may follow a name that stands directly after an opening.
+    #: Words that may follow a name directly after an opening.
     closings: Names
-    #: Who speaks on after "as NAME".
+    #: Pronouns that continue after "as NAME".
     speakers: Names
 
 
 class FamilyTable(ConfigSection):
-    """The table as it is shipped, and of which day it is."""
+    """The built-in table and its date."""
 
     as_of: Text
     families: Mapping[Name, ModelFamily]
@@ -53,6 +53,6 @@ class FamilyTable(ConfigSection):
 
 @functools.cache
 def load_families() -> FamilyTable:
-    """The table that comes with Tiltyard."""
+    """Load the built-in table."""
     text = files("tiltyard.settings").joinpath("model_families.yaml").read_text(encoding="utf-8")
     return validate_section(FamilyTable, parse_yaml(text, "model_families.yaml"), {})

@@ -1,4 +1,4 @@
-"""The configuration of a placement: how the judge of one new model is set up."""
+"""The configuration of a placement: the judge settings for one new model."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ __all__ = ["PlacementConfig", "load_placement"]
 
 
 class PlacementConfig(ConfigSection):
-    """Sections of a tournament's configuration that a placement has a use for; the rest is given as options."""
+    """The sections of a tournament's configuration that a placement uses; the rest is given as options."""
 
     judge: Annotated[JudgeDefaults, default_if_empty({})] = JudgeDefaults()
     generate: GenerateSection | None = None
@@ -34,12 +34,12 @@ class PlacementConfig(ConfigSection):
 
 
 def load_placement(path: Path | None) -> PlacementConfig:
-    """Read the file, or take the defaults where there is none."""
+    """Read the file, or return the defaults if there is none."""
     return PlacementConfig() if path is None else validate_section(PlacementConfig, read_yaml(path), {})
 
 
 def with_absolute_paths(document: dict[str, Any], old: Path) -> dict[str, Any]:
-    """The same document with its paths made absolute: it will be written elsewhere."""
+    """Make the paths of a document absolute, because it will be written to another folder."""
 
     def absolute(path: str | None) -> str | None:
         return None if path is None else str((old / Path(path).expanduser()).resolve())

@@ -1,4 +1,4 @@
-"""Prices: what a call costs. Money is whole picodollars; an unknown price is ``None``, never 0."""
+"""Prices: the cost of a call. Amounts are integer picodollars; an unknown price is ``None``, never 0."""
 
 from __future__ import annotations
 
@@ -51,11 +51,11 @@ __all__ = [
 #: One dollar.
 _PICODOLLARS_PER_USD = 10**12
 _PICODOLLAR_LIMIT = 10**15 * _PICODOLLARS_PER_USD
-#: A dollar for each million tokens is this many picodollars for each token.
+#: One dollar per million tokens, in picodollars per token.
 _PICODOLLARS_PER_TOKEN = 10**6
 _DATED = re.compile(r"-(?:\d{8}|\d{4}-\d{2}-\d{2})$")
 
-#: Where each provider itself serves: the shipped prices are those of these addresses only.
+#: Each provider's own address: the built-in prices apply only to these.
 OWN_ADDRESSES: Mapping[str, str] = {
     "anthropic": "https://api.anthropic.com",
     "openai": "https://api.openai.com/v1",
@@ -77,37 +77,37 @@ Dollars = Annotated[
 
 
 class PriceEntry(ConfigSection):
-    """One model's prices as they are written: dollars for a million tokens.
+    """The prices of one model, as written: dollars per million tokens.
 
-    What is not stated is never taken for less than a provider may charge: writing to a prompt
-    cache 1.25 times (5m) or twice (1h) the input price, reading from it the input price, no
-    discount for batches.
+    Defaults never underestimate what a provider may charge: writing to a prompt cache costs 1.25
+    times (5m) or twice (1h) the input price, reading from it the input price, and batches have
+    no discount.
     """
 
     provider: Name | None = None
-    #: The addresses at which the price holds; all of them, unless any is stated.
+    #: The addresses to which the price applies; all, if none is given.
     base_url: Annotated[tuple[Text, ...], Many] = ()
     input: Dollars | None = None
     output: Dollars | None = None
     cache_write_5m: Dollars | None = None
     cache_write_1h: Dollars | None = None
     cache_read: Dollars | None = None
-    #: Whether the provider writes to its prompt cache, and bills it, without being asked.
+    #: Whether the provider writes to its prompt cache, and bills it, without a request.
     caches_unasked: YesNo | None = None
-    #: What a call in a batch costs, as a share of its price.
+    #: The price of a batch call, as a share of the normal price.
     batch: Share | None = None
-    #: Prompts of more tokens than this cost so much instead, the whole request; caches in proportion.
+    #: Requests with more prompt tokens than this are billed at these prices; cache prices grow in proportion.
     long_above: Count | None = None
     long_input: Dollars | None = None
     long_output: Dollars | None = None
-    #: Whether the model thinks before it answers unless it is told not to; thoughts count as output.
+    #: Whether the model thinks by default before it answers; thoughts are billed as output.
     thinks: YesNo | None = None
-    #: Tokens: the longest reply, and request and reply together.
+    #: Limits in tokens: the longest reply, and request and reply together.
     max_output: Count | None = None
     context: Count | None = None
 
     def over(self, other: PriceEntry | None) -> PriceEntry:
-        """This entry, with what it leaves open taken from another, but for the addresses."""
+        """This entry, with missing values (except the addresses) taken from another."""
         if other is None:
             return self
         known = other.model_dump(include=set(PriceEntry.model_fields) - {"base_url"})
@@ -123,12 +123,12 @@ Day = Annotated[Text, AfterValidator(_iso_date), expecting("a date such as 2026-
 
 
 class ShippedEntry(PriceEntry):
-    """A price that ships with Tiltyard, with where it comes from and whether the name is still served."""
+    """A built-in price, its sources, and whether the model is still served."""
 
-    #: The date of the newest source that states the price, and the names of the sources.
+    #: The date of the newest source of the price, and the names of the sources.
     as_of: Day
     source: Annotated[tuple[Text, ...], Many]
-    #: From when on the provider does not serve the name, and the name that it recommends instead.
+    #: The date from which the provider no longer serves the model, and the replacement it recommends.
     retired: Day | None = None
     successor: Name | None = None
 
@@ -151,7 +151,7 @@ class _PriceFile(ConfigSection):
 
 
 class TokenUsage(Protocol):
-    """Tokens as billed; ``input`` does not include those of the prompt cache."""
+    """Billed tokens; ``input`` does not include those of the prompt cache."""
 
     @property
     def input(self) -> int: ...
@@ -165,28 +165,28 @@ class TokenUsage(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Price:
-    """Picodollars for each token."""
+    """Prices in picodollars per token."""
 
     input: int
     output: int
     cache_write_5m: int
     cache_write_1h: int
     cache_read: int
-    #: What a call in a batch costs, as a share of the same call made live.
+    #: The price of a batch call, as a share of the same call made live.
     batch_share: Fraction = Fraction(1)
-    #: Whether writing to the prompt cache is billed although nobody asked for it.
+    #: Whether writing to the prompt cache is billed even if it was not requested.
     caches_unasked: bool = False
-    #: What a request costs whose prompt has more than ``long_above`` tokens.
+    #: The price of a request whose prompt has more than ``long_above`` tokens.
     long_above: int = 0
     long: Price | None = None
 
     def of_prompt(self, tokens: int) -> Price:
-        """The price of requests whose prompts have so many tokens each, whatever they sum up to."""
+        """The price of requests whose prompts have this many tokens each, regardless of their sum."""
         long = self.long is not None and tokens > self.long_above
         return replace(self.long if long and self.long is not None else self, long=None)
 
     def cost(self, usage: TokenUsage, *, batch: bool, ttl: str | None = None) -> int:
-        """What a call cost, rounded up to whole picodollars. ``ttl``: the prompt cache's, ``5m`` or ``1h``."""
+        """The cost of a call, rounded up to whole picodollars. ``ttl``: the prompt cache's, ``5m`` or ``1h``."""
         if self.long is not None:
             prompt = usage.input + usage.cache_write + usage.cache_read
             return self.of_prompt(prompt).cost(usage, batch=batch, ttl=ttl)
@@ -199,7 +199,7 @@ class Price:
         return self._billed(whole, batch)
 
     def worst(self, input_tokens: int, max_tokens: int, *, batch: bool, ttl: str | None = None) -> int:
-        """The most that a call can cost: all input at its dearest, and as much output as it may have."""
+        """The maximum cost of a call: all input at the highest price, and the maximum output."""
         if self.long is not None:
             return self.of_prompt(input_tokens).worst(input_tokens, max_tokens, batch=batch, ttl=ttl)
         written = self._cache_write(ttl) if ttl or self.caches_unasked else 0
@@ -214,34 +214,34 @@ class Price:
         return -(-whole * share.numerator // share.denominator)
 
 
-#: Output limits, in tokens, for models that think and for those that do not, unless one is stated.
+#: Default output limits, in tokens, of models that think and of those that do not.
 _THINKING_TOKENS, _PLAIN_TOKENS = 16_384, 4_096
-#: Fields of a request by which a model is told to think.
+#: Request fields that make a model think.
 _THINKING_OPTIONS = frozenset({"thinking", "reasoning", "reasoning_effort"})
 
 
 @dataclass(frozen=True, slots=True)
 class ModelTraits:
-    """What is known of a model beside its price; ``None`` where nobody said."""
+    """What is known about a model besides its price; ``None`` means unknown."""
 
     thinks: bool | None = None
     max_output: int | None = None
     context: int | None = None
 
     def default_limit(self, options: Mapping[str, object]) -> int:
-        """How many tokens a reply may have, where the user states no number. Unknown models count as thinking."""
+        """The default limit of a reply, in tokens. Unknown models count as thinking."""
         thinks = self.thinks is not False or not _THINKING_OPTIONS.isdisjoint(options)
         limit = _THINKING_TOKENS if thinks else _PLAIN_TOKENS
         return limit if self.max_output is None else min(limit, self.max_output)
 
 
-#: What a recorded reply costs.
+#: The price of a recorded reply.
 FREE = Price(0, 0, 0, 0, 0)
 
 
 @dataclass(frozen=True, slots=True)
 class ModelRetirement:
-    """A name that its provider serves no longer from a day on, and the one that it recommends, if any."""
+    """A model that its provider stops serving on a date, and the recommended replacement, if any."""
 
     on: date
     successor: str | None
@@ -249,20 +249,20 @@ class ModelRetirement:
 
 @dataclass(frozen=True)
 class PriceBook:
-    """The shipped prices, and the user's own over them."""
+    """The built-in prices, overridden by the user's."""
 
     as_of: str
-    #: Addresses of the sources by name, each with the date that it states.
+    #: URLs of the sources by name, each with its date.
     sources: Mapping[str, tuple[str, str | None]]
     shipped: Mapping[str, ShippedEntry]
     own: Mapping[str, PriceEntry]
 
     def price(self, provider: str, model: str, base_url: str | None = None) -> Price | None:
-        """What a model costs at an address (``None``: the provider's own); ``None`` where nobody said.
+        """The price of a model at an address (``None``: the provider's own); ``None`` if unknown.
 
-        A price that the user stated holds at every address, unless addresses are stated with
-        it; a shipped one only at those that it names or at the provider's own: a model of the
-        same name elsewhere may cost anything.
+        A price given by the user applies to every address, unless it lists addresses; a built-in
+        price applies only to the addresses it lists or to the provider's own, because a model of
+        the same name elsewhere may have any price.
         """
         if provider == "replay":
             return FREE
@@ -273,14 +273,14 @@ class PriceBook:
         return None if known is None else _price(known)
 
     def retirement(self, provider: str, model: str, base_url: str | None = None) -> ModelRetirement | None:
-        """Whether the provider has announced when it stops serving a name, or stopped."""
+        """The announced or past retirement of a model, if any."""
         known = self._shipped_at(provider, model, base_url)
         if known is None or known.retired is None:
             return None
         return ModelRetirement(date.fromisoformat(known.retired), known.successor)
 
     def date_of(self, provider: str, model: str, base_url: str | None = None) -> str | None:
-        """The date of a shipped price, where that is the one that holds."""
+        """The date of the built-in price, if that is the one that applies."""
         known = self._shipped_at(provider, model, base_url)
         return None if known is None or _entry(self.own, provider, model) is not None else known.as_of
 
@@ -289,7 +289,7 @@ class PriceBook:
         return known if known is not None and _is_at(known, provider, base_url) else None
 
     def traits(self, provider: str, model: str) -> ModelTraits:
-        """What is known of a model, wherever it is served; a recorded reply has no thoughts to wait for."""
+        """What is known about a model, wherever it is served; recorded replies do not think."""
         if provider == "replay":
             return ModelTraits(thinks=False)
         known = _entry(self.shipped, provider, model)
@@ -301,7 +301,7 @@ class PriceBook:
 def open_prices(
     stated: str | Mapping[str, PriceEntry] | None = None, folder: Path | None = None
 ) -> PriceBook:
-    """The shipped prices with the user's over them: a table, or the path of a file relative to ``folder``."""
+    """The built-in prices overridden by the user's: a table, or the path of a file relative to ``folder``."""
     shipped = _shipped()
     if stated is None:
         own: Mapping[str, PriceEntry] = {}
@@ -312,7 +312,7 @@ def open_prices(
     for model, entry in own.items():
         whole = entry.over(shipped.models.get(model) or shipped.models.get(_DATED.sub("", model)))
         if whole.input is None or whole.output is None:
-            raise BadConfig(f"prices.{model}: the model is not known here; state both input and output")
+            raise BadConfig(f"prices.{model}: unknown model; give both input and output")
     sources = {name: (one.address, one.date) for name, one in shipped.sources.items()}
     return PriceBook(shipped.as_of, sources, shipped.models, own)
 
@@ -320,13 +320,13 @@ def open_prices(
 def merged_prices(
     stated: str | Mapping[str, PriceEntry] | None, given: Mapping[str, PriceEntry], folder: Path
 ) -> Mapping[str, PriceEntry]:
-    """A configuration's prices, read if it names a file, with those given beside it over them."""
+    """A configuration's prices, read from a file if it names one, overridden by the ones given."""
     own = open_prices(stated, folder).own
     return {**own, **{model: entry.over(own.get(model)) for model, entry in given.items()}}
 
 
 def parse_price_option(text: str) -> tuple[str, PriceEntry]:
-    """``NAME=INPUT,OUTPUT``, dollars for a million tokens, as a model's name and its price."""
+    """Parse ``NAME=INPUT,OUTPUT`` (dollars per million tokens) into a model's name and its price."""
     name, _, numbers = text.rpartition("=")
     try:
         input_usd, output_usd = (float(part) for part in numbers.split(","))
@@ -335,14 +335,14 @@ def parse_price_option(text: str) -> tuple[str, PriceEntry]:
         entry = None
     if entry is None or not name.strip():
         raise BadOption(
-            f"--price {text!r} is not of the form NAME=INPUT,OUTPUT; expected a model's name and dollars for a "
-            "million tokens, 0 or more, of at most 6 decimals, e.g. --price my-model=0.25,1.5"
+            f"--price {text!r} is not of the form NAME=INPUT,OUTPUT; expected a model's name and dollars per "
+            "million tokens, 0 or more, with at most 6 decimals, e.g. --price my-model=0.25,1.5"
         )
     return name.strip(), entry
 
 
 def price_option(model: str) -> str:
-    """The option that states a model's price, for messages."""
+    """The command-line option that sets a model's price, for messages."""
     return f"--price {shlex.quote(model)}=INPUT,OUTPUT"
 
 
@@ -353,7 +353,7 @@ def _shipped() -> _ShippedFile:
 
 
 def _is_at(entry: PriceEntry, provider: str, base_url: str | None) -> bool:
-    """Whether an entry holds at an address; where it names none, at the provider's own."""
+    """Whether an entry applies to an address; an entry without addresses applies to the provider's own."""
     own = OWN_ADDRESSES.get(provider)
     address = own if base_url is None else base_url.rstrip("/")
     return address in (entry.base_url or (own,))
@@ -363,7 +363,7 @@ _Entry = TypeVar("_Entry", bound=PriceEntry)
 
 
 def _entry(table: Mapping[str, _Entry], provider: str, model: str) -> _Entry | None:
-    """The entry of a model, or of the model without the date at the end of its name."""
+    """The entry of a model, or of the model without the date suffix of its name."""
     for name in (model, _DATED.sub("", model)):
         entry = table.get(name)
         if entry is not None and entry.provider in (None, provider):
@@ -390,7 +390,7 @@ def _price(entry: PriceEntry) -> Price | None:
 
 
 def _long(price: Price, entry: PriceEntry) -> Price:
-    """The price of long prompts; what a cache costs grows as the input does."""
+    """The price of long prompts; cache prices grow in proportion to the input price."""
     dearer = price.input if entry.long_input is None else _per_token(entry.long_input)
 
     def grown(per_token: int) -> int:
@@ -411,24 +411,24 @@ def _or(stated: float | None, otherwise: int) -> int:
 
 
 def _per_token(usd: float) -> int:
-    """Exact: a price has at most six decimals."""
+    """Exact, because a price has at most six decimals."""
     return int(Decimal(repr(usd)) * _PICODOLLARS_PER_TOKEN)
 
 
 def to_picodollars(usd: Decimal | str | float) -> int:
-    """Dollars as whole picodollars, rounded down."""
+    """Convert dollars to whole picodollars, rounded down."""
     try:
         value = Decimal(repr(usd) if isinstance(usd, float) else usd)
         whole = (value * _PICODOLLARS_PER_USD).to_integral_value(ROUND_FLOOR) if value.is_finite() else None
     except (InvalidOperation, TypeError, ValueError):
         whole = None
     if whole is None or not 0 <= whole < _PICODOLLAR_LIMIT:
-        raise BadOption(f"{usd!r} is no sum of money; expected dollars, e.g. 2.50")
+        raise BadOption(f"{usd!r} is not an amount of money; expected dollars, e.g. 2.50")
     return int(whole)
 
 
 def format_dollars(sum: int | None) -> str:
-    """A sum for people: two digits after the point, more where they would hide that it is above 0."""
+    """Format an amount: two decimals, or more if a small positive amount would be shown as 0."""
     if sum is None:
         return "unknown"
     if sum == 0:

@@ -1,6 +1,6 @@
-"""Reading files that somebody else may have put there: pipes, sockets and devices are refused.
+"""Reads untrusted files; pipes, sockets and devices are rejected.
 
-Opening a pipe waits for whoever writes it, and a device may never end.
+Opening a pipe blocks until another process writes to it, and a device may never end.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ __all__ = ["SpecialFile", "check_no_device", "open_regular", "read_regular", "re
 
 
 class SpecialFile(OSError):
-    """A pipe, a socket or a device where a file was expected."""
+    """A pipe, a socket or a device instead of a regular file."""
 
 
 def open_regular(path: Path) -> io.BufferedReader:
-    """Open a regular file, or a link to one, for reading; never wait."""
+    """Open a regular file, or a link to one, for reading; never blocks."""
     _check_regular(path, path.stat().st_mode, "not a regular file")
-    # The file may have been replaced since. A regular file is read as ever without waiting.
+    # The file may have been replaced since. O_NONBLOCK has no effect on a regular file.
     descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
     file = os.fdopen(descriptor, "rb")
     try:
@@ -39,13 +39,13 @@ def read_regular(path: Path) -> bytes:
 
 
 def read_regular_text(path: Path) -> str:
-    """All of a regular file as UTF-8 text, with the ends of its lines as ``\\n``."""
+    """Read a regular file as UTF-8 text, with line endings converted to ``\\n``."""
     with io.TextIOWrapper(open_regular(path), encoding="utf-8-sig") as file:
         return file.read()
 
 
 def check_no_device(path: Path) -> None:
-    """Raise unless a path that somebody typed is a regular file or a pipe, as ``<(…)`` of a shell is."""
+    """Raise unless the path is a regular file or a pipe, such as a shell's ``<(…)``."""
     mode = path.stat().st_mode
     if not stat.S_ISFIFO(mode):
         _check_regular(path, mode, "neither a regular file nor a pipe")

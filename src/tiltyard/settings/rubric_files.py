@@ -1,4 +1,4 @@
-"""Rubric files: those that ship, and the user's own."""
+"""Rubric files: the built-in ones and the user's own."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from tiltyard.settings.tournament_config import TournamentConfig
 
 __all__ = ["SHIPPED", "load_rubric", "shipped_rubric"]
 
-#: Dimensions whose rubrics ship.
+#: Dimensions with a built-in rubric.
 SHIPPED = ("factuality", "calibration", "clinical_utility", "preference")
 
 
 def load_rubric(config: TournamentConfig, dimension: str) -> Rubric:
-    """The rubric of one dimension: the file that the configuration names, or the one that ships."""
+    """The rubric of a dimension: the configured file, or the built-in one."""
     path = config.rubrics[dimension].path
     return _of_name(config, dimension) if path is None else _read(config, dimension, path)
 
 
 def shipped_rubric(dimension: str) -> Rubric:
-    """A rubric that ships."""
+    """A built-in rubric."""
     text = files("tiltyard.settings").joinpath("rubrics", f"{dimension}.txt").read_text(encoding="utf-8")
     return parse_rubric(dimension, text, f"{dimension}.txt")
 
@@ -30,8 +30,8 @@ def shipped_rubric(dimension: str) -> Rubric:
 def _of_name(config: TournamentConfig, dimension: str) -> Rubric:
     if dimension not in SHIPPED:
         raise BadConfig(
-            f"{config.where('rubrics', dimension)}: no rubric of this name ships; "
-            f"give its path, or choose one of {', '.join(SHIPPED)}"
+            f"{config.where('rubrics', dimension)}: no built-in rubric has this name; "
+            f"give a path, or choose one of {', '.join(SHIPPED)}"
         )
     return shipped_rubric(dimension)
 
@@ -42,7 +42,7 @@ def _read(config: TournamentConfig, dimension: str, path: str) -> Rubric:
         text = read_regular_text(place)
     except FileNotFoundError:
         where = config.where("rubrics", dimension, "path")
-        raise BadConfig(f"{where}: there is no file {place}; check the path") from None
+        raise BadConfig(f"{where}: file not found: {place}; check the path") from None
     except UnicodeDecodeError:
         raise UnreadableFile(f"{place}: not UTF-8 text; save the file as UTF-8") from None
     except (OSError, ValueError) as error:

@@ -1,4 +1,4 @@
-"""The sample tournament: a configuration, prompts, answers, and a judge whose replies were recorded."""
+"""The sample tournament: a configuration, prompts, answers, and a judge with recorded replies."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tiltyard.settings.yaml_file import parse_yaml
 
 __all__ = ["SampleVerdict", "recorded_reply", "sample_files", "sample_verdicts", "write_sample"]
 
-#: How the first model compares with the second, and what that is from slot A's side and from slot B's.
+#: How the first model compares with the second, as seen from slot A and from slot B.
 _STEPS = {
     ">>": (VerdictStep.FIRST_MUCH, VerdictStep.SECOND_MUCH),
     ">": (VerdictStep.FIRST, VerdictStep.SECOND),
@@ -30,7 +30,7 @@ _STEPS = {
 
 @dataclass(frozen=True, slots=True)
 class SampleVerdict:
-    """What the recorded judge says of one question: ``first`` stands in slot A, ``second`` in slot B."""
+    """The recorded judge's verdict on one question: ``first`` is in slot A, ``second`` in slot B."""
 
     dimension: str
     prompt_id: str
@@ -42,11 +42,11 @@ class SampleVerdict:
 
 
 def write_sample(folder: Path) -> list[Path]:
-    """Write the sample's files into a folder, made if need be; a file that is there already stops it all."""
+    """Write the sample's files to a folder, created if missing; raises if one of the files exists."""
     texts = {folder / name: text for name, text in sample_files().items()}
     there = next((path for path in texts if path.exists()), None)
     if there is not None:
-        raise BadOption(f"{there} is there already; choose another folder, or move it away")
+        raise BadOption(f"{there} already exists; choose another folder, or move the file")
     try:
         folder.mkdir(parents=True, exist_ok=True)
         for path, text in texts.items():
@@ -58,14 +58,14 @@ def write_sample(folder: Path) -> list[Path]:
 
 
 def sample_files() -> dict[str, str]:
-    """Every file of the sample and its text."""
+    """The sample's files: name to text."""
     shipped = {name: _text(name) for name in ("tournament.yaml", "prompts.jsonl", "answers.jsonl")}
     lines = (json.dumps(reply, ensure_ascii=False) + "\n" for reply in _replies(shipped))
     return {**shipped, "replies.jsonl": "".join(lines)}
 
 
 def sample_verdicts() -> Iterator[SampleVerdict]:
-    """The recorded judge's opinions, each pair in both orders."""
+    """The recorded judge's verdicts, each pair in both orders."""
     for dimension, prompts in parse_yaml(_text("opinions.yaml"), "opinions.yaml").value.items():
         for prompt_id, pairs in prompts.items():
             for pair, (shown_first, shown_last, why, *flags) in pairs.items():
@@ -82,7 +82,7 @@ def sample_verdicts() -> Iterator[SampleVerdict]:
 def recorded_reply(
     shown: QuestionTexts, rubric: Rubric, step: VerdictStep, both_bad: bool, reasoning: str
 ) -> dict[str, Any]:
-    """A line of a file of recorded replies: what is said of these texts in this order."""
+    """One line of a file of recorded replies: the reply for these texts in this order."""
     verdict = {"reasoning": reasoning, "verdict": step.value, "both_bad": both_bad}
     text = json.dumps(verdict, ensure_ascii=False)
     return {"nonce": question_nonce(shown, rubric), "reply": {"text": text, "stop": "end"}}

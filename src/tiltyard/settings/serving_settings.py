@@ -1,4 +1,4 @@
-"""How `tiltyard serve` listens, and to whom: read once, frozen."""
+"""Settings of `tiltyard serve`, read once and frozen."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from tiltyard.errors import BadOption
 
 __all__ = ["ROLES", "SERVING_VARIABLES", "ServingSettings", "is_loopback", "read_serving"]
 
-#: What one machine does: everything, only the web processes, or only the rater.
+#: The role of a machine: everything, only the web processes, or only the rater.
 ROLES = ("all", "web", "rater")
 
-#: Least and most of settings that are numbers, and those in which 0 is no limit.
+#: The minimum and maximum of numeric settings, and those for which 0 means no limit.
 _RANGES = {
     "workers": (1, 64),
     "connections": (4, 1000),
@@ -29,36 +29,36 @@ _LOOPBACK_NAMES = frozenset({"localhost", "ip6-localhost"})
 
 @dataclass(frozen=True)
 class ServingSettings:
-    """Where and how the arenas are served. Each field is a variable ``TILTYARD_…`` and most an option."""
+    """How the arenas are served. Each field has a variable ``TILTYARD_…`` and most have an option."""
 
-    #: Address to bind. Anything but this machine's own needs a ``base_url``.
+    #: Address to bind. Any address other than loopback requires a ``base_url``.
     host: str = "127.0.0.1"
-    #: Port to bind; 0 takes a free one.
+    #: Port to bind; 0 selects a free one.
     port: int = 8420
-    #: What voters type: ``https://arena.example.org``. Under https cookies are Secure and HSTS is sent.
+    #: The public URL: ``https://arena.example.org``. With https, cookies are Secure and HSTS is sent.
     base_url: str | None = None
-    #: Addresses or networks of proxies whose X-Forwarded-For and -Proto are believed.
+    #: Addresses or networks of proxies whose X-Forwarded-For and X-Forwarded-Proto are trusted.
     trusted_proxies: tuple[str, ...] = ()
     #: Web processes that share the port.
     workers: int = 1
     #: ``all``, ``web`` or ``rater``.
     role: str = "all"
-    #: A port of its own for /metrics, which then needs no token there.
+    #: A separate port for /metrics, which then needs no token there.
     metrics_port: int | None = None
-    #: Address to bind for it.
+    #: The address to bind for it.
     metrics_host: str = "127.0.0.1"
-    #: Whether every request is logged, not only those that fail.
+    #: Whether every request is logged, not only failed ones.
     log_requests: bool = False
-    #: New voters that one address may bring in a minute, to one web process, and five times as many in an hour;
-    #: 0: any number.
+    #: Rate limit of new voters per address and web process: this many in a minute, and five times as many in an hour;
+    #: 0: no limit.
     new_sessions_per_minute: int = 600
-    #: Connections to the database that one web process may have, besides one that hears of new boards.
+    #: Database connections of one web process, besides the one that listens for new boards.
     connections: int = 12
-    #: Connections that one address may have to one web process at once, trusted proxies excepted; 0: any number.
+    #: Concurrent connections from one address to one web process, except trusted proxies; 0: no limit.
     connections_per_address: int = 1000
-    #: Seconds in which the line and the headers of a request must have come.
+    #: Timeout in seconds for receiving the request line and headers.
     header_seconds: int = 15
-    #: Seconds for which a request's body may pause.
+    #: Timeout in seconds between two parts of a request's body.
     body_seconds: int = 30
 
     def __post_init__(self) -> None:
@@ -74,7 +74,7 @@ class ServingSettings:
             _check_base_url(self.base_url)
         if self.base_url is None and self.role != "rater" and not is_loopback(self.host):
             raise BadOption(
-                f"host is {self.host}, which other machines can reach, and base_url is not set; name the address "
+                f"host is {self.host}, which other machines can reach, and base_url is not set; set the address "
                 "that voters will use with --base-url https://… (or TILTYARD_BASE_URL), or bind 127.0.0.1"
             )
 
@@ -88,19 +88,19 @@ class ServingSettings:
 
     @property
     def secure(self) -> bool:
-        """Whether voters come by https."""
+        """Whether voters connect by https."""
         return self.base_url is not None and self.base_url.startswith("https://")
 
     @property
     def origin(self) -> str | None:
-        """Scheme, host and port of ``base_url``, as browsers send them."""
+        """Scheme, host and port of ``base_url``, as browsers send them in the Origin header."""
         if self.base_url is None:
             return None
         parts = urlsplit(self.base_url.lower())
         return f"{parts.scheme}://{parts.netloc}"
 
     def address(self, port: int | None = None) -> str:
-        """The address to show: ``base_url``, or where the server listens."""
+        """The address to show: ``base_url``, or the address the server listens on."""
         if self.base_url is not None:
             return self.base_url
         host = f"[{self.host}]" if ":" in self.host else self.host
@@ -112,7 +112,7 @@ class ServingSettings:
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> ServingSettings:
-        """What `to_dict` gave."""
+        """The inverse of `to_dict`."""
         return cls(**{**values, "trusted_proxies": tuple(values["trusted_proxies"])})
 
 
@@ -127,7 +127,7 @@ def is_loopback(host: str) -> bool:
 
 
 def read_serving(variables: Mapping[str, str], **options: Any) -> ServingSettings:
-    """Options first, then variables, then the defaults. An option that is ``None`` was not given."""
+    """Read options first, then variables, then defaults. An option that is ``None`` was not given."""
     values: dict[str, Any] = {}
     for field, (variable, parse) in SERVING_VARIABLES.items():
         stated = variables.get(variable, "").strip()
@@ -164,7 +164,7 @@ def _list(text: str) -> tuple[str, ...]:
     return tuple(part.strip() for part in text.split(",") if part.strip())
 
 
-#: Each setting's variable, and how its text is read.
+#: The environment variable of each setting, and the parser of its text.
 SERVING_VARIABLES: Mapping[str, tuple[str, Callable[[str], Any]]] = {
     "host": ("TILTYARD_HOST", str),
     "port": ("TILTYARD_PORT", _whole),

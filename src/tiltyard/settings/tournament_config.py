@@ -1,4 +1,4 @@
-"""The configuration of a tournament: a YAML file, checked, frozen and complete."""
+"""The configuration of a tournament: a YAML file, validated, frozen and complete."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ __all__ = ["JudgeSettings", "RunMode", "TournamentConfig", "complete_judge", "lo
 
 
 class TournamentConfig(ConfigSection):
-    """Everything that a configuration file says, with defaults where it is silent."""
+    """The contents of a configuration file, with defaults for missing values."""
 
     entrants: Annotated[tuple[Entrant, ...], Many, Field(min_length=2)]
     prompts: PromptBank
@@ -80,15 +80,15 @@ class TournamentConfig(ConfigSection):
 
     @property
     def folder(self) -> Path:
-        """What the configuration's paths are relative to."""
+        """The folder that the configuration's paths are relative to."""
         return self.path.parent
 
     def at(self, path: str) -> Path:
-        """A path of the configuration, from where we stand."""
+        """Resolve a path of the configuration against the working folder."""
         return self.folder / _expanded(path)
 
     def where(self, *place: str | int) -> str:
-        """File, line and field, as messages name them."""
+        """File, line and field, for messages."""
         return self._file.where(place)
 
     @property
@@ -96,10 +96,10 @@ class TournamentConfig(ConfigSection):
         return tuple(self.rubrics)
 
     def mode(self, name: str, judge_model: str | None = None) -> RunMode:
-        """A mode with its judges complete. ``judge_model`` is asked instead of those that the file names."""
+        """A mode with complete judges. ``judge_model`` replaces those that the file names."""
         settings = self.modes.get(name)
         if settings is None:
-            raise BadConfig(f"{self.path}: there is no mode {name!r}; known: {', '.join(self.modes)}")
+            raise BadConfig(f"{self.path}: unknown mode {name!r}; known: {', '.join(self.modes)}")
         judges = self._judges(name, settings, judge_model)
         quorum = settings.quorum if settings.quorum and judge_model is None else len(judges) // 2 + 1
         if quorum > len(judges):
@@ -129,11 +129,11 @@ class TournamentConfig(ConfigSection):
                 raise BadConfig(f"{where}: judge {judge.name}: {problem}")
         twice = _repeated(one.name for one in judges)
         if twice is not None:
-            raise BadConfig(f"{where}: two judges are named {twice!r}; give one of them another name")
+            raise BadConfig(f"{where}: duplicate judge name {twice!r}; rename one of them")
         return judges
 
     def _complete(self, judge: ModeJudge, prices: PriceBook) -> JudgeSettings:
-        """A judge's own settings over the defaults. Another provider's address and key are never its own."""
+        """A judge's own settings over the defaults. Another provider's address and key are never inherited."""
         defaults = self.judge.model_dump(include=set(JudgeSection.model_fields))
         stated = judge.model_dump(exclude_unset=True)
         if judge.provider != self.judge.provider and "provider" in stated:
@@ -150,7 +150,9 @@ class TournamentConfig(ConfigSection):
         _refuse_repeated("rubrics", [name.lower() for name in self.rubrics])
         if "overall" in self.rubrics:
             raise section_error(
-                "the name is taken by the weighted whole; choose another", "rubrics", "overall"
+                "this name is reserved for the weighted rating of all dimensions; choose another",
+                "rubrics",
+                "overall",
             )
         for name in self.overall or ():
             if name not in self.rubrics:
@@ -162,14 +164,14 @@ class TournamentConfig(ConfigSection):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JudgeSettings:
-    """One judge, complete."""
+    """One judge with all its settings."""
 
     name: str
     model: str
     provider: str
-    #: ``None`` is the provider's own address; for ``replay``, the file of recorded replies.
+    #: ``None`` means the provider's own address; for ``replay``, the file of recorded replies.
     base_url: str | None
-    #: The variable that holds the key; ``None`` where no key is sent.
+    #: The environment variable with the key; ``None`` if no key is sent.
     api_key_env: str | None
     form: str
     max_tokens: int
@@ -184,12 +186,12 @@ class JudgeSettings:
 
     @property
     def ttl(self) -> str | None:
-        """How long the prompt cache is to live; ``None`` where none was asked for."""
+        """The lifetime of the prompt cache; ``None`` if it is not used."""
         return None if self.prompt_cache == "off" else self.prompt_cache
 
 
 def complete_judge(fields: Mapping[str, Any], prices: PriceBook) -> JudgeSettings:
-    """Settings in which only ``max_tokens`` may be open: it is then the model's default."""
+    """Settings in which only ``max_tokens`` may be missing: the model's default is used then."""
     limit = fields["max_tokens"]
     if limit is None:
         limit = prices.traits(fields["provider"], fields["model"]).default_limit(fields["options"])
@@ -198,7 +200,7 @@ def complete_judge(fields: Mapping[str, Any], prices: PriceBook) -> JudgeSetting
 
 @dataclass(frozen=True, slots=True)
 class RunMode:
-    """What a run asks, and whom."""
+    """What a run asks, and which judges."""
 
     name: str
     judges: tuple[JudgeSettings, ...]
@@ -206,7 +208,7 @@ class RunMode:
     prompts: PromptSelection
     seed: int
     prewarm: bool
-    #: Judge only the first so many pairs of each dimension.
+    #: Judge only this many pairs of each dimension, from the start.
     limit_pairs: int | None = None
 
 
@@ -215,9 +217,9 @@ def load_config(
     overrides: Mapping[str, Any] | None = None,
     prices: Mapping[str, PriceEntry] | None = None,
 ) -> TournamentConfig:
-    """Read a configuration. ``overrides`` (``elo.n_perms`` → value) go before the file; ``None`` is not given.
+    """Read a configuration. ``overrides`` (``elo.n_perms`` → value) take precedence over the file; ``None`` is ignored.
 
-    ``prices`` go before the file's own, and become part of the configuration.
+    ``prices`` take precedence over the file's own, and become part of the configuration.
     """
     file = read_yaml(Path(path))
     config = validate_section(TournamentConfig, file, overrides or {})
@@ -228,10 +230,10 @@ def load_config(
 
 
 def resolve_config(config: TournamentConfig, mode: RunMode, beside: Path | None = None) -> dict[str, Any]:
-    """The configuration of one run, every default filled in: loading it again makes the same run.
+    """The configuration of one run with all defaults filled in: loading it again makes the same run.
 
     Paths stay as they were written, or are made relative to ``beside``, the folder that the
-    result will be written to. No key is ever part of it, only the name of its variable.
+    result will be written to. It never contains a key, only the name of its variable.
     """
     document = config.model_dump(mode="json")
     judges = [dataclasses.asdict(judge) for judge in mode.judges]
@@ -276,7 +278,7 @@ def _expanded(path: str) -> Path:
 def _refuse_repeated(field: str, names: Iterable[str]) -> None:
     twice = _repeated(names)
     if twice is not None:
-        raise section_error(f"{twice!r} is named twice", field)
+        raise section_error(f"duplicate {twice!r}", field)
 
 
 def _repeated(names: Iterable[str]) -> str | None:

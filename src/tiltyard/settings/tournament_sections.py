@@ -50,7 +50,7 @@ __all__ = [
     "with_default_modes",
 ]
 
-#: Where each provider's key is looked for, unless the configuration names another variable.
+#: The default environment variable of each provider's key.
 KEY_VARIABLES: Mapping[str, str] = {"anthropic": "ANTHROPIC_API_KEY", "openai": "OPENAI_API_KEY"}
 
 _Provider = Annotated[Literal["anthropic", "openai", "replay"], one_of("anthropic", "openai", "replay")]
@@ -59,12 +59,12 @@ _Cache = Annotated[Literal["off", "5m", "1h"], one_of("off", "5m", "1h")]
 
 
 class _Serving(ConfigSection):
-    """Where a model is served, and how hard it may be asked."""
+    """Where a model is served, and the limits of the calls to it."""
 
     provider: _Provider = "anthropic"
     base_url: Text | None = None
     api_key_env: Variable | None = None
-    #: By the model unless given: more for those that think.
+    #: By default depends on the model: more for those that think.
     max_tokens: Count | None = None
     batch: YesNo = False
     concurrency: Count = 16
@@ -75,7 +75,7 @@ class _Serving(ConfigSection):
 
 
 def address_problem(provider: str, base_url: str | None) -> str | None:
-    """What is wrong with a provider's address; ``None`` where nothing is."""
+    """The problem with a provider's address; ``None`` if it is valid."""
     if provider == "replay":
         return None if base_url else "replay needs base_url: the file of recorded replies"
     if base_url is None:
@@ -88,7 +88,7 @@ def address_problem(provider: str, base_url: str | None) -> str | None:
 
 
 class GenerateSection(_Serving):
-    """How an entrant's answers are made, for `tiltyard generate`."""
+    """How an entrant's answers are generated, for `tiltyard generate`."""
 
     provider: Annotated[Literal["anthropic", "openai"], one_of("anthropic", "openai")]
     model: Name
@@ -122,14 +122,14 @@ class JudgeDefaults(JudgeSection):
 
 
 class ModeJudge(JudgeSection):
-    """A judge of a mode: what it states goes before the section ``judge``."""
+    """A judge of a mode: its settings take precedence over the section ``judge``."""
 
     model: Name
     name: Name | None = None
 
 
 class PromptSelection(ConfigSection):
-    """Which prompts of the bank are asked: all, so many in all, or so many of each source."""
+    """The prompts to use from the bank: all, a total number, or a number from each source."""
 
     n: Count | None = None
     sizes: Annotated[Mapping[Text, Count], Field(min_length=1)] | None = None
@@ -177,7 +177,7 @@ DEFAULT_MODES: Mapping[str, Mapping[str, Any]] = {
 
 
 def with_default_modes(value: Any) -> Any:
-    """The two default modes under those of the file; a mode may be named and left empty."""
+    """Add the two default modes to those of the file; a mode may be present but empty."""
     if not isinstance(value, dict | None):
         return value
     stated = {name: {} if mode is None else mode for name, mode in (value or {}).items()}
@@ -197,7 +197,7 @@ class RubricFile(ConfigSection):
 
 
 class ChecksSection(ConfigSection):
-    """Planted questions for each judge and dimension: 0 is none."""
+    """The number of control questions for each judge and dimension; 0 means none."""
 
     identical: NonNegative = 2
     truncated: NonNegative = 2
@@ -215,7 +215,7 @@ class EloSection(ConfigSection):
 
 class RatingsSection(ConfigSection):
     lean: Annotated[float, Field(ge=0.5, le=1), expecting("a number from 0.5 to 1")] = 0.75
-    #: Half a win for each, or left out. Anything else would favour whoever comes first by name.
+    #: Half a win for each, or left out. Any other value would favour the model that sorts first by name.
     inconsistent: Annotated[Literal["half", "drop"], one_of("half", "drop")] = "half"
     n_bootstraps: NonNegative = 100
     seed: Seed = 0

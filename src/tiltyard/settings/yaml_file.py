@@ -1,4 +1,4 @@
-"""YAML files: plain values, and the line on which each of them stands."""
+"""Reads YAML files as plain values, with the line number of each."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tiltyard.settings.regular_files import check_no_device
 
 __all__ = ["Place", "YamlFile", "parse_yaml", "read_yaml", "write_yaml"]
 
-#: Where a value stands: the names and numbers that lead to it.
+#: The location of a value: the keys and indexes that lead to it.
 Place = tuple[str | int, ...]
 
 _MAX_FILE_BYTES = 1 << 20
@@ -36,26 +36,26 @@ _PLAIN = {
 
 @dataclass(frozen=True)
 class YamlFile:
-    """A YAML file as plain values. ``name`` is what messages call it."""
+    """A YAML file as plain values. ``name`` is used in messages."""
 
     name: str
     value: dict[str, Any]
     lines: Mapping[Place, int]
 
     def line(self, place: Place) -> int:
-        """The line of a value; of its nearest parent where the file does not have it."""
+        """The line of a value, or of its nearest parent if the file does not contain it."""
         while place not in self.lines:
             place = place[:-1]
         return self.lines[place]
 
     def where(self, place: Place) -> str:
-        """File, line and field, as messages name them."""
+        """File, line and field, for messages."""
         field = ".".join(str(part) for part in place)
         return f"{self.name}, line {self.line(place)}" + (f", {field}" if field else "")
 
 
 def read_yaml(path: Path) -> YamlFile:
-    """Read a file whose top level is a mapping; whatever is wrong with it is one `BadConfig`."""
+    """Read a file whose top level is a mapping; raises `BadConfig` if it is invalid."""
     name = str(path)
     try:
         check_no_device(path)
@@ -76,7 +76,7 @@ def read_yaml(path: Path) -> YamlFile:
 
 
 def parse_yaml(text: str, name: str) -> YamlFile:
-    """Read YAML text whose top level is a mapping."""
+    """Parse YAML text whose top level is a mapping."""
     reading = _Reading(name)
     root = _compose(text, name)
     if root is None:
@@ -90,7 +90,7 @@ def parse_yaml(text: str, name: str) -> YamlFile:
 
 
 def write_yaml(value: Mapping[str, Any]) -> str:
-    """Plain values as YAML; `parse_yaml` reads the same values back, and so does a YAML 1.1 reader."""
+    """Serialize plain values as YAML; both `parse_yaml` and a YAML 1.1 reader read the same values back."""
     text: str = _yaml().dump(
         dict(value),
         Dumper=_dumper(),
@@ -124,7 +124,7 @@ def _dumper() -> Any:
             return True
 
     def text(dumper: Any, value: str) -> Any:
-        # PyYAML writes other ends of lines as they are, and reads them back as spaces.
+        # PyYAML writes other line endings as they are, and reads them back as spaces.
         style = '"' if re.search("[\x85\u2028\u2029]", value) else None
         return dumper.represent_scalar(f"{_TAG}str", value, style=style)
 
@@ -149,21 +149,21 @@ def _compose(text: str, name: str) -> Any:
         if "'\\t'" in problem:
             problem = "a tab; indent with spaces"
         elif "single document" in (error.context or ""):
-            problem = "a second document begins here; one file holds one"
+            problem = "a second document begins here; a file may contain only one"
         raise BadConfig(f"{name}, line {mark.line + 1 if mark else 1}: not YAML: {problem}") from None
     except yaml.reader.ReaderError as error:
         line = text.count("\n", 0, error.position) + 1
         raise BadConfig(
-            f"{name}, line {line}: the character {error.character!r} may not stand here"
+            f"{name}, line {line}: the character {error.character!r} is not allowed here"
         ) from None
     except RecursionError:
-        raise BadConfig(f"{name}: nested too deeply; {_NESTING_LIMIT} levels are enough") from None
+        raise BadConfig(f"{name}: nested too deeply; the limit is {_NESTING_LIMIT} levels") from None
     except (ValueError, OverflowError) as error:
         raise BadConfig(f"{name}: not YAML: {error}") from None
 
 
 class _Reading:
-    """One walk over the nodes of a file: its values, and the line of each."""
+    """One traversal of a file's nodes: the values, and the line of each."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -171,13 +171,13 @@ class _Reading:
         self._values = 0
 
     def value(self, node: Any, place: Place, line: int) -> Any:
-        """The node's value; ``line`` is where it is used, which an alias does not know of itself."""
+        """The node's value; ``line`` is where it is used, which an alias node does not record."""
         self.lines[place] = line
         self._values += 1
         if self._values > _VALUE_LIMIT:
             self._refuse(line, f"more than {_VALUE_LIMIT:,} values; aliases may repeat too much")
         if len(place) > _NESTING_LIMIT:
-            self._refuse(line, "nested too deeply, or an alias that holds itself")
+            self._refuse(line, "nested too deeply, or an alias that contains itself")
         kind = node.tag.removeprefix(_TAG)
         if node.id == "mapping" and kind == "map":
             return {key: self.value(child, (*place, key), at) for key, child, at in self._fields(node, place)}
@@ -185,7 +185,7 @@ class _Reading:
             return [self._item(child, place, index, line) for index, child in enumerate(node.value)]
         if node.id == "scalar" and kind in _SCALARS:
             return self._scalar(node, kind, line)
-        return self._refuse(line, f"the tag {node.tag!r} is not used here; write a plain value")
+        return self._refuse(line, f"the tag {node.tag!r} is not supported; write a plain value")
 
     def _item(self, node: Any, place: Place, index: int, line: int) -> Any:
         return self.value(node, (*place, index), max(line, node.start_mark.line + 1))
@@ -199,7 +199,7 @@ class _Reading:
             field = self._text(key.value, line)
             if field in seen:
                 named = ".".join(str(part) for part in (*place, field))
-                self._refuse(line, f"{named} is given twice, first on line {seen[field]}")
+                self._refuse(line, f"duplicate field {named}, first on line {seen[field]}")
             seen[field] = line
             yield field, child, line
 
@@ -208,14 +208,14 @@ class _Reading:
         try:
             value = _SCALARS[kind](text)
         except (ValueError, KeyError):
-            return self._refuse(line, f"{text[:40]!r} is no {kind} that can be used here")
+            return self._refuse(line, f"{text[:40]!r} is not a valid {kind}")
         if isinstance(value, float) and not abs(value) < float("inf"):
-            self._refuse(line, f"{text[:40]!r} is no finite number")
+            self._refuse(line, f"{text[:40]!r} is not a finite number")
         return value
 
     def _text(self, text: str, line: int) -> str:
         if any("\ud800" <= letter <= "\udfff" for letter in text):
-            self._refuse(line, "half of a surrogate pair is no character")
+            self._refuse(line, "a lone surrogate is not a character")
         return text
 
     def _refuse(self, line: int, problem: str) -> Any:

@@ -265,9 +265,9 @@ def test_a_real_llm_judges_too(arena: JudgedArena):
     [
         ({"judges": []}, "at least 1"),
         ({}, "judges: missing"),
-        ({"judges": ["a", "a"]}, "two judges are named 'a'"),
+        ({"judges": ["a", "a"]}, "duplicate judge name 'a'"),
         ({"judges": ["a"], "quorum": 2}, "at most the number of judges, 1"),
-        ({"judges": [{"model": "a", "batch": True}]}, "do not wait for batches"),
+        ({"judges": [{"model": "a", "batch": True}]}, "batches are not supported for live votes"),
         ({"judges": [{"model": "a", "base_url": "localhost"}]}, "begins with http"),
         ({"judges": [{"model": "a", "provider": "replay"}]}, "replay needs base_url"),
         ({"judges": ["a"], "rubrik": "preference"}, "did you mean rubric"),

@@ -275,7 +275,7 @@ def test_judges_vote_by_themselves_where_rounds_are_configured(database: str, tm
         ("rounds:\n- arena: demo\n  config: judge.yaml\n", "need a token"),
         ("rounds: []\n", "at least 1"),
         ("rounds:\n- arena: Demo!\n  config: judge.yaml\n", "name of an arena"),
-        ("rounds:\n" + "- arena: demo\n  config: judge.yaml\n" * 2, "named twice"),
+        ("rounds:\n" + "- arena: demo\n  config: judge.yaml\n" * 2, "duplicate arena"),
     ],
 )
 def test_rounds_that_make_no_sense_are_refused(tmp_path: Path, text: str, problem: str):

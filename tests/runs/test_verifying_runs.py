@@ -422,7 +422,7 @@ def test_the_last_bits_may_differ(other_versions, run, monkeypatch):
     (report,) = [
         check for check in result.checks if check.name == "report.html" and "hash" not in check.detail
     ]
-    assert report.detail == ("not compared: other versions drew it" if other_versions else "redrawn, equal")
+    assert report.detail == ("not compared: drawn with other versions" if other_versions else "redrawn, equal")
 
 
 @pytest.mark.parametrize("other_versions", [False, True])
@@ -459,7 +459,7 @@ def test_a_difference_is_named_with_its_place(run):
 
 
 def test_a_folder_that_is_no_run_is_refused(tmp_path):
-    with pytest.raises(BrokenArtifact, match=r"has no manifest\.json: it is no folder that"):
+    with pytest.raises(BrokenArtifact, match=r"has no manifest\.json: it was not written by"):
         verify_run(tmp_path)
     with pytest.raises(BrokenArtifact, match=r"has no manifest\.json"):
         verify_run(tmp_path / "nowhere")

@@ -268,7 +268,7 @@ class TestPlace:
     def test_a_folder_of_other_things_is_refused(self, source, tmp_path):
         (tmp_path / "mine").mkdir()
         (tmp_path / "mine" / "thesis.txt").write_text("years of work")
-        with pytest.raises(BadOption, match="holds other things"):
+        with pytest.raises(BadOption, match="contains other files"):
             write_run(tmp_path / "mine", [source], BARE)
         assert (tmp_path / "mine" / "thesis.txt").read_text() == "years of work"
 

@@ -1,4 +1,4 @@
-"""Battles on lines of JSON, beside the same battles in columns."""
+"""Compares battles in JSON Lines with the same battles in Parquet."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ __all__ = ["first_difference"]
 
 
 def first_difference(lines: Path, source: BattleSource) -> int | None:
-    """The number of the first line that is not the battle of that number; ``None`` if all are.
+    """The number of the first line that differs from the battle of that number; ``None`` if all are equal.
 
-    Fields may be in any order, and one that says nothing may be left out.
+    Fields may be in any order, and empty fields may be left out.
     """
     battles = source.battles() if source.rows else iter(())
     try:
@@ -42,6 +42,6 @@ def _same(where: str, line: bytes, battle: Battle) -> bool:
 
 
 def _fields(row: dict[str, Any]) -> str:
-    """A battle's fields that say something, in an order of their own."""
+    """A battle's non-empty fields, in a fixed order."""
     said = {key: value for key, value in row.items() if value is not None}
     return json.dumps(said, sort_keys=True)

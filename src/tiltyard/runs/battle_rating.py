@@ -1,4 +1,4 @@
-"""From battle files to rated groups."""
+"""Rates the battles of files, in groups."""
 
 from __future__ import annotations
 
@@ -25,44 +25,44 @@ METHODS: dict[str, type[BradleyTerry | Elo | Glicko2]] = {
     "glicko-2": Glicko2,
 }
 
-#: Values of K whose effect a report shows.
+#: The values of K that a report compares.
 K_SWEEP = (4.0, 8.0, 16.0, 32.0, 64.0)
-#: Battles up to which a report plays the sweep of K: it is a look, not a result.
+#: The largest number of battles for which a report compares values of K; larger runs skip this illustration.
 _SWEEP_BATTLES = 200_000
 
 
 @dataclass(frozen=True)
 class RateSettings:
-    """What was asked for; with the battles it decides every number."""
+    """The settings of a rating run; together with the battles they determine every number."""
 
     method: RatingMethod = field(default_factory=BradleyTerry)
     by: str | None = None
     style: tuple[str, ...] = ()
-    #: Bootstrap refits kept beside the ratings; none without a folder to keep them in.
+    #: The number of bootstrap refits to write; 0 if no folder is written.
     n_bootstraps: int = 0
-    #: The name of the arena, and the model under test, where there is one.
+    #: The name of the arena, and the model under test, if any.
     arena: str | None = None
     model: str | None = None
 
     @property
     def clusters(self) -> bool:
-        """Whether the method wants to know prompts and voters."""
+        """Whether the method uses prompts and voters."""
         wanted = getattr(self.method, "clusters", "battle") != "battle"
         return wanted and (getattr(self.method, "interval", "none") != "none" or bool(self.n_bootstraps))
 
     @property
     def log(self) -> bool:
-        """Whether the method needs battles one by one."""
+        """Whether the method needs the individual battles, not only counts."""
         return self.clusters or bool(self.style) or not isinstance(self.method, BradleyTerry)
 
     @property
     def draws(self) -> bool:
-        """Whether battles are drawn again; weighted ones are drawn one by one."""
+        """Whether battles are resampled; weighted ones are resampled individually."""
         return bool(self.n_bootstraps) or getattr(self.method, "interval", None) == "bootstrap"
 
 
 def method_of(name: str, parameters: Mapping[str, Any]) -> RatingMethod:
-    """A method by its name, with these parameters."""
+    """The method of this name, with these parameters."""
     if name not in METHODS:
         raise BadOption(f"method is {name!r}; expected one of {', '.join(METHODS)}")
     try:
@@ -74,7 +74,7 @@ def method_of(name: str, parameters: Mapping[str, Any]) -> RatingMethod:
 def rate_table(
     table: Table, settings: RateSettings, *, name: str | None = None, checks: bool = False
 ) -> RatedGroup:
-    """Rate one table. ``checks`` adds what only a report shows."""
+    """Rate one table. ``checks`` adds what is shown only in a report."""
     ratings = settings.method(table)
     method = settings.method
     ranks = rank_models(ratings, level=getattr(method, "level", 0.95))
@@ -90,7 +90,7 @@ def rate_table(
 
 
 def _with_checks(rated: RatedGroup) -> RatedGroup:
-    """What a report shows beside the ratings: prediction ahead and the effect of K."""
+    """Add what a report shows besides the ratings: predictive accuracy and the effect of K."""
     table = rated.table
     if not table.has_log:
         return rated
@@ -105,7 +105,7 @@ def _with_checks(rated: RatedGroup) -> RatedGroup:
 def open_all(
     files: Sequence[str | Path], *, format: str | None = None, columns: Mapping[str, str] | None = None
 ) -> list[BattleSource]:
-    """Every file opened and recognised before any is read."""
+    """Open every file and detect its format before any is read."""
     if not files:
         raise BadOption("name at least one file of battles")
     return [open_battles(file, format=format, columns=columns) for file in files]

@@ -1,4 +1,4 @@
-"""Whether a run used what its own configuration says."""
+"""Checks that a run used its own configuration."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ __all__ = ["configured_check"]
 
 _NAME = "configuration"
 
-#: What is compared, what the configuration says of it, and what the manifest does.
+#: What is compared, the configured value, and the value in the manifest.
 _Compared = tuple[str, object, object]
 
 
 def configured_check(manifest: TournamentManifest) -> RunCheck:
-    """The manifest against the resolved configuration in it; sections that it lacks are not compared."""
+    """Compare the manifest with the resolved configuration in it; missing sections are not compared."""
     config = manifest.config
     unsaid = [name for name in dict.fromkeys(sum(_PARTS, ())) if name not in config]
     for sections, part in _PARTS.items():
@@ -32,11 +32,11 @@ def configured_check(manifest: TournamentManifest) -> RunCheck:
             return RunCheck(_NAME, passed=False, detail=detail)
         if found is not None:
             name, stated, used = found
-            return RunCheck(_NAME, passed=False, detail=f"{name}: it says {stated}, and the manifest {used}")
+            return RunCheck(_NAME, passed=False, detail=f"{name}: it has {stated}, but the manifest {used}")
     if not unsaid:
-        return RunCheck(_NAME, passed=True, detail="the manifest used what it says")
+        return RunCheck(_NAME, passed=True, detail="the manifest agrees with it")
     missing = ", ".join(unsaid)
-    detail = f"the manifest used what it says; not compared, as it does not say them: {missing}"
+    detail = f"the manifest agrees with it; not compared, because it does not contain them: {missing}"
     unchecked = f"whether the run used the configured {missing}"
     return RunCheck(_NAME, passed=True, detail=detail, exact=False, unchecked=unchecked)
 
@@ -97,7 +97,7 @@ def _overall(config: Mapping[str, Any], manifest: TournamentManifest) -> Iterato
     yield "overall", weights if stated is None else stated, manifest.overall
 
 
-#: Sections of the configuration, and how they are compared.
+#: Sections of the configuration, and the functions that compare them.
 _PARTS: Mapping[tuple[str, ...], Callable[[Mapping[str, Any], TournamentManifest], Iterator[_Compared]]] = {
     ("entrants",): _entrants,
     ("rubrics",): _rubrics,

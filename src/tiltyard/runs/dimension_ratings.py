@@ -1,4 +1,4 @@
-"""From the battles of a tournament to rated groups: one for each dimension, and maybe one over all."""
+"""Rates the battles of a tournament: one group per dimension, and optionally one for all together."""
 
 from __future__ import annotations
 
@@ -28,17 +28,17 @@ __all__ = [
     "scoring_choices",
 ]
 
-#: Battles up to which the sweep of K has intervals too: they take a hundred times the work.
+#: The largest number of battles for which the K sweep has intervals: they take a hundred times the work.
 SWEEP_INTERVAL_BATTLES = 20_000
 
 _DECISIVE = tuple(kind for kind in Kind if SPELLED[kind][0] in DECISIVE)
 
 
 def rate_dimensions(battles: BattleSource, manifest: TournamentManifest) -> list[RatedGroup]:
-    """Rate every dimension that has battles: the run's own in their order, those of anchors, overall.
+    """Rate every dimension that has battles: the run's own in their order, those of anchors, then overall.
 
-    The overall group holds the battles of the weighted dimensions, each battle's weight
-    multiplied by its dimension's, and the human ones. A prompt is one cluster in all of them.
+    The overall group contains the battles of the weighted dimensions, each battle's weight
+    multiplied by its dimension's, and the human battles. A prompt is one cluster in all of them.
     """
     if "dimension" not in battles.columns:
         return []
@@ -55,14 +55,14 @@ def rate_dimensions(battles: BattleSource, manifest: TournamentManifest) -> list
 
 
 def _without_voters(table: Table) -> Table:
-    """A table of judged battles alone knows no voters, though the file has a column for those of anchors."""
+    """Remove voters from a table of judged battles; the file has a voter column only for anchors."""
     if any(run.voter is not None and (run.voter != MISSING_KEY).any() for run in table.scan()):
         return table
     return replace(table, keyed=table.keyed - {"voter"})
 
 
 def _pooled(tables: Mapping[str, Table], weights: Mapping[str, float]) -> Table | None:
-    """One table of all weighted dimensions and of the battles that are overall to begin with."""
+    """One table of all weighted dimensions and of the battles that belong to no single dimension."""
     parts = [_weighted(tables[name], weight) for name, weight in weights.items() if name in tables and weight]
     if weights and OVERALL in tables and OVERALL not in weights:
         parts.append(tables[OVERALL])
@@ -71,7 +71,7 @@ def _pooled(tables: Mapping[str, Table], weights: Mapping[str, float]) -> Table 
     pooled = parts[0]
     for part in parts[1:]:
         pooled = pooled.merge(part)
-    # Somebody stated the weights: that dimensions are pooled is no finding.
+    # The weights were set explicitly, so pooling dimensions needs no finding.
     return replace(pooled, tags={tag: names for tag, names in pooled.tags.items() if tag != "dimension"})
 
 
@@ -84,14 +84,14 @@ def _weighted(table: Table, weight: float) -> Table:
 
 
 def count_decisive(table: Table) -> int:
-    """Battles that somebody won, leans included."""
+    """The number of battles with a winner, including leans."""
     counts = table.counts
     return int(counts.n[np.isin(counts.kind, _DECISIVE) & (counts.a != counts.b)].sum())
 
 
 @dataclass(frozen=True)
 class ScoringChoice:
-    """What leans, ties and inconsistent results may count for, and the ratings that follow."""
+    """A way to score leans, ties and inconsistent results, and the resulting ratings."""
 
     name: str
     method: BradleyTerry
@@ -111,7 +111,7 @@ class ScoringChoice:
 
 
 def scoring_choices(rated: RatedGroup, settings: RateSettings) -> list[ScoringChoice]:
-    """The same battles under each choice, the one that made the ratings first."""
+    """The same battles rated under each choice, starting with the one used for the ratings."""
     method = settings.method
     assert isinstance(method, BradleyTerry)
     others = {
@@ -126,7 +126,7 @@ def scoring_choices(rated: RatedGroup, settings: RateSettings) -> list[ScoringCh
 
 @dataclass(frozen=True)
 class EloRatings:
-    """Elo of one group: at the default K, and at the others."""
+    """Elo ratings of one group: at the default K, and at the other values."""
 
     name: str
     n_decisive: int
@@ -135,7 +135,7 @@ class EloRatings:
 
 
 def elo_ratings(rated: RatedGroup, method: Elo, ks: list[float]) -> EloRatings:
-    """Elo with intervals; the sweep has them up to `SWEEP_INTERVAL_BATTLES` battles, means beyond."""
+    """Elo with intervals; beyond `SWEEP_INTERVAL_BATTLES` battles, the sweep has only means."""
     primary = method(rated.table)
     quick = method if rated.table.n_battles <= SWEEP_INTERVAL_BATTLES else replace(method, interval="none")
     sweep = {k: primary if k == method.k else replace(quick, k=k)(rated.table) for k in ks}

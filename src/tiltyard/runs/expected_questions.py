@@ -1,4 +1,4 @@
-"""Which questions a run had to ask: again from its matches, its answers and its configuration."""
+"""Recomputes the questions a run had to ask, from its matches, answers and configuration."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ __all__ = ["ExpectedQuestions", "ResponseTexts", "configured_checks"]
 
 
 def configured_checks(manifest: TournamentManifest) -> CheckCounts | None:
-    """How many questions were planted and repeated; ``None`` where the configuration does not say."""
+    """The numbers of control questions and repeats; ``None`` if the configuration does not contain them."""
     if "checks" not in manifest.config:
         return None
     stated, names = manifest.config["checks"], [field.name for field in fields(CheckCounts)]
@@ -35,7 +35,7 @@ def configured_checks(manifest: TournamentManifest) -> CheckCounts | None:
 
 
 class ResponseTexts(Mapping[tuple[str, str], str]):
-    """Responses by model and prompt, each read from the file when it is wanted."""
+    """Responses by model and prompt, each read from the file on access."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -67,10 +67,10 @@ def _answer(line: bytes) -> Answer:
 
 
 class ExpectedQuestions:
-    """The questions of one dimension in canonical order, ticked off as their rows are read.
+    """The questions of one dimension in canonical order, checked off as their rows are read.
 
-    Every match has a row for each judge and order, whatever became of it; planted questions and
-    repeats follow. Where ``checks`` is ``None``, those may be any, each once.
+    Every match has a row for each judge and order, whatever the result; control questions and
+    repeats follow. If ``checks`` is ``None``, these may be any questions, each at most once.
     """
 
     def __init__(
@@ -87,19 +87,19 @@ class ExpectedQuestions:
         self._extra: set[str] = set()
 
     def problem(self, judged: JudgedQuestion) -> str | None:
-        """What is wrong with the place of the next row, if anything."""
+        """The problem with the position of the next row, if any."""
         question, due = judged.question, next(self._due, None)
         if due is not None:
-            return None if question == due else f"question {question.id} stands where {_named(due)} is due"
+            return None if question == due else f"question {question.id} is in the place of {_named(due)}"
         if not self._open or question.purpose is QuestionPurpose.MATCH or question.id in self._extra:
-            return f"question {question.id} is none of this run, or stands twice"
+            return f"question {question.id} is not part of this run, or is a duplicate"
         self._extra.add(question.id)
         return None
 
     def left(self) -> str | None:
-        """What is missing when all rows have been read, if anything."""
+        """What is missing after all rows have been read, if anything."""
         due = next(self._due, None)
-        return None if due is None else f"ends where {_named(due)} is due"
+        return None if due is None else f"ends before {_named(due)}"
 
 
 def _named(question: Question) -> str:

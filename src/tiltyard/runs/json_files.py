@@ -1,4 +1,4 @@
-"""Files of JSON: documents, and rows one to a line, written the same way every time."""
+"""JSON documents and JSON Lines files, serialized deterministically."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ __all__ = ["json_bytes", "json_line", "parse_document", "read_lines", "write_byt
 
 
 def json_bytes(document: Mapping[str, Any]) -> bytes:
-    """A document, indented; a number that JSON does not have is an error."""
+    """Serialize a document, indented; raises for numbers that JSON cannot represent."""
     return _encoded(document, indent=2)
 
 
 def json_line(row: Mapping[str, Any]) -> bytes:
-    """A row, on one line."""
+    """Serialize a row on one line."""
     return _encoded(row, indent=None)
 
 
@@ -28,25 +28,25 @@ def _encoded(value: Mapping[str, Any], *, indent: int | None) -> bytes:
         text = json.dumps(value, indent=indent, ensure_ascii=False, allow_nan=False)
         return text.encode() + b"\n"
     except UnicodeEncodeError:
-        # Half of a surrogate pair, as a model may emit, has no UTF-8; JSON's escapes keep it.
+        # A model may emit a lone surrogate, which UTF-8 cannot encode; JSON escapes preserve it.
         return json.dumps(value, indent=indent, ensure_ascii=True, allow_nan=False).encode() + b"\n"
 
 
 def write_bytes(path: Path, data: bytes) -> None:
-    """A whole file, or none."""
+    """Write a file atomically."""
     with atomic_write(str(path)) as file:
         file.write(data)
 
 
 def write_lines(path: Path, rows: Iterable[Mapping[str, Any]]) -> None:
-    """One row to a line; the folder is made where it is missing."""
+    """Write one row per line; the folder is created if missing."""
     path.parent.mkdir(exist_ok=True)
     with atomic_write(str(path)) as file:
         file.writelines(map(json_line, rows))
 
 
 def read_lines(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Each line's place and row; what is no JSON object on a line of its own raises."""
+    """Each line's location and row; raises if a line is not a JSON object."""
     try:
         with path.open("rb") as file:
             for number, line in enumerate(file, start=1):
@@ -60,7 +60,7 @@ def read_lines(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
 
 
 def parse_document(where: str, data: bytes) -> Any:
-    """JSON in which no key stands twice: of two equal ones, readers disagree which counts."""
+    """Parse JSON and reject duplicate keys, because readers disagree about which one counts."""
     try:
         return json.loads(data, object_pairs_hook=_distinct)
     except RecursionError:
@@ -72,5 +72,5 @@ def parse_document(where: str, data: bytes) -> Any:
 def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) < len(pairs):
-        raise ValueError("a key stands twice")
+        raise ValueError("duplicate key")
     return found

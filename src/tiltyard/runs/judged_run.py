@@ -1,4 +1,4 @@
-"""A judged run, whole: the one value from which a tournament's folder is written."""
+"""A complete judged run: the value from which a tournament's folder is written."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from tiltyard.files.answers import Answer
 
 __all__ = ["ATTEMPT_COLUMNS", "OVERALL", "JudgedRun"]
 
-#: The group of pooled dimensions, and the dimension of human battles that name none.
+#: The group of pooled dimensions, and the dimension of human battles without one.
 OVERALL = "overall"
 
-#: Columns of `attempts.parquet` and what they hold. Money is decimal text; null is unknown.
+#: Columns of `attempts.parquet` and their types. Amounts are decimal text; null means unknown.
 ATTEMPT_COLUMNS: Mapping[str, type] = {
     "attempt_id": str,
     "question_id": str,
@@ -44,19 +44,19 @@ ATTEMPT_COLUMNS: Mapping[str, type] = {
 
 @dataclass(frozen=True, kw_only=True)
 class JudgedRun:
-    """Everything that a tournament found out. The folder is a function of it and nothing else.
+    """All results of a tournament. The folder is a pure function of this value.
 
-    ``judged`` and ``attempts`` are asked for when the folder is written, more than once if need
-    be, and stream: a run may have millions of questions. So the value can be made when the run
-    starts, with ``finished_at`` still ``None``, and completed by `dataclasses.replace`.
+    ``judged`` and ``attempts`` are called when the folder is written, possibly several times, and
+    stream, because a run may have millions of questions. So the value can be created when the run
+    starts, with ``finished_at`` still ``None``, and completed with `dataclasses.replace`.
     """
 
     run_id: str
     mode: str
     config_path: str
-    #: The resolved configuration, plain values only.
+    #: The resolved configuration; plain values only.
     config: Mapping[str, Any]
-    #: Judges by name, in configured order, each with its model and family.
+    #: Judges by name in configured order, each with its model and family.
     judges: tuple[str, ...]
     judge_models: tuple[str, ...]
     judge_families: Mapping[str, str | None] = field(default_factory=dict)
@@ -73,12 +73,12 @@ class JudgedRun:
     #: By dimension, in configured order.
     rubrics: Mapping[str, Rubric]
     matches: MatchList
-    #: Dimension → everything asked in it, in canonical order.
+    #: Dimension → all its questions, in canonical order.
     judged: Callable[[str], Iterator[JudgedQuestion]]
     quorum: int
-    #: Human battles that are rated together with the judged ones.
+    #: Human battles, rated together with the judged ones.
     anchors: Sequence[BattleSource] = ()
-    #: Stated weights of the dimensions in one rating over all of them.
+    #: The configured weights of the dimensions in the overall rating.
     overall: Mapping[str, float] | None = None
     n_perms: int = 100
     shuffle_seed: int = 0
@@ -91,13 +91,13 @@ class JudgedRun:
     seed: int = 0
     #: Rows with the keys of `ATTEMPT_COLUMNS`.
     attempts: Callable[[], Iterator[Mapping[str, Any]]]
-    #: What the plan expected, plain values only; stands in costs.json beside what was paid.
+    #: The plan's estimate, plain values only; costs.json shows it next to the actual costs.
     estimate: Mapping[str, Any] = field(default_factory=dict)
     prompt_cache_asked: bool = False
     #: ISO 8601, UTC. ``finished_at`` is ``None`` until everything is judged.
     started_at: str
     finished_at: str | None = None
-    #: The model under test, and the name of the arena, where there are such.
+    #: The model under test and the name of the arena, if any.
     evaluated: str | None = None
     arena: str | None = None
 
@@ -118,7 +118,7 @@ class JudgedRun:
 
     @property
     def weights(self) -> dict[str, float]:
-        """The weight of each dimension in the overall rating; empty where there is none."""
+        """The weight of each dimension in the overall rating; empty if there is none."""
         if self.overall is not None:
             return {name: float(self.overall[name]) for name in self.rubrics if name in self.overall}
         return dict.fromkeys(self.rubrics, 1.0) if self.anchors else {}
@@ -127,21 +127,21 @@ class JudgedRun:
 def _check_weights(
     dimensions: tuple[str, ...], weights: Mapping[str, float] | None, *, anchored: bool
 ) -> None:
-    """An overall rating pools dimensions by stated weights, or stands for a single one."""
+    """Check that an overall rating has a weight for each dimension, or that there is only one dimension."""
     if weights is None:
         if anchored and len(dimensions) > 1:
             raise BadOption(
-                f"anchors are rated with the judged battles of {len(dimensions)} dimensions, "
-                "and nothing says how much each counts; add `overall:` with a weight for each"
+                f"anchors are rated with the judged battles of {len(dimensions)} dimensions, but the weights "
+                "of these are not set; add `overall:` with a weight for each"
             )
         return
     if OVERALL in dimensions and len(dimensions) > 1:
         raise BadOption(
-            f"a dimension is called {OVERALL!r}, and so is the pooled rating; rename the dimension"
+            f"a dimension has the reserved name {OVERALL!r} of the pooled rating; rename the dimension"
         )
     for name, weight in weights.items():
         if name not in dimensions:
-            raise BadOption(f"overall.{name} is no dimension; expected {', '.join(dimensions)}")
+            raise BadOption(f"overall.{name} is not a dimension; expected {', '.join(dimensions)}")
         if not 0.0 <= weight < float("inf"):
             raise BadOption(f"overall.{name} is {weight}; expected a weight of 0 or more")
     if not any(weight > 0.0 for weight in weights.values()):

@@ -1,4 +1,4 @@
-"""The manifest: what a run folder holds, how it was made, and on what."""
+"""The manifest: the contents of a run folder, and how and on which platform it was made."""
 
 from __future__ import annotations
 
@@ -39,13 +39,13 @@ _LIBRARIES = ("tiltyard", "numpy", "scipy", "pyarrow", "numba", "altair", "vl-co
 
 
 class ManifestModel(BaseModel):
-    """A part of a manifest: unknown fields are refused."""
+    """A part of a manifest: unknown fields are rejected."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 
 class ManifestDocument(ManifestModel):
-    """A whole manifest: it says how its battles were rated."""
+    """A complete manifest, including how its battles were rated."""
 
     def settings(self) -> RateSettings:
         raise NotImplementedError
@@ -55,7 +55,7 @@ _Model = TypeVar("_Model", bound="ManifestDocument")
 
 
 class ManifestInput(ManifestModel):
-    """One file that the battles came from; ``-`` is standard input."""
+    """A file that the battles were read from; ``-`` is standard input."""
 
     path: str
     format: str
@@ -63,7 +63,7 @@ class ManifestInput(ManifestModel):
 
 
 class Platform(ManifestModel):
-    """Where numbers were made. Bit for bit holds between equal ones only."""
+    """The platform on which numbers were computed. They are bit-for-bit reproducible only on an equal one."""
 
     python: str
     system: str
@@ -129,7 +129,7 @@ class RunManifest(ManifestDocument):
         )
 
     def settings(self) -> RateSettings:
-        """What was asked for, as it was."""
+        """The settings of the original run."""
         method = method_of(self.method, self.parameters)
         TypeAdapter(type(method)).validate_python(self.parameters)
         return RateSettings(
@@ -143,12 +143,12 @@ class RunManifest(ManifestDocument):
 
 
 def read_manifest(folder: Path) -> RunManifest:
-    """The manifest of a folder that `rate` wrote; anything wrong with it is one `BrokenArtifact`."""
+    """Read the manifest of a folder written by `rate`; raises `BrokenArtifact` if it is invalid."""
     return read_manifest_as(RunManifest, folder)
 
 
 def manifest_kind(folder: Path) -> str | None:
-    """What the manifest says it is of; ``None`` where it says nothing, or cannot be read."""
+    """The kind of run that the manifest names; ``None`` if it names none or cannot be read."""
     try:
         document = json.loads(read_regular(folder / MANIFEST))
     except (OSError, ValueError, RecursionError):
@@ -158,14 +158,14 @@ def manifest_kind(folder: Path) -> str | None:
 
 
 def read_manifest_as(model: type[_Model], folder: Path) -> _Model:
-    """The manifest as one kind of it, with settings that can be used."""
+    """Read the manifest as the given kind, with valid settings."""
     path = folder / MANIFEST
     try:
         manifest = model.model_validate_json(read_regular(path))
         manifest.settings()
     except FileNotFoundError:
         raise BrokenArtifact(
-            f"{folder} has no {MANIFEST}: it is no folder that `tiltyard rate --out` or `tiltyard run` wrote"
+            f"{folder} has no {MANIFEST}: it was not written by `tiltyard rate --out` or `tiltyard run`"
         ) from None
     except OSError as error:
         raise BrokenArtifact(f"{path}: {error.strerror}") from None
@@ -185,10 +185,10 @@ def file_hash(path: Path) -> str:
 
 
 def hash_line(folder: Path) -> bytes:
-    """What `manifest.sha256` says of the manifest, as sha256sum writes it."""
+    """The content of `manifest.sha256`, in the format of sha256sum."""
     return f"{file_hash(folder / MANIFEST)}  {MANIFEST}\n".encode()
 
 
 def bytes_hash_line(data: bytes) -> bytes:
-    """The same of a manifest that is not written yet."""
+    """The same, for a manifest that is not written yet."""
     return f"{hashlib.sha256(data).hexdigest()}  {MANIFEST}\n".encode()

@@ -1,4 +1,4 @@
-"""Dollars as decimal text, added without rounding."""
+"""Dollar amounts as decimal text, added without rounding."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _DECIMAL = re.compile(r"([0-9]{1,15})(?:\.([0-9]{1,12}))?")
 
 
 def picodollars_of(text: str, where: str) -> int:
-    """Decimal text as a whole number of picodollars; more than twelve decimals are refused."""
+    """Parse decimal text as integer picodollars; more than twelve decimals are rejected."""
     found = _DECIMAL.fullmatch(text)
     if found is None:
         raise UnreadableFile(f"{where} is {text!r}; expected dollars as decimal text, such as 0.0125")
@@ -21,6 +21,6 @@ def picodollars_of(text: str, where: str) -> int:
 
 
 def dollars_text(picodollars: int) -> str:
-    """The same amount as decimal text, without zeros at its end."""
+    """The amount as decimal text, without trailing zeros."""
     whole, rest = divmod(picodollars, 10**_DECIMAL_DIGIT_COUNT)
     return f"{whole}.{rest:0{_DECIMAL_DIGIT_COUNT}d}".rstrip("0").rstrip(".")

@@ -1,4 +1,4 @@
-"""The documents of a run folder, as values: what is written, and what `verify` computes again."""
+"""The rating documents of a run folder as values: written by a run, and recomputed by `verify`."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ def _finite(value: float) -> float | None:
 
 
 def bootstrap_columns(groups: Sequence[RatedGroup]) -> dict[str, list[Any]]:
-    """`bootstrap_ratings.parquet`: one row per replicate and model that it rates."""
+    """`bootstrap_ratings.parquet`: one row per replicate and rated model."""
     columns: dict[str, list[Any]] = {name: [] for name in BOOTSTRAP_COLUMNS}
     for rated in groups:
         replicates = _replicates(rated.bootstrap)
@@ -133,7 +133,7 @@ def _replicates(bootstrap: Ratings | None) -> np.ndarray[Any, Any]:
 
 
 def winrates_csv(groups: Sequence[RatedGroup]) -> str:
-    """`pairwise_winrates.csv`: every pair that met, ties and inconsistent results apart."""
+    """`pairwise_winrates.csv`: every pair that met, with ties and inconsistent results counted separately."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     names = ("a_wins", "b_wins", "ties", "inconsistent", "both_bad")

@@ -1,4 +1,4 @@
-"""The responses of a run as its verdicts need them: who answered what, and how long."""
+"""The responses of a run as needed for its verdicts: which models answered which prompts, and in what style."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from tiltyard.runs.tournament_manifest import prompt_of, prompt_set_hash
 
 __all__ = ["ResponseIndex", "answers_of"]
 
-#: How many things are counted in a response.
+#: The number of style counts per response.
 _STYLE_FIELD_COUNT = len(fields(TextStyle))
 
 
 def answers_of(run: JudgedRun) -> Iterator[Answer]:
-    """The answers as they are written: with their prompt's fields, prompts in bank order, then by name."""
+    """The answers as written: with their prompt's fields, prompts in bank order, then models by name."""
     place = {prompt.prompt_id: k for k, prompt in enumerate(run.prompts)}
     entrants = frozenset(run.entrants)
     judged = [one for one in run.answers if one.prompt_id in place and one.model in entrants]
@@ -40,10 +40,10 @@ def answers_of(run: JudgedRun) -> Iterator[Answer]:
 
 
 class ResponseIndex:
-    """Which models answered which prompts, and in which style; the texts are let go.
+    """Which models answered which prompts, and in which style; the texts are not kept.
 
     ``prompts`` have their fields, in bank order, but no text; ``prompt_set`` is the hash of
-    them with it.
+    the prompts including their text.
     """
 
     def __init__(
@@ -52,23 +52,23 @@ class ResponseIndex:
         self._models = {name: k for k, name in enumerate(sorted(entrants))}
         self._families = families
         self._rows: dict[str, int] = {}
-        #: The style of each response, prompt by prompt, model by model; −1 where there is none.
+        #: The style of each response, prompt by prompt, model by model; −1 if there is none.
         self._styles = array("q")
         self.prompts: dict[str, Prompt] = {}
-        #: Responses that were cut off, by (model, prompt_id).
+        #: Truncated responses, by (model, prompt_id).
         self.truncated: set[tuple[str, str]] = set()
         self.prompt_set = prompt_set_hash(self._read(answers))
 
     def _read(self, answers: Iterable[Answer]) -> Iterator[Prompt]:
         for prompt_id, group in groupby(answers, key=lambda one: one.prompt_id):
             if prompt_id in self._rows:
-                raise UnreadableFile(f"the answers to prompt {prompt_id!r} do not stand together")
+                raise UnreadableFile(f"the answers to prompt {prompt_id!r} are not consecutive")
             self._rows[prompt_id] = len(self._rows)
             here = list(group)
             names = [answer.model for answer in here]
             if names != sorted(set(names) & self._models.keys()):
                 raise UnreadableFile(
-                    f"the answers to prompt {prompt_id!r} are not one for each entrant, by name"
+                    f"the answers to prompt {prompt_id!r} are not one per entrant, sorted by name"
                 )
             prompt = prompt_of(here[0])
             if any(prompt_of(answer) != prompt for answer in here):
@@ -87,14 +87,14 @@ class ResponseIndex:
         self._styles.extend(row)
 
     def pairs(self) -> Iterator[tuple[str, str]]:
-        """Every model and prompt that has a response."""
+        """Every (model, prompt) that has a response."""
         for prompt_id in self._rows:
             for name in self._models:
                 if self._style(name, prompt_id) is not None:
                     yield name, prompt_id
 
     def traits(self, question: Question) -> ResponseTraits | None:
-        """What shows of a question's two responses; ``None`` where one of them is unknown."""
+        """The visible traits of a question's two responses; ``None`` if one of them is unknown."""
         first, second = (self._style(name, question.prompt_id) for name in (question.first, question.second))
         if first is None or second is None:
             return None
@@ -108,7 +108,7 @@ class ResponseIndex:
         )
 
     def style_row(self, battle: Battle) -> dict[str, float]:
-        """The style columns of a battle, so that its ratings can be controlled for style."""
+        """The style columns of a battle, for ratings with style control."""
         sides = [self._counts(name, battle.question_id or "") for name in (battle.model_a, battle.model_b)]
         counted = (float(count) for both in zip(*sides, strict=True) for count in both)
         return dict(zip(STYLE, counted, strict=True))
@@ -118,7 +118,7 @@ class ResponseIndex:
         return TextStyle(*found) if found and found[0] >= 0 else None
 
     def _counts(self, model: str, prompt_id: str) -> array[int]:
-        """What was counted in a response; nothing where the model or the prompt is unknown."""
+        """The style counts of a response; empty if the model or the prompt is unknown."""
         row, k = self._rows.get(prompt_id), self._models.get(model)
         if row is None or k is None:
             return array("q")

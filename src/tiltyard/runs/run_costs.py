@@ -1,4 +1,4 @@
-"""What a run cost: sums over its attempts, beside what the plan expected."""
+"""The cost of a run: sums over its attempts, next to the plan's estimate."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _TOKENS = ("input_tokens", "output_tokens", "cache_write_tokens", "cache_read_to
 _REQUIRED = ("attempt_id", "request_key", "ask", "judge_model", "mode", "state")
 _MODES = ("live", "batch")
 
-#: The state of an attempt that nobody has settled: it is still asked, or waits in a batch.
+#: The state of an attempt without a result: it is in progress, or waits in a batch.
 IN_FLIGHT = "in_flight"
 
 #: Judge and dimension.
@@ -26,7 +26,7 @@ Place = tuple[str, str]
 
 
 class QuestionStatus(NamedTuple):
-    """Judge and dimension of a question, whether it came to a verdict, and whether a reply was read."""
+    """Judge and dimension of a question, whether it got a verdict, and whether a reply was read."""
 
     place: Place
     ok: bool
@@ -34,7 +34,7 @@ class QuestionStatus(NamedTuple):
 
 
 class QuestionIndex:
-    """The questions of a run in little room, by name."""
+    """A compact index of a run's questions by id."""
 
     def __init__(self) -> None:
         self._codes: dict[QuestionStatus, int] = {}
@@ -50,7 +50,7 @@ class QuestionIndex:
         self._questions[bytes.fromhex(judged.question.id)] = self._codes[standing]
 
     def find(self, question_id: str) -> QuestionStatus | None:
-        """Where a question of this run stands; ``None`` if it is none."""
+        """The status of a question; ``None`` if it is not part of this run."""
         try:
             code = self._questions.get(bytes.fromhex(question_id))
         except ValueError:
@@ -58,7 +58,7 @@ class QuestionIndex:
         return None if code is None else self._standings[code]
 
     def by_place(self, *, replied: bool = False) -> Counter[Place]:
-        """How many questions there are of each judge and dimension; or only those with a reply."""
+        """The number of questions (or only those with a reply) by judge and dimension."""
         counts = Counter(self._questions.values())
         found: Counter[Place] = Counter()
         for code, standing in enumerate(self._standings):
@@ -67,10 +67,10 @@ class QuestionIndex:
 
 
 def attempt_problem(row: Mapping[str, Any], asked: QuestionIndex) -> str | None:
-    """What is wrong with one row of the attempts, if anything.
+    """The problem with one row of the attempts, if any.
 
-    An attempt without a question warmed a provider's prompt cache. One that was ok left a
-    raw reply behind, so its question has a verdict; one in flight has no price yet.
+    An attempt without a question warmed a provider's prompt cache. A successful attempt left a
+    raw reply, so its question has a verdict; an attempt in flight has no price yet.
     """
     missing = [name for name in _REQUIRED if row[name] is None]
     if missing:
@@ -78,23 +78,23 @@ def attempt_problem(row: Mapping[str, Any], asked: QuestionIndex) -> str | None:
     if row["state"] not in (*QuestionState, IN_FLIGHT) or row["mode"] not in _MODES:
         return f"state {row['state']!r} or mode {row['mode']!r} is unknown"
     if row["state"] == IN_FLIGHT and row["usd"] is not None:
-        return f"attempt {row['attempt_id']} is in flight, and has its price already"
+        return f"attempt {row['attempt_id']} is in flight, but already has a price"
     return None if not row["question_id"] else _question_problem(row, asked.find(row["question_id"]))
 
 
 def _question_problem(row: Mapping[str, Any], found: QuestionStatus | None) -> str | None:
     if found is None:
-        return f"question {row['question_id']} is none of this run"
+        return f"question {row['question_id']} is not part of this run"
     if found.place != (row["judge_model"], row["dimension"]):
         return f"question {row['question_id']} belongs to {found.place[0]} and {found.place[1]}"
     if row["state"] == QuestionState.OK and not found.ok:
-        return f"attempt {row['attempt_id']} was ok, and its question has no verdict"
+        return f"attempt {row['attempt_id']} was ok, but its question has no verdict"
     return None
 
 
 @dataclass
 class _Sums:
-    """What is added up for one judge and dimension, or for all."""
+    """The sums for one judge and dimension, or for all."""
 
     calls: int = 0
     states: Counter[str] = field(default_factory=Counter)
@@ -104,11 +104,11 @@ class _Sums:
     unpriced: int = 0
     lost_paid: int = 0
     lost_unpriced: int = 0
-    #: Attempts that nobody has settled, what was held back for them, and how many have nothing held back.
+    #: Attempts without a result, the amount reserved for them, and how many have no reservation.
     flying: int = 0
     reserved: int = 0
     unreserved: int = 0
-    #: Questions with an attempt of this run, and those of them with a reply.
+    #: Questions with an attempt in this run, and those with a reply.
     fresh: int = 0
     fresh_replied: int = 0
 
@@ -166,7 +166,7 @@ class _Sums:
 def costs_document(
     manifest: TournamentManifest, asked: QuestionIndex, attempts: Iterable[Mapping[str, Any]]
 ) -> dict[str, Any]:
-    """`costs.json`: the plan's estimate, and sums over every attempt, lost ones included; those in flight stand apart."""
+    """`costs.json`: the plan's estimate, and sums over every attempt, including lost ones; those in flight are separate."""
     total, parts = _added(asked, attempts)
     questions, replied = asked.by_place(), asked.by_place(replied=True)
     own = [(judge, dimension) for dimension in manifest.dimensions for judge in manifest.judges]
@@ -204,7 +204,7 @@ def _added(asked: QuestionIndex, attempts: Iterable[Mapping[str, Any]]) -> tuple
 
 
 def _prompt_cache(total: _Sums, *, asked: bool) -> dict[str, Any]:
-    """Asked for, and to no avail: a provider misses silently where the prefix is too short."""
+    """Whether the prompt cache was requested without effect: providers silently skip prefixes that are too short."""
     read = total.tokens["cache_read_tokens"]
     return {
         "asked": asked,

@@ -1,4 +1,4 @@
-"""Writing a run folder: whole or not at all."""
+"""Writes a run folder atomically."""
 
 from __future__ import annotations
 
@@ -41,13 +41,13 @@ BOOTSTRAP = "bootstrap_ratings.parquet"
 WINRATES = "pairwise_winrates.csv"
 REPORT = "report.html"
 BATTLE_LINES = "battles.jsonl"
-#: Battles up to which they are written as lines of JSON without being asked for.
+#: The largest number of battles that are also written as JSON Lines by default.
 MAX_BATTLE_LINES = 1_000_000
 
 
 @dataclass(frozen=True)
 class WrittenRun:
-    """What was rated, and why there are no battles on lines; nothing if there are."""
+    """The rated groups, and the reason why no JSON Lines file was written (empty if it was)."""
 
     groups: list[RatedGroup]
     without_lines: str = ""
@@ -61,10 +61,10 @@ def write_run(
     lines: bool = False,
     progress: Progress | None = None,
 ) -> WrittenRun:
-    """Copy the battles into a folder, rate them from there, and write everything beside them.
+    """Copy the battles to a folder, rate them from there, and write all other files.
 
-    An earlier run in ``out`` is replaced; a folder that holds anything else is refused. The
-    battles are written as lines of JSON too, if they are at most a million or ``lines`` asks for it.
+    An earlier run in ``out`` is replaced; a folder with any other content is rejected. The
+    battles are also written as JSON Lines if they are at most a million or ``lines`` is set.
     """
     try:
         _refuse_foreign(out)
@@ -97,9 +97,10 @@ def _write_draft(
 
 
 def _write_lines(path: Path, copied: BattleSource, wanted: bool) -> str:
-    """Write the battles as lines of JSON; why not, if they were not written.
+    """Write the battles as JSON Lines; return the reason if they were not written.
 
-    A column may hold what JSON cannot, such as bytes: that is an error only for whoever asked for lines.
+    A column may contain values that JSON cannot represent, such as bytes: this is an error only if
+    JSON Lines were requested.
     """
     rows = copied.rows or 0
     if rows > MAX_BATTLE_LINES and not wanted:
@@ -114,7 +115,7 @@ def _write_lines(path: Path, copied: BattleSource, wanted: bool) -> str:
 
 
 def _put(draft: Path, place: Path, old: Path) -> None:
-    """Move the draft to its place; an earlier run goes to ``old``, and comes back if that fails."""
+    """Move the draft to its place; an earlier run is moved to ``old``, and restored if that fails."""
     earlier = place.exists()
     if earlier:
         place.replace(old)
@@ -130,11 +131,11 @@ def _refuse_foreign(out: Path) -> None:
     if out.exists() and not out.is_dir():
         raise BadOption(f"--out {out} is a file; name a folder")
     if out.is_dir() and any(out.iterdir()) and not (out / MANIFEST).is_file():
-        raise BadOption(f"--out {out} holds other things; name a new folder, or one of an earlier run")
+        raise BadOption(f"--out {out} contains other files; name a new folder, or one of an earlier run")
 
 
 def evaluated_models(copied: BattleSource, settings: RateSettings) -> frozenset[str]:
-    """The model under test, or else every model that no person has judged."""
+    """The model under test or, if none is set, every model that no person has judged."""
     if settings.model is not None:
         return frozenset({settings.model})
     models = models_by_group([copied], "source")
@@ -154,7 +155,7 @@ def _write_documents(
 
 
 def render_report(groups: Sequence[RatedGroup], settings: RateSettings) -> str:
-    """The report: a pure function of the rated groups."""
+    """Render the report: a pure function of the rated groups."""
     title = settings.arena or "Ratings"
     return render_page(title, groups)
 

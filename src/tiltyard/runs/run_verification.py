@@ -1,4 +1,4 @@
-"""Verifying a run folder: hashes first, then every number again from its battles."""
+"""Verifies a run folder: checks hashes first, then recomputes every number from its battles."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ __all__ = ["TOLERANCE_POINTS", "RunCheck", "Verification", "verify_run"]
 
 
 def verify_run(folder: Path) -> Verification:
-    """Check a folder that `tiltyard rate --out` or a tournament wrote; its manifest says which."""
+    """Check a folder written by `tiltyard rate --out` or a tournament; its manifest says which."""
     if manifest_kind(folder) == "tournament":
         return verify_tournament(folder)
     manifest = read_manifest(folder)
@@ -49,7 +49,7 @@ def verify_run(folder: Path) -> Verification:
         try:
             checks += _recomputed(folder, manifest)
         except (TiltyardError, ValueError, ArithmeticError, MemoryError) as error:
-            # A forged manifest can ask for what no machine can compute.
+            # A forged manifest can request more than any machine can compute.
             checks.append(RunCheck("recompute", passed=False, detail=str(error)))
     return Verification(tuple(checks))
 
@@ -57,13 +57,13 @@ def verify_run(folder: Path) -> Verification:
 def _hashes(folder: Path, manifest: RunManifest) -> Iterator[RunCheck]:
     yield manifest_check(folder)
     expected = [BATTLES, RATINGS, WINRATES, REPORT, *([BOOTSTRAP] if manifest.n_bootstraps else [])]
-    # Not every run has them; without an entry, a file of that name is none of the run.
+    # These are optional; a file of that name without an entry is not part of the run.
     expected += [BATTLE_LINES] if BATTLE_LINES in manifest.files else []
     for name in expected:
         yield hash_check(folder, name, manifest.files.get(name))
     present = {path.name for path in folder.iterdir()} | set(manifest.files)
     for name in sorted(present - {MANIFEST, MANIFEST_HASH, *expected}):
-        yield RunCheck(name, passed=False, detail="is no file of this run")
+        yield RunCheck(name, passed=False, detail="is not a file of this run")
 
 
 def _recomputed(folder: Path, manifest: RunManifest) -> Iterator[RunCheck]:
@@ -84,7 +84,7 @@ def _recomputed(folder: Path, manifest: RunManifest) -> Iterator[RunCheck]:
 
 
 def _lines_check(path: Path, source: BattleSource) -> RunCheck:
-    """Whether the battles on lines are those in columns. What is no JSON differs at once."""
+    """Whether the battles in JSON Lines equal those in Parquet. Invalid JSON counts as a difference."""
     try:
         number = first_difference(path, source)
     except UnreadableFile as error:

@@ -23,12 +23,12 @@ PAIR_COLUMNS = (
     *("dimension", "entrant_a", "entrant_b", "a_wins", "b_wins", "ties", "inconsistent"),
     *("both_bad", "a_leans", "b_leans"),
 )
-#: A zip archive begins in 1980; every entry says so, that equal numbers make equal bytes.
+#: The earliest date of a zip entry. All entries have it, so that equal numbers make equal bytes.
 _EPOCH = (1980, 1, 1, 0, 0, 0)
 
 
 def tournament_ratings(groups: Sequence[RatedGroup], manifest: TournamentManifest) -> dict[str, Any]:
-    """`elo_ratings.json`: as `rate` writes it, and the ratings under other choices."""
+    """`elo_ratings.json`: as written by `rate`, plus the ratings under other scoring choices."""
     settings = manifest.settings()
     document = ratings_document(groups, settings, frozenset(manifest.evaluated))
     found = {
@@ -38,7 +38,7 @@ def tournament_ratings(groups: Sequence[RatedGroup], manifest: TournamentManifes
 
 
 def elo_document(elos: Sequence[EloRatings], manifest: TournamentManifest) -> dict[str, Any]:
-    """`elo_results.json`: means over orders, order noise and honest intervals, for each K."""
+    """`elo_results.json`: means over orders, order noise and intervals, for each K."""
     return {
         "schema": 1,
         "default_k": manifest.elo_method().k,
@@ -74,7 +74,7 @@ def _finite(value: float) -> float | None:
 
 
 def elo_archive(elos: Sequence[EloRatings]) -> bytes:
-    """`elo_per_perm.npz`: one row per order and one column per entrant; equal numbers, equal bytes."""
+    """`elo_per_perm.npz`: one row per order and one column per entrant; equal numbers make equal bytes."""
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w") as archive:
         for elo in elos:
@@ -102,7 +102,7 @@ def dimension_winrates(groups: Sequence[RatedGroup]) -> str:
     return text.getvalue()
 
 
-#: What each kind adds to, where model a is the first by name; otherwise the sides are exchanged.
+#: The column that each kind adds to, if model a sorts first by name; otherwise the sides are swapped.
 _ADDS = {
     Kind.WIN_A: ("a_wins",),
     Kind.WIN_B: ("b_wins",),

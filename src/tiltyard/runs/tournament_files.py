@@ -1,4 +1,4 @@
-"""Which files a tournament's folder holds, and what is in those that are computed."""
+"""The files of a tournament's folder, and the content of the computed ones."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def verdict_file(dimension: str) -> str:
 
 
 def expected_files(manifest: TournamentManifest) -> Iterator[str]:
-    """Every file of the folder but the manifest and its hash, by its path inside."""
+    """Every file of the folder except the manifest and its hash, by relative path."""
     yield from (CONFIG, ANSWERS)
     yield from map(rubric_file, manifest.dimensions)
     yield MATCHES
@@ -84,7 +84,7 @@ def expected_files(manifest: TournamentManifest) -> Iterator[str]:
 
 @dataclass(frozen=True)
 class ComputedFiles:
-    """All that follows from battles, verdicts and attempts: written once, and computed again by `verify`."""
+    """Everything computed from battles, verdicts and attempts: written once, and recomputed by `verify`."""
 
     manifest: TournamentManifest
     groups: Sequence[RatedGroup]

@@ -1,4 +1,4 @@
-"""The manifest of a tournament: what was asked of whom, and all that `verify` needs."""
+"""The manifest of a tournament: what the judges were asked, and everything that `verify` needs."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _FILE_NAME = re.compile(r"\w[\w .+-]{0,99}(?<![ .])")
 
 
 def safe_dimension(name: str) -> str:
-    """A dimension's name, which is also the name of its files."""
+    """Check a dimension's name, which is also used as a file name."""
     if not _FILE_NAME.fullmatch(name):
         raise ValueError(
             f"dimension {name!r} cannot name a file; use letters, digits, spaces, '-', '_', '+' and '.'"
@@ -49,21 +49,21 @@ Dimension = Annotated[str, AfterValidator(safe_dimension)]
 
 
 class RubricEntry(ManifestModel):
-    """A rubric's version, and the hash of what it says."""
+    """A rubric's version, and the hash of its text."""
 
     version: str
     sha256: str
 
 
 class TournamentManifest(ManifestDocument):
-    """Everything needed to make the folder's numbers again, and a hash of every file in it."""
+    """Everything needed to recompute the folder's numbers, and a hash of every file in it."""
 
     kind: Literal["tournament"] = "tournament"
     manifest_schema: Literal[1] = 1
     run_id: str
     mode: str
     config_path: str
-    #: The judge's model, where there is one judge.
+    #: The judge's model, if there is only one judge.
     judge_model: str | None
     entrants: list[str]
     bank_size: int
@@ -122,7 +122,7 @@ class TournamentManifest(ManifestDocument):
         return method
 
     def contradiction(self) -> str | None:
-        """Where two fields of this manifest cannot both be true."""
+        """Two fields of this manifest that contradict each other, if any."""
         one = self.judge_models[0] if len(self.judge_models) == 1 else None
         elo = self.elo_method()
         pairs: dict[str, tuple[object, object]] = {
@@ -145,7 +145,7 @@ class TournamentManifest(ManifestDocument):
 
 
 def _checked(name: str, parameters: Mapping[str, Any]) -> RatingMethod:
-    """A method with these parameters, each of its own type."""
+    """A method with these parameters, each validated by its type."""
     method = method_of(name, parameters)
     _adapter(type(method)).validate_python(dict(parameters))
     return method
@@ -157,7 +157,7 @@ def _adapter(method: type[RatingMethod]) -> TypeAdapter[RatingMethod]:
 
 
 def draft_manifest(run: JudgedRun) -> TournamentManifest:
-    """The manifest as far as it is known before anything is judged: no files, no end."""
+    """The manifest before anything is judged: no files, no ``finished_at``."""
     for name in run.dimensions:
         try:
             safe_dimension(name)
@@ -254,7 +254,7 @@ def _input(path: str, format: str) -> ManifestInput:
 
 
 def prompt_of(answer: Answer) -> Prompt:
-    """The prompt that an answer carries along."""
+    """The prompt that is part of an answer."""
     return Prompt(
         prompt_id=answer.prompt_id,
         text=answer.prompt,

@@ -1,4 +1,4 @@
-"""Reading a tournament's folder back, and making its battles again from what was said."""
+"""Reads a tournament's folder, and recomputes its battles from the judges' replies."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ __all__ = [
 
 
 def config_file_check(path: Path, manifest: TournamentManifest) -> RunCheck:
-    """The resolved configuration stands in the manifest too."""
+    """Compare the configuration file with the copy in the manifest."""
     try:
         text = read_bytes(path).decode()
         if text == write_yaml(manifest.config):
@@ -61,32 +61,32 @@ def rubrics_check(folder: Path, manifest: TournamentManifest) -> RunCheck:
         where = rubric_file(name)
         rubric = parse_rubric(name, read_bytes(folder / where).decode(), where)
         if (rubric.version, rubric.sha256) != (stated.version, stated.sha256):
-            return RunCheck("rubrics", passed=False, detail=f"{where} is not what the manifest names")
+            return RunCheck("rubrics", passed=False, detail=f"{where} is not the rubric in the manifest")
         if rubric.file_text().encode() != read_bytes(folder / where):
-            return RunCheck("rubrics", passed=False, detail=f"{where} says more than its rubric")
-    return RunCheck("rubrics", passed=True, detail=f"{len(manifest.rubrics)}, as the manifest names them")
+            return RunCheck("rubrics", passed=False, detail=f"{where} contains more than its rubric")
+    return RunCheck("rubrics", passed=True, detail=f"{len(manifest.rubrics)}, as in the manifest")
 
 
 def read_responses(folder: Path, manifest: TournamentManifest) -> ResponseIndex:
-    """The answers, measured; their texts are let go."""
+    """Read and measure the answers; their texts are not kept."""
     rows = (Answer.from_dict(row, where) for where, row in read_lines(folder / ANSWERS))
     return ResponseIndex(rows, manifest.entrants, manifest.families)
 
 
 def prompts_check(responses: ResponseIndex, manifest: TournamentManifest) -> RunCheck:
     if responses.prompt_set != manifest.prompt_set:
-        return RunCheck(ANSWERS, passed=False, detail="its prompts are not those whose hash the manifest has")
+        return RunCheck(ANSWERS, passed=False, detail="the prompts do not match their hash in the manifest")
     asked = len(responses.prompts) + len(set(manifest.unanswered) - responses.prompts.keys())
     if asked != manifest.selected_prompt_count:
-        detail = f"{asked} prompts, and the manifest says {manifest.selected_prompt_count}"
+        detail = f"{asked} prompts, but the manifest says {manifest.selected_prompt_count}"
         return RunCheck(ANSWERS, passed=False, detail=detail)
-    return RunCheck(ANSWERS, passed=True, detail=f"{len(responses.prompts)} prompts, as their hash says")
+    return RunCheck(ANSWERS, passed=True, detail=f"{len(responses.prompts)} prompts, hash matches")
 
 
 def matches_check(
     folder: Path, manifest: TournamentManifest, responses: ResponseIndex
 ) -> tuple[MatchList, RunCheck]:
-    """The matches that follow from answers and manifest, and whether the file has the same."""
+    """Recompute the matches from answers and manifest, and compare them with the file."""
     silent = [Prompt(name, "") for name in manifest.unanswered]
     prompts = [*responses.prompts.values(), *silent]
     has = set(responses.pairs())
@@ -94,21 +94,21 @@ def matches_check(
         prompts, manifest.entrants, manifest.dimensions, has, manifest.limit_pairs, manifest.model
     )
     if (matches.dropped, dict(matches.missing)) != (manifest.dropped, manifest.missing):
-        detail = "the manifest states other missing responses than the answers show"
+        detail = "the missing responses in the manifest differ from those of the answers"
         return matches, RunCheck(MATCHES, passed=False, detail=detail)
     with (folder / MATCHES).open("rb") as file:
         pairs = zip_longest(matches.matches, file)
         for number, (match, line) in enumerate(pairs, start=1):
             if match is None or line != json_line(match_row(match)):
-                detail = f"line {number} is not the match that follows from the answers"
+                detail = f"line {number} is not the match computed from the answers"
                 return matches, RunCheck(MATCHES, passed=False, detail=detail)
-    return matches, RunCheck(MATCHES, passed=True, detail=f"{len(matches.matches)}, as the answers give them")
+    return matches, RunCheck(MATCHES, passed=True, detail=f"{len(matches.matches)}, as computed from the answers")
 
 
 def battles_check(
     folder: Path, manifest: TournamentManifest, gathering: VerdictPass, matches: MatchList
 ) -> Iterator[RunCheck]:
-    """Every reply read again, every pair of orders reconciled again, and the battles that follow."""
+    """Parse every reply again, reconcile every pair of orders again, and compare the resulting battles."""
     number, problem = 0, ""
     checks, texts = configured_checks(manifest), ResponseTexts(folder / ANSWERS)
     yield _planted_check(checks)
@@ -123,10 +123,10 @@ def battles_check(
                 for battle in gathering.battles(mine, verdicts.read()):
                     number += 1
                     if next(file, b"") != json_line(battle.to_dict()) and not problem:
-                        problem = f"line {number} is not what the verdicts on {battle.question_id} give"
+                        problem = f"line {number} is not the result of the verdicts on {battle.question_id}"
             except TiltyardError as error:
                 yield RunCheck(where, passed=False, detail=str(error))
-                raise UnreadableFile(f"{where} cannot be followed further") from None
+                raise UnreadableFile(f"{where} cannot be read further") from None
             yield verdicts.check(where)
         anchors, odd = _anchors(file, number)
     if not problem and anchors != manifest.anchor_battles:
@@ -139,7 +139,7 @@ def battles_check(
 
 
 def _planted_check(checks: CheckCounts | None) -> RunCheck:
-    """Whether it is known which questions were planted and repeated."""
+    """Whether the control questions and repeats are known."""
     if checks is not None:
         return RunCheck("checks", passed=True, detail="planted questions follow from the configuration")
     detail = "not compared: the configuration does not say which questions were planted"
@@ -149,7 +149,7 @@ def _planted_check(checks: CheckCounts | None) -> RunCheck:
 
 
 def _anchors(lines: Iterable[bytes], before: int) -> tuple[int, str]:
-    """How many battles the rest of the file holds, and what is wrong with the first that is none."""
+    """The number of battles in the rest of the file, and the problem with the first invalid one."""
     count, problem = 0, ""
     for line in lines:
         count += 1
@@ -159,7 +159,7 @@ def _anchors(lines: Iterable[bytes], before: int) -> tuple[int, str]:
         except (BadBattle, UnreadableFile):
             fit = False
         if not fit and not problem:
-            problem = f"line {before + count} is no battle as it is written"
+            problem = f"line {before + count} is not a valid battle"
     return count, problem
 
 
@@ -171,7 +171,7 @@ def _object(line: bytes) -> dict[str, Any]:
 
 
 class _Verdicts:
-    """The verdicts of one dimension, each row checked against itself and its place as it is read."""
+    """The verdicts of one dimension, each row checked for consistency and position as it is read."""
 
     def __init__(self, path: Path, manifest: TournamentManifest, due: ExpectedQuestions) -> None:
         self._path = path
@@ -197,25 +197,25 @@ class _Verdicts:
         if self._older:
             detail = f"{self._rows} verdicts, {self._older} of them read by an earlier parser"
             return RunCheck(name, passed=True, detail=detail, exact=False)
-        return RunCheck(name, passed=True, detail=f"{self._rows} replies read again, the same verdicts")
+        return RunCheck(name, passed=True, detail=f"{self._rows} replies parsed again, same verdicts")
 
     def _misread(self, judged: JudgedQuestion) -> str | None:
         if 1 <= judged.parser < PARSER_VERSION:
             self._older += 1
             return None
         if judged.parser != PARSER_VERSION or reparse(judged) != judged:
-            return f"question {judged.question.id}: the reply says something else than the verdict"
+            return f"question {judged.question.id}: the reply does not match the verdict"
         return None
 
     def _strange(self, judged: JudgedQuestion) -> str | None:
         question = judged.question
         if question.judge not in self._judges or not {question.first, question.second} <= self._entrants:
-            return f"question {question.id} is of no judge of this run, or shows a model that is no entrant"
+            return f"question {question.id} has a judge that is not in this run, or a model that is not an entrant"
         return None
 
 
 def same_battles_check(lines: Path, source: BattleSource) -> RunCheck:
-    """Whether the battles in columns are those on lines."""
+    """Whether the battles in Parquet equal those in JSON Lines."""
     number = first_difference(lines, source)
     if number is not None:
         return RunCheck(BATTLES, passed=False, detail=f"row {number} is not line {number} of {lines.name}")
@@ -227,7 +227,7 @@ def attempts_check(path: Path, asked: QuestionIndex) -> RunCheck:
     for number, row in enumerate(read_rows(path, ATTEMPT_COLUMNS), start=1):
         problem = attempt_problem(row, asked)
         if problem is None and row["attempt_id"] in seen:
-            problem = f"attempt {row['attempt_id']} stands twice"
+            problem = f"duplicate attempt {row['attempt_id']}"
         if problem is not None:
             return RunCheck(path.name, passed=False, detail=f"row {number}: {problem}")
         seen.add(row["attempt_id"])

@@ -1,4 +1,4 @@
-"""Verifying a tournament's folder: everything again, offline, from answers, verdicts and attempts."""
+"""Verifies a tournament's folder offline: recomputes everything from answers, verdicts and attempts."""
 
 from __future__ import annotations
 
@@ -82,14 +82,14 @@ def verify_tournament(folder: Path) -> Verification:
                 checks.append(check)
                 step = check.name
         except (TiltyardError, ValueError, LookupError, ArithmeticError, MemoryError, OSError) as error:
-            # What was forged can be of any kind, or ask for what no machine can compute.
+            # Forged data can raise anything, or request more than any machine can compute.
             checks.append(RunCheck(f"after {step}", passed=False, detail=str(error)))
     return Verification(tuple(checks))
 
 
 def _finished(manifest: TournamentManifest) -> RunCheck:
     if manifest.finished_at is None:
-        return RunCheck("finished", passed=False, detail="the run did not come to its end; resume it")
+        return RunCheck("finished", passed=False, detail="the run did not finish; resume it")
     return RunCheck("finished", passed=True, detail=f"at {manifest.finished_at}")
 
 
@@ -104,12 +104,12 @@ def _files(folder: Path, manifest: TournamentManifest) -> Iterator[RunCheck]:
         if not (path.is_dir() and path.relative_to(folder).as_posix() in folders)
     }
     for name in sorted((present | set(manifest.files)) - {MANIFEST, MANIFEST_HASH, *expected}):
-        yield RunCheck(name, passed=False, detail="is no file of this run")
+        yield RunCheck(name, passed=False, detail="is not a file of this run")
 
 
 def _recomputed(folder: Path, manifest: TournamentManifest) -> Iterator[RunCheck]:
     problem = manifest.contradiction()
-    yield RunCheck("manifest", problem is None, problem or "agrees with itself")
+    yield RunCheck("manifest", problem is None, problem or "consistent")
     if problem is not None:
         return
     yield config_file_check(folder / CONFIG, manifest)
@@ -151,7 +151,7 @@ def _archive(path: Path, computed: bytes) -> RunCheck:
 
 
 def _arrays(data: bytes) -> dict[str, Any] | None:
-    """The arrays of an archive as plain values; ``None`` if it is none, or holds other things."""
+    """The arrays of an archive as plain values; ``None`` if it is not an archive, or contains anything else."""
     try:
         with np.load(io.BytesIO(data), allow_pickle=False) as archive:
             return {name: [str(archive[name].dtype.kind), archive[name].tolist()] for name in archive.files}

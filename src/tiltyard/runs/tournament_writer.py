@@ -1,4 +1,4 @@
-"""Writing the folder of a tournament."""
+"""Writes the folder of a tournament."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ __all__ = [
     "write_matches",
 ]
 
-#: What can be said of a run from its manifest, finished or not.
+#: What a manifest shows about its run, finished or not.
 _DRAFT_TEXTS = ("run_id", "started_at", "mode", "config_path")
 _DRAFT = (*_DRAFT_TEXTS, "finished_at", "limit_pairs", "model")
 
@@ -66,9 +66,9 @@ _Thing = TypeVar("_Thing", Answer, JudgedQuestion)
 
 
 def begin_folder(out: Path, run: JudgedRun) -> None:
-    """What stands in the folder while judges are asked: a manifest without an end, matches, configuration.
+    """Write the files that exist while judging is in progress: an unfinished manifest, matches, configuration.
 
-    The manifest comes first: by it the folder is known to be of this run.
+    The manifest is written first, because it identifies the folder's run.
     """
     try:
         write_draft_manifest(out, run)
@@ -80,7 +80,7 @@ def begin_folder(out: Path, run: JudgedRun) -> None:
 
 
 def read_draft(folder: Path) -> Mapping[str, Any] | None:
-    """Which run a folder is of, finished or not; ``None`` where no manifest of a tournament can be read.
+    """The run that a folder belongs to, finished or not; ``None`` if it has no readable tournament manifest.
 
     ``run_id``, ``started_at``, ``mode`` and ``config_path`` are text; ``finished_at``,
     ``limit_pairs`` and ``model`` may be ``None``.
@@ -97,12 +97,12 @@ def read_draft(folder: Path) -> Mapping[str, Any] | None:
 
 
 def write_draft_manifest(out: Path, run: JudgedRun) -> None:
-    """The manifest of a run that has just begun: ``finished_at`` is null, no file is listed."""
+    """Write the manifest of a run that has just started: ``finished_at`` is null, no file is listed."""
     _write_manifest(out, draft_manifest(run))
 
 
 def write_matches(out: Path, matches: MatchList) -> None:
-    """`matches/matches.jsonl`, written before anything is asked."""
+    """Write `matches/matches.jsonl`, before any judge is called."""
     write_lines(out / MATCHES, map(match_row, matches.matches))
 
 
@@ -118,13 +118,13 @@ def match_row(match: Match) -> dict[str, str]:
 
 
 def write_judged_run(out: Path, run: JudgedRun) -> list[RatedGroup]:
-    """Write every file of the run into ``out``, the finished manifest last; returns the rated groups.
+    """Write every file of the run to ``out``, the finished manifest last; return the rated groups.
 
-    ``out`` is made where it is missing; an earlier draft of the same run is overwritten.
+    ``out`` is created if missing; an earlier draft of the same run is overwritten.
     Verdicts and attempts are streamed.
     """
     if run.finished_at is None:
-        raise BadOption("the run has no finished_at; a folder is written when everything is judged")
+        raise BadOption("the run has no finished_at; the folder can be written only after judging has finished")
     try:
         _prepare(out, "matches", "verdicts", "rubrics")
         manifest, computed = _write_files(out, run)
@@ -136,7 +136,7 @@ def write_judged_run(out: Path, run: JudgedRun) -> list[RatedGroup]:
 
 
 def read_run_documents(out: Path) -> tuple[dict[str, Any], dict[str, Any]]:
-    """`diagnostics.json` and `costs.json` of a finished run: what a closing summary shows."""
+    """Read `diagnostics.json` and `costs.json` of a finished run, for its summary."""
     found = [parse_document(name, (out / name).read_bytes()) for name in (DIAGNOSTICS, COSTS)]
     return found[0], found[1]
 
@@ -144,7 +144,7 @@ def read_run_documents(out: Path) -> tuple[dict[str, Any], dict[str, Any]]:
 def _prepare(out: Path, *names: str) -> None:
     for folder in (out, *(out / name for name in names)):
         folder.mkdir(parents=True, exist_ok=True)
-        # What a killed process left half written.
+        # Files that a killed process left half-written.
         for draft in folder.glob(".*.part"):
             draft.unlink(missing_ok=True)
 
@@ -172,7 +172,7 @@ def _write_files(out: Path, run: JudgedRun) -> tuple[TournamentManifest, Compute
 
 
 def _noted(file: BinaryIO, things: Iterable[_Thing]) -> Iterator[_Thing]:
-    """The same things, each written on a line as it passes."""
+    """Yield the items unchanged, and write each to the file as a line."""
     for thing in things:
         file.write(json_line(thing.to_dict()))
         yield thing
@@ -183,7 +183,7 @@ def _anchors(run: JudgedRun) -> Iterator[Battle]:
 
 
 def _write_battles(out: Path, run: JudgedRun, gathering: VerdictPass) -> tuple[BattleSource, int]:
-    """`verdicts/`, `battles.jsonl` and its copy in columns; returns the copy and the number of anchors."""
+    """Write `verdicts/`, `battles.jsonl` and its Parquet copy; return the copy and the number of anchors."""
     anchors = 0
     with atomic_write(str(out / BATTLE_LINES)) as file:
         for name in run.dimensions:

@@ -1,4 +1,4 @@
-"""One pass over the verdicts: battles come out, and what they say of matches and judges is kept."""
+"""A single pass over the verdicts: yields battles, and collects diagnostics of matches and judges."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ __all__ = ["HumanVotes", "VerdictPass", "as_anchor_battles"]
 
 
 def as_anchor_battles(battles: Iterable[Battle]) -> Iterator[Battle]:
-    """Human battles as they stand in the folder: those that name no dimension are overall."""
+    """Human battles as written to the folder: those without a dimension are overall."""
     for battle in battles:
         yield replace(battle, dimension=OVERALL) if battle.dimension is None else battle
 
 
 class HumanVotes:
-    """What people said of matches between the entrants, by dimension."""
+    """Human votes on matches between the entrants, by dimension."""
 
     def __init__(self, anchors: Iterable[Battle], entrants: Iterable[str]) -> None:
         known = frozenset(entrants)
@@ -58,13 +58,13 @@ class HumanVotes:
         return key in self._keys
 
     def of(self, dimension: str) -> list[tuple[MatchKey, Outcome]]:
-        """Votes on this dimension, and those on the whole."""
+        """Votes on this dimension, and overall votes."""
         names = dict.fromkeys((dimension, OVERALL))
         return [vote for name in names for vote in self._votes.get(name, ())]
 
 
 class VerdictPass:
-    """Collects, while verdicts pass through, all that is not battles. Verdicts themselves are not held."""
+    """Collects everything except battles while verdicts pass through. Verdicts themselves are not kept."""
 
     def __init__(self, manifest: TournamentManifest, responses: ResponseIndex, human: HumanVotes) -> None:
         self._manifest = manifest
@@ -73,15 +73,15 @@ class VerdictPass:
         self._observer = VerdictObserver()
         #: How each judge was asked.
         self._forms: dict[str, VerdictForm] = {}
-        #: Results on matches that people voted on too, by dimension and judge.
+        #: Results on matches that also have human votes, by dimension and judge.
         self._compared: dict[tuple[str, str], dict[MatchKey, Outcome]] = {}
-        #: Judged responses that were cut off, by (model, prompt_id).
+        #: Judged responses that were truncated, by (model, prompt_id).
         self._truncated: set[tuple[str, str]] = set()
         self.tally = MatchTally()
         self.asked = QuestionIndex()
 
     def battles(self, matches: Iterable[Match], judged: Iterable[JudgedQuestion]) -> Iterator[Battle]:
-        """The battles of one dimension, from its matches and all that was asked in it, in canonical order."""
+        """The battles of one dimension, from its matches and all its questions, in canonical order."""
         manifest = self._manifest
         seen = self._observed(judged)
         tags = self._responses.prompts
@@ -118,7 +118,7 @@ class VerdictPass:
             self._compared.setdefault((match.dimension, judge), {})[key] = outcome
 
     def document(self) -> dict[str, Any]:
-        """`diagnostics.json`: how matches ended, what the verdicts say of the judges, and people's view."""
+        """`diagnostics.json`: how matches ended, the diagnostics of the judges, and agreement with people."""
         manifest = self._manifest
         diagnosed = self._observer.diagnostics(manifest.judge_families)
         agreements = [
@@ -144,7 +144,7 @@ class VerdictPass:
 
 
 def _truncated_answers(truncated: Iterable[tuple[str, str]]) -> Iterator[Finding]:
-    """How many of the judged answers were cut off, and whose."""
+    """The number of judged answers that were truncated, by model."""
     counts = Counter(model for model, _ in truncated)
     if counts:
         named = [{"model": model, "answers": counts[model]} for model in sorted(counts)]

@@ -1,4 +1,4 @@
-"""Checks of a run folder, and how what is written is compared with what is computed."""
+"""Checks of a run folder: compare written with recomputed values."""
 
 from __future__ import annotations
 
@@ -31,23 +31,23 @@ __all__ = [
     "read_text_lines",
 ]
 
-#: Rating points by which a recomputed number may differ: processors, numbers of threads and
-#: versions of libraries round differently.
+#: The tolerance in rating points of a recomputed number: processors, numbers of threads and
+#: library versions round differently.
 TOLERANCE_POINTS = 1e-6
 
-#: What draws the report; other versions may draw it otherwise.
+#: The libraries that draw the report; other versions may draw it differently.
 _DRAWN_BY = ("tiltyard", "altair", "vl-convert-python")
 
 
 @dataclass(frozen=True, slots=True)
 class RunCheck:
-    """One thing that was checked; ``exact`` unless it was only near enough, or not comparable."""
+    """One check; ``exact`` unless it passed only within the tolerance, or was not comparable."""
 
     name: str
     passed: bool
     detail: str
     exact: bool = True
-    #: What could not be compared here, in words.
+    #: What could not be compared, in words.
     unchecked: str = ""
 
 
@@ -63,7 +63,7 @@ class Verification:
 
     @property
     def exact(self) -> bool:
-        """Whether every number came out equal to the last bit."""
+        """Whether every number was reproduced bit for bit."""
         return all(check.exact for check in self.checks)
 
     @property
@@ -86,7 +86,7 @@ def manifest_check(folder: Path) -> RunCheck:
 
 
 def hash_check(folder: Path, name: str, stated: str | None) -> RunCheck:
-    """Whether a file is there, listed, and as it was written."""
+    """Whether a file exists, is listed, and is unchanged."""
     path = folder / name
     if not path.is_file():
         missing = not os.path.lexists(path)
@@ -98,18 +98,18 @@ def hash_check(folder: Path, name: str, stated: str | None) -> RunCheck:
 
 
 def page_check(path: Path, made_on: Platform, page: Callable[[], str]) -> RunCheck:
-    """The report is text: it is compared whole, where the same versions draw it."""
+    """The report is text: it is compared as a whole, if the same library versions draw it."""
     there, here = made_on.libraries, Platform.here().libraries
     if any(there.get(name) != here.get(name) for name in _DRAWN_BY):
         return RunCheck(
             path.name,
             passed=True,
-            detail="not compared: other versions drew it",
+            detail="not compared: drawn with other versions",
             exact=False,
-            unchecked=f"the page {path.name}, which other versions drew",
+            unchecked=f"the page {path.name}, which was drawn with other versions",
         )
     same = read_bytes(path) == page().encode()
-    return RunCheck(path.name, same, "redrawn, equal" if same else "differs from what the battles give")
+    return RunCheck(path.name, same, "redrawn, equal" if same else "differs from the redrawn page")
 
 
 def comparison_check(name: str, written: Any, computed: Any) -> RunCheck:
@@ -124,11 +124,11 @@ def comparison_check(name: str, written: Any, computed: Any) -> RunCheck:
 
 
 def _difference(written: Any, computed: Any, *, exact: bool, at: str = "") -> str | None:
-    """The first place where two documents differ, or ``None``."""
+    """The first difference between two documents, or ``None``."""
     if isinstance(computed, dict) and isinstance(written, dict):
         if list(written) != list(computed):
             return at or "the keys"
-        # Where numba is missing, another kernel runs; its numbers are compared all the same.
+        # Without numba another kernel runs; its numbers are compared anyway.
         keys = [key for key in computed if exact or key != "kernel" or at == "parameters"]
         parts = ((f"{at}.{key}".lstrip("."), written[key], computed[key]) for key in keys)
     elif isinstance(computed, list) and isinstance(written, list):
@@ -161,7 +161,7 @@ def _equal(written: Any, computed: Any, *, exact: bool) -> bool:
 
 
 def read_bytes(path: Path) -> bytes:
-    """A file's bytes; those of a missing or special one are none, and the hashes have said so."""
+    """A file's bytes; empty for a missing or special file, which the hash check has already reported."""
     try:
         return read_regular(path)
     except OSError:
@@ -176,7 +176,7 @@ def read_json(path: Path) -> Any:
 
 
 def json_round_trip(document: Any) -> Any:
-    """A document as it would be read back."""
+    """A document after writing and reading it as JSON."""
     return json.loads(json.dumps(document))
 
 

@@ -80,8 +80,8 @@ def test_what_is_in_flight_stands_apart_from_what_was_paid(reserved, again):
 def test_an_attempt_in_flight_may_be_of_any_question_and_has_no_price():
     row = next(attempts_of(JUDGED, "1")) | FLYING
     assert attempt_problem(row, asked()) is None
-    assert "has its price already" in attempt_problem(row | {"usd": "1"}, asked())
-    assert "is none of this run" in attempt_problem(row | {"question_id": "0" * 32}, asked())
+    assert "already has a price" in attempt_problem(row | {"usd": "1"}, asked())
+    assert "is not part of this run" in attempt_problem(row | {"question_id": "0" * 32}, asked())
 
 
 def test_a_folder_with_attempts_in_flight_can_be_verified(tmp_path):

@@ -188,7 +188,7 @@ def test_the_summary_says_when_nothing_could_be_rated(summary_parts):
     quiet = costs | {"prompt_cache": {"did_nothing": False}}
     quiet["actual"] = costs["actual"] | {"paid_and_lost": {"calls": 0, "usd": "0"}, "usd": None}
     text = shown([], diagnostics | {"findings": [], "dropped_pairs": 0}, quiet)
-    assert "No match was settled" in text
+    assert "No match has a result" in text
     assert "Paid: unknown." in text
     assert "prompt-cache-idle" not in text
 

@@ -84,7 +84,7 @@ def test_an_added_file_is_noticed(name, listed, run):
     path.mkdir() if name.endswith("/") else path.write_text("more")
     if listed:
         rehash(run)
-    assert any("is no file of this run" in text for text in failed(verify_run(run)))
+    assert any("is not a file of this run" in text for text in failed(verify_run(run)))
 
 
 @pytest.mark.usefixtures("hashes_alone")
@@ -92,7 +92,7 @@ def test_an_added_file_is_noticed(name, listed, run):
 def test_a_manifest_that_reaches_outside_is_refused(name, run):
     edit("manifest.json", lambda manifest: manifest["files"].update({name: "0" * 64}))(run)
     (run / MANIFEST_HASH).write_bytes(hash_line(run))
-    assert f"{name}: is no file of this run" in failed(verify_run(run))
+    assert f"{name}: is not a file of this run" in failed(verify_run(run))
 
 
 def test_damaged_verdicts_are_not_computed_with(run, monkeypatch):
@@ -115,7 +115,7 @@ def test_a_forgery_with_fitting_hashes_is_caught(forge, run):
     result = verify_run(run)
     assert not result.passed
     assert "hash" not in " ".join(check.detail for check in result.checks if not check.passed).replace(
-        "whose hash", ""
+        "their hash", ""
     )
     assert all(check.detail for check in result.checks)
 
@@ -124,8 +124,8 @@ def test_a_forgery_with_fitting_hashes_is_caught(forge, run):
 def test_questions_that_were_never_written_are_missed_in_their_file(forge, run):
     forge(run)
     (first, *rest) = failed(verify_run(run))
-    assert re.match(r"verdicts/\w+\.jsonl: .*question \w{32} .*is due", first)
-    assert all("cannot be followed further" in text for text in rest)
+    assert re.match(r"verdicts/\w+\.jsonl: .*(in the place of|ends before) question \w{32} ", first)
+    assert all("cannot be read further" in text for text in rest)
 
 
 @pytest.mark.parametrize("forge", CONFIGURED.values(), ids=CONFIGURED)
@@ -207,7 +207,7 @@ def test_a_difference_is_named_with_its_place(run):
     rehash(run)
     (first, *_) = failed(verify_run(run))
     assert "factuality.jsonl, line 1: question " in first
-    assert "the reply says something else than the verdict" in first
+    assert "the reply does not match the verdict" in first
 
 
 def test_the_last_bits_may_differ(run, monkeypatch):
@@ -230,7 +230,7 @@ def test_a_report_that_other_versions_drew_is_not_compared(run, monkeypatch):
     assert (result.passed, result.exact) == (True, False)
     assert result.summary == (
         "Verified: every number recomputed from the battles, equal to the last bit. "
-        "NOT checked: the page report.html, which other versions drew."
+        "NOT checked: the page report.html, which was drawn with other versions."
     )
 
 

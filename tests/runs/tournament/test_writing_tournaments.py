@@ -198,7 +198,7 @@ def test_attempts_have_the_agreed_columns(original):
 
 def test_a_row_of_attempts_with_other_columns_is_refused(tmp_path):
     attempts = [{"attempt_id": "a"}]
-    with pytest.raises(BadOption, match="row 1: other columns than agreed: ask, batch_id"):
+    with pytest.raises(BadOption, match="row 1: unexpected or missing columns: ask, batch_id"):
         written(tmp_path, made_run(prompts=2, attempts=lambda: iter(attempts)))
 
 
@@ -257,7 +257,7 @@ def test_a_draft_says_that_the_run_goes_on(tmp_path):
     write_matches(out, run.matches)
     manifest = document(out, "manifest.json")
     assert (manifest["finished_at"], manifest["files"]) == (None, {})
-    assert failed(verify_run(out)) == ["finished: the run did not come to its end; resume it"]
+    assert failed(verify_run(out)) == ["finished: the run did not finish; resume it"]
     with pytest.raises(BadOption, match="has no finished_at"):
         write_judged_run(out, run)
     write_judged_run(out, replace(run, finished_at="2026-11-05T11:00:00+00:00"))
@@ -279,7 +279,7 @@ def test_the_manifest_is_finished_only_when_all_is_written(tmp_path):
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"overall": {"charm": 1.0}}, "overall.charm is no dimension"),
+        ({"overall": {"charm": 1.0}}, "overall.charm is not a dimension"),
         ({"overall": {"factuality": -1.0}}, "expected a weight of 0 or more"),
         ({"overall": {"factuality": float("nan")}}, "expected a weight of 0 or more"),
         ({"overall": {"factuality": 0.0}}, "every weight is 0"),
@@ -299,7 +299,7 @@ def test_a_run_that_makes_no_sense_is_refused_when_it_is_made(changes, message):
 
 def test_anchors_need_weights_where_there_are_several_dimensions(tmp_path):
     anchors = [open_battles(human_battles(tmp_path))]
-    with pytest.raises(BadOption, match="nothing says how much each counts"):
+    with pytest.raises(BadOption, match="the weights of these are not set"):
         made_run(anchors=anchors)
 
 

@@ -92,7 +92,7 @@ def test_a_mode_of_the_users_own(tmp_path, billed):
     assert folder.name.startswith("quick_")
     ran = arranged.call("run", arranged.config, "--mode", "slow")
     assert ran.code == 2
-    assert "there is no mode 'slow'; known: pilot, headline, quick" in ran.err
+    assert "unknown mode 'slow'; known: pilot, headline, quick" in ran.err
 
 
 @pytest.mark.parametrize("quorum", [1, 2, 3])
@@ -247,7 +247,7 @@ def test_a_prompt_cache_that_did_nothing_is_a_finding(tmp_path, billed):
     arranged = arrange(tmp_path, judge=billed.judge("anthropic", prompt_cache="5m"), dimensions=1)
     ran = arranged.done("run", arranged.config, "--output-dir", "out")
     assert "prompt-cache-idle" in ran.out
-    assert "Prompt caching was asked for" in (tmp_path / "out" / "report.html").read_text()
+    assert "Prompt caching was requested" in (tmp_path / "out" / "report.html").read_text()
     assert billed.since("prewarms") == 0
 
 

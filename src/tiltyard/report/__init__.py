@@ -1,1 +1,1 @@
-"""The report: the same board as a terminal table, as charts, and as one page in a file."""
+"""Reports: a board as a terminal table, as charts, and as a self-contained HTML page."""

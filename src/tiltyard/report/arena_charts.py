@@ -1,4 +1,4 @@
-"""The charts of an arena's board, each defined once: a page shows them by script, a file as a picture."""
+"""The charts of an arena's board. A page draws them by script, a file contains them as pictures."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ __all__ = [
 ]
 
 CHARTS = ("ratings", "win-rates", "battle-counts", "history")
-#: A score of fewer battles than this has a pale colour: a strong one would claim what they do not show.
+#: Scores of fewer battles than this are drawn in a pale colour, because they are uncertain.
 FEW_BATTLES = 10
 
 _WIDTH_PIXELS = 620
 _PALE_OPACITY_RATIO = 0.35
-#: Cells of a heatmap have their number written in them up to so many models.
+#: The largest number of models for which the cells of a heatmap show their values.
 _NUMBERED_CELL_MODEL_LIMIT = 16
-#: How moments are written that are less than so far apart.
+#: Time formats by the span of the axis.
 _TIMES = (
     (timedelta(minutes=10), "%H:%M:%S"),
     (timedelta(days=1), "%H:%M"),
@@ -64,9 +64,9 @@ class RatingPoint:
 def arena_chart(
     name: str, document: Mapping[str, Any], look: ChartTheme = "light", say: Translate = str
 ) -> Spec:
-    """A chart by its name, its words said by ``say``.
+    """A chart by name, with its text translated by ``say``.
 
-    ``ratings`` takes ``dots`` and the ``axis`` that they are on; ``win-rates`` and ``battle-counts`` take
+    ``ratings`` takes ``dots`` and the ``axis`` they are on; ``win-rates`` and ``battle-counts`` take
     ``models`` and ``pairs``; ``history`` takes ``models``, ``points`` and ``axis``.
     """
     need_charts()
@@ -78,12 +78,12 @@ def arena_chart(
         return pairs_chart(document["models"], document["pairs"], look, say, counts=counts)
     if name == "history":
         return history_chart(document["models"], document["points"], document["axis"], look, say)
-    raise BadOption(f"there is no chart called {name!r}; expected {', '.join(CHARTS)}")
+    raise BadOption(f"unknown chart {name!r}; expected {', '.join(CHARTS)}")
 
 
 @cache
 def drawing_version() -> str:
-    """A name for how these charts are drawn, which changes with the code: a hash of it."""
+    """A hash of the code that draws these charts, for cache keys."""
     here = Path(__file__)
     code = (
         here.with_name(f"{name}.py").read_bytes() for name in ("arena_charts", "board_charts", "chart_theme")
@@ -92,7 +92,7 @@ def drawing_version() -> str:
 
 
 def page_spec(spec: Spec) -> Spec:
-    """A chart for a page that gives it a look of its own, but for the colour of its marks and its language."""
+    """A chart for a page with its own theme; only the colour of its marks and its language are kept."""
     plain = {name: part for name, part in spec.items() if name not in {"background", "padding"}}
     kept = ("mark", "rule", "locale")
     return plain | {"config": {part: spec["config"][part] for part in kept if part in spec["config"]}}
@@ -101,7 +101,7 @@ def page_spec(spec: Spec) -> Spec:
 def ratings_chart(
     dots: Sequence[RatingPoint], axis: str, look: ChartTheme = "light", say: Translate = str
 ) -> Spec:
-    """Rating with what lies around it, one dot for each model, in the order of the board."""
+    """Ratings with their intervals, one dot per model, in the order of the board."""
     import altair as alt
 
     label = _labels([dot.model for dot in dots])
@@ -147,7 +147,7 @@ def pairs_chart(
     *,
     counts: bool = False,
 ) -> Spec:
-    """Row against column: the row's score, or how many battles there were."""
+    """Row against column: the row's score, or the number of battles."""
     import altair as alt
 
     label = _labels(models)
@@ -196,7 +196,7 @@ def history_chart(
     look: ChartTheme = "light",
     say: Translate = str,
 ) -> Spec:
-    """What the boards said of these models, over time."""
+    """The ratings of these models on past boards, over time."""
     import altair as alt
 
     label = _labels(models)
@@ -237,7 +237,7 @@ def history_chart(
 
 
 def _times(moments: Sequence[str]) -> Any:
-    """The axis of these moments, in UTC, as fine as they are far apart."""
+    """A time axis in UTC, with a resolution that fits its span."""
     import altair as alt
 
     read = [datetime.fromisoformat(moment) for moment in moments]

@@ -1,4 +1,4 @@
-"""The charts of a board, each defined once as a Vega-Lite spec by Altair; and what all charts share."""
+"""The charts of a board as Vega-Lite specs made with Altair, and what all charts share."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ __all__ = [
 Spec = dict[str, Any]
 One = TypeVar("One")
 
-#: A heatmap shows this many of the best models; more cannot be read.
+#: The number of models that a heatmap shows, best first; more would be unreadable.
 HEATMAP_MODELS = 40
 ACCENT = "#2f6f8f"
 _WIDTH_PIXELS = 640
@@ -40,7 +40,7 @@ def charts_available() -> bool:
 
 
 def need_charts() -> None:
-    """Say what to install where the `plots` extra is missing."""
+    """Raise if the `plots` extra is not installed."""
     if not charts_available():
         raise MissingExtra("plots", "Drawing charts")
 
@@ -54,34 +54,34 @@ def javascript() -> str:
 
 
 def chart_data(values: Sequence[Mapping[str, Any]]) -> Any:
-    """Rows that stand in the spec itself."""
+    """Rows embedded in the spec."""
     import altair as alt
 
     return alt.Data(values=list(values))
 
 
 def spec_of(chart: Any) -> Spec:
-    """The chart without a look of its own: the page gives it one."""
+    """The chart without a theme, which the page supplies."""
     spec: Spec = chart.to_dict(validate=False)
     spec.pop("config", None)
     return spec
 
 
 def chart_svg(spec: Spec) -> str:
-    """A chart as a picture that needs no script."""
+    """A chart as a static picture."""
     import vl_convert
 
     return str(vl_convert.vegalite_to_svg(spec | {"background": "white"}))
 
 
 def thin_evenly(rows: Sequence[One], most: int) -> Sequence[One]:
-    """No more than a chart can show, evenly spread, the last among them."""
+    """At most ``most`` rows, evenly spaced, including the last."""
     step = -(-len(rows) // most) or 1
     return rows[::-step][::-1]
 
 
 def chart_specs(rated: RatedGroup) -> dict[str, Spec]:
-    """Title and spec of every chart that these ratings support."""
+    """Title and spec of every chart available for these ratings."""
     need_charts()
     rows = [row for row in rated.board.rows if row.group == 0]
     specs: dict[str, Spec] = {}
@@ -131,7 +131,7 @@ def _ratings(rows: list[Row]) -> Spec:
 
 
 def _rounded(value: float | None) -> float | None:
-    """As much as a chart can show: the last bits differ between machines, the page need not."""
+    """Round to what a chart can show, so that a page does not depend on the machine's last bits."""
     return None if value is None else round(value, 2)
 
 

@@ -1,4 +1,4 @@
-"""The report: one file that needs nothing else, light or dark, with or without JavaScript."""
+"""The report: one self-contained HTML file, light or dark, with or without JavaScript."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ _FOOTER = (
 
 
 def render_page(title: str, groups: Sequence[RatedGroup], *, lede: str = "", sections: str = "") -> str:
-    """The whole page. It depends on what is passed in and on the versions installed, nothing else.
+    """Render the page. It depends only on the arguments and the installed versions.
 
-    ``lede`` and ``sections`` are HTML that stands before and after the groups.
+    ``lede`` and ``sections`` are HTML placed before and after the groups.
     """
     charts = charts_available()
     ratings = "".join(_section(rated, index, charts=charts) for index, rated in enumerate(groups))
@@ -102,7 +102,7 @@ def _n(value: float | None, form: str = "{:,}") -> str:
 
 
 def _bar(row: Row, span: tuple[float, float]) -> str:
-    """The interval to scale, as a line and a dot."""
+    """The interval drawn to scale, as a line and a dot."""
     if row.low is None or row.high is None or row.rating is None:
         return ""
     scale = 190.0 / max(span[1] - span[0], 1e-9)

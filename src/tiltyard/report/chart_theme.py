@@ -1,4 +1,4 @@
-"""How charts look on a page that is light or dark, and how names stand in them."""
+"""The theme of charts on a light or dark page, and the labels in them."""
 
 from __future__ import annotations
 
@@ -24,33 +24,33 @@ __all__ = [
     "tooltip_line",
 ]
 
-#: ``any`` is for a page that is not known to be light or dark: what is drawn can be seen on both.
+#: ``any`` is for a page that may be light or dark: its colours are visible on both.
 ChartTheme = Literal["light", "dark", "any"]
-#: Says a chart's words in the language of a page; `str` leaves them English.
+#: Translates a chart's text into the language of a page; `str` leaves it in English.
 Translate = Callable[[str], str]
 
-#: Characters of a name that a chart can show.
+#: The maximum length of a label.
 _LABEL_CHARACTERS = 40
-#: On a phone: points that a plot is wide, that a label may be, and that its letters may be wider than measured.
+#: On a phone: the width of a plot, the maximum width of a label, and the tolerance for wider fonts, in points.
 _PHONE_WIDTH_PIXELS, _PHONE_LABEL_PIXELS, _PHONE_LABEL_MARGIN_PIXELS = 190, 108, 22
-#: There, too: characters on a line of the title beneath a plot, ticks along an axis, names beside each other in the
-#: legend, points between labels.
+#: Also on a phone: characters per line of the title below a plot, ticks along an axis, columns of the legend,
+#: points between labels.
 _PHONE_TITLE_CHARACTERS, _PHONE_TICK_COUNT, _PHONE_LEGEND_COLUMNS, _PHONE_LABEL_GAP_PIXELS = 38, 3, 2, 8
 
 
 @dataclass(frozen=True, slots=True)
 class ThemeColours:
-    """The colours of one look."""
+    """The colours of one theme."""
 
     ink: str
     line: str
     accent: str
-    #: For what stands beside the accent: bars, references, what was expected.
+    #: For marks next to the accent: bars, references, expected values.
     quiet: str
     warn: str
-    #: Nothing lacking, everything lacking.
+    #: Scale from complete to missing.
     deficit: tuple[str, str]
-    #: Losing, even, winning; few, many.
+    #: Scales: losing, even, winning; few, many.
     scores: tuple[str, str, str]
     counts: tuple[str, str]
 
@@ -90,10 +90,10 @@ COLOURS: dict[ChartTheme, ThemeColours] = {
 
 
 def apply_theme(chart: Any, look: ChartTheme, labels: Sequence[str] = ()) -> Spec:
-    """A chart's spec in a look, on no ground of its own.
+    """The spec of a chart in a theme, with a transparent background.
 
-    A browser's letters may be wider than those that the picture was measured with: ``labels`` on the left
-    get room for that.
+    A browser's font may be wider than the one used for measuring, so ``labels`` on the left get
+    extra room.
     """
     colours = COLOURS[look]
     left = 8 + 2 * max(map(len, labels), default=0)
@@ -112,21 +112,21 @@ def apply_theme(chart: Any, look: ChartTheme, labels: Sequence[str] = ()) -> Spe
 
 
 def tooltip_line(field: str, title: str, form: str | None = None) -> Any:
-    """One line of what is told of a mark: its value after its title."""
+    """One line of a tooltip: title and value."""
     import altair as alt
 
     return alt.Tooltip(field, title=title) if form is None else alt.Tooltip(field, title=title, format=form)
 
 
 def localise_spec(spec: Spec, locale: Mapping[str, Any] | None) -> Spec:
-    """The same with numbers and months as a language writes them: D3's ``number`` and ``time``; ``None`` is English."""
+    """Localise numbers and months with D3's ``number`` and ``time`` locales; ``None`` is English."""
     return spec if locale is None else spec | {"config": spec.get("config", {}) | {"locale": dict(locale)}}
 
 
 def fit_to_phone(spec: Spec) -> Spec:
-    """The same for a phone: a narrow plot, few ticks, short labels, broken titles, the legend beneath it.
+    """Adapt a chart for a phone: a narrow plot, few ticks, short labels, wrapped titles, the legend below.
 
-    Heatmaps stay as they are.
+    Heatmaps are unchanged.
     """
     if not isinstance(spec.get("width"), int | float):
         return spec
@@ -152,7 +152,7 @@ def fit_to_phone(spec: Spec) -> Spec:
 
 
 def _capped(part: Any) -> Any:
-    """A piece of a spec in which no label is long, ticks are few and titles along the plot are broken into lines."""
+    """Part of a spec with short labels, few ticks and wrapped titles."""
     if isinstance(part, list):
         return [_capped(one) for one in part]
     if not isinstance(part, dict):
@@ -172,7 +172,7 @@ def _capped(part: Any) -> Any:
 
 
 def render_svg(spec: Spec) -> bytes:
-    """A chart as SVG. What it shows is said beside it, so its parts have no names of their own."""
+    """Render a chart as SVG. The page describes it in text, so its parts have no accessible names."""
     import vl_convert
 
     quiet = spec | {"config": spec.get("config", {}) | {"aria": False}}
@@ -180,7 +180,7 @@ def render_svg(spec: Spec) -> bytes:
 
 
 def chart_labels(names: Sequence[str]) -> list[str]:
-    """Names that a chart can show: short, visible, and no two alike."""
+    """Labels for a chart: short, printable and distinct."""
     taken: set[str] = set()
     labels: list[str] = []
     for name in names:

@@ -1,4 +1,4 @@
-"""What a tournament cost: the one section of its report that depends on how the calls went."""
+"""The costs section of a tournament's report: the only one that depends on how the calls went."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _TOKENS = {
 
 
 def costs_section(costs: Mapping[str, Any]) -> str:
-    """Estimate beside actual, by judge and dimension, with what was paid and lost."""
+    """Estimated and actual costs by judge and dimension, including calls that were paid and lost."""
     actual = costs["actual"]
     return section_html(
         "costs",
@@ -34,7 +34,7 @@ def costs_section(costs: Mapping[str, Any]) -> str:
 
 
 def format_dollar_text(text: str | None) -> str:
-    """Decimal text as a sum for people; what is not known is called so."""
+    """Format decimal text as an amount; ``None`` is shown as unknown."""
     return _dollars(None if text is None else to_picodollars(text))
 
 
@@ -62,7 +62,7 @@ def _sentence(actual: Mapping[str, Any]) -> str:
 
 
 def _by_place(places: Sequence[Mapping[str, Any]], actual: Mapping[str, Any]) -> str:
-    """One row for each judge and dimension; the prompt cache only where it was touched."""
+    """One row per judge and dimension; prompt cache columns only if the cache was used."""
     tokens = {name: head for name, head in _TOKENS.items() if "cache" not in name or actual[name]}
     heads = ("Judge", "Dimension", "Questions", "From cache", "Calls", "ok", "Failed", "Lost")
     rows = [_row(one["judge_model"], one["dimension"] or "(none)", one, tokens) for one in places]
@@ -83,7 +83,7 @@ def _row(judge: str, dimension: str, one: Mapping[str, Any], tokens: Iterable[st
 
 
 def _estimate(estimate: Mapping[str, Any], actual: Mapping[str, Any]) -> str:
-    """What the plan said, beside what came of it."""
+    """The plan's estimate next to the actual numbers."""
     if not estimate:
         return ""
     counts = {"Questions": "questions", "From the cache": "from_cache", "Calls": "calls"}

@@ -1,4 +1,4 @@
-"""Small pieces of HTML. Every text is escaped, and cannot steer a reader's eye or terminal."""
+"""Small pieces of HTML. All text is escaped, including control and bidirectional characters."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ __all__ = ["findings_html", "section_html", "table_html", "text_html"]
 
 
 def text_html(value: str) -> str:
-    """Text from outside, made harmless."""
+    """Escape untrusted text."""
     return escape(escape_controls(value))
 
 
 def section_html(name: str, title: str, *parts: str) -> str:
-    """A section that can be linked to."""
+    """A section with an anchor."""
     return f'<section id="{text_html(name)}">\n<h2>{text_html(title)}</h2>\n{"".join(parts)}</section>\n'
 
 
 def table_html(heads: Sequence[str], rows: Iterable[Sequence[str]], *, words: int = 1) -> str:
-    """A table of texts; its first ``words`` columns hold words, the others numbers."""
+    """A table of texts; its first ``words`` columns contain words, the others numbers."""
     head = "".join(
         f"<th{'' if k < words else ' class=n'}>{text_html(name)}</th>" for k, name in enumerate(heads)
     )

@@ -10,7 +10,7 @@ from tiltyard.report.html_parts import findings_html, section_html, table_html, 
 
 __all__ = ["choices_section", "judges_section", "questions_section", "tournament_lede"]
 
-#: Each share: what it is called, and what it would be for a judge without that habit.
+#: Each share: its label, and its value for an unbiased judge.
 SHARES = {
     "flips": ("Winner changes with the order", "0 %"),
     "inconsistent": ("Inconsistent, of all pairs", "0 %"),
@@ -29,7 +29,7 @@ _MODEL_LIMIT = 60
 
 
 def tournament_lede(judges: Sequence[str], quorum: int, entrants: Sequence[str], prompts: int) -> str:
-    """Who judged whom, on what."""
+    """A summary line: judges, entrants and prompts."""
     who = judges[0] if len(judges) == 1 else f"{len(judges)} judges ({', '.join(judges)}), quorum {quorum}"
     parts = (
         f"Judged by {who}",
@@ -41,12 +41,12 @@ def tournament_lede(judges: Sequence[str], quorum: int, entrants: Sequence[str],
 
 
 def choices_section(choices: Mapping[str, Sequence[Mapping[str, Any]]]) -> str:
-    """The same battles, were leans, ties and inconsistent results to count otherwise."""
+    """The same battles with other scores for leans, ties and inconsistent results."""
     if not choices:
         return ""
     note = (
         "<p>A lean is decisive in one order and a tie in the other; an inconsistent result has opposite "
-        "winners in the two. What they count is a choice, and these are the ratings that follow from it.</p>\n"
+        "winners in the two. How they are scored is a choice; these are the resulting ratings.</p>\n"
     )
     return section_html("choices", "Ratings under each choice", note, *map(_choices, choices.items()))
 
@@ -132,7 +132,7 @@ def _kappa(one: Mapping[str, Any]) -> str:
 
 
 def questions_section(diagnostics: Mapping[str, Any]) -> str:
-    """What became of every question and every match; nothing is left out silently."""
+    """The final state of every question and every match, including those left out."""
     return section_html(
         "questions",
         "Questions and matches",
@@ -143,7 +143,7 @@ def questions_section(diagnostics: Mapping[str, Any]) -> str:
 
 
 def _states(judges: Sequence[Mapping[str, Any]]) -> str:
-    """Questions by state; states in which none ended are not shown."""
+    """Questions by state; states without questions are not shown."""
     met = {state: None for one in judges for state, n in one["states"].items() if n}
     states = [state for one in judges[:1] for state in one["states"] if state in met]
     rows = [
@@ -174,8 +174,8 @@ def _dropped(diagnostics: Mapping[str, Any]) -> str:
     lacking = ", ".join(f"{name} {n:,}" for name, n in diagnostics["missing_responses"].items())
     dropped = diagnostics["dropped_pairs"]
     if not dropped:
-        return "<p>An incomplete match lacks a verdict in one order and is no battle. No pair lacked a response.</p>\n"
+        return "<p>An incomplete match lacks a verdict in one order and is not a battle. No pair lacked a response.</p>\n"
     return (
-        "<p>An incomplete match lacks a verdict in one order and is no battle. "
+        "<p>An incomplete match lacks a verdict in one order and is not a battle. "
         f"{dropped:,} pairs were dropped because a response is missing ({text_html(lacking)}).</p>\n"
     )

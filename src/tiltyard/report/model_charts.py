@@ -1,4 +1,4 @@
-"""The charts of a model's page, each defined once: a page shows them by script, a file as a picture."""
+"""The charts of a model's page. A page draws them by script, a file contains them as pictures."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ __all__ = [
 ]
 
 _WIDTH_PIXELS = 620
-#: More opponents, or more evaluations, cannot be read.
+#: The largest number of opponents, or evaluations, that is readable.
 _OPPONENT_LIMIT = 40
 _EVALUATION_LIMIT = 160
 
 
 @dataclass(frozen=True, slots=True)
 class OpponentScore:
-    """One opponent: the score that ratings expect, and the one that was had."""
+    """One opponent: the expected and the observed score."""
 
     opponent: str
     expected: float
@@ -45,7 +45,7 @@ class OpponentScore:
 def confidence_chart(
     history: Sequence[ConfidencePoint], look: ChartTheme = "light", say: Translate = str
 ) -> Spec:
-    """Rating over the arena's votes, within twice its RD, and the conservative score beneath."""
+    """Rating over the arena's votes with a band of twice its RD, and the conservative score below."""
     import altair as alt
 
     need_charts()
@@ -84,7 +84,7 @@ def confidence_chart(
 
 
 def expected_chart(rows: Sequence[OpponentScore], look: ChartTheme = "light", say: Translate = str) -> Spec:
-    """What ratings expect against each opponent, and what votes gave; a dot is larger the more votes it has."""
+    """Expected and observed score against each opponent; dots with more votes are larger."""
     import altair as alt
 
     need_charts()
@@ -131,7 +131,7 @@ def expected_chart(rows: Sequence[OpponentScore], look: ChartTheme = "light", sa
 def both_bad_chart(
     trend: Sequence[float], bar: float, look: ChartTheme = "light", say: Translate = str
 ) -> Spec:
-    """Share of both-bad votes in successive runs of the last votes, and the bar above which somebody should look."""
+    """Share of both-bad votes in successive runs of the last votes, and the threshold for a warning."""
     import altair as alt
 
     need_charts()
@@ -161,7 +161,7 @@ def coverage_chart(
     look: ChartTheme = "light",
     say: Translate = str,
 ) -> Spec:
-    """Where votes are still wanted: prompts down, opponents across, the darker the more is lacking."""
+    """Where votes are still needed: prompts as rows, opponents as columns; darker means more are missing."""
     import altair as alt
 
     need_charts()

@@ -1,4 +1,4 @@
-"""Pages that need nothing else: one file with its style, its charts and the script that draws them."""
+"""Self-contained pages: one file with its style, charts and scripts."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _NO_CHARTS = "<p>Charts need an extra: <code>pip install 'tiltyard[plots]'</code
 
 
 def offline_page(title: str, body: str, *, footer: str) -> str:
-    """The whole file. ``body`` and ``footer`` are HTML; charts are drawn if the browser runs scripts."""
+    """The complete file. ``body`` and ``footer`` are HTML; charts are drawn if the browser runs scripts."""
     scripts = ""
     if charts_available():
         scripts = f"<script>{javascript()}</script>\n<script>{_asset('page.js')}</script>"
@@ -31,12 +31,12 @@ def offline_page(title: str, body: str, *, footer: str) -> str:
 
 
 def charts_note() -> str:
-    """What a page without charts says of them; nothing where charts are drawn."""
+    """The note on a page without charts; empty if charts are available."""
     return "" if charts_available() else _NO_CHARTS
 
 
 def figure_html(mark: str, title: str, spec: Spec) -> str:
-    """A chart: its spec as data, and the place where it will be drawn. ``mark`` is unique on the page."""
+    """A chart: its spec as data, and the element in which it is drawn. ``mark`` must be unique on the page."""
     return (
         f'<figure><figcaption>{text_html(title)}</figcaption><div class="chart" data-spec="{text_html(mark)}"></div>'
         f'<script type="application/json" id="{text_html(mark)}">{_script_json(spec)}</script></figure>\n'
@@ -44,7 +44,7 @@ def figure_html(mark: str, title: str, spec: Spec) -> str:
 
 
 def _script_json(value: Any) -> str:
-    """JSON that no model's name can use to leave its script element."""
+    """JSON escaped so that no model's name can close its script element."""
     text = json.dumps(value, ensure_ascii=True, allow_nan=False)
     return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
 

@@ -1,4 +1,4 @@
-"""A plan in a terminal: questions, calls, tokens, dollars, and what it will show."""
+"""A plan in a terminal: questions, calls, tokens, dollars and expected precision."""
 
 from __future__ import annotations
 
@@ -61,14 +61,14 @@ def _costs(estimate: Mapping[str, Any]) -> Table:
     for head in ("low", "expected", "worst"):
         table.add_column(head, justify="right")
     for way, cost in estimate["usd"].items():
-        # What is configured stands out; the other rows say what the choice is worth.
+        # The configured row is highlighted; the others show the cost of the alternatives.
         style = "bold" if way.partition(",")[0] in estimate["sent_by"] else "dim"
         table.add_row(way, *(usd(cost[name]) for name in ("low", "expected", "worst")), style=style)
     return table
 
 
 def _worst(estimate: Mapping[str, Any]) -> str:
-    """What the expected and the worst cost stand for, and how far they are apart."""
+    """Explains the expected and the worst cost, and their ratio."""
     limits = {line["judge"]: line["max_tokens"] for line in estimate["lines"]}
     said = ", ".join(f"{escape_controls(judge)} {limit:,}" for judge, limit in limits.items())
     return (

@@ -1,4 +1,4 @@
-"""Parts of a report, written once and shown three ways: in a terminal, as Markdown, as a page."""
+"""Parts of a report, rendered in three ways: in a terminal, as Markdown, and as a page."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ __all__ = [
     "report_terminal",
 ]
 
-#: What readers call the rules of publication, in a sentence and at the head of a column.
+#: Readable names of the publication rules, in a sentence and in a column heading.
 RULE_NAMES = {
     "top-rd": "median RD",
     "top-pairs": "floors of adjacent pairs",
@@ -37,16 +37,16 @@ RULE_NAMES = {
 }
 RULE_HEADS = {"top-rd": "RD", "top-pairs": "floors met", "top-coverage": "coverage"}
 
-#: Title and spec of charts, by the name of the section they belong to.
+#: Title and spec of charts, by the name of their section.
 Charts = Mapping[str, Mapping[str, Spec]]
 
 
 @dataclass(frozen=True, slots=True)
 class ReportTable:
-    """A table of texts; its first ``words`` columns hold words, the others numbers.
+    """A table of texts; its first ``words`` columns contain words, the others numbers.
 
-    One without rows is not shown. One that is ``folded`` is for who asks: a page opens it on
-    demand, a terminal leaves it out.
+    A table without rows is not shown. A ``folded`` table is optional detail: a page shows it
+    collapsed, a terminal leaves it out.
     """
 
     heads: tuple[str, ...]
@@ -54,13 +54,13 @@ class ReportTable:
     words: int = 1
     title: str = ""
     folded: bool = False
-    #: Rows that were left out.
+    #: The number of rows that were left out.
     more: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class ReportSection:
-    """A heading, what is to be said under it, and the tables that show it."""
+    """A heading, its sentences, and its tables."""
 
     name: str
     title: str
@@ -71,7 +71,7 @@ class ReportSection:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What is said, first to last. The first sentence of the lede is the answer."""
+    """The parts of a report, in order. The first sentence of the lede is the main result."""
 
     title: str
     lede: tuple[str, ...]
@@ -80,7 +80,7 @@ class Report:
 
 
 def report_terminal(report: Report) -> RenderableType:
-    """For a terminal: the answer stands out, tables follow."""
+    """Render for a terminal: the main result highlighted, then tables."""
     shown: list[RenderableType] = [Text(escape_controls(report.title), style="dim"), Text()]
     shown += [Text(escape_controls(line), style="" if k else "bold") for k, line in enumerate(report.lede)]
     if report.findings:
@@ -112,7 +112,7 @@ def _terminal_table(table: ReportTable) -> Iterator[RenderableType]:
 
 
 def report_markdown(report: Report) -> str:
-    """The same as Markdown; text that looks like marks stays text."""
+    """Render as Markdown; all text is escaped."""
     return "\n\n".join(_markdown_blocks(report)) + "\n"
 
 
@@ -146,7 +146,7 @@ def _markdown_table(table: ReportTable) -> Iterator[str]:
 
 
 def report_page(report: Report, charts: Charts, *, footer: str) -> str:
-    """One file that needs nothing else. Without JavaScript, or without charts, the tables remain."""
+    """Render as a self-contained page. Without JavaScript, or without charts, the tables remain."""
     first, *others = map(text_html, report.lede)
     said = "".join(f"<p>{line}</p>\n" for line in (f"<b>{first}</b>", *others))
     findings = findings_html(report.findings)
@@ -155,7 +155,7 @@ def report_page(report: Report, charts: Charts, *, footer: str) -> str:
 
 
 def _page_section(section: ReportSection, charts: Mapping[str, Spec]) -> str:
-    """Charts stand between the tables and those that are folded."""
+    """Charts are placed between the open and the folded tables."""
     before = "".join(f"<p>{text_html(line)}</p>\n" for line in section.before)
     after = "".join(f"<p><small>{text_html(line)}</small></p>\n" for line in section.after)
     figures = "".join(

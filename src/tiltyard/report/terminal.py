@@ -1,4 +1,4 @@
-"""The board in a terminal."""
+"""Renders the board in a terminal."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ __all__ = [
     "method_title",
 ]
 
-#: The bar takes what the other columns leave of the line, within these limits.
+#: The bar uses the width left by the other columns, within these limits.
 _MAX_BAR_CHARACTERS, _MIN_BAR_CHARACTERS = 32, 8
-#: What is too long for the line is folded, but never narrower than this.
+#: Columns too wide for the line are wrapped, but never narrower than this.
 _MIN_NAME_CHARACTERS = 8
 _COLUMN_GAP_CHARACTERS = 2
 _TITLES = {"bradley-terry": "Bradley–Terry", "elo": "Elo", "glicko-2": "Glicko-2"}
 
 
 class Terminal(Console):
-    """Standard output. Text is shown as it stands: a model's name is no markup."""
+    """Standard output. Text is printed literally: a model's name is not markup."""
 
     def __init__(self) -> None:
         super().__init__(highlight=False, markup=False, emoji=False)
@@ -66,7 +66,7 @@ def board_table(board: Board, name: str | None = None, *, width: int = 100) -> R
 
 
 def _rows(columns: dict[str, list[str]], widths: dict[str, int]) -> Table:
-    """Some rows in columns of fixed width; without any, their heads."""
+    """Rows in columns of fixed width; the headings if there are no rows."""
     table = Table(
         box=None,
         pad_edge=False,
@@ -83,7 +83,7 @@ def _rows(columns: dict[str, list[str]], widths: dict[str, int]) -> Table:
 
 
 def _columns(board: Board) -> dict[str, list[str]]:
-    """The text of every column but the bar, by its head."""
+    """The text of every column except the bar, by heading."""
     rows = board.rows
     columns = {
         "#": ["" if row.rank is None else str(row.rank) for row in rows],
@@ -159,7 +159,7 @@ def interval_bar(row: Row, lowest: float, highest: float, width: int) -> str:
 
 
 def findings_list(findings: tuple[Finding, ...]) -> RenderableType:
-    """Findings, one paragraph each, named so that they can be looked up."""
+    """Findings, one paragraph each, with their names for reference."""
     lines = []
     for finding in findings:
         text = Text()
@@ -171,7 +171,7 @@ def findings_list(findings: tuple[Finding, ...]) -> RenderableType:
 
 
 def flip_sentence(flip: Flip) -> str:
-    """How firmly the first place stands."""
+    """How many battles the first place depends on."""
     share = flip.votes / flip.of
     return (
         f"First place: leaving out {flip.votes:,} of {flip.of:,} battles ({share:.2%}) "

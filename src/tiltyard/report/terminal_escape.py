@@ -1,4 +1,4 @@
-"""Text from files, made safe to print."""
+"""Escapes text from files for printing."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ __all__ = ["escape_controls"]
 
 
 def escape_controls(text: str) -> str:
-    """Text that cannot steer a terminal or turn a line around: such characters are spelled out."""
+    """Escape characters that control a terminal or change the text direction."""
     if text.isprintable():
         return text
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)

@@ -1,4 +1,4 @@
-"""The end of a tournament in a terminal: ratings by dimension, what was left out, what it cost."""
+"""The final summary of a tournament in a terminal: ratings by dimension, what was left out, and costs."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def tournament_summary(
 
 
 def _by_dimension(groups: Sequence[RatedGroup]) -> dict[tuple[str, ...], list[Finding]]:
-    """Findings of the ratings, each once, by the dimensions that have it."""
+    """Findings of the ratings without duplicates, by the dimensions that have them."""
     where: dict[Finding, dict[str, None]] = {}
     for rated in groups:
         for finding in rated.board.findings:
@@ -74,9 +74,9 @@ def _table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> Table:
 
 
 def _ratings(groups: Sequence[RatedGroup]) -> RenderableType:
-    """One row for each model, best of the last group first; one column for each group."""
+    """One row per model, sorted by the last group; one column per group."""
     if not groups:
-        return Text("No match was settled: there is nothing to rate.")
+        return Text("No match has a result: there is nothing to rate.")
     boards = [{row.model: row for row in rated.board.rows} for rated in groups]
     models = list(dict.fromkeys(model for board in reversed(boards) for model in board))
     heads = ("entrant", *(rated.name or "all" for rated in groups))
@@ -106,7 +106,7 @@ def _dropped(diagnostics: Mapping[str, Any]) -> list[RenderableType]:
 
 
 def _calls(costs: Mapping[str, Any]) -> RenderableType:
-    """Sums by dimension, over all judges; the prompt cache only where it was touched."""
+    """Sums by dimension, over all judges; prompt cache columns only if the cache was used."""
     places = costs["by_judge_and_dimension"]
     tokens = {name: head for name, head in _TOKENS.items() if _touched(name, places)}
     names = ("questions", "from_cache", "calls", *tokens)
@@ -128,7 +128,7 @@ def _sum(values: Sequence[int | None]) -> str:
 
 
 def _usd(texts: Sequence[str | None]) -> str | None:
-    """Decimal texts, added; unknown if one of them is."""
+    """The sum of decimal texts; unknown if one of them is."""
     known = [Decimal(text) for text in texts if text is not None]
     return str(sum(known, Decimal(0))) if len(known) == len(texts) else None
 

@@ -1,4 +1,4 @@
-"""Simulated arenas, shown: what to expect of one, and the policy against its bars."""
+"""Reports of simulated arenas: forecasts, and the policy compared with its thresholds."""
 
 from tiltyard.report.simulation.forecast_report import (
     simulation_markdown,

@@ -1,4 +1,4 @@
-"""A forecast of an arena, in words and tables: in a terminal, as Markdown, as a page."""
+"""A forecast of an arena as a report: in a terminal, as Markdown, and as a page."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ __all__ = ["simulation_markdown", "simulation_page", "simulation_svgs", "simulat
 
 Document = Mapping[str, Any]
 
-#: Below this many worlds a range over worlds says nothing.
+#: With fewer worlds than this, a range over worlds is not shown.
 _MIN_RANGE_WORLDS = 5
 _SHOWN_DAYS = (1, 2, 3, 5, 7, 14, 21, 30, 60, 90, 180, 365)
 _PACE_RATIOS = (0.5, 1, 2, 5)
@@ -50,7 +50,7 @@ _OVER_TIME = (
 )
 _KEPT = "A world that is official keeps its values."
 _FOOTER = (
-    "Simulated worlds are no promise: voters differ, and so do models. simulation.json holds every number."
+    "Simulated worlds are not a guarantee: voters and models differ. simulation.json contains every number."
 )
 
 
@@ -69,7 +69,7 @@ def simulation_page(simulation: Document) -> str:
 
 
 def simulation_svgs(simulation: Document) -> dict[str, str]:
-    """Charts as pictures, by the name of the file; none without the `plots` extra."""
+    """Charts as SVG, by file name; empty without the `plots` extra."""
     if not charts_available():
         return {}
     charts = {
@@ -117,7 +117,7 @@ def _lede(simulation: Document) -> list[str]:
 
 
 def _official_sentence(simulation: Document, found: Document) -> str:
-    """When, in votes and days; or that it does not come to it."""
+    """When the board becomes official, in votes and days, or that it does not."""
     bound, never = simulation["settings"]["votes"], found["worlds"] - found["official_in"]
     within = f"within {bound:,} votes (day {_day(simulation, bound)})"
     if found["official"]["median"] is None:
@@ -132,7 +132,7 @@ def _official_sentence(simulation: Document, found: Document) -> str:
 
 
 def _held_up_sentence(found: Document) -> str:
-    """Which rule was last, and in how many worlds."""
+    """Which rule held last, and in how many worlds."""
     if len({rule["holds_from"]["median"] for rule in found["rules"]}) == 1 and all(
         rule["last_in"] == found["worlds"] for rule in found["rules"]
     ):
@@ -145,7 +145,7 @@ def _held_up_sentence(found: Document) -> str:
 
 
 def _short_sentence(found: Document) -> str:
-    """What worlds that did not become official lack."""
+    """What is missing in worlds that did not become official."""
     lacking = [
         f"{RULE_NAMES[rule['name']]} at {_value(rule['name'], rule['short']['median'])}, bar {_bar(rule)}"
         for rule in found["rules"]
@@ -230,7 +230,7 @@ def _time_section(simulation: Document) -> ReportSection:
 
 
 def _days(simulation: Document, looks: Sequence[Document]) -> list[tuple[int, Document]]:
-    """Some days, each with the last look by its evening; then the last look of all."""
+    """Selected days, each with the last evaluation of that day; then the final one."""
     pace = simulation["votes_per_day"]
     chosen: list[tuple[int, Document]] = []
     for day in _SHOWN_DAYS:
@@ -243,7 +243,7 @@ def _days(simulation: Document, looks: Sequence[Document]) -> list[tuple[int, Do
 
 
 def _pace_section(simulation: Document) -> ReportSection:
-    """The same votes at another pace."""
+    """The same votes at other rates per day."""
     official, pace = simulation["forecasts"][0]["official"], simulation["votes_per_day"]
     paces = sorted({max(round(pace * factor), 1) for factor in _PACE_RATIOS})
     rows = tuple(
@@ -348,7 +348,7 @@ def _value(name: str, value: float | None) -> str:
 
 
 def _range(votes: Document, bound: int) -> str:
-    """From early worlds to late ones, which may lie beyond what was simulated."""
+    """From early to late worlds, which may be beyond the simulated votes."""
     low, high = (f">{bound:,}" if votes[name] is None else f"{votes[name]:,.0f}" for name in ("low", "high"))
     return f"{low}–{high}"
 
@@ -362,6 +362,6 @@ def _percent(value: float | None) -> str:
 
 
 def _day(simulation: Document, votes: float) -> int:
-    """The day on which the vote of this number is cast, from 1."""
+    """The day on which the vote of this number is cast, starting at 1."""
     pace: int = simulation["votes_per_day"]
     return max(math.ceil(votes / pace), 1)

@@ -35,7 +35,7 @@ LANE_NAMES = tuple(lane.name.lower() for lane in Lane)
 
 
 def simulation_charts(simulation: Document) -> dict[str, dict[str, Spec]]:
-    """For each section, title and spec of every chart that this simulation supports."""
+    """For each section, title and spec of every chart available for this simulation."""
     need_charts()
     forecasts = simulation["forecasts"]
     found: dict[str, dict[str, Spec]] = {}
@@ -50,7 +50,7 @@ def simulation_charts(simulation: Document) -> dict[str, dict[str, Spec]]:
 
 
 def _rules(found: Document) -> Spec:
-    """One panel for each rule, one above the other."""
+    """One panel per rule, stacked."""
     import altair as alt
 
     panels = []
@@ -100,7 +100,7 @@ def _official(simulation: Document) -> Spec:
 
 
 def _in_order(forecasts: Sequence[Document]) -> Spec:
-    """Over votes, by matchmaker; the band belongs to what was asked for."""
+    """Over votes, by matchmaker; the band belongs to the requested one."""
     import altair as alt
 
     values: Values = [
@@ -178,7 +178,7 @@ def _deviations(forecasts: Sequence[Document]) -> Spec:
 
 
 def _arm(found: Document, forecasts: Sequence[Document]) -> str:
-    """What tells one forecast from the others."""
+    """The label that distinguishes a forecast from the others."""
     fairness = found["fairness"]
     both = len({one["fairness"] for one in forecasts if one["matchmaker"] == found["matchmaker"]}) > 1
     return f"{found['matchmaker']}, {fairness}" if both else str(found["matchmaker"])
@@ -203,5 +203,5 @@ def _by_arm(forecasts: Sequence[Document]) -> Any:
 
 
 def _rounded(spread: Document) -> dict[str, float | None]:
-    """As much as a chart can show."""
+    """Rounded to what a chart can show."""
     return {name: None if value is None else round(value, 3) for name, value in spread.items()}

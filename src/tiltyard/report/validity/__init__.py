@@ -1,4 +1,4 @@
-"""The validity report, shown: in words, tables and charts."""
+"""The validity report as text, tables and charts."""
 
 from tiltyard.report.validity.validity_documents import validity_markdown, validity_page
 

@@ -1,4 +1,4 @@
-"""What is known of the order, in words and tables: pairs, confidence, churn, exploration alone."""
+"""Sections about the ranking: pairs, confidence, churn, the exploration lane alone."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ __all__ = ["churn_section", "confidence_section", "exploration_section", "pairs_
 
 
 def pairs_section(report: ValidityReport) -> ReportSection:
-    """Floors of neighbours, and which pairs have met."""
+    """Vote floors of neighbours, and which pairs have met."""
     found = report.pairs
     undecided = (
-        f" {found.indistinguishable} are indistinguishable so far: voters had their chance and did not tell them apart."
+        f" {found.indistinguishable} are indistinguishable so far: after enough votes, voters have not shown a preference."
         if found.indistinguishable
         else ""
     )
@@ -52,13 +52,13 @@ def pairs_section(report: ValidityReport) -> ReportSection:
 
 
 def confidence_section(report: ValidityReport) -> ReportSection:
-    """RD, scores and coverage, and how they moved."""
+    """RD, scores and coverage, and their changes."""
     found, cells = report.confidence, report.coverage
     band = "–" if cells.band_share is None else f"{cells.band_share:.1%}"
     sentences = (
         (
             f"The median RD of the top {found.top} is {format_count(found.median_rd)}{format_before(found.median_rd_before)}. RD is the "
-            "policy's bookkeeping of uncertainty, not an interval. Swing is how far the conservative score moved between "
+            "policy's measure of uncertainty, not an interval. Swing is how far the conservative score moved between "
             "the span's evaluations."
         ),
         (
@@ -113,7 +113,7 @@ def _moments(report: ValidityReport) -> ReportTable:
 
 
 def churn_section(report: ValidityReport) -> ReportSection:
-    """Who changed places at the top."""
+    """Changes of order at the top."""
     found = report.churn
     pairs = [
         (row.model, row.other, f"{row.times}", f"{row.beyond}", f"{row.far_beyond}") for row in found.pairs
@@ -157,13 +157,13 @@ def _churned(found: Churn) -> tuple[str, ...]:
         ),
         (
             f"Pairs of the top that changed order: {swaps - beyond} within their bands of rating ± RD, {beyond} beyond. "
-            "A change within the bands is the board changing its mind about what it never claimed to know."
+            "A change within the bands is within the uncertainty that the board states."
         ),
     )
 
 
 def exploration_section(report: ValidityReport) -> ReportSection:
-    """The board of the exploration lane, beside the official one."""
+    """The board of the exploration lane, compared with the official one."""
     found = report.exploration
     sentences = [
         (
@@ -174,7 +174,7 @@ def exploration_section(report: ValidityReport) -> ReportSection:
     ]
     if found.pairs:
         sentences.append(
-            f"{format_share(found.same_order, found.pairs)} of {found.pairs:,} pairs stand in the same order as on the official board; "
+            f"{format_share(found.same_order, found.pairs)} of {found.pairs:,} pairs have the same order as on the official board; "
             f"{len(found.reversed):,} are contradicted beyond the lane's uncertainty (all pairs at once, {found.level:.0%})."
         )
     else:

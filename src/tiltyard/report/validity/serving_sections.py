@@ -1,4 +1,4 @@
-"""What was served, in words and tables: fairness, lanes, matchups and sides."""
+"""Sections about serving: fairness, lanes, matchups and sides."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["by_deviation", "fairness_section", "lanes_section", "matchups_sectio
 
 
 def fairness_section(report: ValidityReport) -> ReportSection:
-    """Exposures against what each model was due."""
+    """Exposures compared with each model's target."""
     found = report.fairness
     what = "outside the contender lane (scoped fairness)" if found.mode == "scoped" else "of every lane"
     sentences = [
@@ -43,7 +43,7 @@ def fairness_section(report: ValidityReport) -> ReportSection:
 
 
 def by_deviation(models: Iterable[ModelExposure]) -> list[ModelExposure]:
-    """Furthest from their target first, in tolerances; retired models last."""
+    """Sorted by distance from the target in tolerances, largest first; retired models last."""
     return sorted(
         models,
         key=lambda row: (not row.enabled, -abs(row.exposures - row.target) / max(row.tolerance, 1e-9)),
@@ -72,12 +72,12 @@ def _strain(one: ExposureDeviation) -> str:
 
 
 def lanes_section(report: ValidityReport) -> ReportSection:
-    """Lanes drawn and lanes that chose, beside their weights."""
+    """Lanes drawn and lanes used, compared with their weights."""
     found = report.lanes
     sentences = [
         (
             f"{found.gave_way:,} of {found.matchups:,} matchups were chosen by another lane than the one drawn: the fairness "
-            "controller came first, or the lane found nothing."
+            "controller took precedence, or the lane found no pair."
         )
     ]
     if report.fairness.mode == "strict":
@@ -101,7 +101,7 @@ def lanes_section(report: ValidityReport) -> ReportSection:
 
 
 def matchups_section(report: ValidityReport) -> ReportSection:
-    """How matchups ended, and on which side models stood."""
+    """How matchups ended, and on which side models were shown."""
     sides = report.sides
     by_model = [
         (
@@ -132,8 +132,8 @@ def _sides(sides: SideBalance) -> tuple[str, ...]:
     worst = max(sides.models, key=lambda row: abs(row.z))
     return (
         (
-            f"The left won {format_share(sides.left_wins, sides.decisive)} of the decisive votes: what voters prefer by side. "
-            "It cancels as long as sides fall like a fair coin."
+            f"The left won {format_share(sides.left_wins, sides.decisive)} of the decisive votes: the voters' preference "
+            "for a side. It cancels out as long as sides are assigned at random."
         ),
         (
             f"Furthest from half: {worst.model}, {worst.left:,} times on the left in {worst.exposures:,} exposures "

@@ -16,13 +16,13 @@ _SOFT = "#9fb8c4"
 _WARN = "#c9822b"
 _BAND = "#8a98a0"
 _WIDTH_PIXELS = 620
-#: More models, or more evaluations, cannot be read.
+#: The largest number of models, or evaluations, that is readable.
 _MODEL_LIMIT = 40
 _EVALUATION_LIMIT = 160
 
 
 def validity_charts(report: ValidityReport) -> dict[str, dict[str, Spec]]:
-    """For each section, title and spec of its charts; what has nothing to show is left out."""
+    """For each section, title and spec of its charts; empty charts are left out."""
     need_charts()
     found: dict[str, dict[str, Spec]] = {}
     if report.n_enabled:

@@ -1,4 +1,4 @@
-"""The validity report as Markdown, and as one page in a file."""
+"""The validity report as Markdown, and as a self-contained page."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ _FOOTER = "Every number here follows from the arena's log."
 
 
 def validity_markdown(report: ValidityReport, *, title: str = "Validity report") -> str:
-    """For readers: the status first, then the findings, the rules, and everything else."""
+    """The report as Markdown: the status first, then the findings, the rules, and everything else."""
     return report_markdown(_told(report, title))
 
 
 def validity_page(report: ValidityReport, *, title: str = "Validity report") -> str:
-    """The same with charts, their tables beside them."""
+    """The report as a page with charts next to their tables."""
     charts = validity_charts(report) if charts_available() else {}
     return report_page(_told(report, title), charts, footer=_FOOTER)
 

@@ -1,4 +1,4 @@
-"""A validity report in words and tables, before it becomes Markdown or a page."""
+"""The sections of a validity report, before they are rendered as Markdown or a page."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ __all__ = ["span_sentence", "status_sentence", "validity_sections"]
 
 
 def validity_sections(report: ValidityReport) -> tuple[ReportSection, ...]:
-    """All sections, in the order in which they are read."""
+    """All sections in reading order."""
     return (
         _rules(report),
         fairness_section(report),
@@ -37,7 +37,7 @@ def validity_sections(report: ValidityReport) -> tuple[ReportSection, ...]:
 
 
 def status_sentence(report: ValidityReport) -> str:
-    """Official or calibrating, and on what ground."""
+    """Official or calibrating, and why."""
     found = report.publication
     if found.official:
         return (
@@ -54,7 +54,7 @@ def status_sentence(report: ValidityReport) -> str:
 
 
 def span_sentence(report: ValidityReport) -> str:
-    """What the report covers."""
+    """The span that the report covers."""
     span = report.span
     arena = f"{report.n_enabled:,} of {report.n_models:,} models enabled, {report.n_prompts:,} prompts"
     if span.end_row == span.first_row:
@@ -86,9 +86,9 @@ def _rules(report: ValidityReport) -> ReportSection:
     )
     sentences = (
         (
-            f"The rules are looked at every {found.evaluated_every:,} votes; a board is official once all of them "
+            f"The rules are evaluated every {found.evaluated_every:,} votes; a board is official once all of them "
             f"have held {found.evaluations} times in a row. Values here are those at the end of the span; missing votes "
-            "are the whole arena's, at its present mix of lanes."
+            "are those of the whole arena, at its current mix of lanes."
         ),
         *(f"{_named(rule)}: {rule.detail}." for rule in found.rules if rule.detail),
     )
@@ -124,7 +124,7 @@ def _looked(rules: Sequence[Rule], look: EvaluationRecord) -> list[str]:
 
 
 def _value(rule: Rule, value: float | None) -> str:
-    """Shares with three places, everything else with one at most."""
+    """Shares with three decimals, everything else with at most one."""
     if value is None:
         return "–"
     counted = value.is_integer() and rule.bar.is_integer()

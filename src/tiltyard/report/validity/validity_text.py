@@ -1,4 +1,4 @@
-"""Cut tables and turns of phrase that the sections of a validity report share."""
+"""Truncated tables and number formats shared by the sections of a validity report."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = [
     "limited_table",
 ]
 
-#: Longer tables are cut, and say so.
+#: Longer tables are truncated, with a note.
 MAX_TABLE_ROWS = 60
 
 
@@ -29,32 +29,32 @@ def limited_table(
     words: int = 1,
     folded: bool = False,
 ) -> ReportTable:
-    """A table of at most so many rows."""
+    """A table with a limited number of rows."""
     return ReportTable(
         heads, tuple(rows[:MAX_TABLE_ROWS]), words, title, folded, max(len(rows) - MAX_TABLE_ROWS, 0)
     )
 
 
 def format_date(time: int) -> str:
-    """Seconds since 1970 as a date."""
+    """Seconds since 1970, as a date."""
     return datetime.fromtimestamp(time, UTC).strftime("%Y-%m-%d %H:%M UTC")
 
 
 def format_count(value: float | None) -> str:
-    """A whole number, or a dash."""
+    """An integer, or a dash if missing."""
     return "–" if value is None else f"{value:,.0f}"
 
 
 def format_share(n: int, of: int) -> str:
-    """A share in per cent; a dash of nothing."""
+    """A percentage; a dash if the total is zero."""
     return f"{n / of:.1%}" if of else "–"
 
 
 def format_before(before: float | None) -> str:
-    """What it was before the span, in brackets."""
+    """The value before the span, in parentheses."""
     return "" if before is None else f" ({before:,.0f} before)"
 
 
 def format_times(n: int) -> str:
-    """So many times, as one says it."""
+    """The number of times, in words."""
     return {0: "never", 1: "once", 2: "twice"}.get(n, f"{n} times")

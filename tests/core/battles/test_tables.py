@@ -138,7 +138,7 @@ def test_a_log_read_again_is_the_log_held(keep_log):
 
 def test_a_table_of_counts_alone_has_no_battles_to_show():
     assert not counted("a>b").has_log
-    with pytest.raises(CannotRate, match="holds counts only"):
+    with pytest.raises(CannotRate, match="contains only counts"):
         counted("a>b").log()
 
 

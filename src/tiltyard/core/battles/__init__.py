@@ -1,9 +1,8 @@
 """Battles: the record, its outcomes, and the table that counts them.
 
-This room is pure. It has no clock, no environment, no logging, no files and no random
-state of its own; what it knows comes in as arguments and goes out as values. Nothing here
-imports a file format: readers hand over batches of columns (`BattleBatch`), and the table turns
-names into integers. It is the only place that does.
+This package is pure: no clock, no environment, no logging, no files and no random state of its own.
+It does not know file formats: readers pass batches of columns (`BattleBatch`), and the table
+encodes names as integers. No other package does that.
 """
 
 from tiltyard.core.battles.batch import BattleBatch, NameColumn, to_batches

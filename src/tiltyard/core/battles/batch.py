@@ -1,4 +1,4 @@
-"""Batches: columns of battles on their way from a reader into a table."""
+"""Batches: columns of battles, passed from a reader to a table."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ Ints = npt.NDArray[np.integer[Any]]
 Floats = npt.NDArray[np.float64]
 Kinds = npt.NDArray[np.uint8]
 
-#: The columns whose distinct values a table remembers.
+#: The columns whose distinct values a table records.
 TAGS = ("source", "dimension", "judge_model")
 
 
 @dataclass(frozen=True, slots=True)
 class NameColumn:
-    """A column of names as integers: row k is called ``values[codes[k]]``."""
+    """A column of names encoded as integers: the name in row k is ``values[codes[k]]``."""
 
     codes: Ints
     values: Sequence[str]
@@ -37,12 +37,12 @@ class NameColumn:
         return cls(codes, tuple(index))
 
     def distinct(self) -> frozenset[str]:
-        """The names that occur, the empty one apart."""
+        """The names that occur, except the empty one."""
         used = np.flatnonzero(np.bincount(self.codes, minlength=len(self.values)))
         return frozenset(self.values[k] for k in used.tolist()) - {""}
 
     def take(self, rows: npt.NDArray[Any]) -> NameColumn:
-        """The same column for some rows, without the names that none of them bears."""
+        """The column for the given rows, without unused names."""
         codes = self.codes[rows]
         used = np.bincount(codes, minlength=len(self.values)) > 0
         return NameColumn(
@@ -52,7 +52,7 @@ class NameColumn:
 
 @dataclass(frozen=True, slots=True)
 class BattleBatch:
-    """Some battles in log order, column by column. Optional columns may be absent."""
+    """Battles in log order, column by column. Optional columns may be absent."""
 
     model_a: NameColumn
     model_b: NameColumn
@@ -60,18 +60,18 @@ class BattleBatch:
     prompt: Keys | None = None
     voter: Keys | None = None
     weight: Floats | None = None
-    #: P(A better), NaN where a row states none.
+    #: P(A better), NaN where none is stated.
     pref: Floats | None = None
     #: One row of style differences per battle.
     covariates: Floats | None = None
-    #: The columns of `TAGS` that the battles have; an empty name is none.
+    #: The columns of `TAGS` that the battles have; an empty name means none.
     tags: Mapping[str, NameColumn] = field(default_factory=dict)
 
     def __len__(self) -> int:
         return len(self.kind)
 
     def take(self, rows: npt.NDArray[Any]) -> BattleBatch:
-        """The same columns for some rows (indices or a mask)."""
+        """The columns for the given rows (indices or a mask)."""
         columns = {name: column[rows] for name in _OPTIONAL if (column := getattr(self, name)) is not None}
         return replace(
             self,
@@ -82,7 +82,7 @@ class BattleBatch:
         )
 
     def split(self, groups: NameColumn) -> Iterator[tuple[str, BattleBatch]]:
-        """This batch apart by group, each part in log order."""
+        """Split the batch by group; each part is in log order."""
         for code, name in enumerate(groups.values):
             rows = np.flatnonzero(groups.codes == code)
             if len(rows):
@@ -93,7 +93,7 @@ _OPTIONAL = tuple(f.name for f in fields(BattleBatch) if f.name not in ("model_a
 
 
 def to_batches(battles: Iterable[Battle], size: int = 65_536) -> Iterator[BattleBatch]:
-    """Battles in hand as batches."""
+    """Convert battles in memory to batches."""
     battles = iter(battles)
     while rows := list(islice(battles, size)):
         yield BattleBatch(

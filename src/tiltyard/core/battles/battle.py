@@ -14,10 +14,10 @@ from tiltyard.errors import BadBattle
 
 __all__ = ["MAX_WEIGHT", "TIE_PREF_TOLERANCE", "Battle", "pref_contradicts"]
 
-#: A battle called a tie may carry a preference this far from one half, and no further.
+#: How far the preference of a tie may be from one half.
 TIE_PREF_TOLERANCE = 0.25
 
-#: Weights are compared by their squares: beyond this they say nothing more.
+#: The largest weight. Weights are squared, and larger ones would lose precision.
 MAX_WEIGHT = 1e12
 
 _NOTHING: Mapping[str, Any] = MappingProxyType({})
@@ -25,13 +25,13 @@ _NOTHING: Mapping[str, Any] = MappingProxyType({})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Battle:
-    """One battle. ``extra`` keeps the fields that Tiltyard does not know and writes them back."""
+    """One battle. ``extra`` keeps unknown fields, so that they are written back."""
 
     model_a: str
     model_b: str
     winner: Outcome
     label: Label | None = None
-    #: Of a judge's battle: whether it called both responses bad in both orders. It is rated all the same.
+    #: For a judge's battle: whether it called both responses bad in both orders. The battle is rated anyway.
     both_bad: bool | None = None
     source: str | None = None
     question_id: str | None = None
@@ -56,7 +56,7 @@ class Battle:
 
     @classmethod
     def from_dict(cls, row: Mapping[str, Any]) -> Battle:
-        """Read one row: optional fields may be missing, unknown ones are kept, wrong ones raise."""
+        """Parse one row: optional fields may be missing, unknown ones are kept, invalid ones raise."""
         winner = parse_outcome(_winner_text(row))
         label = parse_label(row.get("label"))
         kind_of(winner, label)
@@ -78,7 +78,7 @@ class Battle:
         )
 
     def to_dict(self) -> dict[str, Any]:
-        """The row as it is written: the contract's keys always, others where set, then the unknown."""
+        """The row as written: required keys always, others if set, then the unknown ones."""
         row: dict[str, Any] = {}
         for name in _FIELDS:
             value = getattr(self, name)
@@ -98,7 +98,7 @@ def _rebuilt(values: dict[str, Any]) -> Battle:
 
 
 def pref_contradicts(winner: Outcome, label: Label | None, pref: float) -> bool:
-    """Whether a stated preference and the recorded winner cannot both be true."""
+    """Whether a stated preference contradicts the recorded winner."""
     if winner is Outcome.MODEL_A:
         return pref < 0.5
     if winner is Outcome.MODEL_B:
@@ -151,7 +151,7 @@ def _number(row: Mapping[str, Any], key: str, *, low: float, high: float) -> flo
 
 
 def _flag(value: object) -> bool | None:
-    """True or false, also as CSV spells them; an absent flag is ``None``."""
+    """A boolean, also as text from CSV; ``None`` if absent."""
     if value is None or isinstance(value, bool):
         return value
     spelled = str(value).strip().lower() if isinstance(value, str | int) else None
@@ -176,7 +176,7 @@ def _position(value: object) -> int | None:
 
 
 def _time(value: object) -> datetime | None:
-    """A moment in UTC, from ISO 8601 text, seconds since 1970 or a datetime."""
+    """A UTC time, from ISO 8601 text, seconds since 1970 or a datetime."""
     moment: datetime | None = None
     try:
         match value:

@@ -1,8 +1,8 @@
-"""Names of prompts and voters as 64-bit keys.
+"""Prompts and voters as 64-bit hash keys.
 
-Clusters need only to know which rows belong together, not what they are called. A key that
-depends on the text alone needs no shared dictionary: files, partitions and machines agree on
-it without talking, and a hundred million distinct prompts cost eight bytes each.
+Clustering only needs to know which rows belong together, not their names. A key that depends only
+on the text needs no shared dictionary: files, partitions and machines compute the same keys
+independently, and a hundred million distinct prompts take eight bytes each.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ __all__ = ["MISSING_KEY", "Keys", "hash_buffer", "hash_texts", "mix_bits"]
 
 Keys = npt.NDArray[np.uint64]
 
-#: The key of a row that names no prompt (or voter).
+#: The key of a row without a prompt (or voter).
 MISSING_KEY = np.uint64(0)
 
 
 def hash_texts(values: Sequence[str | None]) -> Keys:
-    """One key for each text; ``None`` gives `MISSING_KEY`."""
+    """One key per text; ``None`` gives `MISSING_KEY`."""
     encoded = [(value or "").encode("utf-8", "surrogatepass") for value in values]
     offsets = np.zeros(len(encoded) + 1, dtype=np.int64)
     np.cumsum([len(text) for text in encoded], out=offsets[1:])
@@ -31,9 +31,9 @@ def hash_texts(values: Sequence[str | None]) -> Keys:
 
 
 def hash_buffer(data: npt.NDArray[np.uint8], offsets: npt.NDArray[np.int64]) -> Keys:
-    """Keys of texts laid end to end in ``data``; text k is ``data[offsets[k]:offsets[k + 1]]``.
+    """Keys of texts concatenated in ``data``; text k is ``data[offsets[k]:offsets[k + 1]]``.
 
-    Each text is read in words of eight bytes, mixed one into the next, all texts abreast.
+    Each text is read in words of eight bytes, which are mixed in order; all texts are processed in parallel.
     """
     lengths = np.diff(offsets)
     keys = _mix(lengths.astype(np.uint64))
@@ -58,7 +58,7 @@ def _mix(x: Keys) -> Keys:
 
 
 def mix_bits(x: Keys) -> Keys:
-    """The finaliser of splitmix64 (Steele, Lea and Flood 2014): every bit reaches every bit."""
+    """The finaliser of splitmix64 (Steele, Lea and Flood 2014): every input bit affects every output bit."""
     x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     return x ^ (x >> np.uint64(31))

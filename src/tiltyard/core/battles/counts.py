@@ -1,4 +1,4 @@
-"""Counts: how often each ordered pair ended in each kind. Counts add."""
+"""Counts: how often each ordered pair had each kind of result. Counts can be added."""
 
 from __future__ import annotations
 
@@ -15,22 +15,22 @@ __all__ = ["CELL_SUM_COUNT", "Counts", "CountsBuilder"]
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
 Codes = npt.NDArray[np.integer[Any]]
-#: Cell keys, how often each occurred, and its weighted sums if any.
+#: Cell keys, the count of each, and its weighted sums, if any.
 _Run = tuple[Ints, Ints, Floats | None]
 
-#: What a weighted cell sums over its battles: w, w², w·pref, w²·pref, w²·pref².
+#: The sums of a weighted cell over its battles: w, w², w·pref, w²·pref, w²·pref².
 CELL_SUM_COUNT = 5
-#: A cell's plane: its kind, plus 16 for battles that state a preference. Planes lie one behind
-#: the other, so that kinds which do not occur cost no cache and no memory.
+#: A cell's plane: its kind, plus 16 for battles with a stated preference. Planes are contiguous,
+#: so that kinds which do not occur use neither cache nor memory.
 _PLANE_COUNT = 32
 _HARD_PLANE_COUNT = 16
-#: Up to this many models cells sit in one dense array (up to 84 MB of counts); beyond it, in sorted runs.
+#: The largest number of models for which cells are one dense array (up to 84 MB); beyond, they are sorted runs.
 _DENSE_MODEL_LIMIT = 512
-#: Rows are counted in 32 bits, and carried over into 64 before those could overflow.
+#: Rows are counted in 32 bits, and added to 64-bit counts before they could overflow.
 _CARRY_ROWS = 1 << 30
-#: Keys of sorted runs leave room for 28-bit model codes: they never move again.
+#: Keys of sorted runs reserve 28 bits per model code, so that they never change.
 _SPARSE_MODEL_LIMIT = 1 << 28
-#: Sorted runs are merged when this many cells are waiting.
+#: The number of pending cells at which sorted runs are merged.
 _WAITING_CELLS = 1 << 22
 
 
@@ -38,8 +38,8 @@ _WAITING_CELLS = 1 << 22
 class Counts:
     """Cells of (model a, model b, kind), sorted; only those that occurred.
 
-    ``soft`` marks cells whose battles state a preference. ``sums`` is absent while every
-    battle weighs one and states none: then each sum follows from ``n``.
+    ``soft`` marks cells whose battles state a preference. ``sums`` is absent if every battle has
+    weight one and no preference: then each sum follows from ``n``.
     """
 
     a: Ints
@@ -62,14 +62,14 @@ class Counts:
         return moments
 
     def relabel(self, codes: Codes) -> Counts:
-        """The same counts where model k is called ``codes[k]``."""
+        """The same counts with model k renumbered to ``codes[k]``."""
         builder = CountsBuilder(len(codes))
         builder.add_counts(self, codes)
         return builder.counts()
 
 
 class CountsBuilder:
-    """Adds up cells, from rows or from other counts, for a number of models that may grow."""
+    """Adds up cells, from rows or from other counts, for a growing number of models."""
 
     def __init__(self, models: int = 0, *, kernel: Kernel = "plain") -> None:
         self._kernel = kernel
@@ -79,13 +79,13 @@ class CountsBuilder:
             self._capacity = _SPARSE_MODEL_LIMIT
         self._recent = np.zeros(0 if self._sparse else _HARD_PLANE_COUNT * self._capacity**2, dtype=np.int32)
         self._recent_rows = 0
-        #: Made when 32 bits, or battles that all count one, are no longer enough.
+        #: Created when 32-bit counts of unweighted battles are no longer sufficient.
         self._wide: Ints | None = None
         self._sums: Floats | None = None
         self._runs: list[_Run] = []
 
     def grow(self, models: int) -> None:
-        """Make room for this many models."""
+        """Extend to this many models."""
         if models <= self._capacity:
             return
         if models > _DENSE_MODEL_LIMIT:
@@ -123,7 +123,7 @@ class CountsBuilder:
         self._add(self._keys(plane, a, b), np.ones(len(plane), dtype=np.int64), sums)
 
     def add_counts(self, counts: Counts, codes: Codes) -> None:
-        """Add counts made elsewhere, whose model k is ``codes[k]`` here."""
+        """Add other counts, whose model k is ``codes[k]`` here."""
         plane = counts.kind + np.where(counts.soft, _HARD_PLANE_COUNT, 0)
         keys = self._keys(plane, codes[counts.a], codes[counts.b])
         self._add(keys, counts.n, None if counts.sums is None else counts.sums.T)
@@ -145,7 +145,7 @@ class CountsBuilder:
         return keys
 
     def _parts(self, keys: Ints) -> tuple[Ints, Ints, Ints]:
-        """Plane, model a and model b of each key; by 32-bit divisions, where keys fit, for they are quick."""
+        """Plane, model a and model b of each key; uses 32-bit divisions if keys fit, because they are faster."""
         whole: npt.NDArray[Any] = keys if self._sparse else keys.astype(np.uint32)
         width = whole.dtype.type(self._capacity)
         rest = whole // width
@@ -154,7 +154,7 @@ class CountsBuilder:
         return plane.astype(np.int64), a.astype(np.int64), b.astype(np.int64)
 
     def _count(self, a: Codes, b: Codes, kind: npt.NDArray[np.uint8]) -> None:
-        """Unweighted rows: one more for each cell, in place."""
+        """Count unweighted rows in place."""
         for first in range(0, len(kind), _CARRY_ROWS):
             rows = slice(first, first + _CARRY_ROWS)
             if self._recent_rows + len(kind[rows]) > _CARRY_ROWS:
@@ -163,7 +163,7 @@ class CountsBuilder:
             if self._kernel == "compiled":
                 compile_kernel(_count_loop)(a[rows], b[rows], kind[rows], self._capacity, self._recent)
             else:
-                # A typed one: a plain 1 would send NumPy down a path thirty times slower.
+                # The constant is typed: a plain 1 would make NumPy thirty times slower.
                 np.add.at(self._recent, self._keys(kind[rows], a[rows], b[rows]), np.int32(1))
 
     def _carry(self) -> Ints:
@@ -214,7 +214,7 @@ class CountsBuilder:
 def _count_loop(
     a: Codes, b: Codes, kind: npt.NDArray[np.uint8], capacity: int, cells: npt.NDArray[np.int32]
 ) -> None:
-    """Meant to be compiled; unsigned indices spare the test for a negative one."""
+    """Meant to be compiled; unsigned indices avoid the check for negative ones."""
     width = np.uint32(capacity)
     for row in range(len(kind)):
         pair = (np.uint32(kind[row]) * width + np.uint32(a[row])) * width + np.uint32(b[row])
@@ -222,14 +222,14 @@ def _count_loop(
 
 
 def _unweighted(n: Ints) -> Floats:
-    """The sums of cells whose battles weigh one and state no preference."""
+    """The sums of cells whose battles have weight one and no preference."""
     sums = np.zeros((CELL_SUM_COUNT, len(n)))
     sums[:2] = n
     return sums
 
 
 def _summed(keys: Ints, n: Ints, sums: Floats | None) -> _Run:
-    """Equal keys added together, in key order."""
+    """Sum equal keys, in key order."""
     order = np.argsort(keys, kind="stable")
     keys = keys[order]
     starts = np.flatnonzero(np.diff(keys, prepend=-1))

@@ -1,4 +1,4 @@
-"""Outcomes, labels, and the small integers by which tables count them."""
+"""Outcomes, labels, and the integers by which tables count them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ __all__ = [
 
 
 class Outcome(enum.StrEnum):
-    """What was decided. Only ``model_a`` and ``model_b`` are decisive."""
+    """The result of a battle. Only ``model_a`` and ``model_b`` are decisive."""
 
     MODEL_A = "model_a"
     MODEL_B = "model_b"
@@ -31,7 +31,7 @@ class Outcome(enum.StrEnum):
 
 
 class Label(enum.StrEnum):
-    """How firmly it was decided, where a judge was asked in both orders; ``both_bad`` stands in older files."""
+    """How firm the result is, if a judge was asked in both orders; ``both_bad`` occurs in older files."""
 
     WIN = "win"
     LEAN = "lean"
@@ -50,7 +50,7 @@ class Kind(enum.IntEnum):
     LEAN_A = 4
     LEAN_B = 5
     INCONSISTENT = 6
-    #: The same with the flag: the judge called both responses bad, and still said which is better.
+    #: The same with the flag: the judge called both responses bad, but still chose a result.
     WIN_A_FLAGGED = 7
     WIN_B_FLAGGED = 8
     TIE_FLAGGED = 9
@@ -65,7 +65,7 @@ class Kind(enum.IntEnum):
 
     @property
     def plain(self) -> Kind:
-        """The same kind without the flag: what is rated."""
+        """The same kind without the flag, which is what is rated."""
         return _PLAIN.get(self, self)
 
     @property
@@ -76,7 +76,7 @@ class Kind(enum.IntEnum):
 
 KIND_COUNT = len(Kind)
 DECISIVE = frozenset({Outcome.MODEL_A, Outcome.MODEL_B})
-#: Labels that two orders, or a panel, can end in.
+#: Labels that can result from two orders or a panel.
 JUDGE_LABELS = (Label.WIN, Label.LEAN, Label.TIE, Label.INCONSISTENT)
 _PLAIN = {kind: Kind[kind.name.removesuffix("_FLAGGED")] for kind in Kind if kind.flagged}
 _FLAGGED = {plain: flagged for flagged, plain in _PLAIN.items()}
@@ -106,15 +106,15 @@ _KINDS = {
 }
 
 _LABELLED = {kind: (outcome, label) for (outcome, label), kind in _KINDS.items() if label is not None}
-#: Outcome and label of each kind: `kind_of`, the other way round.
+#: Outcome and label of each kind: the inverse of `kind_of`.
 SPELLED = {kind: _LABELLED[kind.plain] for kind in Kind}
 
 
 def parse_outcome(text: object) -> Outcome:
-    """The outcome that ``text`` spells; anything unknown is an error, never a tie.
+    """Parse an outcome; an unknown one raises, and is never taken as a tie.
 
     Case, spaces and punctuation do not matter: ``tie (bothbad)``, ``both_bad`` and
-    ``BothBad`` are one outcome.
+    ``BothBad`` are the same outcome.
     """
     if isinstance(text, str):
         found = _SPELLINGS.get(re.sub(r"[\W_]", "", text.lower()))
@@ -124,7 +124,7 @@ def parse_outcome(text: object) -> Outcome:
 
 
 def parse_label(text: object) -> Label | None:
-    """The label that ``text`` spells; an absent one is ``None``."""
+    """Parse a label; ``None`` if absent."""
     if text is None or text == "":
         return None
     try:
@@ -135,7 +135,7 @@ def parse_label(text: object) -> Label | None:
 
 
 def kind_of(outcome: Outcome, label: Label | None = None, *, both_bad: bool = False) -> Kind:
-    """Outcome, label and flag as one integer; a label that contradicts the outcome is an error."""
+    """Outcome, label and flag as one integer; raises if the label contradicts the outcome."""
     try:
         kind = _KINDS[outcome, label]
     except KeyError:

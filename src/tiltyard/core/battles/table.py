@@ -25,7 +25,7 @@ Tags = Mapping[str, frozenset[str]]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class CodedBattles:
-    """A run of battles in log order, models as indices into the table's names."""
+    """Consecutive battles in log order, with models as indices into the table's names."""
 
     a: Ints
     b: Ints
@@ -44,24 +44,24 @@ class CodedBattles:
 class Table:
     """Battles ready to be rated: names in sorted order, counts, and (unless dropped) the log.
 
-    The log is either held in memory or read again from its source at each `scan`. A table
-    made by `TableBuilder(keep_log=False)` without a source has counts alone: enough for
+    The log is either kept in memory or read again from its source at each `scan`. A table
+    made by `TableBuilder(keep_log=False)` without a source has only counts: sufficient for
     Bradley–Terry with battle-level intervals, whatever the number of battles.
     """
 
     models: tuple[str, ...]
     counts: Counts
     covariates: tuple[str, ...] = ()
-    #: Which clusters the log can name: ``prompt``, ``voter``, both or neither.
+    #: The clusters available in the log: ``prompt``, ``voter``, both or neither.
     keyed: frozenset[str] = frozenset()
-    #: Distinct sources, dimensions and judges that the battles name.
+    #: Distinct sources, dimensions and judges of the battles.
     tags: Tags = field(default_factory=dict)
     _log: tuple[CodedBattles, ...] | None = field(default=None, repr=False)
     _reread: Callable[[], Iterable[BattleBatch]] | None = field(default=None, repr=False)
 
     @classmethod
     def from_battles(cls, battles: Iterable[Battle]) -> Table:
-        """A table of battles in hand, log kept."""
+        """Build a table with its log from battles in memory."""
         builder = TableBuilder()
         for batch in to_batches(battles):
             builder.add(batch)
@@ -71,7 +71,7 @@ class Table:
     def from_codes(
         cls, models: Sequence[str], codes: CodedBattles, *, covariates: Sequence[str] = ()
     ) -> Table:
-        """A table of battles that are integer codes already; ``models`` must be sorted."""
+        """Build a table from battles that are already integer codes; ``models`` must be sorted."""
         if list(models) != sorted(set(models)):
             raise ValueError("models must be sorted and distinct")
         builder = CountsBuilder(len(models), kernel=choose_kernel("auto", len(codes)))
@@ -87,7 +87,7 @@ class Table:
         return self._log is not None or self._reread is not None
 
     def scan(self) -> Iterator[CodedBattles]:
-        """The log, run by run, in order."""
+        """The log in order, in chunks."""
         if self._log is not None:
             yield from self._log
         elif self._reread is not None:
@@ -96,8 +96,8 @@ class Table:
                 yield _encode(batch, _codes_of(index, batch.model_a), _codes_of(index, batch.model_b))
         else:
             raise CannotRate(
-                "this table holds counts only; what you asked for needs the battles one by one. "
-                "Build it with the log kept."
+                "this table contains only counts, but the requested computation needs the individual battles; "
+                "build the table with its log"
             )
 
     def log(self) -> CodedBattles:
@@ -109,7 +109,7 @@ class Table:
         return runs[0] if len(runs) == 1 else _concatenated(runs)
 
     def merge(self, other: Table) -> Table:
-        """Both tables as one: names united, counts added, logs laid end to end."""
+        """Both tables as one: the union of names, counts added, logs concatenated."""
         if self.covariates != other.covariates:
             raise CannotRate(f"tables with different style columns: {self.covariates} and {other.covariates}")
         models = tuple(sorted(set(self.models) | set(other.models)))
@@ -151,7 +151,7 @@ class TableBuilder:
             self._log.append(run)
 
     def table(self, reread: Callable[[], Iterable[BattleBatch]] | None = None) -> Table:
-        """The table of all that was added; ``reread`` yields the same batches again."""
+        """The table of everything added; ``reread`` yields the same batches again."""
         order = sorted(self._index)
         place = {name: code for code, name in enumerate(order)}
         codes = np.array([place[name] for name in self._index], dtype=_code_type(len(order)))
@@ -163,7 +163,7 @@ class TableBuilder:
 def tables_by_group(
     batches: Iterable[tuple[BattleBatch, NameColumn]], *, covariates: Sequence[str] = ()
 ) -> Mapping[str, Table]:
-    """One table per group, from batches that come with the group of each row; groups sorted."""
+    """One table per group, sorted, from batches with the group of each row."""
     builders: dict[str, TableBuilder] = {}
     for batch, groups in batches:
         for name, part in batch.split(groups):
@@ -202,7 +202,7 @@ def _code_type(models: int) -> type[np.integer[Any]]:
     return np.uint16 if models <= 1 << 16 else np.int32
 
 
-#: What an absent optional column means, where some runs have it and others do not.
+#: The default of an optional column, if only some chunks have it.
 _ABSENT = {"prompt": MISSING_KEY, "voter": MISSING_KEY, "weight": 1.0, "pref": np.nan}
 
 

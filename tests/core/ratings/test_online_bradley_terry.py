@@ -309,7 +309,7 @@ def test_votes_of_unknown_models_are_refused_and_leave_the_state_alone():
             state, CodedBattles(*(np.array([k], np.uint16) for k in (5, 0)), np.zeros(1, np.uint8))
         )
     assert state.to_dict() == REFITTED.initial(3).to_dict()
-    with pytest.raises(BadOption, match="never leave"):
+    with pytest.raises(BadOption, match="never removed"):
         state.widened(2)
 
 

@@ -187,7 +187,7 @@ def test_only_the_first_group_is_controlled():
 
 def test_style_needs_models_that_can_be_compared():
     codes = CodedBattles(np.zeros(3, np.uint16), np.ones(3, np.uint16), np.zeros(3, np.uint8))
-    with pytest.raises(CannotRate, match="nothing to control for style"):
+    with pytest.raises(CannotRate, match="style control is not possible"):
         STYLE(styled(codes, np.ones((3, 1))))
 
 
@@ -204,5 +204,5 @@ def test_style_needs_a_value_in_every_battle_that_counts():
 def test_style_columns_must_say_something_of_their_own(factor):
     codes, z = verbose_world()
     z[:, 1] = factor * z[:, 0]
-    with pytest.raises(CannotRate, match="explain each other"):
+    with pytest.raises(CannotRate, match="are collinear with each other"):
         STYLE(styled(codes, z))

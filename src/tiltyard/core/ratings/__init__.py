@@ -1,8 +1,8 @@
-"""Ratings: from a table of battles to numbers that can be defended.
+"""Ratings: methods that compute ratings from a table of battles.
 
-This room is pure. It has no clock, no environment, no logging and no files; randomness comes
-from a seed that is a parameter of the method. A method is a frozen dataclass called on a
-table; what it returns carries the method, its parameters and its findings.
+This package is pure: no clock, no environment, no logging and no files; randomness comes
+from a seed that is a parameter of the method. A method is a frozen dataclass that is called with a
+table; its result contains the method, its parameters and its findings.
 """
 
 from tiltyard.core.ratings.bradley_terry import BradleyTerry

@@ -1,9 +1,9 @@
-"""Bootstrap refits of Bradley–Terry: battles, or whole clusters of them, drawn again.
+"""Bootstrap refits of Bradley–Terry: battles, or whole clusters of them, are resampled.
 
-Drawing is by Poisson weights (Hanley and MacGibbon 2006): how often a cluster appears in a
-replicate is Poisson(1). Where each battle is a cluster, the n battles of one cell appear
+Resampling uses Poisson weights (Hanley and MacGibbon 2006): the number of times a cluster appears in
+a replicate is Poisson(1). If each battle is a cluster, the n battles of one cell appear
 Poisson(n) times together, so the cost does not grow with the number of battles. Replicate k
-has a stream of its own, from the seed and k: it does not depend on how many others there are.
+has its own random stream, from the seed and k, independent of the number of replicates.
 """
 
 from __future__ import annotations
@@ -42,15 +42,15 @@ Draws = Callable[[int], PairScores]
 
 
 def cluster_multiplicities(seed: int, n: int) -> Callable[[int], Ints]:
-    """How often each of ``n`` clusters appears in a replicate, by the replicate's number."""
+    """How often each of ``n`` clusters appears in a replicate, by replicate number."""
     poisson = _Poisson(np.ones(n, dtype=np.int64))
     return lambda replicate: poisson.draw(uniform_numbers(seed, replicate, n)).astype(np.int64)
 
 
 def battle_draws(counts: Counts, scoring: Scoring, pairs: PairScores, seed: int) -> Draws:
-    """Replicates that draw single battles, cell by cell. Counts must be unweighted.
+    """Replicates that resample single battles, cell by cell. Counts must be unweighted.
 
-    Cells of one pair and one score are drawn as one: a sum of Poisson counts is Poisson.
+    Cells of one pair and one score are drawn together: a sum of Poisson counts is Poisson.
     """
     y = scoring.by_kind()[counts.kind]
     used = ~np.isnan(y) & (counts.a != counts.b)
@@ -70,18 +70,18 @@ def battle_draws(counts: Counts, scoring: Scoring, pairs: PairScores, seed: int)
 
 
 def uniform_numbers(seed: int, replicate: int, n: int) -> Floats:
-    """``n`` numbers between 0 and 1, from integer arithmetic that no library version can change."""
+    """``n`` numbers between 0 and 1, from integer arithmetic that does not depend on library versions."""
     start = np.random.SeedSequence(seed, spawn_key=(replicate,)).generate_state(1, np.uint64)
     counter = np.arange(1, n + 1, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15)
     return (mix_bits(counter + start) >> np.uint64(11)).astype(np.float64) * 2.0**-53
 
 
 class _Poisson:
-    """Poisson draws around fixed whole means, by inverting each mean's distribution.
+    """Poisson draws with fixed integer means, by inverting each mean's distribution.
 
-    From a mean of 256 on, draws are normal with that mean and variance: as bootstrap weights
-    the two cannot be told apart. Each distribution is entered at the first place that its
-    number's bucket can reach, so that few steps are left to walk.
+    For means of 256 or more, draws are normal with that mean and variance: as bootstrap weights
+    the two are indistinguishable. The search in each distribution starts at the first value that
+    the number's bucket can reach, so that few steps are needed.
     """
 
     _LARGE = 256
@@ -125,9 +125,9 @@ def cluster_draws(
     key: Callable[[CodedBattles], Keys | None] | None,
     seed: int,
 ) -> tuple[Draws, ClusterNumbers]:
-    """Replicates that draw whole clusters, and which they are.
+    """Replicates that resample whole clusters, and the clusters.
 
-    A battle without a key is drawn on its own.
+    A battle without a key is resampled individually.
     """
     log = table.log()
     y = scoring.of(log)
@@ -152,10 +152,10 @@ def cluster_draws(
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ClusterNumbers:
-    """The cluster of each battle as a dense number: first those that have a key, then single battles."""
+    """The cluster of each battle as a dense number: first those with a key, then single battles."""
 
     number: Ints
-    #: Clusters that are drawn, and those of them that have a key (all, where each battle is a cluster).
+    #: The number of clusters, and of those with a key (all, if each battle is a cluster).
     drawn: int
     keyed: int
 
@@ -166,7 +166,7 @@ class ClusterNumbers:
 
 
 def cluster_numbers(keys: Keys | None, rows: Ints) -> ClusterNumbers:
-    """The clusters of some rows of the log; without ``keys`` each row is one."""
+    """The clusters of the given rows of the log; without ``keys`` each row is one."""
     if keys is None:
         return ClusterNumbers(np.arange(len(rows)), len(rows), len(rows))
     keys = keys[rows]
@@ -188,11 +188,11 @@ def refit(
     davidson: bool,
     prior_precision: float,
 ) -> Floats:
-    """Log-strengths of every replicate (replicate, model); NaN rows where a replicate has none.
+    """Log-strengths of every replicate (replicate, model); NaN rows for replicates without a fit.
 
-    ``pairs``, ``group`` and ``theta`` are those of the data as they are, near which each refit
-    starts. A replicate has none when its draw left some models incomparable (see
-    `comparable_groups`), or Davidson's ν without a value.
+    ``pairs``, ``group`` and ``theta`` are those of the original data, from which each refit
+    starts. A replicate has no fit if some models in it are not comparable (see
+    `comparable_groups`), or if Davidson's ν has no finite value.
     """
     out = np.full((replicates, len(group)), np.nan)
     parts = [np.flatnonzero(group == g) for g in range(int(group.max(initial=-1)) + 1)]

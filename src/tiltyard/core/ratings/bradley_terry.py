@@ -1,4 +1,4 @@
-"""Bradley–Terry ratings with honest intervals."""
+"""Bradley–Terry ratings with confidence intervals."""
 
 from __future__ import annotations
 
@@ -52,17 +52,17 @@ class BradleyTerry:
     ties: Literal["half", "davidson", "drop"] = "half"
     lean: float = 0.75
     inconsistent: float | None = 0.5
-    #: Use stated preferences (``pref``) in place of outcomes, where battles have them.
+    #: Use stated preferences (``pref``) instead of outcomes, if battles have them.
     soft: bool = False
     #: Control for the table's style covariates.
     style: bool = False
     interval: Literal["sandwich", "bootstrap", "none"] = "sandwich"
-    #: What is drawn again: ``auto`` is prompts (and voters) where the log knows them.
+    #: What is resampled: ``auto`` means prompts (and voters) if the log has them.
     clusters: ClusterChoice = "auto"
     level: float = 0.95
     n_bootstraps: int = 100
     seed: int = 0
-    #: Standard deviation, in rating points, of a normal prior on each rating; none if absent.
+    #: Standard deviation, in rating points, of a normal prior on each rating; ``None``: no prior.
     prior_sd: float | None = None
     base: float = 1500.0
     scale: float = 400.0
@@ -116,7 +116,7 @@ class BradleyTerry:
         )
 
     def scoring(self) -> Scoring:
-        """What each kind of battle counts under these parameters."""
+        """The score of each kind of battle under these parameters."""
         ties: Literal["half", "drop"] = "drop" if self.ties == "drop" else "half"
         return Scoring(ties, self.lean, self.inconsistent, self.soft)
 
@@ -133,7 +133,7 @@ class BradleyTerry:
         return self.base + self._unit * theta
 
     def _shift(self, models: tuple[str, ...], fitted: FittedStrengths) -> Floats:
-        """What an anchor adds to every rating of its group."""
+        """The shift of every rating of a group so that its anchor has the anchor rating."""
         shift = np.zeros(len(models))
         if self.anchor is None:
             return shift
@@ -187,11 +187,11 @@ class BradleyTerry:
     def _ends(
         self, pairs: PairScores, fitted: FittedStrengths, uncertainty: Uncertainty
     ) -> tuple[Floats, Floats]:
-        """How far intervals reach below and above ratings, in points.
+        """How far intervals extend below and above ratings, in points.
 
-        With a prior, those of models that hardly lost or won follow their own posterior, made wider
-        by as much as the variance exceeds the posterior's. (Style control reads the log for every
-        point of that, and does without.)
+        With a prior, models with hardly a loss or a win use their own posterior, widened by the ratio
+        of the variance to the posterior's. (Style control would have to read the log for every point
+        of it, so it does not do this.)
         """
         half = critical_value(self.level, uncertainty.dof) * np.sqrt(uncertainty.ratings())
         half[np.isnan(fitted.theta)] = np.nan
@@ -206,7 +206,7 @@ class BradleyTerry:
     def _one_sided(
         self, pairs: PairScores, fitted: FittedStrengths
     ) -> Iterator[tuple[int, ContrastInterval]]:
-        """Models that hardly lost or won, and how far their ratings reach by their posterior alone."""
+        """Models with hardly a loss or a win, and the extent of their ratings by their posterior alone."""
         for g in range(int(fitted.group.max(initial=-1)) + 1):
             members = np.flatnonzero(fitted.group == g)
             posterior = Posterior.of(pairs, members, fitted.theta, fitted.log_tie, fitted.prior_precision)
@@ -262,7 +262,7 @@ def _failed_replicates(failed: int, of: int) -> Finding:
 
 
 def _quantiles(replicates: Floats, tails: list[float]) -> tuple[Floats, Floats]:
-    """Percentiles of each model's replicates that exist; NaN where none do."""
+    """Percentiles of each model's valid replicates; NaN if there are none."""
     low, high = np.full((2, replicates.shape[1]), np.nan)
     for k, column in enumerate(replicates.T):
         present = column[~np.isnan(column)]

@@ -1,4 +1,4 @@
-"""Two models set against each other: the difference, its interval, and a plain sentence."""
+"""Compares two models: the difference, its interval, and a sentence that summarises it."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ from tiltyard.errors import BadOption, CannotRate
 __all__ = ["Comparison", "compare_models"]
 
 
-#: Findings that say why two models cannot be compared.
+#: Findings that explain why two models cannot be compared.
 _REASONS = frozenset({"disconnected", "only-wins", "only-loses", "one-sided", "unrated", "no-spread"})
 
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """A against B. ``difference`` is A's rating minus B's, from all battles that connect them.
+    """A compared with B. ``difference`` is A's rating minus B's, from all battles that connect them.
 
-    ``wins``, ``losses``, ``ties`` and ``both_bad`` are A's in their direct battles; prompts
-    ``ahead`` and ``behind`` are those on which A scored above or below one half there.
+    ``wins``, ``losses``, ``ties`` and ``both_bad`` are A's in their direct battles; ``ahead`` and
+    ``behind`` are the numbers of prompts on which A scored above or below one half in these.
     """
 
     model_a: str
@@ -53,7 +53,7 @@ class Comparison:
 
     @property
     def sentence(self) -> str:
-        """What the numbers say, for a person."""
+        """The result as a sentence."""
         ahead, behind = (self.model_a, self.model_b) if self.difference >= 0 else (self.model_b, self.model_a)
         gap, sure = abs(self.difference), max(self.probability, 1.0 - self.probability)
         bounds = f"{self.level:.0%} interval {min(abs(self.low), abs(self.high)):.0f} to {max(abs(self.low), abs(self.high)):.0f}"
@@ -67,7 +67,7 @@ class Comparison:
 
 
 def compare_models(table: Table, a: str, b: str, method: BradleyTerry | None = None) -> Comparison:
-    """Compare two models by Bradley–Terry; prompts that both answered pair the two automatically."""
+    """Compare two models by Bradley–Terry. Prompts that both answered reduce the variance automatically."""
     method = method or BradleyTerry()
     for model in (a, b):
         if model not in table.models:
@@ -99,9 +99,9 @@ def compare_models(table: Table, a: str, b: str, method: BradleyTerry | None = N
 def _reach(
     table: Table, ratings: Ratings, method: BradleyTerry, pair: tuple[int, int], half: float
 ) -> tuple[float, float]:
-    """How far the difference of two models reaches below and above, in points.
+    """How far the interval of a difference extends below and above it, in points.
 
-    With a prior, that of a model that hardly lost or won follows its own posterior, as its rating does.
+    With a prior, a model with hardly a loss or a win uses its own posterior, as its rating does.
     """
     pairs = score_pairs(table.counts, len(table.models), method.scoring())
     if method.prior_sd is None or method.style or not nearly_one_sided(pairs)[list(pair)].any():
@@ -122,7 +122,7 @@ def _reach(
 
 
 def _direct(table: Table, i: int, j: int) -> tuple[int, int, int, int]:
-    """A's wins, losses and ties in the direct battles, and those whose outcome is both_bad."""
+    """A's wins, losses and ties in the direct battles, and the number of both_bad outcomes."""
     counts = table.counts
     theirs = ((counts.a == i) & (counts.b == j)) | ((counts.a == j) & (counts.b == i))
     record = count_records(replace(counts, n=np.where(theirs, counts.n, 0)), len(table.models))
@@ -130,7 +130,7 @@ def _direct(table: Table, i: int, j: int) -> tuple[int, int, int, int]:
 
 
 def _prompts(table: Table, i: int, j: int) -> tuple[int | None, int | None]:
-    """On how many prompts A scored above, and below, one half against B."""
+    """The number of prompts on which A scored above, and below, one half against B."""
     if not table.has_log or "prompt" not in table.keyed:
         return None, None
     scores: dict[int, list[float]] = {}

@@ -38,7 +38,7 @@ from tiltyard.errors import BadOption
 
 __all__ = ["Elo"]
 
-#: Bootstrap replicates that are played abreast in NumPy.
+#: Bootstrap replicates that are played in parallel in NumPy.
 _BATCH_REPLICATES = 64
 
 Ints = npt.NDArray[np.int64]
@@ -50,17 +50,17 @@ Words = npt.NDArray[np.uint64]
 class Elo:
     """The mean of Elo ratings over ``n_permutations`` orders of the battles.
 
-    One pass of Elo depends on the order of its battles. Averaging over orders removes that,
-    and what is left of it, the standard error of the mean over orders, is reported as *order
-    noise*: it shrinks with more permutations and says nothing of how many battles there were.
-    The interval does: it comes from drawing the prompts (or battles) again.
+    One pass of Elo depends on the order of its battles. Averaging over orders removes that effect;
+    the remaining standard error of the mean over orders is reported as *order noise*. It shrinks with
+    more permutations and is independent of the number of battles. The interval, in contrast, comes
+    from resampling the prompts (or battles).
     """
 
     k: float = 16.0
     start: float = 1500.0
-    #: The rating difference at which ten to one is expected.
+    #: The rating difference at which odds of ten to one are expected.
     spread: float = 400.0
-    #: 0 plays the battles once, as they stand in the log, and gives no interval.
+    #: 0 plays the battles once in log order, and gives no interval.
     n_permutations: int = 100
     ties: Literal["half", "drop"] = "half"
     lean: float = 0.75
@@ -71,7 +71,7 @@ class Elo:
     clusters: ClusterChoice = "auto"
     level: float = 0.95
     n_bootstraps: int = 100
-    #: Orders played per bootstrap replicate; their noise is measured and taken off.
+    #: Orders played per bootstrap replicate; their noise is estimated and subtracted.
     n_orders: int = 4
     kernel: KernelChoice = "auto"
 
@@ -121,7 +121,7 @@ class Elo:
         )
 
     def sweep(self, table: Table, ks: Sequence[float]) -> dict[float, Ratings]:
-        """The same with other values of K: how much does the choice matter?"""
+        """Ratings with other values of K, to show how much the choice matters."""
         return {float(k): replace(self, k=float(k))(table) for k in ks}
 
     def _scoring(self) -> Scoring:
@@ -157,8 +157,8 @@ class Elo:
             findings += prompt_findings(clusters.keyed, clusters.alone, len(clusters.number))
         means, within = self._replicates(games, len(rating), clusters)
         between = np.atleast_2d(np.cov(means, rowvar=False))
-        # A replicate's mean still carries the noise of its few orders: take its part off, and
-        # put that of the rating's own orders in its place.
+        # A replicate's mean still contains the noise of its few orders: subtract it, and add the noise
+        # of the rating's own orders instead.
         covariance = between - within / self.n_orders
         np.fill_diagonal(covariance, np.clip(np.diag(covariance), 0.0, None))
         covariance += within / self.n_permutations
@@ -188,7 +188,7 @@ class Elo:
         return means, within / self.n_bootstraps
 
     def _orders(self, drawn: Sequence[_Games], first: int, m: int, kernel: Kernel) -> list[Floats]:
-        """The orders of some replicates; in NumPy they are played abreast."""
+        """The orders of some replicates; in NumPy they are played in parallel."""
         seeds = [_seeds(self.seed, first + k + 1, self.n_orders) for k in range(len(drawn))]
         if kernel == "compiled":
             return [self._shuffled(games, m, own, kernel) for games, own in zip(drawn, seeds, strict=True)]
@@ -200,9 +200,9 @@ class Elo:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Games:
-    """The battles that count, as words (see the kernel); ``rows`` are their places in the log.
+    """The battles that count, as words (see the kernel); ``rows`` are their positions in the log.
 
-    Battles of one kind share a score; stated preferences and weights give each its own.
+    Battles of one kind share a score; stated preferences and weights give a battle its own.
     """
 
     rows: Ints
@@ -229,7 +229,7 @@ class _Games:
 
 
 def _seeds(seed: int, replicate: int, n: int) -> Words:
-    """Starting points of ``n`` shuffles, far apart."""
+    """Well-separated seeds of ``n`` shuffles."""
     state = np.random.SeedSequence(seed, spawn_key=(replicate, 0)).generate_state(n, np.uint64)
     return np.asarray(state, dtype=np.uint64)
 

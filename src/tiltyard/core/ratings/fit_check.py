@@ -1,4 +1,4 @@
-"""Does one number per model describe these battles at all?"""
+"""Checks whether one number per model describes the battles."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ __all__ = ["Cycle", "FitCheck", "PairResidual", "Prediction", "check_fit", "pred
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
 
-#: A pair's own battles decide it when its score lies this many standard errors from one half.
+#: A pair's own battles decide it if its score is this many standard errors from one half.
 _DECIDED_STANDARD_ERRORS = 3.0
-#: A poor fit is reported when pairs vary this many times more than chance allows.
+#: A poor fit is reported if pairs vary this many times more than expected by chance.
 _POOR_FIT_DISPERSION_RATIO = 1.5
 _REFIT_BLOCK_COUNT = 20
 
 
 @dataclass(frozen=True, slots=True)
 class PairResidual:
-    """How a pair's battles went against what the ratings expect; ``z`` in standard errors."""
+    """A pair's observed and expected score; ``z`` in standard errors."""
 
     model_a: str
     model_b: str
@@ -43,17 +43,17 @@ class PairResidual:
 
 @dataclass(frozen=True, slots=True)
 class Cycle:
-    """Three models, each of which beats the next beyond doubt."""
+    """Three models, each of which significantly beats the next."""
 
     models: tuple[str, str, str]
 
 
 @dataclass(frozen=True, slots=True)
 class FitCheck:
-    """Residuals by pair (worst first), how they spread, cycles, and findings drawn from them.
+    """Residuals by pair (worst first), their dispersion, cycles, and the resulting findings.
 
-    ``dispersion`` is Pearson's χ² over its degrees of freedom: near 1 when the ratings say all
-    there is to say; more when pairs go their own way, or when battles depend on each other.
+    ``dispersion`` is Pearson's χ² over its degrees of freedom: near 1 if the ratings describe the
+    battles completely; larger if pairs deviate from the ratings, or if battles depend on each other.
     """
 
     residuals: tuple[PairResidual, ...]
@@ -64,7 +64,7 @@ class FitCheck:
 
 
 def check_fit(table: Table, scoring: Scoring | None = None) -> FitCheck:
-    """Compare every pair's score with what Bradley–Terry expects of it."""
+    """Compare every pair's score with the score that Bradley–Terry expects."""
     scoring = scoring or Scoring()
     m = len(table.models)
     pairs = score_pairs(table.counts, m, scoring)
@@ -94,7 +94,7 @@ def check_fit(table: Table, scoring: Scoring | None = None) -> FitCheck:
 
 
 def _variance(pairs: PairScores, s: Floats) -> Floats:
-    """Of each pair's score at expected score ``s``: a tie takes off a quarter, and ties go with s(1 − s)."""
+    """The variance of each pair's score at expected score ``s``: ties reduce it by a quarter, in proportion to s(1 − s)."""
     decisive = pairs.weight * s * (1.0 - s)
     known = ~np.isnan(s)
     tied = pairs.tie[known].sum() / max(4.0 * decisive[known].sum(), 1e-300)
@@ -102,7 +102,7 @@ def _variance(pairs: PairScores, s: Floats) -> Floats:
 
 
 def _cycles(models: tuple[str, ...], pairs: PairScores, most: int = 100) -> tuple[Cycle, ...]:
-    """Triples that beat each other in a ring, each link decided by its own battles."""
+    """Triples that beat each other in a cycle, each pair decided by its own battles."""
     edge = (pairs.score / np.maximum(pairs.weight, 1e-300) - 0.5) * 2.0 * np.sqrt(pairs.weight)
     beats = np.zeros((pairs.n_models,) * 2, dtype=bool)
     won, lost = edge > _DECIDED_STANDARD_ERRORS, edge < -_DECIDED_STANDARD_ERRORS
@@ -143,9 +143,9 @@ def _findings(
 
 @dataclass(frozen=True, slots=True)
 class Prediction:
-    """Battles predicted from those before them. ``log_loss`` is per battle, in nats.
+    """Battles predicted from earlier ones. ``log_loss`` is per battle, in nats.
 
-    ``coin`` is the loss of saying one half every time; ``calibration`` rows are (mean
+    ``coin`` is the loss of always predicting one half; ``calibration`` rows are (mean
     prediction, mean score, battles) by tenths of the prediction.
     """
 
@@ -160,8 +160,8 @@ def predict_ahead(
 ) -> Prediction | None:
     """One-step-ahead log-loss in log order, refitting before each of twenty blocks.
 
-    A weak normal prior (``prior_sd`` logits) rates models that have hardly played. Every battle
-    counts one, whatever its weight. ``None`` when there are too few battles to predict any.
+    A weak normal prior (``prior_sd`` logits) rates models with few battles. Every battle
+    counts one, whatever its weight. ``None`` if there are too few battles.
     """
     scoring = scoring or Scoring()
     log = table.log()

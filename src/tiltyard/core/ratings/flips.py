@@ -1,9 +1,9 @@
-"""Votes to flip: how few battles, left out, would put another model first?
+"""Votes to flip: the smallest number of battles whose removal would put another model first.
 
-Finding the fewest is a search over all subsets. This gives an upper bound: battles are left
-out in the order of their influence on the gap between the first model and a rival (the
+An exact answer needs a search over all subsets. This computes an upper bound: battles are removed
+in the order of their influence on the gap between the first model and a rival (the
 approximation of Broderick, Giordano and Meager, 2020), and the number is then verified by
-fitting without them. Nothing is claimed that a refit did not show.
+refitting without them.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _TIED_LEAD_LOGITS = 1e-9
 
 @dataclass(frozen=True, slots=True)
 class Flip:
-    """Leaving out ``votes`` battles of ``of`` puts ``rival`` above ``first``: at most that many are needed."""
+    """Removing ``votes`` of ``of`` battles puts ``rival`` above ``first``; fewer may be sufficient."""
 
     first: str
     rival: str
@@ -66,10 +66,10 @@ def votes_to_flip(table: Table, scoring: Scoring | None = None, *, rivals: int =
 
 
 def _fewest(counts: Counts, fitted: FittedStrengths, scoring: Scoring, first: int, rival: int) -> int | None:
-    """The smallest prefix of the influence order found whose removal, refitted, puts the rival ahead.
+    """The smallest prefix of the influence order whose removal, verified by a refit, puts the rival ahead.
 
-    As battles go, the rival is behind, then ahead, then no longer comparable: the search is for
-    the end of the first stretch.
+    As battles are removed, the rival is first behind, then ahead, then no longer comparable: the
+    search is for the end of the first phase.
     """
     order, influence = _influence(counts, fitted, scoring, first, rival)
     available = counts.n[order]
@@ -98,7 +98,7 @@ def _fewest(counts: Counts, fitted: FittedStrengths, scoring: Scoring, first: in
 def _influence(
     counts: Counts, fitted: FittedStrengths, scoring: Scoring, first: int, rival: int
 ) -> tuple[Ints, Floats]:
-    """Cells whose removal narrows the gap, most influential first, and by how much per battle."""
+    """Cells whose removal narrows the gap, most influential first, and the effect per battle."""
     lever = fitted.bread[first] - fitted.bread[rival]
     residual = scoring.by_kind()[counts.kind] - fitted.expected()[counts.a, counts.b]
     influence = np.nan_to_num((lever[counts.a] - lever[counts.b]) * residual)
@@ -116,7 +116,7 @@ class _Refit:
     rival: int
 
     def lead(self, votes: int) -> float | None:
-        """How far the rival is ahead without this many battles; ``None`` if not all are comparable then."""
+        """How far the rival is ahead without this many battles; ``None`` if not all models are comparable then."""
         n = self.counts.n.copy()
         taken = np.diff(np.minimum(np.cumsum(n[self.order]), votes), prepend=0)
         n[self.order] -= taken

@@ -1,4 +1,4 @@
-"""Glicko-2, vote by vote: state in, state out."""
+"""Glicko-2, updated vote by vote."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ GLICKO_POINTS = 173.7178
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Glicko2State:
-    """Everything a fold needs to go on: a checkpoint.
+    """A checkpoint: everything needed to resume.
 
-    μ, φ² and σ² are kept as the fold left them, so that one which stops, is saved and goes on
-    reaches the same bits as one that never stopped. Ratings in points are derived.
+    μ, φ² and σ² are stored unrounded, so that a fold that is saved and resumed gives bit for bit the
+    same result as an uninterrupted one. Ratings in points are derived.
     """
 
     models: tuple[str, ...]
@@ -58,11 +58,11 @@ class Glicko2State:
         return np.sqrt(self.sigma2)
 
     def conservative(self) -> Floats:
-        """Rating minus two RD: the order of the ranking policy."""
+        """Rating minus two RD, by which the ranking policy sorts."""
         return self.rating - 2.0 * self.rd
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values that JSON keeps exactly."""
+        """Plain values that JSON preserves exactly."""
         return {
             "models": list(self.models),
             "mu": self.mu.tolist(),
@@ -89,10 +89,10 @@ class Glicko2State:
 class Glicko2:
     """Rating, RD and volatility per model, updated by each vote in log order.
 
-    RD is the system's own bookkeeping of uncertainty. It steers matchmaking and the
+    RD is Glicko-2's own measure of uncertainty. It is used for matchmaking and the
     conservative order; it is not a confidence interval and is never shown as one. The default
-    volatility suits models, which are fixed versions and do not drift; the textbook's 0.06
-    keeps RD near 60 for ever.
+    volatility suits models, which are fixed versions and do not change; the textbook's 0.06
+    keeps RD near 60 permanently.
     """
 
     start: float = 1500.0
@@ -115,7 +115,7 @@ class Glicko2:
         return "glicko-2"
 
     def initial(self, models: Sequence[str], *, votes: int = 0) -> Glicko2State:
-        """Every model at the start, for a log of about this many ``votes``."""
+        """The initial state of every model, for a log of about this many ``votes``."""
         m = len(models)
         return Glicko2State(
             models=tuple(models),
@@ -128,10 +128,10 @@ class Glicko2:
         )
 
     def fold(self, state: Glicko2State, votes: CodedBattles) -> Glicko2State:
-        """The state after these votes. Codes index ``state.models``; the given state is untouched."""
+        """The state after these votes. Codes index ``state.models``; the given state is not modified."""
         if self.kernel not in ("auto", state.kernel):
             raise CannotRate(
-                f"this state was made by the {state.kernel} kernel and cannot go on with the {self.kernel} one"
+                f"this state was made by the {state.kernel} kernel and cannot be resumed with the {self.kernel} one"
             )
         mu, phi2, sigma2 = state.mu.copy(), state.phi2.copy(), state.sigma2.copy()
         run = compile_kernel(fold_votes) if state.kernel == "compiled" else fold_votes
@@ -161,12 +161,12 @@ class Glicko2:
         )
 
     def scoring(self) -> Scoring:
-        """What each kind of battle counts under these parameters."""
+        """The score of each kind of battle under these parameters."""
         return Scoring(self.ties, self.lean, self.inconsistent)
 
     @property
     def phi2_floor(self) -> float:
-        """The least φ² that the floor of RD allows."""
+        """The minimum of φ² that follows from the floor of RD."""
         return (self.rd_floor / GLICKO_POINTS) ** 2
 
 
@@ -179,10 +179,10 @@ def rate_period(
     tau: float = 0.5,
     start: float = 1500.0,
 ) -> tuple[float, float, float]:
-    """One model's rating period with any number of games, as the paper sets it out.
+    """One model's rating period with any number of games, as described in the paper.
 
     ``opponents`` are (rating, RD, score). Returns rating, RD and volatility. Steps are those of
-    Glickman (2013); step 5 is his Illinois iteration. `Glicko2` is the case of one game each.
+    Glickman (2013); step 5 is his Illinois iteration. `Glicko2` is the case of one game per period.
     """
     mu, phi = (rating - start) / GLICKO_POINTS, rd / GLICKO_POINTS
     precision = gain = 0.0

@@ -1,4 +1,4 @@
-"""Fits of every group of comparable models, gathered into one."""
+"""Fits each group of comparable models, and combines the fits."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ Floats = npt.NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class FittedStrengths:
-    """Log-strengths of all models (NaN where none), their bread, and the extra parameters.
+    """Log-strengths of all models (NaN if unrated), their bread, and the extra parameters.
 
-    ``bread`` covers all models, zero between groups and for the unrated, then the extra
+    ``bread`` covers all models (zero between groups and for unrated models), then the extra
     parameters. Davidson's λ and style coefficients belong to group 0, the only one fitted then.
     """
 
@@ -45,19 +45,19 @@ class FittedStrengths:
     style_scale: Floats | None = None
     style_names: tuple[str, ...] = ()
     kernel: str = "plain"
-    #: Of the normal prior on each log-strength; 0 without one.
+    #: The precision of the normal prior on each log-strength; 0 without one.
     prior_precision: float = 0.0
 
     @property
     def prior(self) -> Floats:
-        """The precision matrix of the prior, extra parameters free."""
+        """The precision matrix of the prior; extra parameters have none."""
         return np.diag(np.append(np.full(len(self.theta), self.prior_precision), np.zeros(self.n_extra)))
 
     def with_prior(self, covariances: Sequence[Floats]) -> list[Floats]:
-        """Sandwiches B·meat·B with what the prior leaves open, and the posterior's own covariance beside them.
+        """Sandwich covariances B·meat·B including the prior's uncertainty, and the posterior's own covariance.
 
-        The prior's precision Λ belongs into the meat as it is in the bread: ratings that hang on the
-        prior alone would otherwise seem certain. Without a prior, as they are.
+        The prior's precision Λ must be in the meat as it is in the bread: otherwise ratings that depend
+        on the prior alone would appear certain. Without a prior, the covariances are unchanged.
         """
         if not self.prior_precision:
             return list(covariances)
@@ -69,7 +69,7 @@ class FittedStrengths:
         return len(self.bread) - len(self.theta)
 
     def expected(self) -> Floats:
-        """Expected score of row model against column model; NaN where they are not compared."""
+        """Expected score of row model against column model; NaN if they are not comparable."""
         d = self._differences()
         return newton.expected_score(d, self.log_tie).score
 
@@ -83,7 +83,7 @@ class FittedStrengths:
         return d
 
     def row_scores(self, scoring: Scoring) -> RowScores:
-        """A function of a run of battles: residuals and extra scores, NaN where a battle does not count."""
+        """A function of battles that returns residuals and extra scores, NaN for a battle that does not count."""
         m = len(self.theta)
         expected, tie = self.expected().ravel(), self.expected_tie()
 
@@ -109,7 +109,7 @@ class FittedStrengths:
         return plain if self.beta is None else styled
 
     def row_information(self) -> RowInformation:
-        """A function of a run of battles: what each says of its difference and of the extra parameters."""
+        """A function of battles that returns each one's information about its difference and the extra parameters."""
         m = len(self.theta)
         expected, tie = newton.ExpectedScore(self.expected(), self.expected_tie()), self.expected_tie()
         variance = expected.variance().ravel()
@@ -121,7 +121,7 @@ class FittedStrengths:
             if tie is None:
                 return weight * v, None, None
             share = tie.ravel()[pair]
-            # Davidson's 2 × 2 information of (d, λ), as v at (1, z) and the rest at λ alone.
+            # Davidson's 2 × 2 information of (d, λ): v at (1, z), and the rest at λ alone.
             z = share * (0.5 - expected.score.ravel()[pair]) / v
             return weight * v, z[:, None], weight * (share * (1.0 - share) - v * z * z)
 
@@ -137,7 +137,7 @@ class FittedStrengths:
         return plain if self.beta is None else styled
 
     def extras(self) -> dict[str, Any]:
-        """What goes into the result beside the ratings."""
+        """Method-specific values of the result."""
         extras: dict[str, Any] = {"iterations": self.iterations, "kernel": self.kernel}
         if self.log_tie is not None:
             extras["tie_parameter"] = math.exp(self.log_tie)
@@ -154,7 +154,7 @@ def fit_groups(
     prior_precision: float = 0.0,
     bread: bool = True,
 ) -> FittedStrengths:
-    """Fit each group of models on its own battles; without ``bread`` there are no errors to be had."""
+    """Fit each group of models on its own battles; ``bread`` is needed for standard errors."""
     m = pairs.n_models
     if davidson:
         group = _first_only(group)
@@ -166,7 +166,7 @@ def fit_groups(
         among = pairs.among(members)
         if davidson and not has_tie_parameter(among, prior=prior_precision > 0.0):
             raise CannotRate(
-                "Davidson's tie parameter has no value here: it needs tied battles, and models that "
+                "Davidson's tie parameter cannot be estimated: it needs ties, and models that "
                 "beat each other both ways; use ties as half wins"
             )
         fit = newton.fit_pairs(among, davidson=davidson, prior_precision=prior_precision, bread=bread)
@@ -199,7 +199,7 @@ def fit_with_style(
     group = _first_only(group)
     members = np.flatnonzero(group == 0)
     if not len(members):
-        raise CannotRate("no two models took points off each other, so there is nothing to control for style")
+        raise CannotRate("no two models won points from each other, so style control is not possible")
     score = scoring.of(log)
     chosen = choose_kernel(kernel, len(log))
     if len(members) < len(group):
@@ -227,7 +227,7 @@ def fit_with_style(
 
 
 def _among(log: CodedBattles, score: Floats, members: Ints, m: int) -> tuple[CodedBattles, Floats]:
-    """The log with ``members`` numbered by their place, and no score for battles of others."""
+    """The log with ``members`` numbered by position, and NaN scores for battles of other models."""
     place = np.full(m, -1)
     place[members] = np.arange(len(members))
     a, b = place[log.a], place[log.b]

@@ -1,4 +1,4 @@
-"""Which models may be compared at all, and what to say of those that may not."""
+"""Which models are comparable, and the findings about those that are not."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ Ints = npt.NDArray[np.int64]
 
 
 def comparable_groups(pairs: PairScores, *, prior: bool) -> Ints:
-    """The group of each model, the one with most battles first; −1 for a model alone.
+    """The group of each model, the one with most battles first; −1 for a model without a group.
 
-    Without a prior, ratings exist only among models that took points off each other both
+    Without a prior, ratings exist only among models that won points from each other both
     ways, directly or through others (Ford, American Mathematical Monthly 64, 1957). A prior
-    lifts that, but it never makes unconnected models comparable.
+    removes this condition, but it never makes unconnected models comparable.
     """
     raw = pairs.groups(strong=not prior)
     size = np.bincount(raw, minlength=1)
@@ -45,7 +45,7 @@ def comparable_groups(pairs: PairScores, *, prior: bool) -> Ints:
 
 
 def numbered_groups(pairs: PairScores, played: npt.NDArray[np.bool_]) -> Ints:
-    """Groups of models that met, directly or through others; that with most battles is 0, who never played −1."""
+    """Groups of models that met, directly or through others; 0 has the most battles, −1 marks models that never played."""
     island = pairs.groups(strong=False)
     labels = np.unique(island[played])
     battles = sum_by_index(island[pairs.i], pairs.weight, len(island))[labels]
@@ -55,10 +55,10 @@ def numbered_groups(pairs: PairScores, played: npt.NDArray[np.bool_]) -> Ints:
 
 
 def has_tie_parameter(pairs: PairScores, *, prior: bool) -> bool:
-    """Whether Davidson's ν has a value, for models that are comparable with ties as half wins.
+    """Whether Davidson's ν has a finite value, for models that are comparable with ties as half wins.
 
-    ν and all differences can grow together, and fit ever better, unless some ring of models
-    holds more wins (cost −1 here) than ties (cost 1). A prior holds the differences.
+    ν and all differences can grow together with an ever better fit, unless some cycle of models
+    contains more wins (cost −1 here) than ties (cost 1). A prior limits the differences.
     """
     i, j, tie, slack = pairs.i, pairs.j, pairs.tie, 1e-9 * pairs.weight
     level, won = tie > slack, pairs.score - tie / 2.0 > slack
@@ -80,7 +80,7 @@ def has_tie_parameter(pairs: PairScores, *, prior: bool) -> bool:
 def group_findings(
     models: tuple[str, ...], pairs: PairScores, group: Ints, *, prior: bool = False
 ) -> list[Finding]:
-    """Why some models cannot be compared, or have no rating but for the ``prior``."""
+    """Findings about models that cannot be compared, or are rated only because of the ``prior``."""
     findings = _held_by_prior(models, pairs) if prior else []
     if group.any():
         findings += disconnected_finding(models, pairs, pairs.met) + _one_sided(models, pairs, group)
@@ -88,7 +88,7 @@ def group_findings(
 
 
 def _held_by_prior(models: tuple[str, ...], pairs: PairScores) -> list[Finding]:
-    """Models whose rating has no limit but the prior's, on one side."""
+    """Models whose rating is limited only by the prior, on one side."""
     findings: list[Finding] = []
     total, score = _totals(pairs)
     for name, chosen in (
@@ -103,7 +103,7 @@ def _held_by_prior(models: tuple[str, ...], pairs: PairScores) -> list[Finding]:
 def disconnected_finding(
     models: tuple[str, ...], pairs: PairScores, played: npt.NDArray[np.bool_]
 ) -> list[Finding]:
-    """A finding if the models that played fall into sets that never met."""
+    """A finding if the models that played form sets that never met."""
     group = numbered_groups(pairs, played)
     sets = int(group.max(initial=0)) + 1
     if sets == 1:
@@ -143,7 +143,7 @@ def _totals(pairs: PairScores) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.
 
 
 def data_findings(table: Table, record: BattleRecord, played: npt.NDArray[np.bool_]) -> list[Finding]:
-    """Battles that should not be pooled, too few of them, of a model with itself, or that rate nothing."""
+    """Findings about battles that should not be pooled, are too few, compare a model with itself, or rate nothing."""
     models, counts = table.models, table.counts
     findings = _pooled(table)
     itself = int(counts.n[counts.a == counts.b].sum())
@@ -159,7 +159,7 @@ def data_findings(table: Table, record: BattleRecord, played: npt.NDArray[np.boo
 
 
 def _pooled(table: Table) -> list[Finding]:
-    """People and judges, or several dimensions, rated as if they were one."""
+    """Findings about pooling people and judges, or several dimensions."""
     findings: list[Finding] = []
     if len(sources := table.tags.get("source", frozenset())) > 1:
         findings.append(Finding("mixed-sources", {"sources": tuple(sorted(sources))}))

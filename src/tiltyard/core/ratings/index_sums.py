@@ -1,4 +1,4 @@
-"""Sums by index: the one loop under every gradient and every variance."""
+"""Sums by index: the loop used by all gradients and variances."""
 
 from __future__ import annotations
 

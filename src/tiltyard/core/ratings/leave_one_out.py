@@ -1,13 +1,13 @@
-"""Leave-one-cluster-out variances (CR3), and the effective degrees of freedom behind them.
+"""Leave-one-cluster-out variances (CR3) and their effective degrees of freedom.
 
 Leaving cluster c out moves the parameters by D_c = (H − A_c)⁻¹ g_c to first order, with H the
 information of all battles, B its inverse, A_c the cluster's part of it and g_c its summed scores.
-The plain sandwich takes B g_c instead, which is too short where a cluster holds much of the
-information: its own battles pulled the fit towards it. MacKinnon, Nielsen and Webb, Journal of
+The plain sandwich uses B g_c instead, which is too small if a cluster has much of the
+information, because its own battles pulled the fit towards it. MacKinnon, Nielsen and Webb, Journal of
 Applied Econometrics 38 (2023).
 
-Uneven clusters make a variance less certain than their number says. Effective degrees of freedom
-follow Carter, Schnepel and Steigerwald, Review of Economics and Statistics 99 (2017).
+With uneven clusters, a variance is less certain than their number suggests. Effective degrees of
+freedom follow Carter, Schnepel and Steigerwald, Review of Economics and Statistics 99 (2017).
 """
 
 from __future__ import annotations
@@ -29,25 +29,25 @@ __all__ = ["LeaveOneOutVariance", "RowInformation", "leave_one_out"]
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 
-#: Of a run of battles: the information v of each about its difference, its place z (n, k) on the
-#: extra parameters, and what it says of the last of them alone. A battle's information is
-#: v·(e_a − e_b + z)(e_a − e_b + z)ᵀ, plus the last on its diagonal place.
+#: For battles: each one's information v about its difference, its position z (n, k) on the
+#: extra parameters, and its information about the last of these alone. A battle's information is
+#: v·(e_a − e_b + z)(e_a − e_b + z)ᵀ, plus the last on its diagonal element.
 RowInformation = Callable[[CodedBattles], tuple[Floats, Floats | None, Floats | None]]
 
-#: A cluster with more than this share of one parameter's information is left out exactly; one term
-#: of the series does for the others. Shares sum to the number of parameters, so those are few.
+#: A cluster with more than this share of one parameter's information is left out exactly; for the
+#: others, one term of the series is sufficient. Shares sum to the number of parameters, so such clusters are few.
 _EXACT_LEVERAGE_SHARE = 0.1
-#: Numbers held at once: clusters by parameters, or parts of the information.
+#: The most numbers in memory at once: clusters by parameters, or parts of the information.
 _HELD_NUMBER_LIMIT = 1 << 25
-#: Of the clusters with little information, about so many stand for all in the degrees of freedom.
+#: About this many of the clusters with little information are sampled for the degrees of freedom.
 _SAMPLED_CLUSTER_COUNT = 500
-#: A direction in which others hold less than this share of the information is the cluster's alone.
+#: A direction in which the other clusters have less than this share of the information counts as the cluster's alone.
 _OWN_INFORMATION_SHARE = 1e-6
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LeaveOneOutVariance:
-    """The covariance of the parameters, and the degrees of freedom behind that of each rating."""
+    """The covariance of the parameters, and the degrees of freedom of each rating."""
 
     covariance: Floats
     dof: Floats
@@ -60,10 +60,10 @@ def leave_one_out(
     key: KeyOf,
     bread: Floats,
 ) -> LeaveOneOutVariance:
-    """Leave each cluster out in turn; battles without a key are not among them.
+    """Leave out each cluster in turn; battles without a key are not included.
 
-    Three scans of the log, and more where clusters times models, or large clusters times models
-    squared, do not fit in memory.
+    Scans the log three times, and more if clusters × models, or large clusters × models²,
+    do not fit in memory.
     """
     keys = distinct_keys(table, key)
     every = max(len(keys) // _SAMPLED_CLUSTER_COUNT, 1)
@@ -80,7 +80,7 @@ def leave_one_out(
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Some:
-    """Some battles: their clusters by number, models, scores r and x, information v at z."""
+    """A subset of battles: their cluster numbers, models, scores r and x, information v at z."""
 
     cluster: Ints
     a: Indices
@@ -103,7 +103,7 @@ class _Rows:
     width: int
 
     def of(self, keys: Keys) -> Iterator[_Some]:
-        """Battles of the clusters with these keys, which are sorted and lack none between them."""
+        """Battles of the clusters with these keys, which are sorted and contiguous."""
         for run in self.table.scan():
             run_keys = self.key(run)
             if run_keys is None or not len(keys):
@@ -117,7 +117,7 @@ class _Rows:
             z = None if z is None else z[chosen]
             yield _Some(cluster, a, b, r[chosen], None if x is None else x[chosen], v[chosen], z)
             if own is not None:
-                # A battle of a model with itself points nowhere but at the extra parameter.
+                # A battle of a model with itself informs only the extra parameter.
                 none = np.zeros(len(chosen))
                 yield _Some(cluster, a, a, none, none[:, None], own[chosen], none[:, None] + 1.0)
 
@@ -150,7 +150,7 @@ class _Block:
             self.expected += float(some.v @ (some.a != some.b))
 
     def _variance(self, some: _Some) -> Floats:
-        """What the fit is unsure of in each battle's direction."""
+        """The variance of the fit in each battle's direction."""
         bread, m, a, b = self.bread, self._rows.m, some.a, some.b
         variance = bread[a, a] + bread[b, b] - 2.0 * bread[a, b]
         if some.z is not None:
@@ -159,7 +159,7 @@ class _Block:
         return np.asarray(variance)
 
     def shift_each(self, sampled: npt.NDArray[np.bool_], every: int, totals: _Totals) -> None:
-        """Fill in all shifts, and tell ``totals`` how information is spread over clusters."""
+        """Compute all shifts, and add to ``totals`` how information is distributed over clusters."""
         plain = self.score @ self.bread
         turned = np.zeros_like(plain)
         for some in self._rows.of(self.keys):
@@ -179,7 +179,7 @@ class _Block:
             totals.add_part(part, self.bread, 1.0 if large[number] else float(every))
 
     def _parts(self, chosen: Ints) -> Iterator[tuple[int, Floats]]:
-        """The information A_c of some clusters, a few at a time."""
+        """The information A_c of some clusters, in batches."""
         rows, width = self._rows, self._rows.width
         size = max(_HELD_NUMBER_LIMIT // width**2, 1)
         for first in range(0, len(chosen), size):
@@ -193,7 +193,7 @@ class _Block:
 
 
 def _add_information(parts: Floats, place: Ints, some: _Some, m: int) -> None:
-    """Add v·(e_a − e_b + z)(e_a − e_b + z)ᵀ of each battle to the part at its place, if that is not −1."""
+    """Add v·(e_a − e_b + z)(e_a − e_b + z)ᵀ of each battle to the part at its index, unless that is −1."""
     mine = np.flatnonzero(place >= 0)
     width, flat = parts.shape[1], parts.reshape(-1)
     at, a, b, v = place[mine] * width**2, some.a[mine].astype(np.int64), some.b[mine], some.v[mine]
@@ -211,7 +211,7 @@ def _add_information(parts: Floats, place: Ints, some: _Some, m: int) -> None:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Part:
-    """A cluster's information, where it has any."""
+    """A cluster's information, restricted to the parameters it informs."""
 
     at: Ints
     matrix: Floats
@@ -219,16 +219,16 @@ class _Part:
     @classmethod
     def of(cls, whole: Floats) -> _Part:
         at = np.flatnonzero(np.diag(whole))
-        # Cutting pays where it saves much: what is whole needs no root of its own.
+        # Restricting pays off only if it saves much; the full matrix needs no root of its own.
         return (
             cls(at, whole[np.ix_(at, at)]) if 2 * len(at) < len(whole) else cls(np.arange(len(whole)), whole)
         )
 
     def left_out(self, score: Floats, bread: Floats, root: Floats) -> Floats:
-        """The shift D when the cluster is left out: D = B g + B A D, solved where the cluster has battles.
+        """The shift D if the cluster is left out: D = B g + B A D, solved for the parameters it informs.
 
         With B = R Rᵀ it is R (1 − Rᵀ A R)⁻¹ Rᵀ g. A direction that only this cluster informs has a
-        share of one and a score of nought, and is left where it is.
+        share of one and a score of zero, and does not move.
         """
         at = self.at
         own = root if len(at) == len(root) else _root(bread[np.ix_(at, at)])
@@ -254,7 +254,7 @@ def _root(bread: Floats) -> Floats:
 
 
 class _Totals:
-    """Sums over clusters: squared shifts, and for each rating how its variance is spread over them."""
+    """Sums over clusters: squared shifts, and for each rating the distribution of its variance over clusters."""
 
     def __init__(self, m: int, width: int) -> None:
         self._m = m
@@ -277,10 +277,10 @@ class _Totals:
         self._moments += times * np.stack([one, two, one * one, one * two, two * two])
 
     def left_out(self) -> LeaveOneOutVariance:
-        """γ = φ·q + τ²·Q is each cluster's part of a variance; (Σγ)²/Σγ² counts clusters that are even.
+        """γ = φ·q + τ²·Q is each cluster's part of a variance; (Σγ)²/Σγ² is the equivalent number of even clusters.
 
-        φ is the variance of a battle beside that of a coin; τ² that of the effects of clusters, from
-        what the variances exceed φ·Σq by.
+        φ is the variance of a battle relative to a coin flip; τ² is the variance of cluster effects, estimated
+        from the excess of the variances over φ·Σq.
         """
         covariance = self._squared * (max(self._clusters - 1, 0) / max(self._clusters, 1))
         phi = self._squares / self._expected if self._expected > 0.0 else 1.0

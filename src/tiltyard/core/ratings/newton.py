@@ -38,49 +38,49 @@ __all__ = [
 
 Floats = npt.NDArray[np.float64]
 
-#: Newton squares its error: after a step this small (in logits) 1e-10 is left.
+#: Newton's error is squared at each step: after a step this small (in logits) 1e-10 is left.
 LAST_STEP_LOGITS = 1e-5
-#: After a step this small the information hardly moves: it is kept, and steps cost less.
+#: After a step this small the information hardly changes: it is reused, which makes steps cheaper.
 _REUSE_STEP_LOGITS = 0.02
 _MAX_ITERATIONS = 100
 
-#: Gradient and, if asked for, information at a point.
+#: Gradient and, if requested, information at a point.
 Derivatives = Callable[[Floats, bool], tuple[Floats, Floats | None]]
-#: A lower Cholesky factor of the information. LAPACK is called by name: in small fits the
-#: wrappers around it cost more than it does.
+#: A lower Cholesky factor of the information. LAPACK is called directly: in small fits its
+#: wrappers cost more than the computation.
 Factor = Floats
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ExpectedScore:
-    """Expected score of i against j and, with Davidson's ties, their share."""
+    """Expected score of i against j and, with Davidson's ties, the probability of a tie."""
 
     score: Floats
     tie: Floats | None = None
 
     def variance(self) -> Floats:
-        """Of one battle's score: a tie takes a quarter off that of a coin."""
+        """The variance of one battle's score: a certain tie reduces it by a quarter."""
         coin = self.score * (1.0 - self.score)
         return coin if self.tie is None else coin - self.tie / 4.0
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class NewtonFit:
-    """Log-strengths with mean zero, λ where ties are Davidson's, and the inverse information."""
+    """Log-strengths with mean zero, λ for Davidson's ties, and the inverse information."""
 
     theta: Floats
     log_tie: float | None
-    #: Inverse of the information on mean-zero contrasts, if asked for; λ's row is last.
+    #: Inverse of the information on mean-zero contrasts, if requested; λ's row is last.
     bread: Floats | None
     iterations: int
     converged: bool
 
 
 def expected_score(d: Floats, log_tie: float | None) -> ExpectedScore:
-    """What the model says of a battle at strength difference ``d``."""
+    """The model's prediction of a battle at strength difference ``d``."""
     if log_tie is None:
         return ExpectedScore(expit(d))
-    # Scaled by the largest of the three terms, so that no exponent overflows.
+    # Scaled by the largest of the three terms to avoid overflow.
     u = np.abs(d) / 2.0
     top = np.maximum(u, log_tie)
     strong, weak, level = np.exp(u - top), np.exp(-u - top), np.exp(log_tie - top)
@@ -96,10 +96,10 @@ def maximise_likelihood(
     tolerance: float = LAST_STEP_LOGITS,
     factored_by: Callable[[Floats], Factor] | None = None,
 ) -> tuple[Floats, int, bool]:
-    """Newton's way to the top of a concave likelihood: where it is, steps taken, whether it settled.
+    """Maximise a concave likelihood by Newton's method: the maximum, the number of steps, whether it converged.
 
-    The information is kept while steps shrink fast without a new one. A step is taken back by
-    halves when it went so far that the slope along it turned round.
+    The information is reused while steps shrink fast without a new one. A step is halved if it went
+    so far that the slope along it changed its sign.
     """
     factor: Factor | None = None
     step, slope, last = np.zeros_like(x), 0.0, np.inf
@@ -116,7 +116,7 @@ def maximise_likelihood(
         step = dpotrs(factor, gradient, lower=1)[0]
         x, slope = x + step, float(gradient @ step)
         size = float(np.abs(step).max(initial=0.0))
-        # What is left: of a Newton step about its square, of a kept one the next in its series.
+        # The remaining error: of a Newton step about its square, with reused information the next term.
         if (size * size if fresh else size * size / last) < tolerance**2:
             return x, iteration, True
         if size > _REUSE_STEP_LOGITS or (not fresh and size > 0.2 * last):
@@ -139,7 +139,7 @@ def inverse_of(factor: Factor) -> Floats:
 
 
 def regularised_cholesky(information: Floats) -> Factor:
-    """With a little added to the diagonal, should rounding have made it indefinite."""
+    """Add a little to the diagonal if rounding made the matrix indefinite."""
     factor = cholesky(information)
     nudge = 1e-12 * float(np.diag(information).max())
     while factor is None:
@@ -156,7 +156,7 @@ def fit_pairs(
     start: Floats | None = None,
     bread: bool = True,
 ) -> NewtonFit:
-    """Maximum likelihood, or the posterior mode when each θ has a normal prior of that precision."""
+    """Maximum likelihood, or the posterior mode if each θ has a normal prior of that precision."""
     m = pairs.n_models
     at_hand = _guess(pairs) if start is None else start
     likelihood = Likelihood(pairs, davidson, prior_precision)
@@ -174,7 +174,7 @@ def fit_pairs(
 def newton_start(
     pairs: PairScores, theta: Floats, *, prior_precision: float
 ) -> Callable[[PairScores], Floats]:
-    """Where to start fits of other sums over the same pairs: one step, with what is known at ``theta``."""
+    """A starting point for fits of other sums over the same pairs: one step with the information at ``theta``."""
     score = expected_score(theta[pairs.i] - theta[pairs.j], None).score
     _, information = Likelihood(pairs, davidson=False, prior_precision=prior_precision).derivatives(
         theta, curved=True
@@ -194,7 +194,7 @@ def newton_start(
 
 
 def _guess(pairs: PairScores) -> Floats:
-    """Log-odds of each model's whole score: close where models met at random."""
+    """Log-odds of each model's total score: a good guess if models met at random."""
     m = pairs.n_models
     lost = pairs.weight - pairs.score
     won = sum_by_index(pairs.i, pairs.score, m) + sum_by_index(pairs.j, lost, m)
@@ -224,7 +224,7 @@ class Likelihood:
         return float(fit) + tied - self.prior_precision / 2.0 * float(theta @ theta)
 
     def derivatives(self, x: Floats, curved: bool) -> tuple[Floats, Floats | None]:
-        """Gradient, and information with the constant direction (which no battle informs) filled in."""
+        """Gradient, and information with the constant direction (about which battles say nothing) filled in."""
         pairs, m, i, j = self.pairs, self.pairs.n_models, self.pairs.i, self.pairs.j
         theta = x[:m]
         e = expected_score(theta[i] - theta[j], float(x[m]) if self.davidson else None)
@@ -254,7 +254,7 @@ class Likelihood:
 
 
 def fill_null_direction(information: Floats, m: int, prior_precision: float) -> None:
-    """Fill in, in place, the direction of the first ``m`` parameters that no battle informs, or the prior."""
+    """Fill in, in place, the constant direction of the first ``m`` parameters, which no battle or prior informs."""
     diagonal = np.arange(m)
     if prior_precision:
         information[diagonal, diagonal] += prior_precision

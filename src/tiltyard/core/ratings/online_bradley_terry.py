@@ -1,14 +1,14 @@
-"""Bradley–Terry vote by vote, with the covariance of all strengths: what the matchmaker asks.
+"""Bradley–Terry updated vote by vote, with the covariance of all strengths, for matchmaking.
 
 Log-strengths have a normal prior, and each vote updates their mean and their whole covariance: a
 Kalman filter with a logistic observation. Letters are those of the filter: μ and Σ the mean and
 covariance, d = e_a − e_b the contrast that a vote observes, s = Σd its gain, v = dᵀΣd the variance
 of the gap. A vote is linearised at the mode of the gap after it, not before it (the iterated
-filter of Bell and Cathey, IEEE Transactions on Automatic Control 38, 1993): before it, an upset
-among uncertain models throws them past each other.
+filter of Bell and Cathey, IEEE Transactions on Automatic Control 38, 1993): otherwise an upset
+among uncertain models would overshoot.
 
-What linearising leaves behind stays in a filter for good, a fifth of a standard error. So the fit
-is made again from the sums by pair now and then, which brings the state back to the posterior mode
+The error of linearising stays in a filter permanently: a fifth of a standard error. Therefore the
+model is refitted from the sums by pair at intervals, which resets the state to the posterior mode
 and its curvature, those of `BradleyTerry(prior_sd=…)`.
 """
 
@@ -34,20 +34,20 @@ __all__ = ["OnlineBradleyTerry", "OnlineState"]
 
 Floats = npt.NDArray[np.float64]
 
-#: Votes whose part of the covariance is kept aside as a column each. Taking them off together
-#: costs a tenth of taking them off one by one at 1,000 models; more of them slow every vote.
+#: The number of votes whose covariance updates are buffered as columns. At 1,000 models, applying them
+#: together costs a tenth of applying them one by one; a larger buffer slows down every vote.
 _PENDING_VOTES = 32
-#: Newton squares its error: after a step this small (in logits) 1e-12 is left.
+#: Newton's error is squared at each step: after a step this small (in logits) 1e-12 is left.
 _LAST_STEP_LOGITS = 1e-6
 
 
 @dataclass(slots=True, eq=False)
 class OnlineState:
-    """What the votes so far say of all strengths together; votes are folded into it in place.
+    """The joint distribution of all strengths given the votes so far; votes are folded into it in place.
 
-    The covariance is ``upper`` (its upper triangle) less the products of the ``held`` rows. All of
-    it is kept as the fold left it, so that one which stops, is saved and goes on reaches the same
-    bits as one that never stopped, on the same machine.
+    The covariance is ``upper`` (its upper triangle) minus the products of the ``held`` rows. Both are
+    stored exactly, so that a fold that is saved and resumed gives bit for bit the same result as an
+    uninterrupted one, on the same machine.
     """
 
     #: μ in logits. It sums to zero: the prior's mean is zero, and every gain sums to zero.
@@ -55,11 +55,11 @@ class OnlineState:
     upper: Floats
     held: Floats
     n_held: int
-    #: What the row model scored against the column model, in all.
+    #: The total score of the row model against the column model.
     points: Floats
-    #: Votes folded, whether they rated or not.
+    #: The number of votes folded, including those that rate nobody.
     votes: int
-    #: Rating votes since the fit was last made from ``points``.
+    #: Rating votes since the last refit from ``points``.
     since_fit: int
     prior_variance: float
     base: float
@@ -77,10 +77,10 @@ class OnlineState:
 
     @property
     def se(self) -> Floats:
-        """Standard error, in points, of each strength less the mean of all: the prior's while unplayed.
+        """Standard error, in points, of each strength minus the mean of all; before any vote, the prior's.
 
-        Votes tell nothing of the sum of all strengths, so Σ1 stays τ²1, and what the mean of all
-        adds to a variance is τ²/M.
+        Votes do not inform the sum of all strengths, so Σ1 stays τ²1, and the mean of all
+        contributes τ²/M to a variance.
         """
         held = self.held[: self.n_held]
         variance = np.diagonal(self.upper) - np.einsum("tm,tm->m", held, held)
@@ -89,13 +89,13 @@ class OnlineState:
 
     @property
     def covariance(self) -> Floats:
-        """Σ in logits², laid out whole: for reports and tests, not for every vote."""
+        """The full matrix Σ in logits²: for reports and tests, not for every vote."""
         held = self.held[: self.n_held]
         upper = np.triu(self.upper - held.T @ held)
         return np.asarray(upper + np.triu(upper, 1).T, dtype=np.float64)
 
     def difference(self, i: npt.ArrayLike, j: npt.ArrayLike) -> tuple[Floats, Floats]:
-        """How far i stands above j, and the standard deviation of that, in points."""
+        """The rating of i minus that of j, and its standard deviation, in points."""
         i, j = np.asarray(i), np.asarray(j)
         held = self.held[: self.n_held]
         between = self.upper[np.minimum(i, j), np.maximum(i, j)]
@@ -104,16 +104,16 @@ class OnlineState:
         return self.unit * (self.mean[i] - self.mean[j]), self.unit * np.sqrt(np.maximum(variance, 0.0))
 
     def misorder(self, above: npt.ArrayLike, below: npt.ArrayLike) -> Floats:
-        """P(the one placed above is truly the weaker), pair by pair; a model and itself: a half."""
+        """P(the one placed above is the weaker one), pair by pair; one half for a model and itself."""
         gap, sd = self.difference(above, below)
         return np.asarray(ndtr(-gap / np.where(sd > 0.0, sd, 1.0)), dtype=np.float64)
 
     def widened(self, models: int) -> OnlineState:
-        """This state with newcomers at the prior, up to ``models`` in all; this one is untouched."""
+        """A copy of this state with new models at the prior, up to ``models`` in total."""
         m, more = self.n_models, models - self.n_models
         if more < 0:
             raise BadOption(
-                f"the state has {m} models and cannot be widened to {models}; models never leave it"
+                f"the state has {m} models and cannot be reduced to {models}; models are never removed"
             )
         upper = np.pad(self.upper, (0, more))
         upper[range(m, models), range(m, models)] = self.prior_variance
@@ -131,7 +131,7 @@ class OnlineState:
         )
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values that JSON keeps exactly. Covariance and points are the bulk: M² numbers each."""
+        """Plain values that JSON preserves exactly. Most of the size is covariance and points: M² numbers each."""
         rows = range(self.n_models)
         return {
             "mean": self.mean.tolist(),
@@ -171,14 +171,14 @@ class OnlineBradleyTerry:
     """Strengths and their covariance after every vote, in log order.
 
     Ties are half wins, both_bad rates nobody, every vote counts one whatever its weight. The
-    standard deviations are those of the model: they know no prompts, and are for choosing
+    standard deviations are those of the model: they ignore prompts, and are meant for choosing
     matchups, not for publishing.
     """
 
-    #: Points. As wide as Glicko-2's first RD: such a prior weighs about as much as one vote, so
-    #: it holds newcomers without shrinking those who have played.
+    #: In points. As wide as Glicko-2's initial RD: such a prior weighs about as much as one vote, so
+    #: it stabilises new models without shrinking the others.
     prior_sd: float = 350.0
-    #: Rating votes for each model after which the fit is made again from the sums; ``None``: never.
+    #: Rating votes per model after which the state is refitted from the sums; ``None``: never.
     refit_after: int | None = 5
     ties: Literal["half", "drop"] = "half"
     lean: float = 0.75
@@ -200,7 +200,7 @@ class OnlineBradleyTerry:
         return "online-bradley-terry"
 
     def initial(self, models: int) -> OnlineState:
-        """So many models, nothing known of any."""
+        """The state of this many models before any vote."""
         unit = self.scale / math.log(10.0)
         return OnlineState(
             mean=np.zeros(models),
@@ -216,12 +216,12 @@ class OnlineBradleyTerry:
         )
 
     def fold(self, state: OnlineState, a: int, b: int, kind: Kind | int) -> None:
-        """One vote into the state, in place."""
+        """Fold one vote into the state, in place."""
         _check_known(state, min(a, b), max(a, b))
         self._fold_score(state, a, b, self._scores()[kind])
 
     def fold_many(self, state: OnlineState, votes: CodedBattles) -> None:
-        """A run of votes into the state, in place and in order: the same as one by one, to the bit."""
+        """Fold votes into the state, in place and in order: bit for bit the same as one by one."""
         if not len(votes):
             return
         models = np.concatenate((votes.a, votes.b))
@@ -231,7 +231,7 @@ class OnlineBradleyTerry:
             self._fold_score(state, a, b, y)
 
     def _fold_score(self, state: OnlineState, a: int, b: int, y: float) -> None:
-        """One vote of score ``y`` for a; NaN and a model against itself rate nobody."""
+        """Fold one vote with score ``y`` for a; NaN and a model against itself rate nobody."""
         state.votes += 1
         if math.isnan(y) or a == b:
             return
@@ -250,7 +250,7 @@ class OnlineBradleyTerry:
 
 @cache
 def _scores(ties: Literal["half", "drop"], lean: float, inconsistent: float | None) -> tuple[float, ...]:
-    """A's score for each `Kind`: looked up with every vote."""
+    """A's score for each `Kind`, as a lookup table."""
     return tuple(Scoring(ties, lean, inconsistent).by_kind().tolist())
 
 
@@ -273,9 +273,9 @@ def _row(upper: Floats, k: int) -> Floats:
 
 
 def _mode(m: float, v: float, y: float) -> float:
-    """The likeliest gap after a vote of score y, if it was normal (m, v) before: x = m + v(y − σ(x)).
+    """The most likely gap after a vote with score y, if it was normal (m, v) before: x = m + v(y − σ(x)).
 
-    By Newton's method inside a bracket: the root lies between m and where a step with σ(m) would end.
+    Newton's method inside a bracket: the root lies between m and the end of a step with σ(m).
     """
     x, end = m, m + v * (y - _logistic(m))
     low, high = min(m, end), max(m, end)
@@ -296,7 +296,7 @@ def _mode(m: float, v: float, y: float) -> float:
 
 
 def _logistic(x: float) -> float:
-    """Without overflow, whichever side is far ahead."""
+    """The logistic function, without overflow."""
     if x < 0.0:
         odds = math.exp(x)
         return odds / (1.0 + odds)
@@ -304,7 +304,7 @@ def _logistic(x: float) -> float:
 
 
 def _settle(state: OnlineState) -> None:
-    """Take what is held aside off the covariance. BLAS writes the triangle in place."""
+    """Apply the buffered updates to the covariance. BLAS writes the triangle in place."""
     held = state.held[: state.n_held]
     state.upper = dsyrk(-1.0, held.T, beta=1.0, c=state.upper.T, lower=1, overwrite_c=1).T
     state.n_held = 0
@@ -317,7 +317,7 @@ def _refit(state: OnlineState) -> None:
     )
     assert fit.bread is not None
     state.mean[:] = fit.theta
-    # The bread is that of mean-zero contrasts; the prior alone speaks of their mean.
+    # The bread is that of mean-zero contrasts; only the prior informs their mean.
     np.add(fit.bread, state.prior_variance / state.n_models, out=state.upper)
     state.n_held = state.since_fit = 0
 
@@ -325,6 +325,6 @@ def _refit(state: OnlineState) -> None:
 def _check_known(state: OnlineState, first: int, last: int) -> None:
     if first < 0 or last >= state.n_models:
         raise BadOption(
-            f"a vote names model {first if first < 0 else last}, and the state has {state.n_models}, "
-            "numbered from 0; widen it before newcomers play"
+            f"a vote refers to model {first if first < 0 else last}, but the state has {state.n_models} models, "
+            "numbered from 0; widen it before new models play"
         )

@@ -1,4 +1,4 @@
-"""How sure one can be of an order: variances and degrees of freedom that hold where clusters are few or uneven."""
+"""The uncertainty of an order: variances and degrees of freedom that are valid for few or uneven clusters."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ __all__ = ["order_findings", "order_left_out", "order_of_replicates"]
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 
-#: A prompt with more than this share of the battles, and replicates prove no order.
+#: If a prompt has more than this share of the battles, replicates prove no order.
 _LARGEST_SHARE = 0.1
 
 
@@ -29,8 +29,8 @@ def order_left_out(
 ) -> Uncertainty:
     """Leave-one-cluster-out variances of the ratings, in points.
 
-    Battles that name no cluster add their variance. With two ways of clustering the overlap comes
-    off their sum once, and degrees of freedom are the fewer of the two.
+    Battles without a cluster add their variance. With two ways of clustering the overlap is subtracted
+    once from their sum, and the smaller degrees of freedom are used.
     """
     scores, information, bread = fitted.row_scores(scoring), fitted.row_information(), fitted.bread
     covariances: list[Floats] = []
@@ -48,7 +48,7 @@ def order_left_out(
 
 
 def order_findings(models: tuple[str, ...], group: Ints, uncertainty: Uncertainty) -> list[Finding]:
-    """Whose order rests on little, and whose on too little to claim any."""
+    """Findings about models whose order is based on few clusters, or on too few to claim any."""
     dof = uncertainty.dof_by_model
     assert dof is not None
     findings: list[Finding] = []
@@ -66,11 +66,11 @@ def order_findings(models: tuple[str, ...], group: Ints, uncertainty: Uncertaint
 def order_of_replicates(
     uncertainty: Uncertainty, clusters: ClusterNumbers, findings: list[Finding]
 ) -> Uncertainty:
-    """What replicates that draw prompts say of order; nothing where prompts are few or one holds much.
+    """The uncertainty of an order from replicates that resample prompts; none if prompts are few or one has too large a share.
 
-    Replicates spread too little, as if each prompt's battles had not pulled the rating towards them:
-    with s the largest share of the battles, a factor 1/(1 − s)² allows for that and for the P − 1 of
-    P. Degrees of freedom are those of prompts that weigh by the square of their battles.
+    Replicates vary too little, because each prompt's battles pulled the rating towards them:
+    with s the largest share of the battles, a factor 1/(1 − s)² corrects for that and for the P − 1 of
+    P. Degrees of freedom are those of prompts weighted by the square of their battles.
     """
     sizes = np.bincount(clusters.number, minlength=1)[: clusters.keyed].astype(np.float64)
     share = float(sizes.max() / len(clusters.number))

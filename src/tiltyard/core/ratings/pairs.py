@@ -1,4 +1,4 @@
-"""Scores by pair: all that a Bradley–Terry fit needs to know of a table."""
+"""Scores by pair: everything that a Bradley–Terry fit needs from a table."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ __all__ = [
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
 
-#: Up to this many models unweighted counts are laid out whole (15 MB); others are sorted.
+#: The largest number of models for which unweighted counts are a dense array (15 MB); others are sorted.
 _DENSE_MODEL_LIMIT = 512
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PairScores:
-    """Unordered pairs i < j that met: their battles' weight, i's score, and the part that was tied."""
+    """Unordered pairs i < j that met: the weight of their battles, i's score, and the part that was tied."""
 
     n_models: int
     i: Ints
@@ -43,18 +43,18 @@ class PairScores:
 
     @property
     def met(self) -> npt.NDArray[np.bool_]:
-        """Which models have a pair at all."""
+        """Which models are part of any pair."""
         met = np.zeros(self.n_models, dtype=bool)
         met[self.i] = met[self.j] = True
         return met
 
     def places(self, a: Ints, b: Ints) -> Ints:
-        """Where the pairs of models ``a`` and ``b`` stand here; all of them must have met."""
+        """The indices of the pairs of models ``a`` and ``b``, all of which must have met."""
         keys = np.minimum(a, b) * self.n_models + np.maximum(a, b)
         return np.searchsorted(self.i * self.n_models + self.j, keys)
 
     def among(self, members: Ints) -> PairScores:
-        """The pairs inside a set of models, which are numbered by their place in ``members``."""
+        """The pairs inside a set of models, which are renumbered by their position in ``members``."""
         if len(members) == self.n_models:
             return self
         place = np.full(self.n_models, -1)
@@ -64,7 +64,7 @@ class PairScores:
         return PairScores(len(members), i[keep], j[keep], self.weight[keep], self.score[keep], self.tie[keep])
 
     def groups(self, *, strong: bool) -> Ints:
-        """The group of each model: those that battles connect; ``strong``: by points both ways."""
+        """The group of each model: models connected by battles; ``strong``: by points won both ways."""
         took = self.score > 0
         gave = self.score < self.weight
         if self._all_met_one(took, gave):
@@ -76,7 +76,7 @@ class PairScores:
         return np.asarray(group, dtype=np.int64)
 
     def _all_met_one(self, took: npt.NDArray[np.bool_], gave: npt.NDArray[np.bool_]) -> bool:
-        """Whether some model took points off every other and gave points to it: then all are one group."""
+        """Whether some model won and lost points against every other: then all are one group."""
         both = took & gave
         rivals = np.bincount(self.i[both], minlength=self.n_models) + np.bincount(
             self.j[both], minlength=self.n_models
@@ -85,7 +85,7 @@ class PairScores:
 
 
 def score_pairs(counts: Counts, n_models: int, scoring: Scoring) -> PairScores:
-    """Counts under a scoring. Battles of a model with itself, of no weight or of a kind left out do not enter."""
+    """Score the counts. Battles of a model with itself, with zero weight or of a kind left out are ignored."""
     if counts.sums is None and n_models <= _DENSE_MODEL_LIMIT:
         return _folded(_by_planes(counts, n_models, scoring), n_models)
     y = scoring.by_kind()[counts.kind]
@@ -99,7 +99,7 @@ def score_pairs(counts: Counts, n_models: int, scoring: Scoring) -> PairScores:
 
 
 def _by_planes(counts: Counts, m: int, scoring: Scoring) -> Floats:
-    """Weight, score and tie of every ordered pair: battles that count one, laid out by kind and added."""
+    """Weight, score and tie of every ordered pair, for unweighted battles, added kind by kind."""
     kinds = int(counts.kind.max(initial=-1)) + 1
     planes = np.zeros(kinds * m * m)
     planes[(counts.kind * m + counts.a) * m + counts.b] = counts.n
@@ -111,7 +111,7 @@ def _by_planes(counts: Counts, m: int, scoring: Scoring) -> Floats:
 
 
 def _folded(sums: Floats, m: int) -> PairScores:
-    """Sums by ordered pair: the part below the diagonal is folded onto that above it."""
+    """Convert sums by ordered pair to unordered pairs: the lower triangle is added to the upper one."""
     weight, score, tie = sums
     score = score + (weight - score).T
     weight, tie = weight + weight.T, tie + tie.T
@@ -121,7 +121,7 @@ def _folded(sums: Floats, m: int) -> PairScores:
 
 
 def pairs_from_points(points: Floats) -> PairScores:
-    """Of a matrix of what each row model scored against each column model, ties half a win."""
+    """Pairs from a matrix of the row model's score against the column model; a tie is half a win."""
     met = points + points.T
     i, j = np.nonzero(np.triu(met))
     return PairScores(len(points), i, j, met[i, j], points[i, j], np.zeros(len(i)))
@@ -139,18 +139,18 @@ def pairs_by_sorting(a: Ints, b: Ints, columns: tuple[Floats, Floats, Floats], m
 
 
 def tie_share(score: Floats) -> Floats:
-    """How much of a battle was a tie: all of it at one half, none at a win or a loss."""
+    """The tied part of a battle: all of it at one half, none at a win or a loss."""
     return 1.0 - np.abs(2.0 * score - 1.0)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class BattleRecord:
-    """Each model's battles by how they ended for it, unweighted."""
+    """Each model's unweighted number of battles by result."""
 
     wins: Ints
     losses: Ints
     ties: Ints
-    #: Battles that rate nobody: their outcome is ``both_bad``.
+    #: Unrated battles, with the outcome ``both_bad``.
     unrated: Ints
     #: Battles whose responses were both called bad: the unrated ones, and those that a judge flagged.
     both_bad: Ints
@@ -161,7 +161,7 @@ class BattleRecord:
         return self.wins + self.losses + self.ties
 
 
-#: How each kind ended for A: won, lost, tied, both bad.
+#: The result of each kind for A: won, lost, tied, both bad.
 _FOR_A = {
     Kind.WIN_A: 0,
     Kind.LEAN_A: 0,
@@ -174,7 +174,7 @@ _FOR_A = {
 
 
 def count_records(counts: Counts, n_models: int) -> BattleRecord:
-    """How every model's battles ended for it; a battle with itself counts for nothing."""
+    """The results of every model's battles; a battle with itself is ignored."""
     for_a = np.array([_FOR_A[kind.plain] for kind in Kind])
     for_b = np.array([1, 0, 2, 3])[for_a]
     n = np.where(counts.a == counts.b, 0, counts.n).astype(np.float64)  # exact below 2^53 battles

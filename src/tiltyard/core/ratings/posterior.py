@@ -1,8 +1,8 @@
-"""Where a rating may lie after the battles, given a prior: quantiles of its own posterior distribution.
+"""Quantiles of the posterior distribution of a rating, given a prior.
 
-Of a model that only won, battles say how low its rating may be and nothing of how high: the
-posterior leans, and a normal curve at its top does not describe it. Its density at ψ is that of
-the best fit with the rating held at ψ, times what the other parameters leave open there (Laplace's
+The battles of a model that only won bound its rating from below, but not from above: the
+posterior is skewed, and a normal approximation at its mode does not describe it. Its density at ψ is
+that of the best fit with the rating fixed at ψ, times the volume of the other parameters there (Laplace's
 approximation of a marginal: Tierney and Kadane, JASA 81, 1986).
 """
 
@@ -25,18 +25,18 @@ __all__ = ["ContrastInterval", "Posterior", "nearly_one_sided"]
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 
-#: A model that lost, or won, fewer points than this is nearly one-sided.
+#: A model that lost, or won, fewer points than this counts as nearly one-sided.
 _ONE_SIDED_BATTLES = 5.0
-#: The density is followed in steps of so many standard errors at its top, shorter where it falls by
-#: more than the second at once, until it has fallen by the third (all in logarithms of it).
+#: The density is followed in steps of this many standard errors at the mode, shorter if it falls by
+#: more than the second value at once, until it has fallen by the third (both in log density).
 _STEP_STANDARD_ERRORS, _STEP_LOG_DENSITY, _TAIL_LOG_DENSITY, _STEP_LIMIT = 0.5, 1.0, 12.0, 200
-#: Newton's steps at one point, each of which starts near, and when one is small enough (in logits).
+#: The maximum number of Newton steps at one point, and the step size that ends them (in logits).
 _MAX_ITERATIONS, _CONVERGED_LOGITS = 30, 1e-6
 _DENSITY_GRID_COUNT = 4001
 
 
 def nearly_one_sided(pairs: PairScores) -> npt.NDArray[np.bool_]:
-    """Models that played and won, or lost, almost every point."""
+    """Models that won, or lost, almost every point."""
     m = pairs.n_models
     total = sum_by_index(pairs.i, pairs.weight, m) + sum_by_index(pairs.j, pairs.weight, m)
     won = sum_by_index(pairs.i, pairs.score, m) + sum_by_index(pairs.j, pairs.weight - pairs.score, m)
@@ -45,9 +45,9 @@ def nearly_one_sided(pairs: PairScores) -> npt.NDArray[np.bool_]:
 
 @dataclass(frozen=True, slots=True)
 class ContrastInterval:
-    """How far a contrast reaches below and above its value at the mode, in logits.
+    """How far a contrast extends below and above its value at the mode, in logits.
 
-    ``half`` is what a normal curve at the top would give on both sides.
+    ``half`` is the half-width of a normal approximation at the mode.
     """
 
     low: float
@@ -57,7 +57,7 @@ class ContrastInterval:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Posterior:
-    """The likelihood of one group's battles times the prior, and where it is highest."""
+    """The likelihood of one group's battles times the prior, and its mode."""
 
     likelihood: Likelihood
     #: Log-strengths with mean zero, then Davidson's λ if there is one.
@@ -67,27 +67,27 @@ class Posterior:
     def of(
         cls, pairs: PairScores, members: Ints, theta: Floats, log_tie: float | None, precision: float
     ) -> Posterior:
-        """That of the models ``members``, with the log-strengths of all."""
+        """The posterior of the models ``members``, with the log-strengths of all."""
         own = theta[members] - theta[members].mean()
         davidson = log_tie is not None
         mode = np.append(own, [] if log_tie is None else [log_tie])
         return cls(Likelihood(pairs.among(members), davidson, precision), mode)
 
     def rating_interval(self, place: int, level: float) -> ContrastInterval:
-        """Of one model's distance from the mean of the group."""
+        """The interval of one model's distance from the mean of the group."""
         contrast = np.zeros_like(self.mode)
         contrast[: self.likelihood.pairs.n_models] = -1.0 / self.likelihood.pairs.n_models
         contrast[place] += 1.0
         return self.reach(contrast, level)
 
     def difference_interval(self, place: int, other: int, level: float) -> ContrastInterval:
-        """Of the difference of two models."""
+        """The interval of the difference of two models."""
         contrast = np.zeros_like(self.mode)
         contrast[place], contrast[other] = 1.0, -1.0
         return self.reach(contrast, level)
 
     def reach(self, contrast: Floats, level: float) -> ContrastInterval:
-        """The interval of a contrast that leaves as much of its distribution out on either side."""
+        """The interval of a contrast with equal tail probabilities."""
         _, turned = self._solved(self.mode, contrast)
         error = float(np.sqrt(contrast @ turned))
         top = self._held(self.mode, contrast, float(contrast @ self.mode))[1]
@@ -99,13 +99,13 @@ class Posterior:
         height = np.exp(PchipInterpolator(at, density)(fine) - density.max())
         below = (np.cumsum(height) - height / 2.0) / height.sum()
         low, high = np.interp([(1.0 - level) / 2.0, (1.0 + level) / 2.0], below, fine)
-        # Of a very wide prior the mode itself is an unlikely value; an interval still holds it.
+        # With a very wide prior the mode itself may be an unlikely value; the interval still includes it.
         return ContrastInterval(
             min(float(low), 0.0), max(float(high), 0.0), float(ndtri((1.0 + level) / 2.0)) * error
         )
 
     def _followed(self, contrast: Floats, error: float, top: float) -> tuple[list[float], list[float]]:
-        """Places on one side of the mode, and the logarithm of the density there, until it is nearly nought."""
+        """Points on one side of the mode, and the log density there, until it is nearly zero."""
         start = float(contrast @ self.mode)
         step = _STEP_STANDARD_ERRORS * error
         x, value = self._held(self.mode, contrast, start + step)
@@ -121,7 +121,7 @@ class Posterior:
         return at, density
 
     def _held(self, x: Floats, contrast: Floats, value: float) -> tuple[Floats, float]:
-        """The best parameters with a contrast held at a value, and the logarithm of its density there."""
+        """The best parameters with a contrast fixed at a value, and the log density there."""
         x = x + contrast * ((value - contrast @ x) / (contrast @ contrast))
         height = self.likelihood.value(x)
         for _ in range(_MAX_ITERATIONS):
@@ -137,13 +137,13 @@ class Posterior:
         return x, height - self._open(x, contrast)
 
     def _open(self, x: Floats, contrast: Floats) -> float:
-        """What is known of the other parameters there: half the logarithm of their information."""
+        """Half the log determinant of the other parameters' information there."""
         factor = regularised_cholesky(self._information(x)[1])
         turned = dpotrs(factor, contrast, lower=1)[0]
         return float(np.log(np.diag(factor)).sum()) + 0.5 * float(np.log(contrast @ turned))
 
     def _solved(self, x: Floats, contrast: Floats) -> tuple[Floats, Floats]:
-        """Newton's step there, and the direction in which the contrast moves."""
+        """Newton's step at a point, and the direction in which the contrast moves."""
         gradient, information = self._information(x)
         free, turned = dpotrs(
             regularised_cholesky(information), np.stack([gradient, contrast], axis=1), lower=1

@@ -1,4 +1,4 @@
-"""Ranks that hold all at once: which order is proven, and which is not."""
+"""Simultaneous rank ranges: which order is proven."""
 
 from __future__ import annotations
 
@@ -24,10 +24,9 @@ class Ranks:
     """What the ratings prove about order, within each group of comparable models.
 
     ``low`` to ``high`` is the range of ranks that are not ruled out (1 is first; 0 for a model
-    without a rating). All ranges hold together at ``level``: a pair counts as ordered only if
-    its difference exceeds ``critical`` of its own standard errors (infinite where too little is
-    known of them), or if a third model stands between the two. ``above[i, j]`` says that i is
-    proven above j.
+    without a rating). All ranges hold simultaneously at ``level``: a pair counts as ordered only if
+    its difference exceeds ``critical`` of its own standard errors (infinite if there is too little
+    data), or if a third model is between the two. ``above[i, j]`` means that i is proven above j.
     """
 
     level: float
@@ -36,12 +35,12 @@ class Ranks:
     high: Ints
     tier: Ints
     above: Bools
-    #: P(i outranks j), one pair at a time: not corrected for looking at many.
+    #: P(i outranks j), for one pair at a time: not corrected for multiple comparisons.
     outranks: Floats
 
 
 def rank_models(ratings: Ratings, *, level: float = 0.95) -> Ranks | None:
-    """Rank ranges and tiers, or ``None`` for ratings that carry no uncertainty."""
+    """Rank ranges and tiers, or ``None`` for ratings without uncertainty."""
     uncertainty = ratings.uncertainty
     if uncertainty is None:
         return None
@@ -77,10 +76,10 @@ def _outranks(difference: Floats, error: Floats, dof: float, same: Bools) -> Flo
 
 
 def _critical(dof: Floats, same: Bools, level: float) -> Floats:
-    """How many standard errors a difference must exceed: Student's t at a level shared by all pairs.
+    """The critical number of standard errors: Student's t at a level shared by all pairs.
 
-    Bonferroni: so many claims, each wrong with probability (1 − level) / pairs at most, hold together
-    at ``level`` however they depend on each other. Two-sided, because either model may be ahead.
+    Bonferroni: if each claim is wrong with probability (1 − level) / pairs at most, all hold
+    simultaneously at ``level``, however they depend on each other. Two-sided, because either model may be ahead.
     """
     pairs = max(int(np.count_nonzero(same)) // 2, 1)
     upper = 1.0 - (1.0 - level) / pairs / 2.0
@@ -91,9 +90,9 @@ def _critical(dof: Floats, same: Bools, level: float) -> Floats:
 
 
 def _closed(above: Bools) -> Bools:
-    """With what follows: if i is above j and j above k, then i is above k.
+    """The transitive closure: if i is above j and j above k, then i is above k.
 
-    The claims hold together, so what follows from them costs nothing.
+    All claims hold simultaneously, so their consequences do too.
     """
     while True:
         through = above.astype(np.float32)
@@ -104,9 +103,9 @@ def _closed(above: Bools) -> Bools:
 
 
 def tiers_of(order: Ints, rating: Floats, group: Ints, above: Bools) -> Ints:
-    """A new tier starts at the first model proven below the first of its tier; 0 if unrated.
+    """A new tier starts at the first model proven below the first model of the current tier; 0 if unrated.
 
-    ``order`` is by group, and within it by rating, best first.
+    ``order`` is by group, then by rating, best first.
     """
     tier = np.zeros(len(rating), dtype=np.int64)
     first, current, of = -1, 0, -1

@@ -1,4 +1,4 @@
-"""What a rating method returns: numbers with the method, the parameters and the findings."""
+"""The result of a rating method: numbers with the method, its parameters and its findings."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ class RatingMethod(Protocol):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Interval:
-    """An interval for each rating, and what it is an interval of.
+    """An interval for each rating, and what it refers to.
 
-    ``scope`` says which repetition it speaks of: ``prompts like these`` (other prompts drawn
-    from where these came from) or ``these prompts only`` (more battles on the same prompts).
+    ``scope`` is the repetition it refers to: ``prompts like these`` (other prompts from the same
+    population) or ``these prompts only`` (more battles on the same prompts).
     """
 
     low: Floats
@@ -48,10 +48,10 @@ class Interval:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Ratings:
-    """Ratings of the models of one table. A rating is NaN where the battles support none.
+    """Ratings of the models of one table. A rating is NaN if the battles do not support one.
 
-    Only models of one ``group`` may be compared: battles connect them. Group 0 has the most
-    battles; −1 marks a model that belongs to none.
+    Only models of one ``group`` are comparable, because battles connect them. Group 0 has the most
+    battles; −1 marks a model without a group.
     """
 
     method: RatingMethod
@@ -60,12 +60,12 @@ class Ratings:
     group: Ints
     record: BattleRecord
     interval: Interval | None = None
-    #: Variances of the ratings and of their differences; ``None`` if the method makes none.
+    #: Variances of the ratings and of their differences; ``None`` if the method has none.
     uncertainty: Uncertainty | None = None
-    #: The same for claims of order, where those need more care; ``None``: as above.
+    #: The same for claims about order, if they need a more careful estimate; ``None``: as above.
     order_uncertainty: Uncertainty | None = None
     findings: tuple[Finding, ...] = ()
-    #: What only this method has: tie parameter, style coefficients, RD, order noise, …
+    #: Method-specific values: tie parameter, style coefficients, RD, order noise, …
     extras: Mapping[str, Any] = field(default_factory=dict)
 
     def order(self) -> Ints:
@@ -76,7 +76,7 @@ class Ratings:
         return np.lexsort((np.arange(len(self.models)), descending, group))
 
     def to_columns(self) -> dict[str, list[Any]]:
-        """Plain columns, best first: what pandas, polars and Arrow each turn into a frame."""
+        """Plain columns, best first, from which pandas, polars and Arrow can make a frame."""
         order = self.order()
         columns: dict[str, list[Any]] = {
             "model": [self.models[k] for k in order],

@@ -1,4 +1,4 @@
-"""Sandwich variances: how much the fit would move, were its battles (or prompts) drawn again.
+"""Sandwich variances: how much the fit would change if its battles (or prompts) were resampled.
 
 The score of one battle is r·(e_a − e_b), r its residual, followed by the scores of any extra
 parameters. Scores are summed within a cluster before they are squared, so battles that share
@@ -37,29 +37,29 @@ __all__ = [
 Floats = npt.NDArray[np.float64]
 Indices = npt.NDArray[np.integer[Any]]
 
-#: Residuals of a run of battles (NaN for one that does not count), and the scores (n, k) of the
+#: Residuals of battles (NaN for one that does not count), and the scores (n, k) of the
 #: extra parameters, if any.
 RowScores = Callable[[CodedBattles], tuple[Floats, Floats | None]]
 
-#: Which battles of a run belong together: those with the same key.
+#: The cluster keys of battles: those with the same key belong together.
 KeyOf = Callable[[CodedBattles], Keys | None]
 
-#: Cluster sums are held densely up to this many numbers (256 MB), sparsely beyond.
+#: Cluster sums are a dense array up to this many numbers (256 MB), sparse beyond.
 _DENSE_SUM_LIMIT = 1 << 25
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Meat:
-    """The summed squares of cluster scores, and how many clusters there were.
+    """The sum of squared cluster scores, and the number of clusters.
 
-    Battles that name no cluster vary on their own: they add ``alone`` to the meat, but show
-    nothing of how clusters differ, so they are not counted among them.
+    Battles without a cluster vary independently: they add ``alone`` to the meat, but do not
+    show how clusters differ, so they are not counted as clusters.
     """
 
     matrix: Floats
     clusters: int
     alone: Floats | float = 0.0
-    #: Battles that count, and those of them that name no cluster.
+    #: The number of battles that count, and of those without a cluster.
     battles: int = 0
     battles_alone: int = 0
 
@@ -68,13 +68,13 @@ class Meat:
         return float(max(self.clusters - 1, 1))
 
     def corrected(self) -> Floats:
-        """With the small-sample factor P / (P − 1)."""
+        """The meat with the small-sample factor P / (P − 1)."""
         return np.asarray(self.matrix * (self.clusters / self.dof) + self.alone)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Meats:
-    """The meat by prompt and, where clusters are also voters, by voter and by both."""
+    """The meat by prompt and, with two-way clustering, by voter and by both."""
 
     by_prompt: Meat
     by_voter: Meat | None = None
@@ -85,17 +85,17 @@ class Meats:
         return min(meat.dof for meat, _ in self.ways())
 
     def ways(self) -> list[tuple[Meat, KeyOf]]:
-        """Each way of clustering, with the key that says which battles belong together."""
+        """Each way of clustering, with its key function."""
         ways: list[tuple[Meat, KeyOf]] = [(self.by_prompt, prompt_key)]
         if self.by_voter is not None:
             ways.append((self.by_voter, voter_key))
         return ways
 
     def corrected(self) -> tuple[Floats, ...]:
-        """Each way alone and, first, their sum with the overlap taken off once.
+        """Each way alone and, first, their sum minus the overlap.
 
-        The sum of three can fall below either one-way variance, which no dependence between battles
-        explains: it is noise, so the largest of the three counts, contrast by contrast.
+        The two-way variance can be smaller than either one-way variance. No dependence between battles
+        explains that: it is noise, so the largest of the three is used, contrast by contrast.
         """
         one_way = tuple(meat.corrected() for meat, _ in self.ways())
         return one_way if self.by_both is None else (sum(one_way) - self.by_both.corrected(), *one_way)
@@ -106,10 +106,10 @@ def clustered_meat(
 ) -> Meat:
     """Scores summed by cluster, then squared. Without ``key`` each battle is a cluster.
 
-    Clusters are those with a battle that counts.
+    Only clusters with a battle that counts are included.
 
-    Two scans of the log: one to learn the distinct keys, one to sum. Memory is in the number
-    of distinct keys times the number of models, or in the number of battles if that is less.
+    Scans the log twice: to collect the distinct keys, and to sum. Memory is proportional to
+    distinct keys × models, or to the number of battles if that is smaller.
     """
     m = len(table.models)
     keys = distinct_keys(table, key)
@@ -142,7 +142,7 @@ def clustered_meat(
 
 
 def battle_meat(a: Indices, b: Indices, r: Floats, x: Floats | None, m: int) -> Floats:
-    """The meat of battles that are each a cluster of their own: residuals r, extra scores x (n, k)."""
+    """The meat if each battle is its own cluster: residuals r, extra scores x (n, k)."""
     pair = sum_by_index(a.astype(np.int64) * m + b, r * r, m * m).reshape(m, m)
     pair = pair + pair.T
     models = np.diag(pair.sum(axis=1)) - pair
@@ -161,7 +161,7 @@ def voter_key(codes: CodedBattles) -> Keys | None:
 
 
 def two_way_keys(codes: CodedBattles) -> Keys | None:
-    """Keys of the cells prompt × voter."""
+    """Keys of (prompt, voter) cells."""
     if codes.prompt is None or codes.voter is None:
         return None
     mixed = codes.prompt * np.uint64(0x9E3779B97F4A7C15) ^ codes.voter
@@ -189,7 +189,7 @@ def _sorted_distinct(keys: Keys) -> Keys:
 
 
 def key_positions(known: Keys, keys: Keys) -> npt.NDArray[np.int64]:
-    """The place of each key among the known ones; sorted queries walk the table instead of jumping."""
+    """The index of each key among the known ones; sorting the queries makes memory access sequential."""
     order = np.argsort(keys)
     found = np.empty(len(keys), dtype=np.int64)
     found[order] = np.searchsorted(known, keys[order])
@@ -212,7 +212,7 @@ class _DenseSums:
 
 
 class _SparseSums:
-    """Score sums as coordinates, for clusters too many to lay out."""
+    """Score sums as coordinates, for too many clusters to store densely."""
 
     def __init__(self, clusters: int, width: int) -> None:
         self._shape = (clusters, width)

@@ -1,4 +1,4 @@
-"""What each kind of battle counts, from A's side."""
+"""The score of each kind of battle, from A's side."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ Floats = npt.NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True)
 class Scoring:
-    """How outcomes become scores: a win is 1, the rest is a choice.
+    """How outcomes are scored: a win is 1, the rest is configurable.
 
-    An outcome ``both_bad`` counts nothing. A judge's flag beside the outcome changes no score.
+    The outcome ``both_bad`` is not scored. A judge's both-bad flag does not change the score.
     """
 
     #: ``half``: a tie is half a win for each; ``drop``: ties and inconsistent results are left out.
     ties: Literal["half", "drop"] = "half"
-    #: What a judge's lean (decisive in one order, a tie in the other) counts for its winner.
+    #: The score of a lean (decisive in one order, a tie in the other) for its winner.
     lean: float = 0.75
-    #: What an inconsistent result (opposite winners in the two orders) counts for A; ``None`` leaves it out.
+    #: The score of an inconsistent result (opposite winners in the two orders) for A; ``None`` leaves it out.
     inconsistent: float | None = 0.5
-    #: Use a battle's stated preference, where it has one, instead of its outcome.
+    #: Use a battle's stated preference, if it has one, instead of its outcome.
     soft: bool = False
 
     def __post_init__(self) -> None:
@@ -39,7 +39,7 @@ class Scoring:
             raise BadOption("lean must lie between 0.5 and 1, inconsistent between 0 and 1")
 
     def by_kind(self) -> Floats:
-        """A's score for each `Kind`; NaN where that kind is left out."""
+        """A's score for each `Kind`; NaN if that kind is left out."""
         scores = np.full(KIND_COUNT, np.nan)
         scores[Kind.WIN_A], scores[Kind.WIN_B] = 1.0, 0.0
         scores[Kind.LEAN_A], scores[Kind.LEAN_B] = self.lean, 1.0 - self.lean
@@ -50,7 +50,7 @@ class Scoring:
         return scores[[kind.plain for kind in Kind]]
 
     def of(self, codes: CodedBattles) -> Floats:
-        """A's score in every battle of a log; NaN where it is left out."""
+        """A's score in every battle of a log; NaN if it is left out."""
         scores = self.by_kind()[codes.kind]
         if self.soft and codes.pref is not None:
             stated = ~np.isnan(codes.pref) & ~np.isnan(scores)

@@ -29,12 +29,12 @@ __all__ = ["StyleFit", "fit_style"]
 
 Floats = npt.NDArray[np.float64]
 
-#: Of an information scaled to ones on its diagonal: an eigenvalue this small is none.
+#: An eigenvalue this small counts as zero, for an information matrix scaled to a unit diagonal.
 _SINGULAR_TOLERANCE = 1e-12
-#: A first part of the log, this fraction of it, gives the place to start from.
+#: The fraction of the log, from its start, that is fitted first for a starting point.
 _FIRST_PART_RATIO = 16
 _FIRST_PART_ROWS = 1 << 16
-#: How near to that place is near enough, in logits.
+#: The tolerance of that first fit, in logits.
 _START_TOLERANCE = 0.05
 
 
@@ -45,7 +45,7 @@ class StyleFit:
     theta: Floats
     beta: Floats
     scale: Floats
-    #: ``None`` unless it was asked for.
+    #: ``None`` unless requested.
     bread: Floats | None
     iterations: int
     converged: bool
@@ -54,10 +54,10 @@ class StyleFit:
 def fit_style(
     log: CodedBattles, score: Floats, m: int, prior_precision: float, kernel: Kernel, *, bread: bool = True
 ) -> StyleFit:
-    """Newton on the whole log. ``score`` is A's in each battle, NaN where it does not count.
+    """Newton's method on the whole log. ``score`` is A's in each battle, NaN if it does not count.
 
-    Covariates are taken as they are; coefficients and bread are given per unit of their root
-    mean square, without centring: A and B are alike.
+    Covariates are scaled by their root mean square, without centring, because sides A and B are
+    interchangeable; coefficients and bread refer to the scaled covariates.
     """
     scale = _scale(log, score)
     x = np.zeros(m + len(scale))
@@ -116,12 +116,12 @@ def _scale(log: CodedBattles, score: Floats) -> Floats:
 
 
 def _factored(information: Floats) -> Factor:
-    """The Cholesky factor, refused where it would rest on rounding alone."""
+    """The Cholesky factor; raises if the matrix is singular up to rounding."""
     units = np.sqrt(np.clip(np.diag(information), 1e-300, None))
     scaled = information / np.outer(units, units) - _SINGULAR_TOLERANCE * np.eye(len(units))
     factor = cholesky(information)
     if factor is None or cholesky(scaled) is None:
         raise CannotRate(
-            "the style columns explain each other or the models completely; leave one of them out"
+            "the style columns are collinear with each other or with the models; leave one of them out"
         )
     return factor

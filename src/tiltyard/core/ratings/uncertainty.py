@@ -1,4 +1,4 @@
-"""How far ratings may be off: the variance of any contrast of them."""
+"""The uncertainty of ratings: the variance of any contrast of them."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ class Uncertainty:
     """Variances of ratings and of their differences, in points squared.
 
     Each covariance is of the ratings as mean-zero contrasts of their group. The variance of a
-    contrast is the largest that any of them gives, so it is no quadratic form of one matrix:
-    ask for it here.
+    contrast is the largest over all of them, so it is not a quadratic form of a single matrix:
+    use the methods of this class.
     """
 
     covariances: tuple[Floats, ...]
-    #: Degrees of freedom behind the variances; infinite at battle level.
+    #: Degrees of freedom of the variances; infinite at battle level.
     dof: float
-    #: Of each rating, where they are not alike.
+    #: Degrees of freedom of each rating, if they differ.
     dof_by_model: Floats | None = None
 
     def ratings(self) -> Floats:
@@ -40,6 +40,6 @@ class Uncertainty:
         return largest
 
     def difference_dof(self) -> Floats:
-        """Degrees of freedom behind the variance of each difference: the fewer of its two."""
+        """Degrees of freedom of the variance of each difference: the smaller of the two models'."""
         own = np.full(len(self.covariances[0]), self.dof) if self.dof_by_model is None else self.dof_by_model
         return np.asarray(np.minimum(own[:, None], own[None, :]))

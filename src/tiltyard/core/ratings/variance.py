@@ -1,4 +1,4 @@
-"""From a fit to the covariance of its ratings: which clusters, and what the interval speaks of."""
+"""Computes the covariance of ratings from a fit: chooses the clusters, and the scope of the intervals."""
 
 from __future__ import annotations
 
@@ -46,10 +46,10 @@ __all__ = [
 Floats = npt.NDArray[np.float64]
 
 ClusterChoice = Literal["auto", "prompt", "battle"]
-#: What was drawn again, by name.
+#: What is resampled.
 ClusterKind = Literal["battle", "prompt", "prompt × voter"]
 
-#: A variance (in points squared) this small is none: every battle went as the ratings expect.
+#: A variance (in points squared) this small counts as zero: every battle went as the ratings expect.
 ZERO_VARIANCE_TOLERANCE = 1e-9
 
 LIKE_THESE = "prompts like these"
@@ -58,19 +58,19 @@ THESE_ONLY = "these prompts only"
 
 @dataclass(frozen=True, slots=True, eq=False)
 class VarianceEstimate:
-    """The uncertainty of ratings and where it comes from."""
+    """The uncertainty of ratings, and how it was estimated."""
 
     uncertainty: Uncertainty
     clusters: ClusterKind
     n_clusters: int
     #: Standard errors of the extra parameters, in their own units.
     extra_se: Floats = field(default_factory=lambda: np.empty(0))
-    #: For claims of order; ``None``: the same uncertainty.
+    #: The uncertainty for claims about order; ``None``: the same.
     order: Uncertainty | None = None
 
     @classmethod
     def of_replicates(cls, replicates: Floats, clusters: ClusterKind, n_clusters: int) -> VarianceEstimate:
-        """The covariance of bootstrap replicates that exist."""
+        """The covariance of the valid bootstrap replicates."""
         present = (~np.isnan(replicates)).astype(np.float64)
         mean = np.nan_to_num(replicates).sum(axis=0) / np.maximum(present.sum(axis=0), 1.0)
         deviations = np.nan_to_num(replicates - mean)
@@ -80,7 +80,7 @@ class VarianceEstimate:
         return cls(uncertainty, clusters, n_clusters)
 
     def with_prior(self, fitted: FittedStrengths, unit: float) -> VarianceEstimate:
-        """With what a prior leaves open: replicates, like battles, say nothing of it."""
+        """Add the prior's uncertainty, which neither replicates nor battles include."""
         m = len(fitted.theta)
         covariances = fitted.with_prior(
             [np.pad(v / unit**2, (0, fitted.n_extra)) for v in self.uncertainty.covariances]
@@ -90,7 +90,7 @@ class VarianceEstimate:
 
     @property
     def known(self) -> npt.NDArray[np.bool_]:
-        """Which ratings have a spread at all. Without one there is nothing to build an interval on."""
+        """Which ratings have a positive variance. Without one, no interval can be given."""
         return self.uncertainty.ratings() > ZERO_VARIANCE_TOLERANCE
 
     def interval(self, low: Floats, high: Floats, level: float, made_by: str) -> Interval:
@@ -100,7 +100,7 @@ class VarianceEstimate:
 
 
 def critical_value(level: float, dof: float) -> float:
-    """How many standard errors reach to each side: Student's t, or the normal without limit."""
+    """The half-width of an interval in standard errors: Student's t, or normal for infinite ``dof``."""
     upper = (1.0 + level) / 2.0
     return float(ndtri(upper) if np.isinf(dof) else stdtrit(dof, upper))
 
@@ -128,7 +128,7 @@ def sandwich_variance(
 def prompt_order_variance(
     table: Table, scoring: Scoring, fitted: FittedStrengths, unit: float, findings: list[Finding]
 ) -> Uncertainty:
-    """How sure the order of the ratings is, clustered by prompt; findings about it are added."""
+    """The uncertainty of the order of the ratings, clustered by prompt; findings about it are added."""
     return _order(table, scoring, fitted, _meats(table, scoring, fitted, "prompt"), unit, findings)
 
 
@@ -163,9 +163,9 @@ def _spread(
 def cluster_key(
     table: Table, choice: ClusterChoice, findings: list[Finding], *, voters: bool = True
 ) -> tuple[ClusterKind, Callable[[CodedBattles], Keys | None] | None]:
-    """What to draw again, and the key that says which battles belong together.
+    """What to resample, and the key function of its clusters.
 
-    Without ``voters``, prompts alone are drawn, as a bootstrap does.
+    Without ``voters``, only prompts are resampled, as in a bootstrap.
     """
     if choice not in ("auto", "prompt", "battle"):
         raise BadOption(f"clusters is {choice!r}; expected auto, prompt or battle")
@@ -195,9 +195,9 @@ def unknown_variance() -> Finding:
 
 
 def _named_prompts(table: Table) -> int:
-    """How many prompts the battles name: none, one, or two for any more.
+    """The number of distinct prompts in the battles: none, one, or two for any more.
 
-    One cluster alone would seem not to vary at all.
+    A single cluster would appear not to vary at all.
     """
     first = MISSING_KEY
     if not table.has_log or "prompt" not in table.keyed:
@@ -227,7 +227,7 @@ def _by_battle(table: Table, scoring: Scoring, fitted: FittedStrengths) -> Meat:
 
 
 def _cells(counts: Counts, scoring: Scoring, fitted: FittedStrengths) -> Meat:
-    """Battle-level meat straight from counts: residuals are equal within a cell."""
+    """Battle-level meat computed from counts: residuals are equal within a cell."""
     y = scoring.by_kind()[counts.kind]
     s = fitted.expected()[counts.a, counts.b]
     _, w2, _, w2p, w2pp = counts.moments().T
@@ -243,7 +243,7 @@ def _cells(counts: Counts, scoring: Scoring, fitted: FittedStrengths) -> Meat:
 
 
 def prompt_findings(prompts: int, without: int, battles: int) -> list[Finding]:
-    """What to know of intervals that rest on so many prompts, where some of the battles name none."""
+    """Findings about intervals based on few prompts, or on battles without a prompt."""
     findings: list[Finding] = []
     if prompts < MIN_PROMPTS:
         findings.append(Finding("few-prompts", {"prompts": prompts, "least": MIN_PROMPTS}))

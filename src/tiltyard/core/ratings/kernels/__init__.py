@@ -1,1 +1,1 @@
-"""The inner loops of the rating methods; `tiltyard.compiled_kernels` says when they are compiled."""
+"""The inner loops of the rating methods; `tiltyard.compiled_kernels` decides when they are compiled."""

@@ -1,12 +1,12 @@
 """Elo over shuffled orders of the same battles.
 
-A permutation is drawn by the shuffle of Fisher and Yates in Durstenfeld's form, from the
-splitmix64 stream of its seed: integer arithmetic that no library version can change. The
-last battle that the shuffle fixes is the first one played, so both go in one loop.
+A permutation is drawn by the Fisher–Yates shuffle in Durstenfeld's form, from the splitmix64
+stream of its seed: integer arithmetic that does not depend on library versions. The last battle
+that the shuffle fixes is the first one played, so shuffling and playing share one loop.
 
-A battle is one 64-bit word: model a, model b, and the place of its score and step in short
-lists. Words are shuffled themselves, so a battle costs one random access, not four. Ratings
-are in logits here; callers scale.
+A battle is one 64-bit word: model a, model b, and the index of its score and step in short
+lists. The words themselves are shuffled, so a battle costs one random access, not four. Ratings
+are in logits here; callers scale them.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.integer[Any]]
 Words = npt.NDArray[np.uint64]
 
-#: Bits of a packed battle: its value's place lowest, then model b, then model a.
+#: Bits of a packed battle: the index of its value is lowest, then model b, then model a.
 _VALUE_BITS = 28
 _MODEL_BITS = 18
-#: Permutations that run side by side in the vectorised kernel: so many at most, and fewer where
-#: their decks together would hold more battles than this, but never fewer than a few.
+#: The maximum and minimum number of permutations that run in parallel in the vectorised kernel, and
+#: the maximum of their battles together.
 _PERMUTATION_LIMIT, _BATTLE_LIMIT, _MIN_PERMUTATION_COUNT = 256, 1 << 23, 8
-#: Random numbers are made for this many steps at a time.
+#: Random numbers are generated for this many steps at a time.
 _RANDOM_STEP_COUNT = 1024
 
 _MODEL_A_SHIFT_BITS = np.uint64(_VALUE_BITS + _MODEL_BITS)
@@ -49,10 +49,12 @@ _VALUE_MASK = np.uint64((1 << _VALUE_BITS) - 1)
 
 
 def pack_battles(a: Ints, b: Ints, value: Ints) -> Words:
-    """Battles as words; ``value`` is where a battle's score and step stand in their lists."""
+    """Pack battles into words; ``value`` is the index of a battle's score and step in their lists."""
     for numbers, bits in ((a, _MODEL_BITS), (b, _MODEL_BITS), (value, _VALUE_BITS)):
         if numbers.max(initial=0) >> bits:
-            raise CannotRate(f"Elo over permutations takes {1 << bits:,} models or distinct battles at most")
+            raise CannotRate(
+                f"Elo over permutations supports at most {1 << bits:,} models or distinct battles"
+            )
     return np.asarray(
         (a.astype(np.uint64) << _MODEL_A_SHIFT_BITS)
         + (b.astype(np.uint64) << _MODEL_B_SHIFT_BITS)
@@ -89,14 +91,14 @@ def play_shuffled_loop(games: Words, score: Floats, step: Floats, m: int, seeds:
 
 
 def play_shuffled_vectors(games: Words, score: Floats, step: Floats, m: int, seeds: Words) -> Floats:
-    """The same as `play_shuffled_loop`, many permutations abreast in NumPy."""
+    """The same as `play_shuffled_loop`, with many permutations in parallel in NumPy."""
     return play_decks_vectors([games] * len(seeds), score, step, m, seeds)
 
 
 def play_decks_vectors(decks: Sequence[Words], score: Floats, step: Floats, m: int, seeds: Words) -> Floats:
-    """One permutation of each deck, by the seed in the same place; as `play_shuffled_loop` would play it."""
+    """One permutation of each deck, with the seed of the same index; the same result as `play_shuffled_loop`."""
     out = np.zeros((len(decks), m))
-    # Longest first: those that are played out leave at the end of the row.
+    # Longest first, so that finished decks can be dropped from the end of the row.
     order = sorted(range(len(decks)), key=lambda k: -len(decks[k]))
     first = 0
     while first < len(order):
@@ -140,14 +142,14 @@ def _abreast(decks: Sequence[Words], score: Floats, step: Floats, m: int, seeds:
 
 
 def _draws(seeds: Words, done: int, left: Ints) -> npt.NDArray[np.int64]:
-    """For each step and permutation, which of the battles left is next."""
+    """For each step and permutation, which of the remaining battles is next."""
     counter = np.arange(done + 1, done + 1 + len(left), dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15)
     z = mix_bits(counter[:, None] + seeds[None, :])
     return (((z >> np.uint64(32)) * left.astype(np.uint64)) >> np.uint64(32)).astype(np.int64)
 
 
 def play_in_log_order(games: Words, score: Floats, step: Floats, ratings: Floats) -> None:
-    """Play the battles as they stand in the log, changing ``ratings``; compiled where work is large."""
+    """Play the battles in log order, changing ``ratings`` in place; compiled if there is much work."""
     for t in range(len(games)):
         game = games[t]
         i, o, v = game >> _MODEL_A_SHIFT_BITS, (game >> _MODEL_B_SHIFT_BITS) & _MODEL_MASK, game & _VALUE_MASK

@@ -1,7 +1,7 @@
-"""Glicko-2, one vote at a time. One source, run as Python or compiled.
+"""Glicko-2, one vote at a time. The same source runs as Python or compiled.
 
-Letters are those of Glickman, "Example of the Glicko-2 system" (2013): μ, φ, σ, g, E, v, Δ,
-and the steps are his. Each vote is a rating period of its own for its two models.
+Letters and steps are those of Glickman, "Example of the Glicko-2 system" (2013): μ, φ, σ, g, E, v,
+Δ. Each vote is a rating period of its own for its two models.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ def fold_votes(
     tau: float,
     phi2_floor: float,
 ) -> None:
-    """Fold votes into the state (μ, φ², σ²), in order and in place. NaN scores are passed over."""
+    """Fold votes into the state (μ, φ², σ²), in order and in place. NaN scores are skipped."""
     scale = 3.0 / (math.pi * math.pi)
     stiff = 1.0 / (tau * tau)
     for vote in range(len(a)):
         y = score[vote]
         if y != y:  # a vote that rates nothing
             continue
-        # Both models meet the other as it was before this vote.
+        # Both updates use the opponent's state before this vote.
         i, o = a[vote], b[vote]
         mu_i, mu_o, phi2_i, phi2_o = mu[i], mu[o], phi2[i], phi2[o]
         for side in range(2):
@@ -48,8 +48,8 @@ def fold_votes(
             pull = g * (y - e)
             v = 1.0 / precision
             delta2 = (pull * v) * (pull * v)  # step 4: Δ²
-            # Step 5: σ'² = σ²·exp(u), u the root of f by Newton, kept inside a shrinking bracket.
-            # f bends little: a step below 1e-4 leaves an error near its cube.
+            # Step 5: σ'² = σ²·exp(u), where u is the root of f by Newton's method in a shrinking bracket.
+            # f is almost linear: after a step below 1e-4 the error is about its cube.
             s2 = sigma2[i]
             u, low, high = 0.0, -60.0, 60.0
             for _ in range(100):  # pragma: no branch (halving alone needs fewer)

@@ -16,7 +16,7 @@ __all__ = ["gradient_loop", "gradient_vectors"]
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.integer[Any]]
 
-#: Rows that the vectorised pass takes at a time: what stays in the cache.
+#: Rows per block of the vectorised pass, chosen to fit in the cache.
 _BLOCK_ROWS = 1 << 15
 
 
@@ -64,7 +64,7 @@ def gradient_loop(
 def gradient_vectors(
     a: Ints, b: Ints, y: Floats, w: Floats, z: Floats, theta: Floats, beta: Floats, curved: bool
 ) -> tuple[Floats, Floats]:
-    """The same as `gradient_loop` in NumPy, a block of rows at a time."""
+    """The same as `gradient_loop` in NumPy, in blocks of rows."""
     m, k = len(theta), len(beta)
     gradient = np.zeros(m + k)
     pair = np.zeros(m * m)

@@ -215,7 +215,7 @@ def test_who_has_answered_what_must_fit():
     ("models", "prompts"), [("a", "xy"), ("ba", "xy"), ("abc", "x"), ("abc", "yx"), ("", "")]
 )
 def test_a_standing_never_shrinks_or_renames(models, prompts):
-    with pytest.raises(BadOption, match="can only be widened"):
+    with pytest.raises(BadOption, match="can only grow"):
         arena("ab", "xy").widen(tuple(models), tuple(prompts))
 
 

@@ -1,5 +1,5 @@
-"""Matchmaking: which two models meet next, and on which prompt.
+"""Matchmaking: chooses the next two models and their prompt.
 
-This room is pure. A lane is a function of a standing and a seeded generator; what it returns
-says which lane chose, why, and how likely the choice was.
+This package is pure. A lane is a function of a standing and a seeded generator; its result
+includes the lane, the reason and the probability of the choice.
 """

@@ -1,4 +1,4 @@
-"""Pairs drawn in two steps: an anchor by weight, then its opponent by weight."""
+"""Draws a pair in two steps: an anchor by weight, then its opponent by weight."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ __all__ = ["Opponents", "draw_pair", "pair_chance"]
 
 Floats = npt.NDArray[np.float64]
 
-#: From a model to the weights of its opponents.
+#: Maps a model to the weights of its opponents.
 Opponents = Callable[[int], Floats]
 
 
 def draw_pair(anchors: Floats, opponents: Opponents, rng: np.random.Generator) -> tuple[int, int] | None:
-    """Anchor and opponent; none where the anchor that was drawn may meet nobody."""
+    """Anchor and opponent; ``None`` if the drawn anchor has no eligible opponent."""
     if not anchors.sum() > 0.0:
         return None
     anchor = draw_index(anchors, rng)
@@ -27,7 +27,7 @@ def draw_pair(anchors: Floats, opponents: Opponents, rng: np.random.Generator) -
 
 
 def pair_chance(anchors: Floats, opponents: Opponents, one: int, other: int) -> float:
-    """The chance that `draw_pair` meets these two, whichever of them is the anchor."""
+    """The probability that `draw_pair` chooses these two, whichever is the anchor."""
     chance = 0.0
     for anchor, against in ((one, other), (other, one)):
         if anchors[anchor] > 0.0:

@@ -1,4 +1,4 @@
-"""What matchmaking answers: a matchup, and everything an auditor asks about it."""
+"""The result of matchmaking: a matchup, and the information needed to audit it."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ __all__ = ["Choice", "DrawnPair"]
 
 @dataclass(frozen=True, slots=True)
 class DrawnPair:
-    """One lane's choice: two models and a prompt, why, and how likely in one draw of that lane.
+    """A lane's choice: two models and a prompt, the reason, and its probability in one draw of that lane.
 
-    Random lanes count both ways to the pair. Coverage counts the way that was taken: this
-    anchor, this opponent, this prompt.
+    In random lanes the probability covers both ways to draw the pair. In the coverage lane it covers
+    only this anchor, this opponent and this prompt.
     """
 
     one: int
@@ -31,14 +31,14 @@ class Choice:
     left: int
     right: int
     prompt: int
-    #: The lane that was drawn, and the lane that chose: they differ where fairness stepped in.
+    #: The lane that was drawn, and the lane that chose: they differ if the fairness controller intervened.
     nominal: Lane
     lane: Lane
-    #: Why these two met, in a few words.
+    #: Why these two were chosen, in a few words.
     reason: str
-    #: Probability of the lane times that of this choice in one draw of it; sides are even. Where
-    #: draws come to nothing (few shared prompts, a session that has seen much) others follow, and
-    #: the choice was likelier than this by as much.
+    #: Probability of the lane times that of this choice in one draw; sides are equally likely. If a draw
+    #: fails (few shared prompts, a session that has seen much) it is repeated, and the actual probability
+    #: is higher by that.
     propensity: float
-    #: Rules that could not be kept because nothing else was left: ``exposure``, ``session``.
+    #: Rules that were relaxed because no other pair was left: ``exposure``, ``session``.
     given_up: tuple[str, ...] = ()

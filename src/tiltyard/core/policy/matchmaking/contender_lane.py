@@ -1,4 +1,4 @@
-"""The contender lane: close rivals at the top meet often, so that their order settles."""
+"""The contender lane: close rivals at the top meet often, so that their order becomes certain."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
 
-#: Share of the lane's draws that go to an adjacent pair short of its floor, where there is one.
+#: The share of the lane's draws for adjacent pairs short of their floor, if there are any.
 SHORT_PAIR_PROBABILITY = 0.5
-#: Of the others: nearest neighbour, nearest rating, challenger.
+#: The shares of the other draws: nearest neighbour, nearest rating, challenger.
 OPPONENT_BUCKET_SHARES = (0.7, 0.2, 0.1)
 
 
 def floor_deficit(standing: Standing, above: Ints, below: Ints) -> Floats:
-    """How far these adjacent pairs are from their floor, 0 to 2: votes missing, and prompts missing.
+    """How far these adjacent pairs are from their floor, 0 to 2: the missing votes plus the missing prompts.
 
-    A pair that has had all its attempts is left alone: it is indistinguishable so far.
+    A pair that has used all its attempts has no deficit: it is indistinguishable so far.
 
     ==================================  =====
     never met                           2
@@ -50,7 +50,7 @@ def floor_deficit(standing: Standing, above: Ints, below: Ints) -> Floats:
 
 
 def anchor_weights(field: EligiblePairs) -> Floats:
-    """Half evenly over the band, half by how likely a model stands on the wrong side of a neighbour."""
+    """Half uniform over the band, half by the probability of being on the wrong side of a neighbour."""
     standing = field.standing
     band = standing.in_band & field.free
     weights = np.zeros(len(standing.models))
@@ -66,7 +66,7 @@ def anchor_weights(field: EligiblePairs) -> Floats:
 def opponent_weights(field: EligiblePairs, anchor: int) -> Floats:
     """70 % a neighbour in rank, 20 % the contender of nearest rating, 10 % a challenger from below.
 
-    What an empty bucket leaves goes to the next; what the last leaves, to those that are not empty.
+    The share of an empty bucket goes to the next one; that of the last, to those that are not empty.
     """
     standing, weights = field.standing, np.zeros(len(field.standing.models))
     allowed = field.opponents(anchor)
@@ -95,7 +95,7 @@ def _buckets(standing: Standing, anchor: int, allowed: Bools) -> tuple[list[int]
 
 
 def draw_contender(field: EligiblePairs, rng: np.random.Generator) -> DrawnPair | None:
-    """A pair short of its floor, or an anchor of the band and a rival; on the prompt it met least on."""
+    """A pair short of its floor, or an anchor of the band and a rival; on the prompt on which it met least."""
     short, anchors = _short_pairs(field), anchor_weights(field)
 
     @cache
@@ -119,7 +119,7 @@ def draw_contender(field: EligiblePairs, rng: np.random.Generator) -> DrawnPair 
 
 
 def _short_pairs(field: EligiblePairs) -> list[tuple[int, int]]:
-    """Adjacent pairs of the top that are furthest from their floor, of those that may meet."""
+    """Adjacent eligible pairs of the top with the largest floor deficit."""
     standing = field.standing
     top = standing.order[: max(standing.policy.contenders, standing.policy.published_top)]
     deficit = floor_deficit(standing, top[:-1], top[1:]).tolist()

@@ -1,4 +1,4 @@
-"""The coverage lane: equal opportunity. The model that lacks most meets whom it lacks, where it lacks."""
+"""The coverage lane: serves the model with the largest deficit, against the opponent and on the prompt it lacks most."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ __all__ = ["anchor_score", "draw_coverage", "missing_opponents", "missing_prompt
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 
-#: An opponent that lags behind its due weighs this much more than any one cell.
+#: The weight of an opponent's exposure lag, larger than that of any one cell.
 LAG_WEIGHT = 2.0
-#: Cells scored at a time: what stays in the cache.
+#: The number of cells scored at a time, chosen to fit in the cache.
 _BLOCK_CELLS = 1 << 15
-#: So many equal cells are enough to draw from.
+#: The number of equally good cells that is sufficient to draw from.
 _TIED_CELL_LIMIT = 1 << 14
 
 
 def missing_prompts(standing: Standing) -> Floats:
-    """Share of a model's eligible prompts in deficit, by everybody's floor. All of them: 1. None: 0.
+    """The share of a model's eligible prompts in deficit, by the general floor: from 0 to 1.
 
-    By the band's own, higher floor its models would always lack most: this lane would use up
-    their exposures, and the contender lane would find them at their bound.
+    With the band's own, higher floor its models would always have the largest deficit: this lane would
+    use up their exposures, and the contender lane would find them at their upper bound.
     """
     cells = standing.cells
     lacking = cells.n_eligible - cells.n_filled - cells.n_exhausted
@@ -35,12 +35,12 @@ def missing_prompts(standing: Standing) -> Floats:
 
 
 def missing_opponents(standing: Standing) -> Floats:
-    """Share of a model's opponents with too few decisive votes between them. All of them: 1."""
+    """The share of a model's opponents with too few decisive votes against it: from 0 to 1."""
     return standing.thin / max(standing.n_enabled - 1, 1)
 
 
 def anchor_score(field: EligiblePairs) -> Floats:
-    """What each model lacks: prompts, opponents, exposure.
+    """A model's deficit: prompts, opponents, exposure.
 
     ======================================  ========  ==========  =====  ====
     model                                   prompts   opponents   lag    sum
@@ -63,7 +63,7 @@ def pair_novelty(standing: Standing, model: int) -> Floats:
 def draw_coverage(
     field: EligiblePairs, rng: np.random.Generator, *, anchor: int | None = None
 ) -> DrawnPair | None:
-    """Anchor, then opponent and prompt together, each by its largest score; none if nobody may meet."""
+    """Anchor, then opponent and prompt together, each with the largest score; ``None`` if no pair is eligible."""
     if anchor is not None:
         return _matched(field, anchor, rng, 1.0, "under-exposed")
     score = np.where(field.free, anchor_score(field), -np.inf)
@@ -95,16 +95,16 @@ def _matched(
 def _best_cells(
     field: EligiblePairs, anchor: int, opponents: Ints, appeal: Floats, rng: np.random.Generator
 ) -> tuple[int, int, int] | None:
-    """Opponent and prompt of largest score, at random among equals, and how many are equal.
+    """Opponent and prompt with the largest score, at random among ties, and the number of ties.
 
     The score of a cell is the opponent's appeal, plus what either model needs on the prompt,
-    less the cost of repeating it. Opponents are looked at from the highest bound downwards, so
-    that most of the cells of a large arena are never touched.
+    minus the cost of repeating it. Opponents are examined in descending order of an upper bound, so
+    that most cells of a large arena are never computed.
     """
     cells, least = field.standing.cells, field.standing.meetings.least
     bound = appeal + cells.best[anchor] + cells.best[opponents]
     bound -= REPEAT_WEIGHT * least[anchor, opponents]
-    # Equal bounds in random order: where there are more equals than enough, each has its chance.
+    # Equal bounds are in random order, so that all ties have a chance even if the search stops early.
     order = np.lexsort((rng.random(len(bound)), -bound))
     most = max(_BLOCK_CELLS // len(field.standing.prompts), 1)
     best, equals, first, abreast = -np.inf, 0, 0, 1
@@ -132,12 +132,12 @@ def _best_cells(
     return int(against[nth]), int(on[nth]), equals
 
 
-#: Needs are kept in single precision: a bound may fall short of a score by this much.
+#: Needs are in single precision: a bound may be smaller than a score by this much.
 _SCORE_TOLERANCE = 1e-6
 
 
 def _scores(field: EligiblePairs, anchor: int, opponents: Ints, appeal: Floats) -> npt.NDArray[np.float32]:
-    """Scores of every prompt with each of these opponents; −∞ where they may not meet."""
+    """Scores of every prompt with each of these opponents; −∞ if they may not meet."""
     meetings = field.standing.meetings
     scores = field.need[opponents]
     scores += field.need[anchor]

@@ -1,7 +1,7 @@
-"""The field: who may meet whom at this moment, for this voter.
+"""The pairs that are eligible at this moment, for this voter.
 
-Models that have had their share are out (the fairness controller's upper bound), and so are
-the pairs and prompts that the session has just seen.
+Models at the fairness controller's upper bound are excluded, and so are the pairs and prompts
+that the session has just seen.
 """
 
 from __future__ import annotations
@@ -27,20 +27,20 @@ Needs = npt.NDArray[np.float32]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class EligiblePairs:
-    """A standing seen by one request."""
+    """A standing as seen by one request."""
 
     standing: Standing
     memory: SessionMemory
-    #: How many of the session's last pairs are kept away, and whether its prompts are.
+    #: How many of the session's last pairs are excluded, and whether its prompts are.
     depth: int
     fresh_prompts: bool
     #: Which models may be served.
     free: Bools
     exposures: Ints
     due: ExposureTargets
-    #: How much a vote on each cell would help; −∞ where it cannot be served, or not to this voter.
+    #: How useful a vote on each cell is; −∞ if it cannot be served, or not to this voter.
     need: Needs
-    #: Whether a pair may meet on the same prompt as often as it likes.
+    #: Whether a pair may repeat a prompt without limit.
     repeats: bool = False
 
     @classmethod
@@ -55,7 +55,7 @@ class EligiblePairs:
         need: Needs | None = None,
         repeats: bool = False,
     ) -> EligiblePairs:
-        """The field with models at their upper bound left out, if ``capped`` and there is a bound yet."""
+        """The eligible pairs, without models at their upper bound if ``capped`` and the bound is active."""
         due, exposures = standing.window.due(), standing.window.counted()
         free = standing.enabled
         if capped and standing.window.active():
@@ -65,15 +65,15 @@ class EligiblePairs:
 
     @property
     def recent(self) -> list[int]:
-        """The pairs that the session is not shown again yet."""
+        """The pairs that the session must not see again yet."""
         return self.memory.pairs[len(self.memory.pairs) - self.depth :]
 
     def lag(self) -> Floats:
-        """How far behind its due each model is, as a share of it, within ±1."""
+        """How far behind its target each model is, as a share of it, within ±1."""
         return self.due.lag(self.exposures)
 
     def opponents(self, model: int) -> Bools:
-        """Whom this model may meet: free, with a prompt in common, and new to the session."""
+        """The opponents this model may meet: eligible, with a prompt in common, and new to the session."""
         allowed: Bools = self.free & (self.standing.cells.shared[model] > 0)
         allowed[model] = False
         for low, high in map(unpack_pair_key, self.recent):
@@ -89,7 +89,7 @@ class EligiblePairs:
         )
 
     def has_eligible_pair(self) -> bool:
-        """Whether some free pair has a prompt that the session would not know."""
+        """Whether some eligible pair has a prompt that is new to the session."""
         standing, free = self.standing, self.free.nonzero()[0]
         if self.need is not standing.cells.need and not has_servable_pair(self.need[free]):
             return False
@@ -105,7 +105,7 @@ class EligiblePairs:
         return left > 0
 
     def prompts(self, one: int, other: int) -> Bools:
-        """Prompts on which the two may meet: both have answered, and neither rule below speaks against it."""
+        """Prompts on which the two may meet: both have answered, and no rule excludes them."""
         need = self.need
         allowed: Bools = (need[one] > 0.0) & (need[other] > 0.0)
         met = self.standing.meetings.cells(one, other)
@@ -114,12 +114,12 @@ class EligiblePairs:
         return allowed
 
     def withheld(self, one: int, other: int, met: PairCells) -> list[int]:
-        """Prompts that the session saw with this pair, and those too frequent in its last meetings."""
+        """Prompts that the session saw with this pair, and those repeated too often in its last meetings."""
         memory = self.memory.prompts
         seen = memory.get(pair_key(one, other), []) if memory and self.fresh_prompts else []
         if self.repeats:
             return seen
-        # The meeting to come will be the last of ten: the oldest of those kept no longer counts.
+        # The next meeting will be one of the last ten, so the oldest of those stored no longer counts.
         recent = met.recent[max(len(met.recent) - self.standing.policy.meetings + 1, 0) :]
         if len(recent) == len(set(recent)) and self.standing.policy.repeats > 1:
             return seen
@@ -128,7 +128,7 @@ class EligiblePairs:
 
 
 def blind_need(standing: Standing, told: Sequence[tuple[int, int]]) -> Needs:
-    """Needs without the cells whose responses a voter knows by name."""
+    """Needs without the cells whose responses the voter knows by name."""
     if not told:
         return standing.cells.need
     need = standing.cells.need.copy()
@@ -143,17 +143,17 @@ def has_servable_pair(need: Needs) -> bool:
 
 
 def draw_index(weights: Floats, rng: np.random.Generator) -> int:
-    """An index, by weight; the weights must not all be 0."""
+    """Draw an index by weight; at least one weight must be above 0."""
     sums = weights.cumsum()
-    # Rounding must not carry the draw to the end, where weights may be 0.
+    # Rounding must not move the draw to the end, where weights may be 0.
     drawn = min(rng.random() * sums[-1], np.nextafter(sums[-1], 0.0))
     return int(sums.searchsorted(drawn, side="right"))
 
 
 def draw_largest(scores: npt.NDArray[np.floating], rng: np.random.Generator) -> tuple[int, int]:
-    """The index of a largest score, at random among equals, and how many equals there are.
+    """The index of a largest score, at random among ties, and the number of ties.
 
-    Requests that come at the same moment must not all get one pair.
+    Simultaneous requests must not all get the same pair.
     """
     largest = (scores == scores.max()).nonzero()[0]
     return int(largest[int(rng.random() * len(largest))]), len(largest)

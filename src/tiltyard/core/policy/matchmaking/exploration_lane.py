@@ -1,6 +1,6 @@
-"""The exploration lane: chance, so that nothing is left to the policy's own beliefs.
+"""The exploration lane: random choices, independent of the policy's estimates.
 
-Its choices have known, positive probabilities: a board of this lane alone checks the others.
+Its choices have known, positive probabilities: a board from this lane alone validates the others.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ Floats = npt.NDArray[np.float64]
 
 
 def scarcity(field: EligiblePairs) -> Floats:
-    """1/(1 + exposures in the window). Lifetime counts would flood a newcomer with matchups."""
+    """1/(1 + exposures in the window). With lifetime counts a new model would get nearly all matchups."""
     return np.where(field.free, 1.0 / (1.0 + field.exposures), 0.0)
 
 
 def draw_exploration(field: EligiblePairs, rng: np.random.Generator) -> DrawnPair | None:
-    """Two models by scarcity, a prompt at random among those that either lacks, else among all."""
+    """Two models by scarcity, and a random prompt among those in deficit for either, else among all."""
     weights = scarcity(field)
 
     @cache

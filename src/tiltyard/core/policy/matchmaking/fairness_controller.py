@@ -1,7 +1,7 @@
-"""The fairness controller: who must be served before any lane is asked.
+"""The fairness controller: models that must be served before any lane is drawn.
 
-The upper bound is in the `EligiblePairs`: a model that has had its share is not free. Raising those
-below alone would not be enough.
+The upper bound is part of `EligiblePairs`: a model that has had its share is not eligible. Serving
+models that are behind would not be sufficient on its own.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ __all__ = ["draw_starved", "starved_models"]
 
 
 def starved_models(field: EligiblePairs) -> list[int]:
-    """Models below their guarded tolerance, the worst first."""
+    """Models below their guarded tolerance, worst first."""
     if not field.standing.window.active():
         return []
     below = np.where(field.free, field.due.starved(field.exposures), 0.0)
@@ -27,10 +27,10 @@ def starved_models(field: EligiblePairs) -> list[int]:
 
 
 def draw_starved(field: EligiblePairs, rng: np.random.Generator) -> DrawnPair | None:
-    """The worst of them meets another of them, if it can; else whoever covers most."""
+    """The worst of them meets another of them, if possible; else the opponent with the most coverage."""
     waiting = starved_models(field)
     if len(waiting) > 1:
-        # Served one at a time, the last of them would fall out of tolerance meanwhile.
+        # If they were served one at a time, the last of them would leave its tolerance in the meantime.
         among = np.zeros_like(field.free)
         among[waiting] = True
         draw = _first(replace(field, free=among), waiting, rng)

@@ -1,7 +1,6 @@
 """`choose`: the fairness controller, the lane draw, the fallbacks, the sides.
 
-A rule that cannot be kept because nothing else is left is given up last of all, and the choice
-says so.
+A rule is relaxed only if no pair is left otherwise, and the choice records it.
 """
 
 from __future__ import annotations
@@ -45,9 +44,9 @@ def choose(
     session: int = NO_SESSION,
     told: Sequence[tuple[int, int]] = (),
 ) -> Choice:
-    """The next matchup. Raises `NoMatchup` only where no two enabled models share a prompt.
+    """Choose the next matchup. Raises `NoMatchup` only if no two enabled models share a prompt.
 
-    ``told``: cells of model and prompt whose responses the voter knows by name; they come last.
+    ``told``: cells of model and prompt whose responses the voter knows by name; they are used last.
     """
     shadow = standing.policy.phase == 1
     nominal = Lane.EXPLORATION if shadow else _drawn_lane(standing, rng)
@@ -68,18 +67,18 @@ def choose(
 def fallback_fields(
     standing: Standing, memory: SessionMemory, told: Sequence[tuple[int, int]] = ()
 ) -> Iterator[tuple[EligiblePairs, tuple[str, ...]]]:
-    """The field with every rule in force; then, should nothing be left there, with fewer.
+    """The eligible pairs with every rule applied; then, if none is left, with fewer rules.
 
-    First the session's last pairs are let back in, the oldest first, then prompts that it has
-    seen, then the models that have had their share, and last, after every other rule, the responses
-    that the voter was told the names of: a vote on these is rated by nobody. Phase 1 knows no share.
+    First the session's last pairs are allowed again, the oldest first, then prompts that it has
+    seen, then the models at their upper bound, and last the responses whose names were revealed to
+    the voter: a vote on these is not rated. Phase 1 has no upper bound.
     """
     if standing.n_enabled < 2:
         return
     unknown = blind_need(standing, told)
     if told and has_servable_pair(unknown):
         yield from _ruled(standing, memory, unknown)
-        # What is left may be a pair that has met on this prompt too often lately.
+        # The remaining pair may have met on this prompt too often recently.
         last = EligiblePairs.of(
             standing, memory, capped=False, depth=0, fresh_prompts=False, need=unknown, repeats=True
         )
@@ -111,13 +110,13 @@ def _drawn_lane(standing: Standing, rng: np.random.Generator) -> Lane:
         if u < weight:
             return lane
         u -= weight
-    return Lane.COVERAGE  # what rounding leaves over
+    return Lane.COVERAGE  # only reached by rounding
 
 
 def _chosen(
     field: EligiblePairs, nominal: Lane, rng: np.random.Generator
 ) -> tuple[Lane, float, DrawnPair] | None:
-    """The lane that chose, its probability, and its draw."""
+    """The lane that chose, its probability, and its pair."""
     draw = draw_starved(field, rng)
     if draw is not None:
         return Lane.COVERAGE, 1.0, draw
@@ -131,7 +130,7 @@ def _chosen(
 
 
 def _lane_is_active(lane: Lane, standing: Standing) -> bool:
-    """Who is a contender is luck at first: playing each other, the lucky would stay above the rest for long."""
+    """Inactive at first, when contenders are chosen by luck: meeting only each other, they would stay on top for long."""
     return lane is not Lane.CONTENDER or standing.window.active()
 
 
@@ -140,12 +139,12 @@ def _seen_by(lane: Lane, field: EligiblePairs) -> EligiblePairs:
 
 
 def _unbounded(lane: Lane, standing: Standing) -> bool:
-    """Where contender exposures are counted apart, that lane has no upper bound."""
+    """Whether the lane has no upper bound, because contender exposures are counted separately."""
     return lane is Lane.CONTENDER and standing.policy.fairness == "scoped"
 
 
 def _shadow(field: EligiblePairs, rng: np.random.Generator) -> tuple[Lane, float, DrawnPair] | None:
-    """Version 1, or whatever can be served where it finds nothing."""
+    """Version 1, or any eligible pair if it finds none."""
     draw = _repeated(draw_v1, field, rng)
     if draw is not None:
         return Lane.EXPLORATION, 1.0, draw
@@ -154,7 +153,7 @@ def _shadow(field: EligiblePairs, rng: np.random.Generator) -> tuple[Lane, float
 
 
 def _repeated(lane: LaneDraw, field: EligiblePairs, rng: np.random.Generator) -> DrawnPair | None:
-    """The lane's first draw that comes to something."""
+    """The lane's first successful draw."""
     for _ in range(field.standing.policy.draws):
         draw = lane(field, rng)
         if draw is not None:

@@ -1,4 +1,4 @@
-"""Which prompt two models meet on."""
+"""Chooses the prompt on which two models meet."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ __all__ = [
 
 Ints = npt.NDArray[np.int64]
 
-#: What each earlier attempt of the same pair on the same prompt takes off a prompt's score.
+#: The penalty of each earlier attempt of the same pair on the same prompt.
 REPEAT_WEIGHT = 0.5
-#: What the two models' needs weigh where only attempts should decide: enough to choose among equals.
+#: The weight of the two models' needs if attempts should decide: only enough to break ties.
 TIE_BREAK_WEIGHT = 0.49
 
 
@@ -37,12 +37,12 @@ def pair_attempts(standing: Standing, one: int, other: int) -> Ints:
 def draw_least_met_prompt(
     field: EligiblePairs, one: int, other: int, rng: np.random.Generator
 ) -> tuple[int, int] | None:
-    """The prompt that this pair has met least on; among equals, the one that the two need most."""
+    """The prompt on which this pair has met least; ties are broken by the two models' needs."""
     allowed = field.prompts(one, other)
     if not allowed.any():
         return None
     need = field.standing.cells.need
-    # Two needs add up to little over 2: below one attempt, whatever they are.
+    # Two needs sum to little over 2, which is always less than one attempt.
     score = TIE_BREAK_WEIGHT * (need[one] + need[other]) - pair_attempts(field.standing, one, other)
     return draw_largest(np.where(allowed, score, -np.inf), rng)
 
@@ -50,7 +50,7 @@ def draw_least_met_prompt(
 def draw_most_needed_prompt(
     field: EligiblePairs, one: int, other: int, rng: np.random.Generator
 ) -> tuple[int, int] | None:
-    """The prompt that fills most of what the two still lack; and how many equal it."""
+    """The prompt with the largest need of the two models, and the number of ties."""
     allowed = field.prompts(one, other)
     if not allowed.any():
         return None
@@ -62,7 +62,7 @@ def draw_most_needed_prompt(
 def draw_under_covered_prompt(
     field: EligiblePairs, one: int, other: int, rng: np.random.Generator
 ) -> tuple[int, int] | None:
-    """A prompt at random among those where either lacks votes, else among all; and out of how many."""
+    """A random prompt among those where either lacks votes, else among all; and the number of candidates."""
     allowed = field.prompts(one, other)
     short = field.standing.cells.short
     lacking = allowed & (short[one] | short[other])

@@ -1,4 +1,4 @@
-"""The uncertainty lane: where little is known, a close match teaches most."""
+"""The uncertainty lane: serves uncertain models in close matches, which are the most informative."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ __all__ = ["anchor_weights", "closeness", "draw_uncertainty", "novelty", "oppone
 
 Floats = npt.NDArray[np.float64]
 
-#: What a pair that never met adds to an opponent's score.
+#: What a pair that has never met adds to an opponent's score.
 NOVELTY_WEIGHT = 0.25
 
 
 def anchor_weights(field: EligiblePairs) -> Floats:
-    """Standard error of online Bradley–Terry, up to twice as much where prompts are not covered.
+    """Standard error of online Bradley–Terry, up to doubled for prompts that are not covered.
 
-    Mature RDs of Glicko-2 are nearly equal and would choose nobody.
+    Glicko-2's RDs become nearly equal over time, so they could not distinguish models.
     """
     standing = field.standing
     covered = np.nan_to_num(standing.cells.coverage())
@@ -32,18 +32,18 @@ def anchor_weights(field: EligiblePairs) -> Floats:
 
 
 def closeness(standing: Standing, model: int) -> Floats:
-    """4p(1 − p) of each opponent: 1 where either may win, 0.36 at 9 to 1, near 0 where it is settled."""
+    """4p(1 − p) for each opponent: 1 for an even match, 0.36 at 9 to 1, near 0 for a certain result."""
     p = standing.strengths.expected(model)
     return np.asarray(4.0 * p * (1.0 - p))
 
 
 def novelty(standing: Standing, model: int) -> Floats:
-    """0.25/(1 + attempts): a small push towards pairs that have met little."""
+    """0.25/(1 + attempts): a small bonus for pairs that have met rarely."""
     return np.asarray(NOVELTY_WEIGHT / (1.0 + standing.meetings.attempts[model]))
 
 
 def opponent_weights(field: EligiblePairs, anchor: int) -> Floats:
-    """Even among the opponents of largest closeness and novelty, 0 for all others."""
+    """Uniform over the opponents with the largest sum of closeness and novelty, 0 for all others."""
     standing = field.standing
     score = np.where(
         field.opponents(anchor), closeness(standing, anchor) + novelty(standing, anchor), -np.inf
@@ -53,7 +53,7 @@ def opponent_weights(field: EligiblePairs, anchor: int) -> Floats:
 
 
 def draw_uncertainty(field: EligiblePairs, rng: np.random.Generator) -> DrawnPair | None:
-    """An anchor by its uncertainty, the opponent that tells most, the prompt that both need most."""
+    """An anchor by uncertainty, the most informative opponent, the prompt that both need most."""
     anchors = anchor_weights(field)
 
     @cache

@@ -1,5 +1,5 @@
-"""Version 1 of matchmaking, which phase 1 of a rollout still serves: a prompt at random, then models
-by how seldom they have ever been shown."""
+"""Version 1 of matchmaking, still used in phase 1 of a rollout: a random prompt, then models
+weighted by how rarely they have been shown."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Floats = npt.NDArray[np.float64]
 
 
 def draw_v1(field: EligiblePairs, rng: np.random.Generator) -> DrawnPair | None:
-    """A uniform prompt, and two models that answered it, by 1/(1 + times shown)."""
+    """A uniform prompt, and two models that answered it, weighted by 1/(1 + times shown)."""
     standing = field.standing
     prompts = (standing.cells.n_playing >= 2).nonzero()[0]
     if not len(prompts):

@@ -1,6 +1,6 @@
-"""Standing: what the ranking policy knows of an arena, folded from what was served and voted.
+"""The ranking policy's state of an arena (`Standing`), folded from served matchups and votes.
 
-This room is pure. It has no clock, no environment, no logging and no files. A `Standing` is
-folded event by event or in bulk, and both reach the same bits; it is the one thing that the
-rules (`validity`) and the lanes (`matchmaking`) look at.
+This package is pure: no clock, no environment, no logging and no files. A `Standing` is
+folded event by event or in bulk, with bit-for-bit the same result; the rules (`validity`) and
+the lanes (`matchmaking`) read only this state.
 """

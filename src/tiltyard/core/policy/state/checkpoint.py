@@ -1,7 +1,7 @@
 """A standing as plain arrays: saved, restored, compared.
 
-What follows from the counts is made again when a checkpoint is restored; what is saved is what
-a replay of the whole log would reach, bit for bit.
+Derived values are recomputed when a checkpoint is restored; what is saved equals, bit for bit, the
+result of replaying the whole log.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ Array = npt.NDArray[Any]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class StateCheckpoint:
-    """Arrays by name, and plain values that JSON keeps exactly."""
+    """Arrays by name, and plain values that JSON preserves exactly."""
 
     arrays: Mapping[str, Array]
     values: Mapping[str, Any]
 
     def digest(self) -> str:
-        """One hash of everything: equal standings have equal digests."""
+        """A hash of everything: equal standings have equal digests."""
         digest = hashlib.sha256(json.dumps(self.values, sort_keys=True, ensure_ascii=False).encode())
         for name in sorted(self.arrays):
             array = self.arrays[name]
@@ -44,7 +44,7 @@ class StateCheckpoint:
 
 
 def save(standing: Standing) -> StateCheckpoint:
-    """All that a standing was folded to."""
+    """Save the state of a standing."""
     window = standing.window
     epochs = sorted(window.matchups)
     arrays: dict[str, Array] = {
@@ -73,7 +73,7 @@ def save(standing: Standing) -> StateCheckpoint:
 
 
 def restore(checkpoint: StateCheckpoint) -> Standing:
-    """The standing that was saved; it goes on as if it had never stopped."""
+    """Restore a saved standing, which continues as if it had never been interrupted."""
     arrays, values = checkpoint.arrays, checkpoint.values
     policy = Policy(**{**values["policy"], "lane_weights": tuple(values["policy"]["lane_weights"])})
     standing = Standing(policy, values["models"], values["prompts"], arrays["answered"])
@@ -101,7 +101,7 @@ def restore(checkpoint: StateCheckpoint) -> Standing:
 
 
 def _places(standing: Standing) -> dict[str, Array]:
-    """Arrays of fixed shape, by name, as they stand in memory."""
+    """Arrays of fixed shape by name, as in memory."""
     cells, meetings, window = standing.cells, standing.meetings, standing.window
     return {
         "answered": cells.answered,
@@ -129,7 +129,7 @@ def _places(standing: Standing) -> dict[str, Array]:
 
 
 def _pair_columns(standing: Standing) -> dict[str, Array]:
-    """The sparse cells of all pairs, laid end to end."""
+    """The sparse cells of all pairs, concatenated."""
     pairs = list(standing.meetings)
     packed = [cells.packed() for _, _, cells in pairs]
     rows = [(low, high, len(cells), len(cells.recent)) for low, high, cells in pairs]

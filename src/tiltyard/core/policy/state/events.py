@@ -1,4 +1,4 @@
-"""What an arena's log holds, as columns: the one thing that a standing is folded from."""
+"""The events of an arena's log, as columns, from which a standing is folded."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ __all__ = ["NO_SESSION", "Event", "Events"]
 Ints = npt.NDArray[np.int64]
 Bytes = npt.NDArray[np.uint8]
 
-#: A matchup that belongs to no voter's session (a judge's, a simulated one).
+#: A matchup without a voter's session (a judge's or a simulated one).
 NO_SESSION = -1
 
 
 class Event(enum.IntEnum):
-    """What happened. A vote that was undone never reaches a fold: its matchup has not ended by it."""
+    """The kinds of events. A vote that was undone is never folded: its matchup has not ended."""
 
     SERVED = 0
     VOTE = 1
@@ -34,25 +34,25 @@ class Event(enum.IntEnum):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Events:
-    """A run of events in log order, one column for each field; what an event has no use for is 0.
+    """Events in log order, one column per field; fields that an event does not use are 0.
 
-    ``a`` stood on the left and ``b`` on the right. ``serial`` numbers served matchups from 0; a
-    vote, a skip or an expiry names the one it ends. Enabling and retiring name a model in
-    ``a``; responding and withdrawing a model in ``a`` and a prompt.
+    ``a`` was on the left and ``b`` on the right. ``serial`` numbers served matchups from 0; a
+    vote, a skip or an expiry refers to the matchup it ends. Enabling and retiring refer to a model in
+    ``a``; responding and withdrawing to a model in ``a`` and a prompt.
     """
 
     event: Bytes
     a: Ints
     b: Ints
     prompt: Ints
-    #: `Kind` of a vote.
+    #: The `Kind` of a vote.
     kind: Bytes
-    #: `Lane` that chose, and the lane that had been drawn.
+    #: The `Lane` that chose, and the lane that was drawn.
     lane: Bytes
     nominal: Bytes
     serial: Ints
     session: Ints
-    #: Seconds since 1970, for reports of a span; 0 where nobody asked.
+    #: Seconds since 1970, for reports of a span; 0 if not needed.
     time: Ints
 
     def __len__(self) -> int:
@@ -63,7 +63,7 @@ class Events:
 
     @classmethod
     def of(cls, rows: list[dict[str, int]]) -> Events:
-        """Columns of rows that name only what they have."""
+        """Columns from rows that contain only the fields they use."""
         columns: dict[str, Any] = {
             field.name: np.array(
                 [row.get(field.name, _ABSENT.get(field.name, 0)) for row in rows],
@@ -75,12 +75,12 @@ class Events:
 
     @classmethod
     def joined(cls, parts: list[Events]) -> Events:
-        """Runs laid end to end."""
+        """Concatenate events."""
         parts = parts or [cls.of([])]
         return cls(*(np.concatenate([getattr(part, field.name) for part in parts]) for field in fields(cls)))
 
     def rows(self) -> Iterator[dict[str, int]]:
-        """Each event by itself, as plain integers."""
+        """The events one by one, as plain integers."""
         columns = {field.name: getattr(self, field.name).tolist() for field in fields(self)}
         for k in range(len(self)):
             yield {name: values[k] for name, values in columns.items()}

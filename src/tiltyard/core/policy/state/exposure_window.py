@@ -1,8 +1,8 @@
-"""Exposures in the window of the last served matchups, and what each model was due.
+"""Exposures in the window of the last served matchups, and each model's target.
 
-A model is due two exposures for every M matchups served while it was enabled among M models:
-its target accrues, so that a newcomer is not owed the past. Targets are kept as counts of
-matchups by *epoch* (a stretch of unchanged roster), so that folding one by one and in bulk add
+A model's target is two exposures for every M matchups served while it was enabled among M models:
+targets accrue over time, so that a new model is not owed the past. Targets are stored as counts of
+matchups by *epoch* (a period of unchanged roster), so that folding one by one and in bulk add
 up the same integers.
 """
 
@@ -24,7 +24,7 @@ Bools = npt.NDArray[np.bool_]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ExposureTargets:
-    """Targets of all models and how far exposures may stray from them."""
+    """Targets of all models, and their tolerances."""
 
     target: Floats
     tolerance: Floats
@@ -37,45 +37,45 @@ class ExposureTargets:
         return cls(target, tolerance, guard)
 
     def starved(self, exposures: Ints) -> Floats:
-        """How far below its lower guard each model stands; above 0 it must be served."""
+        """How far each model is below its lower guard; if above 0 it must be served."""
         return self.target - self.tolerance + self.guard - exposures
 
     def capped(self, exposures: Ints) -> Bools:
-        """Which models would pass their upper guard if they were served once more."""
+        """Which models would exceed their upper guard if they were served once more."""
         return exposures + 1.0 > self.target + self.tolerance - self.guard
 
     def lag(self, exposures: Ints) -> Floats:
-        """(T − w) / T, kept within ±1: how far behind its target each model is."""
+        """(T − w) / T, limited to ±1: how far behind its target each model is."""
         return np.clip((self.target - exposures) / np.maximum(self.target, 1e-9), -1.0, 1.0)
 
     def outside(self, exposures: Ints) -> Bools:
-        """Which models are out of tolerance."""
+        """Which models are outside their tolerance."""
         return np.abs(exposures - self.target) > self.tolerance + 1e-9
 
 
 class ExposureWindow:
-    """The ring of the last ``policy.window`` served matchups. An expired one leaves a hole."""
+    """A ring buffer of the last ``policy.window`` served matchups. An expired one leaves an empty slot."""
 
     def __init__(self, policy: Policy, models: int) -> None:
         size = policy.window
         self._policy = policy
-        #: Matchups served since the log began; the next one's serial.
+        #: Matchups served since the log began, which is also the next serial.
         self.served = 0
         self.a = np.zeros(size, dtype=np.int32)
         self.b = np.zeros(size, dtype=np.int32)
-        #: 0 hole or empty, 1 counted, 2 counted as a contender's where these are apart.
+        #: 0 empty, 1 counted, 2 counted as a contender's if these are counted separately.
         self.state = np.zeros(size, dtype=np.uint8)
         self.epoch_of = np.zeros(size, dtype=np.int64)
         #: Exposures by model: all, and those of the contender lane.
         self.exposures = np.zeros((2, models), dtype=np.int64)
         self.epoch = 0
-        #: For each epoch in the window: who was enabled, and its matchups (all, contender lane).
+        #: For each epoch in the window: the enabled models, and its matchups (all, contender lane).
         self.enabled: dict[int, Bools] = {0: np.zeros(models, dtype=bool)}
         self.matchups: dict[int, list[int]] = {0: [0, 0]}
         self._due: ExposureTargets | None = None
 
     def open_epoch(self, enabled: Bools) -> None:
-        """From here on this is the roster."""
+        """Start an epoch with this roster."""
         if self.matchups[self.epoch][0] == 0:
             del self.matchups[self.epoch], self.enabled[self.epoch]
         self.epoch += 1
@@ -84,7 +84,7 @@ class ExposureWindow:
         self._due = None
 
     def serve(self, a: int, b: int, *, contender: bool) -> int:
-        """Take in one served matchup; its serial."""
+        """Add a served matchup; return its serial."""
         serial = self.served
         slot = serial % len(self.state)
         left = int(self.state[slot]), int(self.epoch_of[slot])
@@ -106,7 +106,7 @@ class ExposureWindow:
         return serial
 
     def expire(self, serial: int) -> None:
-        """A matchup that nobody answered leaves the window, if it is still there."""
+        """Remove an unanswered matchup from the window, if it is still there."""
         slot = serial % len(self.state)
         if self.served - len(self.state) <= serial < self.served and self.state[slot]:
             self._leave(slot)
@@ -114,7 +114,7 @@ class ExposureWindow:
             self._due = None
 
     def fold(self, a: Ints, b: Ints, contender: Bools) -> None:
-        """Take in many at once."""
+        """Add many served matchups at once."""
         size = len(self.state)
         skipped = max(len(a) - size, 0)
         if skipped:
@@ -128,7 +128,7 @@ class ExposureWindow:
             self.serve(left, right, contender=of_contenders)
 
     def counted(self) -> Ints:
-        """Exposures that fairness looks at: all, or all but the contender lane's."""
+        """Exposures that count for fairness: all, or all except the contender lane's."""
         if self._policy.fairness == "strict":
             return np.asarray(self.exposures[0])
         return np.asarray(self.exposures[0] - self.exposures[1])
@@ -142,9 +142,9 @@ class ExposureWindow:
         return self._due
 
     def even_shares(self, *, scoped: bool) -> Floats:
-        """Exposures that even shares would have given each model while it was enabled.
+        """The exposures each model would have with equal shares while it was enabled.
 
-        ``scoped`` leaves the contender lane's matchups out.
+        ``scoped`` leaves out the contender lane's matchups.
         """
         shares = np.zeros(self.exposures.shape[1])
         for epoch in sorted(self.matchups):
@@ -154,27 +154,27 @@ class ExposureWindow:
         return shares
 
     def active(self) -> bool:
-        """Whether enough has been served for exposures to be steered."""
+        """Whether enough matchups have been served for the fairness controller to act."""
         return self.served >= self._policy.settling * int(self.enabled[self.epoch].sum())
 
     def settled(self) -> bool:
-        """Whether the window is full and of one roster: only then is the tolerance promised."""
+        """Whether the window is full and has one roster: only then is the tolerance guaranteed."""
         return self.served >= len(self.state) and len(self.matchups) == 1
 
     def under(self, policy: Policy) -> None:
-        """Another policy with a window of the same size."""
+        """Switch to another policy with a window of the same size."""
         self._policy = policy
         self._due = None
 
     def widen(self, models: int) -> None:
-        """Make room for more models, none of them enabled yet."""
+        """Add more models, not enabled yet."""
         more = models - self.exposures.shape[1]
         self.exposures = np.pad(self.exposures, ((0, 0), (0, more)))
         self.enabled = {epoch: np.pad(among, (0, more)) for epoch, among in self.enabled.items()}
         self._due = None
 
     def _even(self, left: tuple[int, int], *, contender: bool) -> bool:
-        """Whether what left the window and what came in weigh the same in every target."""
+        """Whether the matchups that left and entered the window have equal weight in every target."""
         state, epoch = left
         alike = self._policy.fairness == "strict" or (state == 2) == contender
         return state > 0 and epoch == self.epoch and alike

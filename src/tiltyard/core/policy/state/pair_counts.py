@@ -1,7 +1,7 @@
-"""Pairs: how often two models met, on which prompts, and how it went.
+"""Pairs: how often two models met, on which prompts, and with which results.
 
 Counts by pair are dense. Pair × prompt is sparse (a thousand models and ten thousand prompts
-have five billion cells): each pair that has met keeps its prompts in order, with four counts
+have five billion cells): each pair that has met stores its prompts in order, with four counts
 for each.
 """
 
@@ -23,12 +23,12 @@ Ints = npt.NDArray[np.int64]
 Counts = npt.NDArray[np.uint32]
 
 _MODEL_BITS = 20
-#: A pair that has met on more than one prompt in so many is laid out whole when it is asked for.
+#: A pair that has met on more than one in this many prompts gets a dense array on demand.
 _DENSE_PROMPT_RATIO = 8
 
 
 def pair_key(one: int, other: int) -> int:
-    """One integer for two models, whichever comes first; it does not depend on how many there are."""
+    """One integer for two models, independent of their order and of the number of models."""
     one, other = int(one), int(other)  # NumPy's small integers would overflow
     return (one << _MODEL_BITS) | other if one < other else (other << _MODEL_BITS) | one
 
@@ -46,31 +46,31 @@ class PairCells:
     def __init__(self) -> None:
         self._prompts = array("I")
         self._counts = array("I")
-        # Sums of the counts, which matchmaking asks for far more often than for the counts.
+        # Sums of the counts, which matchmaking reads far more often than the counts.
         self._attempts = array("I")
-        # The attempts by prompt, laid out whole, once somebody has asked for them.
+        # A dense array of the attempts by prompt, created on demand.
         self._laid_out: npt.NDArray[np.float32] | None = None
-        # How many prompts stand at the least; 0 where nobody has counted.
+        # The number of prompts with the fewest votes; 0 if not counted yet.
         self._at_least = 0
-        #: Prompts of the last meetings, oldest first, answered or not.
+        #: Prompts of the last meetings, oldest first, whether answered or not.
         self.recent: list[int] = []
 
     @classmethod
     def of(cls, prompts: npt.NDArray[Any], tally: npt.NDArray[Any], recent: list[int]) -> PairCells:
-        """From columns: prompts ascending, and four counts for each."""
+        """Build from columns: prompts ascending, and four counts for each."""
         cells = cls()
         cells.put(prompts.astype(np.uint32).tobytes(), tally.astype(np.uint32).tobytes())
         cells.recent = recent
         return cells
 
     def put(self, prompts: bytes, tally: bytes) -> None:
-        """Set all cells from the bytes of columns as `of` takes them."""
+        """Set all cells from the bytes of columns as for `of`."""
         self._prompts, self._counts, self._at_least = array("I", prompts), array("I", tally), 0
         self._attempts = array("I", self.tally.sum(axis=1, dtype=np.uint32).tobytes())
         self._laid_out = None
 
     def packed(self) -> tuple[bytes, bytes]:
-        """Prompts and tally as bytes: what `put` takes."""
+        """Prompts and tally as bytes, the inverse of `put`."""
         return self._prompts.tobytes(), self._counts.tobytes()
 
     @property
@@ -88,9 +88,9 @@ class PairCells:
         return self.prompts, np.array(self._attempts, dtype=np.uint32)
 
     def dense_attempts(self, prompts: int) -> npt.NDArray[np.float32] | None:
-        """Attempts on each of so many prompts, for a pair that has met on many of them; else none.
+        """Attempts on each of ``prompts`` prompts, for a pair that has met on many of them; else ``None``.
 
-        Kept in step with votes. It must not be changed.
+        The array is updated by later votes. Callers must not change it.
         """
         if len(self._prompts) < prompts // _DENSE_PROMPT_RATIO:
             return None
@@ -100,14 +100,14 @@ class PairCells:
         return self._laid_out
 
     def least(self) -> int:
-        """The fewest votes on any prompt where the pair has some."""
+        """The smallest number of votes on any prompt with votes of the pair."""
         attempts = np.array(self._attempts)
         least = int(attempts.min())
         self._at_least = int(np.count_nonzero(attempts == least))
         return least
 
     def fewest_after(self, least: int) -> int:
-        """The fewest votes on any prompt, after a vote on a prompt that stood at ``least``."""
+        """The smallest number of votes on any prompt, after a vote on a prompt that had ``least``."""
         if least == 0 or self._at_least <= 1:
             return self.least()
         self._at_least -= 1
@@ -117,7 +117,7 @@ class PairCells:
         return len(self._prompts)
 
     def vote(self, prompt: int, result: int) -> tuple[bool, int]:
-        """One more vote; whether it is the prompt's first decisive one, and attempts there before it."""
+        """Add a vote; whether it is the prompt's first decisive one, and the attempts there before it."""
         at = bisect_left(self._prompts, prompt)
         if at == len(self._prompts) or self._prompts[at] != prompt:
             self._prompts.insert(at, prompt)
@@ -142,20 +142,20 @@ class PairCounts:
         self.decisive = np.zeros((models, models), dtype=np.int32)
         self.attempts = np.zeros((models, models), dtype=np.int32)
         self.prompts = np.zeros((models, models), dtype=np.int32)
-        #: By pair: attempts on the prompt where the pair has fewest; 0 while it has not met on all.
+        #: By pair: attempts on the prompt with the fewest; 0 until it has met on all.
         self.least = np.zeros((models, models), dtype=np.int32)
         self._cells: dict[int, PairCells] = {}
 
     def cells(self, one: int, other: int) -> PairCells | None:
-        """The pair's votes by prompt; none if it has never met."""
+        """The pair's votes by prompt; ``None`` if it has never met."""
         return self._cells.get(pair_key(one, other))
 
     def put(self, one: int, other: int, cells: PairCells) -> None:
-        """Set a pair's cells as they were saved."""
+        """Set a pair's saved cells."""
         self._cells[pair_key(one, other)] = cells
 
     def __iter__(self) -> Iterator[tuple[int, int, PairCells]]:
-        """Every pair that has met, by codes."""
+        """Every pair that has met, by model codes."""
         for key in sorted(self._cells):
             yield *unpack_pair_key(key), self._cells[key]
 
@@ -166,14 +166,14 @@ class PairCounts:
         return cells
 
     def serve(self, a: int, b: int, prompt: int) -> None:
-        """The pair was shown this prompt."""
+        """Record that the pair was shown this prompt."""
         recent = self._of(pair_key(a, b)).recent
         recent.append(prompt)
         if len(recent) > self._policy.meetings:
             del recent[0]
 
     def vote(self, a: int, b: int, prompt: int, result: int) -> None:
-        """One vote; ``result`` is how it went for ``a``."""
+        """Add one vote; ``result`` is from the side of ``a``."""
         for_low = result if a < b or result > 1 else 1 - result
         cells = self._of(pair_key(a, b))
         first, before = cells.vote(prompt, for_low)
@@ -190,7 +190,7 @@ class PairCounts:
         matrix[a, b] = matrix[b, a] = matrix[a, b] + 1
 
     def serve_many(self, a: Ints, b: Ints, prompt: Ints) -> None:
-        """Many meetings in order: only each pair's last ones will be remembered."""
+        """Add many meetings in order: only each pair's last ones are kept."""
         kept = self._policy.meetings
         pair = np.minimum(a, b) * len(self.decisive) + np.maximum(a, b)
         order = _by_group(pair)
@@ -207,7 +207,7 @@ class PairCounts:
             at += n
 
     def vote_many(self, a: Ints, b: Ints, prompt: Ints, result: Ints) -> None:
-        """Many votes at once: the same counts, cell by cell."""
+        """Add many votes at once, with the same counts as one by one."""
         models = len(self.decisive)
         low, high = np.minimum(a, b), np.maximum(a, b)
         for_low = np.where((a == low) | (result > 1), result, 1 - result)
@@ -218,7 +218,7 @@ class PairCounts:
         self._merge(*_tallied(pair * self._n_prompts + prompt, for_low))
 
     def _merge(self, cell: Ints, tally: Counts) -> None:
-        """Add tallies of cells (pair × prompt, ascending, no two alike) to those that are held."""
+        """Add tallies of cells (pair × prompt, ascending, distinct) to the stored ones."""
         models = len(self.decisive)
         lows, highs = np.divmod(_distinct(cell // self._n_prompts), models)
         held = [
@@ -252,11 +252,11 @@ class PairCounts:
             start = stop
 
     def under(self, policy: Policy) -> None:
-        """Another policy that remembers as many meetings."""
+        """Switch to another policy that remembers as many meetings."""
         self._policy = policy
 
     def widen(self, models: int, prompts: int) -> None:
-        """Make room for more models and prompts."""
+        """Add more models and prompts."""
         more = models - len(self.decisive)
         for name in ("decisive", "attempts", "prompts", "least"):
             setattr(self, name, np.pad(getattr(self, name), ((0, more), (0, more))))
@@ -266,9 +266,9 @@ class PairCounts:
 
 
 def _by_group(group: Ints) -> Ints:
-    """Places in order of their group, those of one group as they came.
+    """Indices sorted by group, in stable order within a group.
 
-    One sort of plain integers is several times faster than a stable sort of places.
+    One sort of plain integers is several times faster than a stable argsort.
     """
     n = max(len(group), 1)
     return np.sort(group * n + np.arange(len(group))) % n
@@ -279,7 +279,7 @@ def _distinct(ascending: Ints) -> Ints:
 
 
 def _tallied(cell: Ints, result: Ints) -> tuple[Ints, Counts]:
-    """Distinct cells, ascending, and how often each result stands in them."""
+    """Distinct cells, ascending, and the number of each result in them."""
     codes = np.sort(cell * 4 + result)
     starts = np.flatnonzero(np.diff(codes, prepend=-1))
     counts = np.diff(starts, append=len(codes))
@@ -299,7 +299,7 @@ def _added(cell: Ints, tally: Counts) -> tuple[Ints, Counts]:
 
 
 def _laid_out(held: list[PairCells]) -> tuple[Counts, Counts]:
-    """Prompts and tallies of these pairs, end to end."""
+    """Prompts and tallies of these pairs, concatenated."""
     packed = [cells.packed() for cells in held]
     prompts = np.frombuffer(b"".join(prompts for prompts, _ in packed), dtype=np.uint32)
     tally = np.frombuffer(b"".join(tally for _, tally in packed), dtype=np.uint32)

@@ -1,7 +1,7 @@
 """The ranking policy's constants, in one place.
 
-Names are ours; the letters in brackets are those of the policy's text
-(docs/explanation/ranking-policy.md), which gives the reason of each.
+The letters in brackets are those of the policy's description
+(docs/explanation/ranking-policy.md), which gives the reason for each constant.
 """
 
 from __future__ import annotations
@@ -16,16 +16,16 @@ from tiltyard.errors import BadOption
 __all__ = ["BOUNDS", "KEPT_SHAPES", "Fairness", "Lane", "Policy"]
 
 #: ``strict``: exposures of every lane stay within tolerance. ``scoped``: those of the contender
-#: lane are counted apart, which larger arenas need if their best models are to meet often.
+#: lane are counted separately, which larger arenas need so that their best models meet often.
 Fairness = Literal["strict", "scoped"]
 
 
-#: Constants that say how much is remembered: they hold for an arena's whole life.
+#: Constants that determine how much is remembered: they cannot change during an arena's lifetime.
 KEPT_SHAPES = ("window", "meetings", "session_pairs", "sessions_kept", "both_bad_over")
 
 
 class Lane(enum.IntEnum):
-    """What a matchup is for."""
+    """The purpose of a matchup."""
 
     COVERAGE = 0
     CONTENDER = 1
@@ -35,9 +35,9 @@ class Lane(enum.IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """The settings of the lanes and the rules. A standing keeps those that it was made with."""
+    """The settings of the lanes and the rules. A standing keeps the policy it was made with."""
 
-    #: How much of the policy is in force: 1 shadow (v1 matchmaking, order by legacy Elo), 2 lanes,
+    #: How much of the policy is active: 1 shadow (v1 matchmaking, order by legacy Elo), 2 lanes,
     #: 3 order by conservative score, 4 weekly validity report too.
     phase: int = 4
     #: Shares of the four lanes, in the order of `Lane`.
@@ -45,61 +45,61 @@ class Policy:
     #: Served matchups in the window of exposure fairness (W).
     window: int = 2000
     fairness: Fairness = "strict"
-    #: Exposures may stray this share of their target, and always by ``tolerance_least``.
+    #: Exposures may deviate by this share of their target, and always by ``tolerance_least``.
     tolerance: float = 0.12
     tolerance_least: float = 2.0
-    #: The controller acts this far before the tolerance is reached.
+    #: The controller acts at this share before the tolerance is reached.
     guard: float = 0.02
     guard_least: float = 1.0
-    #: The controller sleeps until each model could have been served so many matchups.
+    #: The controller is inactive until each model could have been served this many matchups.
     settling: int = 5
-    #: Draws of a lane before the coverage lane answers in its place.
+    #: Attempts to draw from a lane before falling back to the coverage lane.
     draws: int = 8
 
-    #: Size of the contender band (K), and how many challengers stand below it.
+    #: Size of the contender band (K), and the number of challengers below it.
     contenders: int = 8
     challengers: int = 8
     #: Decisive votes that fill a cell of model and prompt (F_prompt), and in the band (T_prompt_top).
     prompt_floor: int = 2
     top_prompt_floor: int = 4
-    #: A cell that stays below its floor after this many times as many attempts is exhausted.
+    #: A cell still below its floor after this many times as many attempts is exhausted.
     patience: int = 3
-    #: Decisive votes from which a pair counts as met.
+    #: The number of decisive votes from which a pair counts as met.
     pair_floor: int = 2
     #: Votes, and prompts, that adjacent contenders need (F_adj_pair).
     adjacent_votes: int = 12
     adjacent_prompts: int = 6
-    #: After so many attempts a pair still short of its floor is "indistinguishable so far".
+    #: After this many attempts a pair still short of its floor is "indistinguishable so far".
     adjacent_attempts: int = 36
-    #: A prompt may come back to a pair this often among its last ``meetings``.
+    #: How often a prompt may be repeated among a pair's last ``meetings``.
     repeats: int = 2
     meetings: int = 10
-    #: A voter's session does not see a pair again within this many matchups.
+    #: A voter's session is not shown a pair again within this many matchups.
     session_pairs: int = 5
-    #: Sessions that are remembered; the one served longest ago is forgotten first.
+    #: The number of sessions remembered; the least recently served one is evicted first.
     sessions_kept: int = 100_000
 
-    #: Provisional becomes established.
+    #: Requirements to move from provisional to established.
     established_votes: int = 80
     established_coverage: float = 0.8
     established_rd: float = 90.0
-    #: Established becomes stable.
+    #: Requirements to move from established to stable.
     stable_rd: float = 75.0
     stable_coverage: float = 0.9
-    #: Publication: how many models of the top, and the three bars.
+    #: Publication: the number of top models, and the three thresholds.
     published_top: int = 10
     published_rd: float = 75.0
     published_pairs: float = 0.8
     published_coverage: float = 0.9
-    #: Votes between evaluations, and how many in a row must hold.
+    #: Votes between evaluations, and how many consecutive ones must pass.
     evaluated_every: int = 250
     evaluations: int = 3
-    #: Level of the family of "order proven" marks.
+    #: The significance level of the family of "order proven" marks.
     proven_alpha: float = 0.05
-    #: A both-bad rate above this over the last ``both_bad_over`` votes asks for a look.
+    #: A both-bad rate above this over the last ``both_bad_over`` votes raises a finding.
     both_bad_bar: float = 0.25
     both_bad_over: int = 200
-    #: Votes of a model's recent form.
+    #: The number of votes in a model's recent form.
     form_votes: int = 20
 
     def __post_init__(self) -> None:
@@ -124,7 +124,7 @@ class Policy:
             )
 
     def repeats_of(self, prompts: int) -> int:
-        """How often one prompt may stand among a pair's last meetings, when it has so many prompts."""
+        """How often one prompt may occur among a pair's last meetings, if it has this many prompts."""
         even = -(-self.meetings // max(prompts, 1))
         return max(self.repeats, even) if prompts >= 5 else even + 1
 
@@ -166,7 +166,7 @@ _AMOUNTS = (
     "session_pairs",
     "established_votes",
 )
-#: Constants by name, the least and the most that each may be, and how that is said.
+#: Constants by name, their minimum and maximum, and the wording for messages.
 BOUNDS = (
     (("phase",), 1, 4, "1, 2, 3 or 4"),
     (_COUNTS, 1, math.inf, "1 or more"),

@@ -1,7 +1,7 @@
-"""Cells of model and prompt: how each model did on each prompt, and where it is still short.
+"""Cells of model and prompt: each model's results on each prompt, and where votes are missing.
 
-The tally is the truth; everything else here follows from it, from who has answered what and
-from each model's floor, and is kept in step so that a choice need not count again.
+The tally is the source of truth; everything else here is derived from it, from the responses and
+from each model's floor, and is updated incrementally so that a choice need not recount.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ __all__ = [
 Ints = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
 
-#: How a vote went for one model: the last axis of a tally.
+#: The result of a vote for one model: the last axis of a tally.
 WIN, LOSS, TIE, BOTH_BAD = range(4)
-#: Added to a result in the memory of recent votes where a judge called both responses bad beside it.
+#: Added to a result in the recent votes if a judge also called both responses bad.
 BOTH_BAD_FLAG_OFFSET = 4
-#: How a vote of each `Kind` without its flag went for the model on the left; for the other, wins and losses change places.
+#: The result of each `Kind` without its flag for the model on the left; for the other, wins and losses are swapped.
 _LEFT = {
     Kind.WIN_A: WIN,
     Kind.WIN_B: LOSS,
@@ -41,21 +41,21 @@ _LEFT = {
     Kind.INCONSISTENT: TIE,
 }
 LEFT_RESULTS = np.array([_LEFT[kind.plain] for kind in Kind])
-#: Whether a vote of each `Kind` carries a judge's flag.
+#: Whether a vote of each `Kind` has a judge's both-bad flag.
 FLAGGED_KINDS = np.array([kind.flagged for kind in Kind])
 
-#: What having few attempts adds to a cell in deficit: enough to choose among equals, and next to
-#: nothing beside the other terms. Without it the contender band, whose floor is higher, fills its empty cells last.
+#: What few attempts add to the need of a cell in deficit: enough to break ties, but negligible compared
+#: with the other terms. Without it the contender band, whose floor is higher, would fill its empty cells last.
 FEW_ATTEMPTS_WEIGHT = 0.001
 
 
 class PromptCells:
-    """Tallies of every model on every prompt, with deficits at hand."""
+    """Tallies of every model on every prompt, with derived deficits."""
 
     def __init__(self, policy: Policy, answered: Bools) -> None:
         models, prompts = answered.shape
         self._policy = policy
-        #: Who has a response to what.
+        #: Which model has a response to which prompt.
         self.answered = answered.copy()
         #: Wins, losses, ties and both_bad of each model on each prompt.
         self.tally = np.zeros((models, prompts, 4), dtype=np.int32)
@@ -65,17 +65,17 @@ class PromptCells:
         self.refresh()
 
     def refresh(self) -> None:
-        """Make everything that follows from the tally afresh: O(models × prompts)."""
+        """Recompute everything derived from the tally: O(models × prompts)."""
         models, prompts = self.answered.shape
         playing = self.answered & self.enabled[:, None]
         #: Enabled models that have answered each prompt.
         self.n_playing = playing.sum(axis=0)
-        #: Cells that count for coverage: answered, and somebody else enabled has answered too.
+        #: Cells that count for coverage: answered, and another enabled model has answered too.
         self.eligible = self.answered & (self.n_playing - playing > 0)
         #: By pair: prompts that both have answered, if both are enabled; the diagonal is a model with itself.
         self.shared = _shared(playing)
-        #: How much a vote on the cell would help: 1 in deficit, else 1/(1 + attempts); −∞ unservable.
-        #: Among cells in deficit, those with fewer attempts come first, by a hair.
+        #: How useful a vote on the cell is: 1 in deficit, else 1/(1 + attempts); −∞ if it cannot be served.
+        #: Among cells in deficit, those with fewer attempts come first by a small margin.
         self.need = np.full((models, prompts), -np.inf, dtype=np.float32)
         self.short = np.zeros((models, prompts), dtype=bool)
         self.n_eligible = np.zeros(models, dtype=np.int64)
@@ -87,7 +87,7 @@ class PromptCells:
             self.refresh_model(model)
 
     def refresh_model(self, model: int) -> None:
-        """The same for one model: its floor or its tally has changed."""
+        """Recompute one model after its floor or its tally has changed."""
         tally, policy, floor = self.tally[model], self._policy, int(self.floor[model])
         decisive = tally[:, WIN] + tally[:, LOSS]
         attempts = decisive + tally[:, TIE] + tally[:, BOTH_BAD]
@@ -104,7 +104,7 @@ class PromptCells:
         self.best[model] = self.need[model].max(initial=-np.inf)
 
     def enable(self, model: int, *, now: bool) -> None:
-        """This model may be served from now on, or no longer."""
+        """Enable this model, or disable it."""
         self.enabled[model] = now
         answered = self.answered[model]
         self.n_playing[answered] += 1 if now else -1
@@ -114,7 +114,7 @@ class PromptCells:
         self._prompts_changed(np.flatnonzero(answered & (self.n_playing <= 1 + now)))
 
     def respond(self, model: int, prompt: int, *, present: bool) -> None:
-        """This model has answered this prompt, or its response was withdrawn."""
+        """Record a model's response to a prompt, or its withdrawal."""
         if self.answered[model, prompt] == present:
             return
         if self.enabled[model]:
@@ -128,7 +128,7 @@ class PromptCells:
         self._prompts_changed(np.array([prompt]))
 
     def _prompts_changed(self, prompts: Ints) -> None:
-        """Somebody came or went on these prompts: who is eligible there?"""
+        """Recompute eligibility after responses on these prompts came or went."""
         answered = self.answered[:, prompts]
         others = self.n_playing[prompts] - (answered & self.enabled[:, None])
         eligible = answered & (others > 0)
@@ -138,7 +138,7 @@ class PromptCells:
             self.refresh_model(model)
 
     def vote(self, model: int, prompt: int, result: int) -> None:
-        """One more vote for this model on this prompt; ``result`` is WIN, LOSS, TIE or BOTH_BAD."""
+        """Add a vote for this model on this prompt; ``result`` is WIN, LOSS, TIE or BOTH_BAD."""
         cell = self.tally[model, prompt]
         if not self.eligible[model, prompt]:
             cell[result] += 1
@@ -170,24 +170,24 @@ class PromptCells:
                 self.best[model] = row.max()
 
     def add(self, model: Ints, prompt: Ints, result: Ints) -> None:
-        """Add many votes to the tally alone; `refresh` must follow."""
+        """Add many votes to the tally only; call `refresh` afterwards."""
         cells = (model * self.answered.shape[1] + prompt) * 4 + result
         np.add.at(self.tally.reshape(-1), cells, np.int32(1))
 
     def set_answered(self, model: Ints, prompt: Ints, present: Bools) -> None:
-        """Responses that came and went, the last word holds; `refresh` must follow."""
+        """Apply added and withdrawn responses, of which the last counts; call `refresh` afterwards."""
         cells = (model * self.answered.shape[1] + prompt)[::-1]
         places, last = np.unique(cells, return_index=True)
         self.answered.reshape(-1)[places] = present[::-1][last]
 
     def set_floor(self, model: int, floor: int) -> None:
-        """Another floor for this model: it has joined or left the contender band."""
+        """Set this model's floor, because it has joined or left the contender band."""
         if self.floor[model] != floor:
             self.floor[model] = floor
             self.refresh_model(model)
 
     def widen(self, models: int, prompts: int) -> None:
-        """Make room for more models and prompts; nobody has answered there yet."""
+        """Add more models and prompts, without responses."""
         more_models, more_prompts = models - self.answered.shape[0], prompts - self.answered.shape[1]
         self.answered = np.pad(self.answered, ((0, more_models), (0, more_prompts)))
         self.tally = np.pad(self.tally, ((0, more_models), (0, more_prompts), (0, 0)))
@@ -196,13 +196,13 @@ class PromptCells:
         self.refresh()
 
     def under(self, policy: Policy) -> None:
-        """Other floors and another patience; nobody is in the contender band until models are ranked again."""
+        """Apply other floors and attempt limits; the contender band is empty until models are ranked again."""
         self._policy = policy
         self.floor[:] = policy.prompt_floor
         self.refresh()
 
     def coverage(self) -> npt.NDArray[np.float64]:
-        """Strict prompt coverage: the share of eligible prompts whose floor is filled; NaN without any."""
+        """Strict prompt coverage: the share of eligible prompts whose floor is filled; NaN if there are none."""
         with np.errstate(invalid="ignore"):
             return self.n_filled / np.where(self.n_eligible > 0, self.n_eligible, np.nan)
 
@@ -213,7 +213,7 @@ def _need(short: Bools, attempts: npt.NDArray[np.int32]) -> npt.NDArray[np.float
 
 
 def _shared(playing: Bools) -> npt.NDArray[np.int32]:
-    """For every two rows, the columns that both have."""
+    """For every two rows, the number of columns that both have."""
     whole = playing.all(axis=1)
     if (playing.any(axis=1) == whole).all():
         return np.outer(whole, whole).astype(np.int32) * np.int32(playing.shape[1])

@@ -1,7 +1,7 @@
-"""The rater: every rating that the policy follows, folded vote by vote.
+"""The rater: every rating used by the policy, updated vote by vote.
 
-Glicko-2 is the policy's named state and gives the conservative score; online Bradley–Terry gives
-the matchmaker its uncertainty; Elo is what boards showed before, and goes on beside them.
+Glicko-2 is the policy's main state and gives the conservative score; online Bradley–Terry gives
+the matchmaker its uncertainty; Elo is the legacy rating that boards showed before.
 """
 
 from __future__ import annotations
@@ -40,17 +40,17 @@ class RaterSettings:
     def __post_init__(self) -> None:
         if self.glicko2.kernel != "plain":
             raise BadOption(
-                "the rater folds single votes, which only the plain kernel of Glicko-2 does quickly"
+                "the rater folds single votes, which is fast only with the plain kernel of Glicko-2"
             )
 
 
 class Rater:
-    """Ratings of all models after so many votes. Folding one by one or in bulk gives the same bits."""
+    """Ratings of all models after the votes so far. Folding one by one or in bulk gives the same bits."""
 
     def __init__(self, settings: RaterSettings, models: int) -> None:
         self.settings = settings
         first = settings.glicko2.initial([str(k) for k in range(models)])
-        # Lists: a single vote reads and writes a few numbers, which arrays do slowly.
+        # Lists, because a single vote reads and writes a few numbers, for which arrays are slow.
         self._mu: list[float] = first.mu.tolist()
         self._phi2: list[float] = first.phi2.tolist()
         self._sigma2: list[float] = first.sigma2.tolist()
@@ -60,7 +60,7 @@ class Rater:
         self._score: list[float] = settings.glicko2.scoring().by_kind().tolist()
 
     def vote(self, a: int, b: int, kind: int) -> None:
-        """One vote; both_bad moves no rating."""
+        """Fold one vote; both_bad changes no rating."""
         self.votes += 1
         y = self._score[kind]
         glicko2 = self.settings.glicko2
@@ -69,7 +69,7 @@ class Rater:
         self._rate_elo(a, b, y)
 
     def fold(self, votes: CodedBattles) -> None:
-        """A run of votes, in order: each method by itself, because none looks at another."""
+        """Fold votes in order, method by method, because the methods are independent."""
         glicko2 = self.settings.glicko2
         a, b = votes.a.tolist(), votes.b.tolist()
         score = [self._score[kind] for kind in votes.kind.tolist()]
@@ -92,7 +92,7 @@ class Rater:
         return np.array(self._elo)
 
     def glicko2(self, models: tuple[str, ...]) -> Glicko2State:
-        """The state of Glicko-2, by name."""
+        """The state of Glicko-2, with model names."""
         return Glicko2State(
             models=models,
             mu=np.array(self._mu),
@@ -104,7 +104,7 @@ class Rater:
         )
 
     def strengths(self, enabled: Bools, *, neighbours: int = 32) -> Strengths:
-        """What the lanes and rules ask for; P(misorder) for the first ``neighbours`` places."""
+        """The input of the lanes and rules; P(misorder) for the first ``neighbours`` ranks."""
         state = self.glicko2(())
         strengths = Strengths(state.rating, state.rd, self.online.se, np.zeros(len(self._mu)))
         top = strengths.order(enabled)[: neighbours + 1]
@@ -115,7 +115,7 @@ class Rater:
         return strengths
 
     def widen(self, models: int) -> None:
-        """Newcomers start as everybody did."""
+        """Add more models, with the initial ratings."""
         more = Rater(self.settings, models - len(self._mu))
         self._mu += more._mu
         self._phi2 += more._phi2
@@ -124,11 +124,11 @@ class Rater:
         self.online = self.online.widened(models)
 
     def start_at_rating(self, model: int, points: float) -> None:
-        """Start a model that has not played at another rating: for simulations of a wrong first guess."""
+        """Start a model without votes at another rating: for simulations of a wrong initial rating."""
         self._mu[model] = (points - self.settings.glicko2.start) / GLICKO_POINTS
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values that JSON keeps exactly."""
+        """Plain values that JSON preserves exactly."""
         return {
             "mu": list(self._mu),
             "phi2": list(self._phi2),

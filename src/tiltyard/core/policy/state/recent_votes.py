@@ -1,4 +1,4 @@
-"""The last votes of each model, or on each prompt, newest last, and how often all were called both bad."""
+"""The last votes of each model or prompt, newest last, and their both-bad rate."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ Bytes = npt.NDArray[np.uint8]
 
 
 class RecentVotes:
-    """A ring of results for each of so many things; a flagged result has `BOTH_BAD_FLAG_OFFSET` added."""
+    """A ring buffer of results for each item; a flagged result has `BOTH_BAD_FLAG_OFFSET` added."""
 
     def __init__(self, things: int, size: int) -> None:
         self.ring = np.zeros((things, size), dtype=np.uint8)
-        #: Results ever taken in, by thing.
+        #: The total number of results ever added, by item.
         self.total = np.zeros(things, dtype=np.int64)
-        #: How many of them carried a flag.
+        #: How many of them had a both-bad flag.
         self.flagged = np.zeros(things, dtype=np.int64)
 
     def add(self, thing: int, result: int) -> None:
@@ -30,9 +30,9 @@ class RecentVotes:
         self.flagged[thing] += result >= BOTH_BAD_FLAG_OFFSET
 
     def add_many(self, thing: Ints, result: Ints) -> None:
-        """Many at once, in order."""
+        """Add many results at once, in order."""
         size = self.ring.shape[1]
-        small = thing.astype(np.min_scalar_type(len(self.total)))  # 16 bits are sorted by radix
+        small = thing.astype(np.min_scalar_type(len(self.total)))  # NumPy uses radix sort for 16 bits
         order = np.argsort(small, kind="stable")
         thing, result = thing[order], result[order]
         counts = np.bincount(thing, minlength=len(self.total))
@@ -45,13 +45,13 @@ class RecentVotes:
         self.flagged += np.bincount(thing[result >= BOTH_BAD_FLAG_OFFSET], minlength=len(self.total))
 
     def last(self, thing: int, n: int | None = None) -> Bytes:
-        """The last ``n`` results (all that are kept, if not said), oldest first."""
+        """The last ``n`` results (by default all that are kept), oldest first."""
         size, total = self.ring.shape[1], int(self.total[thing])
         n = min(size if n is None else n, size, total)
         return np.asarray(self.ring[thing, np.arange(total - n, total) % size])
 
     def both_bad_share(self) -> npt.NDArray[np.float64]:
-        """For each thing, how often its kept votes called both bad; NaN where there are none."""
+        """For each item, the share of kept votes that called both bad; NaN if there are none."""
         size = self.ring.shape[1]
         kept = np.minimum(self.total, size)
         known = np.arange(size)[None, :] < kept[:, None]
@@ -67,5 +67,5 @@ class RecentVotes:
 
 
 def is_both_bad(results: Bytes) -> npt.NDArray[np.bool_]:
-    """Which results called both responses bad: as the outcome, or by a flag beside it."""
+    """Which results called both responses bad: as the outcome, or by a judge's flag."""
     return np.asarray(results >= BOTH_BAD)

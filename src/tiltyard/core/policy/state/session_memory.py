@@ -1,4 +1,4 @@
-"""What each voter's session has seen, so that it is not shown again too soon."""
+"""The pairs and prompts that each voter's session has seen, so that they are not repeated too soon."""
 
 from __future__ import annotations
 
@@ -17,43 +17,43 @@ __all__ = ["UNSEEN", "SessionMemories", "SessionMemory"]
 
 Array = npt.NDArray[Any]
 
-#: A pair and a prompt are one number: the prompt takes the lowest bits of it.
+#: A pair and a prompt are packed in one integer: the prompt is in the lowest bits.
 _PROMPT_BITS = 23
 _PROMPT_MASK = (1 << _PROMPT_BITS) - 1
 
 
 @dataclass(slots=True)
 class SessionMemory:
-    """One session: its last pairs, oldest first, and the prompts that it ever saw each pair on."""
+    """One session: its last pairs, oldest first, and all prompts on which it saw each pair."""
 
     pairs: list[int] = field(default_factory=list)
     prompts: dict[int, list[int]] = field(default_factory=dict)
 
 
-#: The memory of a session that has seen nothing.
+#: The memory of a new session.
 UNSEEN = SessionMemory()
 
 
 class _PackedMemory:
-    """A memory in little room: millions of these numbers are kept, and few are ever asked for."""
+    """A compact memory: millions are kept, but few are read."""
 
     __slots__ = ("pairs", "seen")
 
     def __init__(self, pairs: bytes = b"", seen: bytes = b"") -> None:
         self.pairs = array("q", pairs)
-        #: Pair and prompt in one, as they were first seen.
+        #: Packed pair and prompt, in the order first seen.
         self.seen = array("q", seen)
 
 
 class SessionMemories:
-    """Memories of the sessions served last, at most ``policy.sessions_kept`` of them."""
+    """Memories of the most recently served sessions, at most ``policy.sessions_kept``."""
 
     def __init__(self, policy: Policy) -> None:
         self._policy = policy
         self._kept: dict[int, _PackedMemory] = {}
 
     def of(self, session: int) -> SessionMemory:
-        """What this session has seen."""
+        """The memory of this session."""
         kept = self._kept.get(session)
         if kept is None:
             return UNSEEN
@@ -66,7 +66,7 @@ class SessionMemories:
         return len(self._kept)
 
     def serve(self, session: int, a: int, b: int, prompt: int) -> None:
-        """This session was shown this matchup."""
+        """Record that this session was shown this matchup."""
         session = int(session)
         kept = self._kept.pop(session, None) or _PackedMemory()
         self._kept[session] = kept
@@ -81,11 +81,11 @@ class SessionMemories:
             del self._kept[next(iter(self._kept))]
 
     def under(self, policy: Policy) -> None:
-        """Another policy that remembers as many sessions and pairs."""
+        """Switch to another policy that remembers as many sessions and pairs."""
         self._policy = policy
 
     def saved(self) -> dict[str, Array]:
-        """Columns, the session served longest ago first: what `restored` takes."""
+        """Columns, least recently served session first, for `restored`."""
         kept = list(self._kept.values())
         pairs, seen = (
             np.frombuffer(b"".join(getattr(one, name).tobytes() for one in kept), dtype=np.int64)
@@ -116,7 +116,7 @@ class SessionMemories:
 
 
 def _cut(numbers: Array, sizes: Array) -> Iterator[bytes]:
-    """So many numbers at a time, as bytes."""
+    """Split into chunks of the given sizes, as bytes."""
     plain, start = numbers.astype(np.int64).tobytes(), 0
     for size in (8 * sizes).tolist():
         yield plain[start : start + size]

@@ -1,4 +1,4 @@
-"""`Standing`: everything that the ranking policy knows of an arena, folded from its log."""
+"""`Standing`: the ranking policy's state of an arena, folded from its log."""
 
 from __future__ import annotations
 
@@ -32,23 +32,23 @@ Ints = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
 
 _MIRROR = np.array([LOSS, WIN, TIE, BOTH_BAD])
-#: How a vote of each kind went for either side, and what is added to both in the memory of recent votes.
+#: The result of each kind of vote for either side, and what is added to both in the recent votes.
 _SIDES = {
     kind: (left, int(_MIRROR[left]), BOTH_BAD_FLAG_OFFSET * flagged)
     for kind, (left, flagged) in enumerate(zip(LEFT_RESULTS.tolist(), FLAGGED_KINDS.tolist(), strict=True))
 }
-#: Fewer events than this are folded one by one; so are fewer than the cells, and cells of pairs, that
-#: would have to be made afresh after a bulk, at so many in the time of an event.
+#: Fewer events than this are folded one by one. So are fewer than the cells, and cells of pairs, that
+#: would have to be recomputed after a bulk fold, at this many in the time of one event.
 _BULK_EVENTS = 64
 _CELLS_PER_EVENT = 500
 _PAIR_CELLS_PER_EVENT = 150
 
 
 class Standing:
-    """Counts, exposures, meetings and memories of one arena and one source of votes.
+    """Counts, exposures, meetings and session memories of one arena and one source of votes.
 
-    Fold events one at a time (`serve`, `vote`, `expire`, …) or in bulk (`fold`): the state is the
-    same, bit for bit. Ratings come from outside: `rank` takes them in, and with them the order,
+    Events can be folded one at a time (`serve`, `vote`, `expire`, …) or in bulk (`fold`): the state is
+    the same, bit for bit. Ratings are computed elsewhere: `rank` sets them, and with them the order,
     the contender band and its higher floors.
     """
 
@@ -71,13 +71,13 @@ class Standing:
         self.prompt_votes = RecentVotes(p, policy.both_bad_over)
         #: Wins, losses, ties and both_bad of each model.
         self.record = np.zeros((m, 4), dtype=np.int64)
-        #: Exposures since the log began, and how many of them on the left.
+        #: Exposures since the log began, and how many of them were on the left.
         self.shown = np.zeros((m, 2), dtype=np.int64)
-        #: Matchups by lane drawn and lane that chose.
+        #: Matchups by the lane drawn and the lane that chose.
         self.lanes = np.zeros((len(Lane), len(Lane)), dtype=np.int64)
         self.votes = self.skipped = self.expired = 0
         self.strengths = Strengths.unknown(m)
-        #: Enabled models, best conservative score first; who of them is in the contender band.
+        #: Enabled models, best conservative score first; and which of them are in the contender band.
         self.order: Ints = np.empty(0, dtype=np.int64)
         self.in_band: Bools = np.zeros(m, dtype=bool)
         self._roster_changed()
@@ -101,7 +101,7 @@ class Standing:
         nominal: Lane | None = None,
         session: int = NO_SESSION,
     ) -> int:
-        """``a`` was shown on the left and ``b`` on the right; the matchup's serial."""
+        """Record a matchup with ``a`` on the left and ``b`` on the right; return its serial."""
         serial = self.window.serve(a, b, contender=lane == Lane.CONTENDER)
         self.meetings.serve(a, b, prompt)
         self.shown[a, 0] += 1
@@ -113,7 +113,7 @@ class Standing:
         return serial
 
     def vote(self, a: int, b: int, prompt: int, kind: int) -> None:
-        """A matchup with ``a`` on the left ended in this vote."""
+        """Record the vote that ended a matchup with ``a`` on the left."""
         left, right, flag = _SIDES[kind]
         self.meetings.vote(a, b, prompt, left)
         met = left <= LOSS and self.meetings.decisive[a, b] == self.policy.pair_floor
@@ -128,11 +128,11 @@ class Standing:
         self.votes += 1
 
     def skip(self) -> None:
-        """A matchup was passed over: an exposure, no attempt."""
+        """Record a skipped matchup: an exposure, but not an attempt."""
         self.skipped += 1
 
     def expire(self, serial: int) -> None:
-        """Nobody answered this matchup in time: its exposures leave the window."""
+        """Record that a matchup was not answered in time: its exposures leave the window."""
         self.window.expire(serial)
         self.expired += 1
 
@@ -140,19 +140,19 @@ class Standing:
         self._enable(model, now=True)
 
     def retire(self, model: int) -> None:
-        """Never serve this model again; what it has done stays."""
+        """Stop serving this model; its results are kept."""
         self._enable(model, now=False)
 
     def respond(self, model: int, prompt: int, *, present: bool = True) -> None:
-        """The model has a response to this prompt, or has it no longer."""
+        """Record the model's response to this prompt, or its withdrawal."""
         self.cells.respond(model, prompt, present=present)
 
     def prompts_needed(self, one: int, other: int) -> int:
-        """On how many prompts adjacent models must have a decisive vote; 0 if they share none now.
+        """The number of prompts on which adjacent models need a decisive vote; 0 if they share none now.
 
         ``policy.adjacent_prompts``, or as many as they share now or already have a decisive vote on.
-        If votes on withdrawn prompts counted against the prompts of now alone, twelve votes on a
-        prompt that is gone would fill the floor of a pair that never met on the one it still shares.
+        If only the current prompts limited this number, twelve votes on a withdrawn prompt would
+        satisfy the floor of a pair that never met on the one prompt it still shares.
 
         =====================================================  ======
         share 8 prompts                                        6
@@ -170,7 +170,7 @@ class Standing:
         return min(most, shared + int(np.count_nonzero(gone)))
 
     def rank(self, strengths: Strengths) -> None:
-        """Take in new strengths: order, contender band, floors."""
+        """Set new strengths, and update the order, contender band and floors."""
         self.strengths = strengths
         self.order = strengths.order(self.enabled)
         band = self.order[: self.policy.contenders]
@@ -182,7 +182,7 @@ class Standing:
         self.in_band = changed
 
     def fold(self, events: Events) -> None:
-        """Many events at once."""
+        """Fold many events at once."""
         cells = len(self.models) * len(self.prompts)
         met = int(self.meetings.prompts.sum()) // 2
         if len(events) < max(_BULK_EVENTS, cells // _CELLS_PER_EVENT, met // _PAIR_CELLS_PER_EVENT):
@@ -201,12 +201,12 @@ class Standing:
         self._roster_changed()
 
     def widen(self, models: Sequence[str], prompts: Sequence[str]) -> None:
-        """Make room for more models and prompts: the names so far, and new ones after them."""
+        """Add more models and prompts: the existing names must come first."""
         if (
             tuple(models[: len(self.models)]) != self.models
             or tuple(prompts[: len(self.prompts)]) != self.prompts
         ):
-            raise BadOption("a standing can only be widened: known models and prompts keep their places")
+            raise BadOption("a standing can only grow: existing models and prompts must keep their positions")
         m, p = len(models), len(prompts)
         more = m - len(self.models)
         self.models, self.prompts = tuple(models), tuple(prompts)
@@ -221,15 +221,16 @@ class Standing:
         self._roster_changed()
 
     def under(self, policy: Policy) -> None:
-        """From now on this policy holds; what is kept stays, what follows from it is made afresh.
+        """Switch to another policy; stored data is kept, derived values are recomputed.
 
-        Only what shapes no memory can change: a longer window cannot be filled with what has left it.
+        Constants that determine what is remembered cannot change: a longer window cannot be filled
+        with matchups that have already left it.
         """
         fixed = [name for name in KEPT_SHAPES if getattr(policy, name) != getattr(self.policy, name)]
         if fixed:
             raise BadOption(
-                f"{', '.join(fixed)} cannot change while an arena runs, because what is remembered depends on it; "
-                "keep the value, or make another arena"
+                f"{', '.join(fixed)} cannot change while an arena runs, because stored data depends on it; "
+                "keep the value, or create another arena"
             )
         self.policy = policy
         for part in (self.cells, self.meetings, self.window, self.sessions):
@@ -244,10 +245,10 @@ class Standing:
             self._roster_changed()
 
     def _roster_changed(self) -> None:
-        """Make afresh what follows from who is enabled."""
+        """Recompute what depends on the enabled models."""
         met = self.meetings.decisive >= self.policy.pair_floor
         np.fill_diagonal(met, val=True)
-        #: Enabled opponents with whom a model has too few decisive votes.
+        #: Enabled opponents against whom a model has too few decisive votes.
         self.thin = np.where(self.enabled, (~met & self.enabled[None, :]).sum(axis=1), 0)
         self.in_band = np.pad(self.in_band, (0, len(self.models) - len(self.in_band)))
         self.rank(self.strengths)
@@ -272,7 +273,7 @@ class Standing:
                 self.respond(row["a"], row["prompt"], present=event is Event.RESPOND)
 
     def _fold_window(self, events: Events) -> None:
-        """What was served and expired while who was enabled: here alone the order of events matters."""
+        """Fold served and expired matchups with roster changes, the only events whose order matters."""
         window, enabled = self.window, self.cells.enabled
         is_served, expiring = events.event == Event.SERVED, events.event == Event.EXPIRE
         expiring &= events.serial < window.served + np.cumsum(is_served)

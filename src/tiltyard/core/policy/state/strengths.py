@@ -1,4 +1,4 @@
-"""How strong each model is thought to be: what ratings hand to the lanes and the rules."""
+"""The estimated strength of each model, passed from the ratings to the lanes and the rules."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ _LOGITS_PER_POINT = math.log(10.0) / 400.0
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Strengths:
-    """One number of each kind for every model, in rating points.
+    """One value of each kind for every model, in rating points.
 
     ``rating`` and ``rd`` are Glicko-2's; ``se`` is the standard error of online Bradley–Terry,
-    and ``misorder`` its probability that the model stands on the wrong side of a neighbour.
+    and ``misorder`` its probability that the model is on the wrong side of a neighbour.
     """
 
     rating: Floats
@@ -32,25 +32,25 @@ class Strengths:
 
     @classmethod
     def unknown(cls, models: int, *, rating: float = 1500.0, rd: float = 350.0) -> Strengths:
-        """Before any vote: all alike."""
+        """The strengths before any vote: all equal."""
         return cls(np.full(models, rating), np.full(models, rd), np.full(models, rd), np.full(models, 0.5))
 
     def conservative(self) -> Floats:
-        """Rating − 2·RD: the order of the ranking policy."""
+        """Rating − 2·RD, by which the ranking policy sorts."""
         return self.rating - 2.0 * self.rd
 
     def expected(self, model: int) -> Floats:
-        """Expected score of this model against each by rating, on Elo's curve: ½ against its equal."""
+        """Expected score of this model against each model, on Elo's curve: ½ at equal ratings."""
         gap = np.clip(_LOGITS_PER_POINT * (self.rating - self.rating[model]), -700.0, 700.0)
         return np.asarray(1.0 / (1.0 + np.exp(gap)))
 
     def order(self, among: Bools) -> Ints:
-        """Codes of these models, highest conservative score first; codes break ties."""
+        """Codes of these models, highest conservative score first; ties are broken by code."""
         codes = np.flatnonzero(among)
         return codes[np.argsort(-self.conservative()[codes], kind="stable")]
 
     def widened(self, models: int) -> Strengths:
-        """With room for more models, of whom nothing is known."""
+        """Add more models, of unknown strength."""
         new = Strengths.unknown(models - len(self.rating))
         return Strengths(
             np.concatenate([self.rating, new.rating]),

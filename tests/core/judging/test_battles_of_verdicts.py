@@ -141,7 +141,7 @@ def test_verdicts_that_stand_twice_or_out_of_order_or_belong_to_no_match_are_err
         [other_judge, *rows],
         [itself, *rows],
     ):
-        with pytest.raises(UnreadableFile, match="stands twice, out of order, or belongs to no match"):
+        with pytest.raises(UnreadableFile, match="is a duplicate, out of order, or belongs to no match"):
             settle(wrong)
 
 

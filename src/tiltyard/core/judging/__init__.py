@@ -1,8 +1,8 @@
-"""Judging: what a judge is asked, how its reply is read, and what two orders make together.
+"""Judging: the questions for a judge, the parsing of its replies, and the result of two orders.
 
-This room is pure. It has no clock, no environment, no logging, no files, no network and no
-random state of its own. It knows rubrics, matches, questions, verdicts and results; how a
-question travels to a provider, what it costs and where replies are kept is known elsewhere.
+This package is pure: no clock, no environment, no logging, no files, no network and no
+random state of its own. It contains rubrics, matches, questions, verdicts and results; calls to
+providers, their costs and the cache of replies are handled elsewhere.
 """
 
 from tiltyard.core.judging.judged_question import JudgedQuestion, match_id_of, reparse

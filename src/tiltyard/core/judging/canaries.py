@@ -1,4 +1,4 @@
-"""Canaries: questions whose answer is known, to look at the judge; and questions asked twice."""
+"""Canaries: control questions with a known answer, to test the judge; and repeated questions."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from tiltyard.core.judging.stable_ids import stable_id
 
 __all__ = ["CheckCounts", "check_questions", "match_questions", "question_texts"]
 
-#: A response this short has nothing to cut or to shuffle.
+#: A response this short is neither truncated nor shuffled.
 _MIN_RESPONSE_CHARACTERS = 40
 #: Fewer words than this are not worth shuffling.
 _MIN_SHUFFLED_WORDS = 6
-#: The share of a response that is left of it when it is cut.
+#: The share of a response that is kept when it is truncated.
 _TRUNCATED_SHARE = 0.4
 
 #: Model and prompt_id of a response.
@@ -25,7 +25,7 @@ _Place = tuple[str, str]
 
 @dataclass(frozen=True, slots=True)
 class CheckCounts:
-    """How many questions of each kind are asked of every judge in every dimension."""
+    """The number of questions of each kind for every judge in every dimension."""
 
     identical: int = 2
     truncated: int = 2
@@ -48,8 +48,8 @@ def check_questions(
 ) -> list[Question]:
     """The canaries and repeats of one dimension.
 
-    Which responses are spoilt and which questions are repeated follows from their names alone,
-    so that it is the same on every run. ``responses`` holds texts by (model, prompt_id).
+    The choice of spoilt responses and repeated questions depends only on their names, so that
+    it is the same in every run. ``responses`` contains texts by (model, prompt_id).
     """
     if not matches:
         return []
@@ -82,7 +82,7 @@ def _drawn(
     count: int,
     dimension: str,
 ) -> list[_Place]:
-    """Responses that can be spoilt, as many as wanted and there are, in an order of their own."""
+    """Responses that can be spoilt, at most as many as requested, in a hashed order."""
     line = [(stable_id([dimension, purpose.value, *place]), place) for place in shown] if count else []
     heapq.heapify(line)
     found: list[_Place] = []
@@ -94,7 +94,7 @@ def _drawn(
 
 
 def _spoils(text: str, purpose: QuestionPurpose) -> bool:
-    """Whether the copy will differ from the response, so that a judge can see it."""
+    """Whether the copy visibly differs from the response."""
     if purpose is QuestionPurpose.IDENTICAL:
         return True
     whole = text.strip()
@@ -109,7 +109,7 @@ def _repeat(match: Match, judge: str, order: int) -> Question:
 
 
 def question_texts(question: Question, texts: QuestionTexts) -> QuestionTexts:
-    """What is shown for a question, given the texts of its prompt and models; a canary's copy is spoilt here."""
+    """The texts shown for a question, given the texts of its prompt and models; a canary's copy is spoilt here."""
     if question.spoilt is None or question.purpose is QuestionPurpose.IDENTICAL:
         return texts
     whole = texts.first
@@ -118,13 +118,13 @@ def question_texts(question: Question, texts: QuestionTexts) -> QuestionTexts:
 
 
 def _cut(text: str) -> str:
-    """The beginning of a text, broken off in the middle of a word."""
+    """The beginning of a text, cut off in the middle of a word."""
     whole = text.strip()
     return whole[: max(1, int(len(whole) * _TRUNCATED_SHARE))].rstrip()
 
 
 def _shuffled(text: str) -> str:
-    """The words of a text in no order; its characters, where it has hardly any words (a link, or Chinese)."""
+    """The words of a text in random order, or its characters if it has hardly any words (a link, or Chinese)."""
     words = text.split()
     if len(words) < _MIN_SHUFFLED_WORDS:
         return "".join(_out_of_order(list(text.strip())))

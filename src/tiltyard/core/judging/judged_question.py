@@ -1,4 +1,4 @@
-"""Judged: one question with what became of it, as a row of a run's verdicts."""
+"""A judged question: a question with its result, as a row of a run's verdicts."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ from tiltyard.errors import UnreadableFile
 
 __all__ = ["SCHEMA_VERSION", "JudgedQuestion", "match_id_of", "reparse"]
 
-#: Version of the row; a reader of version N reads all before it.
+#: Version of the row format; a reader of version N can read all earlier versions.
 SCHEMA_VERSION = 1
 
 _Named = TypeVar("_Named", bound=enum.StrEnum)
 
-#: States that come from reading a reply; the others have none to read.
+#: States with a parsed reply; the others have none.
 _REPLIED = frozenset(
     {QuestionState.OK, QuestionState.REFUSED, QuestionState.TRUNCATED, QuestionState.UNPARSEABLE}
 )
@@ -36,25 +36,25 @@ _REPLIED = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class JudgedQuestion:
-    """One question, its state, its verdict exactly where the state is ``ok``, and the reply it was read from."""
+    """One question, its state, its verdict (if and only if the state is ``ok``), and the reply it was parsed from."""
 
     question: Question
-    #: The match it was asked for; ``None`` for canaries.
+    #: The match it belongs to; ``None`` for canaries.
     match_id: str | None
     state: QuestionState
     verdict: Verdict | None
     problem: str | None
-    #: The reply that was read, where there is one: the last of them, if it was asked again.
+    #: The reply that was parsed, if any: the last one, if it was retried.
     reply: Reply | None
     form: VerdictForm
-    #: Key of the request in the cache of replies.
+    #: The key of the request in the reply cache.
     key: str
-    #: How many replies were read: 1, or 2 where the first could not be.
+    #: The number of replies parsed: 1, or 2 if the first was unusable.
     asks: int
     parser: int = PARSER_VERSION
 
     def to_dict(self) -> dict[str, Any]:
-        """The row as it is written."""
+        """The row as written."""
         question, verdict, reply = self.question, self.verdict, self.reply
         return {
             "schema": SCHEMA_VERSION,
@@ -83,7 +83,7 @@ class JudgedQuestion:
 
     @classmethod
     def from_dict(cls, row: Mapping[str, Any], where: str) -> JudgedQuestion:
-        """Read a row back; one that lacks a field, has one too many or contradicts itself is an error."""
+        """Parse a row; a missing, unknown or contradictory field raises an error."""
         fields = _Row(row, where)
         judged = cls(
             question=_question(fields),
@@ -102,7 +102,7 @@ class JudgedQuestion:
 
 
 def reparse(judged: JudgedQuestion) -> JudgedQuestion:
-    """Its reply read again by the parser of today; what has no reply stays as it is."""
+    """Parse its reply again with the current parser; unchanged if there is no reply."""
     if judged.reply is None:
         return judged
     reading = read_reply(judged.reply, judged.form)
@@ -113,7 +113,7 @@ def reparse(judged: JudgedQuestion) -> JudgedQuestion:
 
 @dataclass(frozen=True, slots=True)
 class _Row:
-    """Fields of a row by type; what has another type is an error that names the place."""
+    """Typed access to the fields of a row; errors name the location."""
 
     row: Mapping[str, Any]
     where: str
@@ -155,7 +155,7 @@ def _question(fields: _Row) -> Question:
     row = fields.row
     if row.keys() != _KEYS:
         odd = ", ".join(sorted(_KEYS.symmetric_difference(row)))
-        raise UnreadableFile(f"{fields.where}: missing or unknown: {odd}; this is no row of verdicts")
+        raise UnreadableFile(f"{fields.where}: missing or unknown: {odd}; this is not a row of verdicts")
     if type(row["schema"]) is not int or row["schema"] != SCHEMA_VERSION:
         raise fields.wrong("schema", f"{SCHEMA_VERSION}; a newer Tiltyard may read it")
     if row["spoilt"] is not None and fields.count("spoilt") > 1:
@@ -197,7 +197,7 @@ def _reply(fields: _Row) -> Reply | None:
 
 
 def _check(judged: JudgedQuestion, fields: _Row) -> None:
-    """What a row says twice, it must say alike."""
+    """Check that redundant fields of a row are consistent."""
     question = judged.question
     if fields.row["question_id"] != question.id:
         raise fields.wrong("question_id", f"{question.id}, by the row's own fields")
@@ -210,7 +210,7 @@ def _check(judged: JudgedQuestion, fields: _Row) -> None:
 
 
 def match_id_of(question: Question) -> str | None:
-    """The match that a question was asked for, or asked again; canaries have none."""
+    """The match that a question or repeat belongs to; ``None`` for canaries."""
     if question.purpose not in (QuestionPurpose.MATCH, QuestionPurpose.REPEAT):
         return None
     return Match.between(question.dimension, question.prompt_id, question.first, question.second).id

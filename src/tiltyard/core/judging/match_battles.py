@@ -1,4 +1,4 @@
-"""Battles from verdicts: match by match, both orders, all judges."""
+"""Makes battles from verdicts: match by match, both orders, all judges."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ __all__ = ["DimensionTally", "JudgedMatch", "MatchTally", "build_match_battles",
 
 @dataclass(frozen=True, slots=True)
 class JudgedMatch:
-    """One match with each judge's result; ``battle`` is ``None`` where the match is incomplete."""
+    """One match with each judge's result; ``battle`` is ``None`` if the match is incomplete."""
 
     match: Match
     battle: Battle | None
@@ -29,7 +29,7 @@ class JudgedMatch:
 
 
 def panel_name(judges: Sequence[str]) -> str:
-    """What stands as ``judge_model``: the judge, or all of a panel by name, however they were listed."""
+    """The value of ``judge_model``: the judge, or all judges of a panel sorted by name."""
     return judges[0] if len(judges) == 1 else "panel:" + "+".join(sorted(judges))
 
 
@@ -40,10 +40,10 @@ def build_match_battles(
     quorum: int,
     tags: Mapping[str, Prompt],
 ) -> Iterator[JudgedMatch]:
-    """Every match with its battle, in the order of ``matches``; nothing is held but the match at hand.
+    """Every match with its battle, in the order of ``matches``; streams, with one match in memory.
 
-    ``judged`` comes in the same order; canaries and repeats are passed over. A judge without both
-    orders has no result. One judge's result is the battle; of several, the panel's.
+    ``judged`` must be in the same order; canaries and repeats are skipped. A judge without both
+    orders has no result. With one judge its result is the battle; with several, the panel's.
     """
     name = panel_name(judges)
     rows = (row for row in judged if row.question.purpose is QuestionPurpose.MATCH)
@@ -78,7 +78,7 @@ def _misplaced(row: JudgedQuestion) -> UnreadableFile:
     question = row.question
     return UnreadableFile(
         f"the verdict of {question.judge} on {question.first} and {question.second}, prompt {question.prompt_id}, "
-        f"dimension {question.dimension} (question {question.id}) stands twice, out of order, or belongs to no "
+        f"dimension {question.dimension} (question {question.id}) is a duplicate, out of order, or belongs to no "
         "match of this run; expected one for each judge and order, in the order of the matches"
     )
 
@@ -106,7 +106,7 @@ def _battle(match: Match, result: MatchResult, judge: str, prompt: Prompt | None
 
 @dataclass
 class DimensionTally:
-    """How the matches of one dimension ended. ``labels`` has every label of a judge, zeros too."""
+    """The results of the matches of one dimension. ``labels`` has every label of a judge, including zeros."""
 
     matches: int = 0
     settled: int = 0
@@ -130,7 +130,7 @@ class DimensionTally:
 
 
 class MatchTally:
-    """Counts by dimension, in the order in which they are met."""
+    """Counts by dimension, in order of first occurrence."""
 
     def __init__(self) -> None:
         self.dimensions: dict[str, DimensionTally] = {}

@@ -1,4 +1,4 @@
-"""Matches: which responses meet, on which prompts, in which dimension."""
+"""Matches: which responses are compared, on which prompts, in which dimension."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Prompt:
 
 @dataclass(frozen=True, slots=True)
 class Match:
-    """Two models on one prompt in one dimension. ``model_a`` is the first of the two by name."""
+    """Two models on one prompt in one dimension. ``model_a`` sorts first by name."""
 
     dimension: str
     prompt_id: str
@@ -37,12 +37,12 @@ class Match:
 
     @classmethod
     def between(cls, dimension: str, prompt_id: str, one: str, other: str) -> Match:
-        """The match of two models, in whichever order they are named here."""
+        """The match of two models, given in any order."""
         return cls(dimension, prompt_id, min(one, other), max(one, other))
 
     @property
     def id(self) -> str:
-        """Stable name: the same on every run, whatever the roster's order. 32 hex digits."""
+        """A stable id, independent of the run and the roster's order. 32 hex digits."""
         return stable_id(
             {
                 "dimension": self.dimension,
@@ -57,9 +57,9 @@ class Match:
 class MatchList:
     """The matches of a run in canonical order, and what could not be matched.
 
-    ``dropped`` counts the pairs of models, prompt by prompt, of which one response is missing;
-    each once, however many dimensions there are. ``missing`` says how many prompts each model
-    left unanswered; models that answered all are not in it.
+    ``dropped`` is the number of pairs of models, prompt by prompt, that lack a response, each counted
+    once, whatever the number of dimensions. ``missing`` is the number of prompts each model did
+    not answer; models that answered all are not in it.
     """
 
     matches: Sequence[Match]
@@ -75,18 +75,18 @@ def all_pairs(
     limit: int | None = None,
     around: str | None = None,
 ) -> MatchList:
-    """Every pair of models on every prompt; a missing response drops only the pairs that lack it.
+    """Every pair of models on every prompt; a missing response drops only the pairs that need it.
 
-    ``has`` holds (model, prompt_id). Canonical order: dimension as given, prompt in bank order,
-    then the names of the models. ``limit`` keeps the first so many pairs of each dimension. ``around`` names a model under test:
-    only its own pairs are made, and only what it has not answered is missing.
+    ``has`` contains (model, prompt_id). Canonical order: dimension as given, prompt in bank order,
+    then model names. ``limit`` keeps only this many pairs of each dimension, from the start.
+    ``around`` is a model under test: only its own pairs are made, and only its own answers can be missing.
     """
     if limit is not None and limit < 0:
         raise BadOption(f"the limit of pairs is {limit}; expected 0 or more")
     names = sorted(models)
     for one, other in itertools.pairwise(names):
         if one == other:
-            raise BadOption(f"model {one!r} is named twice; expected distinct names")
+            raise BadOption(f"duplicate model {one!r}; expected distinct names")
     pairs: list[tuple[str, str, str]] = []
     dropped = 0
     missing: Counter[str] = Counter()
@@ -105,18 +105,18 @@ def all_pairs(
 def pilot_subset(prompts: Sequence[Prompt], sizes: Mapping[str, int] | int, seed: int) -> list[Prompt]:
     """A seeded subset, stratified by source, in bank order.
 
-    ``sizes`` gives a number for each source, or one number to share among all sources in
-    proportion. A source with fewer prompts than asked for is an error that names it.
+    ``sizes`` is a number for each source, or one number to divide among all sources in
+    proportion. A source with fewer prompts than requested is an error that names it.
 
     Within a source the prompts are drawn by the hash of seed, source and name: a prompt's draw
-    does not depend on its place in the bank, so a bank that grows keeps most of its subset.
+    does not depend on its position in the bank, so a growing bank keeps most of its subset.
     """
     there = Counter(prompt.source for prompt in prompts)
     wanted = _shared(there, sizes) if isinstance(sizes, int) else sizes
     for source, size in wanted.items():
         if not 0 <= size <= there[source]:
             raise BadOption(
-                f"the subset asks for {size} prompts of source {source!r}; the bank has {there[source]}"
+                f"the subset needs {size} prompts of source {source!r}; the bank has {there[source]}"
             )
     drawn: set[str] = set()
     for source, size in wanted.items():
@@ -126,10 +126,10 @@ def pilot_subset(prompts: Sequence[Prompt], sizes: Mapping[str, int] | int, seed
 
 
 def _shared(there: Mapping[str, int], size: int) -> dict[str, int]:
-    """``size`` shared among sources in proportion, by largest remainder, then by name."""
+    """``size`` divided among sources in proportion, by largest remainder, then by name."""
     total = sum(there.values())
     if not 0 <= size <= total:
-        raise BadOption(f"the subset asks for {size} prompts; the bank has {total}")
+        raise BadOption(f"the subset needs {size} prompts; the bank has {total}")
     if not total:
         return {}
     shares = {source: size * count // total for source, count in there.items()}

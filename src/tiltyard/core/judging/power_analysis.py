@@ -1,7 +1,7 @@
-"""What a plan will show: expected half-widths, and the difference it can detect.
+"""Power analysis of a plan: expected half-widths, and the difference it can detect.
 
 All numbers are in rating points as the ratings will show them, for models of about equal
-strength, which is where order is in doubt.
+strength, for which the order is least certain.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ _QUADRATURE_NODE_COUNT = 41
 
 @dataclass(frozen=True, slots=True)
 class PowerAssumptions:
-    """What a plan must assume of battles that have not been fought."""
+    """Assumptions about battles that do not exist yet."""
 
-    #: Share of battles without a winner; inconsistent results belong here, and half of the leans.
+    #: Share of battles without a winner, including inconsistent results and half of the leans.
     tie_rate: float = 0.3
     #: Standard deviation, in logits, of how much better or worse a model is on one prompt than in general.
     interaction: float = 0.5
@@ -52,7 +52,7 @@ class PowerAssumptions:
 
 @dataclass(frozen=True, slots=True)
 class ExpectedPrecision:
-    """What battles of this design should show, in points, under these assumptions.
+    """The expected precision of battles of this design, in points, under these assumptions.
 
     ``half_width`` is that of one rating's interval, ``difference`` that of the difference of two
     models, each the mean over the design; ``detectable_difference`` is the difference whose interval
@@ -80,9 +80,9 @@ def expected_precision(
     level: float = 0.95,
     power: float = 0.8,
 ) -> ExpectedPrecision | None:
-    """What to expect of ``n_pairs[i, j]`` battles between i and j, each on another of the ``prompts``.
+    """The expected precision of ``n_pairs[i, j]`` battles between i and j, each on another of the ``prompts``.
 
-    ``None`` for fewer than two prompts: they show nothing of prompts like these. The half-width
+    ``None`` for fewer than two prompts, which do not show how prompts differ. The half-width
     is t·c·√V·(1 + D/4): t Student's quantile at P − 1 degrees of freedom; c = E[s]/σ of a normal
     sample of P, as standard errors are estimated; V by `covariance`, and D the mean variance of a
     difference by it. The last factor is for few battles: the fit takes its information at s(d̂), not at ½,
@@ -126,8 +126,8 @@ def covariance(n_pairs: npt.NDArray[Any], prompts: int, assumptions: PowerAssump
 
     Where every pair meets on every prompt, prompts thus add (4(1 − τ)g)²σ²/P to the variance of each
     model, twice that to a difference; 4(1 − τ)g is the attenuation by which ratings show effects.
-    What a battle owes to its own prompt, 2(4(1 − τ)g)²σ² · L⁺, is part of its variance (1 − τ)/4 and
-    is taken off again by K.
+    The effect of a battle's own prompt, 2(4(1 − τ)g)²σ² · L⁺, is part of its variance (1 − τ)/4 and
+    is subtracted again by K.
     """
     decided = 1.0 - assumptions.tie_rate
     nodes, weights = np.polynomial.hermite_e.hermegauss(_QUADRATURE_NODE_COUNT)
@@ -142,9 +142,9 @@ def covariance(n_pairs: npt.NDArray[Any], prompts: int, assumptions: PowerAssump
 
 
 def scale_pilot_width(half_width: float, prompts_pilot: int, prompts_now: int, level: float = 0.95) -> float:
-    """A pilot's half-width, carried over to the same design on another number of prompts.
+    """A pilot's half-width, extrapolated to the same design with another number of prompts.
 
-    It shrinks with the square root of the prompts, and with the quantile that few prompts widen.
+    It shrinks with the square root of the prompts, and with the t quantile.
     """
     if min(prompts_pilot, prompts_now) < 2 or not half_width >= 0.0:
         raise BadOption(
@@ -159,7 +159,7 @@ def scale_pilot_width(half_width: float, prompts_pilot: int, prompts_now: int, l
 
 
 def detectable_difference(difference: float, prompts: int, level: float = 0.95, power: float = 0.8) -> float:
-    """The difference that is detected with this power where differences have this half-width."""
+    """The difference detected with this power, if differences have this half-width."""
     reach = _quantile(prompts, level)
     return difference * (reach + _quantile(prompts, 2.0 * power - 1.0)) / (reach * _mean_spread(prompts))
 
@@ -168,17 +168,17 @@ def _check(n_pairs: npt.NDArray[Any], prompts: int, level: float, power: float) 
     if n_pairs.ndim != 2 or n_pairs.shape[0] != n_pairs.shape[1] or len(n_pairs) < 2:
         raise BadOption(f"n_pairs has shape {n_pairs.shape}; expected a square of at least 2 models")
     if (n_pairs != n_pairs.T).any() or n_pairs.diagonal().any() or (n_pairs < 0).any():
-        raise BadOption("n_pairs must count each pair alike from both sides, and no model against itself")
+        raise BadOption("n_pairs must be symmetric, with zeros for a model against itself")
     if (n_pairs > prompts).any():
         raise BadOption(
-            f"a pair of n_pairs meets {n_pairs.max()} times on {prompts} prompts; expected once each"
+            f"a pair of n_pairs meets {n_pairs.max()} times on {prompts} prompts; expected at most once each"
         )
     if not (0.0 < level < 1.0 and 0.5 <= power < 1.0):
         raise BadOption(f"level is {level} and power {power}; expected between 0 and 1, and from 0.5 to 1")
     _, part = connected_components(n_pairs, directed=False)
     if part.any():
         apart = int(np.flatnonzero(part)[0])
-        raise CannotRate(f"models {apart} and 0 of the plan never meet, not even through others; add pairs")
+        raise CannotRate(f"models {apart} and 0 of the plan are not connected by any pairs; add pairs")
 
 
 def _laplacian(weights: Floats) -> Floats:
@@ -190,6 +190,6 @@ def _quantile(prompts: int, level: float) -> float:
 
 
 def _mean_spread(prompts: int) -> float:
-    """Mean of the standard deviation of a normal sample, over the true one: below 1, and near it for many."""
+    """The mean standard deviation of a normal sample relative to the true one: below 1, and near 1 for large samples."""
     ratio = gammaln(prompts / 2.0) - gammaln((prompts - 1) / 2.0)
     return math.sqrt(2.0 / (prompts - 1)) * math.exp(ratio)

@@ -1,8 +1,8 @@
-"""Shares with intervals, where trials come in clusters.
+"""Shares with intervals for clustered trials.
 
-The pairs on one prompt, and the two orders of one pair, are not independent trials. The variance
-of a share is therefore taken between clusters and turned into an effective number of trials, and
-Wilson's interval is drawn for that number.
+The pairs on one prompt, and the two orders of one pair, are not independent trials. Therefore the
+variance of a share is computed between clusters and converted to an effective number of trials, for
+which Wilson's interval is computed.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ Counts = npt.NDArray[np.integer[Any]]
 class ShareEstimate:
     """A share with its interval: ``n`` trials in ``clusters`` prompts.
 
-    The interval speaks of prompts like these. Where there is one prompt only it runs over the
-    whole range, because one prompt says nothing of others.
+    The interval refers to prompts like these. With a single prompt it covers the whole range,
+    because one prompt does not show how others would differ.
     """
 
     value: float
@@ -53,25 +53,25 @@ class ShareEstimate:
 
 
 def estimate_share(hits: Counts, trials: Counts, level: float = 0.95) -> ShareEstimate | None:
-    """The share of hits, given how many each cluster had in how many trials; ``None`` without trials.
+    """The share of hits, given the hits and trials of each cluster; ``None`` without trials.
 
     With y_c hits in n_c trials, N = Σn_c, p = Σy_c / N and k clusters, the linearised variance of
     p is v = k/(k − 1) · Σ(y_c − p·n_c)² / N² (Cochran, Sampling Techniques, 1977, ch. 9A), the
     design effect D = v / (p(1 − p)/N), and N/D the effective number of trials (Kish 1965). The
     interval is Wilson's with N/D for N and Student's t for the normal quantile.
 
-    - D is at least 1. Clusters may truly vary less than chance (a judge that is never swayed by the
-      slot picks each slot once in every pair), but an estimate below 1 from a handful of prompts
-      is more often luck, and a narrow interval is the worse error.
-    - If all trials went one way they do not show how far clusters agree, and each cluster
-      counts as one: N/D = N² / Σn_c², its value when all trials of a cluster go together.
+    - D is at least 1. Clusters may truly vary less than by chance (a judge that is not biased by the
+      slot picks each slot once in every pair), but an estimate below 1 from a few prompts
+      is more often luck, and an interval that is too narrow is the worse error.
+    - If all trials had the same result they do not show how clusters differ, and each cluster
+      counts as one: N/D = N² / Σn_c², its value if all trials of a cluster are equal.
     - t has N² / Σn_c² − 1 degrees of freedom: k − 1 for equal clusters, fewer if some outweigh others.
 
     In simulation (5 to 50 prompts, intraclass correlation up to 0.4) the 95 % interval covers at least 91 %
-    for shares from a fifth to four fifths. Rare hits that come in bunches are its weak spot: at a share
-    of 5 % and correlation 0.4 it covers 83 to 92 % on 10 to 50 prompts, because few of them show a bunch.
+    for shares from a fifth to four fifths. It is weakest for rare hits that are clustered: at a share
+    of 5 % and correlation 0.4 it covers 83 to 92 % on 10 to 50 prompts.
 
-    All sums are of whole numbers, so the order of the clusters does not matter to the last bit.
+    All sums are of integers, so the result does not depend on the order of the clusters.
     """
     if not 0.0 < level < 1.0:
         raise BadOption(f"level is {level}; expected a number between 0 and 1")
@@ -101,10 +101,10 @@ def wilson_interval(p: float, n: float, dof: float, level: float) -> tuple[float
 
 
 def share_difference(one: ShareEstimate, other: ShareEstimate) -> ShareEstimate:
-    """How much larger one share is than another, with an interval made of both intervals.
+    """The difference of two shares, with an interval made from both intervals.
 
-    Newcombe's method 10 (Statistics in Medicine 17, 1998). It takes the two shares as independent:
-    those of two judges on the same matches usually rise and fall together, which makes the true
+    Newcombe's method 10 (Statistics in Medicine 17, 1998). It treats the two shares as independent:
+    those of two judges on the same matches are usually positively correlated, which makes the true
     interval narrower than this one.
     """
     value = one.value - other.value

@@ -26,10 +26,10 @@ __all__ = [
     "question_nonce",
 ]
 
-#: The tool that a judge calls where the verdict comes by tool; its input follows `VERDICT_SCHEMA`.
+#: The tool that a judge calls in the form ``tool``; its input follows `VERDICT_SCHEMA`.
 TOOL_NAME = "give_verdict"
 
-#: Reasoning comes first, so that it is written before the verdict and not to excuse it.
+#: Reasoning comes first, so that it is written before the verdict and not to justify it.
 VERDICT_SCHEMA: Mapping[str, Any] = MappingProxyType(
     {
         "type": "object",
@@ -45,7 +45,7 @@ VERDICT_SCHEMA: Mapping[str, Any] = MappingProxyType(
 
 
 class QuestionPurpose(enum.StrEnum):
-    """Why a question is asked: for the ratings, or to look at the judge."""
+    """Why a question is asked: for the ratings, or to test the judge."""
 
     MATCH = "match"
     IDENTICAL = "identical"
@@ -56,10 +56,10 @@ class QuestionPurpose(enum.StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """One question. ``first`` and ``second`` are the models whose responses stand in slots A and B.
+    """One question. ``first`` and ``second`` are the models whose responses are in slots A and B.
 
-    A canary shows ``first``'s response beside a spoilt copy of it: ``second`` names the same model,
-    and ``spoilt`` says which slot holds the copy.
+    A canary shows ``first``'s response next to a spoilt copy of it: ``second`` names the same model,
+    and ``spoilt`` is the slot of the copy.
     """
 
     judge: str
@@ -68,14 +68,14 @@ class Question:
     first: str
     second: str
     purpose: QuestionPurpose = QuestionPurpose.MATCH
-    #: 0, or the number of the repetition: a repeat is asked anew and never taken from the cache of another.
+    #: 0, or the number of the repetition: a repeat is a new request and never uses another's cached reply.
     replicate: int = 0
     #: For canaries: 0 or 1, the slot of the spoilt copy.
     spoilt: int | None = None
 
     @property
     def id(self) -> str:
-        """Stable name: the same on every run, whatever the roster's order. 32 hex digits."""
+        """A stable id, independent of the run and the roster's order. 32 hex digits."""
         return stable_id(
             {
                 "judge": self.judge,
@@ -91,7 +91,7 @@ class Question:
 
     @property
     def order(self) -> int:
-        """0 where the first of the two models by name stands in slot A, else 1."""
+        """0 if the model that sorts first by name is in slot A, else 1."""
         return int(self.first > self.second)
 
 
@@ -108,10 +108,10 @@ class QuestionTexts:
 
 @dataclass(frozen=True, slots=True)
 class ChatPrompt:
-    """What is sent to a model, whoever serves it.
+    """A request to a model, independent of its provider.
 
     ``system`` is the same for all questions of one rubric, so that a provider can cache it;
-    ``user`` holds what differs. ``schema`` is set where a structured answer is wanted.
+    ``user`` contains what differs. ``schema`` is set for a structured answer.
     """
 
     system: str
@@ -124,8 +124,8 @@ class ChatPrompt:
 def question_nonce(shown: QuestionTexts, rubric: Rubric) -> str:
     """32 hex digits that no response can know: the first 128 bits of a hash over all the texts.
 
-    A text that holds its own nonce would be a fixed point of sha256. Each text is preceded by its
-    length, so that no text can pose as the end of one and the beginning of the next.
+    A text that contains its own nonce would be a fixed point of sha256. Each text is preceded by its
+    length, so that the boundaries between texts are unambiguous.
     """
     digest = hashlib.sha256()
     for text in (shown.prompt, shown.first, shown.second, rubric.text):
@@ -135,7 +135,7 @@ def question_nonce(shown: QuestionTexts, rubric: Rubric) -> str:
 
 
 def build_chat_prompt(shown: QuestionTexts, rubric: Rubric, form: VerdictForm, max_tokens: int) -> ChatPrompt:
-    """The question in words: rubric first, then the texts between delimiters that carry the nonce."""
+    """Build the request: rubric first, then the texts between delimiters with the nonce."""
     nonce = question_nonce(shown, rubric)
     texts = (_between(name, nonce, text) for name, text in _texts(shown, rubric))
     user = "\n\n".join((f"Nonce: {nonce}", *texts, _CLOSING))
@@ -159,12 +159,12 @@ def _between(name: str, nonce: str, text: str) -> str:
 
 @functools.lru_cache(maxsize=128)
 def _quoted(text: str) -> str:
-    """Remembered for a while: one response is shown in many questions, close together."""
+    """Cached, because one response is shown in many questions within a short time."""
     return mark_imitations(replace_surrogates(text))
 
 
 def _system(rubric: Rubric, form: VerdictForm) -> str:
-    """The same for every question of one rubric and form: what a provider can cache."""
+    """The system prompt, equal for every question of one rubric and form, so that a provider can cache it."""
     beside = "".join(
         text for wanted, text in ((rubric.gold, _GOLD), (rubric.expected_behavior, _EXPECTED)) if wanted
     )

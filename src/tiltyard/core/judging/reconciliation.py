@@ -1,4 +1,4 @@
-"""Reconcile: from a judge's two orders to one result, and from several judges to a panel's."""
+"""Reconciles a judge's two orders to one result, and several judges to a panel's result."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ __all__ = ["MatchResult", "panel_result", "reconcile", "reconcile_outcomes"]
 
 @dataclass(frozen=True, slots=True)
 class MatchResult:
-    """What two orders, or a panel, make: all that a battle needs. ``pref`` is P(model_a is better)."""
+    """The result of two orders, or of a panel, as needed for a battle. ``pref`` is P(model_a is better)."""
 
     outcome: Outcome
     label: Label
     pref: float
-    #: Whether both responses were called bad. It stands beside the outcome and changes nothing in it.
+    #: Whether both responses were called bad. It does not change the outcome.
     both_bad: bool = False
 
 
-#: How far each step prefers the response in slot A.
+#: How much each step prefers the response in slot A.
 _SLOT_PREF = {
     VerdictStep.FIRST_MUCH: 1.0,
     VerdictStep.FIRST: 0.75,
@@ -38,7 +38,7 @@ _SLOT_PREF = {
 def reconcile_outcomes(first: Outcome, second: Outcome) -> tuple[Outcome, Label]:
     """The same winner twice is a win, a tie twice a tie, a win and a tie a lean, opposite wins inconsistent.
 
-    Both outcomes are of the same ``model_a``: a win of one of them, or a tie.
+    Both outcomes are from the same ``model_a``'s side: a win of one of them, or a tie.
     """
     winners = [outcome for outcome in (first, second) if outcome in DECISIVE]
     if not winners:
@@ -51,7 +51,7 @@ def reconcile_outcomes(first: Outcome, second: Outcome) -> tuple[Outcome, Label]
 def reconcile(a_first: Verdict, b_first: Verdict) -> MatchResult:
     """One result from the verdict with model_a in slot A and the verdict with model_b in slot A.
 
-    The steps decide, also between two bad responses; ``both_bad`` is set where both orders say so.
+    The steps decide, even between two bad responses; ``both_bad`` is set if both orders say so.
     """
     prefs = _SLOT_PREF[a_first.step], 1.0 - _SLOT_PREF[b_first.step]
     outcome, label = reconcile_outcomes(*(_preferred(pref) for pref in prefs))
@@ -59,22 +59,22 @@ def reconcile(a_first: Verdict, b_first: Verdict) -> MatchResult:
 
 
 def panel_result(results: Sequence[MatchResult], quorum: int) -> MatchResult | None:
-    """One result of several judges; ``None`` where fewer than ``quorum`` of them have one.
+    """The combined result of several judges; ``None`` if fewer than ``quorum`` of them have one.
 
-    More than half of the judges decide, whatever they agree on:
+    A majority of more than half of the judges decides:
 
-    - for one model: it wins. The label is ``win`` only where more than half of the judges found
-      it a win; a majority that includes leans is no firmer than a lean.
-    - a tie, inconsistent: that. Most judges being inconsistent is a property of the
-      match, which a lone consistent judge does not cure.
+    - for one model: it wins. The label is ``win`` only if more than half of the judges found
+      a win; a majority that includes leans is only a lean.
+    - for a tie, or inconsistent: that is the result. If most judges are inconsistent, this is a
+      property of the match, which a single consistent judge does not change.
 
     Without such a majority, more judges for one model than for the other make a lean: there is
-    evidence for it, but not agreement. As many for each make ``inconsistent``: the judges
-    contradict each other as one judge's two orders may.
+    evidence for it, but no agreement. Equal numbers make ``inconsistent``: the judges
+    contradict each other, as one judge's two orders may.
 
-    ``pref`` is the median of the judges' (the mean of the middle two), which one extreme judge
-    cannot move far; it is held on the winner's side of one half, and near it for a tie, because a
-    battle must not contradict itself. ``both_bad`` is set where more than half of the judges set it.
+    ``pref`` is the median of the judges' (the mean of the middle two), which a single extreme judge
+    cannot move far; it is limited to the winner's side of one half, and near it for a tie, because a
+    battle must not contradict itself. ``both_bad`` is set if more than half of the judges set it.
     """
     if len(results) < max(quorum, 1):
         return None
@@ -106,12 +106,12 @@ def _agreed(results: Sequence[MatchResult]) -> tuple[Outcome, Label]:
 
 
 def _vote(result: MatchResult) -> Outcome | Label:
-    """The winner where there is one, else what was found instead of one."""
+    """The winner if there is one, else the label."""
     return result.outcome if result.outcome in DECISIVE else result.label
 
 
 def _bounds(outcome: Outcome, label: Label) -> tuple[float, float]:
-    """Between which preferences a result does not contradict itself."""
+    """The range of preferences that do not contradict a result."""
     if outcome is Outcome.MODEL_A:
         return 0.5, 1.0
     if outcome is Outcome.MODEL_B:

@@ -1,7 +1,7 @@
-"""Reply text: the part of a reply in which a judge gives its verdict.
+"""Finds the part of a reply that contains the judge's verdict.
 
-Models put things around what they were asked for: their thoughts before it, a fence around it, a
-sentence beside it. Everything here takes time proportional to the length of the reply.
+Models add text around the requested form: thoughts before it, a code fence around it, a
+sentence next to it. All functions take time proportional to the length of the reply.
 """
 
 from __future__ import annotations
@@ -11,24 +11,24 @@ from collections.abc import Iterator
 
 __all__ = ["find_json_objects", "split_last_line", "strip_thoughts"]
 
-#: Tags in which models write down what they think before they answer.
+#: Tags in which models write their thoughts before they answer.
 _THOUGHT_TAGS = ("think", "thinking", "thought", "reasoning")
 _ANY_TAG = "|".join(_THOUGHT_TAGS)
 _OPENED = re.compile(rf"\s*+<({_ANY_TAG})>", re.IGNORECASE)
 _CLOSED = {tag: re.compile(f"</{tag}>", re.IGNORECASE) for tag in _THOUGHT_TAGS}
-#: Chat templates may open the block in the request: the reply then holds only its end, on a line of its own.
+#: Chat templates may open the block in the request: the reply then contains only its end, on a line of its own.
 _CLOSED_ONLY = re.compile(rf"^[ \t]*+</(?:{_ANY_TAG})>[ \t\r]*+$", re.IGNORECASE | re.MULTILINE)
 
 _OBJECT_START = re.compile(r'\{\s*+"')
 _STRING_OR_BRACE = re.compile(r'[{}]|"(?:[^"\\]++|\\.)*+"?', re.DOTALL)
-#: A verdict has no object inside; whatever is nested deeper than this is not followed further.
+#: A verdict contains no nested object; deeper nesting than this is not parsed.
 _NESTING_LIMIT = 64
 
 _FENCE_LINE = re.compile(r"\s*+(?:`{3,}+|~{3,}+)\w*+\s*+")
 
 
 def strip_thoughts(text: str) -> str | None:
-    """``text`` without the blocks of thoughts it begins with; ``None`` where such a block is not closed."""
+    """``text`` without the thought blocks at its beginning; ``None`` if such a block is not closed."""
     position = 0
     while opened := _OPENED.match(text, position):
         closed = _CLOSED[opened[1].lower()].search(text, opened.end())
@@ -41,9 +41,9 @@ def strip_thoughts(text: str) -> str | None:
 
 
 def find_json_objects(text: str) -> Iterator[str]:
-    """Every part of ``text`` that looks like a JSON object and stands in no other, whatever is around it.
+    """Every outermost part of ``text`` that looks like a JSON object.
 
-    Braces inside strings count for nothing. A part that is never closed reaches to the end.
+    Braces inside strings are ignored. An object that is never closed extends to the end.
     """
     position = 0
     while start := _OBJECT_START.search(text, position):
@@ -63,7 +63,7 @@ def _end_of_object(text: str, start: int) -> int:
 
 
 def split_last_line(text: str) -> tuple[list[str], str]:
-    """The lines before the last one, and the last one; fences around it are left out."""
+    """The lines before the last one, and the last one, without code fences."""
     lines = text.splitlines()
     _drop_fences(lines)
     last = lines.pop() if lines else ""

@@ -1,4 +1,4 @@
-"""Stable names: a hash of what a thing is, never of where it stood."""
+"""Stable ids: a hash of an object's content, independent of its position."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Quoting: responses are hostile text, and may imitate what surrounds them.
+"""Quotes responses, which are untrusted and may imitate the text around them.
 
-Only two things are touched: what looks like a verdict, and what looks like one of our
-delimiters. Both stay readable, with ``(quoted)`` put where they would have worked.
+Only two things are changed: what looks like a verdict, and what looks like one of our
+delimiters. Both stay readable, with ``(quoted)`` inserted so that they have no effect.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ import unicodedata
 
 __all__ = ["QUOTED", "mark_imitations", "replace_surrogates"]
 
-#: What marks an imitation inside a quoted text.
+#: The mark of an imitation inside a quoted text.
 QUOTED = "(quoted)"
 
-#: Characters that show nothing or sit on a letter: soft hyphens, zero widths, directions, selectors,
-#: combining marks. Listed, not looked up: a request must be the same under every version of Unicode.
+#: Invisible and combining characters: soft hyphens, zero widths, directions, selectors,
+#: combining marks. Listed explicitly, so that a request is the same under every version of Unicode.
 _UNSEEN = (
     "\u00ad\u0300-\u036f\u0483-\u0489\u0600-\u0605\u061c\u06dd\u070f\u0890\u0891\u08e2\u115f\u1160"
     "\u17b4\u17b5\u180b-\u180f\u1ab0-\u1aff\u1dc0-\u1dff\u200b-\u200f\u202a-\u202e\u2060-\u206f"
@@ -26,8 +26,8 @@ _UNSEEN = (
     "\U0001d165-\U0001d169\U0001d16d-\U0001d182\U0001d185-\U0001d18b\U0001d1aa-\U0001d1ad"
     "\U000e0000-\U000e0fff"
 )
-#: Where letters have doubles that are, but for width, place or accent, the same: Latin with accents,
-#: raised, lowered, letterlike, numerals, circled, full-width, mathematical.
+#: Ranges with variants of letters that differ only in width, position or accent: Latin with accents,
+#: superscript, subscript, letterlike, numerals, circled, full-width, mathematical.
 _DOUBLES = (
     *(
         (0x00AA, 0x0250),
@@ -46,7 +46,7 @@ _DOUBLES = (
         (0x1F100, 0x1F1AE),
     ),
 )
-#: Alphabets laid out from A to Z that do not normalise: negative circled and squared, regional.
+#: Alphabets from A to Z that Unicode does not normalise: negative circled and squared, regional.
 _ALPHABET_CODE_POINTS = (0x1F150, 0x1F170, 0x1F1E6)
 #: Letters of other scripts, and small capitals, that look the same.
 _LOOKALIKES = {
@@ -82,7 +82,7 @@ def _doubles() -> dict[str, str]:
 
 @functools.cache
 def _disguises() -> dict[str, str]:
-    """For each letter, a class of the characters that may stand for it."""
+    """For each letter, a character class of its look-alikes."""
     doubles = _doubles()
     classes = {}
     for number, letter in enumerate(string.ascii_lowercase):
@@ -93,12 +93,12 @@ def _disguises() -> dict[str, str]:
 
 
 def _any_word(*words: str) -> str:
-    """A pattern for words in any case and disguise, unseen characters between their letters."""
+    """A pattern for words in any case and disguise, with invisible characters between their letters."""
     letters = _disguises()
     return "|".join(f"[{_UNSEEN}]*+".join(letters[letter] for letter in word) for word in words)
 
 
-# All repeats are possessive or bounded, so that no text makes the search slower than its length.
+# All repeats are possessive or bounded, so that a search takes linear time for any text.
 
 
 @functools.cache
@@ -119,7 +119,7 @@ def _delimiters() -> re.Pattern[str]:
 
 
 def mark_imitations(text: str) -> str:
-    """``text`` with imitations of verdicts and delimiters marked as quoted, all else as it is."""
+    """``text`` with imitations of verdicts and delimiters marked as quoted, otherwise unchanged."""
     plain = text.isascii()
     if not plain or "verd" in text.lower():
         text = _verdicts().sub(rf"\1 {QUOTED}", text)
@@ -129,5 +129,5 @@ def mark_imitations(text: str) -> str:
 
 
 def replace_surrogates(text: str) -> str:
-    """``text`` with halves of surrogate pairs, which no request can carry, replaced by U+FFFD."""
+    """``text`` with lone surrogates, which no request can contain, replaced by U+FFFD."""
     return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")

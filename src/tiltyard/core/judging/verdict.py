@@ -1,4 +1,4 @@
-"""Verdicts: what one judge said of one question, and how it is read from a reply."""
+"""Verdicts: a judge's answer to one question, and how it is parsed from a reply."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ __all__ = [
     "read_reply",
 ]
 
-#: Version of this parser: replies are kept raw, so a new version reads them again for nothing.
+#: Version of this parser: raw replies are kept, so a new version can parse them again at no cost.
 PARSER_VERSION = 2
 
 
 class VerdictForm(enum.StrEnum):
-    """How the verdict is asked for."""
+    """How the verdict is requested."""
 
     SCHEMA = "schema"
     TOOL = "tool"
@@ -35,7 +35,7 @@ class VerdictForm(enum.StrEnum):
 
 
 class QuestionState(enum.StrEnum):
-    """How an attempt ended. Only ``ok`` has a verdict."""
+    """How a question ended. Only ``ok`` has a verdict."""
 
     OK = "ok"
     REFUSED = "refused"
@@ -60,10 +60,10 @@ class VerdictStep(enum.StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """What a provider answered, reduced to what a parser needs."""
+    """A provider's reply, reduced to what the parser needs."""
 
     text: str | None
-    #: The input of the forced tool, where the verdict came by tool.
+    #: The input of the forced tool, if the verdict was given by tool.
     data: Mapping[str, Any] | None = None
     #: ``end``, ``length`` (cut off), ``refusal``, or ``other``.
     stop: str = "end"
@@ -71,7 +71,7 @@ class Reply:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What was said, in terms of the slots: A is the response shown first."""
+    """The verdict in terms of the slots: A is the response shown first."""
 
     step: VerdictStep
     both_bad: bool
@@ -80,7 +80,7 @@ class Verdict:
 
 @dataclass(frozen=True, slots=True)
 class ParsedReply:
-    """A reply, read: a verdict exactly where the state is ``ok``, else why there is none."""
+    """A parsed reply: a verdict if and only if the state is ``ok``, else the reason why there is none."""
 
     state: QuestionState
     verdict: Verdict | None = None
@@ -88,7 +88,7 @@ class ParsedReply:
 
 
 class _Unparseable(Exception):
-    """Why a reply holds no verdict, and the state that follows; never leaves this module."""
+    """The reason why a reply has no verdict, and the resulting state; never leaves this module."""
 
     def __init__(self, problem: str, state: QuestionState = QuestionState.UNPARSEABLE) -> None:
         super().__init__(problem)
@@ -96,11 +96,11 @@ class _Unparseable(Exception):
 
 
 def read_reply(reply: Reply, form: VerdictForm) -> ParsedReply:
-    """Read a reply of one form; anything but a whole, well-formed verdict is its own state.
+    """Parse a reply of one form; anything but a complete, well-formed verdict gets a state of its own.
 
-    Fences, sentences beside the verdict and leading thoughts do not matter. Doubt does: a reply
-    that gives two different verdicts has none. A reply that was cut off is never read, even where
-    a verdict can be seen in it: what was cut may have taken it back.
+    Code fences, sentences next to the verdict and leading thoughts are ignored. Ambiguity is not: a
+    reply with two different verdicts has none. A truncated reply is never parsed, even if
+    it contains a verdict, because the missing part may have retracted it.
     """
     if reply.stop == "refusal":
         return ParsedReply(QuestionState.REFUSED, problem="the judge refused to answer")
@@ -122,7 +122,7 @@ def _from_schema(reply: Reply) -> Verdict:
 
 
 def _stated(part: str) -> Verdict | None:
-    """The verdict of one part of a reply that looks like a JSON object; ``None`` where it names none."""
+    """The verdict of a part that looks like a JSON object; ``None`` if it contains none."""
     if '"verdict"' not in part:
         return None
     try:
@@ -139,7 +139,7 @@ def _from_tool(reply: Reply) -> Verdict:
 
 
 def _from_text(reply: Reply) -> Verdict:
-    """The last line decides, and no line before it may say otherwise."""
+    """The last line decides, and no earlier line may contradict it."""
     lines, last = split_last_line(_text(reply))
     verdict = _line_verdict(last)
     if verdict is None:
@@ -151,17 +151,17 @@ def _from_text(reply: Reply) -> Verdict:
 
 
 def _line_verdict(line: str) -> tuple[VerdictStep, bool] | None:
-    """Step and both_bad of a line that is a verdict and nothing else."""
+    """Step and both_bad of a line that consists of a verdict only."""
     found = _VERDICT_LINE.fullmatch(line)
     return None if found is None else (_SPELLINGS[found["step"]], found["both_bad"] is not None)
 
 
 _READERS = {VerdictForm.SCHEMA: _from_schema, VerdictForm.TOOL: _from_tool, VerdictForm.TEXT: _from_text}
 
-#: A bare letter names the winner; it is not taken for "much better".
+#: A bare letter names the winner; it does not mean "much better".
 _SPELLINGS = {**{step.value: step for step in VerdictStep}, "A": VerdictStep.FIRST, "B": VerdictStep.SECOND}
 _STEPS = "|".join(map(re.escape, _SPELLINGS))
-#: Possessive throughout: a megabyte of spaces is read once. The second colon is full-width.
+#: All repeats are possessive, so that a megabyte of spaces is read only once. The second colon is full-width.
 _EMPHASIS = r"[\s*_`]*+"
 _OPENING = rf"\s*+#*+{_EMPHASIS}VERDICT{_EMPHASIS}[:：]"
 _VERDICT_START = re.compile(_OPENING, re.IGNORECASE | re.ASCII)
@@ -172,7 +172,7 @@ _VERDICT_LINE = re.compile(
 
 
 def _text(reply: Reply) -> str:
-    """What a judge answered, without its thoughts."""
+    """The judge's answer without its thoughts."""
     whole = (reply.text or "").strip()
     if not whole:
         raise _Unparseable("the reply is empty")

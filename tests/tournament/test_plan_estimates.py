@@ -135,10 +135,10 @@ def test_one_unknown_price_makes_the_whole_unknown(tmp_path):
 
 def test_the_shipped_prices_are_dated(tmp_path):
     ran = arrange(tmp_path, judge=NOWHERE).done("plan", "tournament.yaml")
-    assert "No shipped price is used." in flat(ran)
+    assert "No built-in price is used." in flat(ran)
     judge = {"provider": "openai", "pilot_model": "gpt-6.1-sol"}
     ran = arrange(tmp_path, judge=judge).done("plan", "tournament.yaml")
-    assert "Shipped prices are of 2026-09-30 or later" in flat(ran)
+    assert "Built-in prices are from 2026-09-30 or later" in flat(ran)
 
 
 def test_the_provider_counts_tokens_where_it_can(tmp_path, billed):
@@ -170,7 +170,7 @@ def test_an_earlier_run_says_how_wide_intervals_will_be(tmp_path, billed):
     arranged.done("run", arranged.config, "--output-dir", "out")
     ran = arranged.done("plan", arranged.config, "--mode", "headline", "--earlier", "out")
     for dimension in ("factuality", "calibration"):
-        assert f"By the earlier run, {dimension}: ±" in flat(ran)
+        assert f"Based on the earlier run, {dimension}: ±" in flat(ran)
     assert "(it had 6 prompts)" in flat(ran)
 
 
@@ -232,7 +232,7 @@ def test_a_question_that_was_answered_badly_once_is_to_be_asked_once_more(tmp_pa
 
 def test_a_plan_of_one_prompt_says_that_nothing_can_be_expected(tmp_path):
     arranged = arrange(tmp_path, prompts=1, judge=NOWHERE)
-    assert "What it will show cannot be said" in flat(arranged.done("plan", arranged.config))
+    assert "The precision cannot be estimated" in flat(arranged.done("plan", arranged.config))
 
 
 def test_a_longer_plan_expects_narrower_intervals(tmp_path):

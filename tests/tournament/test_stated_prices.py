@@ -30,7 +30,7 @@ def test_a_plan_with_an_unknown_price_offers_the_option_and_takes_it(tmp_path):
     assert "unknown" in ran.out
     ran = arranged.done("plan", arranged.config, "--price", "judge-1=3,15", "--budget-usd", "1")
     assert "unknown" not in ran.out
-    assert "No shipped price is used." in flat(ran.out)
+    assert "No built-in price is used." in flat(ran.out)
     stated = arranged.change(prices={"judge-1": {"input": 3, "output": 15}}).done("plan", arranged.config)
     assert stated.out.splitlines()[:8] == ran.out.splitlines()[:8]
 
@@ -112,4 +112,4 @@ def test_a_plan_with_a_retired_name_says_so_and_which_follows(tmp_path):
             assert "retired" not in ran.out
         else:
             assert said in flat(ran.out)
-            assert "Shipped prices are of 2026-" in flat(ran.out)
+            assert "Built-in prices are from 2026-" in flat(ran.out)

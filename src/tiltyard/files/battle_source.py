@@ -134,10 +134,10 @@ class BattleSource:
         for reader in self.readers:
             has = {*reader.stored, *reader.later, *reader.countable}
             here = [name for name in chosen if name in has]
-            told = BLIND in reader.stored
-            asked = here if BLIND in here or not told else [*here, BLIND]
+            has_blind = BLIND in reader.stored
+            asked = here if BLIND in here or not has_blind else [*here, BLIND]
             for read in reader.batches(asked, batch_size, self._tally):
-                batch = self._blind_rows(read).select(here) if told else read
+                batch = self._blind_rows(read).select(here) if has_blind else read
                 yield batch if len(here) == len(chosen) else _filled(batch, chosen, types)
 
     def _blind_rows(self, batch: pa.RecordBatch) -> pa.RecordBatch:

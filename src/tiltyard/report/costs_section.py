@@ -92,10 +92,10 @@ def _estimate(estimate: Mapping[str, Any], actual: Mapping[str, Any]) -> str:
     ways = estimate.get("usd")
     for way, cost in ways.items() if isinstance(ways, Mapping) else ():
         if isinstance(cost, Mapping):
-            said = ", ".join(
+            estimates = ", ".join(
                 f"{name} {format_dollar_text(cost.get(name))}" for name in ("low", "expected", "worst")
             )
-            rows.append([f"Dollars, {way}", said, format_dollar_text(actual["usd"])])
+            rows.append([f"Dollars, {way}", estimates, format_dollar_text(actual["usd"])])
     return f"<h3>What the plan expected</h3>\n{table_html(('', 'Estimate', 'Actual'), rows)}"
 
 

@@ -70,48 +70,48 @@ def _costs(estimate: Mapping[str, Any]) -> Table:
 def _worst(estimate: Mapping[str, Any]) -> str:
     """Explains the expected and the worst cost, and their ratio."""
     limits = {line["judge"]: line["max_tokens"] for line in estimate["lines"]}
-    said = ", ".join(f"{escape_controls(judge)} {limit:,}" for judge, limit in limits.items())
+    by_judge = ", ".join(f"{escape_controls(judge)} {limit:,}" for judge, limit in limits.items())
     return (
-        f"Expected is what replies usually take. Worst is every reply running to max_tokens ({said}). A reply that "
-        "is cut off is asked for once more, with up to four times as many: if that befell every one of them, "
+        f"Expected: replies of typical length. Worst: every reply reaches max_tokens ({by_judge}). A truncated reply is "
+        "requested once more, with up to four times as many tokens: if every reply needed that, "
         f"{usd(estimate['worst_twice_usd'])}."
     )
 
 
 def _budget(estimate: Mapping[str, Any], cap: int) -> str:
-    said = (
-        f"Budget: {format_dollars(cap)}, never exceeded; what it does not cover is left unasked. Before a call its worst "
-        f"case is set aside, a token for each byte: {usd(estimate['most_reserved_usd'])} for all of them together."
+    sentence = (
+        f"Budget: {format_dollars(cap)}, never exceeded; questions that it does not cover are not asked. Before a call its "
+        f"worst case is reserved, one token per byte: {usd(estimate['most_reserved_usd'])} for all calls together."
     )
     dearest = estimate["dearest_call_usd"]
     if not estimate["calls"] or dearest is None or not (single := to_picodollars(dearest)):
-        return said
+        return sentence
     if single > cap:
         return (
-            f"{said} That of a single call is up to {format_dollars(single)}: the budget does not cover the dearest. Raise "
-            "it, or lower max_tokens."
+            f"{sentence} The worst case of a single call is up to {format_dollars(single)}, more than the budget. Raise "
+            "the budget, or lower max_tokens."
         )
     return (
-        f"{said} That of a single call is up to {format_dollars(single)}: about {cap // single:,} calls are under way at "
-        "once at most, and so much may stay unspent at the end."
+        f"{sentence} The worst case of a single call is up to {format_dollars(single)}: at most about {cap // single:,} calls run "
+        "at once, and up to that amount may remain unspent."
     )
 
 
 def _tokens(estimate: Mapping[str, Any]) -> str:
-    said = ", ".join(
+    ratios = ", ".join(
         f"{escape_controls(judge)} {ratio:.2f}" for judge, ratio in estimate["bytes_per_token"].items()
     )
     return (
-        f"Tokens by {estimate['tokens_by']} (bytes in a token: {said}); output is what verdicts usually take: 250 "
-        "tokens, 2,000 where the model thinks or nobody said that it does not. "
+        f"Tokens by {estimate['tokens_by']} (bytes in a token: {ratios}); output is estimated from typical verdicts: "
+        "250 tokens, or 2,000 if the model thinks or this is not known. "
         f"{_dated(estimate['prices_as_of'])}"
     )
 
 
 def _dated(day: str | None) -> str:
     if day is None:
-        return "No shipped price is used."
-    return f"Shipped prices are of {day} or later: compare them with the provider's page."
+        return "No built-in price is used."
+    return f"Built-in prices are from {day} or later: compare them with the provider's page."
 
 
 def _expectations(
@@ -119,7 +119,7 @@ def _expectations(
 ) -> Sequence[str]:
     found = estimate["expectation"]
     if found is None:
-        return ["What it will show cannot be said: some models never meet, or there is only one prompt."]
+        return ["The precision cannot be estimated: some models never meet, or there is only one prompt."]
     sentence = (
         f"It will show, in each dimension: ratings to about ±{found['half_width']:.0f} points "
         f"({100 * found['level']:g}% interval, {found['prompts']} prompts), and with "
@@ -130,7 +130,7 @@ def _expectations(
     return [
         sentence,
         *(
-            f"By the earlier run, {escape_controls(name)}: ±{one['half_width']:.0f} points, "
+            f"Based on the earlier run, {escape_controls(name)}: ±{one['half_width']:.0f} points, "
             f"a difference of {one['detectable']:.0f} detectable (it had {one['pilot_prompts']:.0f} prompts)."
             for name, one in (earlier or {}).items()
         ),

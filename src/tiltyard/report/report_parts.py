@@ -151,7 +151,7 @@ def report_page(report: Report, charts: Charts, *, footer: str) -> str:
     said = "".join(f"<p>{line}</p>\n" for line in (f"<b>{first}</b>", *others))
     findings = findings_html(report.findings)
     body = "".join(_page_section(section, charts.get(section.name, {})) for section in report.sections)
-    return offline_page(report.title, f"{said}{findings}{body}{charts_note()}", footer=text_html(footer))
+    return offline_page(report.title, f"{lede}{findings}{body}{charts_note()}", footer=text_html(footer))
 
 
 def _page_section(section: ReportSection, charts: Mapping[str, Spec]) -> str:

@@ -43,5 +43,5 @@ def _same(where: str, line: bytes, battle: Battle) -> bool:
 
 def _fields(row: dict[str, Any]) -> str:
     """A battle's non-empty fields, in a fixed order."""
-    said = {key: value for key, value in row.items() if value is not None}
-    return json.dumps(said, sort_keys=True)
+    present = {key: value for key, value in row.items() if value is not None}
+    return json.dumps(present, sort_keys=True)

@@ -77,7 +77,7 @@ class Verification:
         )
         said = f"every number recomputed from the battles, {'equal to the last bit' if equal else nearly}."
         unchecked = "; ".join(check.unchecked for check in self.checks if check.unchecked)
-        return f"Verified: {said}" + (f" NOT checked: {unchecked}." if unchecked else "")
+        return f"Verified: {result}" + (f" NOT checked: {unchecked}." if unchecked else "")
 
 
 def manifest_check(folder: Path) -> RunCheck:

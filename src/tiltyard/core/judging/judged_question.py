@@ -119,8 +119,8 @@ class _Row:
     where: str
 
     def wrong(self, key: str, expected: str) -> UnreadableFile:
-        said = repr(self.row[key])
-        return UnreadableFile(f"{self.where}: {key} is {said[:80]}; expected {expected}")
+        value = repr(self.row[key])
+        return UnreadableFile(f"{self.where}: {key} is {value[:80]}; expected {expected}")
 
     def text(self, key: str) -> str:
         value = self.row[key]

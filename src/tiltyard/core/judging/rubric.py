@@ -29,8 +29,8 @@ class Rubric:
     @property
     def sha256(self) -> str:
         """The rubric's identity: a hash of its version, what it uses and its text."""
-        said = f"{self.version}\n{self.gold}\n{self.expected_behavior}\n{self.text}"
-        return hashlib.sha256(said.encode()).hexdigest()
+        content = f"{self.version}\n{self.gold}\n{self.expected_behavior}\n{self.text}"
+        return hashlib.sha256(content.encode()).hexdigest()
 
     def file_text(self) -> str:
         """The rubric as a file, which `parse_rubric` can read."""

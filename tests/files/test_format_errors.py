@@ -199,7 +199,7 @@ def test_bytes_that_are_no_text_in_parquet(tmp_path) -> None:
     bytes_ = pa.array([b"elm", b"\xff"])
     text = pa.StringArray.from_buffers(2, *bytes_.buffers()[1:])
     path = parquet(tmp_path / "votes.parquet", model_b=text)
-    assert message(path) == f"{path}, rows 1 to 2: column model_b holds bytes that are not UTF-8 text"
+    assert message(path) == f"{path}, rows 1 to 2: column model_b contains bytes that are not UTF-8 text"
 
 
 def test_twin_columns_in_parquet(tmp_path) -> None:

@@ -63,7 +63,7 @@ def test_another_kind_of_address_is_refused(url):
 
 
 def test_a_missing_database_and_missing_tables_are_told_with_what_to_do(server):
-    with pytest.raises(StoreFault, match=r"does not exist.*make the database"):
+    with pytest.raises(StoreFault, match=r"does not exist.*create the database"):
         connect(f"{server}_none")
     with (
         connect(server) as connection,
@@ -105,6 +105,6 @@ def test_every_statement_has_its_own_name():
 
 
 def test_a_statement_without_a_description_is_a_mistake():
-    with pytest.raises(ValueError, match="without a line of description"):
+    with pytest.raises(ValueError, match="has no description line"):
         module._parsed("x.sql", "-- name: one\nSELECT 1;\n")
     assert module._parsed("x.sql", "-- name: one\n-- What for.\nSELECT 1;\n") == [("one", "SELECT 1")]

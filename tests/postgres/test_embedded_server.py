@@ -300,13 +300,13 @@ def test_the_home_may_have_any_name(home, made, name):
 
 def test_a_data_folder_that_is_open_to_others_is_refused(used):
     (used / "postgres" / "data").chmod(0o755)
-    with pytest.raises(StoreFault, match="open to other users: chmod 700"):
+    with pytest.raises(StoreFault, match="accessible to other users: chmod 700"):
         embedded(used).start()
 
 
 def test_data_of_another_version_are_refused(used):
     (used / "postgres" / "data" / "PG_VERSION").write_text("15\n")
-    with pytest.raises(StoreFault, match=r"made by PostgreSQL 15.* run tiltyard upgrade-database"):
+    with pytest.raises(StoreFault, match=r"created by PostgreSQL 15.* run tiltyard upgrade-database"):
         embedded(used).start()
 
 
@@ -354,26 +354,26 @@ def test_a_machine_without_the_locale_gets_that_of_postgresql(home, monkeypatch)
 
 def test_a_first_start_that_fails_leaves_no_half_of_a_database(home, monkeypatch):
     monkeypatch.setattr(Binaries, "attempt", lambda *_, **__: (1, "initdb: error: no room"))
-    with pytest.raises(StoreFault, match=r"cannot make the database in .*no room"):
+    with pytest.raises(StoreFault, match=r"cannot create the database in .*no room"):
         embedded(home).start()
     assert not list((home / "postgres").glob("data*"))
 
 
 def test_a_home_that_cannot_be_written_is_told(home):
     (home / "postgres").write_text("a file")
-    with pytest.raises(StoreFault, match=r"cannot make .*set TILTYARD_HOME"):
+    with pytest.raises(StoreFault, match=r"cannot create .*set TILTYARD_HOME"):
         embedded(home).start()
 
 
 def test_programs_that_are_missing_are_told(used):
-    with pytest.raises(StoreFault, match="set TILTYARD_HOME to a folder, and install Tiltyard in one"):
+    with pytest.raises(StoreFault, match="set TILTYARD_HOME to a folder that this user can enter"):
         embedded(used, binaries=used / "nowhere").start()
     with pytest.raises(StoreFault, match=r"cannot run .*must be able to read and execute it"):
         Binaries(used / "nowhere").run("initdb")
 
 
 def test_an_address_is_known_only_after_the_start(home):
-    with pytest.raises(StoreFault, match="was not started"):
+    with pytest.raises(StoreFault, match="is not running"):
         _ = embedded(home).url
 
 

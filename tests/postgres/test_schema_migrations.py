@@ -129,7 +129,7 @@ def test_a_table_in_use_is_not_waited_for_long(database):
     before = tables(database)
     with connect(database) as connection, connection.transaction():
         connection.execute("LOCK TABLE arenas IN ACCESS SHARE MODE")
-        with pytest.raises(StoreFault, match=r"lock timeout.*something else holds the lock: try again"):
+        with pytest.raises(StoreFault, match=r"lock timeout.*another session holds the lock: retry"):
             migrate(database, steps=[EXPANDING], lock_timeout="200ms")
     assert tables(database) == before
     assert migrate(database, steps=[EXPANDING]) == [EXPANDING.name]
@@ -137,7 +137,7 @@ def test_a_table_in_use_is_not_waited_for_long(database):
 
 def test_a_step_that_was_changed_after_it_was_applied_is_noticed(database):
     changed = Migration(migrations()[0].name, "SELECT 1")
-    with pytest.raises(StoreFault, match="was applied with another text"):
+    with pytest.raises(StoreFault, match="was applied with a different text"):
         migrate(database, steps=[changed])
 
 
@@ -145,7 +145,7 @@ def test_another_encoding_is_refused(server):
     with connect(server) as connection:
         connection.execute("CREATE DATABASE latin ENCODING 'LATIN1' LOCALE 'C' TEMPLATE template0")
     url = server.replace("/postgres", "/latin")
-    with pytest.raises(StoreFault, match="the encoding LATIN1; make one with CREATE DATABASE"):
+    with pytest.raises(StoreFault, match="the encoding LATIN1; create one with CREATE DATABASE"):
         migrate(url)
     with connect(server) as connection:
         connection.execute("DROP DATABASE latin")

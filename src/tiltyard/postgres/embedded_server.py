@@ -1,8 +1,8 @@
-"""A PostgreSQL of one's own: kept in Tiltyard's home, started with the first command, stopped with the last.
+"""The embedded PostgreSQL server in Tiltyard's home: started by the first command, stopped by the last.
 
-It listens on a socket in a folder that only its owner can enter, and asks for a password there too.
-Whoever uses it holds a shared lock; the last to let go stops it. A server whose users were killed
-goes on, and the next command adopts it.
+It listens on a socket in a folder that only its owner can enter, and requires a password as well.
+Each process that uses it holds a shared lock; the last one to release it stops the server. A server whose
+users were killed keeps running, and the next command adopts it.
 """
 
 from __future__ import annotations
@@ -30,21 +30,21 @@ __all__ = ["EmbeddedServer"]
 
 _NAME = "tiltyard"
 _PORT = 5432
-#: Crash recovery of a large database takes minutes; giving up early would only begin it again.
+#: Crash recovery of a large database takes minutes; a timeout would only make it start over.
 _SERVER_WAIT_SECONDS = 600
-#: Bytes of a socket's path, without the zero at its end: macOS has the least.
+#: Longest socket path, without the terminating zero: the limit of macOS, the lowest.
 _MAX_SOCKET_PATH_BYTES = 103
-#: Seconds for which the children of a killed server may still hold its memory.
+#: How long the children of a killed server may still hold its shared memory.
 _SHARED_MEMORY_WAIT_SECONDS = 60.0
-#: Seconds for which a process that should be the server may say nothing.
+#: How long to wait for a process that may be the server and does not answer.
 _UNRESPONSIVE_SECONDS = 5.0
-#: Seconds that a server is given to stop when its users have left.
+#: Timeout of a smart shutdown, which waits for clients to disconnect.
 _SMART_SHUTDOWN_SECONDS = 3
 _STARTING_MESSAGES = ("starting up", "recovery", "shutting down", "not yet accepting")
 
 
 class EmbeddedServer:
-    """The server of one home. ``with`` starts or adopts it, and stops it if nobody else uses it."""
+    """The server of one home. ``with`` starts or adopts it, and stops it unless other processes use it."""
 
     def __init__(
         self,
@@ -59,21 +59,21 @@ class EmbeddedServer:
         self.data = self.folder / data
         self.logs = self.folder / "logs"
         account = choose_account(user, self.folder)
-        found = binaries or bundled_folder()
-        assert found is not None
-        self.programs = Binaries(found, account, on_wait)
+        programs = binaries or bundled_folder()
+        assert programs is not None
+        self.programs = Binaries(programs, account, on_wait)
         self._using: IO[bytes] | None = None
         self._url: str | None = None
 
     @property
     def url(self) -> str:
-        """The address of its database, with the password: not to be printed."""
+        """The URL of its database. It contains the password: do not print it."""
         if self._url is None:
-            raise StoreFault("the embedded database was not started")
+            raise StoreFault("the embedded database is not running")
         return self._url
 
     def start(self) -> str:
-        """Start it, or adopt one that runs; its address."""
+        """Start the server, or adopt a running one; return its URL."""
         self.prepare()
         with self.locked():
             self._using = self._opened(self.folder / "users.lock")
@@ -87,16 +87,16 @@ class EmbeddedServer:
         return self.url
 
     def restart_if_dead(self) -> bool:
-        """Start it again, at the same address, if it has died; whether it had."""
+        """Restart the server at the same URL if it has died; return whether it had."""
         with self.locked():
-            found = Postmaster.read(self.data)
-            if found is not None and found.alive():
+            postmaster = Postmaster.read(self.data)
+            if postmaster is not None and postmaster.alive():
                 return False
             self._launch(self._socket())
         return True
 
     def stop(self) -> bool:
-        """Let go of it; whether that stopped it, since nobody else uses it."""
+        """Release the server, and stop it if no other process uses it; return whether it was stopped."""
         if self._using is None:
             return False
         with self.locked(), self._using as using:
@@ -117,26 +117,26 @@ class EmbeddedServer:
 
     @contextmanager
     def locked(self) -> Iterator[None]:
-        """Nobody else starts or stops this server meanwhile."""
+        """Hold the lock for starting and stopping this server."""
         with self._opened(self.folder / "start.lock") as file:
             fcntl.flock(file, fcntl.LOCK_EX)
             yield
 
     @contextmanager
     def unused(self) -> Iterator[None]:
-        """Nobody uses this server, and nobody begins to. Raises if somebody does."""
+        """Hold the server exclusively; raise if another process uses it."""
         with self.locked(), self._opened(self.folder / "users.lock") as file:
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
                 raise StoreFault(
-                    f"the database in {self.folder} is in use; stop tiltyard serve and whatever else uses it"
+                    f"the database in {self.folder} is in use; stop tiltyard serve and other commands that use it"
                 ) from None
             yield
 
     @contextmanager
     def start_exclusively(self) -> Iterator[str]:
-        """Run it within `unused`, for the caller alone; its address."""
+        """Run the server for this caller only, inside `unused`; yield its URL."""
         self.prepare()
         self._open()
         try:
@@ -146,14 +146,14 @@ class EmbeddedServer:
             self.shut_down()
 
     def prepare(self) -> None:
-        """Make the folder, with the owner who is to run the server, and the password."""
+        """Create the folder, owned by the server's user, and the password."""
         for folder in (self.folder, self.logs):
             try:
                 folder.mkdir(mode=0o700, parents=True, exist_ok=True)
                 self._own(folder)
             except OSError as error:
                 raise StoreFault(
-                    f"cannot make {folder}: {error.strerror}; set TILTYARD_HOME to a folder that you can write"
+                    f"cannot create {folder}: {error.strerror}; set TILTYARD_HOME to a folder that you can write to"
                 ) from None
         self.programs.reach(self.folder)
         path = self.folder / "password"
@@ -161,25 +161,25 @@ class EmbeddedServer:
             self.write(path, secrets.token_urlsafe(32))
 
     def check(self) -> None:
-        """Raise if the data folder is of another version, of another user, or open to others."""
+        """Raise if the data folder has another version, another owner, or is accessible to others."""
         if not self.data.exists():
-            self._check_not_cut_short()
+            self._check_not_interrupted()
             return
         status = self.data.stat()
         if status.st_mode & 0o077:
-            raise StoreFault(f"{self.data} is open to other users: chmod 700 {self.data}")
+            raise StoreFault(f"{self.data} is accessible to other users: chmod 700 {self.data}")
         mine = os.geteuid() if self.programs.account is None else self.programs.account.pw_uid
         if status.st_uid != mine:
             raise StoreFault(f"{self.data} belongs to {_user(status.st_uid)}; run the command as that user")
         major, ours = self.major(), self.programs.major()
         if major != ours:
             raise StoreFault(
-                f"{self.data} was made by PostgreSQL {major}, and this Tiltyard has {ours}:"
+                f"{self.data} was created by PostgreSQL {major}, but this Tiltyard uses {ours}:"
                 " run tiltyard upgrade-database"
             )
 
     def major(self) -> int:
-        """The major version that made the data folder."""
+        """The major version that created the data folder."""
         try:
             return int((self.data / "PG_VERSION").read_text(encoding="ascii"))
         except (OSError, ValueError) as error:
@@ -188,7 +188,7 @@ class EmbeddedServer:
             ) from None
 
     def make_data(self, data: Path, *extra: str) -> None:
-        """Make an empty data folder. Other options of initdb may be added."""
+        """Create an empty data folder; ``extra`` are further options of initdb."""
         if data.exists():
             shutil.rmtree(data)
         arguments = ["-D", data.name, "-U", _NAME, "-E", "UTF8", "--auth=scram-sha-256", "--pwfile=password"]
@@ -200,14 +200,15 @@ class EmbeddedServer:
             code, printed = self.programs.attempt("initdb", *arguments, *builtin, cwd=self.folder)
         if code:
             shutil.rmtree(data, ignore_errors=True)
-            raise StoreFault(f"cannot make the database in {self.folder}: {one_line(printed)}")
+            raise StoreFault(f"cannot create the database in {self.folder}: {one_line(printed)}")
         with self._opened(data / "postgresql.conf") as file:
             file.write(b"\ninclude_if_exists = 'tiltyard.conf'\n")
 
     def shut_down(self) -> None:
-        """Stop the server: gently for a moment, in case somebody's query is about to end, then at once.
+        """Stop the server: first a smart shutdown, so that queries can finish, then a fast one.
 
-        The number of a server that died may be another process's by now: only one that answers is told.
+        The process ID of a dead server may belong to another process now, so only a server that answers
+        is stopped.
         """
         for mode, seconds in (("smart", _SMART_SHUTDOWN_SECONDS), ("fast", _SERVER_WAIT_SECONDS)):
             if not self._answers(0.0):
@@ -232,14 +233,14 @@ class EmbeddedServer:
         part.replace(path)
 
     def _open(self) -> None:
-        """Start it or adopt it, with its database, under a lock that the caller holds."""
+        """Start or adopt the server and create its database. The caller holds the lock."""
         self.check()
         self._started()
         self._url = self._address(_NAME)
         self._make_database()
 
     def _started(self) -> None:
-        """A server of this folder that answers: the one that runs, or a new one."""
+        """Make sure that a server of this folder runs: an existing one, or a new one."""
         if not self.data.exists():
             fresh = self.folder / "data.new"
             self.make_data(fresh)
@@ -248,13 +249,13 @@ class EmbeddedServer:
             self._launch(self.make_socket())
 
     def _answers(self, patience: float) -> bool:
-        """Whether a server of this folder runs. One that is starting or recovering is waited for."""
+        """Whether a server of this folder runs. Waits for one that is starting or recovering."""
         began = time.monotonic()
-        while (found := Postmaster.read(self.data)) is not None and found.alive():
+        while (postmaster := Postmaster.read(self.data)) is not None and postmaster.alive():
             waited = time.monotonic() - began
             coming = False
             try:
-                connect(self._address("postgres", found)).close()
+                connect(self._address("postgres", postmaster)).close()
             except StoreFault as error:
                 if "password authentication failed" in str(error):
                     raise
@@ -272,7 +273,7 @@ class EmbeddedServer:
         return False
 
     def _launch(self, new: str) -> None:
-        """A new server, with its socket in this folder."""
+        """Start a new server with its socket in the folder ``new``."""
         old = self._socket()
         claimed = self._claim(self.data / "postmaster.pid", Path(new) / f".s.PGSQL.{_PORT}.lock")
         self.write(self.data / "tiltyard.conf", SERVER_SETTINGS.format(port=_PORT, socket=new))
@@ -294,35 +295,35 @@ class EmbeddedServer:
             if not code:
                 self.remove_socket(old, new)
                 return
-            told = self._logged(sizes) or printed
-            if "is still in use" not in told or time.monotonic() - began > _SHARED_MEMORY_WAIT_SECONDS:
+            output = self._logged(sizes) or printed
+            if "is still in use" not in output or time.monotonic() - began > _SHARED_MEMORY_WAIT_SECONDS:
                 for path, text in claimed.items():
                     self.write(path, text)
-                raise StoreFault(f"the database in {self.folder} does not start: {one_line(told)}")
+                raise StoreFault(f"the database in {self.folder} does not start: {one_line(output)}")
             time.sleep(0.5)
 
     def _claim(self, *paths: Path) -> dict[Path, str]:
-        """Tell a new server that the number in these lock files is no server's; what they said.
+        """Put our process ID into stale lock files, and return their old texts.
 
-        A dead server's number may be another process's by now. A server takes the number of its
-        grandparent, which we are, for its own; what else the files say, it still checks: memory that a
-        live server holds is found by its key.
+        The process ID of a dead server may belong to another process now, and a new server would refuse to
+        start. It ignores the ID of its grandparent, which we are. It still checks the rest of the files:
+        shared memory that a live server holds is found by its key.
         """
-        found = {path: path.read_text(encoding="utf-8") for path in paths if path.exists()}
-        for path, text in found.items():
+        texts = {path: path.read_text(encoding="utf-8") for path in paths if path.exists()}
+        for path, text in texts.items():
             self.write(path, "\n".join([str(os.getpid()), *text.split("\n")[1:]]))
-        return found
+        return texts
 
     def _log_sizes(self) -> dict[Path, int]:
         return {path: path.stat().st_size for path in sorted(self.logs.glob("*.log"))}
 
     def _logged(self, before: dict[Path, int]) -> str:
-        """What the logs say since they had those sizes."""
-        said = [path.read_bytes()[before.get(path, 0) :] for path in self._log_sizes()]
-        return b"".join(said).decode(errors="replace")
+        """What was logged since the files had these sizes."""
+        added = [path.read_bytes()[before.get(path, 0) :] for path in self._log_sizes()]
+        return b"".join(added).decode(errors="replace")
 
     def make_socket(self) -> str:
-        """A folder for the socket; in the temporary folder if its path is too long or odd."""
+        """Create a folder for the socket; a temporary one if the path is too long or needs quoting."""
         own = self.folder / "socket"
         text = str(own)
         if len(os.fsencode(f"{text}/.s.PGSQL.{_PORT}")) <= _MAX_SOCKET_PATH_BYTES and not set(text) & set(
@@ -335,7 +336,7 @@ class EmbeddedServer:
         return str(own)
 
     def _socket(self) -> str:
-        """The folder of the socket at the last start."""
+        """The socket folder of the last start."""
         try:
             lines = (self.data / "tiltyard.conf").read_text(encoding="utf-8").splitlines()
         except OSError:
@@ -344,7 +345,7 @@ class EmbeddedServer:
         return named.partition("'")[2].removesuffix("'")
 
     def remove_socket(self, old: str, new: str = "") -> None:
-        """Remove the folder that a stopped server had for its socket in the temporary folder."""
+        """Remove the temporary socket folder of a stopped server."""
         folder = Path(old)
         if (
             old != new
@@ -353,18 +354,18 @@ class EmbeddedServer:
         ):
             shutil.rmtree(folder, ignore_errors=True)
 
-    def _address(self, database: str, found: Postmaster | None = None) -> str:
-        found = found or Postmaster.read(self.data)
-        if found is None:
-            raise StoreFault(f"the database in {self.folder} has stopped; {self.logs} tells why")
+    def _address(self, database: str, postmaster: Postmaster | None = None) -> str:
+        postmaster = postmaster or Postmaster.read(self.data)
+        if postmaster is None:
+            raise StoreFault(f"the database in {self.folder} has stopped; see the logs in {self.logs}")
         try:
             password = (self.folder / "password").read_text(encoding="ascii").strip()
         except OSError as error:
             raise StoreFault(
-                f"cannot read {self.folder / 'password'}: {error.strerror}; it belongs to the database beside"
-                " it: restore both from a backup"
+                f"cannot read {self.folder / 'password'}: {error.strerror}; it is the password of the"
+                " database in the same folder: restore both from a backup"
             ) from None
-        place = f"host={quote(found.socket, safe='')}&port={found.port}"
+        place = f"host={quote(postmaster.socket, safe='')}&port={postmaster.port}"
         return f"postgresql://{_NAME}:{quote(password, safe='')}@/{database}?{place}"
 
     def _make_database(self) -> None:
@@ -372,21 +373,21 @@ class EmbeddedServer:
             if connection.execute(statement("own_database")).fetchone() is None:
                 connection.execute(statement("make_own_database"))
 
-    def _check_not_cut_short(self) -> None:
+    def _check_not_interrupted(self) -> None:
         kept = sorted(self.folder.glob("data-*"))
         if kept:
             raise StoreFault(
-                f"an upgrade of the database was cut short: {kept[-1]} is there and {self.data} is not;"
+                f"an upgrade of the database was interrupted: {kept[-1]} exists and {self.data} does not;"
                 " run tiltyard upgrade-database again"
             )
 
     def _opened(self, path: Path) -> IO[bytes]:
-        # Where we are root, the folder is another's, who could lead us elsewhere by a link.
+        # If we are root, another user owns the folder and could redirect us with a symbolic link.
         flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW
         try:
             file = os.fdopen(os.open(path, flags, 0o600), "ab")
         except OSError as error:
-            raise StoreFault(f"cannot write {path}: {error.strerror}; it must be yours") from None
+            raise StoreFault(f"cannot write {path}: {error.strerror}; you must own it") from None
         self._own(file.fileno())
         return file
 

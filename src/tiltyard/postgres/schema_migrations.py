@@ -1,8 +1,8 @@
-"""Migrations: the tables that this version needs, made one step at a time.
+"""Schema migrations.
 
-A step is one file of ``migrations/``, applied in one transaction under a lock that admits one migrator.
-Steps first add, and take away only in a later release: a database may be ahead of the code that uses
-it, never behind.
+A migration is one file of ``migrations/``, applied in one transaction under a lock. Migrations first add;
+what is no longer used is dropped in a later release. So a database may be newer than the code that uses it,
+but never older.
 """
 
 from __future__ import annotations
@@ -31,37 +31,37 @@ __all__ = [
     "use_custom_plans",
 ]
 
-#: Live arenas go on while tables change: a step that waits longer than this for a lock gives up.
+#: Arenas keep running during a migration: one that waits longer than this for a lock fails.
 _LOCK_TIMEOUT = "5s"
 
 
 @dataclass(frozen=True)
 class Migration:
-    """One step: its name, which is also its place in the order, and its SQL."""
+    """One migration: its name, which also defines the order, and its SQL."""
 
     name: str
     text: str
 
     @cached_property
     def sha256(self) -> bytes:
-        """The hash of its text: what was applied may not be changed afterwards."""
+        """The hash of its text: an applied migration must not change."""
         return hashlib.sha256(self.text.encode()).digest()
 
 
 def migrations() -> list[Migration]:
-    """Every step this version knows, in order."""
+    """All migrations of this version, in order."""
     folder = files("tiltyard.postgres") / "migrations"
-    found = [each for each in folder.iterdir() if each.name.endswith(".sql")]
+    paths = [path for path in folder.iterdir() if path.name.endswith(".sql")]
     return sorted(
-        (Migration(each.name.removesuffix(".sql"), each.read_text(encoding="utf-8")) for each in found),
-        key=lambda each: each.name,
+        (Migration(path.name.removesuffix(".sql"), path.read_text(encoding="utf-8")) for path in paths),
+        key=lambda migration: migration.name,
     )
 
 
 def migrate(
     url: str, *, steps: Sequence[Migration] | None = None, lock_timeout: str = _LOCK_TIMEOUT
 ) -> list[str]:
-    """Apply what is missing; the names of what was applied."""
+    """Apply the pending migrations and return their names."""
     steps = migrations() if steps is None else steps
     with connect(url, name="tiltyard migrate") as connection:
         _check_encoding(connection)
@@ -71,29 +71,29 @@ def migrate(
 
 
 def use_custom_plans(connection: psycopg.Connection) -> None:
-    """Have statements planned for the values that they are executed with, as a default of our role.
+    """Make custom plans the default of our role.
 
-    A plan for any arena would lock the partitions of all of them. A default of the role also holds behind a
-    pooler, where a setting of the session would not.
+    A generic plan would lock the partitions of all arenas. A default of the role also works behind a
+    connection pooler, where a session setting would not.
     """
     from psycopg import sql
 
     alter = sql.SQL("ALTER ROLE CURRENT_USER IN DATABASE {} SET plan_cache_mode = force_custom_plan")
-    with translate_errors("set how statements are planned"), connection.transaction():
+    with translate_errors("set plan_cache_mode for the role"), connection.transaction():
         connection.execute(statement("lock_migrating"))
         if connection.execute(statement("plan_mode")).fetchone() != ("force_custom_plan",):
             connection.execute(alter.format(sql.Identifier(connection.info.dbname)))
 
 
 def pending_migrations(url: str) -> list[str]:
-    """The names of the steps that `migrate` would apply."""
-    with connect(url, name="tiltyard migrate") as connection, translate_errors("read what was migrated"):
+    """The names of the migrations that `migrate` would apply."""
+    with connect(url, name="tiltyard migrate") as connection, translate_errors("read the applied migrations"):
         return _missing(connection)
 
 
 def check_schema(connection: psycopg.Connection) -> None:
-    """Raise unless every step that this version knows was applied. Later ones are fine."""
-    with translate_errors("read what was migrated"):
+    """Raise unless all migrations of this version are applied. Newer ones are allowed."""
+    with translate_errors("read the applied migrations"):
         missing = _missing(connection)
     if missing:
         raise StoreFault(
@@ -108,20 +108,20 @@ def _missing(connection: psycopg.Connection) -> list[str]:
 
 
 def applied_migrations(connection: psycopg.Connection) -> dict[str, bytes]:
-    """The names and hashes of the steps that were applied."""
-    there = connection.execute(statement("has_migrations_table")).fetchone()
-    if there is None or not there[0]:
+    """The names and hashes of the applied migrations."""
+    row = connection.execute(statement("has_migrations_table")).fetchone()
+    if row is None or not row[0]:
         return {}
     return {name: bytes(digest) for name, digest in connection.execute(statement("applied_migrations"))}
 
 
 def _apply(connection: psycopg.Connection, step: Migration, lock_timeout: str) -> bool:
-    """Whether the step was missing, and is applied now."""
+    """Apply a migration if it is missing; return whether it was."""
     with (
-        translate_errors(f"apply migration {step.name}, and nothing of it was applied"),
+        translate_errors(f"apply migration {step.name} (it was rolled back)"),
         connection.transaction(),
     ):
-        # Another migrator is waited for; a table that is in use is not.
+        # Wait long for another migrator, but not for a table in use.
         connection.execute("SELECT set_config('lock_timeout', '10min', true)")
         connection.execute(statement("lock_migrating"))
         connection.execute(statement("make_migrations_table"))
@@ -132,8 +132,8 @@ def _apply(connection: psycopg.Connection, step: Migration, lock_timeout: str) -
             connection.execute(statement("record_migration"), {"name": step.name, "sha256": step.sha256})
     if known not in {None, step.sha256}:
         raise StoreFault(
-            f"migration {step.name} was applied with another text than this version has; the database"
-            " was made by a version that was never released: restore a backup, or export and import"
+            f"migration {step.name} was applied with a different text than in this version; the database"
+            " was created by an unreleased version: restore a backup, or export and import"
         )
     return known is None
 
@@ -142,6 +142,6 @@ def _check_encoding(connection: psycopg.Connection) -> None:
     encoding = connection.info.parameter_status("server_encoding")
     if encoding != "UTF8":
         raise StoreFault(
-            f"the database has the encoding {encoding}; make one with CREATE DATABASE … ENCODING 'UTF8'"
+            f"the database has the encoding {encoding}; create one with CREATE DATABASE … ENCODING 'UTF8'"
             " TEMPLATE template0, and name it in DATABASE_URL"
         )

@@ -1,4 +1,4 @@
-"""PostgreSQL's security releases as far as they were known on a date: for each, the minor versions that have it.
+"""PostgreSQL's security releases known on `KNOWN_ON`, with the minor versions that contain their fixes.
 
 Update `KNOWN_ON` and the table together; docs/how-to/use-your-own-postgresql.md shows them.
 """
@@ -11,7 +11,7 @@ from datetime import date
 
 __all__ = ["KNOWN_ON", "SECURITY_RELEASES", "SecurityRelease", "missing_releases"]
 
-#: When the table below was last compared with public sources.
+#: When the table below was last checked against public sources.
 KNOWN_ON = date(2026, 11, 16)
 
 
@@ -20,13 +20,13 @@ class SecurityRelease:
     """One release that fixes vulnerabilities."""
 
     day: date
-    #: The first minor version with its fixes, of each major version where that is known.
+    #: The first minor version with the fixes, by major version, where known.
     minors: Mapping[int, int]
     source: str
 
 
-#: Oldest first. A major version that a release does not name has it in some later minor version than
-#: those that earlier releases name.
+#: Oldest first. For a major version that a release does not list, its fixes are in some minor version after
+#: those that earlier releases list.
 SECURITY_RELEASES = (
     SecurityRelease(
         date(2026, 5, 14),
@@ -47,9 +47,9 @@ SECURITY_RELEASES = (
 
 
 def missing_releases(server_version: int) -> list[SecurityRelease] | None:
-    """The known releases that a server lacks, oldest first; ``None`` if none is known of its major version.
+    """The known releases that a server lacks, oldest first; ``None`` if its major version is not listed.
 
-    ``server_version``: its number as libpq tells it, 150020 for 15.20.
+    ``server_version`` is libpq's number, such as 150020 for 15.20.
     """
     major, minor = divmod(server_version, 10_000)
     missing, newest = [], None

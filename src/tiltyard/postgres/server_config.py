@@ -1,4 +1,4 @@
-"""What an embedded server is told in its settings, and what it says of itself."""
+"""Settings of the embedded server, and its PID file."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 
 __all__ = ["SERVER_SETTINGS", "Postmaster"]
 
-#: With room for the ``port`` and the folder of the ``socket``.
+#: Template with ``port`` and ``socket``, the folder of the socket.
 SERVER_SETTINGS = """\
 # Written by Tiltyard at every start. Use ALTER SYSTEM for settings of your own.
 listen_addresses = ''
@@ -22,7 +22,7 @@ checkpoint_timeout = 15min
 jit = off
 timezone = 'UTC'
 log_timezone = 'UTC'
-# A week of logs, each day's over that of the week before; without texts of prompts and responses.
+# Seven daily log files, each overwritten after a week; without texts of prompts and responses.
 logging_collector = on
 log_directory = '../logs'
 log_filename = 'postgresql-%a.log'
@@ -39,7 +39,7 @@ log_parameter_max_length_on_error = 0
 
 @dataclass(frozen=True)
 class Postmaster:
-    """What a server says of itself in ``postmaster.pid``."""
+    """The content of ``postmaster.pid``."""
 
     pid: int
     port: int
@@ -47,7 +47,7 @@ class Postmaster:
 
     @classmethod
     def read(cls, data: Path) -> Postmaster | None:
-        """That of a data folder, if its file is there and complete."""
+        """Read the file of a data folder; ``None`` if it is missing or incomplete."""
         try:
             lines = (data / "postmaster.pid").read_text(encoding="utf-8").splitlines()
             return cls(int(lines[0]), int(lines[3]), lines[4])
@@ -55,7 +55,7 @@ class Postmaster:
             return None
 
     def alive(self) -> bool:
-        """Whether a process of that number lives; perhaps another one."""
+        """Whether a process with this ID exists; it may be a different program."""
         if _is_zombie(self.pid):
             return False
         try:
@@ -68,7 +68,7 @@ class Postmaster:
 
 
 def _is_zombie(pid: int) -> bool:
-    """Whether a process is dead, and nobody has asked how it ended: so it stays where process 1 never asks."""
+    """Whether a process has ended but was not reaped, as in containers whose process 1 does not reap."""
     try:
         text = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
     except OSError:

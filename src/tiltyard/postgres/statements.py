@@ -1,4 +1,4 @@
-"""The named statements of PostgreSQL: ``*.sql`` beside the modules that use them, each with a description."""
+"""Loads named SQL statements from the ``*.sql`` files beside the modules that use them."""
 
 from __future__ import annotations
 
@@ -22,37 +22,37 @@ def statement(name: str) -> str:
 
 @lru_cache(maxsize=10_000)
 def arena_statement(name: str, arena: int) -> str:
-    """A statement that names the partitions of one arena instead of the tables that they are part of.
+    """A statement on the partitions of one arena instead of the partitioned tables.
 
-    Its plan can be kept and used again without a look at the partitions of other arenas.
+    Its plan can be cached and does not touch the partitions of other arenas.
     """
     return _PARTITIONED.sub(lambda table: f"{table[1]}_{arena}", statement(name))
 
 
 @cache
 def statements() -> Mapping[str, str]:
-    """All of them by name. A name that stands twice is a mistake of ours, and so is a name without a description."""
-    found: dict[str, str] = {}
+    """All statements by name. Raises `ValueError` for a duplicate name or a missing description."""
+    by_name: dict[str, str] = {}
     for file in _files(files("tiltyard") / "postgres" / "sql", files("tiltyard") / "arena"):
         for name, body in _parsed(file.name, file.read_text(encoding="utf-8")):
-            if name in found:
-                raise ValueError(f"{file.name}: the name {name} stands twice")
-            found[name] = body
-    return found
+            if name in by_name:
+                raise ValueError(f"{file.name}: duplicate name {name}")
+            by_name[name] = body
+    return by_name
 
 
 def _files(*folders: Traversable) -> Iterator[Traversable]:
-    """Every file of statements in these folders and those inside them."""
+    """All ``.sql`` files in these folders and their subfolders."""
     for folder in folders:
-        for each in sorted(folder.iterdir(), key=lambda each: each.name):
-            if each.is_dir():
-                yield from _files(each)
-            elif each.name.endswith(".sql"):
-                yield each
+        for path in sorted(folder.iterdir(), key=lambda path: path.name):
+            if path.is_dir():
+                yield from _files(path)
+            elif path.name.endswith(".sql"):
+                yield path
 
 
 def _parsed(file: str, text: str) -> list[tuple[str, str]]:
     pieces = _HEAD.split(text)
     if len(pieces) // 3 != text.count("-- name:"):
-        raise ValueError(f"{file}: a name stands without a line of description after it")
+        raise ValueError(f"{file}: a name has no description line after it")
     return [(name, body.strip().rstrip(";")) for name, body in zip(pieces[1::3], pieces[3::3], strict=True)]

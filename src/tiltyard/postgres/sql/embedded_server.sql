@@ -1,7 +1,7 @@
 -- name: own_database
--- A row if the embedded server has its database already.
+-- Returns a row if the database of the embedded server exists.
 SELECT FROM pg_database WHERE datname = 'tiltyard';
 
 -- name: make_own_database
--- The embedded server's database.
+-- Creates the database of the embedded server.
 CREATE DATABASE tiltyard;

@@ -1,5 +1,5 @@
 -- name: make_migrations_table
--- What was applied, when, and the hash of its text.
+-- Applied migrations with the hashes of their texts.
 CREATE TABLE IF NOT EXISTS migrations (
     name text PRIMARY KEY,
     sha256 bytea NOT NULL,
@@ -7,21 +7,21 @@ CREATE TABLE IF NOT EXISTS migrations (
 );
 
 -- name: has_migrations_table
--- Whether this database was ever migrated.
+-- Whether the table of migrations exists.
 SELECT to_regclass('migrations') IS NOT NULL;
 
 -- name: applied_migrations
--- Names and hashes of what was applied, in order.
+-- Names and hashes of the applied migrations, in order.
 SELECT name, sha256 FROM migrations ORDER BY name;
 
 -- name: record_migration
--- One migration was applied.
+-- Records an applied migration.
 INSERT INTO migrations (name, sha256) VALUES (%(name)s, %(sha256)s);
 
 -- name: lock_migrating
--- Only one migrates a database at a time; the lock goes with the transaction.
+-- Allows one migrator at a time; released at the end of the transaction.
 SELECT pg_advisory_xact_lock(hashtext('tiltyard'), hashtext('migrating'));
 
 -- name: plan_mode
--- Whether prepared statements are planned for their values each time.
+-- How prepared statements are planned: force_custom_plan, or another mode.
 SELECT current_setting('plan_cache_mode');

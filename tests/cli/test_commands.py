@@ -168,7 +168,7 @@ class TestBattleLines:
     def test_many_battles_are_written_as_lines_on_request(self, small, tmp_path, monkeypatch):
         monkeypatch.setattr("tiltyard.runs.run_folder.MAX_BATTLE_LINES", 10)
         ran = run("rate", small, "--out", tmp_path / "run", "--intervals", "none")
-        assert "battles.jsonl was left out: " in ran.err
+        assert "battles.jsonl was not written: " in ran.err
         assert "; --jsonl writes it\n" in ran.err
         ran = run("rate", small, "--out", tmp_path / "run", "--intervals", "none", "--jsonl")
         assert ran.code == 0
@@ -178,7 +178,7 @@ class TestBattleLines:
     def test_without_a_folder_the_option_does_nothing(self, small):
         ran = run("rate", small, "--jsonl")
         assert ran.code == 2
-        assert "--jsonl does nothing without --out" in ran.err
+        assert "--jsonl has no effect without --out" in ran.err
 
 
 class TestVerify:
@@ -241,6 +241,14 @@ def test_every_command_has_help(command):
     ran = run(*command, "--help")
     assert (ran.code, ran.err) == (0, "")
     assert ran.out.startswith(f"Usage: {' '.join(['tiltyard', *command])} ")
+
+
+@pytest.mark.parametrize("group", [[], ["token"], ["demo"]])
+def test_the_list_of_commands_fits_in_80_columns(group, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    listed = run(*group, "--help").out.partition("Commands:\n")[2].splitlines()
+    assert listed
+    assert [line for line in listed if not line.endswith(".") or line.endswith("...")] == []
 
 
 def test_the_program_alone_shows_its_help():

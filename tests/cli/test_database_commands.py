@@ -49,18 +49,18 @@ def home(monkeypatch):
 def test_a_home_without_a_database_is_left_without(home):
     done = run("doctor", *AS_USER)
     assert done.exit_code == 0
-    assert f"look database: none in {home} yet → tiltyard serve makes one\n" in done.stdout
+    assert f"look database: none in {home} yet → tiltyard serve creates one\n" in done.stdout
     assert list(home.iterdir()) == []
 
 
 def test_the_embedded_database_from_the_first_tables_to_a_restored_backup(home, monkeypatch):
     done = run("migrate", "--check", *AS_USER)
     assert done.exit_code == 1
-    assert "to be applied: 0001_first\n" in done.stdout
+    assert "pending: 0001_first\n" in done.stdout
     assert "applied: 0001_first\n" in run("migrate", *AS_USER).stdout
     assert run("migrate", *AS_USER).stdout == "The tables are up to date.\n"
     assert run("migrate", "--check", *AS_USER).exit_code == 0
-    assert "of this version already" in run("upgrade-database", *AS_USER).stdout
+    assert "already has this version" in run("upgrade-database", *AS_USER).stdout
     done = run("backup", home / "one.tar", *AS_USER)
     assert done.stdout.startswith(f"Written to {home / 'one.tar'}: ")
     assert "no arenas" in done.stdout
@@ -69,7 +69,7 @@ def test_the_embedded_database_from_the_first_tables_to_a_restored_backup(home, 
     other = home / "other"
     other.mkdir()
     monkeypatch.setenv("TILTYARD_HOME", str(other))
-    assert run("restore", home / "one.tar", *AS_USER).stdout.startswith("Restored what was there at 2")
+    assert run("restore", home / "one.tar", *AS_USER).stdout.startswith("Restored the state of 2")
     checks = {check["name"]: check for check in json.loads(run("doctor", "--json", *AS_USER).stdout)}
     releases = checks.pop("security releases")
     assert releases["state"] == "ok" or "use your own PostgreSQL" in releases["advice"]
@@ -91,7 +91,7 @@ def test_a_home_can_be_named(home, monkeypatch):
     assert (other / "postgres" / "data").is_dir()
     assert f"look database: none in {home / 'new'} yet" in run("doctor", "--home", home / "new").stdout
     assert "ok   schema: " in run("doctor", "--home", other, *AS_USER).stdout
-    assert "of this version already" in run("upgrade-database", "--home", other, *AS_USER).stdout
+    assert "already has this version" in run("upgrade-database", "--home", other, *AS_USER).stdout
     assert not (home / "elsewhere").exists()
 
 
@@ -121,8 +121,8 @@ def test_a_restoration_says_what_is_valid_again(options, home, database, server,
     assert lines[1] == "  token 1: nightly\\u202e (admin; every arena)"
     assert lines[2] == "  the password of operator Ada"
     if options:
-        assert lines[0] == "Revoked all that it brought back:"
-        assert lines[3] == "Make new ones: tiltyard token create, tiltyard token operator."
+        assert lines[0] == "Revoked all restored credentials:"
+        assert lines[3] == "Create new ones: tiltyard token create, tiltyard token operator."
     else:
         assert lines[0].startswith("Valid again, even if revoked or changed after 2")
         assert "tiltyard token revoke NUMBER" in lines[3]
@@ -147,7 +147,7 @@ def test_a_server_of_ones_own(home, database, server, monkeypatch):
     monkeypatch.setenv("DATABASE_URL", database)
     assert run("migrate").stdout == "The tables are up to date.\n"
     assert "first up to event 1,234" in run("backup", home / "one.tar").stdout
-    with pytest.raises(BadOption, match="whoever runs that server upgrades it"):
+    with pytest.raises(BadOption, match="an external server is upgraded by its administrator"):
         run("upgrade-database")
     done = run("doctor")
     assert done.exit_code == 1, "the test server does not write to its disk"

@@ -121,7 +121,7 @@ def test_every_option_of_the_arena_is_documented():
 def test_an_option_of_the_arena_does_nothing_for_a_file(tmp_path):
     ran = run("demo", "--votes", "5", "battles", tmp_path / "battles.jsonl")
     assert ran.code == 2
-    assert "--votes stands before battles" in ran.err
+    assert "--votes is given before battles" in ran.err
     assert list(tmp_path.iterdir()) == []
 
 
@@ -184,7 +184,7 @@ def test_one_command_makes_fills_serves_and_removes_everything(tmp_path):
         assert re.search(rf"{url}/claim/[\w-]{{43}}\n", out.read_text())
         process.send_signal(signal.SIGINT)
         assert process.wait(PATIENCE) == 0
-    assert out.read_text().endswith("Stopped; nothing of it is left.\n")
+    assert out.read_text().endswith("Stopped; all demo data was deleted.\n")
     assert set(Path(tempfile.gettempdir()).glob("tiltyard-demo-*")) == before
 
 

@@ -57,7 +57,7 @@ def test_ctrl_c_keeps_what_is_finished(home, monkeypatch):
     for watched in (False, True):
         ran = run("simulate", *SMALL, "--seeds", 2, watched=watched)
         assert ran.code == 130
-        assert "What is finished is kept: the same command goes on from there." in ran.err
+        assert "Finished results are kept: run the same command to resume." in ran.err
     assert kept_seeds(home) == [0]
 
 
@@ -151,21 +151,21 @@ WRONG = {
     "--ties nan": "",
     "--effect-sd nan": "",
     "--strength-sd inf": "--strength-sd",
-    "--votes 500": "no board is official before 750",
-    "--models 1000 --prompts 100000": "are too many to simulate: at most 2,000,000 cells",
+    "--votes 500": "no board can be official before 750",
+    "--models 1000 --prompts 100000": "are too many to simulate: the product may be at most 2,000,000",
     "--ties 0.6 --both-bad 0.4": "leave no decisive votes",
     "--dead 1": "none of 100 prompts would be alive",
     "--riggers 0.1 --rigged-rank 30": "expected 1 to 20",
-    "--rigged-rank 3": "--rigged-rank does nothing without --riggers; give both, or neither",
-    "--newcomers-after 100": "--newcomers-after does nothing without --newcomers",
-    "--newcomers 3": "--newcomers does nothing without --newcomers-after",
-    "--retired 3": "--retired does nothing without --retired-after",
-    "--drifting 2": "--drifting does nothing without --drift",
-    "--drift 40": "--drift does nothing without --drifting",
+    "--rigged-rank 3": "--rigged-rank has no effect without --riggers; give both, or neither",
+    "--newcomers-after 100": "--newcomers-after has no effect without --newcomers",
+    "--newcomers 3": "--newcomers has no effect without --newcomers-after",
+    "--retired 3": "--retired has no effect without --retired-after",
+    "--drifting 2": "--drifting has no effect without --drift",
+    "--drift 40": "--drift has no effect without --drifting",
     "--newcomers 19 --newcomers-after 10": "too many newcomers",
     "--skips 0.6 --expiries 0.5": "expected shares that leave some votes",
     "--matchmaker elo": "--matchmaker",
-    "--matchmaker v1 --fairness scoped": "--fairness does nothing with --matchmaker v1",
+    "--matchmaker v1 --fairness scoped": "--fairness has no effect with --matchmaker v1",
     "--out taken": "cannot write to taken",
     "stray": "",
 }

@@ -43,7 +43,7 @@ def test_the_configuration_is_named_once(tmp_path):
         for arguments in ((), ("tournament.yaml", "--config", "tournament.yaml")):
             ran = arranged.call(command, *arguments)
             assert ran.code == 2
-            assert "name the configuration once" in ran.err
+            assert "give the configuration exactly once" in ran.err
 
 
 @pytest.mark.parametrize("command", ["run", "plan", "generate"])
@@ -208,7 +208,7 @@ def test_nothing_heard_yet_and_prices_nobody_knows(monkeypatch):
         watcher.tick(RunProgress())
         watcher.tick(RunProgress(Counter(ok=5), None))
     assert ran == [
-        "Going on with out: 5 calls to make.",
+        "Resuming out: 5 calls to make.",
         "0 of 5 calls (none yet; $0)",
         "5 of 5 calls (ok 5; unknown), about 0 s left",
     ]

@@ -145,4 +145,4 @@ def test_first_replies_alone_are_not_enough_where_a_second_may_help() -> None:
 
 def test_the_advice_is_for_what_is_most_common() -> None:
     replies = [("a", NO, True), *((f"p{k}", ODD, True) for k in range(9))]
-    assert "ask by another form (text now)" in str(counted(*replies)[-1])
+    assert "use another reply form (text now)" in str(counted(*replies)[-1])

@@ -49,7 +49,7 @@ def responses(arranged, name):
 def test_every_entrant_answers_every_prompt_once(tmp_path, billed, provider, batch):
     arranged = author(generating(tmp_path, billed.server, provider=provider), batch=batch)
     ran = arranged.done("generate", arranged.config)
-    assert "a: 0 there, 6 written." in ran.out
+    assert "a: 0 existing, 6 written." in ran.out
     assert "silent" not in ran.out
     assert billed.since() == 12
     bank = [row["prompt_id"] for row in read_lines(tmp_path / "prompts.jsonl")]
@@ -60,7 +60,7 @@ def test_every_entrant_answers_every_prompt_once(tmp_path, billed, provider, bat
         assert all(row["response_text"] for row in rows)
     before = (tmp_path / "responses" / "responses_a.jsonl").read_bytes()
     ran = arranged.done("generate", arranged.config)
-    assert "a: 6 there, 0 written." in ran.out
+    assert "a: 6 existing, 0 written." in ran.out
     assert "0 calls to make" in ran.err
     assert billed.since() == 12
     assert (tmp_path / "responses" / "responses_a.jsonl").read_bytes() == before
@@ -82,7 +82,7 @@ def test_only_what_is_missing_is_asked_and_nothing_there_is_changed(tmp_path, bi
     path.write_text("\n".join(json.dumps(row, ensure_ascii=False) for row in mine))
     before = path.read_text()
     ran = arranged.done("generate", arranged.config)
-    assert "a: 2 there, 4 written." in ran.out
+    assert "a: 2 existing, 4 written." in ran.out
     assert billed.since() == 4
     assert path.read_text().startswith(before + "\n")
     rows = responses(arranged, "a")
@@ -94,7 +94,7 @@ def test_what_an_answers_file_holds_is_not_asked_for(tmp_path, billed):
     row = {"prompt_id": "p0002", "prompt": "What is 2 times 3?", "model": "a", "response": "Stated."}
     write_lines(tmp_path / "mine.jsonl", [row, {**row, "model": "silent"}])
     ran = arranged.done("generate", arranged.config)
-    assert "a: 1 there, 5 written." in ran.out
+    assert "a: 1 existing, 5 written." in ran.out
     assert billed.since() == 5
     arranged.done("plan", arranged.config)
 
@@ -141,7 +141,7 @@ def test_a_refusal_is_an_answer(tmp_path, provider):
     with paid_llm(refuse=1.0) as server:
         arranged = generating(tmp_path, server, models=("a",), provider=provider)
         ran = arranged.done("generate", arranged.config)
-        assert "a: 0 there, 6 written." in ran.out
+        assert "a: 0 existing, 6 written." in ran.out
         assert {row["response_text"] for row in responses(arranged, "a")} == {"I cannot judge this."}
         arranged.done("generate", arranged.config)
         assert server.settled_tally()["paid_calls"] == 6
@@ -152,7 +152,7 @@ def test_an_answer_that_was_cut_off_is_kept_and_marked_and_ends_with_code_3(tmp_
     for had, written in ((0, 6), (6, 0)):
         ran = arranged.call("generate", arranged.config)
         assert ran.code == 3
-        assert f"a: {had} there, {written} written; 6 truncated." in ran.out
+        assert f"a: {had} existing, {written} written; 6 truncated." in ran.out
         assert "6 answers were cut off at max_tokens (3 now)" in ran.err
         # The same limit would cut them off again.
         assert billed.since() == 6
@@ -165,7 +165,7 @@ def test_with_more_room_whole_answers_take_the_place_of_those_that_were_cut_off(
     arranged = author(generating(tmp_path, billed.server), max_tokens=3)
     arranged.call("generate", arranged.config)
     ran = author(arranged, max_tokens=500).done("generate", arranged.config)
-    assert "a: 6 there, 6 written." in ran.out
+    assert "a: 6 existing, 6 written." in ran.out
     rows = responses(arranged, "a")
     assert [row.get("truncated", False) for row in rows] == [True] * 6 + [False] * 6
     # The whole ones are judged, and nothing is left to ask.
@@ -214,7 +214,7 @@ def test_a_reply_without_text_is_missing_and_ends_with_code_3(tmp_path, billed):
     arranged = author(generating(tmp_path, billed.server, models=("a",)), model="needs-500", max_tokens=100)
     ran = arranged.call("generate", arranged.config)
     assert ran.code == 3
-    assert "a: 0 there, 0 written; 6 missing (truncated 6)." in ran.out
+    assert "a: 0 existing, 0 written; 6 missing (truncated 6)." in ran.out
     assert "6 prompts have no answer, because the reply was cut off before any text" in ran.err
     assert "raise max_tokens (100 now)" in ran.err
     assert not (tmp_path / "responses" / "responses_a.jsonl").exists()
@@ -251,7 +251,7 @@ def test_a_provider_that_is_down_is_told_of(tmp_path, billed):
     ran = arranged.call("generate", arranged.config)
     assert ran.code == 3
     assert "6 missing (provider_error 6)" in ran.out
-    assert "Run the command again to go on" in ran.err
+    assert "Run the command again to resume" in ran.err
     assert "no connection" in ran.err
     author(arranged, base_url=billed.server.openai)
     arranged.done("generate", arranged.config)
@@ -294,7 +294,7 @@ def test_a_longer_bank_asks_for_what_is_new(tmp_path, billed):
     arranged.done("generate", arranged.config)
     write_lines(tmp_path / "prompts.jsonl", bank)
     ran = arranged.done("generate", arranged.config)
-    assert "a: 4 there, 2 written." in ran.out
+    assert "a: 4 existing, 2 written." in ran.out
     assert billed.since() == 6
 
 

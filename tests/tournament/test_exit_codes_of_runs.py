@@ -19,7 +19,7 @@ NONE_RATED = "No battle was rated"
 @pytest.mark.parametrize(
     ("model", "judge", "advice"),
     [
-        ("ramble", {}, "ask by another form (schema now)"),
+        ("ramble", {}, "use another reply form (schema now)"),
         ("needs-90000", {"max_tokens": 100}, "raise max_tokens (100 now)"),
     ],
     ids=["unreadable", "truncated"],
@@ -42,7 +42,7 @@ def test_a_run_whose_judge_refuses_everything_ends_with_code_3(tmp_path):
         ran = arranged.call("run", arranged.config)
     assert ran.code == 3
     assert NONE_RATED in ran.err
-    assert "look at the prompts, or choose another judge" in ran.err
+    assert "check the prompts, or choose another judge" in ran.err
 
 
 def test_a_run_whose_budget_covers_nothing_ends_with_code_3(tmp_path, billed):
@@ -122,7 +122,7 @@ def test_a_placement_that_rates_no_judged_battle_ends_with_code_3(tmp_path, bill
     ran = place(yard, "--n", 2)
     assert ran.code == 3
     assert NONE_RATED in ran.err
-    assert "ask by another form" in ran.err
+    assert "use another reply form" in ran.err
 
 
 def test_a_placement_with_cut_off_answers_is_written_and_ends_with_code_3(tmp_path, billed):

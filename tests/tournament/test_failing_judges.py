@@ -16,7 +16,7 @@ def test_a_provider_that_is_down_is_told_of_and_the_next_run_completes(tmp_path,
     arranged = arrange(tmp_path, judge=judge)
     ran = arranged.call("run", arranged.config, "--output-dir", "out")
     assert ran.code == 3
-    assert "48 questions have no reply. Run the command again to go on. Why:" in ran.err
+    assert "48 questions have no reply. Run the command again to resume. Errors:" in ran.err
     assert ran.err.count("no connection") == 1
     # After so many that reached nobody the others are not even tried; a few are under way by then.
     states = Counter(row["state"] for row in arranged.verdicts())
@@ -36,7 +36,7 @@ def test_a_provider_that_comes_back_serves_the_rest(tmp_path):
         # Nobody can know whether a call whose connection dropped was charged.
         assert "48 questions have no reply" in ran.err
         ran = arranged.done("run", arranged.config)
-        assert "Going on with" in ran.err
+        assert "Resuming" in ran.err
         assert server.settled_tally()["paid_calls"] == 48
     [out] = (tmp_path / "runs").iterdir()
     out = f"runs/{out.name}"

@@ -35,7 +35,7 @@ def test_the_newest_unfinished_run_of_the_same_plan_is_gone_on_with(tmp_path, bi
     started = arranged.document("manifest.json", "runs/pilot_19990102_000000")["started_at"]
     before = folders(arranged)
     ran = arranged.done("run", arranged.config)
-    assert "Going on with runs/pilot_19990102_000000: 0 calls to make." in ran.err
+    assert "Resuming runs/pilot_19990102_000000: 0 calls to make." in ran.err
     assert folders(arranged) == before
     manifest = arranged.document("manifest.json", "runs/pilot_19990102_000000")
     assert manifest["finished_at"] is not None
@@ -119,7 +119,7 @@ def test_an_interrupt_ends_with_one_line_and_can_be_gone_on_with(tmp_path, batch
         assert stopped == "tiltyard: stopped"
         assert out == ""
         ran = arranged.run("run", arranged.config)
-        assert "Going on with runs/pilot_" in ran.stderr
+        assert "Resuming runs/pilot_" in ran.stderr
         paid = server.settled_tally()["paid_calls"]
     [name] = folders(arranged)
     states = read_columns(tmp_path / "runs" / name / "attempts.parquet")["state"]
@@ -138,4 +138,4 @@ def test_helping_with_a_run_that_this_ledger_does_not_know_is_refused(tmp_path, 
     assert ran.code == 2
     assert "name the folder of a run that is under way" in ran.err
     ran = arranged.done("work", "out")
-    assert "Nothing is left to ask in out" in ran.err
+    assert "Everything in out has been judged" in ran.err

@@ -129,8 +129,8 @@ def test_a_second_ask_that_is_refused_leaves_the_first_reply(tmp_path, billed):
     ("model", "fault", "advice"),
     [
         ("needs-99000", {}, "raise max_tokens (512 now)"),
-        ("ramble", {}, "ask by another form (schema now)"),
-        ("any", {"refuse": 1.0}, "look at the prompts"),
+        ("ramble", {}, "use another reply form (schema now)"),
+        ("any", {"refuse": 1.0}, "check the prompts"),
     ],
     ids=["truncated", "unparseable", "refused"],
 )

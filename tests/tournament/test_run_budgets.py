@@ -24,7 +24,7 @@ def test_a_budget_that_is_reached_ends_the_run_normally_and_a_higher_one_complet
     assert states["ok"] == billed.since()
     assert states["ok"] + states["unasked"] == 48
     assert f"{states['unasked']} questions were not asked: the budget does not cover them" in ran.err
-    assert "--output-dir out to go on" in ran.err
+    assert "To resume, run again with --output-dir out" in ran.err
     assert to_picodollars(arranged.document("costs.json")["actual"]["usd"]) == spent
     arranged.done("verify", "out")
 
@@ -33,7 +33,7 @@ def test_a_budget_that_is_reached_ends_the_run_normally_and_a_higher_one_complet
     assert billed.since("picodollars") <= to_picodollars(BUDGET)
 
     ran = arranged.done("run", arranged.config, "--output-dir", "out", "--budget-usd", "5")
-    assert "Going on with out" in ran.err
+    assert "Resuming out" in ran.err
     assert "of $5.00 spent" in ran.err
     assert billed.since() == 48
     assert {row["state"] for row in arranged.verdicts()} == {"ok"}

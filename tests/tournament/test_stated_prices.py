@@ -6,7 +6,7 @@ import yaml
 
 from tiltyard.settings.prices import to_picodollars
 from tournament.arranged import arrange, write_lines
-from tournament.test_generating import author, generating
+from tournament.test_answer_generation import author, generating
 
 NOWHERE = {"provider": "openai", "base_url": "http://127.0.0.1:9/v1"}
 #: The paid server's own prices.
@@ -42,7 +42,7 @@ def test_what_is_no_price_is_refused(tmp_path):
     assert "--price 'judge-1' is not of the form NAME=INPUT,OUTPUT" in ran.err
     ran = arranged.call("plan", arranged.config, "--price", "judge-1=1,2", "--price", "judge-1=1,3")
     assert ran.code == 2
-    assert "--price states two prices for judge-1" in ran.err
+    assert "--price gives two prices for judge-1" in ran.err
 
 
 def test_a_price_is_recorded_and_holds_when_the_run_is_resumed_without_it(tmp_path, billed):

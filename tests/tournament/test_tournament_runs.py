@@ -45,7 +45,7 @@ def test_a_missing_response_drops_only_its_own_pairs(tmp_path, billed):
     rows = read_lines(tmp_path / "answers.jsonl")
     write_lines(tmp_path / "answers.jsonl", [row for row in rows if row != rows[0] and row != rows[4]])
     ran = arranged.done("run", arranged.config, "--output-dir", "out")
-    assert "4 pairs are left out for want of a response: model-0 lacks 1, model-1 lacks 1." in ran.err
+    assert "4 pairs are left out because a response is missing: model-0 lacks 1, model-1 lacks 1." in ran.err
     assert "4 pairs dropped" in " ".join(ran.out.split())
     assert billed.since() == 2 * 2 * (12 - 4)
     assert arranged.document("diagnostics.json")["dropped_pairs"] == 4

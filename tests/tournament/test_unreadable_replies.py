@@ -44,7 +44,7 @@ def test_the_first_reply_that_cannot_be_read_is_shown_with_why(tmp_path, billed,
     # After ten of them the judge is called unusable; as many more may be under way by then.
     assert ran.code == 4
     said = re.search(
-        r"(\d+) replies could not be read. The first, of ramble on prompt p0000, factuality", ran.err
+        r"(\d+) replies could not be parsed. The first, from ramble on prompt p0000, factuality", ran.err
     )
     assert said is not None
     assert 10 <= int(said[1]) <= 24

@@ -266,7 +266,7 @@ def test_what_cannot_be_served_is_told_before_anything_starts(server, tmp_path, 
             pass
     with pytest.raises(BadOption, match="--base-url"):
         serve(host="0.0.0.0")
-    with pytest.raises(BadOption, match="no such file of answers"):
+    with pytest.raises(BadOption, match="file not found"):
         serve(Path("none.jsonl"))
     read = read_environment(variables={"TILTYARD_HOME": str(tmp_path / "home")})
     with pytest.raises(StoreFault, match="tiltyard migrate"):

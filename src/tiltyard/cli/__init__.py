@@ -1,4 +1,4 @@
-"""The command line: parse, call, print. Nothing heavy is imported before it is needed."""
+"""The command line. Commands import heavy modules only when they run, so that `--help` stays fast."""
 
 from tiltyard.cli.app import app, main
 

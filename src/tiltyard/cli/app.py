@@ -1,4 +1,4 @@
-"""The commands, and the one place where errors become messages."""
+"""The commands, and the one place that turns errors into messages and exit codes."""
 
 from __future__ import annotations
 
@@ -36,13 +36,13 @@ __all__ = ["app", "main"]
 
 
 class _Commands(TyperGroup):
-    """Ends a command that was cut off with the shell's own codes; 1 is what `verify` says of a false folder."""
+    """Ends an interrupted command with the usual shell exit codes; 1 is reserved for failed checks (`verify`)."""
 
     def invoke(self, ctx: Any) -> Any:
         try:
             return super().invoke(ctx)
         except BrokenPipeError:
-            # Whoever read our output has gone; say nothing more to it.
+            # The reader of our output has closed the pipe: write nothing more to it.
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             raise typer.Exit(141) from None
         except KeyboardInterrupt:
@@ -80,8 +80,8 @@ app.add_typer(token.app, name="token")
 app.add_typer(demo.app, name="demo")
 
 
-def _version(asked: bool) -> None:
-    if asked:
+def _version(requested: bool) -> None:
+    if requested:
         typer.echo(f"tiltyard {__version__}")
         raise typer.Exit
 
@@ -96,7 +96,7 @@ def _options(
 
 
 def main() -> None:
-    """Run a command; whatever goes wrong ends in one message and an exit code."""
+    """Run a command; every error ends in one message and an exit code."""
     try:
         app(prog_name="tiltyard")
     except TiltyardError as error:

@@ -1,4 +1,4 @@
-"""What the commands about the database share: which one, who runs it, and a word to whoever waits."""
+"""Options and database access shared by the maintenance commands."""
 
 from __future__ import annotations
 
@@ -15,26 +15,26 @@ __all__ = ["AsUser", "WaitNotice", "database"]
 
 AsUser = Annotated[
     str | None,
-    typer.Option(metavar="NAME", help="As root: the user that shall run the embedded database."),
+    typer.Option(metavar="NAME", help="When run as root: the user that runs the embedded database."),
 ]
 
 
 class WaitNotice:
-    """Tells once, on standard error, that something takes a while."""
+    """Prints one message to standard error if the database takes long to start."""
 
     def __init__(self, after: float = 3.0) -> None:
         self._after = after
-        self._told = False
+        self._notified = False
 
     def __call__(self, seconds: float) -> None:
-        if seconds > self._after and not self._told:
-            self._told = True
+        if seconds > self._after and not self._notified:
+            self._notified = True
             typer.echo("Waiting for the database; after a crash it may need minutes to recover.", err=True)
 
 
 @contextmanager
 def database(environment: Environment, as_user: str | None, *, migrating: bool = True) -> Iterator[str]:
-    """The address of the database of this environment."""
+    """Open the database of this environment and yield its URL."""
     from tiltyard.postgres.database_url import open_database
 
     with open_database(environment, as_user=as_user, on_wait=WaitNotice(), migrating=migrating) as url:

@@ -1,4 +1,4 @@
-"""``tiltyard demo``: something to try, for those who have no data yet."""
+"""``tiltyard demo``: try Tiltyard without data of your own."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 __all__ = ["app"]
 
 _ARENA = "demo"
-#: Variables by which a house reaches what outlives it.
-_OTHERS = ("DATABASE_URL", "TILTYARD_RESPONSES_URL", "TILTYARD_JUDGE_ROUNDS")
+#: Variables that point to external resources. The demo ignores them.
+_EXTERNAL_VARIABLES = ("DATABASE_URL", "TILTYARD_RESPONSES_URL", "TILTYARD_JUDGE_ROUNDS")
 
 app = typer.Typer(invoke_without_command=True, rich_markup_mode=None)
 
@@ -37,18 +37,16 @@ app = typer.Typer(invoke_without_command=True, rich_markup_mode=None)
 def demo(
     context: typer.Context,
     home: Annotated[
-        Path | None, typer.Option(help="Folder to keep it in; otherwise it is gone when you stop.")
+        Path | None, typer.Option(help="Folder to keep the demo in; by default it is deleted on exit.")
     ] = None,
-    port: Annotated[
-        int | None, typer.Option(help="Port to bind; 8420 unless given, 0 for a free one.")
-    ] = None,
+    port: Annotated[int | None, typer.Option(help="Port to bind; default 8420, 0 for any free port.")] = None,
     votes: Annotated[
-        int, typer.Option(min=0, max=100_000, help="Votes of invented people to begin with.")
+        int, typer.Option(min=0, max=100_000, help="Number of simulated votes to start with.")
     ] = 4000,
-    seed: Annotated[int, typer.Option(min=0, help="Seed of the invented votes.")] = 7,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the simulated votes.")] = 7,
     as_user: AsUser = None,
 ) -> None:
-    """Make an arena of invented models, let invented people vote in it, and serve it until you stop it."""
+    """Create a sample arena with votes, and serve it."""
     if context.invoked_subcommand is not None:
         _refuse_unused(context)
         return
@@ -58,22 +56,22 @@ def demo(
 
     if any(find_spec(name) is None for name in ("fastapi", "uvicorn", "psycopg", "argon2")):
         raise MissingExtra("arena", "tiltyard demo")
-    # Until the supervisor listens to it, the signal must not leave a database running.
+    # Before the supervisor handles SIGTERM, the signal must still stop the database.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     with _home(home, open_to_others=as_user is not None) as folder:
         environment = _own_environment(folder)
         settings = read_serving(environment.variables, port=port, role="all")
         _serve(environment, settings, as_user, votes, seed)
-    typer.echo("Stopped." if home is not None else "Stopped; nothing of it is left.")
+    typer.echo("Stopped." if home is not None else "Stopped; all demo data was deleted.")
 
 
 @app.command("battles")
 def battles(
-    file: Annotated[Path, typer.Argument(help="Where to write; the suffix decides the format.")] = Path(
+    file: Annotated[Path, typer.Argument(help="File to write; its suffix selects the format.")] = Path(
         "battles.jsonl"
     ),
-    n: Annotated[int, typer.Option("--n", min=1, help="How many battles.")] = 3000,
-    seed: Annotated[int, typer.Option(min=0, help="Seed of the invented votes.")] = 7,
+    n: Annotated[int, typer.Option("--n", min=1, help="Number of battles.")] = 3000,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the simulated votes.")] = 7,
 ) -> None:
     """Write a sample file of battles between invented models."""
     from tiltyard.files import write_battles
@@ -84,27 +82,27 @@ def battles(
 
 
 def _refuse_unused(context: typer.Context) -> None:
-    """An option that would do nothing is an error, not a silence."""
+    """Reject an option that would have no effect."""
     for name in context.params:
         source = context.get_parameter_source(name)
         if source is not None and source.name == "COMMANDLINE":
             what = f"tiltyard demo {context.invoked_subcommand}"
             raise BadOption(
-                f"--{name.replace('_', '-')} stands before {context.invoked_subcommand} and does nothing there; "
-                f"leave it out, or see {what} --help"
+                f"--{name.replace('_', '-')} is given before {context.invoked_subcommand} and has no effect there; "
+                f"remove it, or see {what} --help"
             )
 
 
 @contextmanager
 def _home(given: Path | None, *, open_to_others: bool) -> Iterator[Path]:
-    """The folder that was given, or one that is removed at the end."""
+    """Yield the given folder, or a temporary one that is deleted at the end."""
     if given is not None:
         yield given
         return
     made = Path(tempfile.mkdtemp(prefix="tiltyard-demo-"))
     try:
         if open_to_others:
-            # Whoever runs the database must be able to pass through to its own folder.
+            # The user that runs the database must be able to reach its data folder.
             made.chmod(0o711)
         yield made
     finally:
@@ -126,8 +124,8 @@ def _serve(
     with ExitStack() as stack:
         listening = stack.enter_context(listening_socket(settings))
         settings = replace(settings, port=listening.getsockname()[1])
-        known = (environment.home / "postgres").exists()
-        typer.echo("Opening the arena …" if known else "Making an arena of invented models …")
+        exists = (environment.home / "postgres").exists()
+        typer.echo("Opening the arena …" if exists else "Creating an arena of invented models …")
         database = stack.enter_context(open_long_lived_database(environment, as_user=as_user))
         prepared = asyncio.run(prepare_server(database.url, environment, settings))
         with _counting(votes) as on_vote:
@@ -151,8 +149,8 @@ async def _filled(
     from tiltyard.arena.demo_arena import fill_demo_arena
     from tiltyard.web.child_process import open_registry
 
-    async with open_registry(url, environment, settings) as house:
-        return await fill_demo_arena(house, _demo_script(), votes=votes, seed=seed, on_vote=on_vote)
+    async with open_registry(url, environment, settings) as registry:
+        return await fill_demo_arena(registry, _demo_script(), votes=votes, seed=seed, on_vote=on_vote)
 
 
 def _demo_script() -> DemoScript:
@@ -174,18 +172,18 @@ def _demo_script() -> DemoScript:
 
 
 def _own_environment(folder: Path) -> Environment:
-    """The environment, with nothing in it that leads to somebody's database, bucket or judges."""
+    """The environment without any external database, bucket or judge."""
     from tiltyard.settings.environment import ONE_THREAD
 
-    os.environ.update(dict.fromkeys(_OTHERS, ""))
-    # NumPy is not loaded yet: a rater fills the arena in this process, as those of the server will go on.
+    os.environ.update(dict.fromkeys(_EXTERNAL_VARIABLES, ""))
+    # Must be set before NumPy is loaded: a rater runs in this process, as it does in the server.
     os.environ.update(ONE_THREAD)
     return serving_environment(folder)
 
 
 @contextmanager
 def _counting(votes: int) -> Iterator[Callable[[int], None]]:
-    """A bar where a person watches; elsewhere nothing."""
+    """Show a progress bar on a terminal, nothing elsewhere."""
     if not sys.stderr.isatty():
         yield lambda _done: None
         return
@@ -194,15 +192,15 @@ def _counting(votes: int) -> Iterator[Callable[[int], None]]:
 
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
     with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task("invented people vote", total=votes)
+        task = bar.add_task("simulating votes", total=votes)
         yield lambda done: bar.update(task, completed=done)
 
 
 def _greet(address: str, prepared: StartupResult, cast: int) -> None:
     if cast:
-        typer.echo(f"Invented people have cast {cast:,} votes.")
+        typer.echo(f"Simulated voters have cast {cast:,} votes.")
     typer.echo(f"Tiltyard is ready: {address}/arenas/{_ARENA}")
     if prepared.link is not None:
-        typer.echo(f"Become its operator, within the hour: {address}/claim/{prepared.link}")
-    typer.echo("Ctrl-C stops it.")
+        typer.echo(f"Create the operator account within the hour: {address}/claim/{prepared.link}")
+    typer.echo("Press Ctrl-C to stop.")
     sys.stdout.flush()

@@ -1,4 +1,4 @@
-"""``tiltyard doctor``: what may be wrong, and what to do about it."""
+"""``tiltyard doctor``: check the installation for problems."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def doctor(
     home: Home = None,
     as_user: AsUser = None,
 ) -> None:
-    """Look at the database, its disk, its clock, the raters, the last backup and the keys."""
+    """Check database, disk, clock, raters, backup and keys."""
     from tiltyard.arena.maintenance.doctor import examine_home
 
     environment = serving_environment(home)
@@ -40,13 +40,13 @@ def doctor(
 
 
 def _database(environment: Environment, as_user: str | None) -> list[HealthCheck]:
-    """What the database tells; an embedded one that was never made is not made for this."""
+    """Check the database. An embedded database that does not exist yet is not created."""
     from tiltyard.arena.maintenance.doctor import HealthCheck, examine_database
     from tiltyard.errors import StoreFault
 
     if environment.database_url is None and not (environment.home / "postgres" / "data").exists():
         return [
-            HealthCheck("database", "look", f"none in {environment.home} yet", "tiltyard serve makes one")
+            HealthCheck("database", "look", f"none in {environment.home} yet", "tiltyard serve creates one")
         ]
     try:
         with database(environment, as_user, migrating=False) as url:

@@ -1,10 +1,10 @@
-"""Exit codes of commands that ask models, beside those of every command."""
+"""Additional exit codes of the commands that call models."""
 
 from __future__ import annotations
 
 __all__ = ["INCOMPLETE_EXIT_CODE", "JUDGE_UNUSABLE_EXIT_CODE"]
 
-#: Done and written, but something is missing: run the command again, or do what it says.
+#: Results were written but are incomplete: run the command again, or follow its message.
 INCOMPLETE_EXIT_CODE = 3
-#: Stopped, because a judge gives no verdicts.
+#: Stopped because a judge gives no usable verdicts.
 JUDGE_UNUSABLE_EXIT_CODE = 4

@@ -1,4 +1,4 @@
-"""``tiltyard generate``: entrants answer the prompts."""
+"""``tiltyard generate``: generate the entrants' answers."""
 
 from __future__ import annotations
 
@@ -25,9 +25,10 @@ def generate(
     budget_usd: Budget = None,
     price: PriceOption = None,
 ) -> None:
-    """Let the entrants answer what they have not answered yet; answers are appended, never changed.
+    """Generate the answers that entrants still lack.
 
-    Ends with exit code 3 if answers are missing or cut off, and says what to do.
+    Answers are appended, never changed. Exit code 3 means that answers are missing or cut off; the
+    output says what to do.
     """
     from tiltyard.cli.judging_progress import JudgingProgress
     from tiltyard.settings.tournament_config import load_config
@@ -44,7 +45,7 @@ def generate(
 
 
 def _show(generated: GenerationResult) -> None:
-    """What there is now, entrant by entrant."""
+    """Print the number of answers of each entrant."""
     from tiltyard.settings.prices import format_dollars
 
     for name, had in generated.had.items():
@@ -53,20 +54,20 @@ def _show(generated: GenerationResult) -> None:
         left = [f"{cut:,} truncated"] if cut else []
         left += [f"{generated.missing[name].total():,} missing ({why})"] if why else []
         lacks = f"; {', '.join(left)}" if left else ""
-        typer.echo(f"{escape_controls(name)}: {had:,} there, {generated.written[name]:,} written{lacks}.")
+        typer.echo(f"{escape_controls(name)}: {had:,} existing, {generated.written[name]:,} written{lacks}.")
     typer.echo(f"Paid: {format_dollars(generated.spent)}.")
 
 
 def tell_incomplete(generated: GenerationResult) -> None:
-    """What is missing or cut off, and what to do about it."""
+    """Report answers that are missing or cut off, and what to do."""
     missing = sum(generated.missing.values(), Counter[str]())
     if generated.problems:
-        typer.echo("Some prompts have no answer. Run the command again to go on. Why:", err=True)
+        typer.echo("Some prompts have no answer. Run the command again to resume. Errors:", err=True)
         for problem in generated.problems[:3]:
             typer.echo(f"  {escape_controls(problem)}", err=True)
     elif missing["unasked"]:
         typer.echo(
-            "Some prompts were not asked: the budget does not cover them. Run again with a higher one.",
+            "Some prompts were not sent: the budget does not cover them. Run again with a higher budget.",
             err=True,
         )
     cut = sum(generated.truncated.values())
@@ -84,17 +85,17 @@ def tell_incomplete(generated: GenerationResult) -> None:
             typer.echo(f"{missing[state]:,} prompts have no answer, because {advice}", err=True)
 
 
-#: Why a reply is no answer, and what to do.
+#: Why a reply is not an answer, and what to do.
 _NO_TEXT = {
     "truncated": "the reply was cut off before any text: raise max_tokens ({limits} now) under generate: and run "
     "the command again.",
-    "unparseable": "the reply held no text: look at the model, or change its options under generate:, and run the "
+    "unparseable": "the reply contained no text: check the model, or change its options under generate:, and run the "
     "command again.",
-    "refused": "the model refused without a word: write an answer by hand, or leave the prompts out.",
+    "refused": "the model refused without any text: write an answer by hand, or remove the prompts.",
 }
 
 
 def _limits(generated: GenerationResult, counts: Mapping[str, int]) -> str:
-    """The limits of the entrants that are counted."""
+    """The token limits of the entrants with a nonzero count."""
     limits = {generated.max_tokens[name] for name, count in counts.items() if count}
     return " or ".join(f"{limit:,}" for limit in sorted(limits))

@@ -1,4 +1,4 @@
-"""``tiltyard init``: a first tournament, ready to run."""
+"""``tiltyard init``: write a sample tournament."""
 
 from __future__ import annotations
 
@@ -12,9 +12,11 @@ __all__ = ["init"]
 
 
 def init(
-    folder: Annotated[Path, typer.Argument(help="Where to write; made if it is not there.")] = Path(),
+    folder: Annotated[
+        Path, typer.Argument(help="Folder to write to; created if it does not exist.")
+    ] = Path(),
 ) -> None:
-    """Write a small tournament that runs offline: configuration, prompts, answers and recorded replies."""
+    """Write a sample tournament that runs offline."""
     from tiltyard.settings.sample_tournament import write_sample
 
     written = write_sample(folder)

@@ -23,15 +23,15 @@ if TYPE_CHECKING:
 
 __all__ = ["judge"]
 
-#: Seconds between the lines of a log, and on a terminal.
+#: Seconds between progress lines, in a log and on a terminal.
 _LOG_LINE_SECONDS, _TERMINAL_REFRESH_SECONDS = 10.0, 1.0
-#: Seconds for which a server that is away is waited for: one that restarts is no reason to stop.
+#: Retry for this long when the server is unreachable: it may be restarting.
 _SERVER_WAIT_SECONDS = 120.0
 
 
 def judge(
     arena: Annotated[str, typer.Argument(metavar="ARENA", help="The arena's name.")],
-    config: Annotated[Path, typer.Option(help="The judges: a YAML file.")],
+    config: Annotated[Path, typer.Option(help="YAML file that configures the judges.")],
     budget: Annotated[
         float | None,
         typer.Option(
@@ -39,23 +39,26 @@ def judge(
         ),
     ] = None,
     price: PriceOption = None,
-    matchups: Annotated[int | None, typer.Option(min=1, help="Stop after so many matchups.")] = None,
-    url: Annotated[str, typer.Option(help="Address of the server.")] = "http://127.0.0.1:8420",
+    matchups: Annotated[int | None, typer.Option(min=1, help="Stop after this number of matchups.")] = None,
+    url: Annotated[str, typer.Option(help="URL of the server.")] = "http://127.0.0.1:8420",
     token: Annotated[
         list[str] | None,
         typer.Option(
-            help="A token with the scope judge; TILTYARD_TOKEN unless given. Several vote side by side."
+            help="Token with the scope judge; default TILTYARD_TOKEN. Repeat it to vote in parallel."
         ),
     ] = None,
 ) -> None:
-    """Let LLM judges vote: both orders, one battle for each matchup, on a board of their own."""
+    """Let LLM judges vote in an arena.
+
+    Each matchup is judged in both orders and becomes one battle, on a separate board.
+    """
     from tiltyard.arena.judging.judge_panel import open_panel
 
     tokens = token or [part for part in os.environ.get("TILTYARD_TOKEN", "").split(",") if part.strip()]
     if not tokens:
         raise BadOption(
             "judges need a token with the scope judge: tiltyard token create NAME --scope judge, then set "
-            "TILTYARD_TOKEN to what it prints, or give it with --token"
+            "TILTYARD_TOKEN to its output, or pass it with --token"
         )
     panel = open_panel(config, budget_usd=budget, beside=config.parent, prices=stated_prices(price))
     votes = asyncio.run(_judged(panel, arena, url.rstrip("/"), tokens, matchups))
@@ -74,8 +77,8 @@ async def _judged(
 
     async with AsyncExitStack() as stack:
         clients = [
-            await stack.enter_async_context(AsyncClient(url, token=one, patience=_SERVER_WAIT_SECONDS))
-            for one in tokens
+            await stack.enter_async_context(AsyncClient(url, token=token, patience=_SERVER_WAIT_SECONDS))
+            for token in tokens
         ]
         return await judge_arena(
             panel, clients, arena, place=url, matchups=matchups, on_tick=_ProgressLines(matchups).tick
@@ -83,7 +86,7 @@ async def _judged(
 
 
 class _ProgressLines:
-    """A line now and then on standard error."""
+    """Prints progress lines to standard error."""
 
     def __init__(self, matchups: int | None) -> None:
         self._of = "" if matchups is None else f" of {matchups:,}"
@@ -105,7 +108,7 @@ class _ProgressLines:
 
 
 def _show(votes: JudgedVotes) -> None:
-    """What became of the matchups, as a table."""
+    """Print a table of the results."""
     from rich.table import Table
 
     from tiltyard.core.battles.outcome import JUDGE_LABELS

@@ -1,4 +1,4 @@
-"""What a person sees while judges are asked: a bar on a terminal, plain lines in a log."""
+"""Progress of judge calls: a bar on a terminal, plain lines in a log."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ if TYPE_CHECKING:
 
 __all__ = ["JudgingProgress"]
 
-#: Seconds between the lines of a log.
+#: Seconds between progress lines in a log.
 _LOG_LINE_SECONDS = 10.0
 _REPLIED = ("ok", "refused", "truncated", "unparseable")
 _SHOWN = ("ok", "refused", "truncated", "unparseable", "provider_error", "expired", "lost")
 
 
 class JudgingProgress:
-    """Shows calls, how they ended, dollars spent of the budget, and how long it may still take."""
+    """Shows finished calls by result, dollars spent, and the time left."""
 
     def __init__(self) -> None:
         self._bar: Any = None
@@ -33,7 +33,7 @@ class JudgingProgress:
         self._total = 0
         self._spent = 0
         self._cap: int | None = None
-        self._said = self._began = time.monotonic()
+        self._printed_at = self._began = time.monotonic()
 
     def __enter__(self) -> Self:
         return self
@@ -51,8 +51,8 @@ class JudgingProgress:
     def begun(self, out: Path, calls: int, spent: int, cap: int | None, *, resumed: bool) -> None:
         self._close_bar()
         self._total, self._spent, self._cap = calls, spent, cap
-        self._said = self._began = time.monotonic()
-        verb = "Going on with" if resumed else "Writing to"
+        self._printed_at = self._began = time.monotonic()
+        verb = "Resuming" if resumed else "Writing to"
         typer.echo(f"{verb} {escape_controls(str(out))}: {calls:,} calls to make{self._limit()}.", err=True)
         if calls and sys.stderr.isatty():
             self._open_bar(calls)
@@ -67,7 +67,7 @@ class JudgingProgress:
         from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
         columns = (
-            TextColumn("asking"),
+            TextColumn("judging"),
             BarColumn(),
             MofNCompleteColumn(),
             TextColumn("{task.description}"),
@@ -77,22 +77,22 @@ class JudgingProgress:
         self._task = self._bar.add_task("", total=calls)
         self._bar.start()
 
-    def tick(self, heard: RunProgress) -> None:
-        # What could not be read is asked once more: it may count twice, but never beyond the whole.
-        done = min(sum(heard.states[name] for name in _REPLIED), self._total)
+    def tick(self, progress: RunProgress) -> None:
+        # A reply that could not be parsed is retried once and then counts twice: cap the count at the total.
+        done = min(sum(progress.states[name] for name in _REPLIED), self._total)
         if self._bar is not None:
-            self._bar.update(self._task, completed=done, description=self._line(heard))
+            self._bar.update(self._task, completed=done, description=self._line(progress))
             return
         now = time.monotonic()
-        if now - self._said >= _LOG_LINE_SECONDS:
-            self._said = now
+        if now - self._printed_at >= _LOG_LINE_SECONDS:
+            self._printed_at = now
             left = (self._total - done) * (now - self._began) / done if done else None
             eta = "" if left is None else f", about {_duration(left)} left"
-            typer.echo(f"{done:,} of {self._total:,} calls ({self._line(heard)}){eta}", err=True)
+            typer.echo(f"{done:,} of {self._total:,} calls ({self._line(progress)}){eta}", err=True)
 
-    def _line(self, heard: RunProgress) -> str:
-        states = ", ".join(f"{name} {heard.states[name]:,}" for name in _SHOWN if heard.states[name])
-        spent = None if heard.spent is None else self._spent + heard.spent
+    def _line(self, progress: RunProgress) -> str:
+        states = ", ".join(f"{name} {progress.states[name]:,}" for name in _SHOWN if progress.states[name])
+        spent = None if progress.spent is None else self._spent + progress.spent
         money = (
             format_dollars(spent)
             if self._cap is None

@@ -1,4 +1,4 @@
-"""``tiltyard migrate`` and ``tiltyard upgrade-database``: new tables, and a new PostgreSQL."""
+"""``tiltyard migrate`` and ``tiltyard upgrade-database``: upgrade the schema, and upgrade PostgreSQL."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ def migrate(
     home: Home = None,
     as_user: AsUser = None,
     check: Annotated[
-        bool, typer.Option("--check", help="Change nothing; exit code 1 if anything is to be done.")
+        bool, typer.Option("--check", help="Change nothing; exit with 1 if migrations are pending.")
     ] = False,
 ) -> None:
-    """Bring the tables up to date with this version. The arenas may go on meanwhile."""
+    """Migrate the tables to this version. The arenas can keep running."""
     from tiltyard.postgres.schema_migrations import migrate as migrated
     from tiltyard.postgres.schema_migrations import pending_migrations
 
     with database(serving_environment(home), as_user, migrating=False) as url:
         names = pending_migrations(url) if check else migrated(url)
     for name in names:
-        typer.echo(f"{'to be applied' if check else 'applied'}: {name}")
+        typer.echo(f"{'pending' if check else 'applied'}: {name}")
     if not names:
         typer.echo("The tables are up to date.")
     elif check:
@@ -39,19 +39,23 @@ def migrate(
 def upgrade_database(
     old_binaries: Annotated[
         Path | None,
-        typer.Option(metavar="FOLDER", help="Where the programs of the PostgreSQL are that made the data."),
+        typer.Option(metavar="FOLDER", help="Folder of the PostgreSQL programs that created the data."),
     ] = None,
     home: Home = None,
     as_user: AsUser = None,
 ) -> None:
-    """Upgrade the embedded database to the PostgreSQL that comes with this version, after a backup."""
+    """Upgrade the embedded database to a new PostgreSQL.
+
+    Makes a backup first.
+    """
     from tiltyard.arena.content.object_storage import open_configured_storage
     from tiltyard.arena.maintenance.major_upgrade import upgrade_database as upgraded
 
     environment = serving_environment(home)
     if environment.database_url is not None:
         raise BadOption(
-            "DATABASE_URL is set: whoever runs that server upgrades it; unset it for the embedded one"
+            "DATABASE_URL is set: an external server is upgraded by its administrator; unset it to upgrade the "
+            "embedded database"
         )
     done = upgraded(
         environment.home,
@@ -61,7 +65,7 @@ def upgrade_database(
         on_wait=WaitNotice(),
     )
     if done is None:
-        typer.echo("The database is of this version already.")
+        typer.echo("The database already has this version.")
         return
     if done.problem:
         typer.echo(
@@ -70,5 +74,5 @@ def upgrade_database(
         )
     typer.echo(
         f"Upgraded from PostgreSQL {done.old} to {done.new}. Backup: {escape_controls(str(done.backup))}. The old data"
-        f" are in {escape_controls(str(done.kept))}; remove them when you are content."
+        f" are in {escape_controls(str(done.kept))}; delete them once you have checked the new database."
     )

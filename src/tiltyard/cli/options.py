@@ -1,4 +1,4 @@
-"""Options that several commands share, and how their text is read."""
+"""Options shared by several commands, and their parsers."""
 
 from __future__ import annotations
 
@@ -25,29 +25,31 @@ __all__ = [
 ]
 
 Files = Annotated[
-    list[Path], typer.Argument(help="Files of battles, of any known format; - is standard input.")
+    list[Path], typer.Argument(help="Files of battles in any supported format; - for standard input.")
 ]
 Columns = Annotated[
     str | None,
-    typer.Option(metavar="NAME=HEADER,…", help="Which header holds which field: model_a=left,winner=who."),
+    typer.Option(metavar="NAME=HEADER,…", help="Map fields to column headers: model_a=left,winner=who."),
 ]
-Level = Annotated[float, typer.Option(min=0.01, max=0.9999, help="Level of intervals and rank ranges.")]
+Level = Annotated[
+    float, typer.Option(min=0.01, max=0.9999, help="Confidence level of intervals and rank ranges.")
+]
 PriceOption = Annotated[
     list[str] | None,
     typer.Option(
         metavar="NAME=INPUT,OUTPUT",
-        help="A model's price in dollars for a million tokens; may be given several times.",
+        help="A model's price in dollars per million tokens; may be repeated.",
     ),
 ]
 PriorSd = Annotated[
     float | None,
-    typer.Option(min=1, max=1e6, help="A weak prior: standard deviation of ratings, in points."),
+    typer.Option(min=1, max=1e6, help="Weak prior: standard deviation of ratings, in points."),
 ]
-Format = Annotated[str | None, typer.Option(help="Name the format instead of finding it.")]
+Format = Annotated[str | None, typer.Option(help="Format of the files; default: detect it.")]
 
 
 def column_map(text: str | None) -> dict[str, str]:
-    """``model_a=left,winner=who`` as a mapping."""
+    """Parse ``model_a=left,winner=who`` into a mapping."""
     columns: dict[str, str] = {}
     for part in comma_list(text):
         name, equals, header = part.partition("=")
@@ -62,12 +64,12 @@ def comma_list(text: str | None) -> list[str]:
 
 
 def stated_prices(options: list[str] | None) -> dict[str, PriceEntry]:
-    """What ``--price`` was given, by model."""
+    """Parse the values of ``--price``, by model."""
     from tiltyard.settings.prices import parse_price_option
 
     prices: dict[str, PriceEntry] = {}
     for text in options or ():
         model, entry = parse_price_option(text)
         if prices.setdefault(model, entry) != entry:
-            raise BadOption(f"--price states two prices for {model}; keep one")
+            raise BadOption(f"--price gives two prices for {model}; keep one")
     return prices

@@ -1,4 +1,4 @@
-"""``tiltyard place``: where does a new model stand among those that people have ranked?"""
+"""``tiltyard place``: rank a new model among models that people have ranked."""
 
 from __future__ import annotations
 
@@ -17,35 +17,41 @@ __all__ = ["place"]
 
 
 def place(
-    battles: Annotated[Path, typer.Argument(metavar="BATTLES", help="Human battles, of any known format.")],
+    battles: Annotated[
+        Path, typer.Argument(metavar="BATTLES", help="Human battles in any supported format.")
+    ],
     model: Annotated[str, typer.Option(help="The new model.")],
     answers: Annotated[
         list[Path] | None,
-        typer.Option(help="Answers of the new model (and of opponents, if the battles hold none)."),
+        typer.Option(help="Answers of the new model (and of opponents, if the battles have none)."),
     ] = None,
-    judge_model: Annotated[str | None, typer.Option(help="The judge.")] = None,
-    provider: Annotated[str | None, typer.Option(help="Who serves it: anthropic, openai or replay.")] = None,
-    base_url: Annotated[str | None, typer.Option(help="Where, if not at the provider's own address.")] = None,
-    n: Annotated[int, typer.Option("--n", min=1, help="How many prompts, one opponent each.")] = 100,
-    seed: Annotated[int, typer.Option(min=0, help="Seed of the draw.")] = 0,
-    rubric: Annotated[Path | None, typer.Option(help="Your own rubric in place of the shipped one.")] = None,
+    judge_model: Annotated[str | None, typer.Option(help="The judge model.")] = None,
+    provider: Annotated[
+        str | None, typer.Option(help="Provider of the judge: anthropic, openai or replay.")
+    ] = None,
+    base_url: Annotated[str | None, typer.Option(help="URL of the provider, if not its default.")] = None,
+    n: Annotated[int, typer.Option("--n", min=1, help="Number of prompts, with one opponent each.")] = 100,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the sample.")] = 0,
+    rubric: Annotated[
+        Path | None, typer.Option(help="Rubric file to use instead of the shipped one.")
+    ] = None,
     config: Annotated[
         Path | None,
         typer.Option(help="YAML with the sections judge, generate, prices, caches, checks, ratings."),
     ] = None,
-    output_dir: Annotated[Path | None, typer.Option(help="Folder of the run.")] = None,
+    output_dir: Annotated[Path | None, typer.Option(help="Folder to write the run to.")] = None,
     skip_judging: Annotated[
-        bool, typer.Option("--skip-judging", help="Ask nothing; rate what the cache holds.")
+        bool, typer.Option("--skip-judging", help="Call no judge; rate the cached replies.")
     ] = False,
     budget_usd: Budget = None,
     price: PriceOption = None,
-    arena: Annotated[str | None, typer.Option(help="Name of the arena, kept in the artifacts.")] = None,
+    arena: Annotated[str | None, typer.Option(help="Arena name to record in the artifacts.")] = None,
 ) -> None:
-    """Judge a new model against models that people have ranked, and rate it together with their battles.
+    """Rank a new model among models that people have ranked.
 
-    Ends with exit code 3 if the model left prompts unanswered or was cut off, providers failed to
-    answer something, or no judged battle was rated, with 4 if the judge gives no verdicts; either
-    way it says what to do.
+    Judges the new model against them, and rates it together with the human battles. Exit code 3 means
+    that answers are missing or cut off, that calls to a provider failed, or that no judged battle was
+    rated; 4 means that the judge gives no verdicts. The output says what to do.
     """
     from tiltyard.cli.judging_progress import JudgingProgress
     from tiltyard.tournament.placement import (

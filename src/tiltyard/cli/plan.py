@@ -1,4 +1,4 @@
-"""``tiltyard plan``: what a run would ask, cost and show."""
+"""``tiltyard plan``: estimate calls, cost and interval widths of a run."""
 
 from __future__ import annotations
 
@@ -36,18 +36,22 @@ def plan(
     budget_usd: Budget = None,
     price: PriceOption = None,
     count_tokens: Annotated[
-        bool, typer.Option("--count-tokens", help="Let the provider count the tokens of a sample.")
+        bool,
+        typer.Option("--count-tokens", help="Let the provider count the tokens of a sample of requests."),
     ] = False,
     earlier: Annotated[
         Path | None,
-        typer.Option(metavar="RUN", help="Expect intervals as wide as those of this earlier run."),
+        typer.Option(metavar="RUN", help="Base the expected interval widths on this earlier run."),
     ] = None,
     questions: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="Write every question that would be asked, as JSON Lines."),
+        typer.Option(metavar="FILE", help="Write all questions of the run to this file, as JSON Lines."),
     ] = None,
 ) -> None:
-    """Say what a run would ask, what it would cost and what it would show, without asking anything."""
+    """Estimate the calls, cost and precision of a run.
+
+    No judge is called.
+    """
     from tiltyard.judges.ledger import Ledger
     from tiltyard.report.plan_tables import plan_tables
     from tiltyard.report.terminal import Terminal
@@ -68,17 +72,17 @@ def plan(
     tell_missing(prepared.plan, retired=False)
     measured = measure_bytes_per_token(prepared.plan) if count_tokens else None
     with closing(Ledger(prepared.databases.ledger)) as ledger:
-        found = estimate_plan(prepared.plan, ledger, bytes_per_token=measured)
+        estimate = estimate_plan(prepared.plan, ledger, bytes_per_token=measured)
         if questions is not None:
             _write_questions(questions, prepared, ledger)
-    carried = None if earlier is None else pilot_expectation(earlier, found.expectation)
-    Terminal().print(plan_tables(found.to_dict(), carried, prepared.cap, found.notes))
+    carried = None if earlier is None else pilot_expectation(earlier, estimate.expectation)
+    Terminal().print(plan_tables(estimate.to_dict(), carried, prepared.cap, estimate.notes))
     if questions is not None:
-        typer.echo(f"Every question is in {questions}.", err=True)
+        typer.echo(f"All questions were written to {questions}.", err=True)
 
 
 def _write_questions(path: Path, prepared: PreparedRun, ledger: Ledger) -> None:
     from tiltyard.files.battle_writer import write_rows
     from tiltyard.tournament.cost_estimate import planned_questions
 
-    write_rows(path, (one.to_dict() for one in planned_questions(prepared.plan, ledger)))
+    write_rows(path, (question.to_dict() for question in planned_questions(prepared.plan, ledger)))

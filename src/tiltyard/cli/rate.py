@@ -1,4 +1,4 @@
-"""``tiltyard rate``: battles in, ratings out."""
+"""``tiltyard rate``: rate models from battles."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class IntervalMethod(StrEnum):
     NONE = "none"
 
 
-#: Options that only some methods have a use for.
+#: Options that only some methods use.
 _TAKEN_BY = {
     "style": {MethodName.BRADLEY_TERRY},
     "intervals": {MethodName.BRADLEY_TERRY, MethodName.ELO},
@@ -64,66 +64,68 @@ _TAKEN_BY = {
 
 
 def _refuse_unused(context: typer.Context, method: MethodName) -> None:
-    """An option that would do nothing is an error, not a silence."""
+    """Reject an option that would have no effect."""
     for name, methods in _TAKEN_BY.items():
         source = context.get_parameter_source(name)
         if source is not None and source.name == "COMMANDLINE" and method not in methods:
             takers = " or ".join(sorted(methods))
-            raise BadOption(f"--{name.replace('_', '-')} does nothing for {method}; it goes with {takers}")
+            raise BadOption(f"--{name.replace('_', '-')} has no effect with {method}; use it with {takers}")
 
 
 def rate(
     context: typer.Context,
     files: Files,
-    method: Annotated[
-        MethodName, typer.Option(help="How battles become ratings.")
-    ] = MethodName.BRADLEY_TERRY,
-    by: Annotated[Grouping | None, typer.Option(help="Rate each group of battles on its own.")] = None,
+    method: Annotated[MethodName, typer.Option(help="Rating method.")] = MethodName.BRADLEY_TERRY,
+    by: Annotated[Grouping | None, typer.Option(help="Rate each group of battles separately.")] = None,
     style: Annotated[
         str | None,
-        typer.Option(metavar="NAME,…", help="Control for style: length, markdown, position, a column."),
+        typer.Option(metavar="NAME,…", help="Control for style: length, markdown, position, or a column."),
     ] = None,
     out: Annotated[Path | None, typer.Option(help="Write artifacts and a report to this folder.")] = None,
     jsonl: Annotated[
-        bool, typer.Option("--jsonl", help="With --out: battles.jsonl of more than 1,000,000 battles too.")
+        bool, typer.Option("--jsonl", help="With --out: write battles.jsonl even above 1,000,000 battles.")
     ] = False,
     ties: Annotated[
         TieHandling, typer.Option(help="Ties: half a win each, Davidson's parameter, or left out.")
     ] = TieHandling.HALF,
     intervals: Annotated[
         IntervalMethod,
-        typer.Option(help="What would be drawn again: prompts like these, or battles on these."),
+        typer.Option(help="Uncertainty to cover: new prompts like these, or new battles on these."),
     ] = IntervalMethod.PROMPTS,
     bootstrap: Annotated[
         bool, typer.Option("--bootstrap", help="Intervals by bootstrap, not sandwich.")
     ] = False,
     n_bootstraps: Annotated[
-        int, typer.Option(min=2, help="Bootstrap refits, with --bootstrap or --out.")
+        int, typer.Option(min=2, help="Number of bootstrap refits, with --bootstrap or --out.")
     ] = 100,
     level: Level = 0.95,
-    seed: Annotated[int, typer.Option(min=0, help="Seed of everything random.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, help="Random seed.")] = 0,
     soft: Annotated[
-        bool, typer.Option("--soft", help="Use stated preferences (pref) in place of outcomes.")
+        bool, typer.Option("--soft", help="Use stated preferences (pref) instead of outcomes.")
     ] = False,
     prior_sd: PriorSd = None,
     anchor: Annotated[
         str | None,
-        typer.Option(metavar="MODEL[=RATING]", help="Shift all ratings so that this one is fixed."),
+        typer.Option(metavar="MODEL[=RATING]", help="Shift all ratings so that this model has this rating."),
     ] = None,
-    scale: Annotated[float, typer.Option(min=1, max=1e6, help="Points that mean ten to one.")] = 400.0,
-    k: Annotated[float, typer.Option("--k", min=0.001, max=1000, help="Elo's K.")] = 16.0,
-    n_perms: Annotated[int, typer.Option(min=0, help="Elo's permutations; 0 plays the log once.")] = 100,
-    arena: Annotated[str | None, typer.Option(help="Name of the arena, kept in the artifacts.")] = None,
-    model: Annotated[str | None, typer.Option(help="The model under test, kept in the artifacts.")] = None,
+    scale: Annotated[
+        float, typer.Option(min=1, max=1e6, help="Rating points that mean odds of ten to one.")
+    ] = 400.0,
+    k: Annotated[float, typer.Option("--k", min=0.001, max=1000, help="Elo's K factor.")] = 16.0,
+    n_perms: Annotated[
+        int, typer.Option(min=0, help="Elo's permutations; 0 processes the log once, in order.")
+    ] = 100,
+    arena: Annotated[str | None, typer.Option(help="Arena name to record in the artifacts.")] = None,
+    model: Annotated[str | None, typer.Option(help="Model under test, to record in the artifacts.")] = None,
     columns: Columns = None,
     format: Format = None,
 ) -> None:
-    """Rate models from files of battles, with honest intervals."""
+    """Rate models from battles, with confidence intervals."""
     from tiltyard.runs.battle_rating import RateSettings, method_of, open_all, rate_files
 
     _refuse_unused(context, method)
     if jsonl and out is None:
-        raise BadOption("--jsonl does nothing without --out; name a folder")
+        raise BadOption("--jsonl has no effect without --out; name a folder")
     styles = tuple(comma_list(style))
     options: dict[str, Any] = {"ties": ties.value}
     if method is not MethodName.GLICKO_2:
@@ -165,7 +167,7 @@ def rate(
     _notes([(source.path, source.notes) for source in sources])
     if out is not None:
         if left_out:
-            typer.echo(escape_controls(f"\nbattles.jsonl was left out: {left_out}"), err=True)
+            typer.echo(escape_controls(f"\nbattles.jsonl was not written: {left_out}"), err=True)
         typer.echo(f"\nWritten to {out}: tiltyard verify {out}")
 
 

@@ -1,4 +1,4 @@
-"""A progress bar on standard error, for work that takes a while and a person who watches."""
+"""Progress bar for reading battles, on standard error."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ __all__ = ["show_read_progress"]
 
 @contextmanager
 def show_read_progress(rows: Sequence[int | None]) -> Iterator[Callable[[int], None] | None]:
-    """Count battles as they are read, then say that they are being rated; silent where nobody watches."""
+    """Show how many battles have been read, then that they are being rated; only on a terminal."""
     if not sys.stderr.isatty():
         yield None
         return

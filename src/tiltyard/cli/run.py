@@ -1,4 +1,4 @@
-"""``tiltyard run`` and ``tiltyard work``: a tournament, led or helped with."""
+"""``tiltyard run`` and ``tiltyard work``: run a tournament, or join one as a worker."""
 
 from __future__ import annotations
 
@@ -33,30 +33,32 @@ __all__ = [
     "work",
 ]
 
-#: What to do about replies that hold no verdict.
+#: What to do about replies without a verdict.
 _WITHOUT_VERDICT = {
     "truncated": "raise max_tokens ({limit} now), or choose a judge that thinks less",
-    "unparseable": "ask by another form ({form} now), or choose another judge",
-    "refused": "look at the prompts, or choose another judge",
+    "unparseable": "use another reply form ({form} now), or choose another judge",
+    "refused": "check the prompts, or choose another judge",
 }
-#: Characters shown of the beginning, and of the end, of a reply that could not be read.
+#: Characters shown of the beginning, and of the end, of a reply that could not be parsed.
 _SHOWN_CHARACTERS = 200
 
 Config = Annotated[Path | None, typer.Argument(metavar="CONFIG", help="The tournament's YAML file.")]
-ConfigOption = Annotated[Path | None, typer.Option("--config", help="The same, as an option.")]
-Mode = Annotated[str, typer.Option(help="A mode of the configuration: pilot, headline, or one of your own.")]
-JudgeModel = Annotated[str | None, typer.Option(help="Ask this model instead of the mode's judges.")]
-LimitPairs = Annotated[
-    int | None, typer.Option(min=1, help="Judge only the first so many pairs of each dimension.")
+ConfigOption = Annotated[
+    Path | None, typer.Option("--config", help="The same as CONFIG, given as an option.")
 ]
-Budget = Annotated[float | None, typer.Option(min=0, help="Never spend more than this on the run.")]
+Mode = Annotated[str, typer.Option(help="Mode of the configuration: pilot, headline, or a custom one.")]
+JudgeModel = Annotated[str | None, typer.Option(help="Use this judge model instead of the mode's judges.")]
+LimitPairs = Annotated[
+    int | None, typer.Option(min=1, help="Judge only the first N pairs of each dimension.")
+]
+Budget = Annotated[float | None, typer.Option(min=0, help="Spending limit of the run, in dollars.")]
 
 
 def config_path(argument: Path | None, option: Path | None) -> Path:
-    """The configuration, named either way."""
+    """The path of the configuration, from the argument or the option."""
     if (argument is None) == (option is None):
         raise BadOption(
-            "name the configuration once: tiltyard run tournament.yaml, or --config tournament.yaml"
+            "give the configuration exactly once: tiltyard run tournament.yaml, or --config tournament.yaml"
         )
     return argument or option or Path()
 
@@ -66,21 +68,21 @@ def run(
     config_option: ConfigOption = None,
     mode: Mode = "pilot",
     output_dir: Annotated[
-        Path | None, typer.Option(help="Folder of the run; runs/<mode>_<time> unless given.")
+        Path | None, typer.Option(help="Folder of the run; default runs/<mode>_<time>.")
     ] = None,
     judge_model: JudgeModel = None,
     n_perms: Annotated[int | None, typer.Option(min=1, help="Elo's permutations.")] = None,
     limit_pairs: LimitPairs = None,
     skip_judging: Annotated[
-        bool, typer.Option("--skip-judging", help="Ask nothing; rate what the cache holds.")
+        bool, typer.Option("--skip-judging", help="Call no judge; rate the cached replies.")
     ] = False,
     budget_usd: Budget = None,
     price: PriceOption = None,
 ) -> None:
-    """Judge every pair of cached responses, rate the models, and write a folder that anyone can verify.
+    """Run a tournament: judge pairs and rate the models.
 
-    Ends with exit code 3 if providers failed to answer something or no battle was rated, with 4 if
-    a judge gives no verdicts; either way it says what to do.
+    Writes a run folder that `tiltyard verify` can check. Exit code 3 means that calls to a provider failed or
+    that no battle was rated; 4 means that a judge gives no verdicts. The output says what to do.
     """
     from tiltyard.cli.judging_progress import JudgingProgress
     from tiltyard.tournament.tournament_run import RunRequest, prepare_run, run_tournament
@@ -102,31 +104,34 @@ def run(
 
 
 def work(
-    folder: Annotated[Path, typer.Argument(metavar="RUN", help="Folder of a run that is under way.")],
+    folder: Annotated[Path, typer.Argument(metavar="RUN", help="Folder of a run in progress.")],
 ) -> None:
-    """Help with a run that was started elsewhere, as one more worker, until all of it is judged."""
+    """Join a running tournament as an additional worker.
+
+    Stops when everything is judged.
+    """
     from tiltyard.cli.judging_progress import JudgingProgress
     from tiltyard.tournament.tournament_run import join_run
 
     with JudgingProgress() as watcher:
-        sat = join_run(folder, watcher)
+        session = join_run(folder, watcher)
     shown = escape_controls(str(folder))
-    for problem in list(dict.fromkeys(sat.failures.values()))[:3]:
+    for problem in list(dict.fromkeys(session.failures.values()))[:3]:
         typer.echo(f"{shown}: {escape_controls(problem)}", err=True)
-    if sat.failures:
-        raise typer.Exit(INCOMPLETE_EXIT_CODE if sat.unusable is None else JUDGE_UNUSABLE_EXIT_CODE)
-    typer.echo(f"Nothing is left to ask in {shown}: {sat.shards['done']} shards done.", err=True)
+    if session.failures:
+        raise typer.Exit(INCOMPLETE_EXIT_CODE if session.unusable is None else JUDGE_UNUSABLE_EXIT_CODE)
+    typer.echo(f"Everything in {shown} has been judged: {session.shards['done']} shards done.", err=True)
 
 
 def tell_missing(plan: TournamentPlan, *, retired: bool = True) -> None:
-    """How many pairs are left out, and for want of whose responses; how many were cut off; retired judges."""
+    """Report pairs left out because of missing responses, truncated answers, and retired judges."""
     from tiltyard.tournament.cost_estimate import retirement_note
 
     matches = plan.matches
     if matches.dropped:
         who = ", ".join(f"{name} lacks {n}" for name, n in matches.missing.items())
         typer.echo(
-            f"{matches.dropped:,} pairs are left out for want of a response: {escape_controls(who)}.",
+            f"{matches.dropped:,} pairs are left out because a response is missing: {escape_controls(who)}.",
             err=True,
         )
     for seat in plan.seats:
@@ -139,27 +144,29 @@ def tell_missing(plan: TournamentPlan, *, retired: bool = True) -> None:
 
 
 def show_summary(finished: FinishedRun) -> None:
-    """The closing summary; an exit code of its own where something is missing."""
+    """Print the summary of a run; exit with a nonzero code if something is missing."""
     from tiltyard.report.terminal import Terminal
     from tiltyard.report.tournament_summary import tournament_summary
     from tiltyard.runs.tournament_writer import read_run_documents
 
     Terminal().print(tournament_summary(finished.groups, *read_run_documents(finished.out)))
-    typer.echo(f"\nWritten to {escape_controls(str(finished.out))}: tiltyard verify {_word(finished.out)}")
+    typer.echo(
+        f"\nWritten to {escape_controls(str(finished.out))}: tiltyard verify {_shell_quoted(finished.out)}"
+    )
     failed = _tell_failures(finished)
     if finished.first_unreadable is not None:
         _tell_unreadable(finished.first_unreadable, finished.states["unparseable"])
     unasked = finished.states["unasked"]
     if unasked and finished.sat is None:
         typer.echo(
-            f"{unasked:,} questions have no reply in the cache: they would be asked without --skip-judging.",
+            f"{unasked:,} questions have no reply in the cache: run without --skip-judging to ask them.",
             err=True,
         )
     elif unasked and finished.capped and not failed:
         typer.echo(
-            f"{unasked:,} questions were not asked: the budget does not cover them, or a batch that was left "
-            "behind holds what is missing. Run again, with a higher --budget-usd if need be, and --output-dir "
-            f"{_word(finished.out)} to go on.",
+            f"{unasked:,} questions were not asked: the budget does not cover them, or an unfinished batch "
+            "contains them. To resume, run again with --output-dir "
+            f"{_shell_quoted(finished.out)}, and with a higher --budget-usd if necessary.",
             err=True,
         )
     if not finished.rated_battles:
@@ -171,7 +178,7 @@ def show_summary(finished: FinishedRun) -> None:
 
 
 def _tell_nothing_rated(finished: FinishedRun, *, failed: bool) -> None:
-    """Say that no battle was rated, and what to do where that has not been said yet."""
+    """Report that no battle was rated, with advice unless it was already printed."""
     counts = {state: finished.states[state] for state in _WITHOUT_VERDICT}
     advice = "See above for what to do."
     if finished.dropped_battles:
@@ -187,11 +194,11 @@ def _tell_nothing_rated(finished: FinishedRun, *, failed: bool) -> None:
         said = ", ".join(f"{name} {count:,}" for name, count in counts.items() if count)
         todo = _WITHOUT_VERDICT[state].format(form=forms, limit=limits)
         advice = f"Replies without a verdict: {said}. To get verdicts, {todo}, then run the command again."
-    typer.echo(f"No battle was rated: the judges say nothing of any model. {advice}", err=True)
+    typer.echo(f"No battle was rated: the judges gave no usable verdict. {advice}", err=True)
 
 
 def _tell_failures(finished: FinishedRun) -> bool:
-    """Say how many questions judges failed to answer, and why; whether there are any."""
+    """Report failed questions and their causes; return whether there are any."""
     failures = dict.fromkeys(finished.sat.failures.values() if finished.sat is not None else ())
     failed = {name: n for name in ("provider_error", "expired", "lost") if (n := finished.states[name])}
     if finished.sat is None or not (failed or failures):
@@ -201,30 +208,30 @@ def _tell_failures(finished: FinishedRun) -> bool:
         [*failures, *(finished.problems[name] for name in failed if name in finished.problems)]
     )
     stopped = finished.sat.unusable is not None
-    what_to_do = "The run was stopped." if stopped else "Run the command again to go on."
-    typer.echo(f"{without:,} questions have no reply. {what_to_do} Why:", err=True)
+    what_to_do = "The run was stopped." if stopped else "Run the command again to resume."
+    typer.echo(f"{without:,} questions have no reply. {what_to_do} Errors:", err=True)
     for problem in list(causes)[:3]:
         typer.echo(f"  {escape_controls(problem)}", err=True)
     return True
 
 
 def _tell_unreadable(first: JudgedQuestion, count: int) -> None:
-    """Show the first reply that could not be read, and why."""
+    """Print the first reply that could not be parsed, and why."""
     question = first.question
     asked = f"{question.judge} on prompt {question.prompt_id}, {question.dimension}, form {first.form}"
-    typer.echo(f"{count:,} replies could not be read. The first, of {escape_controls(asked)}:", err=True)
+    typer.echo(f"{count:,} replies could not be parsed. The first, from {escape_controls(asked)}:", err=True)
     typer.echo(f"  why: {escape_controls(first.problem or '')}", err=True)
     typer.echo(f"  reply: {_excerpt(first.reply)}", err=True)
 
 
 def _excerpt(reply: Reply | None) -> str:
-    """A reply on one line; of a long one, the beginning and the end, where verdicts stand."""
+    """A reply on one line; a long one is cut in the middle, because verdicts are often at the end."""
     whole = (reply.text or (reply.data and json.dumps(dict(reply.data))) if reply else None) or "(empty)"
     if len(whole) > 2 * _SHOWN_CHARACTERS:
         whole = f"{whole[:_SHOWN_CHARACTERS]} … {whole[-_SHOWN_CHARACTERS:]}"
     return escape_controls(whole)
 
 
-def _word(path: Path) -> str:
-    """A path as it can be pasted into a shell."""
+def _shell_quoted(path: Path) -> str:
+    """A path that can be pasted into a shell."""
     return shlex.quote(escape_controls(str(path)))

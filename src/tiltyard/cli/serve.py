@@ -1,4 +1,4 @@
-"""``tiltyard serve``: the live arenas, with everything they need."""
+"""``tiltyard serve``: run live arenas: database, web processes and rater."""
 
 from __future__ import annotations
 
@@ -22,45 +22,43 @@ if TYPE_CHECKING:
 __all__ = ["AsUser", "Home", "serve", "serving_environment"]
 
 Home = Annotated[
-    Path | None, typer.Option(help="Folder for database, bytes and keys, instead of TILTYARD_HOME.")
+    Path | None, typer.Option(help="Folder for database, responses and keys; default TILTYARD_HOME.")
 ]
-AsUser = Annotated[
-    str | None, typer.Option(help="Who runs the embedded PostgreSQL when you are root, which it refuses.")
-]
+AsUser = Annotated[str | None, typer.Option(help="User that runs the embedded PostgreSQL if you are root.")]
 
 
 def serve(
     answers: Annotated[
-        Path | None, typer.Argument(metavar="[ANSWERS]", help="A file of answers: makes an arena of them.")
+        Path | None, typer.Argument(metavar="[ANSWERS]", help="File of answers to import into an arena.")
     ] = None,
     arena: Annotated[
-        str | None, typer.Option(help="Name of the arena that ANSWERS go to; the file's name unless given.")
+        str | None, typer.Option(help="Arena for ANSWERS; default: the name of the file.")
     ] = None,
-    host: Annotated[str | None, typer.Option(help="Address to bind; 127.0.0.1 unless given.")] = None,
-    port: Annotated[
-        int | None, typer.Option(help="Port to bind; 8420 unless given, 0 for a free one.")
-    ] = None,
+    host: Annotated[str | None, typer.Option(help="Address to bind; default 127.0.0.1.")] = None,
+    port: Annotated[int | None, typer.Option(help="Port to bind; default 8420, 0 for any free port.")] = None,
     base_url: Annotated[
-        str | None, typer.Option(help="Address that voters use. Needed where others can reach the port.")
+        str | None, typer.Option(help="Public URL. Required if others can reach the port.")
     ] = None,
     trusted_proxies: Annotated[
-        str | None, typer.Option(help="Proxies whose X-Forwarded headers are believed: 10.0.0.7,10.1.0.0/16.")
+        str | None, typer.Option(help="Proxies whose X-Forwarded headers are trusted: 10.0.0.7,10.1.0.0/16.")
     ] = None,
-    workers: Annotated[int | None, typer.Option(help="Web processes; 1 unless given.")] = None,
+    workers: Annotated[int | None, typer.Option(help="Number of web processes; default 1.")] = None,
     role: Annotated[
-        str | None, typer.Option(help="What this machine does: all, web or rater; all unless given.")
+        str | None, typer.Option(help="Role of this machine: all, web or rater; default all.")
     ] = None,
     metrics_port: Annotated[
-        int | None, typer.Option(help="A port of its own for /metrics, without a token.")
+        int | None, typer.Option(help="Separate port for /metrics, without a token.")
     ] = None,
-    metrics_host: Annotated[str | None, typer.Option(help="Address to bind for it; 127.0.0.1.")] = None,
+    metrics_host: Annotated[
+        str | None, typer.Option(help="Address to bind for /metrics; default 127.0.0.1.")
+    ] = None,
     log_requests: Annotated[
-        bool, typer.Option("--log-requests", help="Log every request, not only those that fail.")
+        bool, typer.Option("--log-requests", help="Log every request, not only failed ones.")
     ] = False,
     home: Home = None,
     as_user: AsUser = None,
 ) -> None:
-    """Serve arenas: database, web processes and rater, until you stop it."""
+    """Serve arenas: database, web processes and rater."""
     from tiltyard.settings.serving_settings import read_serving
 
     _check_installed()
@@ -81,12 +79,12 @@ def serve(
         log_requests=log_requests or None,
     )
     if answers is not None and not answers.is_file():
-        raise BadOption(f"{answers}: there is no such file of answers")
+        raise BadOption(f"{answers}: file not found")
     _serve(environment, settings, answers, arena, as_user)
 
 
 def serving_environment(home: Path | None) -> Environment:
-    """The environment; an option for the home goes before its variable, for children too."""
+    """Read the environment. ``--home`` overrides TILTYARD_HOME, for child processes too."""
     import os
 
     from tiltyard.settings.environment import read_environment
@@ -112,7 +110,7 @@ def _serve(
     from tiltyard.web.supervisor import Supervisor, listening_socket
 
     configure_logging()
-    # Until the supervisor listens to it, the signal must not leave a database running.
+    # Before the supervisor handles SIGTERM, the signal must still stop the database.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     with ExitStack() as stack:
         listening = None if settings.role == "rater" else stack.enter_context(listening_socket(settings))
@@ -138,32 +136,34 @@ def _greet(settings: ServingSettings, prepared: StartupResult, port: int | None)
         return
     typer.echo(f"Tiltyard is ready: {address}")
     if prepared.imported is not None:
-        brought = prepared.imported
+        imported = prepared.imported
         typer.echo(
-            f"Arena {prepared.arena}: {brought.responses:,} new responses of {brought.models:,} new models "
-            f"to {brought.prompts:,} new prompts."
+            f"Arena {prepared.arena}: {imported.responses:,} new responses of {imported.models:,} new models "
+            f"to {imported.prompts:,} new prompts."
         )
-        _warn(brought)
+        _warn(imported)
     elif prepared.arenas:
         typer.echo(f"Arenas: {escape_controls(', '.join(prepared.arenas))}.")
     else:
-        typer.echo("There is no arena yet; stop, and start again with a file: tiltyard serve answers.jsonl")
+        typer.echo(
+            "There is no arena yet. Stop the server and start it with a file: tiltyard serve answers.jsonl"
+        )
     if prepared.link is not None:
-        typer.echo(f"Become its operator, within the hour: {address}/claim/{prepared.link}")
-    typer.echo("Ctrl-C stops it.")
+        typer.echo(f"Create the operator account within the hour: {address}/claim/{prepared.link}")
+    typer.echo("Press Ctrl-C to stop.")
     sys.stdout.flush()
 
 
-def _warn(brought: ImportResult) -> None:
-    """Responses that say a model's name."""
-    for mention in brought.mentions:
+def _warn(imported: ImportResult) -> None:
+    """Warn about responses that mention a model's name."""
+    for mention in imported.mentions:
         typer.echo(f"Warning: {escape_controls(str(mention))}.")
-    if brought.mentioned > len(brought.mentions):
-        typer.echo(f"Warning: so do {brought.mentioned - len(brought.mentions):,} more responses.")
+    if imported.mentioned > len(imported.mentions):
+        typer.echo(f"Warning: {imported.mentioned - len(imported.mentions):,} more responses do so too.")
 
 
 def _waiting(what: str) -> Callable[[float], None]:
-    """Say so once, if it takes longer than a person likes to wait in silence."""
+    """Print one message if it takes longer than three seconds."""
     said = False
 
     def waiting(seconds: float) -> None:

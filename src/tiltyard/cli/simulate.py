@@ -1,4 +1,4 @@
-"""``tiltyard simulate``: when will an arena be official, and what will hold it up?"""
+"""``tiltyard simulate``: forecast when an arena's board will be official."""
 
 from __future__ import annotations
 
@@ -38,13 +38,13 @@ class RaterName(StrEnum):
     LITERAL = "literal"
 
 
-#: First volatilities of Glicko-2: our default, and the textbook's.
+#: Initial volatilities of Glicko-2: our default, and the paper's.
 _VOLATILITY = {RaterName.SETTLING: 0.003, RaterName.LITERAL: 0.06}
-#: Worlds of a forecast.
+#: Simulated worlds in a forecast.
 _WORLD_COUNT = 16
-#: Cells of model and prompt beyond which a simulation takes too long to wait for.
+#: Limit of models × prompts; beyond it a simulation takes too long.
 _CELL_LIMIT = 2_000_000
-#: Options that do nothing unless another is given.
+#: Options that have no effect unless another one is given.
 _NEEDS = {
     "rigged_rank": "riggers",
     "newcomers_after": "newcomers",
@@ -68,67 +68,67 @@ def _count(help: str) -> Any:
 
 def simulate(
     context: typer.Context,
-    models: Annotated[int, typer.Option(min=2, max=1000, help="How many models.")] = 20,
-    prompts: Annotated[int, typer.Option(min=1, max=100_000, help="How many prompts.")] = 100,
-    votes_per_day: Annotated[int, typer.Option(min=1, max=10_000_000, help="Votes expected a day.")] = 500,
+    models: Annotated[int, typer.Option(min=2, max=1000, help="Number of models.")] = 20,
+    prompts: Annotated[int, typer.Option(min=1, max=100_000, help="Number of prompts.")] = 100,
+    votes_per_day: Annotated[int, typer.Option(min=1, max=10_000_000, help="Expected votes per day.")] = 500,
     votes: Annotated[
-        int | None, typer.Option(min=1, max=1_000_000, help="How many votes to look ahead.")
+        int | None, typer.Option(min=1, max=1_000_000, help="Number of votes to simulate.")
     ] = None,
     seeds: Annotated[
-        int, typer.Option(min=1, max=100_000, help="How many worlds to simulate.")
+        int, typer.Option(min=1, max=100_000, help="Number of worlds to simulate.")
     ] = _WORLD_COUNT,
     seed: Annotated[int, typer.Option(min=0, max=2**31, help="Seed of the first world.")] = 0,
     processes: Annotated[
-        int | None, typer.Option(min=0, max=256, help="Worlds at once; 0: none beside this process.")
+        int | None, typer.Option(min=0, max=256, help="Worker processes; 0: use only this process.")
     ] = None,
     out: Annotated[Path | None, typer.Option(help="Write numbers, tables and charts to this folder.")] = None,
-    fairness: Annotated[Fairness, typer.Option(help="Which exposures must be fair.")] = Fairness.STRICT,
-    matchmaker: Annotated[Matchmaker, typer.Option(help="Who chooses matchups.")] = Matchmaker.POLICY,
-    compare: Annotated[bool, typer.Option("--compare", help="All matchmakers on the same worlds.")] = False,
+    fairness: Annotated[Fairness, typer.Option(help="Which exposures are balanced.")] = Fairness.STRICT,
+    matchmaker: Annotated[Matchmaker, typer.Option(help="How matchups are chosen.")] = Matchmaker.POLICY,
+    compare: Annotated[
+        bool, typer.Option("--compare", help="Compare all matchmakers on the same worlds.")
+    ] = False,
     rater: Annotated[
-        RaterName, typer.Option(help="Volatility of Glicko-2: 0.003, or the textbook's 0.06.")
+        RaterName, typer.Option(help="Volatility of Glicko-2: 0.003, or the paper's 0.06.")
     ] = RaterName.SETTLING,
     strength_sd: Annotated[
         float, typer.Option(min=0, max=10_000, help="Spread of strengths, in points.")
     ] = 200.0,
     even_top: Annotated[
-        bool, typer.Option("--even-top", help="The best models are no closer to each other than others.")
+        bool, typer.Option("--even-top", help="Do not place the best models closer together.")
     ] = False,
     effect_sd: Annotated[
-        float, typer.Option(min=0, max=10, help="Spread of the effects of model × prompt, in logits.")
+        float, typer.Option(min=0, max=10, help="Spread of model × prompt effects, in logits.")
     ] = 0.5,
     ties: Annotated[float, _share("Share of ties.")] = 0.16,
     both_bad: Annotated[float, _share("Share of votes that call both bad.")] = 0.07,
-    lazy: Annotated[float, _share("Share of voters who throw a coin.")] = 0.05,
+    lazy: Annotated[float, _share("Share of voters who vote at random.")] = 0.05,
     position_bias: Annotated[
         float, typer.Option(min=-10, max=10, help="Advantage of the left side, in logits.")
     ] = 0.1,
     dead: Annotated[float, _share("Share of prompts that nobody can answer.")] = 0.0,
     riggers: Annotated[float, _share("Share of votes cast to push one model up.")] = 0.0,
     rigged_rank: Annotated[int, typer.Option(min=1, help="True rank of the model they push.")] = 2,
-    newcomers: Annotated[int, _count("Models that come later.")] = 0,
-    newcomers_after: Annotated[int, _count("After how many votes they come.")] = 0,
-    retired: Annotated[int, _count("Models that go.")] = 0,
-    retired_after: Annotated[int, _count("After how many votes they go.")] = 0,
+    newcomers: Annotated[int, _count("Models added later.")] = 0,
+    newcomers_after: Annotated[int, _count("Votes after which they are added.")] = 0,
+    retired: Annotated[int, _count("Models retired later.")] = 0,
+    retired_after: Annotated[int, _count("Votes after which they are retired.")] = 0,
     drifting: Annotated[int, _count("Models whose strength changes.")] = 0,
     drift: Annotated[
-        float, typer.Option(min=-10_000, max=10_000, help="By how many points it changes.")
+        float, typer.Option(min=-10_000, max=10_000, help="Change of their strength, in points.")
     ] = 0.0,
-    drift_after: Annotated[int, _count("After how many votes it begins to change.")] = 0,
-    drift_over: Annotated[int, _count("Over how many votes; 0: at once.")] = 0,
-    skips: Annotated[float, _share("Share of matchups that voters pass over.")] = 0.0,
-    expiries: Annotated[float, _share("Share of matchups that nobody answers.")] = 0.0,
-    sessions: Annotated[int, _count("Voters' sessions, who come in turn; 0: no memory.")] = 0,
+    drift_after: Annotated[int, _count("Votes after which the change begins.")] = 0,
+    drift_over: Annotated[int, _count("Votes over which it changes; 0: at once.")] = 0,
+    skips: Annotated[float, _share("Share of matchups that voters skip.")] = 0.0,
+    expiries: Annotated[float, _share("Share of matchups that expire.")] = 0.0,
+    sessions: Annotated[int, _count("Number of voter sessions; 0: do not track them.")] = 0,
 ) -> None:
-    """Forecast an arena: simulate its votes, and say when its board will be official."""
+    """Forecast when an arena's board will be official."""
     from tiltyard.simulate.worlds import WorldSettings
 
     given = _given(context)
     _refuse_unused(given)
     if "fairness" in given and matchmaker is not Matchmaker.POLICY and not compare:
-        raise BadOption(
-            f"--fairness does nothing with --matchmaker {matchmaker}, which knows none; leave one out"
-        )
+        raise BadOption(f"--fairness has no effect with --matchmaker {matchmaker}; remove one of them")
     _refuse_size(models, prompts)
     cores = os.cpu_count() or 1 if processes is None else processes
     world = WorldSettings(
@@ -168,16 +168,16 @@ def simulate(
 
 
 def _given(context: typer.Context) -> set[str]:
-    """Options that stand on the command line."""
+    """Names of the options given on the command line."""
     sources = {name: context.get_parameter_source(name) for name in context.params}
     return {name for name, source in sources.items() if source is not None and source.name == "COMMANDLINE"}
 
 
 def _refuse_unused(given: set[str]) -> None:
-    """An option that would do nothing is an error, not a silence."""
+    """Reject an option that would have no effect."""
     for name, needed in _NEEDS.items():
         if name in given and needed not in given:
-            raise BadOption(f"{_option(name)} does nothing without {_option(needed)}; give both, or neither")
+            raise BadOption(f"{_option(name)} has no effect without {_option(needed)}; give both, or neither")
 
 
 def _option(name: str) -> str:
@@ -187,8 +187,8 @@ def _option(name: str) -> str:
 def _refuse_size(models: int, prompts: int) -> None:
     if models * prompts > _CELL_LIMIT:
         raise BadOption(
-            f"{models:,} models on {prompts:,} prompts are too many to simulate: at most {_CELL_LIMIT:,} cells of "
-            "model and prompt. Take fewer prompts: votes until official grow about as they do"
+            f"{models:,} models on {prompts:,} prompts are too many to simulate: the product may be at most "
+            f"{_CELL_LIMIT:,}. Use fewer prompts: the votes until official grow about in proportion"
         )
 
 
@@ -203,8 +203,8 @@ def _settings(
     least = policy.evaluated_every * policy.evaluations
     if votes is not None and votes < least:
         raise BadOption(
-            f"--votes is {votes}; no board is official before {least}: {policy.evaluations} evaluations, "
-            f"one every {policy.evaluated_every} votes. Give more"
+            f"--votes is {votes}; no board can be official before {least}: {policy.evaluations} evaluations, "
+            f"one every {policy.evaluated_every} votes. Use a larger number"
         )
     bound = votes or default_votes(world.models, world.prompts)
     return SimulationSettings(world=world, policy=policy, votes=bound, until_official=True, **options)
@@ -231,28 +231,28 @@ def _forecast(
 
     mixed = settings.matchmaker == "policy" and not mix_feasible(settings.policy, settings.world.models)
     prepare_folder(out)
-    with simulation_progress() as heard:
-        found = make_simulation(
+    with simulation_progress() as on_progress:
+        document = make_simulation(
             settings,
             seeds,
             votes_per_day,
             ForecastsBeside(matchmakers=compare, other_fairness=both and mixed),
             folder=lab_folder(),
             processes=cores,
-            on_progress=partial(heard, "worlds"),
+            on_progress=partial(on_progress, "worlds"),
         ).to_dict()
-    Terminal().print(simulation_tables(found))
+    Terminal().print(simulation_tables(document))
     if out is not None:
-        files = {"simulation.md": simulation_markdown(found), "simulation.html": simulation_page(found)}
+        files = {"simulation.md": simulation_markdown(document), "simulation.html": simulation_page(document)}
         lanes = settings.matchmaker == "policy"
         report = _validity_files(settings, seeds[0], votes_per_day) if lanes else {}
         write_files(
-            out, {"simulation.json": document_json(found), **files, **report, **simulation_svgs(found)}
+            out, {"simulation.json": document_json(document), **files, **report, **simulation_svgs(document)}
         )
 
 
 def _validity_files(settings: SimulationSettings, seed: int, votes_per_day: int) -> dict[str, str]:
-    """The validity report of the first world: what its operator would have read."""
+    """The validity report of the first world, as its operator would see it."""
     from tiltyard.core.policy.state.rating_fold import RaterSettings
     from tiltyard.core.policy.validity.report import validity_report
     from tiltyard.core.ratings.glicko2 import Glicko2

@@ -1,4 +1,4 @@
-"""What long simulations share on a terminal: progress, and results written to a folder."""
+"""Progress and result files of simulations."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ __all__ = ["document_json", "prepare_folder", "simulation_progress", "write_file
 
 @contextmanager
 def simulation_progress() -> Iterator[Callable[[str, int, int], None]]:
-    """A bar where a person watches. Whoever stops it hears that nothing is lost."""
+    """Show a progress bar on a terminal. On Ctrl-C, say that finished worlds are kept."""
     try:
         if not sys.stderr.isatty():
             yield lambda _what, _done, _total: None
@@ -34,12 +34,12 @@ def simulation_progress() -> Iterator[Callable[[str, int, int], None]]:
                 task, description=f"simulating {what}", completed=done, total=total
             )
     except KeyboardInterrupt:
-        typer.echo("What is finished is kept: the same command goes on from there.", err=True)
+        typer.echo("Finished results are kept: run the same command to resume.", err=True)
         raise
 
 
 def prepare_folder(out: Path | None) -> None:
-    """Find out before the work whether its results can be written."""
+    """Create the folder before the work starts, so that a wrong path fails early."""
     if out is None:
         return
     try:

@@ -1,4 +1,4 @@
-"""``tiltyard token``: tokens for programs, and links for the operator."""
+"""``tiltyard token``: manage API tokens and operator links."""
 
 from __future__ import annotations
 
@@ -20,23 +20,23 @@ __all__ = ["app"]
 
 T = TypeVar("T")
 
-app = typer.Typer(
-    help="Tokens for programs, and links for the operator.", no_args_is_help=True, rich_markup_mode=None
-)
+app = typer.Typer(help="Manage API tokens and operator links.", no_args_is_help=True, rich_markup_mode=None)
 
 
 @app.command("create")
 def create(
-    name: Annotated[str, typer.Argument(help="What the token is for; the audit shows it.")],
+    name: Annotated[str, typer.Argument(help="Name of the token, shown in the audit log.")],
     scope: Annotated[list[str], typer.Option(help="read, judge, import, admin or metrics; may be repeated.")],
     arena: Annotated[
-        str | None, typer.Option(help="The one arena it is for; every arena unless given.")
+        str | None, typer.Option(help="Restrict the token to this arena; default: all arenas.")
     ] = None,
-    days: Annotated[int | None, typer.Option(min=1, max=3650, help="How long it is valid.")] = None,
+    days: Annotated[
+        int | None, typer.Option(min=1, max=3650, help="Days until it expires; default: never.")
+    ] = None,
     home: Home = None,
     as_user: AsUser = None,
 ) -> None:
-    """Make a token and print it. It is not shown again."""
+    """Create a token and print it. It is not shown again."""
     life = None if days is None else timedelta(days=days)
     token, _ = _with_accounts(
         serving_environment(home),
@@ -48,37 +48,44 @@ def create(
 
 @app.command("list")
 def list_(home: Home = None, as_user: AsUser = None) -> None:
-    """Every token there ever was."""
-    for one in _with_accounts(serving_environment(home), as_user, lambda accounts: accounts.list_tokens()):
-        state = "valid until revoked" if one.expires_at is None else f"valid until {one.expires_at:%Y-%m-%d}"
-        if one.revoked_at is not None:
-            state = f"revoked {one.revoked_at:%Y-%m-%d}"
-        where = "every arena" if one.arena is None else f"arena {one.arena}"
+    """List all tokens, including revoked ones."""
+    for token in _with_accounts(serving_environment(home), as_user, lambda accounts: accounts.list_tokens()):
+        state = (
+            "valid until revoked" if token.expires_at is None else f"valid until {token.expires_at:%Y-%m-%d}"
+        )
+        if token.revoked_at is not None:
+            state = f"revoked {token.revoked_at:%Y-%m-%d}"
+        where = "every arena" if token.arena is None else f"arena {token.arena}"
         typer.echo(
-            f"{one.api_token:>4}  {escape_controls(one.name)}  {','.join(one.scopes)}  {where}  {state}"
+            f"{token.api_token:>4}  {escape_controls(token.name)}  {','.join(token.scopes)}  {where}  {state}"
         )
 
 
 @app.command("revoke")
 def revoke(
-    api_token: Annotated[int, typer.Argument(metavar="NUMBER", help="The number that token list shows.")],
+    api_token: Annotated[
+        int, typer.Argument(metavar="NUMBER", help="Number of the token in `tiltyard token list`.")
+    ],
     home: Home = None,
     as_user: AsUser = None,
 ) -> None:
-    """Make a token worth nothing."""
+    """Revoke a token."""
     _with_accounts(
         serving_environment(home), as_user, lambda accounts: accounts.revoke_token("cli", api_token)
     )
-    typer.echo(f"Token {api_token} is revoked; running servers know within five seconds.")
+    typer.echo(f"Token {api_token} is revoked; running servers reject it within five seconds.")
 
 
 @app.command("operator")
 def operator(
-    base_url: Annotated[str | None, typer.Option(help="Address that the operator uses.")] = None,
+    base_url: Annotated[str | None, typer.Option(help="Public URL of the server.")] = None,
     home: Home = None,
     as_user: AsUser = None,
 ) -> None:
-    """Print a link by which the operator's name and password can be set, once, within the hour."""
+    """Print a link for the operator to set a password.
+
+    It sets name and password, works once, and expires after an hour.
+    """
     from tiltyard.settings.serving_settings import read_serving
 
     environment = serving_environment(home)

@@ -1,4 +1,4 @@
-"""``tiltyard verify``: does a run folder say what its battles say?"""
+"""``tiltyard verify``: check a run folder against its battles."""
 
 from __future__ import annotations
 
@@ -14,10 +14,13 @@ __all__ = ["verify"]
 
 def verify(
     folder: Annotated[
-        Path, typer.Argument(help="A folder that `tiltyard rate --out`, `run` or `place` wrote.")
+        Path, typer.Argument(help="Folder written by `tiltyard rate --out`, `run` or `place`.")
     ],
 ) -> None:
-    """Check every file's hash, then recompute every number from the battles."""
+    """Check a run folder and recompute its numbers.
+
+    Checks the hash of every file, then recomputes every number from the battles.
+    """
     from tiltyard.runs.run_verification import verify_run
 
     result = verify_run(folder)

@@ -27,8 +27,8 @@ class UnusableReplies:
         self._judge = judge
         self._advice = {
             QuestionState.TRUNCATED: f"raise max_tokens ({max_tokens:,} now), or choose a judge that thinks less",
-            QuestionState.UNPARSEABLE: f"ask by another form ({form} now), or choose another judge",
-            QuestionState.REFUSED: "look at the prompts, or choose another judge",
+            QuestionState.UNPARSEABLE: f"use another reply form ({form} now), or choose another judge",
+            QuestionState.REFUSED: "check the prompts, or choose another judge",
         }
         self._states: Counter[QuestionState] = Counter()
         self._prompts: set[str] = set()

@@ -62,7 +62,7 @@ def test_the_first_are_told_and_all_are_counted(capsys):
         _warn(brought)
     told = capsys.readouterr().out.splitlines()
     assert told[0] == "Warning: line 0: says 'gpt', the name of its model: voters will read it."
-    assert told[-1] == "Warning: so do 5 more responses."
+    assert told[-1] == "Warning: 5 more responses do so too."
     assert len(told) == SHOWN_MENTION_LIMIT + 1
 
 

@@ -133,7 +133,7 @@ def _take_back(server: EmbeddedServer) -> None:
     if not server.data.exists():
         kept = sorted(server.folder.glob("data-*"))
         if not kept:
-            raise StoreFault(f"{server.folder} has no database yet; tiltyard serve makes one")
+            raise StoreFault(f"{server.folder} has no database yet; tiltyard serve creates one")
         kept[-1].rename(server.data)
 
 

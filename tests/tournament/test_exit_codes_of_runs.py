@@ -141,6 +141,6 @@ def test_a_placement_whose_model_answers_nothing_ends_with_code_3(tmp_path, bill
     yard = placed(tmp_path, billed.server, generate={"base_url": "http://127.0.0.1:9/v1", "retries": 0})
     ran = place(yard)
     assert ran.code == 3
-    assert "no connection" in ran.err
+    assert "connection failed" in ran.err
     assert "Nothing was judged" in ran.err
     assert not (tmp_path / "out").exists()

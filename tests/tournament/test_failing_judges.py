@@ -17,13 +17,13 @@ def test_a_provider_that_is_down_is_told_of_and_the_next_run_completes(tmp_path,
     ran = arranged.call("run", arranged.config, "--output-dir", "out")
     assert ran.code == 3
     assert "48 questions have no reply. Run the command again to resume. Errors:" in ran.err
-    assert ran.err.count("no connection") == 1
+    assert ran.err.count("connection failed") == 1
     # After so many that reached nobody the others are not even tried; a few are under way by then.
     states = Counter(row["state"] for row in arranged.verdicts())
     assert 32 <= states["provider_error"] < 48
     assert states["provider_error"] + states["unasked"] == 48
     failed = [row for row in arranged.verdicts() if row["state"] == "provider_error"]
-    assert all("no connection" in row["problem"] for row in failed)
+    assert all("connection failed" in row["problem"] for row in failed)
     arranged.done("verify", "out")
 
 
@@ -163,7 +163,7 @@ def test_a_judge_that_takes_no_batches_is_not_asked_by_batch(tmp_path):
     (tmp_path / "replies.jsonl").write_text("")
     ran = arranged.call("run", arranged.config)
     assert ran.code == 2
-    assert "judge judge-1: replay takes no batches; set batch: false" in ran.err
+    assert "judge judge-1: replay does not support batches; set batch: false" in ran.err
 
 
 def test_a_helper_with_a_wrong_key_is_told_so(tmp_path):

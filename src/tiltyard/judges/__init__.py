@@ -1,1 +1,1 @@
-"""Judges: from a request to a raw reply, paid once: cache, ledger, budget, limits, batches."""
+"""Calls to LLM judges: reply cache, ledger of costs, budget, rate limits and batches."""

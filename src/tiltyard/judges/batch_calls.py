@@ -1,4 +1,4 @@
-"""Asking by batch: half the price, and a batch that was created is never created again."""
+"""Judge calls by batch: half the price, and no batch is created twice."""
 
 from __future__ import annotations
 
@@ -36,46 +36,46 @@ from tiltyard.judges.requests import JudgeCaller, JudgeRequest
 
 __all__ = ["BatchCalls"]
 
-#: Requests that are asked again first, of a judge that has given no verdict for long.
+#: Requests to try first when a judge has given no verdict for long.
 _PROBE_REQUESTS = 10
-#: Settlements that are written together while results are read.
+#: Settlements written in one transaction while results are read.
 _SETTLEMENT_BATCH_COUNT = 200
-#: How far a provider's clock may be off.
+#: Tolerated difference between our clock and the provider's.
 _CLOCK_SKEW_TOLERANCE = timedelta(minutes=5)
-#: Bytes that an item's wrapping may take.
+#: Bytes added to each request by the batch format.
 _ITEM_OVERHEAD_BYTES = 400
-#: What a provider says of a batch, or of results, that it does not know or no longer keeps.
+#: Statuses for a batch or results that the provider does not know or no longer keeps.
 _GONE_STATUSES = frozenset({404, 410})
-#: Seconds until a batch is offered again to a provider that has too many waiting.
+#: Delay before a batch is retried when the provider's batch queue is full.
 _BATCH_QUEUE_RETRY_SECONDS = 60.0
 _FIRST_POLL_SECONDS, _MAX_POLL_SECONDS = 0.2, 60.0
-#: Seconds until looking again at what other shards hold, at most.
+#: Longest delay between checks whether other shards have released money or replies.
 _OTHER_SHARD_POLL_SECONDS = 5.0
-#: Seconds between the first two searches for a batch whose creation went unanswered, and between the last.
+#: First and longest delay between searches for a batch whose creation got no response.
 _FIRST_SEARCH_SECONDS, _MAX_SEARCH_SECONDS = 1.0, 15.0
-#: Seconds for which such a batch is looked for before it is held never to have been created.
+#: After this time without success, such a batch counts as never created.
 _SEARCH_TIMEOUT_SECONDS = 120.0
-#: What was paid for is read this often before it is given up: reading costs nothing.
+#: How often reading paid results is tried: reading costs nothing.
 _READ_ATTEMPT_LIMIT = 8
 _ADVICE = (
-    "Batch {} was created and may be paid for: is this the API key, or the workspace, that it was created with? "
-    "Results are kept for 29 days. What was asked in it is not bought again; to ask it again, start a new run"
+    "Batch {} was created and may be billed: check that this is the API key and workspace that created it. "
+    "Results are kept for 29 days. Its requests are not sent again; to send them again, start a new run"
 )
 
 
 class BatchCalls:
-    """Asks the requests of one shard by batch.
+    """Sends the requests of one shard by batch.
 
-    Order of events: intent rows for the batch and its attempts, with the worst case reserved;
-    the batch is created; its id is written down. A crash between the last two leaves an intent
-    without an id: the batch is looked for among those that the provider lists, by the names of
-    its items, which begin with the intent's own. Only if it is not there, for minutes, are the
-    reservations released and the requests sent again.
+    Order of events: write intent rows for the batch and its attempts and reserve the worst-case cost;
+    create the batch; record its ID. A crash between the last two leaves an intent without an ID. The
+    batch is then searched for in the provider's list, by the names of its items, which begin with the
+    ID of the intent. Only if it is not listed for minutes are the reservations released and the
+    requests sent again.
 
-    While a batch is waited for the ledger is told so. What other shards need, money or replies,
-    is waited for as long as somebody waits for the batches that hold it: where a shard has
-    failed, or its worker is gone, its batches stay open and booked, and what depends on them ends
-    as unasked. Going on with the run brings them in.
+    While a worker waits for a batch, it renews a lease in the ledger. Other shards wait for money or
+    replies that the batch holds as long as the lease is valid. If a shard fails or its worker dies, its
+    batches stay open and reserved, and requests that depend on them end as unasked. Resuming the run
+    collects the batches.
     """
 
     def __init__(self, run: str, shard: str, worker: str, books: LedgerBatcher, heard: OnSettled) -> None:
@@ -84,16 +84,16 @@ class BatchCalls:
         self._worker = worker
         self._books = books
         self._heard = heard
-        #: The requests of the shard, as they were last sent.
+        #: Requests of the shard by key, in the form last sent.
         self._requests: dict[str, JudgeRequest] = {}
-        #: By request: how often it was sent, and how often changed to what its endpoint allows.
+        #: By request: how often it was sent, and how often it was adapted to limits of its endpoint.
         self._tries: Counter[str] = Counter()
         self._adapted: Counter[str] = Counter()
-        #: Requests that will never be accepted.
+        #: Requests rejected for good.
         self._hopeless: set[str] = set()
 
     async def ask(self, requests: Sequence[JudgeRequest], caller: JudgeCaller) -> Counter[str]:
-        """Ask what the cache does not hold; how the requests ended."""
+        """Send the requests that are not cached; count all requests by final state."""
         distinct = {request.key: request for request in requests}
         self._requests = dict(distinct)
         unpaid: set[str] = set()
@@ -115,7 +115,7 @@ class BatchCalls:
                 return Counter(_ending(key, states[key], unpaid) for key in distinct)
             caller.gate.check()
             if caller.unusable is not None and caller.unusable.has_long_streak:
-                # A few first: whether asking again helps is not tried out on everything.
+                # Try a few first, instead of paying for all.
                 waiting = waiting[:_PROBE_REQUESTS]
             self._requests.update((request.key, request) for request in waiting)
             held = await self._submit(waiting, replies, caller)
@@ -123,7 +123,7 @@ class BatchCalls:
                 unpaid |= {request.key for request in waiting}
             idle = 0 if held is ReservationResult.YES else idle + 1
             if idle:
-                # Others hold the money, or are asking the same.
+                # Others hold the money, or are sending the same requests.
                 await asyncio.sleep(
                     min(_FIRST_POLL_SECONDS * 1.5 ** min(idle, 20), _OTHER_SHARD_POLL_SECONDS)
                 )
@@ -132,7 +132,10 @@ class BatchCalls:
     async def _submit(
         self, waiting: Sequence[JudgeRequest], replies: Mapping[str, Sequence[Body]], caller: JudgeCaller
     ) -> ReservationResult:
-        """Create the batches that these requests need, as far as the budget covers them; why, if there is none."""
+        """Create batches for these requests as far as the budget covers them.
+
+        Returns YES if any was created, else the reason.
+        """
         left = list(waiting)
         answer = ReservationResult.LEFT
         while left:
@@ -146,7 +149,9 @@ class BatchCalls:
             if covered:
                 answer = ReservationResult.YES
                 self._tries.update(intent.request_key for intent in covered)
-                items = [BatchItem(f"{mark}-{one.place}", piece[one.place or 0].body) for one in covered]
+                items = [
+                    BatchItem(f"{mark}-{intent.place}", piece[intent.place or 0].body) for intent in covered
+                ]
                 fault = await self._create(mark, items, covered, caller)
                 if fault is not None and not (fault.retryable or fault.billed):
                     self._hopeless.update(intent.request_key for intent in covered)
@@ -163,7 +168,7 @@ class BatchCalls:
     async def _create(
         self, mark: str, items: Sequence[BatchItem], intents: Sequence[AttemptIntent], caller: JudgeCaller
     ) -> ProviderFault | None:
-        """Create a batch and write down its id, or why there is none; one that may exist stays an intent."""
+        """Create a batch and record its ID, or the fault; a batch that may exist stays an intent."""
         await caller.gate.enter()
         try:
             provider_id = await caller.provider.submit_batch(items, mark)
@@ -186,16 +191,16 @@ class BatchCalls:
     ) -> None:
         settlements = [settle_failure(intent, caller, fault) for intent in intents]
         await self._books.run(Ledger.close_batch, mark, "void", settlements)
-        self._tell(settlements)
+        self._report(settlements)
 
     async def _collect(self, caller: JudgeCaller) -> None:
-        """Bring in every batch of this shard that is under way."""
+        """Wait for the open batches of this shard and store their results."""
         rows = await self._books.run(Ledger.open_batches, self._run, self._shard)
         mine = [row for row in rows if row.judge == caller.name]
         await gather_or_cancel([self._collect_batch(row, caller) for row in mine])
 
     async def _collect_batch(self, row: BatchRow, caller: JudgeCaller) -> None:
-        """Wait for a batch and read its results; if that fails it stays open, and nobody else waits for it."""
+        """Wait for a batch and store its results; on failure it stays open and its lease ends."""
         try:
             await self._read_batch(row, caller)
         except TiltyardError as error:
@@ -231,9 +236,9 @@ class BatchCalls:
     async def _failed(
         self, row: BatchRow, intents: Sequence[AttemptIntent], caller: JudgeCaller, why: str
     ) -> None:
-        """A batch that failed as a whole: nothing of it was done or charged, so it may be tried again.
+        """Release a batch that failed as a whole: nothing was billed, so it may be retried.
 
-        A provider that has too much waiting already is waited for, however often that may be.
+        If the provider's queue is full, the failure does not count as an attempt.
         """
         await self._void(row.batch, intents, caller, ProviderFault(f"the whole batch failed: {why}"))
         keys = [intent.request_key for intent in intents]
@@ -244,7 +249,7 @@ class BatchCalls:
             await asyncio.sleep(retry_delay(self._tries[keys[0]], None))
 
     async def _ended(self, provider_id: str, row: BatchRow, caller: JudgeCaller) -> BatchStatus:
-        """A batch's status, once it has ended; looked at ever less often, for the sake of ``row``."""
+        """Poll until a batch has ended, with growing delays, renewing the lease of ``row``."""
         wait, faults = _FIRST_POLL_SECONDS, 0
         while True:
             try:
@@ -262,10 +267,10 @@ class BatchCalls:
             wait = min(wait * 1.5, _MAX_POLL_SECONDS)
 
     async def _read(self, row: BatchRow, intents: dict[int, AttemptIntent], caller: JudgeCaller) -> None:
-        """Stream the results into the ledger; where some are missing they are read again, for the rest.
+        """Stream the results into the ledger; if some are missing, retry.
 
-        A stream may break off, or end too early as if it were whole; a provider may say that a
-        batch has ended before its results are there.
+        A stream may be interrupted or end too early, and a provider may report the end of a batch
+        before its results are available.
         """
         left = dict(intents)
         for readings in range(_READ_ATTEMPT_LIMIT):
@@ -282,7 +287,7 @@ class BatchCalls:
         fault = ProviderFault("the batch has no result for it", retryable=True, billed=True)
         missing = [settle_failure(intent, caller, fault) for intent in left.values()]
         await self._books.run(Ledger.close_batch, row.batch, "ended", missing)
-        self._tell(missing)
+        self._report(missing)
 
     async def _stream(self, row: BatchRow, left: dict[int, AttemptIntent], caller: JudgeCaller) -> None:
         assert row.provider_id is not None
@@ -300,13 +305,13 @@ class BatchCalls:
                         await self._write(gathered, caller)
                         gathered = []
         except ProviderFault:
-            # What was read before the stream broke off is not read again.
+            # Keep what was read before the stream was interrupted.
             await self._write(gathered, caller)
             raise
         await self._write(gathered, caller)
 
     def _refused(self, entry: BatchEntry, key: str, caller: JudgeCaller) -> None:
-        """A request that was not accepted is given up, unless its endpoint says what it would accept."""
+        """Give up a rejected request, unless the error says which limit the endpoint accepts."""
         request, fault = self._requests.get(key), ProviderFault(entry.error or "", said=entry.said)
         if (
             request is None
@@ -320,36 +325,36 @@ class BatchCalls:
 
     async def _write(self, settlements: Sequence[Settlement], caller: JudgeCaller) -> None:
         await self._books.run(Ledger.settle, settlements)
-        self._tell(settlements)
-        for one in settlements:
-            request = self._requests.get(one.request_key)
-            if one.body is not None and request is not None:
-                # A second reply ends its question, whatever the first was.
-                caller.heard(request, [one.body] * (one.ask + 1))
+        self._report(settlements)
+        for settlement in settlements:
+            request = self._requests.get(settlement.request_key)
+            if settlement.body is not None and request is not None:
+                # Only the number of replies matters here: a second one ends its question.
+                caller.heard(request, [settlement.body] * (settlement.ask + 1))
 
-    def _tell(self, settlements: Sequence[Settlement]) -> None:
-        for one in settlements:
-            self._heard(one.state, one.cost)
+    def _report(self, settlements: Sequence[Settlement]) -> None:
+        for settlement in settlements:
+            self._heard(settlement.state, settlement.cost)
 
     async def _watch(self, row: BatchRow, wait: float) -> None:
         await self._books.run(Ledger.watch_batch, row.batch, wait + BATCH_WATCH_SECONDS)
 
     async def _find(self, row: BatchRow, caller: JudgeCaller) -> str | None:
-        """The id of a batch whose creation went unanswered, or ``None`` if there is no such batch.
+        """Find the ID of a batch whose creation got no response; ``None`` if it was never created.
 
-        It may be listed only after a while. Counted from now: nobody knows when it was sent.
+        The provider may list it with a delay. The timeout starts now, because the time of sending is unknown.
         """
-        told: dict[str, bool | None] = {}
+        ours: dict[str, bool | None] = {}
         wait, looks, faults, end = _FIRST_SEARCH_SECONDS, 0, 0, time.monotonic() + _SEARCH_TIMEOUT_SECONDS
         while True:
             last = time.monotonic() >= end
             try:
-                found = await self._listed(row, caller, told)
+                found = await self._listed(row, caller, ours)
                 looks += 1
-                if found is not None or (last and None not in told.values()):
+                if found is not None or (last and None not in ours.values()):
                     return found
                 if last and looks >= _READ_ATTEMPT_LIMIT:
-                    raise _undecided(told)
+                    raise _undecided(ours)
             except ProviderFault as fault:
                 faults += 1
                 if not fault.retryable or faults >= _READ_ATTEMPT_LIMIT:
@@ -358,30 +363,30 @@ class BatchCalls:
             await asyncio.sleep(wait)
             wait = min(wait * 1.5, _MAX_SEARCH_SECONDS)
 
-    async def _listed(self, row: BatchRow, caller: JudgeCaller, told: dict[str, bool | None]) -> str | None:
-        """Look through the provider's list once. ``told``: of those seen, whether they are ours."""
+    async def _listed(self, row: BatchRow, caller: JudgeCaller, ours: dict[str, bool | None]) -> str | None:
+        """Search the provider's list once. ``ours`` collects for each listed batch whether it is ours."""
         since = datetime.fromtimestamp(row.created_at, tz=UTC) - _CLOCK_SKEW_TOLERANCE
         claimed = await self._books.run(Ledger.claimed_batches, since.timestamp())
         listed = [status async for status in caller.provider.list_batches(since)]
-        # Those that can be told at once come first: others may run for a day.
+        # Check those first that can be decided at once: others may run for a day.
         listed.sort(key=lambda status: (status.mark != row.batch, not status.ended))
         for status in listed:
-            if told.get(status.id) is False:
+            if ours.get(status.id) is False:
                 continue
             claimed_already = status.id in claimed
-            told[status.id] = False if claimed_already else await self._is_ours(status, row, caller)
-            if told[status.id]:
+            ours[status.id] = False if claimed_already else await self._is_ours(status, row, caller)
+            if ours[status.id]:
                 return status.id
         return None
 
     async def _is_ours(self, status: BatchStatus, row: BatchRow, caller: JudgeCaller) -> bool | None:
-        """By its mark where the provider keeps one, else by the names of its items, once it has ended.
+        """Decide by its mark if the provider stores one, else by the names of its items once it has ended.
 
-        ``None`` where there are no results to tell by, or none yet.
+        ``None`` if there are no results to decide by, or none yet.
         """
         if status.mark is not None:
             return status.mark == row.batch
-        # A size of nothing is one that is not counted yet.
+        # A size of 0 means not counted yet.
         if status.size and status.size != row.size:
             return False
         ended = await self._ended(status.id, row, caller)
@@ -396,7 +401,7 @@ class BatchCalls:
 def _cut(
     requests: Sequence[JudgeRequest], caller: JudgeCaller
 ) -> tuple[list[JudgeRequest], list[JudgeRequest]]:
-    """As many requests, from the first on, as fit into one batch by number and by bytes; and the rest."""
+    """Split off the first requests that fit into one batch, by number and by bytes."""
     limits = caller.provider.capabilities
     total = 0
     for count, request in enumerate(requests):
@@ -407,16 +412,16 @@ def _cut(
 
 
 def _place(name: str, batch: str) -> int:
-    """An item's place in its batch, from its name; -1 for a name that is none of ours."""
+    """The index of an item in its batch, from its name; -1 for an unknown name."""
     mark, _, place = name.rpartition("-")
     return int(place) if mark == batch and place.isdecimal() and len(place) < 10 else -1
 
 
-def _undecided(told: Mapping[str, bool | None]) -> ProviderFault:
-    unsure = ", ".join(name for name, ours in told.items() if ours is None)
+def _undecided(ours: Mapping[str, bool | None]) -> ProviderFault:
+    unsure = ", ".join(name for name, answer in ours.items() if answer is None)
     return ProviderFault(
-        f"a batch was created or not, nobody knows: {unsure} may be it and has no results to tell by; "
-        "nothing is bought again; go on with the run later"
+        f"it is unknown whether a batch was created: {unsure} may be it and has no results to identify it by; "
+        "nothing is sent again; resume the run later"
     )
 
 

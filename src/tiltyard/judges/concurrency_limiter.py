@@ -1,4 +1,4 @@
-"""How many calls may be under way at once, and how fast they may leave."""
+"""Limits the number of concurrent calls and their rate."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from tiltyard.errors import JudgeUnusable, ProviderFault
 
 __all__ = ["ConcurrencyLimiter"]
 
-#: Calls at once to begin with; doubled as long as all goes well.
+#: Concurrent calls at the start; doubled each round until the provider throttles.
 _INITIAL_CONCURRENT_CALLS = 16
-#: Seconds of calls that are taken from the shared limit at a time.
+#: Permits are taken from the shared rate limit for this long at a time.
 _PERMIT_SECONDS = 0.25
 
-#: What a provider answers to a wrong key, an empty account, a key without the right, an unknown model.
+#: Wrong key, no credit, missing permission, unknown model.
 _FATAL_STATUSES = frozenset({401, 402, 403, 404})
-#: So many of them in a row, with nothing served in between, are no accident of single requests.
+#: Consecutive calls with such a status, none served in between, that stop the run.
 _CONSECUTIVE_REFUSED_CALLS = 8
-#: So many calls in a row that reached nobody, before any has, are no hiccup of the network.
+#: Consecutive connection failures before the first success that stop the run.
 _CONSECUTIVE_UNREACHED_CALLS = 32
 
 Permits = Callable[[int, float], Awaitable[tuple[float, float]]]
@@ -29,14 +29,14 @@ Pause = Callable[[float], Awaitable[None]]
 
 
 class ConcurrencyLimiter:
-    """Adaptive concurrency for one provider key, within a rate that all workers share.
+    """Adaptive concurrency for one provider key, within a rate limit that all workers share.
 
-    Calls at once are doubled each round until the provider first asks for fewer; from then on
-    they are halved when it does and grow by one each round when it does not. A provider's
-    Retry-After stops everybody who uses the same key.
+    Concurrency doubles each round until the provider first throttles. From then on it is halved when
+    the provider throttles, and grows by one each round otherwise. A Retry-After pauses all workers
+    with the same key.
 
-    Where no call can succeed (a wrong key, an empty account, no such model, nobody there), or a
-    judge is unusable, the gate closes: whoever then wants to enter hears why.
+    If no call can succeed (wrong key, no credit, unknown model, server unreachable), or a judge is
+    unusable, the limiter closes, and `enter` raises the reason.
     """
 
     def __init__(
@@ -66,7 +66,7 @@ class ConcurrencyLimiter:
         self._empty = asyncio.Event()
 
     async def enter(self) -> None:
-        """Wait for a place and for the moment when a call may leave."""
+        """Wait until a call may be sent."""
         if self.in_flight >= int(self.allowed) or self._waiting:
             waiter = asyncio.get_running_loop().create_future()
             self._waiting.append(waiter)
@@ -87,26 +87,26 @@ class ConcurrencyLimiter:
             raise
         if self._closed is not None:
             self._free()
-            # Raising stops everybody: not before the calls under way have come back.
+            # The error stops the run: wait for the calls in flight first, because they are paid for.
             await self._empty.wait()
             raise copy.copy(self._closed)
 
     def close(self, reason: JudgeUnusable) -> None:
-        """Let nobody enter any more: whoever wants to hears why."""
+        """Close the limiter: `enter` raises ``reason`` from now on."""
         self._closed = self._closed or reason
 
     def check(self) -> None:
-        """Say why the gate is closed, where it is."""
+        """Raise the reason if the limiter is closed."""
         if self._closed is not None:
             raise copy.copy(self._closed)
 
     def check_judge(self) -> None:
-        """Raise if the judge was found to be unusable."""
+        """Raise if the limiter was closed because a judge is unusable."""
         if isinstance(self._closed, JudgeUnusable):
             raise copy.copy(self._closed)
 
     def tell(self, fault: ProviderFault | None) -> None:
-        """How a call ended: served, or by a fault. Some in a row that nothing can mend close the gate."""
+        """Report how a call ended: ``None`` for success. Consecutive fatal faults close the limiter."""
         if fault is None:
             self._served, self._consecutive_failures = True, 0
             return
@@ -120,7 +120,7 @@ class ConcurrencyLimiter:
             self._closed = fault
 
     def leave(self, *, well: bool) -> None:
-        """A call has come back. ``well``: the provider served it."""
+        """A call has ended. ``well``: the provider served it."""
         if well:
             self.allowed = min(
                 self.allowed + (1.0 if self._in_slow_start else 1.0 / self.allowed), float(self.most)
@@ -128,7 +128,7 @@ class ConcurrencyLimiter:
         self._free()
 
     async def throttle(self, retry_after: float | None) -> None:
-        """The provider wants fewer calls: halve, once for all calls that were under way together."""
+        """Halve the concurrency, once for all calls that were in flight together."""
         now = time.monotonic()
         self._in_slow_start = False
         if now - self._cut_at > 1.0:
@@ -163,7 +163,7 @@ class ConcurrencyLimiter:
                 return
 
     async def _moment(self) -> float:
-        """When this call may leave, by the rate that all workers share."""
+        """When this call may be sent, by the shared rate limit."""
         if self._interval is None:
             await self._look()
             return 0.0
@@ -176,7 +176,7 @@ class ConcurrencyLimiter:
             return self._leave_at.popleft()
 
     async def _look(self) -> None:
-        """See, now and then, whether another worker was asked to wait."""
+        """Check once a second whether another worker was told to pause."""
         now = time.time()
         if self._permits is not None and now - self._looked_at > 1.0:
             self._looked_at = now

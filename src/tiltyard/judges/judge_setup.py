@@ -1,4 +1,4 @@
-"""Seats: the judges of a run, each with its provider, its price and how its replies are read."""
+"""The judges of a run, each with its provider, price and reply form."""
 
 from __future__ import annotations
 
@@ -24,19 +24,19 @@ __all__ = ["JudgeSetup", "choose_form", "judge_price", "open_judge", "open_judge
 
 @dataclass(frozen=True)
 class JudgeSetup:
-    """One judge at the table."""
+    """One judge of a run."""
 
     settings: JudgeSettings
     provider: Provider
     form: VerdictForm
-    #: ``None`` where nobody knows it.
+    #: ``None`` if it is unknown.
     price: Price | None
     traits: ModelTraits = field(default_factory=ModelTraits)
-    #: When its provider stops serving the model, if that is known.
+    #: When its provider stops serving the model, if known.
     retirement: ModelRetirement | None = None
-    #: The date of its price, where that is a shipped one.
+    #: The date of its price, if it is a shipped one.
     price_date: str | None = None
-    #: Whether its replies are verdicts: what holds none is asked for again, or ends the run.
+    #: Whether its replies are verdicts: a reply without one is retried, and too many end the run.
     judges: ClassVar[bool] = True
 
     @property
@@ -45,7 +45,7 @@ class JudgeSetup:
 
     @property
     def ttl(self) -> str | None:
-        """How long the prompt cache is asked to live, where the provider takes such a wish."""
+        """The lifetime to request for the prompt cache, if the provider supports it."""
         return self.settings.ttl if self.provider.capabilities.prompt_cache else None
 
     @cached_property
@@ -55,7 +55,7 @@ class JudgeSetup:
 
     @property
     def identity(self) -> list[Any]:
-        """All that decides what this judge is asked, and by whom it is answered."""
+        """Everything that determines the requests of this judge and who answers them."""
         return [
             self.name,
             self.provider.name,
@@ -69,23 +69,23 @@ class JudgeSetup:
 
     @property
     def limits(self) -> ReplyLimits:
-        """What bounds its replies."""
+        """The limits of its replies."""
         return ReplyLimits(self.traits.max_output, self.traits.context, raised=self.judges)
 
     def asks(self, request: JudgeRequest, bodies: Sequence[Body]) -> bool:
-        """Whether these replies to a request leave something to ask."""
+        """Whether the request must be sent again after these replies."""
         states = [self.read(body) for body in bodies]
         return self.limits.next_limit(states, token_limit(request.body), request.size) is not None
 
     def worst(self, size: int, *, batch: bool, max_tokens: int | None = None) -> int | None:
-        """The most that a request of this many bytes can cost, which is what is set aside for it."""
+        """The most that a request of this many bytes can cost: the amount to reserve."""
         if self.price is None:
             return None
         limit = max_tokens or self.settings.max_tokens
         return self.price.worst(token_upper_bound(size), limit, batch=batch, ttl=self.ttl)
 
     def read(self, body: Body) -> QuestionState:
-        """How a raw reply reads."""
+        """The state of a raw reply."""
         return self.reading(body)[1].state
 
     def reading(self, body: Body) -> tuple[Reply, ParsedReply]:
@@ -96,7 +96,7 @@ class JudgeSetup:
 def open_judges(
     config: TournamentConfig, mode: RunMode, environment: Environment, *, asking: bool
 ) -> Sequence[JudgeSetup]:
-    """The judges of a mode. ``asking``: they will be called, so that keys must be there."""
+    """The judges of a mode. ``asking``: they will be called, so API keys are required."""
     prices = open_prices(config.prices, config.folder)
     seats: list[JudgeSetup] = []
     for settings in mode.judges:
@@ -109,7 +109,7 @@ def open_judges(
 def open_judge(
     settings: JudgeSettings, environment: Environment, prices: PriceBook, *, asking: bool = True
 ) -> JudgeSetup:
-    """A judge with its provider, its price and what is known of its model."""
+    """A judge with its provider, price and model traits."""
     provider, price = open_model(settings, environment, prices, asking=asking)
     traits = prices.traits(settings.provider, settings.model)
     retirement = prices.retirement(settings.provider, settings.model, provider.base_url)
@@ -122,22 +122,24 @@ def open_judge(
 def open_model(
     settings: JudgeSettings, environment: Environment, prices: PriceBook, *, asking: bool = True
 ) -> tuple[Provider, Price | None]:
-    """The provider that serves a model, and what the model costs there."""
+    """The provider of a model, and the price of the model there."""
     key = environment.api_key(settings) if asking else None
     provider = open_provider(settings.provider, settings.base_url, key, settings.timeout_seconds)
     return provider, prices.price(settings.provider, settings.model, provider.base_url)
 
 
 def judge_price(seat: JudgeSetup, prices: PriceBook) -> Price | None:
-    """What a judge's model costs where it is served."""
+    """The price of a judge's model at its provider."""
     return prices.price(seat.settings.provider, seat.settings.model, seat.provider.base_url)
 
 
 def choose_form(settings: JudgeSettings, provider: Provider) -> VerdictForm:
-    """The form that was asked for, or the strictest that the provider takes."""
+    """The configured form, or the strictest one that the provider supports."""
     can = provider.capabilities
     if settings.batch and not can.batch:
-        raise BadConfig(f"judge {settings.name}: {settings.provider} takes no batches; set batch: false")
+        raise BadConfig(
+            f"judge {settings.name}: {settings.provider} does not support batches; set batch: false"
+        )
     if settings.form == "auto":
         return VerdictForm.SCHEMA if can.schema else VerdictForm.TOOL if can.tool else VerdictForm.TEXT
     return VerdictForm(settings.form)

@@ -1,4 +1,4 @@
-"""The sitting: questions put to judges, by one worker or several, until all are answered."""
+"""Runs judging: sends the requests of a plan to judges, with one worker or several."""
 
 from __future__ import annotations
 
@@ -27,24 +27,24 @@ from tiltyard.settings.environment import Environment
 
 __all__ = ["JudgingDatabases", "JudgingOutcome", "JudgingWorker", "RequestPlan", "RunProgress", "run_judging"]
 
-#: Shards of batches that may be under way at once: each waits for hours and does nothing meanwhile.
+#: Shards of batches in progress at the same time: each only waits, for hours.
 _BATCH_SHARD_LIMIT = 64
-#: Seconds for which a helping worker waits for its leader to begin.
+#: How long an additional worker waits for its leader to submit the shards.
 _LEADER_WAIT_SECONDS = 60.0
 
 
 @dataclass(frozen=True)
 class JudgingDatabases:
-    """Where the ledger and the engine keep their tables."""
+    """The databases of the ledger and the job engine."""
 
     ledger: str
     engine: str
-    #: Where workers' locks are; ``None`` where the server holds them.
+    #: The folder of the worker locks; ``None`` if PostgreSQL holds them.
     folder: Path | None
 
     @classmethod
     def of(cls, environment: Environment, judgments: Path | None) -> JudgingDatabases:
-        """A PostgreSQL server where the environment names one, else files in a folder."""
+        """DATABASE_URL if it is set, else SQLite files in a folder."""
         if environment.database_url is not None:
             return cls(environment.database_url, environment.database_url, None)
         folder = (judgments or environment.home).resolve()
@@ -52,7 +52,7 @@ class JudgingDatabases:
 
     @property
     def shown(self) -> str:
-        """Where that is, for people; an address may hold a password."""
+        """The location to show to users; a URL may contain a password."""
         return (
             "the database of DATABASE_URL" if self.folder is None else self.ledger.removeprefix("sqlite:///")
         )
@@ -60,10 +60,10 @@ class JudgingDatabases:
 
 @dataclass
 class RunProgress:
-    """What this worker has heard so far, for those who watch."""
+    """Progress of this worker: calls by state, and money spent."""
 
     states: Counter[str] = field(default_factory=Counter)
-    #: Picodollars; ``None`` once a call came back whose price is unknown.
+    #: Picodollars; ``None`` after a call with an unknown price.
     spent: int | None = 0
     #: Told of it about four times a second.
     on_tick: Callable[[RunProgress], None] | None = None
@@ -83,37 +83,37 @@ class RunProgress:
 
 
 class RequestPlan(Protocol):
-    """What is to be asked of whom: requests with numbers, in stretches that can be done by anyone."""
+    """Numbered requests to judges, divided into shards that any worker can process."""
 
     @property
     def seats(self) -> Sequence[JudgeSetup]: ...
     def requests(self, first: int, last: int) -> Iterator[JudgeRequest]:
-        """Requests ``first`` up to, not including, ``last``."""
+        """Requests ``first`` (included) to ``last`` (excluded)."""
         ...
 
     def shards(self, run: str, generation: int, size: int) -> Iterator[Shard]: ...
     def prewarm_requests(self) -> Iterator[JudgeRequest]:
-        """One request for each prompt cache that is worth filling beforehand."""
+        """One request for each prompt cache to fill in advance."""
         ...
 
     def trial(self) -> Iterator[JudgeRequest]:
-        """A few requests of each judge that is asked live, on different prompts.
+        """A few requests for each judge that is called live, on different prompts.
 
-        They are asked first: an unusable judge is found out before much is spent.
+        They are sent first, to detect an unusable judge before much is spent.
         """
         ...
 
 
 @dataclass(frozen=True)
 class JudgingOutcome:
-    """How a sitting ended: shards by state, and why some failed."""
+    """How judging ended: shards by state, and the causes of failures."""
 
     shards: Counter[str]
     failures: Mapping[str, str]
 
     @property
     def unusable(self) -> str | None:
-        """Why a judge is not to be asked any more, where one of the workers found that."""
+        """Why a judge is unusable, if a worker found one."""
         return next((why for why in self.failures.values() if why.startswith(UNUSABLE)), None)
 
 
@@ -127,10 +127,10 @@ def run_judging(
     lead: bool = True,
     heard: RunProgress | None = None,
 ) -> JudgingOutcome:
-    """Ask everything that the cache does not hold. ``lead``: submit the shards, not only help with them.
+    """Send all requests that are not cached. ``lead``: submit the shards too, instead of only processing them.
 
-    A pass over the plan that was cut short is gone on with; after a whole one, a new pass asks
-    again what ended without a reply.
+    Resumes an interrupted pass over the plan; after a complete one, a new pass retries the requests
+    that ended without a reply.
     """
     heard = heard or RunProgress()
     judging = JudgingWorker(agenda, run, databases, heard, prewarm=prewarm and lead, trial=lead)
@@ -156,7 +156,7 @@ def run_judging(
 
 
 def _open_pass(engine: Engine, ledger: Ledger, run: str) -> int:
-    """The pass over the plan that is to be gone on with, or a new one."""
+    """The unfinished pass over the plan, or a new one."""
     generation = ledger.run(run).generation
     before = engine.status(run, generation)
     if before and not (before["waiting"] or before["running"]):
@@ -165,7 +165,7 @@ def _open_pass(engine: Engine, ledger: Ledger, run: str) -> int:
 
 
 def _submitted(engine: Engine, ledger: Ledger, run: str) -> int:
-    """The pass that the leader has begun; a little patience for one that is only starting."""
+    """The pass that the leader has submitted; waits a moment for a leader that is starting."""
     end = time.monotonic() + _LEADER_WAIT_SECONDS
     while True:
         generation = ledger.run(run).generation
@@ -175,7 +175,7 @@ def _submitted(engine: Engine, ledger: Ledger, run: str) -> int:
 
 
 def _parallel(agenda: RequestPlan, shard_size: int) -> int:
-    """Enough shards at once that no place among the calls under way stays empty."""
+    """Enough parallel shards to use the full concurrency."""
     if any(seat.settings.batch for seat in agenda.seats):
         return _BATCH_SHARD_LIMIT
     most = max(seat.settings.concurrency for seat in agenda.seats)
@@ -201,13 +201,13 @@ class JudgingWorker:
         self._heard = heard
         self._prewarm = prewarm
         self._wants_trial = trial
-        #: How the first questions ended, or why they did not, by key; their keys are known beforehand.
+        #: Results or errors of the trial requests, by key; their keys are known in advance.
         self._trial: asyncio.Task[dict[str, str | BaseException]] | None = None
         self._tried: frozenset[str] = frozenset()
         self.worker = ""
 
     def dead(self, worker: str) -> None:
-        """A worker is dead, or was before us under our name: what it had in flight is lost."""
+        """Settle the calls that a dead worker had in flight, as lost."""
         self.worker = self.worker or worker
         ledger = Ledger(self._databases.ledger)
         try:
@@ -222,7 +222,7 @@ class JudgingWorker:
         if self._prewarm:
             await self._warm()
         if self._wants_trial:
-            # Not waited for: what another worker has in flight is only given up later.
+            # Runs in the background: it may have to wait for calls of another worker.
             first = list(self._agenda.trial())
             self._tried = frozenset(request.key for request in first)
             self._trial = asyncio.get_running_loop().create_task(self._try_judges(first))
@@ -237,7 +237,7 @@ class JudgingWorker:
         self._books.close()
 
     async def work(self, shard: Shard) -> dict[str, int]:
-        """Put the questions of a shard to their judges."""
+        """Send the requests of a shard; count them by final state."""
         by_judge: dict[str, list[JudgeRequest]] = defaultdict(list)
         tried: list[str] = []
         for request in self._agenda.requests(shard.first, shard.last):
@@ -245,7 +245,7 @@ class JudgingWorker:
                 tried.append(request.key)
             else:
                 by_judge[request.judge].append(request)
-        # To the end, whatever becomes of one of them: calls of the others that are under way are paid for.
+        # If one judge fails, still wait for the others: their calls in flight are paid for.
         ended = await asyncio.gather(
             *(
                 self._asker(shard, caller).ask(by_judge[name], caller)
@@ -255,17 +255,17 @@ class JudgingWorker:
             return_exceptions=True,
         )
         total: Counter[str] = Counter()
-        for one in ended:
-            if isinstance(one, BaseException):
-                raise one
-            total += one
+        for outcome in ended:
+            if isinstance(outcome, BaseException):
+                raise outcome
+            total += outcome
         return dict(total + await self._trial_endings(tried))
 
     async def _trial_endings(self, keys: Sequence[str]) -> Counter[str]:
-        """How questions of a shard ended that were asked first; an error there is an error here."""
+        """Results of the trial requests in a shard; raises their errors."""
         if self._trial is None or not keys:
             return Counter()
-        # Other shards wait for the same: whoever is stopped does not stop it.
+        # Other shards wait for the same task: cancelling one shard must not cancel it.
         endings = await asyncio.shield(self._trial)
         total: Counter[str] = Counter()
         for key in keys:
@@ -277,7 +277,7 @@ class JudgingWorker:
 
     def _asker(self, shard: Shard, caller: JudgeCaller) -> LiveCalls | BatchCalls:
         if caller.batch:
-            # A later pass over the plan goes on with what an earlier one left under way.
+            # A later pass collects the batches that an earlier one left open.
             return BatchCalls(self._run, str(shard.index), self.worker, self._books, self._heard)
         return self._live()
 
@@ -319,7 +319,7 @@ class JudgingWorker:
         )
 
     async def _try_judges(self, requests: Sequence[JudgeRequest]) -> dict[str, str | BaseException]:
-        """Ask each judge a few questions on different prompts, before and beside the shards."""
+        """Send the trial requests; return results or errors by key."""
         asked = (self._live().ask([request], self._callers[request.judge]) for request in requests)
         endings = await asyncio.gather(*asked, return_exceptions=True)
         return {
@@ -328,7 +328,7 @@ class JudgingWorker:
         }
 
     async def _warm(self) -> None:
-        """Fill the prompt caches that the questions still to be asked will read from."""
+        """Fill the prompt caches that pending requests will use."""
         for request in self._agenda.prewarm_requests():
             caller = self._callers[request.judge]
             known = await self._books.replies([request.key])
@@ -337,6 +337,6 @@ class JudgingWorker:
 
 
 def _limit_name(seat: JudgeSetup) -> str:
-    """One name for all workers that call one address with one key; the key itself is never written down."""
-    said = f"{seat.provider.name}\n{seat.provider.base_url}\n{seat.settings.api_key_env}"
-    return hashlib.sha256(said.encode()).hexdigest()[:32]
+    """One name for all workers that use the same URL and key; the key itself is never stored."""
+    identity = f"{seat.provider.name}\n{seat.provider.base_url}\n{seat.settings.api_key_env}"
+    return hashlib.sha256(identity.encode()).hexdigest()[:32]

@@ -1,4 +1,4 @@
-"""The ledger: raw replies, every attempt, and the money. The only place that says what was paid."""
+"""The ledger: raw replies, every attempt, reservations and costs. The only record of what was paid."""
 
 from __future__ import annotations
 
@@ -35,17 +35,17 @@ __all__ = [
 ]
 
 _LOOKUP_BATCH_COUNT = 500
-#: The most that a column holds.
+#: The largest value of a BIGINT column.
 _MAX_CAP_PICODOLLARS = 2**63 - 1
 _KNOWN = "SELECT request_key, ask FROM judge_replies WHERE request_key IN"
 _REPLIES = "SELECT request_key, ask, body FROM judge_replies WHERE request_key IN"
-#: Seconds for which a batch counts as waited for, unless whoever waits says so again.
+#: Duration of the lease of a worker that waits for a batch.
 BATCH_WATCH_SECONDS = 600.0
-_INTENT = tuple(one.name for one in fields(AttemptIntent))
+_INTENT = tuple(field.name for field in fields(AttemptIntent))
 
 
 class Ledger:
-    """One connection's view of the ledger; used by one thread at a time."""
+    """The ledger through one connection. Not safe for concurrent threads."""
 
     def __init__(self, url: str) -> None:
         self.url = url
@@ -58,13 +58,13 @@ class Ledger:
     # Runs
 
     def open_run(self, run: str, plan: str, cap: int | None, estimate: str = "") -> RunRow:
-        """Begin a run, or go on with it; another plan under the same name is refused.
+        """Start or resume a run; raises if it was started with another plan.
 
-        ``estimate`` is kept as it was when the run began.
+        ``estimate`` is stored when the run starts and not changed later.
         """
         if cap is not None and cap > _MAX_CAP_PICODOLLARS:
             raise BadOption(
-                f"a budget of {cap // 10**12:,} dollars is more than the ledger can count; leave it out"
+                f"a budget of {cap // 10**12:,} dollars is more than the ledger can store; use a smaller one, or none"
             )
         values = {"run": run, "plan": plan, "cap": cap, "estimate": estimate}
         with self._database.transaction():
@@ -72,7 +72,7 @@ class Ledger:
             row = self.run(run)
             if row.plan != plan:
                 raise BadOption(
-                    f"run {run} was begun with another plan (its prompts, answers, rubrics or judges have changed); "
+                    f"run {run} was started with another plan (its prompts, answers, rubrics or judges have changed); "
                     "choose a new --output-dir: replies that still fit are taken from the cache"
                 )
             self._database.change(self._sql["set_cap"], {"run": run, "cap": cap})
@@ -82,12 +82,12 @@ class Ledger:
         return RunRow(*self._database.rows(self._sql["get_run"], {"run": run})[0])
 
     def plan_of(self, run: str) -> str | None:
-        """The plan that a run was begun with; ``None`` where it is not known here."""
+        """The plan that a run was started with; ``None`` if the run is unknown."""
         rows = self._database.rows(self._sql["get_run"], {"run": run})
         return rows[0][0] if rows else None
 
     def next_generation(self, run: str, generation: int) -> int:
-        """Begin a new pass over the plan; another worker may have been faster, and that is as good."""
+        """Start a new pass over the plan, unless another worker already has; return its number."""
         with self._database.transaction():
             self._database.change(self._sql["next_generation"], {"run": run, "generation": generation})
         return self.run(run).generation
@@ -95,7 +95,7 @@ class Ledger:
     # Replies
 
     def replies(self, keys: Iterable[str]) -> dict[str, list[Body]]:
-        """The raw replies to these requests, first ask first; requests without one are left out."""
+        """The raw replies to these requests, in order of asking; requests without one are omitted."""
         wanted = list(dict.fromkeys(keys))
         found: dict[str, list[Body]] = {}
         for start in range(0, len(wanted), _LOOKUP_BATCH_COUNT):
@@ -107,7 +107,7 @@ class Ledger:
     # Attempts
 
     def begin(self, intents: Sequence[AttemptIntent]) -> list[ReservationResult]:
-        """Reserve and write down attempts that are about to be made; what is not held must not be sent."""
+        """Record attempts and reserve their cost. Only those with the result YES may be sent."""
         return self.write(intents, ())
 
     def _begin(self, intents: Sequence[AttemptIntent], now: float) -> list[ReservationResult]:
@@ -127,23 +127,23 @@ class Ledger:
         return held
 
     def _lock_runs(self, runs: Iterable[str]) -> None:
-        """Transactions of one run stand in line, on PostgreSQL too: they could else wait for each other for ever."""
+        """Lock the rows of these runs in a fixed order, to prevent deadlocks on PostgreSQL."""
         for run in sorted(set(runs)):
             self._database.change(self._sql["line_up"], {"run": run})
 
     def _entered(self, intents: Sequence[AttemptIntent], now: float) -> list[ReservationResult]:
-        """Write intents down, except where the same is under way or its reply is here already."""
+        """Insert intents, except for requests that are in flight or already answered."""
         written = [
             self._database.change(self._sql["add_attempt"], _row(intent, now)) == 1 for intent in intents
         ]
-        # Looked up after the intents stand: a reply that came in between is seen now.
+        # Look up replies after the insert, to see one that arrived in between.
         known = self._known([intent.request_key for intent in intents])
         held: list[ReservationResult] = []
-        for intent, here in zip(intents, written, strict=True):
+        for intent, inserted in zip(intents, written, strict=True):
             answered = (intent.request_key, intent.ask) in known
-            if here and answered:
+            if inserted and answered:
                 self._database.change(self._sql["drop_intent"], {"attempt_id": intent.attempt_id})
-            if here and not answered:
+            if inserted and not answered:
                 held.append(ReservationResult.YES)
             else:
                 held.append(
@@ -172,27 +172,27 @@ class Ledger:
         return self._database.change(self._sql["hold"], {"run": run, "amount": amount}) == 1
 
     def settle(self, settlements: Sequence[Settlement]) -> None:
-        """Write down how attempts ended, with their replies and their costs; once each."""
+        """Record results, replies and costs of attempts. Settling twice has no effect."""
         self.write((), settlements)
 
     def _settle(self, settlements: Sequence[Settlement], now: float) -> None:
         replies: list[dict[str, Any]] = []
         sums: dict[str, list[int]] = defaultdict(lambda: [0, 0])
-        for one in settlements:
-            if self._database.change(self._sql["settle_attempt"], _settled(one, now)):
-                sums[one.run][0] += one.reserved
-                sums[one.run][1] += one.cost or 0
-            if one.body is not None:
+        for settlement in settlements:
+            if self._database.change(self._sql["settle_attempt"], _settled(settlement, now)):
+                sums[settlement.run][0] += settlement.reserved
+                sums[settlement.run][1] += settlement.cost or 0
+            if settlement.body is not None:
                 replies.append(
                     {
-                        "request_key": one.request_key,
-                        "ask": one.ask,
-                        "body": _packed(one.body),
+                        "request_key": settlement.request_key,
+                        "ask": settlement.ask,
+                        "body": _packed(settlement.body),
                         "received_at": now,
                     }
                 )
         if replies:
-            # In one order: other runs may bring the same replies at the same moment.
+            # In a fixed order, to prevent deadlocks: other runs may insert the same replies.
             replies.sort(key=lambda reply: (reply["request_key"], reply["ask"]))
             self._database.change_many(self._sql["add_reply"], replies)
         for run, (reserved, cost) in sums.items():
@@ -204,9 +204,9 @@ class Ledger:
         settlements: Sequence[Settlement],
         withdrawn: Sequence[AttemptIntent] = (),
     ) -> list[ReservationResult]:
-        """All in one transaction; intents last, so that what the others release can be held again.
+        """Write everything in one transaction; intents last, so that they can use released reservations.
 
-        ``withdrawn`` were begun and never sent: they are taken back as if they had not been.
+        ``withdrawn`` are intents that were never sent: they are deleted.
         """
         now = time.time()
         with self._database.transaction():
@@ -222,7 +222,7 @@ class Ledger:
                 self._database.change(self._sql["release"], values)
 
     def lose(self, worker: str) -> int:
-        """Settle what a dead worker had in flight: perhaps paid, surely lost. How many there were."""
+        """Settle the live calls of a dead worker as lost and possibly billed; return their number."""
         with self._database.transaction():
             rows = self._database.rows(self._sql["in_flight"], {"worker": worker})
             self._lock_runs(run for _, run, _, _ in rows)
@@ -230,7 +230,7 @@ class Ledger:
         return len(rows)
 
     def attempts(self, run: str) -> Iterator[Attempt]:
-        """Every attempt of a run, by question and time."""
+        """All attempts of a run, by question and time."""
         return (Attempt(*row) for row in self._database.stream(self._sql["attempts_of_run"], {"run": run}))
 
     # Batches
@@ -238,9 +238,9 @@ class Ledger:
     def begin_batch(
         self, batch: str, shard: str, intents: Sequence[AttemptIntent]
     ) -> tuple[list[AttemptIntent], ReservationResult]:
-        """Reserve and write down those of a batch's requests, from the first on, that the budget covers.
+        """Record a batch with the first requests that the budget covers, and reserve their cost.
 
-        Requests that are under way elsewhere are left out. Without any, the answer says why.
+        Requests in flight elsewhere are left out. If none remain, the result is the reason.
         """
         now = time.time()
         run, judge = intents[0].run, intents[0].judge
@@ -277,18 +277,18 @@ class Ledger:
         return free[:size], ReservationResult.YES
 
     def name_batch(self, batch: str, provider_id: str) -> None:
-        """The provider has answered: this is the batch's id."""
+        """Record the ID that the provider gave to a batch."""
         with self._database.transaction():
             self._database.change(self._sql["name_batch"], {"batch": batch, "provider_id": provider_id})
 
     def watch_batch(self, batch: str, seconds: float = BATCH_WATCH_SECONDS) -> None:
-        """Somebody waits for this batch, and will say so again within so many seconds; none: nobody does."""
+        """Renew the lease of the worker that waits for a batch; 0 seconds end it."""
         with self._database.transaction():
             values = {"batch": batch, "watched_until": time.time() + seconds}
             self._database.change(self._sql["watch_batch"], values)
 
     def close_batch(self, batch: str, state: str, settlements: Sequence[Settlement] = ()) -> None:
-        """Nothing more will come: ``ended`` with results, or ``void`` where it was never made."""
+        """Close a batch: ``ended`` with results, or ``void`` if it was never created."""
         with self._database.transaction():
             self._lock_runs(one.run for one in settlements)
             self._settle(settlements, time.time())
@@ -299,13 +299,13 @@ class Ledger:
         return [BatchRow(*row) for row in rows]
 
     def claimed_batches(self, since: float) -> frozenset[str]:
-        """Ids of batches that are known to be ours."""
+        """Provider IDs of batches that are already assigned to an intent."""
         return frozenset(
             row[0] for row in self._database.rows(self._sql["claimed_batches"], {"since": since})
         )
 
     def batch_intents(self, row: BatchRow, run: str) -> dict[int, AttemptIntent]:
-        """What of a batch is not settled yet, by its place in it."""
+        """The unsettled attempts of a batch, by index."""
         rows = self._database.rows(self._sql["batch_attempts"], {"batch": row.batch})
         return {
             place: AttemptIntent(
@@ -317,7 +317,7 @@ class Ledger:
     # Limits
 
     def take_permits(self, name: str, count: int, interval: float) -> tuple[float, float]:
-        """When the first of ``count`` calls may leave, and until when nobody may call."""
+        """When the first of ``count`` calls may be sent, and until when all calls are paused."""
         now = time.time()
         length = count * interval
         with self._database.transaction():
@@ -327,7 +327,7 @@ class Ledger:
         return next_at - length, paused
 
     def pause(self, name: str, until: float) -> None:
-        """All workers with this key wait until then."""
+        """Pause all workers with this key."""
         with self._database.transaction():
             self._database.change(self._sql["add_limit"], {"name": name})
             self._database.change(self._sql["pause"], {"name": name, "until": until})
@@ -342,12 +342,12 @@ def _row(intent: AttemptIntent, now: float) -> dict[str, Any]:
 
 def _packed(body: Body) -> bytes:
     text = json.dumps(body, ensure_ascii=False, separators=(",", ":"))
-    # A reply may hold half a surrogate pair; it was paid for all the same.
+    # A reply may contain a lone surrogate and must be stored anyway: it was paid for.
     return zlib.compress(text.encode("utf-8", "surrogatepass"), 1)
 
 
 def _writable(text: str | None) -> str | None:
-    """What a provider said of an error, as both databases take it."""
+    """A provider's error message in a form that both databases accept."""
     return None if text is None else text.replace("\0", "").encode(errors="replace").decode()
 
 
@@ -385,16 +385,16 @@ def _lost(attempt_id: str, run: str, reserved: int, priced: int) -> Settlement:
 
 
 def _refusal(row: RunRow, behind: int, reserved: int) -> ReservationResult:
-    """Why nothing was held: what is in flight may still leave enough, or cannot.
+    """Why nothing was reserved: WAIT if calls in flight may release enough, else NO.
 
-    ``behind`` is held for batches that nobody waits for: it stays held, whatever else comes in.
+    ``behind`` is reserved for batches whose lease has expired: it is not released meanwhile.
     """
     possible = row.cap is not None and row.spent + behind + reserved <= row.cap
     return ReservationResult.WAIT if row.held > behind and possible else ReservationResult.NO
 
 
 def _covered(amounts: Sequence[int], left: int | None) -> int:
-    """How many of these, from the first on, are covered by what is left."""
+    """How many of these amounts, from the first on, fit into what is left."""
     if left is None:
         return len(amounts)
     total = 0

@@ -1,4 +1,4 @@
-"""The ledger's face for tasks that run together: many small entries, few transactions."""
+"""Group commit for the ledger: combines entries of concurrent tasks into few transactions."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ T = TypeVar("T")
 
 
 class LedgerBatcher:
-    """Entries of many tasks, written by one thread. While one transaction is under way the next ones gather.
+    """Writes the entries of many tasks in one thread. Entries that arrive during a transaction form the next one.
 
-    An entry is confirmed only after its transaction has been committed: nothing is sent on an
-    intent that a crash could forget.
+    An entry is confirmed only after its transaction is committed, so no request is sent whose intent a
+    crash could lose.
     """
 
     def __init__(self, url: str) -> None:
@@ -35,7 +35,7 @@ class LedgerBatcher:
         self._flushing: asyncio.Task[None] | None = None
 
     async def begin(self, intent: AttemptIntent) -> ReservationResult:
-        """Reserve and write down an attempt. Whoever is told to stop before the answer has begun nothing."""
+        """Record an attempt and reserve its cost. If cancelled, the intent is withdrawn."""
         done: asyncio.Future[ReservationResult] = asyncio.get_running_loop().create_future()
         self._intents.append((intent, done))
         self._flush()
@@ -47,12 +47,12 @@ class LedgerBatcher:
             raise
 
     async def settle(self, settlement: Settlement) -> None:
-        """Write down how an attempt ended, with its reply."""
-        # A reply in hand is written down, even where its task is told to stop.
+        """Record how an attempt ended, with its reply."""
+        # A received reply is stored even if its task is cancelled.
         await asyncio.shield(self.note(settlement))
 
     def note(self, settlement: Settlement) -> asyncio.Future[None]:
-        """The same, for those who cannot wait: it is written before the books are `drained`."""
+        """Like `settle`, without waiting: it is written before `drained` returns."""
         done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         done.add_done_callback(_seen)
         self._settlements.append((settlement, done))
@@ -63,13 +63,13 @@ class LedgerBatcher:
         return await self.run(Ledger.replies, list(keys))
 
     async def run(self, call: Callable[..., T], *arguments: object) -> T:
-        """Any other call of the ledger, in its thread."""
+        """Run any other method of the ledger in its thread."""
         return await asyncio.get_running_loop().run_in_executor(
             self._thread, lambda: call(self._ledger, *arguments)
         )
 
     async def drained(self) -> None:
-        """Everything that was entered has been written."""
+        """Wait until all entries are written."""
         while self._flushing is not None:
             await asyncio.shield(self._flushing)
 
@@ -91,7 +91,7 @@ class LedgerBatcher:
                 intents, self._intents = self._intents, []
                 settlements, self._settlements = self._settlements, []
                 withdrawn, self._withdrawn = self._withdrawn, []
-                intents = [one for one in intents if not one[1].cancelled()]
+                intents = [entry for entry in intents if not entry[1].cancelled()]
                 await self._write_together(intents, settlements, withdrawn)
         finally:
             self._flushing = None
@@ -102,10 +102,10 @@ class LedgerBatcher:
         settlements: Sequence[tuple[Settlement, asyncio.Future[None]]],
         withdrawn: Sequence[AttemptIntent],
     ) -> None:
-        begun, ended = [one for one, _ in intents], [one for one, _ in settlements]
+        begun, ended = [intent for intent, _ in intents], [settlement for settlement, _ in settlements]
         try:
             held = await self.run(Ledger.write, begun, ended, withdrawn)
-        except Exception as error:  # noqa: BLE001 - it is each entry's own error
+        except Exception as error:  # noqa: BLE001 - it is passed to each entry
             waiting: list[asyncio.Future[Any]] = [future for _, future in intents]
             waiting += [future for _, future in settlements]
             for future in waiting:
@@ -123,6 +123,6 @@ class LedgerBatcher:
 
 
 def _seen(done: asyncio.Future[None]) -> None:
-    """An error of the ledger reaches those who wait; nobody need have waited."""
+    """Retrieve the exception, so that asyncio does not warn if nobody waits."""
     if not done.cancelled():
         done.exception()

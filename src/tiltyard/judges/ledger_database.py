@@ -1,6 +1,6 @@
-"""One small door to two databases: a SQLite file, or a PostgreSQL server.
+"""The ledger's database: a SQLite file or a PostgreSQL server.
 
-Statements are written once, in the subset that both understand, with ``:name`` for parameters.
+Statements use the SQL subset that both support, with ``:name`` for parameters.
 """
 
 from __future__ import annotations
@@ -21,20 +21,20 @@ __all__ = ["LedgerDatabase", "load_statements", "open_database"]
 
 _PARAMETER = re.compile(r"(?<![:\w]):([a-z_]+)")
 _STATEMENT = re.compile(r"^-- name: (\w+)\n(?:--.*\n)+", re.MULTILINE)
-#: Seconds to wait for another process that is writing to the same file.
+#: How long to wait for another process that writes to the same file.
 _LOCK_WAIT_SECONDS = 120.0
 
 
 class LedgerDatabase(Protocol):
-    """One connection. Whatever changes something stands inside `transaction`."""
+    """One connection. Every change must be inside `transaction`."""
 
     def transaction(self) -> Any:
-        """A context: all or nothing."""
+        """A context manager: commits, or rolls back on an error."""
         ...
 
     def rows(self, statement: str, values: Mapping[str, Any]) -> list[tuple[Any, ...]]: ...
     def stream(self, statement: str, values: Mapping[str, Any]) -> Iterator[tuple[Any, ...]]:
-        """Rows one after another, without holding them all."""
+        """Rows one by one, without loading them all."""
         ...
 
     def lookup(self, statement: str, keys: Sequence[str]) -> list[tuple[Any, ...]]:
@@ -42,7 +42,7 @@ class LedgerDatabase(Protocol):
         ...
 
     def change(self, statement: str, values: Mapping[str, Any]) -> int:
-        """How many rows were changed."""
+        """Execute a change; return the number of affected rows."""
         ...
 
     def change_many(self, statement: str, values: Iterable[Mapping[str, Any]]) -> None: ...
@@ -50,7 +50,7 @@ class LedgerDatabase(Protocol):
 
 
 def open_database(url: str) -> LedgerDatabase:
-    """Connect, and make the tables where they are missing. ``url`` is ``sqlite:///path`` or ``postgresql://…``."""
+    """Connect, and create missing tables. ``url`` is ``sqlite:///path`` or ``postgresql://…``."""
     opened: LedgerDatabase
     if url.startswith("sqlite:///"):
         opened = _Sqlite(Path(url.removeprefix("sqlite:///")))
@@ -58,7 +58,7 @@ def open_database(url: str) -> LedgerDatabase:
         opened = _Postgres(url)
     else:
         raise BadOption(
-            f"DATABASE_URL {url.split(':', maxsplit=1)[0]}:… is not known; expected postgresql://…"
+            f"DATABASE_URL {url.split(':', maxsplit=1)[0]}:… is not supported; expected postgresql://…"
         )
     return opened
 
@@ -86,7 +86,7 @@ class _Sqlite:
                 path, timeout=_LOCK_WAIT_SECONDS, isolation_level=None, check_same_thread=False
             )
             self._write_ahead()
-            # A reply that was paid for survives a power cut, not only a crash.
+            # A paid reply must survive a power failure, not only a crash.
             self._connection.execute("PRAGMA synchronous = FULL")
             with self.transaction():
                 for statement in _schema():
@@ -95,7 +95,7 @@ class _Sqlite:
             raise UnreadableFile(f"{path}: {error}; name another folder in caches.judgments_dir") from None
 
     def _write_ahead(self) -> None:
-        """Switch to the write-ahead log. Of several that open a new file at once, SQLite lets only one do it."""
+        """Switch to the write-ahead log; retry, because SQLite allows only one process at a time to do it."""
         end = time.monotonic() + _LOCK_WAIT_SECONDS
         while True:
             try:
@@ -115,21 +115,19 @@ class _Sqlite:
                 yield
                 self._connection.execute("COMMIT")
             except BaseException:
-                # A full disk has ended the transaction already.
+                # After a full disk SQLite has already rolled back.
                 if self._connection.in_transaction:
                     self._connection.execute("ROLLBACK")
                 raise
         except sqlite3.Error as error:
-            raise TiltyardError(
-                f"cannot write {self._path}: {error}; what is under way stops here"
-            ) from error
+            raise TiltyardError(f"cannot write {self._path}: {error}; the operation was stopped") from error
 
     @contextmanager
     def _reading(self) -> Iterator[None]:
         try:
             yield
         except sqlite3.Error as error:
-            raise TiltyardError(f"cannot read {self._path}: {error}; what is under way stops here") from error
+            raise TiltyardError(f"cannot read {self._path}: {error}; the operation was stopped") from error
 
     def rows(self, statement: str, values: Mapping[str, Any]) -> list[tuple[Any, ...]]:
         with self._reading():
@@ -163,7 +161,7 @@ class _Postgres:
         try:
             self._connection = psycopg.connect(url, autocommit=True)
             with self.transaction(), self._connection.cursor() as cursor:
-                # Two workers that start at once make the tables one after the other.
+                # Serialise table creation by workers that start at the same time.
                 cursor.execute("SELECT pg_advisory_xact_lock(7404017)")
                 for statement in _schema():
                     cursor.execute(statement.encode())
@@ -184,7 +182,7 @@ class _Postgres:
         except psycopg.Error as error:
             problem = str(error).strip()
             raise TiltyardError(
-                f"cannot {verb} DATABASE_URL: {problem}; what is under way stops here"
+                f"cannot {verb} DATABASE_URL: {problem}; the operation was stopped"
             ) from error
 
     def rows(self, statement: str, values: Mapping[str, Any]) -> list[tuple[Any, ...]]:

@@ -1,4 +1,4 @@
-"""Entries: what goes into the ledger, and what is read back from it."""
+"""Records of the ledger."""
 
 from __future__ import annotations
 
@@ -11,22 +11,22 @@ __all__ = ["Attempt", "AttemptIntent", "BatchRow", "ReservationResult", "RunRow"
 
 
 class ReservationResult(enum.Enum):
-    """Whether the worst case of a call could be reserved."""
+    """Whether the worst-case cost of a call was reserved."""
 
     YES = enum.auto()
-    #: Not now: calls in flight, or batches that somebody waits for, hold what is missing.
+    #: Not now: calls in flight, or batches with a valid lease, may release enough.
     WAIT = enum.auto()
-    #: Not at all: what is not spent does not cover it, or nothing is in flight that could be released.
+    #: No: the budget does not cover it, and nothing in flight could release enough.
     NO = enum.auto()
-    #: Not needed: somebody else is asking the same, or its reply is here already.
+    #: Not needed: the same request is in flight, or its reply is already stored.
     TAKEN = enum.auto()
-    #: Not now: it was sent in a batch, perhaps paid, and nobody waits for that batch any more.
+    #: Not now: it was sent in a batch, and may be paid, but no worker waits for that batch any more.
     LEFT = enum.auto()
 
 
 @dataclass(frozen=True, slots=True)
 class AttemptIntent:
-    """An attempt about to be made. ``reserved`` is its worst case in picodollars, 0 where the price is unknown."""
+    """A planned attempt. ``reserved`` is its worst-case cost in picodollars, 0 if the price is unknown."""
 
     attempt_id: str
     run: str
@@ -44,7 +44,7 @@ class AttemptIntent:
 
 @dataclass(frozen=True, slots=True)
 class Settlement:
-    """How an attempt ended, as its reply was read then; ``body`` is the reply, where there is one."""
+    """How an attempt ended. ``state`` is how the reply was parsed then; ``body`` is the raw reply, if any."""
 
     attempt_id: str
     run: str
@@ -52,7 +52,7 @@ class Settlement:
     ask: int
     reserved: int
     state: str
-    #: Picodollars; ``None`` where the price is unknown.
+    #: Picodollars; ``None`` if the price is unknown.
     cost: int | None
     body: Body | None = None
     usage: Usage | None = None
@@ -61,7 +61,7 @@ class Settlement:
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """One row of the ledger, as it is read back."""
+    """One attempt as stored in the ledger."""
 
     attempt_id: str
     request_key: str
@@ -70,7 +70,7 @@ class Attempt:
     judge: str
     dimension: str
     worker: str
-    #: The provider's id of the batch it went in; empty where it was never learnt.
+    #: The provider's ID of its batch; empty if the ID is not known.
     batch: str | None
     state: str
     reserved: int
@@ -86,7 +86,7 @@ class Attempt:
 
 @dataclass(frozen=True, slots=True)
 class BatchRow:
-    """A batch that may still bring something; without ``provider_id``, its creation went unanswered."""
+    """An open batch; without ``provider_id``, its creation got no response."""
 
     batch: str
     judge: str
@@ -97,12 +97,12 @@ class BatchRow:
 
 @dataclass(frozen=True, slots=True)
 class RunRow:
-    """Where a run stands: ``cap``, ``held`` and ``spent`` in picodollars."""
+    """The state of a run; ``cap``, ``held`` (reserved) and ``spent`` in picodollars."""
 
     plan: str
     generation: int
     cap: int | None
     held: int
     spent: int
-    #: What the plan expected when the run began, as text.
+    #: The cost estimate of the plan when the run started, as text.
     estimate: str

@@ -1,4 +1,4 @@
-"""Asking now: one call for each request, as many at once as the provider likes."""
+"""Live judge calls: one call per request, with adaptive concurrency."""
 
 from __future__ import annotations
 
@@ -32,21 +32,21 @@ __all__ = [
 
 T = TypeVar("T")
 
-#: What is told of a call that only filled the prompt cache.
+#: The progress state of a call that only filled the prompt cache.
 PREWARMED = "prewarmed"
-#: The number under which a call that only fills the prompt cache is written down.
+#: The ask number of a call that only fills the prompt cache.
 PREWARM = -1
-#: No call has more tokens than this, whatever its usage states.
+#: Usage above this number of tokens is ignored as implausible.
 _PLAUSIBLE_TOKENS = 10**9
 _FIRST_RETRY_SECONDS, _MAX_RETRY_SECONDS = 0.5, 60.0
 _FIRST_POLL_SECONDS, _MAX_POLL_SECONDS = 0.05, 2.0
 
-#: Told of every attempt that ended: its state and its cost in picodollars.
+#: Called after every attempt with its state and its cost in picodollars.
 OnSettled = Callable[[str, int | None], None]
 
 
 class LiveCalls:
-    """Asks requests one by one, many at a time."""
+    """Sends each request as one call, many concurrently."""
 
     def __init__(self, run: str, worker: str, books: LedgerBatcher, heard: OnSettled) -> None:
         self._run = run
@@ -55,7 +55,7 @@ class LiveCalls:
         self._heard = heard
 
     async def ask(self, requests: Sequence[JudgeRequest], caller: JudgeCaller) -> Counter[str]:
-        """Ask what the cache does not hold; how the requests ended."""
+        """Send the requests that are not cached; count all requests by final state."""
         known = await self._books.replies(request.key for request in requests)
         distinct = {request.key: request for request in requests}
         endings = await gather_or_cancel(
@@ -69,7 +69,7 @@ class LiveCalls:
         while caller.due(request, bodies) is not None:
             reply = await self._reply(request, caller, bodies)
             if reply is None:
-                await _elsewhere(looks)
+                await _poll_delay(looks)
                 looks += 1
                 bodies = (await self._books.replies([request.key])).get(request.key, [])
             elif isinstance(reply, QuestionState):
@@ -82,9 +82,9 @@ class LiveCalls:
     async def _reply(
         self, request: JudgeRequest, caller: JudgeCaller, bodies: Sequence[Body]
     ) -> Body | QuestionState | None:
-        """The next reply, or the state in which there is none; ``None`` if another is asking.
+        """The next reply, or the state of a request without one; ``None`` if another task is sending it.
 
-        An endpoint that refuses the limit on output tokens is asked again with what it allows.
+        If an endpoint rejects the limit on output tokens, the request is retried with the limit it allows.
         """
         tries = adapted = 0
         while (sent := caller.due(request, bodies)) is not None:
@@ -107,9 +107,9 @@ class LiveCalls:
     async def _allowed(
         self, request: JudgeRequest, caller: JudgeCaller, ask: int, *, patient: bool = True
     ) -> AttemptIntent | ReservationResult:
-        """A place among the calls under way, with the worst case reserved; or why there is none.
+        """Wait for a free slot and reserve the worst-case cost; returns the intent, or why there is none.
 
-        Money that others hold is waited for by the ``patient``, as long as somebody may release it.
+        ``patient``: wait for money that others hold, as long as it may be released.
         """
         for looks in count():
             await caller.gate.enter()
@@ -124,17 +124,17 @@ class LiveCalls:
             caller.gate.leave(well=False)
             if held is not ReservationResult.WAIT or not patient:
                 return held
-            await _elsewhere(looks)
+            await _poll_delay(looks)
         raise AssertionError
 
     async def _attempt(
         self, request: JudgeRequest, caller: JudgeCaller, intent: AttemptIntent
     ) -> Body | ProviderFault:
-        """Send once; the ledger knows how it ended before anybody else does."""
+        """Send once; the result is in the ledger before it is returned."""
         served = False
         try:
             settlement = await self._sent(caller.provider.complete, request, caller, intent)
-            # As long as a judge says nothing usable, no more calls are made at once.
+            # Do not raise the concurrency while a judge gives no usable reply.
             served = settlement.state == QuestionState.OK
             caller.gate.tell(None)
             await self._books.settle(settlement)
@@ -155,7 +155,7 @@ class LiveCalls:
         caller: JudgeCaller,
         intent: AttemptIntent,
     ) -> Settlement:
-        """How a call ended. One that is abandoned, or fails as none should, is perhaps paid, surely lost."""
+        """Send a request. A call that is cancelled, or fails unexpectedly, is settled as lost and possibly billed."""
         try:
             return settle_reply(intent, caller, await send(request.body))
         except ProviderFault:
@@ -168,11 +168,11 @@ class LiveCalls:
             raise
 
     async def prewarm(self, request: JudgeRequest, caller: JudgeCaller) -> bool:
-        """Fill the provider's prompt cache with what the requests of a rubric begin with; whether it was done.
+        """Fill the provider's prompt cache with the common prefix of a rubric's requests; return whether it was done.
 
-        Money that others hold is not waited for: they may only be brought in after this.
+        Does not wait for money that others hold: open batches may only be collected after this.
         """
-        # Of no question: what fails here has failed none.
+        # Without a question ID: a failure here must not count for a question.
         intent = await self._allowed(replace(request, question_id=""), caller, PREWARM, patient=False)
         if not isinstance(intent, AttemptIntent):
             return False
@@ -197,10 +197,10 @@ class LiveCalls:
 
 
 async def gather_or_cancel(work: Sequence[Coroutine[Any, Any, T]]) -> list[T]:
-    """What all of them return. The first that fails stops the others, and its own error is raised."""
+    """The results of all. The first failure cancels the others and is raised."""
     try:
         async with asyncio.TaskGroup() as group:
-            tasks = [group.create_task(one) for one in work]
+            tasks = [group.create_task(coroutine) for coroutine in work]
     except BaseExceptionGroup as errors:
         raise errors.exceptions[0] from None
     return [task.result() for task in tasks]
@@ -209,7 +209,7 @@ async def gather_or_cancel(work: Sequence[Coroutine[Any, Any, T]]) -> list[T]:
 def make_intent(
     request: JudgeRequest, run: str, worker: str, ask: int, batch: str | None = None, place: int | None = None
 ) -> AttemptIntent:
-    """The attempt that is about to be made of a request."""
+    """The intent for an attempt at a request."""
     return AttemptIntent(
         attempt_id=uuid.uuid4().hex,
         run=run,
@@ -227,7 +227,7 @@ def make_intent(
 
 
 def settle_reply(intent: AttemptIntent, caller: JudgeCaller, body: Body) -> Settlement:
-    """An attempt that brought a reply, whatever it reads like."""
+    """The settlement of an attempt with a reply, usable or not."""
     _, usage = caller.provider.read(body)
     if (
         usage is not None
@@ -248,7 +248,7 @@ def settle_reply(intent: AttemptIntent, caller: JudgeCaller, body: Body) -> Sett
 
 
 def settle_failure(intent: AttemptIntent, caller: JudgeCaller, fault: ProviderFault) -> Settlement:
-    """An attempt without a reply; where it may have been charged, its worst case counts as spent."""
+    """The settlement of an attempt without a reply; if it may have been billed, its worst case counts as spent."""
     return Settlement(
         attempt_id=intent.attempt_id,
         run=intent.run,
@@ -262,16 +262,16 @@ def settle_failure(intent: AttemptIntent, caller: JudgeCaller, fault: ProviderFa
 
 
 def _charged(intent: AttemptIntent, caller: JudgeCaller) -> int | None:
-    """What a call may have cost whose answer was lost: its worst case, where there is a price."""
+    """The cost of a call whose reply was lost: the worst case, if the price is known."""
     return None if caller.price is None else intent.reserved
 
 
-async def _elsewhere(looks: int) -> None:
-    """Until looking again at what another call, or another worker, holds: ever longer, if it takes hours."""
+async def _poll_delay(looks: int) -> None:
+    """Sleep before checking again what another call or worker holds, with growing delays."""
     await asyncio.sleep(min(_FIRST_POLL_SECONDS * 2.0 ** min(looks, 16), _MAX_POLL_SECONDS))
 
 
 def retry_delay(tries: int, retry_after: float | None) -> float:
-    """Seconds until the next try: what the provider asked for, or longer each time; never all at once."""
+    """Seconds until the next attempt: Retry-After or exponential backoff, whichever is longer, with jitter."""
     doubled = min(_MAX_RETRY_SECONDS, _FIRST_RETRY_SECONDS * 2.0 ** min(tries, 16))
     return max(retry_after or 0.0, doubled) * random.uniform(1.0, 1.25)  # noqa: S311 - to spread calls

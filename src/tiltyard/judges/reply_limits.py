@@ -1,4 +1,4 @@
-"""Reply limits: whether a request is asked for once more, and how many tokens its reply may have."""
+"""Reply limits: whether to retry a request, and how many tokens its reply may have."""
 
 from __future__ import annotations
 
@@ -14,32 +14,32 @@ from tiltyard.judges.token_estimate import EXPECTED_BYTES_PER_TOKEN, expected_to
 
 __all__ = ["ADAPTATION_LIMIT", "ASK_LIMIT", "LearnedLimits", "ReplyLimits"]
 
-#: A reply that cannot be read is asked for once more, and never again.
+#: A request is sent at most twice: once more if its reply cannot be parsed.
 ASK_LIMIT = 2
-#: How often one request is changed to what its endpoint says it allows.
+#: How often one request is adapted to the limits of its endpoint.
 ADAPTATION_LIMIT = 4
-#: A reply that was cut off is asked for again with so many times the tokens.
+#: A truncated reply is retried with this many times the tokens.
 _RAISED_LIMIT_RATIO = 4
-#: The least that is asked for, however little room there seems to be: the endpoint knows better.
+#: The lowest limit to send, even if less space seems to be left: our count is only an estimate.
 _MIN_REPLY_TOKENS = 64
-#: What endpoints answer to a request that they do not accept as it is; a batch states no status.
+#: Statuses of a rejected request; items of a batch have none.
 _REFUSALS = frozenset({None, 400, 422})
 
 
 @dataclass(frozen=True, slots=True)
 class ReplyLimits:
-    """What is known of a model beforehand: its longest reply, and request and reply together, in tokens."""
+    """The known limits of a model in tokens: its output, and its context (request and reply together)."""
 
     max_output: int | None = None
     context: int | None = None
-    #: Whether a reply that was cut off is asked for again, with a larger limit.
+    #: Whether to retry a truncated reply with a larger limit.
     raised: bool = True
 
     def next_limit(self, states: Sequence[QuestionState], planned: int, size: int) -> int | None:
-        """The limit of the next ask after replies that read like this; ``None`` where nothing is left to ask.
+        """The limit of the next attempt after replies with these states; ``None`` if none is needed.
 
-        ``planned`` is the request's own limit, ``size`` its bytes. A reply that was cut off is
-        never asked for with the same limit: that would cut it off again.
+        ``planned`` is the request's own limit, ``size`` its bytes. A truncated reply is never retried
+        with the same limit: it would be truncated again.
         """
         if not states:
             return planned
@@ -58,17 +58,17 @@ class ReplyLimits:
 
 @dataclass(slots=True)
 class LearnedLimits:
-    """What an endpoint said it allows while it was asked; remembered as long as the run is under way."""
+    """Limits learnt from error messages of an endpoint, kept for the rest of the run."""
 
     output: int | None = None
     context: int | None = None
-    #: Input tokens for each byte of a request: the most that was seen.
+    #: Input tokens per byte of a request: the highest seen.
     tokens_per_byte: float = 1.0 / EXPECTED_BYTES_PER_TOKEN
-    #: The name of the limit's field, where another than ours is wanted.
+    #: The field name for the limit, if the endpoint wants another one.
     field: str | None = None
 
     def bounded(self, limit: int, size: int) -> int:
-        """A limit for a request of so many bytes, as far as it is known to be allowed."""
+        """The limit, reduced to what is known to be allowed for a request of this size."""
         most = limit if self.output is None else min(limit, self.output)
         if self.context is None:
             return most
@@ -76,7 +76,7 @@ class LearnedLimits:
         return min(most, max(room, _MIN_REPLY_TOKENS))
 
     def learn(self, fault: ProviderFault, body: Body, size: int) -> bool:
-        """Take in why a request was refused; whether it will be sent otherwise now."""
+        """Learn from a rejection; return whether the request will be sent differently now."""
         if fault.status not in _REFUSALS or fault.billed:
             return False
         self.field = alternative_limit_field(fault.said, body) or self.field

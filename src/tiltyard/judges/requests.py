@@ -1,4 +1,4 @@
-"""Requests: what is asked of whom, and the name under which its reply is kept."""
+"""Requests to judges, and their cache keys."""
 
 from __future__ import annotations
 
@@ -22,44 +22,44 @@ __all__ = ["JudgeCaller", "JudgeRequest", "request_key"]
 
 @dataclass(frozen=True, slots=True)
 class JudgeRequest:
-    """One request. ``judge`` names the `JudgeCaller` that sends it; ``worst`` is its dearest cost in picodollars."""
+    """One request. ``judge`` names the `JudgeCaller` that sends it; ``worst`` is its worst-case cost in picodollars."""
 
     key: str
     question_id: str
     judge: str
     dimension: str
     body: Body
-    #: Bytes of the request as text.
+    #: Size of the request in bytes.
     size: int
     worst: int | None
-    #: The prompt that it is about.
+    #: The prompt of the question.
     prompt_id: str = ""
 
 
 @dataclass(frozen=True)
 class JudgeCaller:
-    """How requests of one judge are sent and read."""
+    """How the requests of one judge are sent and its replies parsed."""
 
     name: str
     provider: Provider
     price: Price | None
     gate: ConcurrencyLimiter
-    #: How a raw reply reads; truncated and unparseable ones are asked for once more.
+    #: Returns the state of a raw reply; truncated and unparseable replies are retried once.
     read: Callable[[Body], QuestionState]
     batch: bool = False
     ttl: str | None = None
     retries: int = 5
     limits: ReplyLimits = field(default_factory=ReplyLimits)
     learned: LearnedLimits = field(default_factory=LearnedLimits)
-    #: Counts replies without a verdict; ``None`` for those that are not asked for verdicts.
+    #: Counts replies without a verdict; ``None`` for models that are not judges.
     unusable: UnusableReplies | None = None
-    #: Called once the judge is found to be unusable.
+    #: Called when the judge is found to be unusable.
     stop: Callable[[JudgeUnusable], None] = lambda _reason: None
 
     def due(self, request: JudgeRequest, bodies: Sequence[Body]) -> JudgeRequest | None:
-        """A request as it is to be sent after these replies to it; ``None`` where nothing is left to ask.
+        """The request to send after these replies; ``None`` if none is needed.
 
-        Its key stays that of the plan: the limit that its endpoint allows is no other question.
+        The key does not change: adapting the token limit does not make it another question.
         """
         states = [self.read(body) for body in bodies]
         planned = token_limit(request.body)
@@ -78,7 +78,7 @@ class JudgeCaller:
         return replace(request, body=with_token_limit(request.body, limit, field), worst=worst)
 
     def heard(self, request: JudgeRequest, bodies: Sequence[Body]) -> None:
-        """Take in a new reply, the last of these."""
+        """Record a new reply, the last of these."""
         if self.unusable is None:
             return
         ended = self.due(request, bodies) is None
@@ -87,13 +87,13 @@ class JudgeCaller:
             self.stop(reason)
 
     def _had(self, request: JudgeRequest, body: Body) -> int:
-        """The tokens of a reply that was cut off: as many as it was allowed, so far as we know."""
+        """The tokens of a truncated reply: at least the limit that we sent."""
         _, usage = self.provider.read(body)
         allowed = self.learned.bounded(token_limit(request.body), request.size)
         return allowed if usage is None else max(allowed, usage.output)
 
     def cost(self, usage: Usage | None, worst: int | None) -> int | None:
-        """What a reply cost; where the provider does not say, the worst case; where no price is known, nothing."""
+        """The cost of a reply: the worst case if the usage is unknown, ``None`` if the price is unknown."""
         if self.price is None:
             return None
         if usage is None:
@@ -102,9 +102,9 @@ class JudgeCaller:
 
 
 def request_key(provider: Provider, body: Body, replicate: int) -> tuple[str, int]:
-    """The hash under which a reply is kept, of all that decides it and nothing else; and the request's size.
+    """The cache key of a request, a hash of everything that determines its reply, and the size of the request.
 
-    Names of models, ids, concurrency and whether it went by batch are no part of it.
+    Names of entrants, IDs, concurrency and batching are not part of it.
     """
     text = json.dumps(body, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
     sent = text.encode("utf-8", "surrogatepass")

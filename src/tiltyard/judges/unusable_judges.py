@@ -1,4 +1,4 @@
-"""Unusable judges: when replies without a verdict are so many in a row that asking on is a waste."""
+"""Detects judges that give no verdicts, so that the run stops before more is spent."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from tiltyard.errors import JudgeUnusable
 
 __all__ = ["UNUSABLE", "UnusableReplies"]
 
-#: How the reason begins, by which it is recognised among the failures of other workers.
+#: Prefix of the reason, by which it is recognised among the failures of other workers.
 UNUSABLE = "judge unusable: "
-#: So many replies in a row, second ones counted, and so many prompts on which nothing more is asked.
+#: Consecutive replies without a verdict, retries included, and finished prompts among them.
 _UNUSABLE_REPLY_COUNT, _UNUSABLE_PROMPT_COUNT = 10, 3
 _WITHOUT_VERDICT = (QuestionState.TRUNCATED, QuestionState.UNPARSEABLE, QuestionState.REFUSED)
 
 
 class UnusableReplies:
-    """Counts the consecutive replies of one judge that held no verdict.
+    """Counts consecutive replies of one judge without a verdict.
 
-    A prompt counts once a question on it has ended: many calls are under way together, and all
-    of their first replies may be cut off although the second ones, with a larger limit, are not.
+    A prompt counts once a question on it has ended: many calls are in flight together, and all of
+    their first replies may be truncated although the retries, with a larger limit, are not.
     """
 
     def __init__(self, judge: str, form: VerdictForm, max_tokens: int) -> None:
@@ -35,13 +35,13 @@ class UnusableReplies:
 
     @property
     def has_long_streak(self) -> bool:
-        """Whether it has been long since a verdict came."""
+        """Whether the last verdict was many replies ago."""
         return self._states.total() >= _UNUSABLE_REPLY_COUNT
 
     def add(self, prompt_id: str, state: str, *, ended: bool) -> JudgeUnusable | None:
-        """Take in how a reply reads; why the judge is not to be asked any more, once that is so.
+        """Record the state of a reply; return the reason once the judge is unusable.
 
-        ``ended``: nothing is left to ask of the question that it replies to.
+        ``ended``: the question needs no further request.
         """
         if state not in _WITHOUT_VERDICT:
             self._states.clear()
@@ -59,5 +59,5 @@ class UnusableReplies:
         states = ", ".join(f"{state} {count}" for state, count in self._states.most_common())
         return (
             f"{UNUSABLE}the last {self._states.total()} replies of {self._judge}, on {len(self._prompts)} or more "
-            f"prompts, held no verdict ({states}); {self._advice[common]}, then run the command again"
+            f"prompts, contained no verdict ({states}); {self._advice[common]}, then run the command again"
         )

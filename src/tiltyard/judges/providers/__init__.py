@@ -1,8 +1,8 @@
 """Providers: one module for each SDK, behind one small protocol.
 
 Only these modules import ``anthropic`` and ``openai``. Errors of the SDKs are translated here
-into `ProviderFault`, which says whether asking again may help and whether the call may have
-been billed.
+into `ProviderFault`, which says whether a retry may help and whether the call may have been
+billed.
 """
 
 from tiltyard.judges.providers.provider import (

@@ -37,12 +37,12 @@ _STOPS = {
     "model_context_window_exceeded": "length",
     "refusal": "refusal",
 }
-#: Errors of an item of a batch that are the server's, not the request's.
+#: Errors of a batch item that are caused by the server, not by the request.
 _SERVER_ERRORS = frozenset({"api_error", "overloaded_error", "rate_limit_error", "timeout_error"})
 
 
 class Anthropic:
-    """Claude models, or any server that speaks ``/v1/messages``."""
+    """Claude models, or any server that implements ``/v1/messages``."""
 
     name = "anthropic"
     adapter_version = 1
@@ -85,7 +85,7 @@ class Anthropic:
             body["tool_choice"] = {"type": "tool", "name": TOOL_NAME}
         output = extra.pop("output_config", {})
         if not isinstance(output, Mapping) or "format" in output:
-            raise BadOption("options: output_config takes no format here; form chooses it")
+            raise BadOption("options: output_config.format cannot be set here; use form")
         if ask.form is VerdictForm.SCHEMA:
             output = {**output, "format": {"type": "json_schema", "schema": dict(ask.schema or {})}}
         return body | ({"output_config": dict(output)} if output else {}) | extra
@@ -114,13 +114,13 @@ class Anthropic:
         answer = await self._wire.post("/v1/messages/count_tokens", encode_body(asked))
         count = parse_token_count(answer.get("input_tokens"))
         if count is None:
-            raise unreadable_reply(self._wire.where, "the reply states no input_tokens", billable=False)
+            raise unreadable_reply(self._wire.where, "the reply has no input_tokens", billable=False)
         return count
 
     async def prewarm(self, body: Body) -> Body:
         return await self._wire.post("/v1/messages", encode_body(_prefix_only(body)), billable=True)
 
-    async def submit_batch(self, items: Sequence[BatchItem], mark: str) -> str:  # noqa: ARG002  nowhere to keep it
+    async def submit_batch(self, items: Sequence[BatchItem], mark: str) -> str:  # noqa: ARG002  the API cannot store it
         requests = b",".join(encode_body({"custom_id": item.name, "params": item.body}) for item in items)
         asked = b'{"requests":[' + requests + b"]}"
         answer = await self._wire.post(_BATCHES, asked, billable=True, creates=True)
@@ -163,7 +163,7 @@ class Anthropic:
         result = line.get("result")
         name, outcome = line.get("custom_id"), result.get("type") if isinstance(result, Mapping) else None
         if not isinstance(name, str) or not isinstance(result, Mapping) or not isinstance(outcome, str):
-            raise unreadable_reply(self._wire.where, "a line of the results is no result", billable=False)
+            raise unreadable_reply(self._wire.where, "a line of the results is not a result", billable=False)
         message = result.get("message")
         if outcome == "succeeded" and isinstance(message, dict):
             return BatchEntry(name, "succeeded", body=message)
@@ -182,7 +182,7 @@ def _system(text: str, cache: str | None) -> Any:
 
 
 def _prefix_only(body: Body) -> Body:
-    """The same request with ``max_tokens`` 0, without what that forbids: a forced tool, a format, thinking."""
+    """The same request with ``max_tokens`` 0 and without fields that this excludes: tool choice, format, thinking."""
     kept = {key: value for key, value in body.items() if key not in {"tool_choice", "thinking", "stream"}}
     output = {key: value for key, value in body.get("output_config", {}).items() if key != "format"}
     kept.pop("output_config", None)

@@ -1,7 +1,7 @@
-"""Pools: many small pools of connections in the place of a large one.
+"""Many small connection pools instead of a large one.
 
-The HTTP client's pool looks at every connection that it has, for every call. With hundreds of
-calls in flight that costs more than all the rest; pools of sixteen make it disappear.
+The HTTP client's pool scans all its connections on every call. With hundreds of calls in flight that costs
+more than everything else; with pools of sixteen it is negligible.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ __all__ = ["client_settings"]
 
 _POOL_CONNECTIONS = 16
 _CONNECTION_LIMIT = 1000
-#: A call may be silent for minutes: the connection is kept open, and a dead one is noticed.
+#: A call may take minutes without traffic: keep-alive packets keep it open and detect a dead peer.
 _KEEP_ALIVE = {"TCP_KEEPIDLE": 60, "TCP_KEEPINTVL": 60, "TCP_KEEPCNT": 5}
 
 
 def client_settings(timeout_seconds: float) -> dict[str, Any]:
-    """Timeouts, limits and transport for an SDK's HTTP client. Where a proxy is set, one pool must do."""
+    """Timeouts, limits and transport for an SDK's HTTP client. With a proxy, a single pool is used."""
     settings: dict[str, Any] = {
         "timeout": httpx2.Timeout(timeout_seconds, connect=min(timeout_seconds, 10.0)),
         "limits": httpx2.Limits(
@@ -34,7 +34,7 @@ def client_settings(timeout_seconds: float) -> dict[str, Any]:
 
 
 class _ConnectionPools(httpx2.AsyncBaseTransport):
-    """Each call goes to the first pool that has room: few calls keep to few connections."""
+    """Sends each call to the first pool with a free connection, so that few calls use few connections."""
 
     def __init__(self) -> None:
         self._pools: list[httpx2.AsyncHTTPTransport] = []
@@ -68,7 +68,7 @@ class _ConnectionPools(httpx2.AsyncBaseTransport):
 
 @cache
 def _certificates() -> ssl.SSLContext:
-    """Read once: it takes longer than a call."""
+    """Loaded once: it takes longer than a call."""
     return httpx2.create_ssl_context()
 
 

@@ -1,7 +1,7 @@
-"""The wire: what both SDKs' clients do for us, with bodies that are sent and kept as they are.
+"""HTTP calls through the clients of both SDKs, with raw bodies.
 
-The SDKs' low-level verbs are used, with bytes in and the HTTP response out: what was hashed is
-what is sent, and no typed model stands between a reply and the cache.
+Uses the SDKs' low-level methods, which take bytes and return the HTTP response, so that the bytes that were
+hashed are the bytes that are sent, and replies are cached unchanged.
 """
 
 from __future__ import annotations
@@ -24,27 +24,27 @@ _JSON = {"Content-Type": "application/json"}
 
 
 class HttpClient:
-    """One client of an SDK at one address. Whatever goes wrong is a `ProviderFault`."""
+    """The client of an SDK for one base URL. Raises all errors as `ProviderFault`."""
 
     def __init__(self, client: Any, stream: type, name: str, *, keyless: str | None = None) -> None:
         self._client = client
-        # The environment may add headers to every call: they would change what is asked, or of whom.
-        client._custom_headers = {}  # noqa: SLF001  the SDKs have no other door
+        # Remove headers set by environment variables: they could change the request or its destination.
+        client._custom_headers = {}  # noqa: SLF001  the SDKs have no public API for it
         self._stream = stream
         self.base_url = str(client.base_url).rstrip("/")
         self.where = f"{name} at {self.base_url}"
-        #: Why nothing can be asked: no key, at an address that wants one.
+        #: Error message if the key is missing at a URL that needs one.
         self._keyless = keyless
 
     async def post(self, path: str, content: bytes, *, billable: bool = False, creates: bool = False) -> Body:
-        """Post one JSON document; the JSON document that comes back."""
+        """Post a JSON document and return the JSON reply."""
         options = {"headers": dict(_JSON)}
         return await self._call(
             "post", path, billable=billable, creates=creates, content=content, options=options
         )
 
     async def upload(self, path: str, fields: Mapping[str, str], file: tuple[str, bytes]) -> Body:
-        """Post one file, as a form."""
+        """Post a file as a multipart form."""
         options = {"headers": {"Content-Type": "multipart/form-data"}}
         return await self._call("post", path, body=dict(fields), files=[("file", file)], options=options)
 
@@ -52,15 +52,15 @@ class HttpClient:
         return await self._call("get", path, options={"params": dict(query or {})})
 
     async def lines(self, path: str) -> AsyncGenerator[Body, None]:
-        """JSON documents, one a line, each as soon as it is there; never the whole file in memory."""
+        """Stream JSON Lines, without loading the whole file."""
         with self._translated(billable=False):
             response = await self._client.get(
                 path, cast_to=httpx2.Response, stream=True, stream_cls=self._stream
             )
         try:
             with self._translated(billable=False):
-                async with aclosing(_split(response)) as found:
-                    async for line in found:
+                async with aclosing(_split(response)) as lines:
+                    async for line in lines:
                         yield self._document(line, billable=False)
         finally:
             await response.aclose()
@@ -83,7 +83,7 @@ class HttpClient:
             yield
         except ProviderFault:
             raise
-        except Exception as error:  # noqa: BLE001  SDK and HTTP client promise no common root
+        except Exception as error:  # noqa: BLE001  SDK and HTTP client have no common base class
             raise to_provider_fault(error, self.where, billable=billable, creates=creates) from None
 
     def _document(self, data: bytes, *, billable: bool) -> Body:
@@ -99,7 +99,7 @@ class HttpClient:
 
 
 async def _split(response: httpx2.Response) -> AsyncGenerator[bytes, None]:
-    """Lines by newline only: the client's own split would also cut at U+2028 inside a string."""
+    """Split at newlines only: the client's own line iterator also splits at U+2028 inside a string."""
     rest = bytearray()
     async with aclosing(response.aiter_bytes()) as chunks:
         async for chunk in chunks:
@@ -116,13 +116,13 @@ async def _split(response: httpx2.Response) -> AsyncGenerator[bytes, None]:
 
 
 def checked_base_url(base_url: str | None, provider: str) -> str:
-    """A base URL as the SDKs take it, checked; ``None`` is the provider's own, whatever the environment says."""
+    """A checked base URL; ``None`` is the provider's default, regardless of environment variables."""
     if base_url is None:
         return OWN_ADDRESSES[provider]
     try:
         url = httpx2.URL(base_url)
     except (httpx2.InvalidURL, ValueError) as error:
-        raise BadOption(f"base_url {base_url!r} is not an address: {error}") from None
+        raise BadOption(f"base_url {base_url!r} is not a valid URL: {error}") from None
     if url.scheme not in {"http", "https"} or not url.host:
-        raise BadOption(f"base_url {base_url!r} must begin with http:// or https:// and name a host")
+        raise BadOption(f"base_url {base_url!r} must start with http:// or https:// and have a host")
     return base_url

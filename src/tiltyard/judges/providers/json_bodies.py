@@ -1,4 +1,4 @@
-"""JSON as it travels: what is sent, what is read, and how far what was read can be believed."""
+"""JSON of requests and replies: encoding, parsing and checking."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["encode_body", "parse_body", "parse_time", "parse_token_count", "repa
 
 
 def encode_body(body: Mapping[str, Any]) -> bytes:
-    """A body as it is sent: keys in their order, no spaces."""
+    """Encode a body: keys in their order, no spaces."""
     try:
         return json.dumps(body, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode()
     except UnicodeEncodeError:
@@ -23,7 +23,7 @@ def encode_body(body: Mapping[str, Any]) -> bytes:
 
 
 def parse_body(data: bytes | str) -> Any:
-    """JSON, and nothing but JSON: no NaN, no infinities. `ValueError` otherwise."""
+    """Parse strict JSON: no NaN or infinities. Raises `ValueError`."""
     try:
         return json.loads(data, parse_constant=_no_constant)
     except RecursionError:
@@ -31,12 +31,12 @@ def parse_body(data: bytes | str) -> Any:
 
 
 def parse_token_count(value: object) -> int | None:
-    """A count of tokens, where it is one."""
+    """The value if it is a nonnegative integer, else ``None``."""
     return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else None
 
 
 def repair_surrogates(text: str) -> str:
-    """Text that can be written down: halves of surrogate pairs are joined, or replaced where alone."""
+    """Make text encodable: join surrogate pairs, replace lone surrogates."""
     try:
         text.encode()
     except UnicodeEncodeError:
@@ -45,16 +45,16 @@ def repair_surrogates(text: str) -> str:
 
 
 def parse_time(value: object) -> datetime:
-    """A provider's time: seconds since 1970, or ISO 8601. `ValueError` otherwise."""
+    """Parse a provider's time: Unix seconds or ISO 8601. Raises `ValueError`."""
     if isinstance(value, int | float) and not isinstance(value, bool):
         try:
             return datetime.fromtimestamp(value, UTC)
         except (OverflowError, OSError) as error:
             raise ValueError(str(error)) from None
     if not isinstance(value, str):
-        raise ValueError(f"{value!r} is not a time")  # noqa: TRY004  one kind of error for what was read
-    found = datetime.fromisoformat(value)
-    return found if found.tzinfo else found.replace(tzinfo=UTC)
+        raise ValueError(f"{value!r} is not a time")  # noqa: TRY004  one error type for all bad input
+    moment = datetime.fromisoformat(value)
+    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
 
 
 def _no_constant(name: str) -> None:

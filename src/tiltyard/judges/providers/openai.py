@@ -1,4 +1,4 @@
-"""OpenAI: chat completions and Batch on the official SDK; ``base_url`` serves everyone who speaks the same."""
+"""OpenAI: chat completions and batches on the official SDK; ``base_url`` selects a compatible server."""
 
 from __future__ import annotations
 
@@ -40,12 +40,12 @@ _STOPS = {
 }
 _ENDED = frozenset({"completed", "failed", "expired", "cancelled"})
 _OUTCOMES = {"batch_expired": "expired", "batch_cancelled": "canceled"}
-#: Where our own mark stands in a batch's metadata.
+#: Key of our mark in a batch's metadata.
 _MARK = "tiltyard"
 
 
 class OpenAI:
-    """OpenAI's models, and whatever vLLM, llama.cpp, Ollama or OpenRouter serve."""
+    """OpenAI models, and compatible servers such as vLLM, llama.cpp, Ollama or OpenRouter."""
 
     name = "openai"
     adapter_version = 1
@@ -68,7 +68,7 @@ class OpenAI:
             http_client=DefaultAsyncHttpxClient(**client_settings(timeout_seconds)),
         )
         own = client.base_url.host.endswith("openai.com")
-        #: OpenAI's own models know only the new name of the limit, most other servers only the old one.
+        #: OpenAI's newer models accept only the new name of the limit, most other servers only the old one.
         self._limit = "max_completion_tokens" if own else "max_tokens"
         keyless = "no API key: set OPENAI_API_KEY, or the variable that api_key_env names"
         self._wire = HttpClient(
@@ -80,7 +80,7 @@ class OpenAI:
         return self._wire.base_url
 
     def body(self, model: str, ask: ChatPrompt, options: Mapping[str, Any]) -> Body:
-        """The exact request. The option ``max_tokens_field`` names the field that holds the limit."""
+        """The exact request. The option ``max_tokens_field`` is the field name of the token limit."""
         extra, _ = checked_options(options, _OURS)
         limit = extra.pop("max_tokens_field", self._limit)
         if limit not in LIMIT_FIELDS:
@@ -120,11 +120,11 @@ class OpenAI:
         return reply
 
     async def count_tokens(self, body: Body) -> int:
-        raise ProviderFault(f"{self._wire.where}: has no endpoint that counts tokens of {body.get('model')}")
+        raise ProviderFault(f"{self._wire.where}: has no endpoint to count tokens of {body.get('model')}")
 
     async def prewarm(self, body: Body) -> Body:
         raise ProviderFault(
-            f"{self._wire.where}: caches prompts by itself; {body.get('model')} needs no warming"
+            f"{self._wire.where}: caches prompts automatically; {body.get('model')} needs no prewarming"
         )
 
     async def submit_batch(self, items: Sequence[BatchItem], mark: str) -> str:
@@ -134,7 +134,7 @@ class OpenAI:
         )
         uploaded = await self._wire.upload("/files", {"purpose": "batch"}, ("questions.jsonl", lines))
         if not isinstance(uploaded.get("id"), str):
-            raise unreadable_reply(self._wire.where, "the upload was answered without an id", billable=False)
+            raise unreadable_reply(self._wire.where, "the reply to the upload has no id", billable=False)
         asked = {
             "input_file_id": uploaded["id"],
             "endpoint": _ENDPOINT,
@@ -155,7 +155,7 @@ class OpenAI:
             status = None
             for document in found if isinstance(found, list) else []:
                 status = self._status(document)
-                # Times are whole seconds here, rounded down.
+                # OpenAI rounds times down to whole seconds.
                 if status.created_at < since.replace(microsecond=0):
                     return
                 yield status
@@ -181,7 +181,7 @@ class OpenAI:
         return await self._wire.get(f"/batches/{quote(batch_id, safe='')}")
 
     def _hidden_fault(self, error: object) -> ProviderFault:
-        """An error that came with status 200, as OpenRouter's do when a model behind it fails."""
+        """An error in a reply with status 200, as OpenRouter sends when an upstream model fails."""
         code = error.get("code") if isinstance(error, Mapping) else None
         status = code if isinstance(code, int) else 200
         kind, message = parse_error_document({"error": error})
@@ -226,7 +226,7 @@ def _first(items: object) -> Mapping[str, Any]:
 
 
 def _content(content: object) -> str | None:
-    """Text, or the text among several parts."""
+    """The text, or the joined text parts."""
     if isinstance(content, str):
         return repair_surrogates(content)
     parts = (
@@ -239,7 +239,7 @@ def _content(content: object) -> str | None:
 
 
 def _arguments(arguments: object, text: str | None) -> tuple[str | None, Mapping[str, Any] | None]:
-    """The input of the tool; where it is no JSON object, the raw text of it instead."""
+    """The tool input as an object; if it is not a JSON object, its raw text."""
     if not isinstance(arguments, str):
         return text, arguments if isinstance(arguments, Mapping) else None
     try:
@@ -258,7 +258,7 @@ def _usage(stated: object) -> Usage | None:
     )
     if given is None or made is None:
         return None
-    # Some endpoints, in front of Gemini for one, count thoughts in the total alone, and bill them as output.
+    # Some endpoints (such as for Gemini) count thinking tokens only in the total, and bill them as output.
     made = max(made, (parse_token_count(stated.get("total_tokens")) or 0) - given)
     details = stated.get("prompt_tokens_details")
     details = details if isinstance(details, Mapping) else {}

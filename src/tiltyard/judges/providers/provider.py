@@ -1,4 +1,4 @@
-"""The protocol: all that the house asks of a provider of models."""
+"""The protocol that every provider implements."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tiltyard.core.judging.verdict import Reply
 
 __all__ = ["BatchEntry", "BatchItem", "BatchStatus", "Body", "Capabilities", "Provider", "Usage"]
 
-#: The exact JSON document that is sent, and the exact one that comes back.
+#: A request or reply as the exact JSON document.
 Body = dict[str, Any]
 
 
@@ -23,7 +23,7 @@ class Capabilities:
     schema: bool
     tool: bool
     batch: bool
-    #: Prompt caching must be asked for, and can be.
+    #: Prompt caching must be requested explicitly.
     prompt_cache: bool
     #: A call with ``max_tokens=0`` fills the prompt cache.
     prewarm: bool
@@ -52,21 +52,21 @@ class BatchItem:
 
 @dataclass(frozen=True, slots=True)
 class BatchStatus:
-    """One batch as its provider lists it. ``mark`` is what we gave it at creation, where it keeps such a thing."""
+    """The status of a batch. ``mark`` is the mark we gave it at creation, if the provider stores it."""
 
     id: str
     created_at: datetime
     ended: bool
-    #: How many requests it holds, where the provider says so.
+    #: Number of requests, if the provider states it.
     size: int | None = None
     mark: str | None = None
-    #: Why the whole batch failed, where it did: it then has no results, and nothing was billed.
+    #: Why the whole batch failed, if it did: then it has no results, and nothing was billed.
     failed: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class BatchEntry:
-    """The end of one request of a batch: ``succeeded`` with a body, else ``errored``, ``expired`` or ``canceled``."""
+    """The result of one request in a batch: ``succeeded`` with a body, else ``errored``, ``expired`` or ``canceled``."""
 
     name: str
     outcome: str
@@ -90,7 +90,7 @@ class Provider(Protocol):
     def base_url(self) -> str: ...
     @property
     def adapter_version(self) -> int:
-        """Changes when the same `ChatPrompt` would be sent as another body, or a body be read otherwise."""
+        """Must change when a `ChatPrompt` is sent as a different body, or a reply is parsed differently."""
         ...
 
     @property
@@ -98,40 +98,40 @@ class Provider(Protocol):
 
     def body(self, model: str, ask: ChatPrompt, options: Mapping[str, Any]) -> Body:
         """The exact request. ``options`` are the user's own fields of the request, e.g. ``temperature``;
-        ``prompt_cache`` (``5m``, ``1h``) is ours and marks the system text where the provider wants a mark."""
+        ``prompt_cache`` (``5m``, ``1h``) is ours and marks the system text if the provider needs it."""
         ...
 
     def read(self, body: Body) -> tuple[Reply, Usage | None]:
-        """A raw reply, reduced; pure. Usage is ``None`` where the provider stated none."""
+        """Parse a raw reply; pure. Usage is ``None`` if the provider stated none."""
         ...
 
     async def complete(self, body: Body) -> Body:
-        """Ask once, no retries of the SDK's own; the raw reply."""
+        """Send a request once, without retries by the SDK; return the raw reply."""
         ...
 
     async def count_tokens(self, body: Body) -> int:
-        """Input tokens of a request, by the provider's own count."""
+        """Input tokens of a request, as counted by the provider."""
         ...
 
     async def prewarm(self, body: Body) -> Body:
-        """Fill the prompt cache with the request's prefix, asking for no output."""
+        """Fill the prompt cache with the request's prefix, without output."""
         ...
 
     async def submit_batch(self, items: Sequence[BatchItem], mark: str) -> str:
-        """Create a batch; its id. ``mark`` is kept with it where the provider keeps such a thing.
+        """Create a batch and return its ID. ``mark`` is stored with it if the provider supports that.
 
-        A fault that is ``billed`` leaves open whether there is such a batch now.
+        After a fault that is ``billed``, the batch may or may not exist.
         """
         ...
 
     async def poll(self, batch_id: str) -> BatchStatus: ...
 
     def list_batches(self, since: datetime) -> AsyncGenerator[BatchStatus]:
-        """Batches created since a moment, newest first: where one whose creation went unanswered is found."""
+        """Batches created since a time, newest first: used to find one whose creation got no response."""
         ...
 
     def results(self, batch_id: str) -> AsyncGenerator[BatchEntry]:
-        """Every request of an ended batch, in any order, as it is read from the wire."""
+        """Stream the results of an ended batch, in any order."""
         ...
 
     async def aclose(self) -> None: ...

@@ -1,4 +1,4 @@
-"""Opening: from a provider's name to a provider."""
+"""Creates providers by name."""
 
 from __future__ import annotations
 
@@ -13,9 +13,10 @@ PROVIDERS = ("anthropic", "openai", "replay")
 def open_provider(
     name: str, base_url: str | None, api_key: str | None, timeout_seconds: float = 600.0
 ) -> Provider:
-    """A provider at an address; ``None`` is the provider's own address. Nothing is sent yet, and no key is needed yet.
+    """Create a provider; a ``base_url`` of ``None`` is its default. Nothing is sent yet, and no key is needed yet.
 
-    Use it on one event loop, and close it before that loop ends. For ``replay`` the address is the path of the file of recorded replies.
+    Use it on one event loop, and close it before that loop ends. For ``replay``, ``base_url`` is the path of the
+    file of recorded replies.
     """
     if name == "replay":
         return _open_replay(base_url)
@@ -31,7 +32,7 @@ def open_provider(
     except ModuleNotFoundError as error:
         if error.name not in {name, "httpx2"}:
             raise
-        raise MissingExtra("judges", f"asking {name} models") from None
+        raise MissingExtra("judges", f"calling {name} models") from None
     raise BadOption(f"provider: {name!r}; expected one of {', '.join(PROVIDERS)}")
 
 

@@ -1,4 +1,4 @@
-"""Replay: replies recorded in a file, found by the nonce of the question. No network, no price."""
+"""Replays replies from a file, found by the nonce of the question. No network, no cost."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ _STOPS = ("end", "length", "refusal", "other")
 class ReplayProvider:
     """A file of lines ``{"nonce": …, "reply": {"text": …, "stop": "end", "usage": {…}}}``.
 
-    ``stop`` is ``end`` where it is left out; ``data`` may stand beside or instead of ``text``, and
-    ``usage`` (input, output, cache_write, cache_read) may be absent.
+    ``stop`` defaults to ``end``; ``data`` may be given with or instead of ``text``, and ``usage`` (input,
+    output, cache_write, cache_read) may be absent.
     """
 
     name = "replay"
@@ -43,7 +43,7 @@ class ReplayProvider:
 
     @property
     def base_url(self) -> str:
-        """The file by its content: the same wherever it lies, another as soon as a reply is changed."""
+        """The hash of the file: independent of its path, different if any reply changes."""
         return f"replay:{self._sha256}"
 
     def body(self, model: str, ask: ChatPrompt, options: Mapping[str, Any]) -> Body:
@@ -61,24 +61,24 @@ class ReplayProvider:
         return reply, _usage(usage)
 
     async def complete(self, body: Body) -> Body:
-        found = _NONCE.search(str(body.get("user")))
-        reply = self._replies.get(found[0]) if found else None
+        match = _NONCE.search(str(body.get("user")))
+        reply = self._replies.get(match[0]) if match else None
         if reply is None:
-            nonce = found[0] if found else "without a nonce"
+            nonce = match[0] if match else "without a nonce"
             raise ProviderFault(
                 f"{self._path}: no recorded reply for this question ({nonce}); "
-                "the prompt, a response or the rubric changed since it was recorded: record it anew, or ask a real judge"
+                "the prompt, a response or the rubric changed since it was recorded: record it again, or use a real judge"
             )
         return reply
 
     async def count_tokens(self, body: Body) -> int:
-        self._refuse(f"counts no tokens for {body.get('model')}")
+        self._refuse(f"cannot count tokens for {body.get('model')}")
 
     async def prewarm(self, body: Body) -> Body:
         self._refuse(f"has no prompt cache for {body.get('model')}")
 
     async def submit_batch(self, items: Sequence[BatchItem], mark: str) -> str:
-        self._refuse(f"takes no batches (of {len(items)}, marked {mark})")
+        self._refuse(f"does not support batches (of {len(items)}, marked {mark})")
 
     async def poll(self, batch_id: str) -> BatchStatus:
         self._refuse(f"has no batch {batch_id}")
@@ -95,7 +95,7 @@ class ReplayProvider:
         self._refuse(f"has no batch {batch_id}")
 
     async def aclose(self) -> None:
-        """Nothing is open."""
+        """Nothing to close."""
 
     def _refuse(self, what: str) -> NoReturn:
         raise ProviderFault(f"{self._path}: a replayed judge {what}; set batch: false")

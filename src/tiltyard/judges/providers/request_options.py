@@ -1,4 +1,4 @@
-"""Options: which fields of a request are the user's to set."""
+"""Checks which fields of a request users may set."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tiltyard.errors import BadOption
 
 __all__ = ["VERDICT_TOOL", "checked_options"]
 
-#: The tool by which a verdict is given, where it is given by tool.
+#: The tool of the reply form ``tool``.
 VERDICT_TOOL = {"name": TOOL_NAME, "description": "Give the verdict on the two responses."}
 _INSTEAD = {
     "model": "model",
@@ -25,9 +25,9 @@ _INSTEAD = {
 
 
 def checked_options(options: Mapping[str, Any], ours: Collection[str]) -> tuple[dict[str, Any], str | None]:
-    """The user's own fields, and the lifetime of the prompt cache where it is asked for.
+    """The user's own fields, and the requested lifetime of the prompt cache, if any.
 
-    Fields that we set ourselves are refused: the budget is reserved by what they say.
+    Fields that we set ourselves are rejected: the reserved budget depends on them.
     """
     extra = dict(options)
     cache = extra.pop("prompt_cache", None)

@@ -1,4 +1,4 @@
-"""Token limits: where a request states how long its reply may be, and what an endpoint says it allows."""
+"""Token limits: the field of a request that limits its reply, and limits stated in error messages."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ __all__ = [
     "with_token_limit",
 ]
 
-#: Names of the field that holds the limit: the old one, and that of OpenAI's newer models.
+#: Field names of the limit: the old one, and the one of OpenAI's newer models.
 LIMIT_FIELDS = ("max_tokens", "max_completion_tokens")
-#: Words by which an endpoint speaks of the limit on the output, and of the context.
+#: Words in error messages for the output limit and for the context.
 _OUTPUT = re.compile(
     r"max_(?:completion_|new_|output_)?tokens|maxOutputTokens|maximum tokens|(?:completion|output) tokens",
     re.IGNORECASE,
@@ -27,19 +27,19 @@ _CONTEXT = re.compile(r"context|\binputs?\b", re.IGNORECASE)
 _REFUSED = re.compile(
     r"unsupported|unrecogni[sz]ed|unknown|unexpected|not (?:supported|permitted|allowed)", re.IGNORECASE
 )
-#: A number that stands alone: not part of a model's name, a version or an address.
+#: A separate number: not part of a model name, a version or a URL.
 _NUMBER = re.compile(r"(?<![\w.:/-])\d{1,3}(?:,\d{3})++(?![\w-])|(?<![\w.:/-])\d{1,9}(?![\w-]|[.,]\d)")
-#: Each of the fields as a word of its own.
+#: Each field name as a whole word.
 _NAMED = {field: re.compile(rf"\b{field}\b") for field in LIMIT_FIELDS}
-#: Nobody gives a verdict in fewer tokens: what leaves less room is not worth asking.
+#: A verdict needs at least this many tokens: with less space, a request is not sent.
 _MIN_REPLY_TOKENS = 64
 
 
 @dataclass(frozen=True, slots=True)
 class AllowedTokens:
-    """What an endpoint allows for one request: so many tokens of output.
+    """The output tokens that an endpoint allows for one request.
 
-    Where the context is what bounds it, ``context`` is its size and ``input`` what the request takes of it.
+    If the context limits it, ``context`` is its size and ``input`` the part that the request uses.
     """
 
     output: int
@@ -48,12 +48,12 @@ class AllowedTokens:
 
 
 def token_limit(body: Body) -> int:
-    """How many tokens the reply to a request may have."""
+    """The limit of reply tokens in a request."""
     return next((int(body[field]) for field in LIMIT_FIELDS if field in body), 0)
 
 
 def with_token_limit(body: Body, limit: int, field: str | None = None) -> Body:
-    """The same request with another limit; ``field`` renames the field that holds it."""
+    """The same request with another limit; ``field`` renames the field."""
     return {
         ((field or key) if key in LIMIT_FIELDS else key): (limit if key in LIMIT_FIELDS else value)
         for key, value in body.items()
@@ -61,9 +61,9 @@ def with_token_limit(body: Body, limit: int, field: str | None = None) -> Body:
 
 
 def allowed_tokens(said: str, asked: int) -> AllowedTokens | None:
-    """What an endpoint that refused ``asked`` tokens says it allows; ``None`` where it does not say.
+    """The limit stated in an error message after ``asked`` tokens were rejected; ``None`` if there is none.
 
-    Two kinds of sentences are understood, whoever wrote them: "at most 4096, you asked for 16384",
+    Two kinds of sentences are understood: "at most 4096, you asked for 16384",
     and "the context is 8192, your messages take 900, you asked for 16384".
     """
     numbers = {int(number[0].replace(",", "")) for number in _NUMBER.finditer(said)}
@@ -78,12 +78,12 @@ def allowed_tokens(said: str, asked: int) -> AllowedTokens | None:
 
 
 def _excluding(limit: int) -> re.Pattern[str]:
-    """Words by which an endpoint says that a limit is not allowed itself."""
+    """Words that exclude the limit itself."""
     return re.compile(rf"(?:less|lower|smaller) than \W?{limit}\b|\b{limit} \(exclusive", re.IGNORECASE)
 
 
 def _by_context(numbers: set[int], asked: int) -> AllowedTokens | None:
-    """Context and input are the two numbers left beside what was asked for and the sum of both."""
+    """Context and input are the two numbers left besides the requested limit and the sum of both."""
     if asked not in numbers:
         return None
     rest = sorted(n for n in numbers if n != asked and n - asked not in numbers)
@@ -95,7 +95,7 @@ def _by_context(numbers: set[int], asked: int) -> AllowedTokens | None:
 
 
 def alternative_limit_field(said: str, body: Body) -> str | None:
-    """The other name of the limit's field, where an endpoint refuses the one that was used."""
+    """The other field name of the limit, if an endpoint rejects the one that was used."""
     used = next((field for field in LIMIT_FIELDS if field in body), None)
     if used is None or not _REFUSED.search(said) or not _NAMED[used].search(said):
         return None

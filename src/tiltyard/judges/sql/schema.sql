@@ -1,7 +1,7 @@
 -- The ledger of judges' calls, in the subset of SQL that SQLite 3.35 and PostgreSQL share.
 -- Money is in picodollars. Times are seconds since 1970, UTC.
 
--- Raw replies by the hash of the exact request; a second one only where the first could not be read.
+-- Raw replies by the hash of the exact request; a second one only if the first could not be parsed.
 CREATE TABLE IF NOT EXISTS judge_replies (
     request_key TEXT NOT NULL,
     ask INTEGER NOT NULL,
@@ -10,7 +10,7 @@ CREATE TABLE IF NOT EXISTS judge_replies (
     PRIMARY KEY (request_key, ask)
 );
 
--- Every attempt, from before it is sent: an intent row is what remains of a call in flight at a crash.
+-- All attempts, recorded before they are sent: after a crash, calls in flight are left as intent rows.
 CREATE TABLE IF NOT EXISTS judge_attempts (
     attempt_id TEXT PRIMARY KEY,
     run TEXT NOT NULL,
@@ -35,13 +35,13 @@ CREATE TABLE IF NOT EXISTS judge_attempts (
     finished_at DOUBLE PRECISION
 );
 CREATE INDEX IF NOT EXISTS judge_attempts_of_run ON judge_attempts (run, question_id);
--- Of one run, a request is under way once at most, whoever sends it.
+-- Within a run, a request is in flight at most once.
 CREATE UNIQUE INDEX IF NOT EXISTS judge_attempts_once ON judge_attempts (run, request_key, ask) WHERE state = 'intent';
 CREATE INDEX IF NOT EXISTS judge_attempts_in_flight ON judge_attempts (worker) WHERE state = 'intent';
 CREATE INDEX IF NOT EXISTS judge_attempts_of_batch ON judge_attempts (batch, place) WHERE batch IS NOT NULL;
 
--- Batches: the row stands before the batch is created, its id is added straight after.
--- Whoever waits for one says so, over and over; after watched_until nobody does.
+-- Batches: the row is written before the batch is created, its ID is added afterwards.
+-- A worker that waits for a batch renews its lease, which expires at watched_until.
 CREATE TABLE IF NOT EXISTS judge_batches (
     batch TEXT PRIMARY KEY,
     run TEXT NOT NULL,
@@ -55,7 +55,7 @@ CREATE TABLE IF NOT EXISTS judge_batches (
 );
 CREATE INDEX IF NOT EXISTS judge_batches_of_shard ON judge_batches (run, shard, state);
 
--- One row for each run: its plan, its pass over it, its limit, what is held and spent of it, what was expected.
+-- Runs: plan, pass over the plan, budget, amounts reserved and spent, cost estimate.
 CREATE TABLE IF NOT EXISTS judge_runs (
     run TEXT PRIMARY KEY,
     plan TEXT NOT NULL,
@@ -66,7 +66,7 @@ CREATE TABLE IF NOT EXISTS judge_runs (
     estimate TEXT NOT NULL
 );
 
--- One row for each provider key: when the next call may leave, and until when nobody may call.
+-- Provider keys: when the next call may be sent, and until when calls are paused.
 CREATE TABLE IF NOT EXISTS judge_limits (
     name TEXT PRIMARY KEY,
     next_at DOUBLE PRECISION NOT NULL,

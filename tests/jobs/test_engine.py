@@ -263,7 +263,7 @@ def test_only_one_engine_is_open_in_a_process(database: str, tmp_path: Path, jou
     other = f"sqlite:///{tmp_path}/other.sqlite"
     with open_engine(database, None, journal.work(0)) as worker:
         with (
-            pytest.raises(RuntimeError, match="open in this process already"),
+            pytest.raises(RuntimeError, match="already open in this process"),
             open_engine(other, None, journal.work(0)),
         ):
             pass
@@ -291,7 +291,7 @@ def test_an_address_that_cannot_be_used_is_an_error_without_the_password(address
 
 
 def test_a_server_that_is_not_there_is_an_error_that_says_so(journal: Journal):
-    with pytest.raises(BadOption, match="cannot reach the PostgreSQL of DATABASE_URL") as error:
+    with pytest.raises(BadOption, match="cannot connect to the PostgreSQL server of DATABASE_URL") as error:
         open_engine("postgresql://me:secret@127.0.0.1:9/none", None, journal.work(0)).__enter__()
     assert "secret" not in str(error.value)
 
@@ -308,7 +308,7 @@ def test_a_file_that_is_no_database_is_an_error_and_the_engine_can_be_opened_els
         events.append("stop")
 
     (tmp_path / "broken.sqlite").write_bytes(b"not a database at all" * 100)
-    with pytest.raises(BadOption, match=r"cannot keep the state of work in .*broken.sqlite.*not a database"):
+    with pytest.raises(BadOption, match=r"cannot store the state of jobs in .*broken.sqlite.*not a database"):
         open_engine(
             f"sqlite:///{tmp_path}/broken.sqlite",
             None,

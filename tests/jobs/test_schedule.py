@@ -202,7 +202,7 @@ def test_time_never_takes_a_moment_back(now: datetime):
 @pytest.mark.parametrize(
     ("changed", "problem"),
     [
-        ({"cron": "every monday"}, "no cron expression"),
+        ({"cron": "every monday"}, "not a cron expression"),
         ({"name": "a:b"}, "without ':'"),
         ({"name": ""}, "without ':'"),
         ({"timezone": "Mars/Olympus"}, "expected e.g. UTC"),
@@ -216,7 +216,7 @@ def test_a_schedule_that_makes_no_sense_is_refused(changed: dict[str, str], prob
 
 def test_two_schedules_of_one_name_are_refused():
     twice = [Schedule("weekly", "7 0 * * 1", nothing), Schedule("weekly", "8 0 * * 1", nothing)]
-    with pytest.raises(BadOption, match="one name"), run_schedules("sqlite:///nowhere", twice):
+    with pytest.raises(BadOption, match="same name"), run_schedules("sqlite:///nowhere", twice):
         pass
 
 

@@ -103,7 +103,7 @@ def test_a_released_lock_leaves_no_file_and_can_be_released_twice(tmp_path: Path
 
 def test_a_folder_that_cannot_be_used_is_an_error(tmp_path: Path):
     (tmp_path / "file").write_text("")
-    with pytest.raises(BadOption, match="cannot make"):
+    with pytest.raises(BadOption, match="cannot create"):
         FileLocks(tmp_path / "file" / "locks")
     locks = FileLocks(tmp_path)
     (tmp_path / "worker-0.lock").mkdir()

@@ -1,4 +1,4 @@
-"""Durable: work that outlives its process. The only room that imports DBOS."""
+"""Durable jobs that survive a crash of their process. The only package that imports DBOS."""
 
 from tiltyard.jobs.engine import Engine, WorkerHooks, open_engine
 from tiltyard.jobs.shard import Hook, Shard, Work

@@ -1,4 +1,4 @@
-"""Launching DBOS: once in a process at a time, on an event loop of our own, quietly."""
+"""Launches DBOS: at most one instance per process, on our own event loop, without output."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 __all__ = ["database_file", "launch_dbos", "redacted_url", "shard_workflow"]
 
 _VERSION = "1"
-"""Workers pick up shards of their own version only; it changes when the meaning of a shard does."""
+"""Workers process only shards of their own version; it changes when the meaning of a shard does."""
 
 _NAME = "tiltyard"
 _POLL_SECONDS = 0.1
@@ -32,14 +32,14 @@ _current: list[RunningShards] = []
 def launch_dbos(
     database: str, worker: str, queue: str, parallel: int, running: RunningShards, thread: EventLoopThread
 ) -> Iterator[None]:
-    """DBOS at work under a worker's name. Launched on a loop, it runs every shard on that loop.
+    """Run DBOS under a worker's name. It runs every shard on the event loop of ``thread``.
 
-    What this worker's former life left behind goes back to the queue.
+    Shards that an earlier process of this name left unfinished are requeued.
     """
     from dbos import DBOS
 
     if _current:
-        raise RuntimeError("an engine is open in this process already")
+        raise RuntimeError("an engine is already open in this process")
     shard_workflow()
     _current.append(running)
     try:
@@ -51,7 +51,9 @@ def launch_dbos(
             thread.run(_launch())
         except Exception as error:
             reason = str(error).partition("\n")[0]
-            raise BadOption(f"cannot keep the state of work in {redacted_url(database)}: {reason}") from error
+            raise BadOption(
+                f"cannot store the state of jobs in {redacted_url(database)}: {reason}"
+            ) from error
         yield
     finally:
         DBOS.destroy()
@@ -60,7 +62,7 @@ def launch_dbos(
 
 @functools.cache
 def shard_workflow() -> Callable[..., Any]:
-    """A shard as DBOS knows it: one step. Its inputs and its outcome are stored as plain JSON."""
+    """The DBOS workflow of a shard: one step, with inputs and output stored as JSON."""
     from dbos import DBOS, WorkflowSerializationFormat
 
     # DBOS prints to stderr unless its logger has a handler.
@@ -74,7 +76,7 @@ def shard_workflow() -> Callable[..., Any]:
 
 
 def database_file(database: str) -> Path | None:
-    """The file of a SQLite database, or nothing for PostgreSQL."""
+    """The file of a SQLite database; ``None`` for PostgreSQL."""
     if database.startswith(("postgresql://", "postgres://")):
         return None
     if database.startswith("sqlite:///") and database != "sqlite:///":
@@ -85,7 +87,7 @@ def database_file(database: str) -> Path | None:
 
 
 def redacted_url(database: str) -> str:
-    """The address of a database without its password."""
+    """The URL of a database without user and password."""
     scheme, _, rest = database.rpartition("://")
     return f"{scheme}://{rest.rpartition('@')[2].partition('?')[0]}"
 
@@ -118,17 +120,17 @@ def _config(database: str, worker: str) -> DBOSConfig:
         "enable_otlp": False,
         "run_migrations": False,
         "use_listen_notify": False,
-        # We send no notifications; closing waits for this long.
+        # We send no notifications; closing waits this long.
         "notification_listener_polling_interval_sec": 0.2,
         "sys_db_pool_size": 8,
     }
 
 
 def _prepared(database: str) -> str:
-    """The address as DBOS wants it spelled, of a database that has DBOS's tables.
+    """Create DBOS's tables, and return the URL in DBOS's spelling.
 
-    A new SQLite file appears whole: DBOS makes its first tables outside a transaction, and a
-    process killed among them would leave a file that can never be used.
+    A new SQLite file is renamed into place when complete: DBOS creates its first tables outside a
+    transaction, and a process killed in between would leave an unusable file.
     """
     from dbos import DBOS
 
@@ -147,7 +149,7 @@ def _prepared(database: str) -> str:
 
 
 def _register(address: str, queue: str, parallel: int) -> None:
-    """Register the queue. A queue registered after the launch would be noticed a second later."""
+    """Register the queue before the launch; DBOS would see it a second later otherwise."""
     from dbos import DBOSClient
 
     client = DBOSClient(

@@ -1,8 +1,8 @@
-"""The engine: shards that are done, whichever worker does them and however often one dies.
+"""The job engine: processes shards with any number of workers, and survives their crashes.
 
-Three verbs: submit, resume, status. No two live workers ever have one shard in hand. A shard comes
-out of the queue by a transaction that admits one worker, and goes back only from a worker whose
-lock has been obtained, which is to say from a dead one.
+It can submit, resume and report shards. No two live workers ever process the same shard: a shard is taken
+from the queue in a transaction by one worker, and is requeued only by a worker that has obtained the lock
+of its owner, which proves that the owner is dead.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ __all__ = ["Engine", "WorkerHooks", "open_engine", "queue_of"]
 _LOCK_WATCH_SECONDS = 1.0
 _RESUME_SECONDS = 1.0
 _STRANDED_SECONDS = 30.0
-#: Seconds between two looks that count at most: for longer we were not there to see.
+#: A longer gap between two checks counts only as this much: the process may have been suspended.
 _MAX_OBSERVED_SECONDS = 5.0
 _RESUME_BATCH_COUNT = 500
 
@@ -65,7 +65,7 @@ _NO_HOOKS = WorkerHooks()
 
 
 class Engine:
-    """One worker, which takes shards from the queue and does them."""
+    """One worker, which takes shards from the queue and processes them."""
 
     def __init__(
         self,
@@ -81,12 +81,12 @@ class Engine:
         self.locks = locks
         self._on_dead = on_dead_worker
         self._obtained: dict[str, tuple[WorkerLock, float]] = {}
-        #: Seconds for which each shard was seen to be ours and not in hand, and when we last looked.
+        #: For each shard that is ours but not running: seconds observed so far. And the time of the last check.
         self._idle: dict[str, float] = {}
         self._looked_at = time.monotonic()
 
     def submit(self, shards: Iterable[Shard]) -> None:
-        """Put shards into the queue. Those that are known already are left as they are."""
+        """Enqueue shards. Shards that were submitted before are left unchanged."""
         from dbos import DBOS, SetWorkflowID
 
         known: dict[tuple[str, int], set[str]] = {}
@@ -100,10 +100,10 @@ class Engine:
                     DBOS.enqueue_workflow(self.queue, shard_workflow(), *astuple(shard))
 
     def resume(self) -> list[str]:
-        """Put the shards of dead workers back into the queue; the names of those workers.
+        """Requeue the shards of dead workers; return the names of those workers.
 
-        Where the locks are a server's, a worker counts as dead only some seconds after its lock
-        was obtained: call again.
+        With PostgreSQL locks, a worker counts as dead only some seconds after its lock was obtained:
+        call this repeatedly.
         """
         self._check()
         taken = self._taken_shards()
@@ -120,11 +120,11 @@ class Engine:
     def wait(
         self, run: str, generation: int, *, poll: float = 0.25, on_tick: Callable[[], None] | None = None
     ) -> Counter[str]:
-        """Wait until no shard waits or runs, resuming those of dead workers; the last status.
+        """Wait until no shard is waiting or running, resuming shards of dead workers; return the last status.
 
-        ``on_tick`` is called about every ``poll`` seconds. Large plans are looked at less often.
-        What a look costs is this thread's own processor time: one during which the process was
-        stopped, or waited for the database, puts off the next no longer than any other.
+        ``on_tick`` is called about every ``poll`` seconds. The status of large plans is read less often:
+        the delay is proportional to the CPU time of a read, so that a suspended process or a slow
+        database does not lengthen it.
         """
         resume = look = 0.0
         while True:
@@ -143,29 +143,29 @@ class Engine:
             time.sleep(poll)
 
     def results(self, run: str, generation: int) -> dict[str, dict[str, int]]:
-        """What each shard that is done counted, by shard id."""
+        """The counts returned by each finished shard, by shard ID."""
         rows = _rows(run, generation, status="SUCCESS", load_output=True)
         return {row.workflow_id: dict(row.output or {}) for row in rows}
 
     def failures(self, run: str, generation: int) -> dict[str, str]:
-        """Why each failed shard failed, by shard id. Only a new generation tries them again."""
+        """The errors of failed shards, by shard ID. Only a new generation retries them."""
         rows = _rows(run, generation, status=_FAILED, load_output=True)
         return {row.workflow_id: str(row.error or row.status) for row in rows}
 
     def release(self) -> None:
-        """Give back the locks of dead workers that were obtained and not used yet."""
+        """Release the locks of dead workers that were obtained but not used."""
         while self._obtained:
             self._obtained.popitem()[1][0].release()
 
     def _check(self) -> None:
         if not self.locks.kept():
             raise TiltyardError(
-                f"{self.worker} lost the connection that held its lock, and stopped work before another"
-                " worker could begin the same; run the command again to go on"
+                f"{self.worker} lost the connection that held its lock, and stopped before another"
+                " worker could take over its shards; run the command again to resume"
             )
 
     def _taken_shards(self, worker: str | None = None) -> dict[str, set[str]]:
-        """The ids of the shards that were taken from the queue and not finished, by worker."""
+        """The IDs of shards that were taken from the queue and not finished, by worker."""
         from dbos import DBOS
 
         taken: dict[str, set[str]] = {}
@@ -177,10 +177,10 @@ class Engine:
         return taken
 
     def _take_over(self, name: str) -> bool:
-        """Take over from a worker if it is dead.
+        """Requeue the shards of a worker if it is dead.
 
-        Its shards are listed once more under its lock. Before that somebody else may have taken
-        them over, and a live worker may have them.
+        Its shards are listed again under its lock, because another worker may have requeued them
+        before, and a live worker may be processing them.
         """
         if name not in self._obtained:
             lock = self.locks.take(name)
@@ -198,10 +198,10 @@ class Engine:
         return bool(left)
 
     def _stranded(self, mine: set[str]) -> set[str]:
-        """Shards that we took from the queue long ago and do not have: the take was committed, but
-        the connection broke before we heard of it.
+        """Shards that we took from the queue long ago but are not running: the transaction was committed,
+        but the connection failed before we got the result.
 
-        Time in which we did not look hardly counts: whoever was stopped may yet begin what it took.
+        Time without checks hardly counts: a suspended process may still start what it took.
         """
         now = time.monotonic()
         passed, self._looked_at = min(now - self._looked_at, _MAX_OBSERVED_SECONDS), now
@@ -228,7 +228,7 @@ def open_engine(
     worker: str | None = None,
     hooks: WorkerHooks = _NO_HOOKS,
 ) -> Iterator[Engine]:
-    """A worker on a database, ``sqlite:///PATH`` or ``postgresql://…``; one at a time in a process.
+    """Start a worker on a database, ``sqlite:///PATH`` or ``postgresql://…``; one at a time in a process.
 
     With ``run`` it does the shards of that run only, and bears a name of that run; without, those
     of every run submitted without. ``folder`` holds the locks of workers on SQLite, beside the
@@ -252,7 +252,7 @@ def open_engine(
 
 @contextlib.contextmanager
 def _working(engine: Engine, database: str, parallel: int, on_start: Hook | None) -> Iterator[None]:
-    """An event loop, DBOS on it, and a watch over the locks; ended in the opposite order."""
+    """Run the event loop, DBOS and the lock watcher; stop them in reverse order."""
     running, locks = engine.running, engine.locks
     with contextlib.ExitStack() as stack:
         thread = EventLoopThread()
@@ -264,7 +264,7 @@ def _working(engine: Engine, database: str, parallel: int, on_start: Hook | None
             launching = launch_dbos(database, engine.worker, engine.queue, parallel, running, thread)
             stack.enter_context(launching)
         stack.callback(engine.release)
-        # Before DBOS is taken down, so that outcomes can be written; above, in case it never came up.
+        # Runs before DBOS stops, so that results can be written; the callback above is for a failed launch.
         stack.callback(lambda: thread.run(running.settle()))
         stack.enter_context(_watched(locks, running, thread))
         yield
@@ -272,7 +272,7 @@ def _working(engine: Engine, database: str, parallel: int, on_start: Hook | None
 
 @contextlib.contextmanager
 def _watched(locks: WorkerLocks, running: RunningShards, thread: EventLoopThread) -> Iterator[None]:
-    """Halt all work within seconds of the loss of our locks."""
+    """Halt all work within seconds after our locks are lost."""
     closing = threading.Event()
 
     def watch() -> None:
@@ -304,7 +304,7 @@ def _open_locks(database: str, folder: Path | None) -> WorkerLocks:
 
 
 def queue_of(run: str | None) -> str:
-    """The queue of a run's shards; without one, that of every run submitted without."""
+    """The queue of a run; ``None`` is the shared queue."""
     return "tiltyard" if run is None else f"tiltyard:{run}"
 
 
@@ -316,7 +316,7 @@ def _named(locks: WorkerLocks, worker: str) -> WorkerLock:
 
 
 def _rows(run: str, generation: int, **options: Any) -> list[WorkflowStatus]:
-    """The shards of a plan as DBOS lists them."""
+    """The DBOS workflows of the shards of a plan."""
     from dbos import DBOS
 
     plan = f"{run}:{generation}"

@@ -1,4 +1,4 @@
-"""The shards that this process has in hand, and the event loop on which all of them run."""
+"""The shards that this process is running, and their event loop."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ T = TypeVar("T")
 
 
 class EventLoopThread:
-    """An event loop in a thread of its own, until it is closed."""
+    """An event loop in a separate thread."""
 
     def __init__(self) -> None:
         self.loop = asyncio.new_event_loop()
@@ -27,11 +27,11 @@ class EventLoopThread:
         self._thread.start()
 
     def run(self, coroutine: Coroutine[Any, Any, T]) -> T:
-        """What the coroutine returns or raises; it runs on the loop while the caller waits."""
+        """Run a coroutine on the loop, wait for it, and return its result."""
         return asyncio.run_coroutine_threadsafe(coroutine, self.loop).result()
 
     def close(self) -> None:
-        """Cancel what still runs, wait for it with patience, and stop."""
+        """Cancel running tasks, wait for them up to a timeout, and stop."""
         self.run(_end_all())
         self.loop.call_soon_threadsafe(self.loop.stop)
         self._thread.join()
@@ -45,10 +45,10 @@ class EventLoopThread:
 
 
 class RunningShards:
-    """Does shards as they come, until it is halted.
+    """Runs shards until it is halted.
 
-    A halt cancels work, but never the writing of what a finished shard counted. A shard that comes
-    after the halt is not begun and not given up: it waits, so that its place is not filled again.
+    A halt cancels work, but never the writing of a finished shard's result. A shard that arrives after
+    the halt is neither started nor failed: it blocks, so that DBOS does not take another one instead.
     """
 
     def __init__(self, work: Work, on_stop: Hook | None) -> None:
@@ -61,9 +61,9 @@ class RunningShards:
         self._settled = False
 
     async def do(self, shard: Shard) -> dict[str, int]:
-        """What the work counted. A shard that is being done already is waited for, not done twice.
+        """Run a shard and return its counts. If it is already running, wait for it instead.
 
-        Whatever goes wrong is raised as plain text that can be stored.
+        Errors are raised as plain text that can be stored.
         """
         if self._halted:
             self._hold()
@@ -75,13 +75,13 @@ class RunningShards:
         return await asyncio.shield(task)
 
     def halt(self) -> None:
-        """Stop all work and begin none. To be called on the loop."""
+        """Cancel all work and start none. Must be called on the loop."""
         self._halted = True
         for task in self._doing.values():
             task.cancel()
 
     async def settle(self) -> None:
-        """Halt, let the caller close what it opened on the loop, let outcomes be written. Once."""
+        """Halt, call ``on_stop``, and wait until results are written. Further calls do nothing."""
         if self._settled:
             return
         self._settled = True
@@ -93,8 +93,8 @@ class RunningShards:
             if self._on_stop is not None:
                 await self._on_stop()
         finally:
-            this = asyncio.current_task()
-            while (rest := asyncio.all_tasks() - self._held - {this}) and time.monotonic() < deadline:
+            current = asyncio.current_task()
+            while (rest := asyncio.all_tasks() - self._held - {current}) and time.monotonic() < deadline:
                 await asyncio.wait(rest, timeout=0.1)
 
     def _hold(self) -> None:

@@ -1,9 +1,9 @@
-"""Schedules: work that is due at certain moments, done once for each by whichever process is there.
+"""Scheduled jobs: each due time is processed once, by any of the running processes.
 
-A tick is a shard whose number is its moment, so that everything the engine promises of shards holds
-for it: no two live workers ever have it in hand, a dead worker's tick goes to another, and what was
-done stays done. Ticks that fell due while nobody was there are not made up for, except the latest.
-(DBOS's own schedules make up for all of them or for none.)
+A tick is a shard whose number is its due time, so that the guarantees of the engine apply: no two live
+workers process the same tick, the tick of a dead worker is requeued, and a finished tick is not repeated.
+Of the ticks missed while no process was running, only the latest is made up for. (DBOS's own schedules make
+up for all of them or for none.)
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ __all__ = ["RUN", "Schedule", "run_schedules"]
 
 #: The run that all ticks belong to.
 RUN = "schedule"
-#: Seconds between two looks at the clock.
+#: Interval of checking the clock.
 _CLOCK_POLL_SECONDS = 0.25
-#: Seconds between two looks for dead workers.
+#: Interval of checking for dead workers.
 _RESUME_SECONDS = 2.0
-#: Seconds before the database is tried again: twice as many each time, up to the longest.
+#: First and longest delay of the exponential backoff when the database is unavailable.
 _FIRST_RETRY_SECONDS, _MAX_RETRY_SECONDS = 2.0, 60.0
-#: Seconds that leaving waits for work in hand.
+#: How long stopping waits for running jobs.
 _STOP_WAIT_SECONDS = 30.0
 
 _log = logging.getLogger(__name__)
@@ -42,10 +42,10 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Schedule:
-    """Work and when it is due. ``run`` is told the moment it is done for; it must bear repetition.
+    """A job and its schedule. ``run`` is called with the due time and must be idempotent.
 
-    ``cron`` has five fields (minute, hour, day, month, day of the week), or six with seconds first, on the
-    clock of ``timezone``.
+    ``cron`` has five fields (minute, hour, day, month, day of the week), or six with seconds first, in
+    ``timezone``.
     """
 
     name: str
@@ -62,7 +62,7 @@ class Schedule:
             raise BadOption(f"a schedule is named {self.name!r}; expected a name without ':'")
         if not croniter.is_valid(self.cron, second_at_beginning=True):
             raise BadOption(
-                f"schedule {self.name}: {self.cron!r} is no cron expression; expected e.g. 7 * * * *"
+                f"schedule {self.name}: {self.cron!r} is not a cron expression; expected e.g. 7 * * * *"
             )
         try:
             ZoneInfo(self.timezone)
@@ -72,7 +72,7 @@ class Schedule:
             ) from None
 
     def due(self, now: datetime) -> datetime:
-        """The latest moment, not after ``now``, at which the work was due."""
+        """The latest due time that is not after ``now``."""
         from croniter import croniter
 
         after = now.replace(microsecond=0) + timedelta(seconds=1)
@@ -83,13 +83,13 @@ class Schedule:
 
 @contextlib.contextmanager
 def run_schedules(database: str, schedules: Sequence[Schedule]) -> Iterator[None]:
-    """Do what falls due until the block is left; a database that goes away is waited for.
+    """Run due jobs until the block is left; retries if the database is unavailable.
 
-    There is one engine in a process: a `RuntimeError` says that another is open.
+    Raises `RuntimeError` if another engine is open in this process.
     """
     by_name = {schedule.name: schedule for schedule in schedules}
     if len(by_name) < len(schedules):
-        raise BadOption("two schedules have one name; give each its own")
+        raise BadOption("two schedules have the same name; names must be unique")
     ticking = _ScheduleThread(database, by_name)
     ticking.begin()
     try:
@@ -99,7 +99,7 @@ def run_schedules(database: str, schedules: Sequence[Schedule]) -> Iterator[None
 
 
 class _ScheduleThread:
-    """A thread that looks at the clock, and puts what has fallen due into the engine's queue."""
+    """A thread that enqueues due jobs."""
 
     def __init__(self, database: str, schedules: dict[str, Schedule]) -> None:
         self._database = database
@@ -110,7 +110,7 @@ class _ScheduleThread:
         self._thread = threading.Thread(target=self._live, name="tiltyard-schedule", daemon=True)
 
     def begin(self) -> None:
-        """Start, and wait until the engine was opened or the database was found to be away."""
+        """Start, and wait until the engine is open or the database has turned out to be unavailable."""
         self._thread.start()
         self._began.result()
 
@@ -128,12 +128,12 @@ class _ScheduleThread:
                     self._retries.succeeded()
                     self._tick(engine)
             except RuntimeError as error:
-                # Another engine is open here: no time will mend that.
+                # Another engine is open in this process: a retry cannot help.
                 if not self._began.done():
                     self._began.set_exception(error)
                     return
                 self._wait(error)
-            except Exception as error:  # noqa: BLE001 - drivers have many, and each means: try again
+            except Exception as error:  # noqa: BLE001 - drivers raise many types, and each means: retry
                 self._has_begun()
                 self._wait(error)
 
@@ -145,7 +145,7 @@ class _ScheduleThread:
         self._closing.wait(self._retries.failed(error))
 
     def _tick(self, engine: Engine) -> None:
-        """Submit every moment as it falls due, and take over from the dead, until told to stop."""
+        """Submit ticks when they are due, and resume those of dead workers, until closed."""
         submitted: dict[str, datetime] = {}
         since_resume = _RESUME_SECONDS
         while not self._closing.is_set():
@@ -168,9 +168,11 @@ class _ScheduleThread:
             return {"passed": 1}
         try:
             await asyncio.to_thread(schedule.run, moment)
-        except Exception as error:  # noqa: BLE001 - whatever it was is kept with the tick
-            _log.error("scheduled work %s of %s failed: %s", schedule.name, moment.isoformat(), _said(error))
-            raise TiltyardError(f"{schedule.name}: {_said(error)}") from None
+        except Exception as error:  # noqa: BLE001 - every error is stored with the tick
+            _log.error(
+                "scheduled work %s of %s failed: %s", schedule.name, moment.isoformat(), _first_line(error)
+            )
+            raise TiltyardError(f"{schedule.name}: {_first_line(error)}") from None
         return {"done": 1}
 
 
@@ -178,5 +180,5 @@ def _shard(name: str, moment: datetime) -> Shard:
     return Shard(f"{RUN}/{name}", int(moment.timestamp()), 0, 0, 1)
 
 
-def _said(error: Exception) -> str:
+def _first_line(error: Exception) -> str:
     return str(error).partition("\n")[0] or type(error).__name__

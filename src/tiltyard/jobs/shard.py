@@ -1,4 +1,4 @@
-"""Shards: the units in which work is handed out."""
+"""Shards: the units of work."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ __all__ = ["Hook", "Shard", "Work"]
 
 @dataclass(frozen=True, slots=True)
 class Shard:
-    """One unit of work: questions ``first`` up to, not including, ``last`` of a plan."""
+    """One unit of work: questions ``first`` (included) to ``last`` (excluded) of a plan."""
 
     run: str
     generation: int
@@ -20,12 +20,12 @@ class Shard:
 
     @property
     def id(self) -> str:
-        """A key for ever: what was done or failed under it is not tried again under it."""
+        """A permanent key: a shard that finished or failed is never run again under the same key."""
         return f"{self.run}:{self.generation}:{self.index}"
 
 
 Work = Callable[[Shard], Awaitable[dict[str, int]]]
-"""Does a shard and counts what it did. Runs on the engine's event loop; must bear repetition."""
+"""Processes a shard and returns counts. Runs on the engine's event loop; must be idempotent."""
 
 Hook = Callable[[], Awaitable[None]]
-"""Something to be done on the engine's event loop, before or after all work."""
+"""Runs on the engine's event loop, before or after all work."""

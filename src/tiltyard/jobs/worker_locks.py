@@ -1,7 +1,7 @@
-"""Who is alive: each worker holds a lock that its operating system or its server frees when it dies.
+"""Worker locks: each worker holds a lock that the operating system or PostgreSQL releases when it dies.
 
-A lock, unlike a heartbeat, cannot mistake a slow worker for a dead one. Whoever obtains the lock
-of another worker knows that nobody works under that name, and that nobody will while it is held.
+Unlike a heartbeat, a lock cannot mistake a slow worker for a dead one. A process that obtains the lock of
+another worker knows that no worker has that name, and that none will while the lock is held.
 """
 
 from __future__ import annotations
@@ -31,36 +31,36 @@ _KEEPALIVE = "SET tcp_keepalives_idle = 30; SET tcp_keepalives_interval = 10; SE
 
 @dataclass(frozen=True, slots=True)
 class WorkerLock:
-    """The right to work under a name, for as long as it is not released."""
+    """The exclusive right to a worker name, until released."""
 
     name: str
     release: Callable[[], None]
 
 
 class WorkerLocks(Protocol):
-    """Locks by name, shared by every worker of one database."""
+    """Locks by name, shared by all workers of one database."""
 
     grace: float
-    """Seconds for which another worker's lock must be held before that worker is taken for dead."""
+    """Seconds to hold another worker's lock before that worker counts as dead."""
 
     def take(self, name: str) -> WorkerLock | None:
-        """The lock of that name, or nothing if somebody holds it. Never waits."""
+        """Take the lock of that name; ``None`` if it is held. Never waits."""
 
     @contextlib.contextmanager
     def starting(self) -> Iterator[None]:
-        """Held while the database is prepared: one worker after the other."""
+        """Held while the database is prepared, by one worker at a time."""
 
     def kept(self) -> bool:
-        """Whether what was taken is still ours."""
+        """Whether our locks are still held."""
 
     def close(self) -> None:
-        """Give back everything."""
+        """Release all locks."""
 
 
 def lock_worker_name(locks: WorkerLocks, run: str | None) -> WorkerLock:
-    """The lock of the first free worker name: ``worker-0``, ``worker-1``, … of the run.
+    """Take the lock of the first free worker name: ``worker-0``, ``worker-1``, … of the run.
 
-    Restarted workers thus take the names of the dead, and find what those left behind.
+    So a restarted worker reuses the name of a dead one and resumes its shards.
     """
     prefix = "" if run is None else f"{run}/"
     for number in itertools.count():
@@ -80,7 +80,7 @@ class FileLocks:
         try:
             folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
-            raise BadOption(f"cannot make {folder}: {error.strerror or error}") from None
+            raise BadOption(f"cannot create {folder}: {error.strerror or error}") from None
 
     def take(self, name: str) -> WorkerLock | None:
         path = self._path(name)
@@ -118,10 +118,10 @@ class FileLocks:
 class ServerLocks:
     """Advisory locks of a PostgreSQL session, for workers anywhere.
 
-    The server frees them when the session ends: at once if the process dies, after about a minute
-    if its machine vanishes. A session can also end while its worker lives, when the server restarts
-    or the network fails. The worker finds out within seconds (``kept``) and must stop; ``grace``
-    leaves it the time. A pooler that shares sessions between clients breaks these locks.
+    The server releases them when the session ends: at once if the process dies, after about a minute if
+    its machine is lost. A session can also end while its worker is alive, when the server restarts or the
+    network fails. The worker detects this within seconds (``kept``) and must stop; ``grace`` gives it time.
+    A connection pooler that shares sessions between clients breaks these locks.
     """
 
     grace = 3.0
@@ -139,7 +139,9 @@ class ServerLocks:
             )
             self._session.execute(_KEEPALIVE)
         except psycopg.Error as error:
-            raise BadOption(f"cannot reach the PostgreSQL of DATABASE_URL: {error}".strip()) from None
+            raise BadOption(
+                f"cannot connect to the PostgreSQL server of DATABASE_URL: {error}".strip()
+            ) from None
         self._error = psycopg.Error
         self._turn = threading.Lock()
         self._broken = False
@@ -166,7 +168,7 @@ class ServerLocks:
             self._ask("SELECT pg_advisory_unlock(%s)", _number(name))
 
     def _ask(self, query: LiteralString, value: int) -> bool:
-        """A yes or no from the session. Once it has failed, all its locks are lost for good."""
+        """Run a query that returns a boolean. After the first failure all locks are lost."""
         with self._turn:
             try:
                 row = self._session.execute(query, (value,)).fetchone()
@@ -177,13 +179,13 @@ class ServerLocks:
 
 
 def _number(name: str) -> int:
-    """A name as the 64-bit number by which PostgreSQL knows an advisory lock."""
+    """The 64-bit key of PostgreSQL's advisory lock for a name."""
     digest = hashlib.sha256(f"tiltyard worker {name}".encode()).digest()
     return int.from_bytes(digest[:8], "big", signed=True)
 
 
 def _is_at(file: IO[bytes], path: Path) -> bool:
-    """Whether ``path`` still leads to the opened file; the holder before us removed its own."""
+    """Whether ``path`` is still the opened file: its previous holder may have removed it."""
     try:
         return os.path.samestat(os.fstat(file.fileno()), path.stat())
     except FileNotFoundError:
@@ -191,7 +193,7 @@ def _is_at(file: IO[bytes], path: Path) -> bool:
 
 
 def _discard(file: IO[bytes], path: Path) -> None:
-    """Remove a locked file, then let go of the lock: those who wait for it look again."""
+    """Remove a locked file, then release the lock: other processes reopen the path."""
     if not file.closed:
         with contextlib.suppress(OSError):
             path.unlink()

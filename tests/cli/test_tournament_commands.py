@@ -147,7 +147,7 @@ def test_names_that_cannot_be_seen_are_refused_without_being_printed(tmp_path, n
 def test_a_judge_that_cannot_be_named_is_refused(tmp_path, name):
     ran = arrange(tmp_path, judge=NOWHERE).call("plan", "tournament.yaml", "--judge-model", name)
     assert ran.code == 2
-    assert "is no name of a model" in ran.err
+    assert "is not a model name" in ran.err
     assert not CONTROL.search(ran.err)
 
 

@@ -83,7 +83,7 @@ def test_a_folder_with_other_things_in_it_is_refused(tmp_path, billed):
     for name in ("full", "file"):
         ran = arranged.call("run", arranged.config, "--output-dir", name)
         assert ran.code == 2
-        assert f"--output-dir {name} holds other things; name a new folder" in ran.err
+        assert f"--output-dir {name} contains other files; name a new folder" in ran.err
     ran = arranged.call("run", arranged.config, "--output-dir", "file/inside")
     assert ran.code == 2
     assert "internal error" not in ran.err
@@ -133,9 +133,9 @@ def test_helping_with_a_run_that_this_ledger_does_not_know_is_refused(tmp_path, 
     arranged.done("run", arranged.config, "--output-dir", "out")
     ran = arranged.call("work", "out", home="elsewhere")
     assert ran.code == 2
-    assert "knows nothing of; set TILTYARD_HOME or DATABASE_URL" in ran.err
+    assert "; set TILTYARD_HOME or DATABASE_URL" in ran.err
     ran = arranged.call("work", "nothing-here")
     assert ran.code == 2
-    assert "name the folder of a run that is under way" in ran.err
+    assert "name the folder of a run in progress" in ran.err
     ran = arranged.done("work", "out")
     assert "Everything in out has been judged" in ran.err

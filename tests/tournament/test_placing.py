@@ -177,7 +177,7 @@ def test_battles_without_responses_take_them_from_answers_files(yard, billed):
     write_lines(yard.folder / "bare.jsonl", bare)
     ran = place(yard, "--config", "place.yaml", "--answers", "mine.jsonl", battles="bare.jsonl")
     assert ran.code == 2
-    assert "bare.jsonl holds no responses to compare with" in ran.err
+    assert "bare.jsonl contains no responses to compare with" in ran.err
     write_lines(yard.folder / "theirs.jsonl", answers(model="elm"))
     options = ["--answers", "mine.jsonl", "--answers", "theirs.jsonl"]
     ran = place(yard, "--config", "place.yaml", *options, battles="bare.jsonl")

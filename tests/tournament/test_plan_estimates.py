@@ -189,7 +189,7 @@ def test_prompt_caching_of_a_short_rubric_is_noted(tmp_path):
     (tmp_path / "mine.txt").write_text("# version: v1\nPrefer the right one.\n")
     judge = {"provider": "anthropic", "base_url": "http://127.0.0.1:9", "prompt_cache": "5m"}
     arranged = arrange(tmp_path, judge=judge, rubrics={"mine": {"path": "mine.txt"}})
-    assert "prompt caching is asked for, but a rubric's part" in flat(arranged.done("plan", arranged.config))
+    assert "prompt caching is enabled, but a rubric's part" in flat(arranged.done("plan", arranged.config))
 
 
 def test_the_budget_is_shown_beside_what_would_be_set_aside(tmp_path):

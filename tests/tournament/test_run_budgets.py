@@ -72,7 +72,7 @@ def test_a_budget_with_an_unknown_price_is_refused_before_anything_is_asked(tmp_
     arranged = arrange(tmp_path, judge=billed.judge()).change(prices=None)
     ran = arranged.call("run", arranged.config, "--budget-usd", "5")
     assert ran.code == 2
-    assert "a budget of $5.00 cannot be kept: the price of judge-1" in ran.err
+    assert "a budget of $5.00 cannot be enforced: the price of judge-1" in ran.err
     assert billed.since() == 0
     assert not (tmp_path / "runs").exists()
     # Without a budget it runs, and says that nobody knows what it cost.

@@ -210,7 +210,7 @@ def test_a_changed_prompt_or_gold_answer_changes_the_plan(tournament, field):
         row[field] += "!"
     write_lines(tournament.folder / "prompts.jsonl", rows)
     if field == "text":
-        with pytest.raises(BadConfig, match="answered another prompt"):
+        with pytest.raises(BadConfig, match="answered a different prompt"):
             facts(tournament)
         answers = read_lines(tournament.folder / "answers.jsonl")
         asked = {row["prompt_id"]: row["text"] for row in rows}

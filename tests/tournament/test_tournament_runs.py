@@ -284,7 +284,7 @@ def test_two_answers_of_one_model_to_one_prompt_are_refused(tmp_path, billed):
     write_lines(tmp_path / "answers.jsonl", [*rows, {**rows[0], "response": "Another."}])
     ran = arranged.call("plan", arranged.config)
     assert ran.code == 2
-    assert "model-0 answers prompt p0000 twice, and differently" in ran.err
+    assert "model-0 has two different answers to prompt p0000" in ran.err
 
 
 def test_answers_that_are_no_text_are_refused(tmp_path, billed):
@@ -293,7 +293,7 @@ def test_answers_that_are_no_text_are_refused(tmp_path, billed):
     write_lines(tmp_path / "answers.jsonl", [*rows[1:], {**rows[0], "kind": "image"}])
     ran = arranged.call("plan", arranged.config)
     assert ran.code == 2
-    assert "is of kind image; judges read text" in ran.err
+    assert "has the kind image; judges can only read text" in ran.err
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Generating: entrants answer the prompts of the bank, through the same adapters, ledger and engine as judges."""
+"""Generates the entrants' answers, through the same providers, ledger and job engine as judges."""
 
 from __future__ import annotations
 
@@ -42,34 +42,34 @@ _FAILED = (QuestionState.PROVIDER_ERROR, QuestionState.EXPIRED, QuestionState.LO
 
 @dataclass(frozen=True)
 class GenerationResult:
-    """How many answers each entrant had, got now, and still lacks by state."""
+    """By entrant: answers that existed, were written now, and are still missing by state."""
 
     had: Mapping[str, int]
     written: Mapping[str, int]
     missing: Mapping[str, Counter[str]]
-    #: Answers that were cut off and are kept so, from earlier calls too.
+    #: Truncated answers in the file, including earlier ones.
     truncated: Mapping[str, int]
-    #: The limit of each entrant's replies, in tokens.
+    #: The token limit of each entrant's replies.
     max_tokens: Mapping[str, int]
-    #: Picodollars, in all calls of the same errands; ``None`` where a price is unknown.
+    #: Picodollars spent on this plan, including earlier runs; ``None`` if a price is unknown.
     spent: int | None
-    #: Why some are missing, as providers put it.
+    #: Providers' error messages for missing answers.
     problems: Sequence[str]
 
     @property
     def complete(self) -> bool:
-        """Whether every entrant has a whole answer to every prompt."""
+        """Whether every entrant has a complete answer to every prompt."""
         return not any(map(Counter.total, self.missing.values())) and not any(self.truncated.values())
 
     @property
     def nothing(self) -> bool:
-        """Whether there is not a single answer."""
+        """Whether there are no answers at all."""
         return not any((*self.had.values(), *self.written.values()))
 
 
 @dataclass(frozen=True)
 class ExistingAnswers:
-    """What is there already, of one entrant: prompts with a whole answer, and truncated texts by prompt."""
+    """Existing answers of one entrant: prompts with a complete answer, and truncated texts by prompt."""
 
     whole: set[str]
     truncated: dict[str, str]
@@ -86,7 +86,7 @@ class ExistingAnswers:
 
 @dataclass(frozen=True)
 class EntrantSetup(JudgeSetup):
-    """An entrant who answers. Whatever text it ends with is its answer, a refusal too."""
+    """An entrant that generates answers. Any final text counts as its answer, even a refusal."""
 
     judges: ClassVar[bool] = False
 
@@ -99,7 +99,7 @@ class EntrantSetup(JudgeSetup):
         return QuestionState.REFUSED if reply.stop == "refusal" else QuestionState.UNPARSEABLE
 
     def answer(self, bodies: Sequence[Body]) -> tuple[QuestionState, str] | None:
-        """The answer among the replies to a prompt: a whole one, or else the beginning of one."""
+        """The answer among the replies to a prompt: a complete one, else a truncated one."""
         for state in (QuestionState.OK, QuestionState.TRUNCATED):
             for body in bodies:
                 text = self.provider.read(body)[0].text
@@ -110,19 +110,19 @@ class EntrantSetup(JudgeSetup):
 
 @dataclass(frozen=True)
 class GenerationPlan:
-    """Every prompt for every entrant; those with a whole answer keep their numbers and are passed over."""
+    """All prompts for all entrants, numbered; those with a complete answer are skipped."""
 
     seats: Sequence[EntrantSetup]
     systems: Mapping[str, str]
     bank: Sequence[Prompt]
-    #: What each entrant has answered already.
+    #: Existing answers by entrant.
     kept: Mapping[str, ExistingAnswers]
 
     def __len__(self) -> int:
         return len(self.seats) * len(self.bank)
 
     def open(self, first: int = 0, last: int | None = None) -> Iterator[tuple[EntrantSetup, Prompt]]:
-        """Who has still to answer what, between two numbers."""
+        """The entrants and prompts without a complete answer, in a range of numbers."""
         for number in range(first, len(self) if last is None else last):
             seat, prompt = self.seats[number // len(self.bank)], self.bank[number % len(self.bank)]
             if prompt.prompt_id not in self.kept[seat.name].whole:
@@ -150,7 +150,7 @@ class GenerationPlan:
 
     @cached_property
     def sha256(self) -> str:
-        """The same however much has been answered: the budget holds for all of it."""
+        """A hash that does not depend on existing answers: the budget applies to the whole plan."""
         said = [[[*seat.identity, seat.settings.batch] for seat in self.seats], dict(self.systems)]
         said += [[prompt.prompt_id, prompt.text] for prompt in self.bank]
         return hashlib.sha256(json.dumps(said, sort_keys=True).encode()).hexdigest()
@@ -159,34 +159,36 @@ class GenerationPlan:
 def generate_answers(
     config: TournamentConfig, watch: RunObserver, beside: Path | None = None
 ) -> GenerationResult:
-    """Fill ``responses_<entrant>.jsonl`` for every entrant that says how; nothing that is there is changed.
+    """Append missing answers to ``responses_<entrant>.jsonl`` for every entrant with a section ``generate``.
 
-    An answer that was cut off is written with ``truncated``, and asked for again once its request
-    is another one, e.g. with a larger limit; what comes then stands after it and replaces it.
-    ``.env`` is looked for beside the configuration, or in the folder ``beside``.
+    A truncated answer is written with ``truncated``, and generated again once its request changes, for
+    example with a larger limit; the new answer is appended and replaces it. ``.env`` is read from the
+    folder of the configuration, or from ``beside``.
     """
     if config.caches.responses_dir is None:
-        raise BadConfig(f"{config.path}: set caches.responses_dir: generated answers are kept there")
+        raise BadConfig(f"{config.path}: set caches.responses_dir, the folder for generated answers")
     environment = read_environment(beside or config.folder)
     bank = read_bank(config)
-    authors = [one for one in config.entrants if one.generate is not None]
+    authors = [entrant for entrant in config.entrants if entrant.generate is not None]
     if not authors:
         raise BadConfig(f"{config.path}: no entrant has a section generate: with its provider and model")
     prices = open_prices(config.prices, config.folder)
-    seats = [_author(one, environment, prices) for one in authors]
-    kept = {one.entrant_id: _kept(responses_path(config, one.entrant_id)) for one in authors}
+    seats = [_author(entrant, environment, prices) for entrant in authors]
+    kept = {author.entrant_id: _kept(responses_path(config, author.entrant_id)) for author in authors}
     for path in config.answers:
         for answer in read_answers(config.at(path)):
             if answer.model in kept:
                 kept[answer.model].add(answer.prompt_id, answer.response, truncated=answer.truncated)
-    systems = {one.entrant_id: (one.generate.system if one.generate else None) or "" for one in authors}
+    systems = {
+        author.entrant_id: (author.generate.system if author.generate else None) or "" for author in authors
+    }
     return _asked(config, GenerationPlan(seats, systems, bank, kept), environment, watch)
 
 
 def _asked(
     config: TournamentConfig, errands: GenerationPlan, environment: Environment, watch: RunObserver
 ) -> GenerationResult:
-    """Ask what is open, then append what was answered."""
+    """Request the missing answers, then append them to the files."""
     databases = judging_databases(config, environment)
     check_budget(config, errands.seats)
     cap = None if config.budget_usd is None else to_picodollars(config.budget_usd)
@@ -215,28 +217,28 @@ def _asked(
                 if ending.problem is not None:
                     why[ending.problem] = None
         spent = None if any(seat.price is None for seat in errands.seats) else ledger.run(run).spent
-    had = {name: len(there) for name, there in errands.kept.items()}
+    had = {name: len(existing) for name, existing in errands.kept.items()}
     limits = {seat.name: seat.settings.max_tokens for seat in errands.seats}
     return GenerationResult(had, written, missing, truncated, limits, spent, list(why))
 
 
 def _calls(errands: GenerationPlan, ledger: Ledger) -> int:
-    """How many calls are to be made; two entrants that ask the same are answered by one."""
+    """The number of calls to make; identical requests of two entrants count once."""
     calls: set[str] = set()
     still_open = errands.open()
     while together := list(islice(still_open, _PROMPT_BATCH_COUNT)):
-        asked = {(one := errands.request(seat, prompt)).key: (seat, one) for seat, prompt in together}
+        asked = {(request := errands.request(seat, prompt)).key: (seat, request) for seat, prompt in together}
         known = ledger.replies(asked)
-        calls.update(key for key, (seat, one) in asked.items() if seat.asks(one, known.get(key, [])))
+        calls.update(key for key, (seat, request) in asked.items() if seat.asks(request, known.get(key, [])))
     return len(calls)
 
 
 @dataclass(frozen=True, slots=True)
 class _Ending:
-    """What became of one prompt: the state of its answer, and what its provider said."""
+    """The result for one prompt: the state of its answer, and the provider's error message."""
 
     state: str
-    #: Whether the responses file holds an answer to it now, and whether it was written just now.
+    #: Whether the responses file now has an answer, and whether it was written now.
     kept: bool
     written: bool = False
     problem: str | None = None
@@ -245,8 +247,8 @@ class _Ending:
 def _append(
     path: Path, seat: EntrantSetup, errands: GenerationPlan, ledger: Ledger, failed: Mapping[str, Attempt]
 ) -> Iterator[_Ending]:
-    """Add the answers of one entrant to its file, in bank order; what became of each prompt."""
-    mine = (prompt for one, prompt in errands.open() if one is seat)
+    """Append the answers of one entrant to its file, in the order of the bank; yield the result of each prompt."""
+    mine = (prompt for other, prompt in errands.open() if other is seat)
     kept = errands.kept[seat.name].truncated
     try:
         while together := list(islice(mine, _PROMPT_BATCH_COUNT)):
@@ -282,7 +284,7 @@ def _row(seat: EntrantSetup, prompt: Prompt, text: str, *, truncated: bool) -> d
 def _without(
     seat: EntrantSetup, bodies: Sequence[Body], failed: Attempt | None, earlier: str | None
 ) -> _Ending:
-    """What became of a prompt whose request has no answer; the truncated one of an earlier request stays."""
+    """The result for a prompt without a new answer; a truncated answer of an earlier request is kept."""
     if earlier is not None:
         return _Ending(QuestionState.TRUNCATED, kept=True, problem=None if failed is None else failed.error)
     if bodies:
@@ -295,7 +297,7 @@ def _without(
 def _kept(path: Path) -> ExistingAnswers:
     kept = ExistingAnswers(set(), {})
     if path.is_file():
-        _mend_last_line(path)
+        _repair_last_line(path)
     if not path.is_file() or not path.stat().st_size:
         return kept
     for where, record in open_records(path).records():
@@ -304,10 +306,10 @@ def _kept(path: Path) -> ExistingAnswers:
     return kept
 
 
-def _mend_last_line(path: Path) -> None:
-    """A process that died while writing leaves half a line: it is taken off, its reply is in the ledger.
+def _repair_last_line(path: Path) -> None:
+    """Remove an incomplete last line, left by a process that died while writing; its reply is in the ledger.
 
-    A whole line without an end, as an editor may leave it, is given one.
+    A complete line without a newline, as editors may leave it, gets one.
     """
     try:
         with path.open("r+b") as file:
@@ -320,7 +322,7 @@ def _mend_last_line(path: Path) -> None:
             else:
                 file.truncate(start)
     except OSError as error:
-        raise BadOption(f"cannot mend the last line of {path}: {error.strerror or error}") from None
+        raise BadOption(f"cannot repair the last line of {path}: {error.strerror or error}") from None
 
 
 def _is_record(line: bytes) -> bool:

@@ -1,4 +1,4 @@
-"""What a plan will ask, cost and show, before anything is asked."""
+"""Estimates the calls, cost and precision of a plan before anything is sent."""
 
 from __future__ import annotations
 
@@ -43,20 +43,20 @@ __all__ = [
 ]
 
 _QUESTION_BATCH_COUNT = 500
-#: Output tokens of a verdict: with hardly any reasoning, with as much as judges usually write, and
-#: with as much as they usually think before it.
+#: Output tokens of a verdict: with almost no reasoning, with typical written reasoning, and with typical
+#: thinking before it.
 _LOW_OUTPUT_TOKENS, _EXPECTED_OUTPUT_TOKENS, _EXPECTED_THINKING_TOKENS = 16, 250, 2000
-#: Requests for each judge and dimension whose tokens the provider is asked to count.
+#: Requests per judge and dimension whose tokens the provider counts.
 _COUNTED_REQUESTS = 8
 
 
 @dataclass(frozen=True, slots=True)
 class PlannedQuestion:
-    """One question with its request, and whether it must still be asked."""
+    """One question with its request, and whether it must be sent."""
 
     question: Question
     request: JudgeRequest
-    #: ``cached``, ``call``, or ``same`` where an earlier question is the same request.
+    #: ``cached``, ``call``, or ``same`` if an earlier question has the same request.
     standing: str
 
     def to_dict(self) -> dict[str, Any]:
@@ -80,7 +80,7 @@ class PlannedQuestion:
 
 @dataclass(frozen=True, slots=True)
 class CostRange:
-    """Picodollars; ``None`` where the price is unknown."""
+    """Picodollars; ``None`` if the price is unknown."""
 
     low: int | None
     expected: int | None
@@ -114,9 +114,9 @@ class EstimateLine:
     input_tokens: int
     prefix_tokens: int
     output_tokens: int
-    #: The longest reply.
+    #: Token limit of a reply.
     max_tokens: int
-    #: ``live`` or ``batch``, then whether the prompt cache misses or hits.
+    #: By ``live`` or ``batch``, and by misses or hits of the prompt cache.
     costs: Mapping[tuple[str, str], CostRange]
 
     def to_dict(self) -> dict[str, Any]:
@@ -139,21 +139,21 @@ WAYS = tuple((way, cache) for way in ("live", "batch") for cache in ("no cache h
 
 @dataclass(frozen=True)
 class PlanEstimate:
-    """The whole of a plan in numbers. ``counted``: tokens by the provider's own count, not by ours."""
+    """The estimate of a plan. ``counted``: tokens were counted by the provider, not estimated."""
 
     lines: Sequence[EstimateLine]
     counted: bool
     bytes_per_token: Mapping[str, float]
     expectation: ExpectedPrecision | None
-    #: The date of the oldest shipped price among the judges'; ``None`` where they have prices of your own.
+    #: The date of the oldest shipped price in use; ``None`` if all prices are configured.
     prices_as_of: str | None = None
-    #: Worst case of everything still to be asked, as the run itself would reserve it.
+    #: Worst-case cost of all pending calls, as the run would reserve it.
     worst: int | None = 0
-    #: Worst case of the dearest single call, and of everything if each reply is cut off and asked for again.
+    #: Worst-case cost of the most expensive call, and of all calls if every reply is truncated and retried.
     dearest: int | None = 0
     worst_twice: int | None = 0
     notes: tuple[str, ...] = field(default=())
-    #: ``live``, ``batch`` or both: how the configured judges are asked.
+    #: ``live``, ``batch`` or both: how the configured judges are called.
     sent_by: tuple[str, ...] = ()
 
     @property
@@ -185,7 +185,7 @@ class PlanEstimate:
 
 
 def planned_questions(plan: TournamentPlan, ledger: Ledger | None) -> Iterator[PlannedQuestion]:
-    """Every question of a plan, in order, with its request and where it stands."""
+    """All questions of a plan, in order, with their requests and whether they are cached."""
     questions = enumerate(plan.questions())
     seen: set[bytes] = set()
     while together := list(islice(questions, _QUESTION_BATCH_COUNT)):
@@ -206,13 +206,13 @@ class _Sums:
     cached: int = 0
     calls: int = 0
     size: int = 0
-    #: Bytes of the largest request.
+    #: Size of the largest request in bytes.
     largest: int = 0
 
 
 @dataclass
 class _Worst:
-    """Worst cases of everything still to be asked; ``None`` once a price is unknown."""
+    """Worst-case costs of all pending calls; ``None`` once a price is unknown."""
 
     once: int | None = 0
     dearest: int | None = 0
@@ -228,7 +228,7 @@ class _Worst:
 
 
 def _again(request: JudgeRequest, seat: JudgeSetup) -> int | None:
-    """The worst case of asking for a reply once more that was cut off."""
+    """The worst-case cost of retrying a truncated reply."""
     limit = seat.limits.next_limit([QuestionState.TRUNCATED], seat.settings.max_tokens, request.size)
     return 0 if limit is None else seat.worst(request.size, batch=seat.settings.batch, max_tokens=limit)
 
@@ -236,17 +236,17 @@ def _again(request: JudgeRequest, seat: JudgeSetup) -> int | None:
 def estimate_plan(
     plan: TournamentPlan, ledger: Ledger | None, *, bytes_per_token: Mapping[str, float] | None = None
 ) -> PlanEstimate:
-    """Count and price everything that would be asked; one pass over the plan."""
+    """Count and price all calls of a plan, in one pass."""
     sums = {(judge, section.rubric.dimension): _Sums() for section in plan.sections for judge in plan.judges}
     worst = _Worst()
-    for one in planned_questions(plan, ledger):
-        line = sums[one.question.judge, one.question.dimension]
+    for planned in planned_questions(plan, ledger):
+        line = sums[planned.question.judge, planned.question.dimension]
         line.questions += 1
-        if one.standing == "call":
+        if planned.standing == "call":
             line.calls += 1
-            line.size += one.request.size
-            line.largest = max(line.largest, one.request.size)
-            worst.add(one.request, plan.seat(one.question))
+            line.size += planned.request.size
+            line.largest = max(line.largest, planned.request.size)
+            worst.add(planned.request, plan.seat(planned.question))
         else:
             line.cached += 1
     stated = dict(bytes_per_token or {})
@@ -261,7 +261,7 @@ def estimate_plan(
         counted=bool(stated),
         bytes_per_token=per_token,
         expectation=_expectation(plan),
-        # The oldest: no price is newer than it is said to be.
+        # The oldest date, so that no price is older than stated.
         prices_as_of=min((seat.price_date for seat in plan.seats if seat.price_date), default=None),
         worst=worst.once,
         dearest=worst.dearest,
@@ -296,7 +296,7 @@ def _line(
 
 
 def _prefix(plan: TournamentPlan, section: PlanDimension, seat: JudgeSetup) -> str:
-    """What all requests of one rubric begin with, and a provider may cache."""
+    """The common prefix of all requests of a rubric, which a provider may cache."""
     if not section.matches:
         return ""
     question = next(plan.dimension(section.rubric.dimension))
@@ -304,7 +304,7 @@ def _prefix(plan: TournamentPlan, section: PlanDimension, seat: JudgeSetup) -> s
 
 
 def _expected_output(seat: JudgeSetup) -> int:
-    """Models of which nobody said whether they think are taken to."""
+    """Models with unknown traits are assumed to think."""
     return _EXPECTED_OUTPUT_TOKENS if seat.traits.thinks is False else _EXPECTED_THINKING_TOKENS
 
 
@@ -321,7 +321,7 @@ def _cost(
         tokens = expected_tokens(sums.size, bytes_per_token)
         shared = expected_tokens(prefix, bytes_per_token)
         cached = min(shared * max(sums.calls - 1, 0), tokens) if hits else 0
-        # Where it is asked for, what is not read from the cache is written to it, which costs more.
+        # With explicit caching, a prefix that is not read from the cache is written to it, which costs more.
         written = min(shared * (1 if hits else sums.calls), tokens - cached) if seat.ttl else 0
         usage = Usage(max(tokens - cached - written, 0), sums.calls * min(output, most), written, cached)
         each = tokens // max(sums.calls, 1)
@@ -342,31 +342,31 @@ def _notes(plan: TournamentPlan, lines: Sequence[EstimateLine]) -> Iterator[str]
     if asked and short:
         fewest = min(line.prefix_tokens for line in short)
         yield (
-            f"prompt caching is asked for, but a rubric's part of the request has only about {fewest} tokens; "
-            "providers cache nothing below 512 to 4,096 tokens, by model, and say nothing"
+            f"prompt caching is enabled, but a rubric's part of the request has only about {fewest} tokens; "
+            "depending on the model, providers silently cache nothing below 512 to 4,096 tokens"
         )
     for seat in plan.seats:
         if seat.price is None:
             yield (
-                f"the price of {seat.name} is unknown: give it with {price_option(seat.settings.model)}, dollars "
-                "for a million tokens, or state it under prices: in the configuration"
+                f"the price of {seat.name} is unknown: give it with {price_option(seat.settings.model)}, in dollars "
+                "per million tokens, or under prices: in the configuration"
             )
         if seat.retirement is not None:
             yield retirement_note(seat.settings.model, seat.retirement)
 
 
 def retirement_note(model: str, retirement: ModelRetirement) -> str:
-    """What to know of a name that its provider stops serving, or has stopped serving."""
+    """A note about a model that its provider has retired or will retire."""
     past = retirement.on <= datetime.now(UTC).date()
-    said = (
+    note = (
         f"{model} was retired on {retirement.on}" if past else f"{model} will be retired on {retirement.on}"
     )
-    return said if retirement.successor is None else f"{said}; its provider recommends {retirement.successor}"
+    return note if retirement.successor is None else f"{note}; its provider recommends {retirement.successor}"
 
 
 def _expectation(plan: TournamentPlan) -> ExpectedPrecision | None:
-    """What one dimension will show: all dimensions have the same pairs."""
-    section = next((one for one in plan.sections if one.matches), None)
+    """The expected precision of one dimension: all dimensions have the same pairs."""
+    section = next((section for section in plan.sections if section.matches), None)
     if section is None:
         return None
     models = sorted({model for match in section.matches for model in (match.model_a, match.model_b)})
@@ -383,12 +383,12 @@ def _expectation(plan: TournamentPlan) -> ExpectedPrecision | None:
 
 
 def measure_bytes_per_token(plan: TournamentPlan) -> dict[str, float]:
-    """Bytes in a token, by the count of each provider that counts, on a sample of the plan's requests."""
+    """Bytes per token by judge, counted by the provider on a sample of requests, where supported."""
     return asyncio.run(_measured(plan))
 
 
 async def _measured(plan: TournamentPlan) -> dict[str, float]:
-    found: dict[str, float] = {}
+    measured: dict[str, float] = {}
     for seat in plan.seats:
         if not seat.provider.capabilities.count_tokens:
             continue
@@ -403,12 +403,12 @@ async def _measured(plan: TournamentPlan) -> dict[str, float]:
         finally:
             await seat.provider.aclose()
         if tokens:
-            found[seat.name] = size / tokens
-    return found
+            measured[seat.name] = size / tokens
+    return measured
 
 
 def _sample(plan: TournamentPlan, seat: JudgeSetup) -> Iterator[Question]:
-    """A few questions of each dimension, spread over it."""
+    """A few evenly spaced questions of each dimension."""
     for section in plan.sections:
         step = max(1, math.ceil(len(section.matches) / _COUNTED_REQUESTS))
         for match in section.matches[::step]:

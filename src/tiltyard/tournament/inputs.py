@@ -1,4 +1,4 @@
-"""What a tournament starts from: the bank of prompts, the answers, the rubrics."""
+"""Inputs of a tournament: the prompt bank, the answers and the rubrics."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ __all__ = ["TournamentInputs", "load_inputs", "read_bank", "responses_path"]
 
 @dataclass(frozen=True)
 class TournamentInputs:
-    """The whole bank in its order, the answers of all entrants, the rubric of each dimension."""
+    """The prompt bank in order, the answers of all entrants, and the rubric of each dimension."""
 
     bank: Sequence[Prompt]
     #: By (model, prompt_id).
@@ -29,7 +29,7 @@ class TournamentInputs:
 
 
 def load_inputs(config: TournamentConfig) -> TournamentInputs:
-    """Read every file that a configuration names; answers of others than the entrants are passed over."""
+    """Read all files of a configuration; answers of models that are not entrants are ignored."""
     bank = read_bank(config)
     rubrics = {name: load_rubric(config, name) for name in config.dimensions}
     entrants = {one.entrant_id for one in config.entrants}
@@ -41,13 +41,13 @@ def load_inputs(config: TournamentConfig) -> TournamentInputs:
             continue
         if answer.kind != "text":
             raise BadConfig(
-                f"{answer.model}'s answer to prompt {answer.prompt_id} is of kind {answer.kind}; judges read text"
+                f"{answer.model}'s answer to prompt {answer.prompt_id} has the kind {answer.kind}; judges can only read text"
             )
         _check_prompt(answer, prompts[answer.prompt_id])
         earlier = answers.get(place)
         if earlier is not None and earlier.response != answer.response:
             raise BadConfig(
-                f"{answer.model} answers prompt {answer.prompt_id} twice, and differently; "
+                f"{answer.model} has two different answers to prompt {answer.prompt_id}; "
                 "keep one answer, or give the second another model name"
             )
         answers[place] = answer
@@ -55,11 +55,11 @@ def load_inputs(config: TournamentConfig) -> TournamentInputs:
 
 
 def _check_prompt(answer: Answer, text: str) -> None:
-    """An answer to another question is no answer to this one."""
+    """Reject an answer to a different prompt with the same ID."""
     if answer.prompt.split() != text.split():
         raise BadConfig(
-            f"{answer.model} answered another prompt under the name {answer.prompt_id} than the bank has: "
-            f"{_brief(answer.prompt)}, not {_brief(text)}; let it answer the bank's, or rename one"
+            f"{answer.model} answered a different prompt {answer.prompt_id} than the one in the bank: "
+            f"{_brief(answer.prompt)}, not {_brief(text)}; answer the bank's prompt, or rename one"
         )
 
 
@@ -68,24 +68,24 @@ def _brief(text: str) -> str:
 
 
 def read_bank(config: TournamentConfig) -> list[Prompt]:
-    """The prompts of the bank, in its order; each has its own ``prompt_id``."""
+    """The prompts of the bank, in order, with unique ``prompt_id``."""
     path = config.at(config.prompts.bank_path)
-    found: dict[str, Prompt] = {}
+    bank: dict[str, Prompt] = {}
     for where, record in open_records(path).records():
         prompt = _prompt(record, where)
-        if prompt.prompt_id in found and found[prompt.prompt_id] != prompt:
-            raise UnreadableFile(f"{where}: a second prompt is called {prompt.prompt_id!r}; rename one")
-        found[prompt.prompt_id] = prompt
-    if not found:
+        if prompt.prompt_id in bank and bank[prompt.prompt_id] != prompt:
+            raise UnreadableFile(f"{where}: duplicate prompt_id {prompt.prompt_id!r}; rename one")
+        bank[prompt.prompt_id] = prompt
+    if not bank:
         raise UnreadableFile(f"{path}: no prompts")
-    return list(found.values())
+    return list(bank.values())
 
 
 def _prompt(record: Mapping[str, Any], where: str) -> Prompt:
     name = record.get("prompt_id")
     text = record.get("text", record.get("prompt"))
     if name is None or not isinstance(text, str):
-        raise UnreadableFile(f"{where}: expected prompt_id, and the prompt's text under text or prompt")
+        raise UnreadableFile(f"{where}: expected the fields prompt_id and text (or prompt)")
     return Prompt(
         prompt_id=str(name),
         text=text,
@@ -108,9 +108,9 @@ def _optional(record: Mapping[str, Any], where: str, *names: str) -> str | None:
 
 
 def responses_path(config: TournamentConfig, entrant: str) -> Path:
-    """Where an entrant's responses are kept, where the configuration names a folder for them.
+    """The responses file of an entrant in ``caches.responses_dir``.
 
-    Slashes in a name, as in ``org/model``, are spelled ``%2F``.
+    Slashes in a name, as in ``org/model``, become ``%2F``.
     """
     assert config.caches.responses_dir is not None
     name = entrant.replace("/", "%2F").replace("\\", "%5C")
@@ -127,7 +127,7 @@ def _answers(config: TournamentConfig, bank: Sequence[Prompt]) -> Iterator[Answe
 
 
 def _responses(path: Path, prompts: Mapping[str, Prompt]) -> Iterator[Answer]:
-    """Answers that `tiltyard generate` or another tool has put down; an empty file holds none."""
+    """Answers written by `tiltyard generate` or another tool; an empty file has none."""
     if not path.is_file() or not path.stat().st_size:
         return
     for where, record in open_records(path).records():

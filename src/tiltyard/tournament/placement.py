@@ -1,4 +1,4 @@
-"""Placing: one new model judged against models that people have already ranked."""
+"""Placement: judges a new model against models that people have ranked."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ __all__ = [
     "remaining_budget",
 ]
 
-#: What the judge looks at: the same as people do when they vote.
+#: The judged dimension: overall preference, as in human votes.
 DIMENSION = "preference"
 MODE = "place"
 
@@ -68,21 +68,21 @@ class PlacementJudge:
 
 @dataclass(frozen=True)
 class Placement:
-    """A placement, written as a tournament: its configuration, and what was drawn."""
+    """A placement, written as a tournament: its configuration, and how often each opponent was drawn."""
 
     config: Path
     opponents: Mapping[str, int]
-    #: How the new model answered; ``None`` where all of its answers were given.
+    #: The generated answers of the new model; ``None`` if all its answers were given.
     generated: GenerationResult | None
 
     @property
     def spent(self) -> int | None:
-        """Picodollars that the new model's answers cost; ``None`` where nobody knows."""
+        """The cost of the new model's answers in picodollars; ``None`` if unknown."""
         return 0 if self.generated is None else self.generated.spent
 
 
 def draw_opponents(candidates: Mapping[str, Sequence[str]], n: int, seed: int) -> list[tuple[str, str]]:
-    """``n`` prompts with one opponent each: prompts by hash of the seed, opponents met as evenly as can be."""
+    """Draw ``n`` prompts by a seeded hash, with one opponent each, opponents as evenly as possible."""
     met: Counter[str] = Counter()
     drawn: list[tuple[str, str]] = []
     for prompt in sorted(candidates, key=lambda name: stable_id([seed, name]))[:n]:
@@ -95,7 +95,7 @@ def draw_opponents(candidates: Mapping[str, Sequence[str]], n: int, seed: int) -
 def prepare_placement(
     request: PlacementRequest, judge: PlacementJudge, folder: Path, watch: RunObserver
 ) -> Placement:
-    """Draw prompts and opponents, get the new model's answers, and write both as a tournament.
+    """Draw prompts and opponents, generate missing answers of the new model, and write a tournament.
 
     Opponents' responses come from the battle file where it holds them, and from answers files.
     The budget holds for the answers too: what they cost is gone when judges are asked.
@@ -110,15 +110,17 @@ def prepare_placement(
     theirs = _by_prompt(battles, stated, model)
     if not theirs:
         raise BadOption(
-            f"{battles} holds no responses to compare with, and neither do the answers files; "
+            f"{battles} contains no responses to compare with, and neither do the answers files; "
             "give the opponents' answers with --answers"
         )
     generates = settings.generate is not None
-    candidates = {prompt: list(found) for prompt, found in theirs.items() if generates or prompt in mine}
+    candidates = {
+        prompt: list(by_model) for prompt, by_model in theirs.items() if generates or prompt in mine
+    }
     if not candidates:
         raise BadOption(
             f"{model} has answered none of the {len(theirs):,} prompts of {battles}; give its answers with --answers "
-            "(prompt_id as in the battles), or say in --config, under generate:, how it answers"
+            "(with the prompt_id of the battles), or configure its generation under generate: in --config"
         )
     drawn = draw_opponents(candidates, request.n, request.seed)
     chosen = [theirs[prompt][opponent] for prompt, opponent in drawn]
@@ -139,17 +141,17 @@ def _stated(paths: Iterable[Path]) -> Iterable[Answer]:
 
 def _by_prompt(battles: Path, stated: Iterable[Answer], model: str) -> dict[str, dict[str, Answer]]:
     """Opponents' answers by prompt and model."""
-    found: dict[str, dict[str, Answer]] = defaultdict(dict)
+    by_prompt: dict[str, dict[str, Answer]] = defaultdict(dict)
     for answer in (*battle_answers(battles), *stated):
         if answer.model != model and answer.kind == "text":
-            found[answer.prompt_id].setdefault(answer.model, answer)
-    return found
+            by_prompt[answer.prompt_id].setdefault(answer.model, answer)
+    return by_prompt
 
 
 def _write_inputs(
     folder: Path, document: Mapping[str, Any], opponents: Sequence[Answer], mine: Sequence[Answer]
 ) -> Path:
-    """The bank, the answers and the configuration; the path of the last."""
+    """Write the bank, the answers and the configuration; return the path of the configuration."""
     bank = [
         {
             "prompt_id": one.prompt_id,
@@ -186,7 +188,7 @@ def _document(
     judge_model = document["judge"].get("headline_model") or document["judge"].get("pilot_model")
     if judge_model is None:
         raise BadOption("name the judge with --judge-model, or in --config as judge.headline_model")
-    names = sorted({one.model for one in opponents})
+    names = sorted({answer.model for answer in opponents})
     document["entrants"] = [
         {"entrant_id": request.model, "generate": generate},
         *({"entrant_id": name} for name in names),
@@ -204,7 +206,7 @@ def _document(
 
 
 def _override(judge: dict[str, Any], given: Mapping[str, Any]) -> None:
-    """Options go before the file. Another provider's address, key and options are never its own."""
+    """Apply options over the file. With another provider, the file's URL, key and options are dropped."""
     stated = {name: value for name, value in given.items() if value is not None}
     if stated.get("provider", judge["provider"]) != judge["provider"]:
         judge.update(base_url=None, api_key_env=None, prompt_cache="off", family=None, options={})
@@ -214,14 +216,14 @@ def _override(judge: dict[str, Any], given: Mapping[str, Any]) -> None:
 
 
 def new_folder(model: str) -> Path:
-    """Where a placement's inputs are written unless said otherwise."""
+    """The default folder for the inputs of a placement."""
     stamp = datetime.now(UTC).strftime("%Y%m%d_%H%M%S")
     name = "".join(letter if letter.isalnum() or letter in "-_." else "-" for letter in model)
     return Path("runs") / f"{MODE}_{stamp}_{name[:60]}.inputs"
 
 
 def remaining_budget(budget_usd: float | None, spent: int | None) -> float | None:
-    """What is left of a budget for the judges, in dollars, rounded down."""
+    """The budget left for the judges, in dollars, rounded down."""
     if budget_usd is None:
         return None
     return max(to_picodollars(budget_usd) - (spent or 0), 0) / 10**12

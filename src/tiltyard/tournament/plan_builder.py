@@ -1,4 +1,4 @@
-"""From a configuration to a plan."""
+"""Builds a plan from a configuration."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = ["make_plan", "plan_of_matches", "select_prompts"]
 
 
 def select_prompts(bank: Sequence[Prompt], mode: RunMode) -> Sequence[Prompt]:
-    """The prompts of a mode: all, or a stratified subset; a bank smaller than a plain number is taken whole."""
+    """The prompts of a mode: all, or a stratified sample; the whole bank if it is smaller than the sample."""
     if mode.prompts.all:
         return bank
     if mode.prompts.sizes is not None:
@@ -34,7 +34,7 @@ def make_plan(
     seats: Sequence[JudgeSetup],
     around: str | None = None,
 ) -> TournamentPlan:
-    """Every pair of entrants on every selected prompt, in every dimension; or only those of one model."""
+    """All pairs of entrants on all selected prompts in all dimensions; or only the pairs of one model."""
     prompts = select_prompts(inputs.bank, mode)
     entrants = [one.entrant_id for one in config.entrants]
     matches = all_pairs(prompts, entrants, config.dimensions, inputs.answers.keys(), mode.limit_pairs, around)
@@ -55,7 +55,7 @@ def plan_of_matches(
     seats: Sequence[JudgeSetup],
     checks: CheckCounts,
 ) -> TournamentPlan:
-    """A plan for exactly these matches."""
+    """A plan for exactly the given matches."""
     names = [seat.name for seat in seats]
     by_dimension: dict[str, list[Match]] = {name: [] for name in rubrics}
     for match in matches.matches:

@@ -1,4 +1,4 @@
-"""From a plan and the ledger to what became of every question."""
+"""The results of a plan's questions, read from the ledger."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _QUESTION_BATCH_COUNT = 500
 
 
 class QuestionResults:
-    """What became of a plan's questions. Replies are read anew each time: the cache holds nothing but them."""
+    """The results of a plan's questions. Raw replies are parsed again each time: the cache stores only them."""
 
     def __init__(self, plan: TournamentPlan, ledger: Ledger, run: str) -> None:
         self._plan = plan
@@ -30,18 +30,18 @@ class QuestionResults:
         self._run = run
         self._failed: dict[str, tuple[str, str | None]] | None = None
         self._states: dict[str, Counter[str]] = {}
-        #: What was wrong with the first question of each state, as far as they have been read.
+        #: The first error message of each state, of the dimensions read so far.
         self.problems: dict[str, str] = {}
-        #: The first question whose reply could not be read.
+        #: The first question whose reply could not be parsed.
         self.first_unreadable: JudgedQuestion | None = None
 
     @property
     def states(self) -> Counter[str]:
-        """Questions by state, of the dimensions that have been read."""
+        """Number of questions by state, of the dimensions read so far."""
         return sum(self._states.values(), Counter[str]())
 
     def dimension(self, name: str) -> Iterator[JudgedQuestion]:
-        """Everything asked in one dimension, in canonical order."""
+        """All questions of one dimension with their results, in canonical order."""
         states = self._states[name] = Counter()
         for judged in self._dimension(name):
             states[judged.state] += 1
@@ -74,7 +74,7 @@ class QuestionResults:
                 asks=0,
             )
         readings = [seat.reading(body) for body in bodies]
-        reply, reading = next((one for one in readings if one[1].state is QuestionState.OK), readings[-1])
+        reply, reading = next((pair for pair in readings if pair[1].state is QuestionState.OK), readings[-1])
         return JudgedQuestion(
             question=question,
             match_id=match_id_of(question),
@@ -88,11 +88,11 @@ class QuestionResults:
         )
 
     def _failures(self) -> Mapping[str, tuple[str, str | None]]:
-        """How requests without a reply ended, the last attempt of each."""
+        """State and error of the last attempt, by request without a reply."""
         if self._failed is None:
             self._failed = {}
             for attempt in self._ledger.attempts(self._run):
-                # An attempt of no question filled a prompt cache.
+                # An attempt without a question ID only filled a prompt cache.
                 if attempt.question_id and attempt.state in (
                     QuestionState.PROVIDER_ERROR,
                     QuestionState.EXPIRED,
@@ -103,7 +103,7 @@ class QuestionResults:
 
 
 def attempt_rows(attempts: Iterable[Attempt]) -> Iterator[dict[str, Any]]:
-    """The ledger's rows as they are published."""
+    """The published form of the ledger's attempts."""
     for one in attempts:
         yield {
             "attempt_id": one.attempt_id,
@@ -114,7 +114,7 @@ def attempt_rows(attempts: Iterable[Attempt]) -> Iterator[dict[str, Any]]:
             "dimension": one.dimension,
             "mode": "live" if one.batch is None else "batch",
             "batch_id": one.batch or None,
-            # Somebody is still asking, or a batch could not be brought in.
+            # Another worker is still waiting for it, or its batch was not collected.
             "state": "in_flight" if one.state == "intent" else one.state,
             "input_tokens": one.input_tokens,
             "output_tokens": one.output_tokens,

@@ -1,4 +1,4 @@
-"""The plan: every question of a run, in canonical order, and the request that each one becomes."""
+"""The plan of a run: all questions in canonical order, and their requests."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from tiltyard.judges.requests import JudgeRequest, request_key
 
 __all__ = ["PlanDimension", "TournamentPlan", "cut_into_shards"]
 
-#: Bytes of a key.
+#: Length of a key.
 _KEY_BYTES = 32
-#: Questions by which each judge is tried before the others are asked.
+#: Trial questions for each judge, sent before the others.
 _TRIAL_QUESTION_COUNT = 10
 
 
 def cut_into_shards(length: int, run: str, generation: int, size: int) -> Iterator[Shard]:
-    """Everything from 0 to ``length`` in shards of ``size``."""
+    """Divide the range from 0 to ``length`` into shards of ``size``."""
     for index, first in enumerate(range(0, length, size)):
         yield Shard(run, generation, index, first, min(first + size, length))
 
@@ -47,7 +47,7 @@ class PlanDimension:
 
 @dataclass(frozen=True)
 class TournamentPlan:
-    """Everything that would be asked. Questions have numbers; a shard is a stretch of them."""
+    """All questions of a run. Questions are numbered; a shard is a range of numbers."""
 
     seats: Sequence[JudgeSetup]
     prompts: Sequence[Prompt]
@@ -55,7 +55,7 @@ class TournamentPlan:
     answers: Mapping[tuple[str, str], Answer]
     sections: Sequence[PlanDimension]
     matches: MatchList
-    #: Keys of the questions, one after another, as far as they have been worked out.
+    #: Concatenated keys of the questions computed so far.
     _keys: bytearray = field(default_factory=bytearray, repr=False, compare=False)
 
     def __len__(self) -> int:
@@ -81,7 +81,7 @@ class TournamentPlan:
         return self._seats[question.judge]
 
     def questions(self, first: int = 0, last: int | None = None) -> Iterator[Question]:
-        """Questions ``first`` up to, not including, ``last``."""
+        """Questions ``first`` (included) to ``last`` (excluded)."""
         start = 0
         for section in self.sections:
             size = section.size(len(self.seats))
@@ -119,16 +119,16 @@ class TournamentPlan:
         return question_texts(question, texts)
 
     def key(self, question: Question) -> str:
-        """The name under which the reply to a question is kept."""
+        """The cache key of a question."""
         return self.request(question).key
 
     def remember(self, number: int, key: str) -> None:
-        """Keep the key of a question, by its number, if it is the next that is not known."""
+        """Remember the key of a question if it is the next one that is unknown."""
         if len(self._keys) == _KEY_BYTES * number:
             self._keys.extend(bytes.fromhex(key))
 
     def keys(self, dimension: str) -> Iterator[tuple[Question, str]]:
-        """The questions of one dimension, each with the name under which its reply is kept."""
+        """The questions of one dimension with their cache keys."""
         place = 0
         for section in self.sections:
             if section.rubric.dimension == dimension:
@@ -139,7 +139,7 @@ class TournamentPlan:
             yield question, known.hex() if len(known) == _KEY_BYTES else self.key(question)
 
     def request(self, question: Question) -> JudgeRequest:
-        """The exact request that a question becomes, and the name of its reply."""
+        """The exact request of a question, with its cache key."""
         seat = self.seat(question)
         ask = build_chat_prompt(
             self.shown(question), self._rubrics[question.dimension], seat.form, seat.settings.max_tokens
@@ -152,13 +152,13 @@ class TournamentPlan:
         )
 
     def requests(self, first: int, last: int) -> Iterator[JudgeRequest]:
-        """The requests of a stretch of questions."""
+        """The requests of a range of questions."""
         return map(self.request, self.questions(first, last))
 
     def prewarm_requests(self) -> Iterator[JudgeRequest]:
-        """For each judge that caches prompts and each rubric, a request that begins as all others do.
+        """For each judge with a prompt cache and each rubric, a request with the common prefix.
 
-        It is sent by itself and costs what a live call costs, also where the others go by batch.
+        It is sent and priced as a live call, even if the others are sent by batch.
         """
         for section in self.sections:
             for seat in self.seats:
@@ -167,8 +167,8 @@ class TournamentPlan:
                     yield replace(request, worst=seat.worst(request.size, batch=False))
 
     def trial(self) -> Iterator[JudgeRequest]:
-        """For each judge that is asked live, the first order of a few matches, as many prompts as can be."""
-        section = next((one for one in self.sections if one.matches), None)
+        """For each judge that is called live, the first order of a few matches on as many prompts as possible."""
+        section = next((section for section in self.sections if section.matches), None)
         if section is None:
             return
         by_prompt: dict[str, list[Match]] = {}
@@ -182,19 +182,19 @@ class TournamentPlan:
                     yield self.request(next(match_questions(match, [seat.name])))
 
     def shards(self, run: str, generation: int, size: int) -> Iterator[Shard]:
-        """The whole plan in stretches of ``size`` questions."""
+        """The whole plan in shards of ``size`` questions."""
         return cut_into_shards(len(self), run, generation, size)
 
     @cached_property
     def sha256(self) -> str:
-        """The plan's identity: texts, rubrics, judges and matches; no names of files, no order of the roster."""
+        """The identity of the plan: texts, rubrics, judges and matches; not file names or the order of entrants."""
         digest = hashlib.sha256()
-        for part in self._said():
+        for part in self._identity_parts():
             digest.update(json.dumps(part, sort_keys=True).encode())
             digest.update(b"\n")
         return digest.hexdigest()
 
-    def _said(self) -> Iterator[Any]:
+    def _identity_parts(self) -> Iterator[Any]:
         yield [seat.identity for seat in self.seats]
         yield {name: rubric.sha256 for name, rubric in self._rubrics.items()}
         for prompt in self.prompts:

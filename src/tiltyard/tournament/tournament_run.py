@@ -1,4 +1,4 @@
-"""A whole run: plan, judge, rate, publish."""
+"""Runs a tournament: plan, judge, rate, write the run folder."""
 
 from __future__ import annotations
 
@@ -51,10 +51,10 @@ __all__ = [
 
 
 class RunObserver(Protocol):
-    """Somebody who watches a run."""
+    """Receives the progress of a run."""
 
     def begun(self, out: Path, calls: int, spent: int, cap: int | None, *, resumed: bool) -> None: ...
-    def tick(self, heard: RunProgress) -> None: ...
+    def tick(self, progress: RunProgress) -> None: ...
     def rating(self) -> None: ...
 
 
@@ -73,7 +73,7 @@ class RunRequest:
 
 @dataclass(frozen=True)
 class PreparedRun:
-    """Everything that is known before anything is asked."""
+    """Everything that is known before judging."""
 
     config: TournamentConfig
     mode: RunMode
@@ -83,15 +83,15 @@ class PreparedRun:
     databases: JudgingDatabases
     #: Picodollars.
     cap: int | None = None
-    #: The model under test and the arena it is placed in, where that is the job.
+    #: The model under test and its arena, for a placement.
     evaluated: str | None = None
     arena: str | None = None
 
     @property
     def identity(self) -> str:
-        """What a run that is gone on with must have in common: the plan, and how it is cut up and sent.
+        """What a resumed run must have in common: the plan, the shard size, and live or batch calls.
 
-        A batch that is under way belongs to its shard; cut up otherwise, its requests would wait for ever.
+        An open batch belongs to its shard; with other shards its requests would wait forever.
         """
         ways = " ".join("batch" if seat.settings.batch else "live" for seat in self.seats)
         return f"{self.plan.sha256} {self.config.shard_size} {ways}"
@@ -103,17 +103,17 @@ class FinishedRun:
 
     out: Path
     groups: list[RatedGroup]
-    #: How the judges were asked; ``None`` where nobody was.
+    #: How judging ended; ``None`` if no judge was called.
     sat: JudgingOutcome | None
-    #: Questions by state, and what was wrong with the first of each.
+    #: Questions by state, and the first error message of each state.
     states: Counter[str]
     problems: Mapping[str, str]
-    #: The first question whose reply could not be read.
+    #: The first question whose reply could not be parsed.
     first_unreadable: JudgedQuestion | None
     judges: Sequence[JudgeSetup]
     #: Whether there was a budget.
     capped: bool
-    #: Judged battles that rate models, and those that are dropped because their orders contradict each other.
+    #: Judged battles that were rated, and those dropped because the two orders contradict each other.
     rated_battles: int
     dropped_battles: int
 
@@ -126,7 +126,7 @@ def prepare_run(
     evaluated: str | None = None,
     arena: str | None = None,
 ) -> PreparedRun:
-    """Read everything that a run needs. ``asking``: judges will be called, so that their keys must be there.
+    """Read everything that a run needs. ``asking``: judges will be called, so their API keys are required.
 
     ``.env`` is looked for beside the configuration, or in the folder ``beside``. ``evaluated`` is a
     model under test: only its own pairs are judged.
@@ -162,21 +162,21 @@ def judging_databases(config: TournamentConfig, environment: Environment) -> Jud
 
 
 def check_budget(config: TournamentConfig, seats: Sequence[JudgeSetup]) -> None:
-    """With a price that nobody knows no budget can be kept, and nothing may be asked."""
+    """Raise if there is a budget and a price is unknown: the budget could not be enforced."""
     for seat in seats:
         if config.budget_usd is not None and seat.price is None:
             raise BadOption(
-                f"a budget of {format_dollars(to_picodollars(config.budget_usd))} cannot be kept: the price of "
+                f"a budget of {format_dollars(to_picodollars(config.budget_usd))} cannot be enforced: the price of "
                 f"{seat.settings.model} at {seat.provider.base_url} is unknown; give it with "
-                f"{price_option(seat.settings.model)} (dollars for a million tokens), state it under prices: in "
-                f"{config.path}, or leave out the budget"
+                f"{price_option(seat.settings.model)} (dollars per million tokens), or under prices: in "
+                f"{config.path}, or remove the budget"
             )
 
 
 def run_tournament(
     prepared: PreparedRun, watch: RunObserver, *, output_dir: Path | None = None, skip_judging: bool = False
 ) -> FinishedRun:
-    """Judge what the cache does not hold, then write the folder. A run that was cut short is gone on with."""
+    """Judge what is not cached, rate, and write the run folder. Resumes an interrupted run."""
     with closing(Ledger(prepared.databases.ledger)) as ledger:
         expected = estimate_plan(prepared.plan, ledger)
         left = 0 if skip_judging else expected.calls
@@ -186,11 +186,11 @@ def run_tournament(
             check_budget(prepared.config, prepared.seats)
         resumed = ledger.plan_of(run_id) is not None
         if resumed and skip_judging:
-            # Somebody may be asking: their budget is not ours to change.
+            # Another process may be judging: do not change its budget.
             row = ledger.run(run_id)
         else:
-            said = json.dumps(expected.to_dict(), sort_keys=True)
-            row = ledger.open_run(run_id, prepared.identity, prepared.cap, said)
+            estimate = json.dumps(expected.to_dict(), sort_keys=True)
+            row = ledger.open_run(run_id, prepared.identity, prepared.cap, estimate)
         readings = QuestionResults(prepared.plan, ledger, run_id)
         run = _judged_run(prepared, ledger, out, run_id, started_at, readings, json.loads(row.estimate))
         begin_folder(out, run)
@@ -226,7 +226,7 @@ def run_tournament(
 
 
 def _priced_as_begun(prepared: PreparedRun, out: Path) -> PreparedRun:
-    """A price that nobody states now, and that the same run was begun with, as by ``--price``, still holds."""
+    """Reuse prices that the run was started with, such as by ``--price``, if they are not given again."""
     path = out / CONFIG
     if all(seat.price is not None for seat in prepared.seats) or not path.is_file():
         return prepared
@@ -250,19 +250,19 @@ def _priced_as_begun(prepared: PreparedRun, out: Path) -> PreparedRun:
 
 
 def _battles(out: Path, run: JudgedRun) -> tuple[int, int]:
-    """How many judged battles rate models, and how many are dropped; human ones are not counted."""
+    """The number of judged battles that were rated, and of those dropped; human battles are not counted."""
     tallies = read_run_documents(out)[0]["matches"].values()
-    settled = sum(one["settled"] for one in tallies)
-    contradicted = sum(one["labels"]["inconsistent"] for one in tallies)
+    settled = sum(tally["settled"] for tally in tallies)
+    contradicted = sum(tally["labels"]["inconsistent"] for tally in tallies)
     dropped = contradicted if run.inconsistent is None else 0
     return settled - dropped, dropped
 
 
 def join_run(folder: Path, watch: RunObserver) -> JudgingOutcome:
-    """Work on a run that somebody else leads, until all of it is judged."""
+    """Join a run as an additional worker, until everything is judged."""
     manifest = read_draft(folder)
     if manifest is None:
-        raise BrokenArtifact(f"{folder} has no manifest: name the folder of a run that is under way")
+        raise BrokenArtifact(f"{folder} has no manifest: name the folder of a run in progress")
     prepared = prepare_run(
         RunRequest(config_path=folder / CONFIG, mode=manifest["mode"]),
         beside=Path(str(manifest.get("config_path"))).parent,
@@ -271,14 +271,14 @@ def join_run(folder: Path, watch: RunObserver) -> JudgingOutcome:
     with closing(Ledger(prepared.databases.ledger)) as ledger:
         if ledger.plan_of(manifest["run_id"]) is None:
             raise BrokenArtifact(
-                f"{folder} is a run that {prepared.databases.shown} knows nothing of; "
-                "set TILTYARD_HOME or DATABASE_URL as they are where it was started"
+                f"the run in {folder} does not exist in {prepared.databases.shown}; "
+                "set TILTYARD_HOME or DATABASE_URL to the same values as where it was started"
             )
         row = ledger.run(manifest["run_id"])
         if row.plan != prepared.identity:
             raise BadOption(
-                f"{folder} was begun with other prompts, answers, rubrics or judges than its configuration "
-                "now leads to; the same files are needed where a worker helps"
+                f"{folder} was started with other prompts, answers, rubrics or judges than its configuration "
+                "has now; a worker needs the same files as the run"
             )
         left = estimate_plan(prepared.plan, ledger).calls
         watch.begun(folder, left, row.spent, row.cap, resumed=True)
@@ -295,49 +295,49 @@ def join_run(folder: Path, watch: RunObserver) -> JudgingOutcome:
 def _place(
     prepared: PreparedRun, output_dir: Path | None, ledger: Ledger, *, new: bool, left: bool
 ) -> tuple[Path, str, str]:
-    """The run's folder, its name in the ledger, and when it began: those of an earlier run that can be gone on with.
+    """The folder, ledger ID and start time of the run: those of an earlier run if it can be resumed.
 
-    That is the newest of the same mode and plan that has not ended, or ended while something was
-    ``left`` to ask: its budget holds for what is asked now, too.
+    That is the newest run of the same mode and plan that is not finished, or that finished while
+    questions were ``left``: its budget then applies to them too.
     """
     if output_dir is not None:
         return _stated_place(prepared, output_dir, ledger)
     for folder in () if new else sorted(Path("runs").glob(f"{prepared.mode.name}_*"), reverse=True):
-        there = read_draft(folder)
+        draft = read_draft(folder)
         if (
-            there is not None
-            and there["mode"] == prepared.mode.name
-            and (left or there.get("finished_at") is None)
-            and ledger.plan_of(there["run_id"]) == prepared.identity
+            draft is not None
+            and draft["mode"] == prepared.mode.name
+            and (left or draft.get("finished_at") is None)
+            and ledger.plan_of(draft["run_id"]) == prepared.identity
         ):
-            return folder, there["run_id"], there["started_at"]
+            return folder, draft["run_id"], draft["started_at"]
     return _new_folder(prepared.mode.name), _run_id(), _now()
 
 
 def _stated_place(prepared: PreparedRun, output_dir: Path, ledger: Ledger) -> tuple[Path, str, str]:
-    there = read_draft(output_dir)
-    if there is None and _foreign(output_dir):
-        raise BadOption(f"--output-dir {output_dir} holds other things; name a new folder")
-    if there is None:
+    draft = read_draft(output_dir)
+    if draft is None and _foreign(output_dir):
+        raise BadOption(f"--output-dir {output_dir} contains other files; name a new folder")
+    if draft is None:
         return output_dir, _run_id(), _now()
-    if ledger.plan_of(there["run_id"]) not in (None, prepared.identity):
+    if ledger.plan_of(draft["run_id"]) not in (None, prepared.identity):
         raise BadOption(
             f"--output-dir {output_dir} is a run of another plan (its prompts, answers, rubrics, judges, "
             "shard_size or batch differ); name a new folder: replies that still fit are taken from the cache"
         )
-    return output_dir, there["run_id"], there["started_at"]
+    return output_dir, draft["run_id"], draft["started_at"]
 
 
 def _foreign(folder: Path) -> bool:
-    """Whether a folder holds anything but what a run that was killed at once may have left."""
+    """Whether a folder contains anything but temporary files of a killed run."""
     with _writing(folder):
         return folder.exists() and (
-            not folder.is_dir() or any(not one.name.endswith(".part") for one in folder.iterdir())
+            not folder.is_dir() or any(not path.name.endswith(".part") for path in folder.iterdir())
         )
 
 
 def _new_folder(mode: str) -> Path:
-    """A name that nobody has taken."""
+    """A new folder name that does not exist."""
     stamp = datetime.now(UTC).strftime("%Y%m%d_%H%M%S")
     names = (Path("runs") / f"{mode}_{stamp}{suffix}" for suffix in ("", *(f"_{n}" for n in range(2, 1000))))
     return next(name for name in names if not name.exists())
@@ -373,8 +373,8 @@ def _judged_run(
         judges=plan.judges,
         judge_models=tuple(seat.settings.model for seat in plan.seats),
         judge_families={seat.name: seat.settings.family for seat in plan.seats},
-        entrants=tuple(one.entrant_id for one in config.entrants),
-        families={one.entrant_id: one.family for one in config.entrants},
+        entrants=tuple(entrant.entrant_id for entrant in config.entrants),
+        families={entrant.entrant_id: entrant.family for entrant in config.entrants},
         bank_size=len(prepared.inputs.bank),
         pilot_seed=prepared.mode.seed,
         limit_pairs=prepared.mode.limit_pairs,

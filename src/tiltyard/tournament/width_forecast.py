@@ -1,4 +1,4 @@
-"""What an earlier run says of how wide the intervals of a new one will be."""
+"""Forecasts interval widths from an earlier run."""
 
 from __future__ import annotations
 
@@ -14,13 +14,14 @@ __all__ = ["pilot_expectation"]
 
 
 def pilot_expectation(folder: Path, planned: ExpectedPrecision | None) -> dict[str, dict[str, float]]:
-    """By dimension: the pilot's mean half-width carried over to the planned number of prompts.
+    """By dimension: the pilot's mean half-width, scaled to the planned number of prompts.
 
-    ``detectable_difference`` takes two models' errors to be alike and independent: √2 of one half-width.
+    ``detectable_difference`` assumes that the errors of two models are equal and independent: √2 times one
+    half-width.
     """
     if planned is None:
         return {}
-    found: dict[str, dict[str, float]] = {}
+    forecast: dict[str, dict[str, float]] = {}
     path = folder / "elo_ratings.json"
     try:
         for name, group in _groups(path).items():
@@ -33,10 +34,10 @@ def pilot_expectation(folder: Path, planned: ExpectedPrecision | None) -> dict[s
             if interval is None or not widths:
                 continue
             if interval["clusters"] == "prompt" and interval["n_clusters"] > 1:
-                found[name] = _carried(sum(widths) / len(widths), interval["n_clusters"], planned.prompts)
+                forecast[name] = _carried(sum(widths) / len(widths), interval["n_clusters"], planned.prompts)
     except (ValueError, KeyError, TypeError, AttributeError):
-        raise BrokenArtifact(f"{path}: these are not the ratings of a tournament") from None
-    return found
+        raise BrokenArtifact(f"{path}: not the ratings of a tournament") from None
+    return forecast
 
 
 def _carried(width: float, then: int, now: int) -> dict[str, float]:

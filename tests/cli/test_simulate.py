@@ -154,7 +154,7 @@ WRONG = {
     "--votes 500": "no board can be official before 750",
     "--models 1000 --prompts 100000": "are too many to simulate: the product may be at most 2,000,000",
     "--ties 0.6 --both-bad 0.4": "leave no decisive votes",
-    "--dead 1": "none of 100 prompts would be alive",
+    "--dead 1": "none of 100 prompts would be usable",
     "--riggers 0.1 --rigged-rank 30": "expected 1 to 20",
     "--rigged-rank 3": "--rigged-rank has no effect without --riggers; give both, or neither",
     "--newcomers-after 100": "--newcomers-after has no effect without --newcomers",

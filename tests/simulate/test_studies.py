@@ -251,5 +251,5 @@ def test_figures_of_nothing_are_refused():
         with pytest.raises(BadOption, match="no values"):
             make([])
     for hits, n in ((0, 0), (3, 2), (-1, 2)):
-        with pytest.raises(BadOption, match="is no share"):
+        with pytest.raises(BadOption, match="is not a proportion"):
             proportion(hits, n)

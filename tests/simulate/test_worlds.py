@@ -230,7 +230,7 @@ def test_a_world_and_its_settings_travel():
         ({"prompts": 0}, "0 prompts"),
         ({"lazy": 1.5}, "lazy is 1.5; expected a share"),
         ({"ties": 0.6, "both_bad": 0.4}, "leave no decisive votes"),
-        ({"dead": 0.999}, "none of 100 prompts would be alive"),
+        ({"dead": 0.999}, "none of 100 prompts would be usable"),
         ({"rigged_rank": 21}, "rigged_rank is 21; expected 1 to 20"),
         ({"newcomers": -1}, "newcomers is -1; expected 0 or more"),
         ({"models": 4, "newcomers": 3}, "too many newcomers (3)"),

@@ -1,1 +1,1 @@
-"""The lab: simulated worlds with known truth, in which methods are proved before they are trusted."""
+"""Simulated arenas with known true strengths, for forecasts and for validating methods."""

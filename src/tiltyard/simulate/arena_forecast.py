@@ -1,7 +1,7 @@
-"""Forecasts: when an arena will be official, which rule will hold it up, how right its order will be.
+"""Forecasts when an arena will be official, which rule will delay it, and how correct its order will be.
 
-A forecast is made of simulated arenas, one for each seed. Worlds that became official stop there; in
-figures over time they keep the values they had then.
+A forecast summarises simulated arenas, one for each seed. A world stops when it becomes official; figures
+over time keep its last values.
 """
 
 from __future__ import annotations
@@ -42,13 +42,13 @@ __all__ = [
     "summarise_worlds",
 ]
 
-#: Four worlds in five lie between the quantiles this far from either end.
+#: Tail probability of the shown range: it contains four worlds in five.
 _TAIL_PROBABILITY = 0.1
 
 
 @dataclass(frozen=True, slots=True)
 class WorldRange:
-    """The median over worlds, and where four in five of them lie. ``None``: never, or nothing known."""
+    """The median over worlds, and the range of four in five of them. ``None``: never, or unknown."""
 
     median: float | None
     low: float | None
@@ -56,13 +56,13 @@ class WorldRange:
 
     @classmethod
     def of(cls, values: Sequence[float]) -> WorldRange:
-        """Of one value for each world; what never happened may be given as infinity."""
+        """Summarise one value per world; use infinity for events that never happened."""
         if not values:
             return cls(None, None, None)
         ordered = sorted(values)
         outside = math.floor(_TAIL_PROBABILITY * len(ordered))
-        found = (median_figure(values).value, ordered[outside], ordered[len(ordered) - 1 - outside])
-        return cls(*(value if math.isfinite(value) else None for value in found))
+        figures = (median_figure(values).value, ordered[outside], ordered[len(ordered) - 1 - outside])
+        return cls(*(value if math.isfinite(value) else None for value in figures))
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,33 +72,33 @@ class RuleForecast:
     name: str
     bar: float
     at_most: bool
-    #: Votes from which it holds without a gap until the board is official, or until the end.
+    #: Votes from which it holds continuously until the board is official, or until the end.
     holds_from: WorldRange
-    #: Worlds in which it holds at last.
+    #: Worlds in which it holds at the end.
     holds_in: int
-    #: Worlds in which it was the last to hold, alone or with others, or does not hold at the end.
+    #: Worlds in which it was (one of) the last rules to hold, or does not hold at the end.
     last_in: int
-    #: Its value at last, in worlds that did not become official.
+    #: Its final value, in worlds that did not become official.
     short: WorldRange
 
 
 @dataclass(frozen=True, slots=True)
 class ForecastPoint:
-    """What there is to be seen after so many votes."""
+    """The state of all worlds after a number of votes."""
 
     votes: int
     #: Share of worlds that are official by then.
     official: float
     #: Values of the rules, by name.
     rules: dict[str, WorldRange]
-    #: Share of the pairs of the true top that the published order has right, and Bradley–Terry.
+    #: Share of the pairs among the true top that are in the correct order: published, and by Bradley–Terry.
     in_order: WorldRange
     in_order_fitted: WorldRange
 
 
 @dataclass(frozen=True, slots=True)
 class Forecast:
-    """What is to be expected of one matchmaker under one kind of fairness."""
+    """The forecast for one matchmaker and one kind of fairness."""
 
     matchmaker: str
     fairness: str
@@ -108,25 +108,25 @@ class Forecast:
     official: WorldRange
     rules: tuple[RuleForecast, ...]
     looks: tuple[ForecastPoint, ...]
-    #: The same shares when the board is official, else at the end.
+    #: The same shares when the board becomes official, or at the end.
     in_order: WorldRange
     in_order_fitted: WorldRange
-    #: Mean shares of the lanes: asked for, drawn, served. Only the policy's matchmaker has lanes.
+    #: Mean shares of the lanes: configured, drawn, served. Only the policy's matchmaker has lanes.
     lane_weights: tuple[float, ...]
     nominal: tuple[float, ...]
     realised: tuple[float, ...]
-    #: Largest deviation of exposures from their targets in each world in which the window was full.
+    #: Largest deviation of exposures from their targets, by world with a full window.
     deviations: tuple[float, ...]
     tolerance: float
     mix_feasible: bool
-    #: World by world, in order of seeds: votes until official, and the share of pairs in order by then.
+    #: By world, in order of seeds: votes until official, and the share of pairs in correct order then.
     official_by_world: tuple[int | None, ...]
     in_order_by_world: tuple[float | None, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Simulation:
-    """Forecasts on the same worlds. The first is what was asked for; the others stand beside it."""
+    """Forecasts on the same worlds: first the requested one, then those to compare it with."""
 
     made_by: str
     votes_per_day: int
@@ -154,12 +154,12 @@ _NOTHING_BESIDE = ForecastsBeside()
 
 
 def default_votes(models: int, prompts: int) -> int:
-    """How far to look: four votes for each model and prompt, within reason."""
+    """Default number of votes: four for each model and prompt, within limits."""
     return min(max(4 * models * prompts, 5_000), 50_000)
 
 
 def mix_feasible(policy: Policy, models: int) -> bool:
-    """Whether the contender lane can have its share while every exposure stays within tolerance."""
+    """Whether the contender lane can get its share while all exposures stay within tolerance."""
     strict = replace(policy, fairness="strict")
     return is_mix_feasible(strict, models)
 
@@ -183,21 +183,21 @@ def make_simulation(
         asked.append(replace(settings, policy=replace(settings.policy, fairness=other)))
     if beside.matchmakers:
         asked += [replace(settings, matchmaker=name) for name in MATCHMAKERS if name != settings.matchmaker]
-        asked = [replace(one, until_official=False) for one in asked]
+        asked = [replace(wanted, until_official=False) for wanted in asked]
     forecasts = []
-    for number, one in enumerate(asked):
-        heard = partial(_heard, on_progress, number, len(asked))
-        results = run_study(ARENA, one, seeds, folder=folder, processes=processes, on_progress=heard)
-        forecasts.append(summarise_worlds(results, one))
+    for number, wanted in enumerate(asked):
+        report = partial(_report_progress, on_progress, number, len(asked))
+        results = run_study(ARENA, wanted, seeds, folder=folder, processes=processes, on_progress=report)
+        forecasts.append(summarise_worlds(results, wanted))
     return Simulation(__version__, votes_per_day, seeds.start, settings, tuple(forecasts))
 
 
-def _heard(on_progress: Progress, number: int, of: int, done: int, total: int) -> None:
+def _report_progress(on_progress: Progress, number: int, of: int, done: int, total: int) -> None:
     on_progress(number * total + done, of * total)
 
 
 def summarise_worlds(results: Sequence[SimulatedArenaResult], settings: SimulationSettings) -> Forecast:
-    """What worlds simulated under one set of settings say together."""
+    """Summarise worlds that were simulated with the same settings."""
     untils = [_until(result) for result in results]
     ends = [until[-1] for until in untils if until]
     lanes = results if settings.matchmaker == "policy" else ()
@@ -227,7 +227,7 @@ def _votes(official_at: int | None) -> float:
 
 
 def _until(result: SimulatedArenaResult) -> tuple[EvaluationOutcome, ...]:
-    """Moments up to the one that made the board official; all, where none did."""
+    """Evaluations up to the one that made the board official, or all."""
     return tuple(moment for moment in result.moments if moment.votes <= _votes(result.official_at))
 
 
@@ -253,7 +253,7 @@ def _rules(results: Sequence[SimulatedArenaResult], settings: SimulationSettings
 
 
 def _bars(policy: Policy, models: int) -> dict[str, tuple[float, bool]]:
-    """The bar of each rule with so many models, and whether values must be at most it."""
+    """The threshold of each rule, and whether it is a maximum."""
     top = min(policy.published_top, models)
     return {
         "top-rd": (policy.published_rd, True),
@@ -263,7 +263,7 @@ def _bars(policy: Policy, models: int) -> dict[str, tuple[float, bool]]:
 
 
 def _held_from(result: SimulatedArenaResult, name: str) -> float:
-    """Votes at the first of the last moments, without a gap, at which a rule held."""
+    """Votes from which a rule held continuously; infinity if it does not hold at the end."""
     since = math.inf
     for moment in reversed(_until(result)):
         if not any(rule == name and holds for rule, _, holds in moment.rules):
@@ -277,7 +277,7 @@ def _values(moment: EvaluationOutcome) -> dict[str, float]:
 
 
 def _looks(results: Sequence[SimulatedArenaResult], every: int) -> tuple[ForecastPoint, ...]:
-    """One look for each evaluation that any world had."""
+    """One point for each evaluation of the longest world."""
     longest = max((result.moments[-1].votes for result in results if result.moments), default=0)
     looks = []
     evaluated = [(result.moments, [moment.votes for moment in result.moments]) for result in results]

@@ -1,4 +1,4 @@
-"""What is looked at while an arena runs: the true order, exposures, newcomers, orders against the truth."""
+"""Measurements during a simulated arena: true order, exposures, newcomers, correctness of orders."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ __all__ = [
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 
-#: How many of the truly first models must stand in order.
+#: Number of truly best models whose order is checked.
 TOP_MODEL_COUNT = 10
-#: The matchups after its coming in which a newcomer's share is counted.
+#: Matchups after joining in which a newcomer's share is counted.
 NEWCOMER_MATCHUPS = 200
 
 
 class TrueOrder:
-    """The true order of those who are there, made again when strengths or roster have changed."""
+    """The true order of the present models, recomputed when strengths or models change."""
 
     def __init__(self, world: World) -> None:
         self._world = world
@@ -46,7 +46,7 @@ class TrueOrder:
 
 
 class ExposureObserver:
-    """Watches exposures and lanes once the window is full."""
+    """Measures exposures and lanes once the window is full."""
 
     def __init__(self, policy: Policy) -> None:
         self._window = policy.window
@@ -59,7 +59,7 @@ class ExposureObserver:
         self._watch_from = standing.window.served + self._window
 
     def watch(self, standing: Standing) -> None:
-        """Look at the exposures after a matchup."""
+        """Measure the exposures after a matchup."""
         if standing.window.served < self._window:
             return
         if self._lanes is None:
@@ -74,7 +74,7 @@ class ExposureObserver:
         self.largest = max(self.largest, float((gone / due.target[enabled]).max()))
 
     def lane_shares(self, standing: Standing) -> tuple[tuple[float, ...], tuple[float, ...]]:
-        """Nominal and realised, after the first window; of an arena of less than two, over all of it."""
+        """Nominal and realised shares after the first window; over the whole arena if it is shorter than two windows."""
         lanes = standing.lanes
         if self._lanes is not None and standing.window.served >= 2 * self._window:
             lanes = lanes - self._lanes
@@ -98,7 +98,7 @@ class NewcomerObserver:
                 count[1] += 1
 
     def largest_share(self) -> float | None:
-        """None where no newcomer has been there long enough."""
+        """``None`` if no newcomer has been present long enough."""
         shares = [mine / n for mine, n in self._served.values() if n == NEWCOMER_MATCHUPS]
         return max(shares, default=None)
 
@@ -111,9 +111,9 @@ def share_in_order(score: Floats, true_order: Ints) -> float:
 
 
 def batch_strengths(points: Floats) -> Floats | None:
-    """Bradley–Terry on all votes so far, ties half a win; NaN for who has not met anybody.
+    """Bradley–Terry on all votes so far, ties half a win; NaN for models without votes.
 
-    ``points`` is what each row model scored against each column model.
+    ``points`` are the scores of row models against column models.
     """
     pairs = pairs_from_points(points)
     played = np.flatnonzero(pairs.met)

@@ -1,7 +1,7 @@
-"""Ways to choose the next matchup: the ranking policy's, and those that it is measured against.
+"""Matchmakers: the ranking policy's, and those it is compared with.
 
-All see the same standing. The others know no sessions and no exposure fairness, and suppose that
-every model has answered every prompt, as in simulated arenas they have.
+All use the same standing. The others ignore sessions and exposure fairness, and assume that every model has
+answered every prompt, which is true in simulated arenas.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ from tiltyard.errors import BadOption, NoMatchup
 
 __all__ = ["MATCHMAKERS", "Matchmaker", "matchmaker_of"]
 
-#: From a standing, a generator and a voter's session to the next matchup.
+#: Chooses the next matchup from a standing, a random generator and a voter's session.
 Matchmaker = Callable[[Standing, np.random.Generator, int], Choice]
 
 
 def by_policy(standing: Standing, rng: np.random.Generator, session: int) -> Choice:
-    """The lanes of the ranking policy, behind its fairness controller."""
+    """The lanes and the fairness controller of the ranking policy."""
     return choose(standing, rng, session=session)
 
 
 def by_v1(standing: Standing, rng: np.random.Generator, _session: int) -> Choice:
-    """A prompt at random, then models by how seldom they were ever shown."""
+    """A random prompt, and models weighted by how rarely they were shown."""
     order = _at_least_two(standing)
     weights = 1.0 / (1.0 + standing.shown[order, 0])
     first = draw_index(weights, rng)
@@ -63,17 +63,17 @@ def by_nearest(standing: Standing, rng: np.random.Generator, _session: int) -> C
     anchor = int(rng.integers(len(order)))
     beside = [place for place in (anchor - 1, anchor + 1) if 0 <= place <= last]
     place = beside[int(rng.integers(len(beside)))]
-    # The first and the last have one neighbour only, whom they always meet.
+    # The first and the last model have only one neighbour and always meet it.
     ends = sum(2.0 if at in (0, last) else 1.0 for at in (anchor, place))
     chance = ends / (2.0 * len(order)) / len(standing.prompts)
     return _chosen(int(order[anchor]), int(order[place]), _any_prompt(standing, rng), "nearest", chance, rng)
 
 
 def by_thompson(standing: Standing, rng: np.random.Generator, _session: int) -> Choice:
-    """Neighbours in an order that is drawn from what is believed of each model, on any prompt.
+    """Thompson sampling: neighbours in an order drawn from the posterior of each model, on any prompt.
 
-    Each strength is drawn by itself, normal with the standard error of online Bradley–Terry. The
-    chance of a pair is an integral that nobody needs here, and is not a number.
+    Each strength is drawn independently, normal with the standard error of online Bradley–Terry. The
+    propensity of a pair would need an integral that is not used here; it is NaN.
     """
     order = _at_least_two(standing)
     strengths = standing.strengths
@@ -83,7 +83,7 @@ def by_thompson(standing: Standing, rng: np.random.Generator, _session: int) -> 
     return _chosen(one, other, _any_prompt(standing, rng), "thompson", math.nan, rng)
 
 
-#: By name.
+#: Matchmakers by name.
 MATCHMAKERS: Mapping[str, Matchmaker] = MappingProxyType(
     {"policy": by_policy, "v1": by_v1, "uniform": by_chance, "nearest": by_nearest, "thompson": by_thompson}
 )

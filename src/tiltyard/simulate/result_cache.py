@@ -1,8 +1,8 @@
-"""Results that are kept: by content, one line each, so that a run can be stopped, resumed and extended.
+"""A cache of simulation results, one JSON line each, so that a run can be stopped, resumed and extended.
 
-A result is found again if everything it depends on is the same: study, version, settings, seed, the
-code of the rooms it comes from, and the libraries that do the arithmetic. A line that was cut short
-by a kill is no JSON; it is passed over, its seed runs again, and the next line begins afresh.
+A result is reused if everything it depends on is the same: study, version, settings, seed, the source code of
+the packages, and the versions of the numerical libraries. An incomplete line, left by a killed process, is
+ignored, and its seed is run again.
 """
 
 from __future__ import annotations
@@ -44,28 +44,28 @@ _LIBRARIES = ("numpy", "scipy", "numba")
 
 
 def lab_folder() -> Path:
-    """Where results are kept unless another folder is named: ``lab`` in ``TILTYARD_HOME``."""
+    """The default folder of the cache: ``lab`` in ``TILTYARD_HOME``."""
     return read_environment().home / "lab"
 
 
 class ResultCache:
-    """The results of one study under one set of settings: a file of JSON lines."""
+    """The results of one study with one set of settings: a JSON Lines file."""
 
     def __init__(self, folder: Path, study: str, settings: object, made_by: Mapping[str, Any]) -> None:
         about = {"study": study, "settings": to_plain(settings)}
         self.path = folder / f"{study}-{_hash(canonical_text(about))[:16]}.jsonl"
         self._about = {**about, **made_by}
-        self._found = self._read()
+        self._results = self._read()
 
     def __len__(self) -> int:
-        return len(self._found)
+        return len(self._results)
 
     def get(self, seed: int) -> Any:
-        """The result at a seed as plain values, or ``None``."""
-        return self._found.get(self.key(seed))
+        """The cached result of a seed as plain values, or ``None``."""
+        return self._results.get(self.key(seed))
 
     def add(self, seed: int, result: Any) -> None:
-        """Keep one result, in one write: it is there whole, or its line is passed over."""
+        """Append one result in a single write; an incomplete line is ignored when reading."""
         key = self.key(seed)
         line = canonical_text({"key": key, "seed": seed, "result": result, **self._about}) + "\n"
         try:
@@ -74,7 +74,7 @@ class ResultCache:
                 _append(file, line.encode())
         except OSError as error:
             raise self._unusable(error) from None
-        self._found[key] = result
+        self._results[key] = result
 
     def key(self, seed: int) -> str:
         return _hash(canonical_text({**self._about, "seed": seed}))
@@ -86,30 +86,30 @@ class ResultCache:
             return {}
         except OSError as error:
             raise self._unusable(error) from None
-        found: dict[str, Any] = {}
+        results: dict[str, Any] = {}
         for line in lines:
             try:
                 row = json.loads(line)
-                found[row["key"]] = row["result"]
+                results[row["key"]] = row["result"]
             except (ValueError, KeyError, TypeError):
                 continue
-        return found
+        return results
 
     def _unusable(self, error: OSError) -> BadOption:
         return BadOption(
-            f"cannot keep results in {self.path}: {error.strerror or error}; name another folder, "
-            "or set TILTYARD_HOME to one that can be written"
+            f"cannot write results to {self.path}: {error.strerror or error}; name another folder, "
+            "or set TILTYARD_HOME to a writable folder"
         )
 
 
 def versions(rooms: Sequence[str] = ROOMS) -> dict[str, str | None]:
-    """What a number depends on beside its settings: our code, and who does the arithmetic."""
+    """What a result depends on besides its settings: our source code and the library versions."""
     return {"code": code_hash(tuple(rooms)), **{name: _version(name) for name in _LIBRARIES}}
 
 
 @cache
 def code_hash(rooms: tuple[str, ...] = ROOMS) -> str:
-    """A hash of the source of packages and modules, as it is on disk."""
+    """A hash of the source files of packages and modules."""
     digest = hashlib.sha256()
     for room in sorted(rooms):
         for name, path in _sources(room):
@@ -119,13 +119,13 @@ def code_hash(rooms: tuple[str, ...] = ROOMS) -> str:
 
 
 def _sources(room: str) -> list[tuple[str, Path]]:
-    """The files of a package, or the one of a module, each with a name that does not depend on the machine."""
+    """The source files of a package or module, with names that do not depend on the machine."""
     try:
         spec = find_spec(room)
     except ModuleNotFoundError:
         spec = None
     if spec is None or spec.origin is None:
-        raise BadOption(f"there is no module {room}; name packages or modules by their dotted names")
+        raise BadOption(f"no module named {room}; use the dotted names of packages or modules")
     origin = Path(spec.origin)
     if spec.submodule_search_locations is None:
         return [(room, origin)]
@@ -134,17 +134,17 @@ def _sources(room: str) -> list[tuple[str, Path]]:
 
 
 def canonical_text(value: Any) -> str:
-    """The one JSON text of a plain value: keys sorted, no spaces."""
+    """The canonical JSON text of a plain value: keys sorted, no spaces."""
     return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
 
 
 def to_plain(value: object, where: str = "") -> Any:
-    """A frozen dataclass, and what is in it, as values that JSON keeps exactly.
+    """Convert a frozen dataclass to values that JSON represents exactly.
 
-    The class's name is kept too: two methods with the same fields are not the same settings.
+    The class name is included: two methods with the same fields are not the same settings.
     """
     if is_dataclass(value) and not isinstance(value, type):
-        named = {one.name: getattr(value, one.name) for one in fields(value)}
+        named = {field.name: getattr(value, field.name) for field in fields(value)}
         return {"class": type(value).__name__, **to_plain(named, where)}
     if isinstance(value, enum.Enum):
         return value.name
@@ -157,13 +157,13 @@ def to_plain(value: object, where: str = "") -> Any:
     if value is None or isinstance(value, bool | int | str):
         return value
     raise BadOption(
-        f"{where.lstrip('.') or 'the value'} is {value!r} ({type(value).__name__}), which JSON cannot keep; "
+        f"{where.lstrip('.') or 'the value'} is {value!r} ({type(value).__name__}), which JSON cannot represent; "
         "use dataclasses, str, int, finite float, bool, None, tuples, and dicts by name"
     )
 
 
 def from_plain(kind: Any, value: Any) -> Any:
-    """A plain value as what it was before: the reverse of `to_plain`, led by the types of fields."""
+    """The reverse of `to_plain`, by the types of the fields."""
     origin, parts = get_origin(kind), get_args(kind)
     if value is None:
         return None
@@ -186,11 +186,11 @@ def _restored_parts(origin: type, parts: tuple[Any, ...], value: Any) -> Any:
         return {name: from_plain(parts[1], part) for name, part in value.items()}
     if origin is list or parts[-1] is Ellipsis:
         return origin(from_plain(parts[0], part) for part in value)
-    return tuple(from_plain(part, one) for part, one in zip(parts, value, strict=True))
+    return tuple(from_plain(part, item) for part, item in zip(parts, value, strict=True))
 
 
 def _append(file: io.FileIO, line: bytes) -> None:
-    """Add a line in one write; a last line that was cut short is ended first."""
+    """Append a line in one write; an incomplete last line is terminated first."""
     size = file.seek(0, io.SEEK_END)
     if size:
         file.seek(size - 1)

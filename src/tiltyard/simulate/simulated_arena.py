@@ -44,13 +44,13 @@ __all__ = [
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 
-#: The votes between which changes of the first place are counted.
+#: Range of votes in which changes of the first place are counted.
 FIRST_PLACE_SPAN_VOTES = (20_000, 25_000)
 
 
 @dataclass(frozen=True, slots=True)
 class SimulationSettings:
-    """A kind of world, a policy, a matchmaker, and how long."""
+    """The settings of a simulation: world, policy, matchmaker and length."""
 
     world: WorldSettings = field(default_factory=WorldSettings)
     policy: Policy = field(default_factory=Policy)
@@ -59,16 +59,16 @@ class SimulationSettings:
     votes: int = 10_000
     #: Stop when the board becomes official.
     until_official: bool = False
-    #: Votes between two looks at the ratings, as between the snapshots of a live arena.
+    #: Votes between updates of the ratings, as between the snapshots of a live arena.
     rank_every: int = 10
-    #: Share of served matchups that are passed over, or that nobody answers.
+    #: Share of served matchups that are skipped, or that expire.
     skips: float = 0.0
     expiries: float = 0.0
-    #: Voters' sessions, who come in turn; 0: nobody remembers what was seen.
+    #: Number of voter sessions, in rotation; 0: sessions are not tracked.
     sessions: int = 0
-    #: The truly first model starts this many points below the others.
+    #: The truly best model starts this many points below the others.
     planted: float | None = None
-    #: First volatility of Glicko-2; the textbook has 0.06.
+    #: Initial volatility of Glicko-2; the paper uses 0.06.
     volatility: float = 0.003
 
     def __post_init__(self) -> None:
@@ -86,19 +86,19 @@ class SimulationSettings:
 
 @dataclass(frozen=True, slots=True)
 class EvaluationOutcome:
-    """What an evaluation saw, and how right the orders were."""
+    """The result of an evaluation, and how correct the orders were."""
 
     votes: int
     holds: bool
     official: bool
-    #: Of each rule of publication: name, value, whether it holds.
+    #: For each publication rule: name, value, whether it holds.
     rules: tuple[tuple[str, float | None, bool], ...]
     #: The model that is first in the published order.
     first: int
-    #: Share of the pairs of the truly first ten that batch Bradley–Terry has in order; none while it
-    #: has no answer, because some models have only won or only lost.
+    #: Share of the pairs among the truly best ten that batch Bradley–Terry orders correctly; ``None``
+    #: while it cannot be fitted, because some models have only won or only lost.
     in_order: float | None
-    #: The same of the published order.
+    #: The same for the published order.
     in_order_published: float
     #: Median RD and mean coverage of the top.
     top_rd: float
@@ -107,7 +107,7 @@ class EvaluationOutcome:
 
 @dataclass(frozen=True, slots=True)
 class SimulatedArenaResult:
-    """What became of one arena. Codes are those of the world's models.
+    """The result of one simulated arena. Codes are those of the world's models.
 
     Lanes and exposures are looked at once the window is full, and exposures only where the roster
     has been the same for a whole window.
@@ -116,39 +116,39 @@ class SimulatedArenaResult:
     moments: tuple[EvaluationOutcome, ...]
     #: Votes at which the board first became official.
     official_at: int | None
-    #: Shares of the lanes that chose, and of those that were drawn.
+    #: Shares of the lanes that chose the matchups, and of the lanes that were drawn.
     lanes: tuple[float, ...]
     nominal: tuple[float, ...]
-    #: Served matchups after which some model was out of tolerance, and out of how many.
+    #: Served matchups after which a model was out of tolerance, and the number checked.
     outside: int
     watched: int
     #: Largest |w − T| / T.
     largest_deviation: float
-    #: Matchups for which a rule was given up because nothing else was left.
+    #: Matchups for which a rule was relaxed because no other was possible.
     given_up: int
     #: Share of the votes that fell on dead prompts.
     dead_share: float | None
-    #: Largest share that a newcomer had in the 200 matchups after it came.
+    #: Largest share of a newcomer in the 200 matchups after it joined.
     newcomer_share: float | None
     #: Share of the steps between evaluations, from 20,000 to 25,000 votes, in which the first place changed.
     first_changes: float | None
-    #: Votes at which the planted model first stood among the first three.
+    #: Votes at which the planted model was first among the top three.
     planted_top3_at: int | None
     #: The published order at the end.
     order: tuple[int, ...]
-    #: Share of the matchups in which the model with the lower code stood on the left.
+    #: Share of matchups in which the model with the lower code was on the left.
     left_share: float
 
 
 def simulate(settings: SimulationSettings, seed: int) -> SimulatedArenaResult:
-    """One arena from its first vote to its last. The same seed is the same world to every matchmaker."""
+    """Simulate one arena. The same seed gives the same world for every matchmaker."""
     arena = SimulatedArena(settings, seed)
     arena.run()
     return arena.result()
 
 
 class SimulatedArena:
-    """One arena on its way."""
+    """The state of a running simulation."""
 
     def __init__(self, settings: SimulationSettings, seed: int) -> None:
         self.settings = settings
@@ -176,7 +176,7 @@ class SimulatedArena:
         self._rank()
 
     def run(self) -> None:
-        """To the last vote; or until the board is official, and all has happened that the world has in store."""
+        """Run to the last vote; or until the board is official and all planned changes have happened."""
         drift = self.world.drift
         quiet = 0 if drift is None else drift.after + drift.over
         while self.votes < self.settings.votes:
@@ -186,7 +186,7 @@ class SimulatedArena:
             self.step()
 
     def step(self) -> None:
-        """One matchup, whatever becomes of it."""
+        """Serve one matchup: voted, skipped or expired."""
         standing, settings = self.standing, self.settings
         session = standing.window.served % settings.sessions if settings.sessions else NO_SESSION
         choice = self.choose(standing, self.chance, session)
@@ -203,7 +203,7 @@ class SimulatedArena:
         self.exposures.watch(standing)
 
     def note(self, event: Event, **fields: int) -> None:
-        """Hears every event of the arena as it happens, by the names of `Events`; here nobody listens."""
+        """Called for every event, with the field names of `Events`; a hook for subclasses."""
 
     def _serve(self, choice: Choice, session: int) -> int:
         self.given_up += bool(choice.given_up)
@@ -247,7 +247,7 @@ class SimulatedArena:
             self._evaluate()
 
     def _change_roster(self) -> None:
-        """Enable and retire as the world says."""
+        """Enable and retire models as planned by the world."""
         self.changes = [moment for moment in self.changes if moment > self.votes]
         present = set(self.world.present(self.votes).tolist())
         for model in np.flatnonzero(self.standing.enabled).tolist():
@@ -324,7 +324,7 @@ def _moment(
     )
 
 
-#: What an arena's numbers come from: a change of anything else voids no kept run.
+#: The packages that the results depend on: other changes do not invalidate the cache.
 ARENA: Study[SimulationSettings, SimulatedArenaResult] = Study(
     "arena",
     1,

@@ -1,4 +1,4 @@
-"""The log of a simulated arena: what a real one would have written, for reports and trials."""
+"""The event log of a simulated arena, as a real one would write it."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ _OPENING_SECONDS = 1_704_067_200
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ArenaLog:
-    """Everything that a validity report is made from."""
+    """The input of a validity report."""
 
     events: Events
     models: tuple[str, ...]
     prompts: tuple[str, ...]
-    #: Serials of matchups for which a rule was given up.
+    #: Serials of matchups for which a rule was relaxed.
     given_up: npt.NDArray[np.int64]
 
 
 def arena_log(settings: SimulationSettings, seed: int, *, votes_per_day: int) -> ArenaLog:
-    """The arena that `simulate` runs with this seed, event by event; votes come evenly over the day."""
+    """The events of the arena that `simulate` runs with this seed; votes are spread evenly over the day."""
     arena = _LoggedArena(settings, seed)
     arena.run()
     rows = [
@@ -41,7 +41,7 @@ def arena_log(settings: SimulationSettings, seed: int, *, votes_per_day: int) ->
 
 
 class _LoggedArena(SimulatedArena):
-    """Writes down what happens. Times are in votes until the log is handed over."""
+    """Records the events. Times are counted in votes here and converted later."""
 
     def __init__(self, settings: SimulationSettings, seed: int) -> None:
         self.rows: list[dict[str, int]] = []

@@ -1,7 +1,7 @@
-"""Studies: one question put to many worlds, in many processes, and the figures that come of it.
+"""Runs a study on many simulated worlds, in parallel processes, and summarises the results.
 
-A study is a function of settings and a seed. Each seed is a world of its own; what it answers does
-not depend on which process asks, on what else runs, or on whether it was kept from another day.
+A study is a function of settings and a seed. Each seed is a separate world; its result does not depend on the
+process, on other runs, or on whether it was cached.
 """
 
 from __future__ import annotations
@@ -43,18 +43,18 @@ __all__ = [
 SettingsT = TypeVar("SettingsT")
 ResultT = TypeVar("ResultT")
 
-#: Hears how many seeds are done, and of how many.
+#: Called with the number of finished seeds and their total.
 Progress = Callable[[int, int], None]
 Take = Callable[[int, Any], None]
 
 
 @dataclass(frozen=True, slots=True)
 class Study(Generic[SettingsT, ResultT]):
-    """A function of settings and a seed, and what it answers with: a frozen dataclass that JSON can keep.
+    """A function of settings and a seed, and its result type: a frozen dataclass that JSON can represent.
 
-    The function stands at the top of a module, where other processes find it. ``version`` grows
-    when the meaning of a result changes; ``depends`` are the packages and modules
-    whose change makes kept results void.
+    The function must be defined at the top level of a module, so that other processes can import it.
+    ``version`` grows when the meaning of a result changes; changes in the packages and modules of
+    ``depends`` invalidate cached results.
     """
 
     name: str
@@ -73,27 +73,27 @@ def run_study(
     processes: int = 0,
     on_progress: Progress = lambda _done, _total: None,
 ) -> list[ResultT]:
-    """The study's results in the order of the seeds, whichever was ready first.
+    """The results of a study, in the order of the seeds.
 
-    With a ``folder`` results are kept there as they come, and only seeds that it lacks are run:
-    a run that was stopped goes on, one that is asked for more seeds is extended. ``processes`` 0
-    runs in this process, one seed after the other.
+    With a ``folder``, results are cached there as they finish, and only missing seeds are run: an
+    interrupted run is resumed, and a run with more seeds is extended. ``processes`` 0 runs in this
+    process, one seed after another.
     """
     if processes < 0:
         raise BadOption(f"processes is {processes}; expected 0 (this process) or more")
     made_by = {"version": study.version, **versions(study.depends)}
     kept = None if folder is None else ResultCache(folder, study.name, settings, made_by)
-    found = {seed: None if kept is None else kept.get(seed) for seed in seeds}
-    answers = {seed: answer for seed, answer in found.items() if answer is not None}
-    missing = [seed for seed in found if seed not in answers]
+    cached = {seed: None if kept is None else kept.get(seed) for seed in seeds}
+    answers = {seed: answer for seed, answer in cached.items() if answer is not None}
+    missing = [seed for seed in cached if seed not in answers]
 
     def take(seed: int, answer: Any) -> None:
         if kept is not None:
             kept.add(seed, answer)
         answers[seed] = answer
-        on_progress(len(answers), len(found))
+        on_progress(len(answers), len(cached))
 
-    on_progress(len(answers), len(found))
+    on_progress(len(answers), len(cached))
     if missing and processes:
         _run_in_workers(study, settings, missing, processes, take)
     else:
@@ -106,9 +106,9 @@ def _answer(study: Study[SettingsT, ResultT], settings: SettingsT, seed: int) ->
 
 
 def _checked_answer(study: Study[SettingsT, ResultT], settings: SettingsT, seed: int, code: str) -> Any:
-    """The answer of a worker, whose code must be that under which the answer will be kept."""
+    """The result from a worker, whose source code must match the cache key."""
     if code_hash(study.depends) != code:
-        raise TiltyardError("the source code was changed while it ran; start again")
+        raise TiltyardError("the source code changed during the run; start again")
     return _answer(study, settings, seed)
 
 
@@ -126,7 +126,7 @@ def _run_here(
 def _run_in_workers(
     study: Study[SettingsT, ResultT], settings: SettingsT, seeds: Sequence[int], processes: int, take: Take
 ) -> None:
-    """No more seeds are handed out than there are workers, so that a death is laid to few of them."""
+    """Submit at most one seed per worker, so that a crash can be attributed to few seeds."""
     others = set(active_children())
     left, code = list(reversed(seeds)), code_hash(study.depends)
     running: dict[Future[Any], int] = {}
@@ -150,7 +150,7 @@ def _run_in_workers(
 
 
 def _take_ready(name: str, running: dict[Future[Any], int], take: Take) -> None:
-    """Take what is finished, and only then speak of what went wrong."""
+    """Store finished results before raising errors."""
     ready = {future: future.exception() for future in running if future.done()}
     for future in [future for future, error in ready.items() if error is None]:
         take(running.pop(future), future.result())
@@ -162,7 +162,7 @@ def _take_ready(name: str, running: dict[Future[Any], int], take: Take) -> None:
 
 
 def _end(workers: Iterable[BaseProcess], running: dict[Future[Any], int], take: Take) -> None:
-    """Something went wrong, or somebody pressed Ctrl-C: keep what is finished and wait for nothing."""
+    """After an error or Ctrl-C: stop the workers and store finished results without waiting."""
     for worker in workers:
         worker.terminate()
     for future, seed in running.items():
@@ -181,13 +181,13 @@ def _died(name: str, seeds: Sequence[int]) -> TiltyardError:
     suspects = ("seed " if len(seeds) == 1 else "one of the seeds ") + ", ".join(map(str, seeds))
     return TiltyardError(
         f"study {name}: a worker died at {suspects}; it was killed, ran out of memory, or could not start "
-        "(a script must begin its work under `if __name__ == '__main__'`). What was finished is kept: run again "
-        "to go on, with fewer processes if memory is short"
+        "(a script must start its work under `if __name__ == '__main__'`). Finished results are kept: run again "
+        "to resume, with fewer processes if memory is short"
     )
 
 
 def _begin_worker() -> None:
-    """Ctrl-C is for the parent, who ends its workers; and no worker outlives it."""
+    """Ignore Ctrl-C, which the parent handles; exit when the parent exits."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     threading.Thread(target=_end_with_parent, daemon=True).start()
 
@@ -201,9 +201,9 @@ def _end_with_parent() -> None:
 
 @contextmanager
 def _one_thread_each() -> Iterator[None]:
-    """Workers take one thread each: the cores are theirs already, and sums keep their order.
+    """Give each worker one thread: the cores are already used, and sums keep their order.
 
-    NumPy's libraries read these variables as they are loaded, before any of our code runs.
+    NumPy's libraries read these variables when they are loaded, before any of our code runs.
     """
     before = {name: os.environ.get(name) for name in ONE_THREAD}
     os.environ.update(ONE_THREAD)
@@ -233,7 +233,7 @@ class MeanFigure:
 
 @dataclass(frozen=True, slots=True)
 class Median:
-    """A median over seeds; its interval runs from one value to another and covers at ``level``."""
+    """A median over seeds, with an interval of order statistics and its coverage ``level``."""
 
     value: float
     low: float
@@ -261,7 +261,7 @@ def summarise(values: Sequence[float]) -> MeanFigure:
 
 
 def paired_difference(ours: Sequence[float], theirs: Sequence[float]) -> MeanFigure:
-    """By how much ours is larger, seed by seed: worlds that both saw cancel out."""
+    """The mean difference by seed: effects of the shared worlds cancel out."""
     if len(ours) != len(theirs):
         raise BadOption(f"{len(ours)} values cannot be paired with {len(theirs)}; run both on the same seeds")
     return summarise([one - other for one, other in zip(ours, theirs, strict=True)])
@@ -272,8 +272,8 @@ def median_figure(values: Sequence[float], level: float = 0.95) -> Median:
 
     From the k-th smallest to the k-th largest value it covers 1 − 2·P(B < k), B binomial (n, ½); k is
     the largest for which that reaches ``level`` (David and Nagaraja, Order Statistics, 3rd ed., 7.1).
-    Below 6 values even the extremes cover less than 95 %, and the level says so. What never
-    happened may be given as infinity.
+    Below 6 values even the extremes cover less than 95 %, and the level says so. Use
+    infinity for events that never happened.
     """
     n = _count(values)
     ordered = sorted(float(value) for value in values)
@@ -286,7 +286,7 @@ def median_figure(values: Sequence[float], level: float = 0.95) -> Median:
 def proportion(hits: int, n: int, level: float = 0.95) -> Proportion:
     """A share with the exact interval of Clopper and Pearson, Biometrika 26 (1934)."""
     if not 0 <= hits <= n or n == 0:
-        raise BadOption(f"{hits} of {n} is no share; expected 0 ≤ hits ≤ n and n above 0")
+        raise BadOption(f"{hits} of {n} is not a proportion; expected 0 ≤ hits ≤ n and n above 0")
     tail = (1.0 - level) / 2.0
     low = float(betaincinv(hits, n - hits + 1, tail)) if hits else 0.0
     high = float(betaincinv(hits + 1, n - hits, 1.0 - tail)) if hits < n else 1.0
@@ -295,5 +295,5 @@ def proportion(hits: int, n: int, level: float = 0.95) -> Proportion:
 
 def _count(values: Sequence[float]) -> int:
     if len(values) == 0:
-        raise BadOption("there are no values to make a figure of; run at least one seed")
+        raise BadOption("no values to summarise; run at least one seed")
     return len(values)

@@ -1,4 +1,4 @@
-"""Worlds: models of known strength that meet on prompts of known effect."""
+"""Simulated worlds: models of known strength on prompts with known effects."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Kinds = npt.NDArray[np.uint8]
 
 #: Rating points per logit.
 POINTS_PER_LOGIT = 400.0 / math.log(10.0)
-#: How many models stand at small gaps at the top of a world with ``close_top``, and those gaps in points.
+#: Number of models with small gaps at the top of a world with ``close_top``, and the range of the gaps.
 CLOSE_TOP_MODELS = 8
 CLOSE_GAP_POINTS = (4.0, 25.0)
 
@@ -40,9 +40,9 @@ _WIN_A, _WIN_B, _TIE, _BOTH_BAD = Kind.WIN_A, Kind.WIN_B, Kind.TIE, Kind.BOTH_BA
 class Rigging:
     """A share of the votes is cast to push one model up.
 
-    Whoever rigs votes for the target; where it is absent, against a rival of the target; where
-    neither or both are rivals, by a coin. They never tie. Rivals are the three models nearest
-    to the target in strength.
+    A rigged vote is for the target; if it is absent, against a rival of the target; if neither or both
+    models are rivals, random. It is never a tie. Rivals are the three models closest to the target in
+    strength.
     """
 
     share: float
@@ -57,7 +57,7 @@ class Rigging:
         return _WIN_A if rng.random() < 0.5 else _WIN_B
 
     def kinds(self, a: Ints, b: Ints, rng: np.random.Generator) -> Kinds:
-        """The same for many matchups."""
+        """Vectorised `vote`."""
         rivals = list(self.rivals)
         push = 4.0 * (a == self.target) - 4.0 * (b == self.target) + np.isin(b, rivals) - np.isin(a, rivals)
         coin = rng.random(len(a)) < 0.5
@@ -77,13 +77,13 @@ class Drift:
     over: int
 
     def of(self, model: int, at: int) -> float:
-        """How far a model has moved when ``at`` votes have been cast."""
+        """The change of a model's strength after ``at`` votes."""
         if at < self.after or model not in self.models:
             return 0.0
         return self.gain * (min((at - self.after) / self.over, 1.0) if self.over else 1.0)
 
     def of_all(self, models: Ints, at: Ints) -> Floats:
-        """The same for many models, each at its own moment."""
+        """Vectorised `of`, with a separate time for each model."""
         begun = np.clip((at - self.after) / self.over, 0.0, 1.0) if self.over else at >= self.after
         return np.asarray(self.gain * (begun * np.isin(models, list(self.models))), dtype=np.float64)
 
@@ -93,9 +93,9 @@ class World:
     """Strengths in logits, and each model's effect on each prompt of this world.
 
     A battle on prompt p is won by i over j with log-odds θ_i − θ_j + u_ip − u_jp, plus an
-    advantage of side A; the share ``lazy`` of voters throw a coin instead. Ties and both_bad come
-    at fixed rates. On a dead prompt everything is both_bad, whoever votes. Moments are counted in
-    votes: ``at`` is how many were cast before.
+    advantage of side A; the share ``lazy`` of voters vote at random instead. Ties and both_bad occur
+    at fixed rates. On a dead prompt every vote is both_bad. Time is counted in votes: ``at`` is the
+    number of votes cast before.
     """
 
     models: tuple[str, ...]
@@ -109,7 +109,7 @@ class World:
     dead: frozenset[int] = frozenset()
     rigging: Rigging | None = None
     drift: Drift | None = None
-    #: After how many votes a model comes, or goes; others are there from first to last.
+    #: Votes after which a model joins or leaves; other models are always present.
     joins: Mapping[int, int] = field(default_factory=dict)
     leaves: Mapping[int, int] = field(default_factory=dict)
     _strengths: list[float] = field(init=False, repr=False)
@@ -118,7 +118,7 @@ class World:
         object.__setattr__(self, "_strengths", self.strength.tolist())
 
     def vote(self, a: int, b: int, prompt: int, rng: np.random.Generator, at: int = 0) -> Kind:
-        """How one matchup ends, ``a`` on side A."""
+        """The outcome of one matchup, with ``a`` on side A."""
         if prompt in self.dead:
             return _BOTH_BAD
         if self.rigging is not None and rng.random() < self.rigging.share:
@@ -136,7 +136,7 @@ class World:
         return _WIN_A if rng.random() < won else _WIN_B
 
     def kinds(self, a: Ints, b: Ints, prompt: Ints, rng: np.random.Generator, at: int = 0) -> Kinds:
-        """The same for many matchups, one after the other from moment ``at`` on."""
+        """Vectorised `vote` for consecutive matchups, starting at time ``at``."""
         n = len(a)
         d = self.strength[a] - self.strength[b] + self.effect[a, prompt] - self.effect[b, prompt]
         d = d + self.position_bias
@@ -155,13 +155,13 @@ class World:
         return kind
 
     def table(self, n: int, rng: np.random.Generator, *, shares: Floats | None = None) -> Table:
-        """``n`` battles between uniform pairs on prompts that come up by their ``shares``, or alike."""
+        """``n`` battles of uniform pairs on prompts drawn by ``shares``, or uniformly."""
         return Table.from_codes(self.models, self.codes(n, rng, shares=shares))
 
     def codes(
         self, n: int, rng: np.random.Generator, at: int = 0, *, shares: Floats | None = None
     ) -> CodedBattles:
-        """``n`` battles from moment ``at`` on: uniform pairs of the models then present, prompts by ``shares``."""
+        """``n`` battles from time ``at`` on: uniform pairs of the present models, prompts drawn by ``shares``."""
         prompts = self.effect.shape[1]
         keys = hash_texts([f"prompt-{k}" for k in range(prompts)])
         ends = [moment for moment in self.changes() if at < moment < at + n]
@@ -177,30 +177,30 @@ class World:
         return CodedBattles(a.astype(np.uint16), b.astype(np.uint16), kind, prompt=keys[p])
 
     def present(self, at: int = 0) -> npt.NDArray[np.int64]:
-        """The models that are there when ``at`` votes have been cast."""
+        """The models present after ``at`` votes."""
         every = range(len(self.models))
         return np.flatnonzero([self.joins.get(k, 0) <= at < self.leaves.get(k, at + 1) for k in every])
 
     def changes(self) -> tuple[int, ...]:
-        """The moments at which a model comes or goes."""
+        """The times at which models join or leave."""
         return tuple(sorted({*self.joins.values(), *self.leaves.values()}))
 
     def strengths(self, at: int = 0) -> Floats:
-        """Strengths at a moment, in logits: they change where models drift."""
+        """Strengths at a time, in logits: they change if models drift."""
         if self.drift is None:
             return self.strength
         every = np.arange(len(self.models))
         return self.strength + self.drift.of_all(every, np.full(len(every), at))
 
     def truth(self, *, these_prompts: bool = False, at: int | None = None) -> Floats:
-        """Ratings (mean zero, points) that endless honest battles would give: the Bradley–Terry projection.
+        """The true ratings (mean zero, points): the Bradley–Terry fit to infinitely many honest battles.
 
         Over the population that prompts are drawn from or, with ``these_prompts``, over this
         world's own prompts; pairs and sides uniform, a tie half a win. Dead prompts decide nothing
-        and are left out. Lazy voters shrink all gaps and are in; riggers are not.
+        and are excluded. Lazy voters, who shrink all gaps, are included; rigged votes are not.
 
-        At a moment it speaks of the models then present, as strong as they then are; the others are
-        NaN. Without one, of every model as strong as it was at first.
+        With ``at``, for the models present at that time with their strengths then; the others are NaN.
+        Without it, for all models with their initial strengths.
         """
         present = np.arange(len(self.models)) if at is None else self.present(at)
         won = self._won(self.strengths(at or 0)[present], self.effect[present], these_prompts)
@@ -213,15 +213,15 @@ class World:
         return truth
 
     def true_order(self, *, these_prompts: bool = False, at: int | None = None) -> npt.NDArray[np.int64]:
-        """The models from the truly first to the truly last, those absent at the moment left out."""
+        """The models in true order, without those absent at that time."""
         truth = self.truth(these_prompts=these_prompts, at=at)
         order = np.argsort(-truth, kind="stable")
         return order[~np.isnan(truth[order])]
 
     def _won(self, strength: Floats, effect: Floats, these_prompts: bool) -> Floats:
-        """Share of wins of each model over each, were no voter lazy: both sides in turn.
+        """Win probability of each model against each other without lazy voters, averaged over both sides.
 
-        One model after the other, because all gaps at once would not fit for many prompts.
+        Computed model by model, because all gaps at once would not fit in memory for many prompts.
         """
         if these_prompts:
             alive = [p for p in range(effect.shape[1]) if p not in self.dead]
@@ -244,19 +244,19 @@ class World:
 
 @dataclass(frozen=True, slots=True)
 class WorldSettings:
-    """What a world is drawn from. The defaults are the world of the ranking policy.
+    """The parameters of a random world. The defaults are those of the ranking policy's validation.
 
-    Shares are between 0 and 1, moments are counted in votes. Newcomers, retired and drifting
-    models are drawn at random from the ``models``, and none is two of these.
+    Shares are between 0 and 1, times are counted in votes. Newcomers, retired and drifting models are
+    drawn at random from the ``models``, without overlap.
     """
 
     models: int = 20
     prompts: int = 100
     #: Spread of strengths, in points.
     strength_sd: float = 200.0
-    #: The first min(8, models / 2) stand 4 to 25 points apart, above where the last of them was drawn.
+    #: The top min(8, models / 2) models are 4 to 25 points apart, above the strength drawn for the last of them.
     close_top: bool = True
-    #: Models are equal in pairs, which is where false claims of order are born.
+    #: Models are equal in pairs, where any claim of an order is false.
     clones: bool = False
     #: Clones are equal on each prompt, not only over the population of prompts.
     same_effects: bool = False
@@ -277,10 +277,10 @@ class WorldSettings:
     retired: int = 0
     retired_after: int = 0
     drifting: int = 0
-    #: How far drifting models move, in points.
+    #: Change of the strength of drifting models, in points.
     drift: float = 0.0
     drift_after: int = 0
-    #: Over how many votes they move; 0: at once.
+    #: Votes over which they change; 0: at once.
     drift_over: int = 0
 
     def __post_init__(self) -> None:
@@ -295,13 +295,13 @@ class WorldSettings:
         if self.ties + self.both_bad >= 1.0:
             raise BadOption(f"ties {self.ties} and both_bad {self.both_bad} leave no decisive votes")
         if self.dead_prompts >= self.prompts:
-            raise BadOption(f"dead is {self.dead}: none of {self.prompts} prompts would be alive")
+            raise BadOption(f"dead is {self.dead}: none of {self.prompts} prompts would be usable")
         if not 1 <= self.rigged_rank <= self.models:
             raise BadOption(f"rigged_rank is {self.rigged_rank}; expected 1 to {self.models}")
         if self.newcomers + self.retired > self.models - max(2, self.drifting):
             raise BadOption(
                 f"too many newcomers ({self.newcomers}), retired ({self.retired}) and drifting models "
-                f"({self.drifting}) for {self.models}: none may be two of these, and 2 must always be there"
+                f"({self.drifting}) for {self.models}: these groups may not overlap, and 2 models must always be present"
             )
 
     @property
@@ -318,16 +318,16 @@ def draw_world(
     effect_sd: float = 0.5,
     clones: bool = False,
 ) -> World:
-    """A plain world at random: strengths normal (points), effects normal (logits), voters sincere.
+    """A simple random world: normal strengths (points), normal effects (logits), honest voters.
 
-    ``clones`` makes models equal in pairs, which is where false claims of order are born.
+    ``clones`` makes models equal in pairs, where any claim of an order is false.
     """
     plain = WorldSettings(models, prompts, strength_sd, effect_sd=effect_sd, close_top=False, lazy=0.0)
     return draw_world_of(replace(plain, clones=clones), rng)
 
 
 def draw_world_of(settings: WorldSettings, rng: np.random.Generator) -> World:
-    """A world at random."""
+    """A random world."""
     m = settings.models
     strength = rng.normal(0.0, settings.strength_sd / POINTS_PER_LOGIT, m)
     if settings.close_top:
@@ -358,7 +358,7 @@ def draw_world_of(settings: WorldSettings, rng: np.random.Generator) -> World:
 
 
 def _with_close_top(strength: Floats, rng: np.random.Generator) -> Floats:
-    """The top at small gaps. The last of it stays where it was drawn, the others stand above it."""
+    """Reduce the gaps at the top: the last of the top models keeps its strength, the others are placed above it."""
     top = np.argsort(-strength)[: min(CLOSE_TOP_MODELS, len(strength) // 2)]
     above = np.cumsum(rng.uniform(*CLOSE_GAP_POINTS, len(top) - 1)) / POINTS_PER_LOGIT
     moved = strength.copy()
@@ -367,7 +367,7 @@ def _with_close_top(strength: Floats, rng: np.random.Generator) -> Floats:
 
 
 def _chosen(settings: WorldSettings, rng: np.random.Generator) -> dict[str, list[int]]:
-    """Who comes late, goes early or drifts."""
+    """The models that join late, leave early or drift."""
     counts = {name: getattr(settings, name) for name in ("newcomers", "retired", "drifting")}
     order = rng.permutation(settings.models).tolist() if any(counts.values()) else []
     return {name: [order.pop() for _ in range(count)] for name, count in counts.items()}

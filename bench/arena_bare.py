@@ -1,9 +1,8 @@
-"""The bare thing: pgbench doing what a vote and a whole cycle write, over the same tables on the same server.
+"""Baseline: pgbench with the writes of a vote and of a whole cycle, on the same tables and server.
 
-In a database of its own beside ours, with an arena, partitions and indexes like any other's. What is left out is all that makes a
-log: positions come from a sequence, so that they are neither dense nor in the order of commits, nobody
-takes a lock, nothing is chosen, and nobody reads what others wrote. Each script is one statement a
-transaction, prepared once, and every commit is synced.
+It uses a separate database with an arena, its partitions and indexes. It omits everything that makes a log:
+positions come from a sequence, so they are neither dense nor in commit order; there are no locks, no
+matchmaking and no reads. Each transaction is one prepared statement, and every commit is synced.
 """
 
 from __future__ import annotations
@@ -105,7 +104,7 @@ def _url(house: House) -> str:
 
 
 def serve_bare(house: House, models: int, prompts: int, count: int) -> None:
-    """So many matchups that wait for a vote."""
+    """Insert a number of open matchups."""
     with connect(_url(house)) as connection:
         connection.execute(_SERVE_MANY.format(arena=_ARENA, models=models, prompts=prompts, count=count))
         connection.execute("SELECT setval('bare_vote', (SELECT last_value - %s FROM bare_serve))", (count,))
@@ -157,7 +156,7 @@ def _pgbench(house: House, script: str, clients: int, seconds: float) -> Bare:
 
 
 def _children() -> float:
-    """CPU seconds of the children that were waited for."""
+    """CPU seconds of finished child processes."""
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     return used.ru_utime + used.ru_stime
 

@@ -1,4 +1,4 @@
-"""What each part of a live arena can carry by itself: `python bench/arena_ceilings.py --home DIR --out RESULTS.md`.
+"""The throughput of each part of a live arena by itself: `python bench/arena_ceilings.py --home DIR --out RESULTS.md`.
 
 One part after another, without HTTP in between: appending to the log in batches, folding the log into a web
 process's counts, rating it, checkpoints. CPU time of the process that does it, and for the log the clock too.
@@ -46,7 +46,7 @@ def measure_ceilings(home: Path, settings: LoadSettings) -> list[tuple[str, str]
 
 
 def _appended(url: str, postmaster: int, arena: Arena, settings: LoadSettings, size: int) -> tuple[str, str]:
-    """Votes on matchups served before, so many to a transaction, by one process."""
+    """Votes on served matchups by one process, a number of them per transaction."""
     count = min(20_000, max(400, size * 100))
     asyncio.run(serve_ahead(url, arena, [(1, "")] * (count // settings.stay), settings))
 
@@ -72,7 +72,7 @@ def _appended(url: str, postmaster: int, arena: Arena, settings: LoadSettings, s
 
 
 def _folded(url: str, arena: Arena, settings: LoadSettings, roster: int) -> tuple[str, str]:
-    """A web process takes in what others wrote, row by row."""
+    """A web process folds the rows that others wrote."""
 
     async def read() -> list[LogRow]:
         rows: list[LogRow] = []
@@ -104,7 +104,7 @@ def _standing(settings: LoadSettings) -> Standing:
 
 
 def _rated(url: str, arena: Arena, settings: LoadSettings) -> list[tuple[str, str]]:
-    """What the rater does with the same log, rules looked at as often as the policy says; and its checkpoint."""
+    """The rater on the same log, with evaluations as in the policy, and its checkpoint."""
     with connect(url) as connection:
         start = time.perf_counter()
         columns: LogColumns = read_columns(connection, arena.arena, 0)

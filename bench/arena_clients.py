@@ -1,6 +1,6 @@
-"""Voters in a closed loop, as cheap as Python has them: one process, raw HTTP/1.1, a request at a time on each connection.
+"""Voters in a closed loop with little CPU time: one process, raw HTTP/1.1, one request at a time per connection.
 
-`python bench/arena_clients.py` takes its orders as one line of JSON and prints what it saw as another.
+`python bench/arena_clients.py` reads its instructions as one line of JSON and prints the results as another.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import uvloop
 
 __all__ = ["ClientOrders", "Seen"]
 
-#: Seconds that the last answers may take.
+#: Timeout of the last responses.
 _PATIENCE = 60.0
 _END = b"\r\n\r\n"
 _LENGTH = b"content-length: "
@@ -33,7 +33,7 @@ _WINNERS = (
 
 @dataclass(frozen=True)
 class ClientOrders:
-    """What everybody does.
+    """The instructions for all connections.
 
     ``votes``: one line of ``jobs`` is a cookie and a matchup. ``cycle``: a cookie, whose voter asks and
     votes. ``board``: nothing but the board is read, again and again.
@@ -60,13 +60,13 @@ class Seen:
     p50: dict[str, float] = field(default_factory=dict)
     p99: dict[str, float] = field(default_factory=dict)
     worst: dict[str, float] = field(default_factory=dict)
-    #: Answers that were not what was hoped for, by status.
+    #: Unexpected responses, by status.
     refused: dict[str, int] = field(default_factory=dict)
     cpu: float = 0.0
 
 
 class Tally:
-    """What all connections see."""
+    """The shared results of all connections."""
 
     def __init__(self) -> None:
         self.taken: dict[str, list[float]] = {}
@@ -153,7 +153,7 @@ def vote_request(host: bytes, cookie: bytes, matchup: bytes, number: int) -> byt
 
 
 def ask_request(host: bytes, cookie: bytes, arena: bytes) -> bytes:
-    """The next matchup, please."""
+    """The request for the next matchup."""
     return (
         b"POST /api/v1/arenas/%b/matchups HTTP/1.1\r\nHost: %b\r\nCookie: tiltyard_session=%b\r\n"
         b"Content-Length: 0\r\n\r\n" % (arena, host, cookie)
@@ -174,7 +174,7 @@ def votes(host: bytes, jobs: Iterator[bytes], ends: float) -> Script:
 
 
 def cycle(orders: ClientOrders, host: bytes, jobs: Iterator[bytes], ends: float) -> Script:
-    """Ask for a matchup, vote on it, and so on; after some cycles as somebody else."""
+    """Request a matchup and vote on it, repeatedly; after some cycles as another voter."""
     cookie, rounds, asked = next(jobs), 0, False
     marker = b'"matchup":"'
 
@@ -209,7 +209,7 @@ def script_of(orders: ClientOrders, host: bytes, jobs: Iterator[bytes], ends: fl
 
 
 async def run(orders: ClientOrders, jobs: Iterator[bytes]) -> None:
-    """Everybody votes until the time is up."""
+    """Run all connections until the time is over."""
     loop = asyncio.get_running_loop()
     host = f"127.0.0.1:{orders.port}".encode()
     tally, ends = Tally(), time.perf_counter() + orders.seconds

@@ -1,4 +1,4 @@
-"""Does it last? `python bench/arena_hold.py --home DIR --minutes 15 --out RESULTS.md`.
+"""Endurance test of an arena: `python bench/arena_hold.py --home DIR --minutes 15 --out RESULTS.md`.
 
 An arena with a long log behind it (see `arena_seed.py`) is served by two web processes and a rater, while
 voters go through the whole cycle in a closed loop. Every half minute: rate, latency, memory of each process.
@@ -34,7 +34,7 @@ _LOOK = 0.5
 
 @dataclass(frozen=True)
 class HoldSettings:
-    """How large the arena is, and how long it is held."""
+    """The size of the arena and the duration."""
 
     models: int = 100
     prompts: int = 1_000
@@ -48,7 +48,7 @@ class HoldSettings:
 
 @dataclass
 class Held:
-    """What was seen."""
+    """The results."""
 
     seeded: Seeded | None = None
     #: Seconds, and CPU seconds, of the rater over the whole log; seconds to start again, by part.
@@ -145,7 +145,7 @@ def _arenas(house: House) -> int:
 
 
 def _behind(house: House) -> int:
-    """Events that the rater has not folded yet. The last seconds may still be undone: that is no lag."""
+    """Events that the rater has not folded yet, without the last seconds, which can still be undone."""
     query = """
         SELECT (SELECT max(position) FROM events WHERE arena = 1 AND at < now() - interval '30 seconds')
             - coalesce((SELECT position FROM raters WHERE arena = 1), 0)
@@ -195,7 +195,7 @@ def _line(held: Held, k: int, settings: HoldSettings) -> str:
 
 
 def _trend(held: Held) -> str:
-    """The last third beside the middle one: by then everything that warms up is warm."""
+    """Compares the last third with the middle one: all caches are warm by then."""
     third = len(held.seen) // 3
     if not third:
         return ""

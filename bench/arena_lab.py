@@ -1,8 +1,8 @@
-"""The lab at the door: `python bench/arena_lab.py --out docs/evidence/data/live-lab.md`.
+"""Simulated voters against a live server: `python bench/arena_lab.py --out docs/evidence/data/live-lab.md`.
 
-For each seed a world's voters vote through the API of a `tiltyard serve` of their own, with two web
+For each seed, simulated voters vote through the API of a separate `tiltyard serve`, with two web
 processes and a rater. Then its log is folded again by the pure functions and compared, and the same world is
-simulated without a server: with ratings looked at every few votes, and as seldom as the live arena had them.
+simulated without a server: with ratings updated every few votes, and as rarely as in the live arena.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""How much one small machine carries: `python bench/arena_load.py --out RESULTS.md`.
+"""Throughput of an arena on one small machine: `python bench/arena_load.py --out RESULTS.md`.
 
 On the same server, in turn and several times over: votes on matchups already served, through two web
 processes, beside pgbench's one-statement vote; and the whole cycle, a matchup asked for and voted on,
@@ -67,7 +67,7 @@ class LoadSettings:
     bare_clients: int = 16
     web: int = 2
     rater: bool = True
-    #: Votes of one voter before somebody else comes, whom the process has not seen yet.
+    #: Votes of one voter before a new voter replaces it.
     stay: int = 20
     #: Matchups served ahead for each second of votes.
     votes_a_second: int = 6_000
@@ -132,7 +132,7 @@ def our_votes(house: House, arena: Arena, settings: LoadSettings, into: Measured
         for j in range(settings.stay)
         for k in range(crowd, min(crowd + _CROWD, len(voters)))
     ]
-    # Web processes fold what was served behind their backs when they next look at the log.
+    # Web processes fold these matchups when they next read the log.
     time.sleep(3.0 + count / 20_000)
     _measured(house, settings, "votes", arena, jobs, into)
 
@@ -190,7 +190,7 @@ async def serve_ahead(
 
 
 async def next_serial(batch: LogBatch) -> int:
-    """The serial of the next matchup of people; under the lock nobody else takes it."""
+    """The serial of the next human matchup; the lock keeps others from taking it."""
     query = "SELECT coalesce(max(serial) + 1, 0) FROM matchups WHERE arena = %s AND source = 0"
     row = await (await batch.connection.execute(query, (batch.arena,))).fetchone()
     assert row is not None
@@ -239,7 +239,7 @@ def _measured(
 
 
 def run_clients(orders: ClientOrders) -> list[Seen]:
-    """The clients, in a process of their own; what they saw, report by report."""
+    """Run the clients in a separate process; return their reports."""
     child = subprocess.run(
         [sys.executable, HERE / "arena_clients.py"],
         input=json.dumps(asdict(orders)) + "\n",

@@ -1,9 +1,9 @@
-"""A long log in minutes: `python bench/arena_seed.py --url postgresql://… --battles 5000000`.
+"""Creates a long log in minutes: `python bench/arena_seed.py --url postgresql://… --battles 5000000`.
 
 The arena is made and its answers are imported as an operator would do it. Then battles are drawn, random
 pairs on random prompts in a world of known strengths, and copied into the three tables that a live
-service fills: events, matchups, endings. What comes out cannot be told from a log that was voted together,
-but for its evenness.
+service fills: events, matchups, endings. The result looks like a log of real votes,
+except that it is more even.
 """
 
 from __future__ import annotations
@@ -131,7 +131,7 @@ _COLUMNS = {
 
 
 def seed_log(url: str, arena: Arena, models: int, prompts: int, battles: int, *, seed: int = 5) -> Seeded:
-    """Write the battles, and tell the server to look at its tables again."""
+    """Write the battles, and run ANALYZE on the tables."""
     seconds: dict[str, float] = {}
     with connect(url, name="tiltyard seed") as connection:
         head, now = _head(connection, arena.arena)

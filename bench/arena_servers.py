@@ -1,4 +1,4 @@
-"""What is under load: PostgreSQL 18 as `tiltyard serve` brings it, syncing every commit; web processes; a rater."""
+"""The servers under load: the embedded PostgreSQL 18, syncing every commit; web processes; a rater."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ def _child(
 
 
 def _user() -> str | None:
-    """Who runs the server: PostgreSQL refuses root."""
+    """The user that runs the server: PostgreSQL does not run as root."""
     if os.getuid() != 0:
         return None
     known = {entry.pw_name for entry in pwd.getpwall()}

@@ -1,4 +1,4 @@
-"""How fast is the leaderboard? `python bench/board_page.py --home DIR --out RESULTS.md`.
+"""Speed of the leaderboard page: `python bench/board_page.py --home DIR --out RESULTS.md`.
 
 300 models and 1,000,000 battles are seeded and rated (`arena_seed.py`); then one web process on one core is asked
 for its board: pages that were made before, pages that are made anew, 304s, filtered boards, and everything that a
@@ -59,7 +59,7 @@ class Measured:
 
 @dataclass
 class Seen:
-    """What was seen."""
+    """The results."""
 
     rows: list[Measured] = field(default_factory=list)
     #: Bytes by what a browser loads first.
@@ -86,7 +86,7 @@ def measure(home: Path, settings: PageSettings) -> Seen:
 
 
 def _wait(house: House, settings: PageSettings) -> None:
-    """Until the newest board knows every vote."""
+    """Wait until the newest board includes every vote."""
     query = """
         SELECT (SELECT max(position) FROM events WHERE arena = 1)
             - coalesce((SELECT max(position) FROM snapshots WHERE arena = 1 AND source = 0), 0)
@@ -103,7 +103,7 @@ def _wait(house: House, settings: PageSettings) -> None:
 
 
 def _pin(pids: list[int]) -> None:
-    """One core for the server."""
+    """Pin the server to one core."""
     for pid in pids:
         for thread in Path(f"/proc/{pid}/task").iterdir():
             os.sched_setaffinity(int(thread.name), {0})

@@ -1,4 +1,4 @@
-"""Who is measured, on which cases, with which pinned packages, each in an environment of its own."""
+"""The measured packages, their cases and pinned versions, each in a separate environment."""
 
 from __future__ import annotations
 

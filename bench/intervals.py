@@ -1,4 +1,4 @@
-"""Are intervals and rank ranges true? `python bench/intervals.py --worlds 200 --out RESULTS.md` (about half an hour).
+"""Coverage of intervals and rank ranges: `python bench/intervals.py --worlds 200 --out RESULTS.md` (about half an hour).
 
 In simulated worlds with prompt effects the truth is known: the rating that endless battles on
 endless prompts would give. Counted is how often each kind of interval holds it; with `--only ranks`,

@@ -1,4 +1,4 @@
-"""What one choice costs: `python bench/matchmaking.py --out RESULTS.md`.
+"""CPU time of one matchmaking choice: `python bench/matchmaking.py --out RESULTS.md`.
 
 For each size, in a process of its own on one thread: fold 10 M served and voted matchups in bulk, give
 every model a plausible strength, then choose, serve and vote in turn, so that the state keeps moving.

@@ -73,7 +73,7 @@ def measure(options: argparse.Namespace, kept: Results, keep: Path) -> Results:
     data = make_data(options.size, options.scratch)
     for case in options.case or CASES:
         found = kept.setdefault(case, {})
-        # In turn, so that both meet the machine in the same moods.
+        # Alternate, so that both run under the same conditions.
         bare, ours = [], []
         for _ in range(ROUNDS):
             if options.only in (None, "bare", "ours"):

@@ -1,7 +1,7 @@
 """Pictures of every page: `python bench/screenshots.py --out docs/images/pages`.
 
 `tiltyard demo` is started, a Chromium walks through its pages as a voter, a reader and the operator, and each is
-kept at the size of a desk and of a phone; some also dark. Needs playwright and Debian's chromium.
+kept at desktop and phone size; some also dark. Needs playwright and Debian's chromium.
 """
 
 from __future__ import annotations
@@ -189,7 +189,7 @@ def served_to(context: BrowserContext, url: str, words: str, kind: str) -> str:
 
 
 def visitor(browser: Browser) -> BrowserContext:
-    """Somebody who has not been here."""
+    """A new visitor."""
     context = browser.new_context(color_scheme="light", locale="en-GB", timezone_id="UTC")
     context.set_default_timeout(30_000)
     return context
@@ -230,7 +230,7 @@ def names_after_each_vote(browser: Browser, operator: BrowserContext, camera: Ca
 
 
 def voter(context: BrowserContext, camera: Camera) -> None:
-    """A few votes for a board of one's own."""
+    """A few votes for a personal board."""
     page, headers = context.new_page(), {"origin": camera.url}
     for _ in range(32):
         matchup = context.request.post(f"{camera.url}/api/v1{ARENA}/matchups", headers=headers).json()

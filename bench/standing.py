@@ -1,4 +1,4 @@
-"""What it costs to keep a standing: `python bench/standing.py --out RESULTS.md`.
+"""CPU time of updating a standing: `python bench/standing.py --out RESULTS.md`.
 
 For each size, in a process of its own on one thread: fold 10 M served and voted matchups in bulk,
 then go on one by one; save and restore a checkpoint. Times are CPU times; single events are the
@@ -45,7 +45,7 @@ def matchups(models: int, prompts: int, n: int, seed: int) -> dict[str, np.ndarr
 
 
 def served_and_voted(models: int, prompts: int, n: int) -> Events:
-    """Everybody is enabled; then each matchup is served and voted on at once."""
+    """Enable all models, then serve each matchup and vote on it at once."""
     drawn = {name: np.repeat(column, 2) for name, column in matchups(models, prompts, n, 1).items()}
     log = Events(
         event=np.tile(np.array([Event.SERVED, Event.VOTE], dtype=np.uint8), n),
@@ -64,7 +64,7 @@ def peak_mib() -> float:
 
 
 def held_mib() -> float:
-    """What the process holds now."""
+    """The current memory of the process."""
     return int(Path("/proc/self/statm").read_text().split()[1]) * resource.getpagesize() / 2**20
 
 

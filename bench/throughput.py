@@ -1,4 +1,4 @@
-"""How many questions a worker puts in a second: `python bench/throughput.py --out RESULTS.md`.
+"""Calls per second of a judging worker: `python bench/throughput.py --out RESULTS.md`.
 
 A server on loopback answers after 50 ms; 256 calls may be under way at once, so 5,120 a second would
 be ideal. In turn, on one core each: the provider's SDK alone (typed calls, nothing kept), and a worker

@@ -63,7 +63,7 @@ def suite(
 
 
 def main() -> None:
-    """Run the command; an error of ours is one line."""
+    """Run the command; print errors of Tiltyard as one line."""
     try:
         typer.run(suite)
     except TiltyardError as error:

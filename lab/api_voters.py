@@ -1,7 +1,7 @@
-"""A world's voters at the door of a live arena: real requests, blind matchups, known truth.
+"""Simulated voters that vote in a live arena through its API, with known true strengths.
 
-Responses of a world are marks that only the lab can read, so that its voters know what they see
-without anybody telling them a name.
+The responses are encoded texts that only this module can decode, so that the voters recognise the models
+although matchups are blind.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class ApiVoting:
 
 @dataclass(frozen=True, slots=True)
 class CastVotes:
-    """What was done: votes in the order in which they were acknowledged, as left, right, prompt, kind."""
+    """The votes in order of acknowledgement, as left, right, prompt, kind."""
 
     votes: tuple[tuple[int, int, int, int], ...]
     #: Positions in the arena's log, in the same order.
@@ -44,7 +44,7 @@ class CastVotes:
 
 
 def answers_of(world: World, prompts: int) -> Iterator[dict[str, Any]]:
-    """Rows of an answers file for this world."""
+    """The rows of an answers file for this world."""
     for model, name in enumerate(world.models):
         for prompt in range(prompts):
             yield {
@@ -107,5 +107,5 @@ async def _vote(
 
 
 def _mark(model: int, prompt: int) -> str:
-    """Text that tells nobody else anything."""
+    """A text that only `lab` can decode."""
     return hashlib.sha256(f"{model} {prompt}".encode()).hexdigest()

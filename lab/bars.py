@@ -1,4 +1,4 @@
-"""`PolicyBar`: a figure that the ranking policy must reach, what was measured, and whether it was reached."""
+"""`PolicyBar`: a threshold of the ranking policy, the measured figure, and whether it was reached."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ __all__ = [
 SettingsT = TypeVar("SettingsT")
 ResultT = TypeVar("ResultT")
 
-#: What a figure may be made as.
+#: The types of a figure.
 Measured = MeanFigure | Median | Proportion
-#: Hears what is being run, how many seeds of it are done, and of how many.
+#: Called with the name of the study, the number of finished seeds and their total.
 SuiteProgress = Callable[[str, int, int], None]
 
 
@@ -59,26 +59,26 @@ class PolicyBar:
 
     name: str
     text: str
-    #: What was measured, with its 95 % interval; none where it never came to a number.
+    #: The measured figure with its 95 % interval; ``None`` if there is none.
     figure: float | None
     low: float | None
     high: float | None
-    #: The figure must be no less than this, and no more than that.
+    #: Minimum and maximum of the figure.
     least: float | None
     most: float | None
-    #: What is asked, in words.
+    #: The requirement in words.
     asked: str
-    #: Whether it was reached; none where this size of run cannot decide.
+    #: Whether it was reached; ``None`` if this size of run cannot decide.
     holds: bool | None
     #: Seeds.
     n: int
-    #: The same figure of other matchmakers, or of other conditions, by name.
+    #: The same figure for other matchmakers or conditions, by name.
     beside: dict[str, float | None] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
 class SuiteSize:
-    """How much is run."""
+    """The size of a run."""
 
     name: str
     #: Seeds of most rows (of v1 too), of the other matchmakers, of the paired gain, of RDs; worlds of
@@ -90,11 +90,11 @@ class SuiteSize:
     worlds: int = 200
     clones: int = 150
     pairs: int = 1000
-    #: No arena gets more votes than this. Where it binds, rows that need more have no verdict.
+    #: Maximum votes of an arena. Rows that need more have no verdict.
     votes: int | None = None
 
     def beside(self, matchmaker: str) -> int:
-        """Seeds of an arena under this matchmaker: v1 is what the policy must beat."""
+        """Number of seeds for this matchmaker; v1 is the baseline that the policy must beat."""
         return self.seeds if matchmaker in ("policy", "v1") else self.others
 
     def capped(self, votes: int) -> int:
@@ -107,12 +107,12 @@ SIZES: Mapping[str, SuiteSize] = {
 }
 
 
-#: So few seeds run in this process: starting others would take longer.
+#: Up to this number, seeds run in this process: starting others would take longer.
 _IN_PROCESS_SEEDS = 4
 
 
 class StudyRuns:
-    """Runs studies, each seed once, whichever rows ask for it."""
+    """Runs studies; each seed is run once, even if several rows need it."""
 
     def __init__(
         self, size: SuiteSize, folder: Path | None, processes: int, on_progress: SuiteProgress
@@ -148,7 +148,7 @@ def make_bar(
     reached: bool | None = None,
     beside: Mapping[str, float | None] | None = None,
 ) -> PolicyBar:
-    """A bar with its verdict, if these runs can decide. ``reached`` is for bars on more than the figure."""
+    """A bar with its verdict, if these runs suffice. ``reached`` is for bars that depend on more than the figure."""
     value, low, high, n = _parts(measured)
     figure = _finite(value)
     return PolicyBar(

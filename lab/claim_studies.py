@@ -1,4 +1,4 @@
-"""Studies of what is claimed of models: intervals, marks of proven order, RD."""
+"""Studies of claims about models: intervals, marks of proven order, RD."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class CoveredSettings:
-    """A kind of world, and how many battles between uniform pairs on uniform prompts."""
+    """A kind of world, and the number of battles of uniform pairs on uniform prompts."""
 
     world: WorldSettings = field(default_factory=WorldSettings)
     battles: int = 10_000
@@ -50,7 +50,7 @@ class CoveredShares:
 
 
 def measure_coverage(settings: CoveredSettings, seed: int) -> CoveredShares:
-    """Whether Bradley–Terry's intervals hold the truth: clustered by prompt, and not."""
+    """Whether Bradley–Terry's intervals contain the truth, with and without clustering by prompt."""
     rng = np.random.default_rng([seed, 0])
     world = draw_world_of(settings.world, rng)
     truth, table = world.truth(), world.table(settings.battles, rng)
@@ -64,7 +64,7 @@ def measure_coverage(settings: CoveredSettings, seed: int) -> CoveredShares:
 
 @dataclass(frozen=True, slots=True)
 class MarkVotes:
-    """Direct votes until the pair was marked; none if it never was."""
+    """Direct votes until the pair was marked; ``None`` if it never was."""
 
     votes: int | None
 
@@ -76,7 +76,7 @@ def mark_votes(settings: MarkVotesSettings, seed: int) -> MarkVotes:
 
 @dataclass(frozen=True, slots=True)
 class RdSettings:
-    """Equal models that meet each other in rounds, under one volatility."""
+    """Equal models that meet in rounds, with one volatility."""
 
     volatility: float = 0.06
     models: int = 20
@@ -91,7 +91,7 @@ class MeanRd:
 
 
 def mean_rd(settings: RdSettings, seed: int) -> MeanRd:
-    """RD when each of some equal models has so many votes: in each round, all meet somebody."""
+    """RD of equal models after a number of votes each; in each round every model has a matchup."""
     rng = np.random.default_rng([seed, 0])
     half = settings.models // 2
     rounds = np.array([rng.permutation(settings.models)[: 2 * half] for _ in range(settings.votes)])

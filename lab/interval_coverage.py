@@ -1,4 +1,4 @@
-"""Do intervals cover what they speak of? Measured in worlds where the truth is known."""
+"""Measures the coverage of intervals in worlds with a known truth."""
 
 from __future__ import annotations
 
@@ -45,14 +45,14 @@ Intervals = Callable[[Table], tuple[Floats, Floats, Floats]]
 
 
 def centre_ratings(ratings: Ratings) -> tuple[Floats, Floats, Floats]:
-    """Ratings, and the ends of their intervals, with mean zero: what a world's truth is compared with."""
+    """Ratings and interval ends with mean zero, to compare with the true ratings."""
     assert ratings.interval is not None
     centre = float(ratings.rating.mean())
     return ratings.rating - centre, ratings.interval.low - centre, ratings.interval.high - centre
 
 
 def _order_sem(table: Table) -> tuple[Floats, Floats, Floats]:
-    """What the mean ± 1.96 standard errors over orders would claim, were it an interval."""
+    """The mean ± 1.96 standard errors over permutations, treated as an interval."""
     ratings = Elo(n_permutations=100, interval="none")(table)
     middle = ratings.rating - ratings.rating.mean()
     half = 1.96 * ratings.extras["order_noise"]
@@ -75,7 +75,7 @@ MADE_BY: dict[str, Intervals] = {
 def coverage(
     prompts: int, worlds: int, *, models: int = 10, battles: int = 3000, effect_sd: float = 0.5, seed: int = 0
 ) -> list[IntervalCoverage]:
-    """How often each kind of interval holds the truth of the prompt population."""
+    """How often each kind of interval contains the true rating on the prompt population."""
     hits: dict[str, list[float]] = {name: [] for name in MADE_BY}
     widths: dict[str, list[float]] = {name: [] for name in MADE_BY}
     for k in range(worlds):
@@ -102,9 +102,9 @@ def coverage(
 def rank_coverage(
     prompts: int, worlds: int, *, models: int = 10, battles: int = 3000, effect_sd: float = 0.5, seed: int = 0
 ) -> float:
-    """In how many worlds of cloned pairs all true ranks lie in their ranges at once.
+    """In how many worlds of cloned pairs all true ranks are in their ranges simultaneously.
 
-    Clones share their ranks: either order of a tied pair is true.
+    Clones share their ranks: both orders of an equal pair are true.
     """
     good = 0
     for k in range(worlds):
@@ -119,7 +119,7 @@ def rank_coverage(
 
 @dataclass(frozen=True, slots=True)
 class FalseClaims:
-    """In which share of worlds of equal models some model is said to be above another.
+    """The share of worlds of equal models in which some model is claimed to be above another.
 
     ``error`` is the share's standard error; ``withheld`` the share of models whose order is not claimed
     because too few prompts decide it.
@@ -143,7 +143,7 @@ def false_claims(
     pareto: float | None = None,
     seed: int = 0,
 ) -> FalseClaims:
-    """How often equal models are told apart. With ``pareto`` prompts are uneven: a few hold most battles."""
+    """How often an order of equal models is claimed. With ``pareto``, a few prompts have most battles."""
     false, withheld = 0, 0.0
     for k in range(worlds):
         rng = np.random.default_rng([seed, prompts, k])
@@ -163,9 +163,9 @@ def false_claims(
 
 @dataclass(frozen=True, slots=True)
 class PriorCoverage:
-    """Share of true ratings inside their intervals, of models that only won or lost, or nearly."""
+    """Share of true ratings inside their intervals, for models that (almost) only won or lost."""
 
-    #: Points that such a model lost (or won) at most.
+    #: Maximum points that such a model lost (or won).
     most: float
     models: int
     covered: float
@@ -183,10 +183,10 @@ def prior_coverage(
     most: tuple[float, ...] = (0.0, 4.0),
     seed: int = 0,
 ) -> list[PriorCoverage]:
-    """How often intervals with a prior hold the truth, where strengths are drawn from that very prior.
+    """How often intervals with a prior contain the truth, if strengths are drawn from that prior.
 
-    Counted are models that lost, or won, no more points than each of ``most``. Every battle is on a
-    prompt of its own, and none is tied.
+    Counts models that lost, or won, at most the points in ``most``. Every battle has its own prompt, and
+    there are no ties.
     """
     found: list[tuple[float, bool, float]] = []
     for k in range(worlds):

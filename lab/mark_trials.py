@@ -1,4 +1,4 @@
-"""How often is a mark of proven order false, and how many votes does it take? Worlds of known truth say."""
+"""Measures how often a mark of proven order is false, and how many votes it needs, in worlds of known truth."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ __all__ = [
 
 Ints = npt.NDArray[np.int64]
 
-#: How a pair's next prompt is chosen: at random, each once in turn, or some of them far more often.
+#: How the next prompt of a pair is chosen: at random, in turn, or some far more often.
 Prompts = Literal["uniform", "round-robin", "skewed"]
 
-#: Two models closer than this, in points, are equal.
+#: Models closer than this, in points, count as equal.
 _EQUAL_POINTS = 1e-6
-#: Looks that are taken together in the study of power.
+#: Evaluations that are processed together in the study of power.
 _LOOK_BATCH_COUNT = 64
 
 
@@ -73,13 +73,13 @@ class MarkVotesSettings:
 
 @dataclass(frozen=True, slots=True)
 class FalseMarks:
-    """Whether any false mark was given in one world, at any of the looks."""
+    """Whether any false mark was given in one world, at any evaluation."""
 
     these: bool
     like_these: bool
-    #: Whether a mark for these prompts would have been false of the population they come from.
+    #: Whether a mark for these prompts would have been false for the prompt population.
     these_of_population: bool
-    #: Pairs that were marked at the last look.
+    #: Pairs that were marked at the last evaluation.
     these_marked: int
     like_these_marked: int
 
@@ -95,7 +95,7 @@ class FalseMarkRates:
 
 @dataclass(frozen=True, slots=True)
 class MarkPower:
-    """Votes of one pair, of any kind, until it was marked."""
+    """Votes of any kind on one pair until it was marked."""
 
     gap: float
     scope: Scope
@@ -185,7 +185,7 @@ def mark_power(
 
 
 def _signs(rating: npt.NDArray[np.float64]) -> Ints:
-    """Who is truly above whom, pair by pair: 1 for the lower code, −1 for the higher, 0 for equals."""
+    """The true order of each pair: 1 if the lower code is better, −1 if the higher is, 0 if equal."""
     low, high = np.triu_indices(len(rating), 1)
     gap = rating[low] - rating[high]
     return np.where(np.abs(gap) < _EQUAL_POINTS, 0, np.sign(gap)).astype(np.int64)
@@ -194,7 +194,7 @@ def _signs(rating: npt.NDArray[np.float64]) -> Ints:
 def _tallies(
     world: World, votes: int, peeks: int, chosen: Prompts, rng: np.random.Generator
 ) -> Iterator[Ints]:
-    """Counts by pair and prompt (wins of the lower code, of the higher, ties, both_bad) at each look."""
+    """Counts by pair and prompt (wins of the lower code, of the higher, ties, both_bad) at each evaluation."""
     prompts = world.effect.shape[1]
     low, high = np.triu_indices(len(world.models), 1)
     pair = rng.integers(0, len(low), votes)

@@ -1,7 +1,7 @@
-"""The rows of the ranking policy's table of bars, each a function of runs.
+"""The rows of the ranking policy's table of bars, each computed from runs.
 
-Rows share runs: one set of arenas of 20 models serves exposure, lanes, order and publication.
-Beside the policy stand the other matchmakers on the same worlds.
+Rows share runs: one set of arenas of 20 models is used for exposure, lanes, order and publication. The other
+matchmakers run on the same worlds.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ __all__ = ["ROWS"]
 
 OTHERS = tuple(name for name in MATCHMAKERS if name != "policy")
 
-#: Seeds without which a row has no verdict.
+#: Seeds that a row needs for a verdict.
 MIN_SEEDS = 24
 MIN_RD_SEEDS = 8
 MIN_PAIRED_SEEDS = 100
@@ -68,7 +68,7 @@ def _arena(
     *,
     votes: int | None = None,
 ) -> SimulationSettings:
-    """The arena of so many models that rows share."""
+    """The shared arena with this number of models."""
     by_models = (
         _OTHER_MATCHMAKER_VOTES
         if matchmaker != "policy"
@@ -103,7 +103,7 @@ def _mean(values: Sequence[float | None]) -> float | None:
 
 
 def _median(values: Sequence[int | None]) -> Median:
-    """Of moments; what never came stands after all others."""
+    """The median of times; events that never happened count as infinite."""
     return median_figure([math.inf if value is None else value for value in values])
 
 
@@ -117,7 +117,7 @@ def _in_order_at(votes: int, result: SimulatedArenaResult) -> float | None:
 
 
 def exposures_outside(models: int, runs: StudyRuns) -> PolicyBar:
-    """Exposure fairness is a promise, not a tendency."""
+    """Exposures must always be within tolerance."""
     size = runs.size
 
     def share(matchmaker: str) -> float | None:
@@ -138,7 +138,7 @@ def exposures_outside(models: int, runs: StudyRuns) -> PolicyBar:
 
 
 def contender_share(models: int, least: float, runs: StudyRuns) -> PolicyBar:
-    """Fairness must leave the contender lane its part."""
+    """Fairness must leave the contender lane its share."""
     results = runs(ARENA, _arena(runs, models), runs.size.seeds)
     return make_bar(
         f"contender-{models}",
@@ -150,7 +150,7 @@ def contender_share(models: int, least: float, runs: StudyRuns) -> PolicyBar:
 
 
 def in_order_gain(runs: StudyRuns) -> PolicyBar:
-    """The same votes must order the top better than v1's do, world by world."""
+    """With the same number of votes, the top must be ordered better than by v1, world by world."""
     size = runs.size
     at = partial(_in_order_at, size.capped(10_000))
 
@@ -180,7 +180,7 @@ def in_order_gain(runs: StudyRuns) -> PolicyBar:
 
 
 def in_order(models: int, votes: int, least: float, runs: StudyRuns) -> PolicyBar:
-    """Larger arenas must order their top too."""
+    """Larger arenas must order their top correctly too."""
     at = partial(_in_order_at, runs.size.capped(votes))
     ours = _known([at(one) for one in runs(ARENA, _arena(runs, models, fairness="scoped"), runs.size.seeds)])
     return make_bar(
@@ -197,7 +197,7 @@ def in_order(models: int, votes: int, least: float, runs: StudyRuns) -> PolicyBa
 
 
 def votes_to_official(models: int, fairness: Fairness, most: int, runs: StudyRuns) -> PolicyBar:
-    """An arena should not have to wait long for its first official board."""
+    """An arena must become official soon."""
     n = runs.size.seeds
     ours = runs(ARENA, _arena(runs, models, fairness=fairness), n)
     return make_bar(
@@ -216,13 +216,13 @@ def votes_to_official(models: int, fairness: Fairness, most: int, runs: StudyRun
 
 
 def _special(runs: StudyRuns, settings: SimulationSettings) -> dict[str, list[SimulatedArenaResult]]:
-    """Arenas of a kind of their own, by matchmaker."""
+    """Arenas with special settings, by matchmaker."""
     settings, size = replace(settings, votes=runs.size.capped(settings.votes)), runs.size
     return {name: runs(ARENA, replace(settings, matchmaker=name), size.beside(name)) for name in MATCHMAKERS}
 
 
 def dead_prompts(runs: StudyRuns) -> PolicyBar:
-    """Prompts that nobody can answer must not swallow the arena."""
+    """Prompts that no model can answer must not take most of the votes."""
     found = _special(runs, SimulationSettings(world=WorldSettings(dead=0.05), votes=10_000))
     shares = {name: [one.dead_share for one in results] for name, results in found.items()}
     return make_bar(
@@ -236,7 +236,7 @@ def dead_prompts(runs: StudyRuns) -> PolicyBar:
 
 
 def newcomer(runs: StudyRuns) -> PolicyBar:
-    """A newcomer is served more than others at first, and not much more."""
+    """A newcomer must be served more often than others at first, but not much more."""
     after = runs.size.capped(7_500) * 2 // 3
     world = WorldSettings(newcomers=1, newcomers_after=after)
     found = _special(runs, SimulationSettings(world=world, votes=after + 250))
@@ -252,7 +252,7 @@ def newcomer(runs: StudyRuns) -> PolicyBar:
 
 
 def first_place(runs: StudyRuns) -> PolicyBar:
-    """Readers must be able to trust the first place not to change at every look."""
+    """The first place must not change at every evaluation."""
     until = runs.size.capped(FIRST_PLACE_SPAN_VOTES[1])
     since = until * FIRST_PLACE_SPAN_VOTES[0] // FIRST_PLACE_SPAN_VOTES[1]
     size = runs.size
@@ -287,7 +287,7 @@ def intervals(runs: StudyRuns) -> PolicyBar:
 
 
 def false_marks(scope: Scope, runs: StudyRuns) -> PolicyBar:
-    """A mark that says proven may be wrong in one arena of twenty, however often it is looked at."""
+    """A mark of proven order may be wrong in at most one arena in twenty, with any number of evaluations."""
     found = {
         f"SD {effect_sd:g}, {prompts} prompts": runs(
             FALSE_MARKS, FalseMarksSettings(prompts=prompts, effect_sd=effect_sd), runs.size.clones
@@ -314,7 +314,7 @@ def false_marks(scope: Scope, runs: StudyRuns) -> PolicyBar:
 
 
 def mark_power(gap: float, most: int, scope: Scope, runs: StudyRuns) -> PolicyBar:
-    """A mark that is never given proves nothing."""
+    """Marks must be given after a reasonable number of votes."""
     n = runs.size.pairs
     alone, in_family = (
         [one.votes for one in runs(MARK_VOTES, MarkVotesSettings(gap, scope, family), n)]
@@ -331,7 +331,7 @@ def mark_power(gap: float, most: int, scope: Scope, runs: StudyRuns) -> PolicyBa
 
 
 def glicko2_rd(runs: StudyRuns) -> PolicyBar:
-    """With the textbook's volatility RD stops falling: why the default is another."""
+    """With the paper's volatility, RD stops falling, which is why our default differs."""
     n = runs.size.rds
 
     def rds(volatility: float) -> list[float]:
@@ -348,7 +348,7 @@ def glicko2_rd(runs: StudyRuns) -> PolicyBar:
 
 
 def planted_first(runs: StudyRuns) -> PolicyBar:
-    """A model that starts far too low must find its way up."""
+    """A model that starts far too low must reach its place."""
     settings = SimulationSettings(world=WorldSettings(models=40), votes=5_000, planted=400.0)
     found = {
         name: [one.planted_top3_at for one in results] for name, results in _special(runs, settings).items()
@@ -367,7 +367,7 @@ def _short(scope: Scope) -> str:
     return "these" if scope == THESE else "like-these"
 
 
-#: By name, in the order of the table.
+#: Rows by name, in the order of the table.
 ROWS: Mapping[str, Callable[[StudyRuns], PolicyBar]] = MappingProxyType(
     {
         **{f"fairness-{models}": partial(exposures_outside, models) for models in (8, 20, 40, 100)},

@@ -1,6 +1,6 @@
-"""The suite: every bar of the ranking policy, measured. It may take hours, and is run by name.
+"""Measures all bars of the ranking policy. It may take hours and is run by name.
 
-Rows may be run one by one; with a folder, what was run is kept, and a suite that was stopped goes on.
+Rows may be run separately; with a folder, results are cached, and an interrupted suite is resumed.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ __all__ = ["ROWS", "SIZES", "PolicyBar", "SuiteProgress", "SuiteResult", "bar_na
 
 @dataclass(frozen=True, slots=True)
 class SuiteResult:
-    """The table of bars as it was measured."""
+    """The measured table of bars."""
 
     size: str
     bars: tuple[PolicyBar, ...]
@@ -40,8 +40,8 @@ def run_suite(
 ) -> SuiteResult:
     """Measure the bars, or ``only`` those named.
 
-    ``small`` takes about a minute and gives a verdict only where so little can decide. ``seeds``
-    replaces every number of seeds: fewer than a bar asks for, and it has no verdict.
+    ``small`` takes about a minute and gives a verdict only where that suffices. ``seeds``
+    replaces every number of seeds; a bar that needs more has no verdict.
     """
     names, chosen = bar_names(only), _size(size, seeds)
     runs = StudyRuns(chosen, folder, processes, on_progress)
@@ -49,7 +49,7 @@ def run_suite(
 
 
 def bar_names(only: Collection[str]) -> tuple[str, ...]:
-    """Names of rows, in the table's order. A first word stands for all that begin with it; none, for all."""
+    """Names of rows, in the order of the table. A first word selects all rows that start with it; no names select all."""
     unknown = [name for name in only if not any(_means(name, row) for row in ROWS)]
     if unknown:
         raise BadOption(f"no row is called {', '.join(unknown)}; expected some of {', '.join(ROWS)}")

@@ -20,7 +20,7 @@ _WIDTH_PIXELS = 640
 
 
 def suite_charts(suite: Document) -> dict[str, dict[str, Spec]]:
-    """Figures against their bars. Bars of zero, and those with two sides, stand in the table only."""
+    """Figures relative to their bars. Bars of zero and two-sided bars are only in the table."""
     need_charts()
     found: dict[str, Spec] = {}
     for title, limit, other in ((AT_MOST, "most", "least"), (AT_LEAST, "least", "most")):
@@ -33,7 +33,7 @@ def suite_charts(suite: Document) -> dict[str, dict[str, Spec]]:
 
 
 def _bars(bars: Sequence[Document], limit: str) -> Spec:
-    """Each figure with its interval over its bar: the line at 1 is the bar. Hollow: other matchmakers."""
+    """Each figure and its interval divided by its bar: the line at 1 is the bar. Hollow: other matchmakers."""
     import altair as alt
 
     names = [bar["name"] for bar in bars]

@@ -1,4 +1,4 @@
-"""The policy suite in words and tables: what was measured, what is asked, and what others reach."""
+"""The report of the policy suite: measured figures, requirements, and other matchmakers."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def suite_page(suite: Document) -> str:
 
 
 def suite_svgs(suite: Document) -> dict[str, str]:
-    """Charts as pictures, by the name of the file; none without the `plots` extra."""
+    """Charts as images, by file name; empty without the extra `plots`."""
     if not charts_available():
         return {}
     names = {AT_MOST: "suite-at-most.svg", AT_LEAST: "suite-at-least.svg"}
@@ -92,7 +92,7 @@ def _bars_section(suite: Document) -> ReportSection:
 
 
 def _beside_sections(suite: Document) -> list[ReportSection]:
-    """Other matchmakers in one table; whatever else stands beside a figure in another."""
+    """Other matchmakers in one table, other conditions in another."""
     others = ("v1", "uniform", "nearest", "thompson")
     makers = tuple(
         (

@@ -1,8 +1,8 @@
-"""Run recipes of the justfile in lanes side by side, and tell where the time went.
+"""Run recipes of the justfile in parallel lanes, and report the time of each.
 
     python tools/lanes.py --first bundle "pure rest" "lint layers types docs wheel"
 
-Recipes of one lane run one after the other, lanes run at the same time. Each recipe's output goes to a
+Recipes of one lane run in sequence, lanes run in parallel. Each recipe's output goes to a
 file; the output of those that failed is printed at the end. Every recipe runs, whatever fails before it.
 """
 
@@ -25,13 +25,13 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 LOGS = ROOT / ".cache" / "lanes"
-#: How long a recipe may take to end once it has been interrupted.
+#: How long an interrupted recipe may take to end.
 STOP_SECONDS = 10.0
 
 
 @dataclass(frozen=True)
 class Finished:
-    """A recipe that has ended."""
+    """A finished recipe."""
 
     recipe: str
     seconds: float
@@ -44,7 +44,7 @@ class Finished:
 
 
 class Runner:
-    """Runs recipes, each in a process group of its own, until all have ended or it is stopped."""
+    """Runs recipes, each in its own process group, until all have ended or `stop` is called."""
 
     def __init__(
         self,
@@ -60,7 +60,7 @@ class Runner:
         self._stopped = False
 
     def run(self, lanes: Sequence[Sequence[str]]) -> list[Finished]:
-        """Run all lanes at the same time; what ended, in the order of the lanes."""
+        """Run all lanes in parallel; return the finished recipes, in the order of the lanes."""
         with ThreadPoolExecutor(max(1, len(lanes))) as threads:
             try:
                 lanes_running = [threads.submit(self._lane, lane) for lane in lanes]
@@ -70,7 +70,7 @@ class Runner:
                 raise
 
     def stop(self) -> None:
-        """End everything that runs, and start nothing more."""
+        """Stop all running recipes, and start no more."""
         with self._lock:
             self._stopped = True
             running = list(self._running)
@@ -102,7 +102,7 @@ class Runner:
         return finished
 
     def _start(self, recipe: str, out: int) -> subprocess.Popen[bytes] | None:
-        """Start a recipe unless everything was stopped; under the lock, so that no process escapes `stop`."""
+        """Start a recipe unless stopped; holds the lock, so that `stop` misses no process."""
         with self._lock:
             if self._stopped:
                 return None
@@ -124,7 +124,7 @@ def _signal(process: subprocess.Popen[bytes], number: signal.Signals) -> None:
 
 
 def summary(finished: Sequence[Finished], wall_seconds: float) -> str:
-    """A table of the time that each recipe took, and of the whole."""
+    """A table of the time of each recipe and in total."""
     rows = [
         (each.recipe, _minutes(each.seconds), "passed" if each.passed else f"failed ({each.code})")
         for each in finished
@@ -135,7 +135,7 @@ def summary(finished: Sequence[Finished], wall_seconds: float) -> str:
 
 
 def result_page(title: str, finished: Sequence[Finished], wall_seconds: float, today: dt.date) -> str:
-    """The same as a page of the documentation, dated, with the last line that each recipe printed."""
+    """The same as a dated page of the documentation, with the last output line of each recipe."""
     machine = f"Python {platform.python_version()} on {os.cpu_count()} cores"
     lines = [
         f"# {title}",
@@ -161,7 +161,7 @@ def _minutes(seconds: float) -> str:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run what the command line asks for."""
+    """The command line."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("lanes", nargs="+", help="recipes of one lane, separated by spaces")
     parser.add_argument("--first", default="", help="recipes that run before the lanes")

@@ -1,4 +1,4 @@
-"""Which tests stand nearest to a change: a pure question about paths and imports.
+"""Finds the tests nearest to a change, by paths and imports.
 
 A change is a set of files. The nearest tests are the changed test files themselves, then the test file
 named after a changed module, then the tests in the folder of the same name, then the tests that import the
@@ -32,16 +32,16 @@ CHANGED, NAMESAKE, NEIGHBOUR, IMPORTER = range(4)
 
 @dataclass(frozen=True, order=True)
 class Near:
-    """A test file, and how near to the change it is: smaller is nearer."""
+    """A test file and its distance to the change: smaller is nearer."""
 
     rank: int
-    #: By how many imports the test reaches the change; 0 where that does not matter.
+    #: Number of imports between the test and the change; 0 if irrelevant.
     imports: int
     path: str
 
 
 def nearest(changed: Collection[str], sources: Mapping[str, str]) -> list[Near]:
-    """Test files in the order in which they should run; ``sources`` holds the text of every Python file."""
+    """Test files, nearest first; ``sources`` maps every Python file to its text."""
     tests = [path for path in sources if is_test(path)]
     found: dict[str, Near] = {}
     for path in changed:
@@ -54,7 +54,7 @@ def nearest(changed: Collection[str], sources: Mapping[str, str]) -> list[Near]:
 
 
 def _by_name(path: str, tests: Sequence[str]) -> Iterator[Near]:
-    """Tests that are near to a file because of the names of both."""
+    """Tests that are near to a file by name."""
     folder = test_folder(path, tests)
     named = {test for start, each in BY_FOLDER.items() if path.startswith(start) for test in each}
     for test in tests:
@@ -72,7 +72,7 @@ def is_test(path: str) -> bool:
 
 
 def test_folder(path: str, tests: Iterable[str]) -> str | None:
-    """The folder of tests that is named like the folder of this file of the package, or like one above it."""
+    """The test folder with the name of this file's folder in the package, or of one above it."""
     if not path.startswith(PACKAGE + "/"):
         return None
     folders = {str(PurePosixPath(test).parent) for test in tests}
@@ -107,7 +107,7 @@ def importers(changed: Iterable[str], sources: Mapping[str, str]) -> dict[str, i
 
 
 def module_name(path: str) -> str:
-    """By which name a file is imported: of the package in full, of tests by the name of the file."""
+    """The import name of a file: the full module name in the package, the file name in tests."""
     inside = PurePosixPath(path).with_suffix("")
     if path.startswith(SOURCE + "/"):
         name = ".".join(inside.relative_to(SOURCE).parts)
@@ -129,7 +129,7 @@ def imported(text: str) -> set[str]:
 
 
 def test_count(text: str) -> int:
-    """How many test functions a source has."""
+    """The number of test functions in a source."""
     functions = (ast.FunctionDef, ast.AsyncFunctionDef)
     nodes = ast.walk(ast.parse(text))
     return sum(isinstance(node, functions) and node.name.startswith("test") for node in nodes)

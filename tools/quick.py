@@ -1,9 +1,9 @@
-"""Run the tests nearest to the change, for a minute at most, and list what was left out.
+"""Run the tests nearest to the change, for at most a minute, and list what was skipped.
 
     python tools/quick.py [--base main] [--seconds 60]
 
-What changed is what differs from ``--base``, what is not committed and what git does not know yet included;
-on the base itself without any of that, the last commit.
+The change is the difference to ``--base``, including uncommitted and untracked files; on the base itself,
+without such files, it is the last commit.
 """
 
 from __future__ import annotations
@@ -25,20 +25,20 @@ from nearest import CHANGED, NAMESAKE, Near, nearest, test_count
 
 ROOT = Path(__file__).resolve().parents[1]
 LIMIT_SECONDS = 60.0
-#: Of these, so many at the end in which a test that is running may come to its end.
+#: The last seconds of these, in which a running test may finish.
 GRACE_SECONDS = 5.0
-#: After the nearest, so many test files are collected at a time.
+#: Number of further test files collected at a time.
 BATCH_FILES = 12
 
 
 class Deadline:
-    """A plugin of pytest: counts tests, and stops when the time is over."""
+    """A pytest plugin that counts tests and stops at the time limit."""
 
     def __init__(self, end: float) -> None:
         self.end = end
         self.failed = 0
         self.passed = 0
-        #: Whether the tests of the batch that runs are known.
+        #: Whether the current batch has been collected.
         self.collected = False
         self.waiting: Counter[str] = Counter()
 
@@ -69,7 +69,7 @@ def _file(nodeid: str) -> str:
 
 
 def changed_files(base: str) -> list[str]:
-    """Paths that differ from the base, from the root of the repository."""
+    """Changed paths, relative to the root of the repository."""
     start = _git("merge-base", base, "HEAD") or ["HEAD"]
     found = {*_git("diff", "--name-only", start[0]), *_git("ls-files", "--others", "--exclude-standard")}
     return sorted(found or _git("diff", "--name-only", "HEAD~1"))
@@ -87,7 +87,7 @@ def python_sources() -> dict[str, str]:
 
 
 def batches(tests: Sequence[Near]) -> list[list[str]]:
-    """Test files as they are given to pytest: the nearest together, the others a few at a time."""
+    """Batches of test files for pytest: the nearest together, the others a few at a time."""
     first = [near.path for near in tests if near.rank in {CHANGED, NAMESAKE}]
     others = [near.path for near in tests if near.rank not in {CHANGED, NAMESAKE}]
     parts = [others[at : at + BATCH_FILES] for at in range(0, len(others), BATCH_FILES)]
@@ -95,7 +95,7 @@ def batches(tests: Sequence[Near]) -> list[list[str]]:
 
 
 def run(parts: Sequence[list[str]], deadline: Deadline) -> list[list[str]]:
-    """Run one batch after the other until the time is over; batches never begun."""
+    """Run the batches until the time limit; return those not started."""
     signal.signal(signal.SIGALRM, _interrupt)
     for number, part in enumerate(parts):
         left = deadline.end - time.monotonic()
@@ -132,7 +132,7 @@ def left_out(waiting: Counter[str], never_begun: Sequence[list[str]], sources: d
 
 
 def lint(changed: Sequence[str]) -> bool:
-    """Whether the style of the changed files is right."""
+    """Whether ruff accepts the changed files."""
     files = [path for path in changed if path.endswith(".py") and (ROOT / path).exists()]
     if not files:
         return True
@@ -141,7 +141,7 @@ def lint(changed: Sequence[str]) -> bool:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run what the command line asks for."""
+    """The command line."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     known = "origin/main" if _git("rev-parse", "--verify", "--quiet", "origin/main") else "main"
     parser.add_argument("--base", default=known, help=f"what the change is compared with (default: {known})")

@@ -1,4 +1,4 @@
-"""What invented voters say beside their votes."""
+"""Comments of simulated voters."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _Tag = Literal[
     "accurate", "clear", "well-written", "follows-instructions", "concise", "wrong", "off-topic", "too-long"
 ]
 
-#: Why they voted so: tags, and a comment if they had the time.
+#: Reasons for votes: tags, and an optional comment.
 REMARKS: Final[tuple[tuple[tuple[_Tag, ...], str | None], ...]] = (
     (("accurate", "clear"), "It shows the steps, so I could check them."),
     (("concise",), None),
@@ -20,5 +20,5 @@ REMARKS: Final[tuple[tuple[tuple[_Tag, ...], str | None], ...]] = (
     (("follows-instructions",), None),
     (("too-long",), "Nice, but nobody asked for a lecture."),
 )
-#: What one of them says is wrong with a matchup.
+#: A report about a matchup.
 COMPLAINT: Final = ("broken", "The second response seems to be cut off at the end.")

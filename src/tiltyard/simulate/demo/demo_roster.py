@@ -1,4 +1,4 @@
-"""Who takes part in the invented arena, what is asked there, and how well each model answers what."""
+"""The models and prompts of the invented arena, and the quality of each answer."""
 
 from __future__ import annotations
 
@@ -37,9 +37,9 @@ MODELS = {
     "jackdaw-classic": (-90, 50),
     "ibis-nano": (-400, 170),
 }
-#: The model that has gone, and the one that has only just come.
+#: The retired model, and the newest one.
 RETIRED, NEWCOMER = "jackdaw-classic", "ibis-nano"
-#: The model that somebody pushes, and is found out.
+#: The model for which votes are rigged; the rigging is detected.
 PUSHED = "gannet-3b"
 
 _FILES = ("writing", "code", "maths", "advice", "apps")
@@ -61,7 +61,7 @@ _DEMO_SEED = 20_260
 
 
 class AnswerLevel(enum.IntEnum):
-    """How good an answer is: anybody can see it."""
+    """The quality of an answer."""
 
     POOR = 0
     FAIR = 1
@@ -91,7 +91,7 @@ def demo_prompts() -> tuple[DemoPrompt, ...]:
 
 @cache
 def demo_world() -> World:
-    """The models' strengths, and how much each likes each prompt."""
+    """The models' strengths, and their effects on each prompt."""
     rng = np.random.default_rng(_DEMO_SEED)
     strength = np.array([points for points, _ in MODELS.values()]) / POINTS_PER_LOGIT
     effect = rng.normal(0.0, 0.4, (len(MODELS), len(demo_prompts())))

@@ -132,7 +132,7 @@ def _voiced(model: str, language: str, text: str) -> str:
 
 
 def _paragraphs(text: str) -> list[str]:
-    """What stands between blank lines; code stays in one piece."""
+    """Split a text at blank lines; code blocks stay whole."""
     found = [""]
     for line in text.split("\n"):
         if not line and found[-1].count("```") % 2 == 0:

@@ -1,4 +1,4 @@
-"""A sample battle file, for those who have none yet."""
+"""Sample battles."""
 
 from __future__ import annotations
 

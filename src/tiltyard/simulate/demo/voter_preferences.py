@@ -1,4 +1,4 @@
-"""What invented voters think of invented answers."""
+"""Preferences of simulated voters."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tiltyard.simulate.worlds import POINTS_PER_LOGIT, World
 
 __all__ = ["VoterPreference", "human_preference", "judge_preference"]
 
-#: How often two poor answers are called so.
+#: How often two poor answers are voted both_bad.
 _BOTH_BAD_PROBABILITY = 0.35
 #: Points that judges add to models whose answers are long and polite.
 _POLITE = {"brioche-large": 45.0, "ember-8b": 60.0}
@@ -21,7 +21,7 @@ _POLITE = {"brioche-large": 45.0, "ember-8b": 60.0}
 
 @dataclass(frozen=True, slots=True, eq=False)
 class VoterPreference:
-    """How matchups end, given by names. ``None``: this voter cannot tell."""
+    """The outcome of a matchup, by names. ``None``: this voter cannot judge it."""
 
     world: World
     #: Kinds of responses that these voters can judge.

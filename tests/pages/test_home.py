@@ -36,7 +36,7 @@ def test_a_form_leads_nowhere_else(site, next_):
 
 def test_a_problem_is_a_page_for_people_and_a_document_for_programs(site, visit):
     opened = visit("/arenas/nowhere", check=False)
-    assert opened.page.get_by_role("heading", level=1).inner_text() == "There is no such thing here"
+    assert opened.page.get_by_role("heading", level=1).inner_text() == "Page not found"
     client = site.client()
     assert client.get("/arenas/nowhere").headers["content-type"] == "application/problem+json"
     api = client.get("/api/v1/arenas/nowhere", headers={"accept": "text/html"})

@@ -95,11 +95,11 @@ def test_a_vote_that_can_be_undone_shows_no_name(site):
     assert matchup not in text
     names, prompt = sides(site, matchup)
     assert prompt not in text
-    assert "You have not been told the names" in text
+    assert "have not been shown to you yet" in text
     client.post(f"/api/v1/matchups/{matchup}/undo").raise_for_status()
     text = mine(client)
     assert named(text) == set()
-    assert "You have not been told the names" not in text
+    assert "have not been shown to you yet" not in text
     client, (matchup,) = voter(site, 1, reveal=False)
     client.post(f"/api/v1/matchups/{matchup}/reveal").raise_for_status()
     names, prompt = sides(site, matchup)

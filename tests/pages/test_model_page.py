@@ -170,7 +170,7 @@ def test_coverage_and_quality_have_tables_beside_their_charts(visit, site):
     heat = table_hidden(page, "coverage")
     found = results(site, 0)
     heads = page.evaluate("[...document.querySelectorAll('.heat thead th')].map(th => th.innerText.trim())")
-    assert heads[:2] == ["Prompt", "Lacking"]
+    assert heads[:2] == ["Prompt", "Missing"]
     assert len(heads) == 2 + len(NAMES) - 2, "a retired model is no opponent to be sought"
     votes = sum(int(re.search(r"\((\d+)\)", cell)[1]) for row in heat for cell in row[2:])
     assert votes == sum(other != 5 for other, _, _ in found)
@@ -299,7 +299,7 @@ def test_a_retired_model_has_a_page_and_no_place(visit):
     page = visit(path_of("retired-one"), js=False).page
     text = page.locator("main").inner_text()
     assert "Retired" in text
-    assert "served no more" in text
+    assert "no longer served" in text
     assert "no neighbours" in text
     assert len(table(page, "opponents")) == len(NAMES) - 1
 
@@ -325,9 +325,9 @@ def test_phase_one_shows_what_a_board_showed_before_the_policy(visit):
 @pytest.mark.parametrize(
     ("arena", "said"),
     [
-        ("arena", "Rating less twice its RD: what orders the board."),
-        ("batch", "Rating less twice its RD. The board is ordered by batch Bradley–Terry."),
-        ("lanes", "Rating less twice its RD. The board is still ordered by Elo."),
+        ("arena", "Rating − 2·RD. The board is ordered by it."),
+        ("batch", "Rating − 2·RD. The board is ordered by batch Bradley–Terry."),
+        ("lanes", "Rating − 2·RD. The board is still ordered by Elo."),
     ],
 )
 def test_the_conservative_score_says_whether_it_orders_the_board(site, arena, said):

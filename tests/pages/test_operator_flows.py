@@ -149,20 +149,20 @@ def test_an_arena_is_made_filled_and_looked_at(opened, audited):
     page = opened.page
     page.get_by_label("Name").fill("Poems")
     page.get_by_label("Title").fill("Poems <of> all")
-    press(opened, "Make the arena")
+    press(opened, "Create the arena")
     assert "expected 1 to 64" in told(opened)
     assert page.get_by_label("Title").input_value() == "Poems <of> all"
     page.get_by_label("Name").fill("poems")
     page.get_by_label("Visibility").select_option("closed")
-    press(opened, "Make the arena")
+    press(opened, "Create the arena")
     assert page.get_by_role("heading", level=1).inner_text() == "Poems <of> all"
     page.locator("main").get_by_role("link", name="Upload answers").last.click()
     page.get_by_label("File").set_input_files(
         {"name": "a.jsonl", "mimeType": "text/plain", "buffer": jsonl(ROWS)}
     )
-    press(opened, "Look it over")
-    press(opened, "Let in all 2 rows")
-    assert told(opened) == "The answers are in."
+    press(opened, "Check file")
+    press(opened, "Import all 2 rows")
+    assert told(opened) == "The answers are imported."
     assert page.locator("tbody th a").all_inner_texts() == ["oak", "elm"]
     assert audited() == ["create arena", "import answers"]
 
@@ -175,9 +175,9 @@ def test_a_file_is_previewed_with_what_is_wrong(opened, audited, write):
     wrong = [ROWS[0] | {"model": oak}, elm | {"model": " elm"}, elm | {"prompt": "Another text"}, elm]
     upload = {"name": "a <b>.x", "mimeType": "text/plain", "buffer": write(wrong)}
     page.get_by_label("File").set_input_files(upload)
-    press(opened, "Look it over")
+    press(opened, "Check file")
     facts = dict(zip(page.locator("dt").all_inner_texts(), page.locator("dd").all_inner_texts(), strict=True))
-    assert (facts["New models"], facts["New responses"], facts["Wrong in all"]) == ("2", "2", "2")
+    assert (facts["New models"], facts["New responses"], facts["Total errors"]) == ("2", "2", "2")
     errors = page.locator("table").first.locator("tbody tr")
     first, second = (errors.nth(k).inner_text() for k in (0, 1))
     line = {"jsonl": "line 2", "as_csv": "line 3", "parquet": "row 2"}[write.__name__]
@@ -185,8 +185,8 @@ def test_a_file_is_previewed_with_what_is_wrong(opened, audited, write):
     assert "prompt rain has another text already" in second
     assert audited() == []
     page.get_by_label("Enable new models at once").uncheck()
-    press(opened, "Let in the 2 good rows only")
-    assert told(opened) == "The answers are in."
+    press(opened, "Import the 2 valid rows only")
+    assert told(opened) == "The answers are imported."
     assert page.get_by_role("row", name=oak).locator(".badge").inner_text() == "retired"
     assert audited() == ["import answers"]
 
@@ -195,9 +195,9 @@ def test_a_file_can_be_thrown_away(opened, audited):
     go(opened, f"{BASE}/answers")
     upload = {"name": "a", "mimeType": "text/plain", "buffer": jsonl(ROWS)}
     opened.page.get_by_label("File").set_input_files(upload)
-    press(opened, "Look it over")
-    press(opened, "Throw it away")
-    assert "nothing of it was let in" in told(opened)
+    press(opened, "Check file")
+    press(opened, "Discard")
+    assert "nothing was imported" in told(opened)
     assert audited() == []
 
 
@@ -207,7 +207,7 @@ def test_a_file_that_is_too_large_is_answered_with_what_to_do(opened, tmp_path):
         file.truncate(MAX_UPLOAD_BYTES + 128 * 1024)
     go(opened, f"{BASE}/answers")
     opened.page.get_by_label("File").set_input_files(large)
-    opened.page.get_by_role("button", name="Look it over").click()
+    opened.page.get_by_role("button", name="Check file").click()
     expect(opened.page.get_by_role("heading", level=1)).to_have_text("The request is too large")
     told = opened.page.locator("main").inner_text()
     assert "more than 64 MiB. Split it" in told
@@ -233,14 +233,14 @@ def test_a_prompt_and_a_response_are_withdrawn(opened, audited):
     go(opened, f"{BASE}/prompts")
     press(opened, f"Withdraw prompt {whole}…")
     opened.page.get_by_label("Reason").fill("names a person")
-    press(opened, "Withdraw for good")
-    assert "It is withdrawn" in told(opened)
+    press(opened, "Withdraw permanently")
+    assert "Withdrawn" in told(opened)
     assert opened.page.get_by_role("row", name=whole).get_by_text("withdrawn").count() == 1
     opened.page.get_by_label("Prompt", exact=True).fill(part)
     opened.page.get_by_label("Model", exact=True).fill("model-0")
     press(opened, "Withdraw…", exact=True)
     opened.page.get_by_label("Reason").fill("broken")
-    press(opened, "Withdraw for good")
+    press(opened, "Withdraw permanently")
     assert audited() == ["withdraw", "withdraw"]
 
 
@@ -257,7 +257,7 @@ def test_the_policy_is_changed_after_a_review(opened, audited):
     assert page.locator("tbody tr").count() == 2
     assert audited() == []
     press(opened, "Save the changes")
-    assert "from the next event on" in told(opened)
+    assert "Applies from the next vote" in told(opened)
     assert page.get_by_label("Contender band size").input_value() == "5"
     assert audited() == ["change policy"]
 
@@ -265,7 +265,7 @@ def test_the_policy_is_changed_after_a_review(opened, audited):
 def test_the_phase_is_changed_after_a_question(opened, audited):
     go(opened, f"{BASE}/phase")
     press(opened, "Change to phase 2…")
-    assert "Legacy Elo still orders the board" in opened.page.locator("main").inner_text()
+    assert "The board is still ordered by legacy Elo" in opened.page.locator("main").inner_text()
     press(opened, "Change the phase")
     assert opened.page.locator(".phase-now h2").inner_text().startswith("2 · Lanes")
     assert audited() == ["change policy"]
@@ -286,17 +286,17 @@ def test_settings_are_changed_after_a_review(opened, audited):
 def test_a_voter_is_looked_at_excluded_and_restored(opened, audited):
     go(opened, f"{BASE}/voters")
     page = opened.page
-    assert "No test of integrity" in page.locator("main").inner_text()
+    assert "No integrity test" in page.locator("main").inner_text()
     follow(page.get_by_role("link", name="2", exact=True))
     assert page.locator("tbody tr").count() == 8
     page.get_by_label("Reason").fill("always <left>")
     press(opened, "Show the effect…")
-    assert "8 votes of 40 would be left out" in page.locator("main").inner_text()
+    assert "8 of 40 votes would be excluded" in page.locator("main").inner_text()
     assert "Bradley–Terry" in page.locator("caption").inner_text()
     assert page.locator("tbody tr").count() == 4
     assert audited() == []
     press(opened, "Exclude 8 votes")
-    assert "left out" in told(opened)
+    assert "are excluded" in told(opened)
     listed = page.locator("tbody").inner_text()
     assert "always <left>" in listed
     assert "by operator:Ada" in listed
@@ -309,14 +309,14 @@ def test_a_voter_is_looked_at_excluded_and_restored(opened, audited):
 
 def test_a_complaint_is_settled_and_stands_in_the_audit(opened):
     go(opened, f"{BASE}/complaints")
-    follow(opened.page.get_by_role("link", name="It is broken or cannot be seen"))
+    follow(opened.page.get_by_role("link", name="It is broken or not visible"))
     prompt = opened.page.get_by_role("region", name="Prompt prompt-")
     assert "What about" in prompt.inner_text()
     assert opened.page.get_by_role("region", name="Response of model-").count() == 2
     follow(opened.page.get_by_role("link", name="All complaints"))
     press(opened, re.compile("Settle complaint"))
     assert "settled" in told(opened)
-    assert "Nothing is open." in opened.page.locator("main").inner_text()
+    assert "No open complaints." in opened.page.locator("main").inner_text()
     go(opened, f"{BASE}/audit")
     opened.page.get_by_label("Action").select_option("settle complaint")
     press(opened, "Show")
@@ -329,7 +329,7 @@ def test_a_token_is_made_shown_once_and_revoked(opened, site):
     page = opened.page
     page.get_by_label("Name").fill("ci")
     page.get_by_label("import", exact=True).check()
-    press(opened, "Make a token")
+    press(opened, "Create a token")
     token = page.locator("[data-token]").inner_text()
     assert site.client(token).get("/api/v1/me").json()["scopes"] == ["import"]
     go(opened, "/operator/tokens")
@@ -337,7 +337,7 @@ def test_a_token_is_made_shown_once_and_revoked(opened, site):
     follow(page.get_by_role("link", name="Revoke ci…"))
     assert page.get_by_role("heading", level=1).inner_text() == "Revoke this token?"
     press(opened, "Revoke", exact=True)
-    assert "worth nothing" in told(opened)
+    assert "is revoked" in told(opened)
 
 
 def test_battles_are_downloaded_under_a_release(opened):

@@ -106,7 +106,7 @@ def test_everybody_can_read_a_preview_and_a_new_token(tour):
     page.get_by_label("File").set_input_files(
         {"name": "a", "mimeType": "text/plain", "buffer": json.dumps(arabic).encode() + b"\n" + UPLOAD[:5000]}
     )
-    follow(page.get_by_role("button", name="Look it over"))
+    follow(page.get_by_role("button", name="Check file"))
     readable(page)
     clips = (
         page.get_by_role("region", name="The first rows").locator("tbody tr").first.locator(".operator-clip")
@@ -116,7 +116,7 @@ def test_everybody_can_read_a_preview_and_a_new_token(tour):
     page.goto(f"{tour.site}/operator/tokens")
     page.get_by_label("Name").fill("ci")
     page.get_by_label("import", exact=True).check()
-    follow(page.get_by_role("button", name="Make a token"))
+    follow(page.get_by_role("button", name="Create a token"))
     readable(page)
 
 
@@ -141,8 +141,8 @@ def test_nothing_in_an_upload_runs_or_loads(visit, size):
     page = opened.page
     name = "<img src=x onerror=tripwire(0)>.jsonl"
     page.get_by_label("File").set_input_files({"name": name, "mimeType": "text/plain", "buffer": UPLOAD})
-    follow(page.get_by_role("button", name="Look it over"))
-    assert "What this file would bring" in page.locator("h1").inner_text()
+    follow(page.get_by_role("button", name="Check file"))
+    assert "What this file would add" in page.locator("h1").inner_text()
     assert page.locator("tbody tr").count() >= 100
     page.wait_for_load_state("networkidle")
     assert page.evaluate("window.tripped") == []

@@ -36,13 +36,13 @@ def test_a_phone_gives_each_rule_a_line_and_tells_the_rest_when_asked(visit):
     page = opened.page
     for line in page.locator(".rules li").all():
         assert line.bounding_box()["height"] < 32
-    expect(page.locator(".rules")).not_to_contain_text("cannot be said", use_inner_text=True)
+    expect(page.locator(".rules")).not_to_contain_text("cannot be estimated", use_inner_text=True)
     told = page.locator(".rule-missing")
     expect(told.first).to_be_hidden()
     page.get_by_text("What this means").press("Enter")
     expect(told).to_have_count(3)
     expect(told.last).to_be_visible()
-    expect(page.get_by_text("do not quote it yet")).to_be_visible()
+    expect(page.get_by_text("Do not cite this order yet")).to_be_visible()
     expect(page.locator(".rule-brief").first).to_be_hidden()
 
 

@@ -91,7 +91,7 @@ def test_two_tabs_have_one_vote(site, visit):
     voted(page, "A is better")
     other.keyboard.press("2")
     voted(other, "A is better")
-    expect(status(other)).to_contain_text("answered already")
+    expect(status(other)).to_contain_text("already voted on this matchup")
     assert endings(site.database, matchup) == [(1, 0, False, False)]
     bar(page, "Undo").click()
     expect(status(page)).to_have_text("Undone. Vote again.")
@@ -114,7 +114,7 @@ def test_a_vote_without_a_connection_is_told_and_saved_later(site, visit):
     matchup = matchup_of(page)
     page.context.set_offline(True)
     page.keyboard.press("4")
-    expect(status(page)).to_have_text("Not saved yet. Trying again …")
+    expect(status(page)).to_have_text("Not saved yet. Retrying …")
     assert endings(site.database, matchup) == []
     page.context.set_offline(False)
     voted(page, "Both bad")
@@ -188,7 +188,7 @@ def test_leaving_with_an_unsaved_vote_is_asked_about(visit):
     page.on("dialog", lambda dialog: (asked.append(dialog.type), dialog.accept()))
     page.context.set_offline(True)
     page.keyboard.press("1")
-    expect(status(page)).to_have_text("Not saved yet. Trying again …")
+    expect(status(page)).to_have_text("Not saved yet. Retrying …")
     with page.expect_event("close"):
         page.close(run_before_unload=True)
     assert asked == ["beforeunload"]

@@ -101,7 +101,7 @@ def test_vote_say_why_see_the_names_and_go_on(site, visit, size, js):
         for name in names:
             expect(tabs.get_by_text(name)).to_be_in_viewport()
     expect(stage(page).get_by_text("of 12 decisive votes")).to_be_visible()
-    expect(page.get_by_role("link", name="1 vote of yours")).to_be_visible()
+    expect(page.get_by_role("link", name="You've cast 1 vote")).to_be_visible()
     expect(bar(page, "Undo")).to_be_hidden()
     bar(page, "Next").click()
     expect(bar(page, "Tie")).to_be_visible()
@@ -163,9 +163,9 @@ def test_what_is_wrong_is_asked_only_where_both_are_bad(visit, js):
     page = visit(VOTE, js=js).page
     start(page)
     for button, question, tag in (
-        ("A is better", "Why? What the better one is:", "accurate"),
-        ("Tie", "Why? What both are:", "accurate"),
-        ("Both bad", "Why? What is wrong with both:", "off topic"),
+        ("A is better", "What made it better?", "accurate"),
+        ("Tie", "What is good about both?", "accurate"),
+        ("Both bad", "What is wrong with both?", "off topic"),
     ):
         matchup = matchup_of(page)
         bar(page, button).click()
@@ -186,9 +186,9 @@ def test_a_pair_with_enough_votes_is_told_how_many_are_enough(site):
         shown = client.post(f"/matchups/{matchup}/reveal", data={"part": "names"}).text
         told.append(" ".join(re.sub(r"<[^>]*>", "", shown).split()))
     assert "now have 1 of 2 decisive votes." in told[0]
-    assert "settled" not in told[0]
+    assert "enough votes" not in told[0]
     assert "now have 3 decisive votes; 2 are enough." in told[2]
-    assert "3 votes of yours · votes on 1 settled pair" in told[2]
+    assert "You've cast 3 votes · 1 pair you voted on now has enough votes" in told[2]
 
 
 def test_a_desk_shows_both_responses_side_by_side(visit):
@@ -249,7 +249,7 @@ def test_a_form_from_before_an_undo_counts_for_nothing(site, visit):
     bar(page, "Undo").click()
     expect(page.get_by_text("Your vote is undone")).to_be_visible()
     bar(old, "B is better").click()
-    expect(old.get_by_text("Nothing was counted")).to_be_visible()
+    expect(old.get_by_text("Your vote was not counted")).to_be_visible()
     assert endings(site.database, matchup) == [(1, 0, True, False)]
     bar(old, "B is better").click()
     expect(old.get_by_text("You voted: B is better")).to_be_visible()
@@ -288,8 +288,8 @@ def test_what_is_said_beside_the_vote_is_kept_and_goes_on_with_it(site, visit):
     stage(page).get_by_text("concise").click()
     page.get_by_text("Add a comment").click()
     page.get_by_label("Comment", exact=True).fill("line one\n<script>tripwire()</script>")
-    bar(page, "Keep this").click()
-    expect(page.get_by_text("Kept. Only the operator")).to_be_visible()
+    bar(page, "Save feedback").click()
+    expect(page.get_by_text("Saved. Only the operator")).to_be_visible()
     assert remarks(site)[-1] == (["concise"], "line one\n<script>tripwire()</script>")
     expect(page.get_by_label("Comment", exact=True)).to_have_value("line one\n<script>tripwire()</script>")
     page.get_by_label("Comment", exact=True).fill("better")
@@ -308,7 +308,7 @@ def test_another_vote_by_an_old_page_changes_nothing_and_is_told_which_stands(si
     old.goto(page.url)
     bar(page, "A is better").click()
     bar(old, "B is better").click()
-    expect(old.get_by_text("That vote stands")).to_be_visible()
+    expect(old.get_by_text("Your first vote counts")).to_be_visible()
     voted(old, "A is better")
     assert endings(site.database, matchup) == [(1, 0, False, False)]
 
@@ -337,7 +337,7 @@ def test_a_matchup_that_ran_out_says_so_and_leads_on(site, visit):
     matchup = matchup_of(page)
     run_out(site, matchup)
     bar(page, "A is better").click()
-    expect(page.get_by_role("heading", name="Ran out")).to_be_visible()
+    expect(page.get_by_role("heading", name="Expired")).to_be_visible()
     page.get_by_role("button", name="Next matchup").click()
     assert matchup_of(page) != matchup
     assert endings(site.database, matchup) == [(3, None, False, False)]

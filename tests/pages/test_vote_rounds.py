@@ -281,7 +281,7 @@ def test_a_report_is_sent_without_leaving(site, visit):
     matchup = matchup_of(page)
     stage(page).get_by_text("Report this matchup").click()
     stage(page).get_by_role("button", name="Send the report").click()
-    expect(status(page)).to_have_text("Thank you. The operator will look at it.")
+    expect(status(page)).to_have_text("Thank you. The operator will review it.")
     assert matchup_of(page) == matchup
     page.locator("main").focus()
     page.keyboard.press("1")

@@ -57,13 +57,13 @@ def line(page):
 def test_votes_go_on_until_the_names_are_told(site, visit, size, js):
     opened = visit(SESSION, js=js, size=size)
     page = opened.page
-    expect(page.get_by_text("After 3 votes, or when you press Finish")).to_be_visible()
+    expect(page.get_by_text("All names are shown together after 3 votes")).to_be_visible()
     start(page)
-    expect(line(page)).to_contain_text("0 of 3 until the names are told")
+    expect(line(page)).to_contain_text("0 of 3 votes before the names are shown")
     expect(page.get_by_role("button", name="Finish")).to_have_count(0)
     seen = [vote(page, "B is better")]
     expect(line(page)).to_contain_text("Vote counted: B is better")
-    expect(line(page)).to_contain_text("1 of 3 until the names are told")
+    expect(line(page)).to_contain_text("1 of 3 votes before the names are shown")
     expect(page.get_by_role("button", name="Finish")).to_be_visible()
     expect(page.get_by_text("model-")).to_have_count(0)
     if js:
@@ -111,7 +111,7 @@ def test_a_vote_on_a_response_that_is_known_by_name_is_not_called_counted(visit,
     page.get_by_role("button", name="Finish").click()
     page.get_by_role("button", name="Next matchup").click()
     vote(page)
-    expect(line(page)).to_contain_text("Not counted, for you know a name: A is better")
+    expect(line(page)).to_contain_text("Not counted, because you know a model's name: A is better")
 
 
 def test_your_own_votes_promise_no_names_where_none_are_told(visit, site):
@@ -119,7 +119,9 @@ def test_your_own_votes_promise_no_names_where_none_are_told(visit, site):
     start(page)
     vote(page)
     page.goto(f"{site.url}/arenas/never/mine")
-    expect(page.get_by_text("This arena tells no names, so your votes cannot be shown here.")).to_be_visible()
+    expect(
+        page.get_by_text("This arena never shows names, so your votes cannot be shown here.")
+    ).to_be_visible()
 
 
 @pytest.mark.parametrize("js", SCRIPTS)
@@ -143,7 +145,7 @@ def test_why_is_said_on_the_page_of_the_vote_and_names_are_not(site, visit, js):
     page = opened.page
     start(page)
     vote(page)
-    line(page).get_by_role("link", name="Say why").click()
+    line(page).get_by_role("link", name="Give a reason").click()
     expect(stage(page)).to_contain_text("You voted:")
     expect(page.get_by_role("button", name="Show the names")).to_have_count(0)
     stage(page).get_by_text("creative").click()
@@ -158,7 +160,7 @@ def test_an_arena_that_tells_no_names_goes_on_for_ever(site, visit, js):
     opened = visit(NEVER, js=js)
     page = opened.page
     start(page)
-    expect(line(page)).to_contain_text("This arena tells no names.")
+    expect(line(page)).to_contain_text("This arena never shows names.")
     for _ in range(2):
         vote(page)
         expect(line(page)).to_contain_text("Vote counted: A is better")
@@ -190,10 +192,10 @@ def test_the_settings_say_how_many_blind_votes_one_voter_has(site, visit):
     sign_in(opened)
     page = opened.page
     page.goto(f"{site.url}/operator/arenas/arena/settings")
-    expect(page.get_by_text("has at least 16 blind votes here")).to_be_visible()
+    expect(page.get_by_text("can cast at least 16 blind votes here")).to_be_visible()
     page.goto(f"{site.url}/operator/arenas/arena/settings/review?reveal=vote")
-    expect(page.get_by_text("One voter has 16 blind votes here")).to_be_visible()
+    expect(page.get_by_text("One voter can cast 16 blind votes here")).to_be_visible()
     page.goto(f"{site.url}/operator/arenas/arena/settings/review?session_votes=25")
-    expect(page.get_by_text("has at least 25 blind votes here")).to_be_visible()
+    expect(page.get_by_text("can cast at least 25 blind votes here")).to_be_visible()
     page.goto(f"{site.url}/operator/arenas/never/settings")
-    expect(page.get_by_text("People are never told names")).to_be_visible()
+    expect(page.get_by_text("Names are never shown to people")).to_be_visible()

@@ -59,7 +59,7 @@ def test_a_phone_takes_no_vote_before_both_were_on_screen(site, visit):
     expect(stage(page).locator(".side-b")).to_be_hidden()
     clickable(page)
     bar(page, "A is better").click(force=True)
-    expect(status(page)).to_have_text("Look at response B first, then vote.")
+    expect(status(page)).to_have_text("View response B first, then vote.")
     expect(stage(page).locator(".side-b")).to_be_visible()
     assert logged(site, matchup) == []
     tab(page, "A").click()
@@ -81,7 +81,7 @@ def test_a_key_takes_no_vote_either(site, visit):
     settled(page)
     matchup = matchup_of(page)
     page.keyboard.press("2")
-    expect(status(page)).to_have_text("Look at response B first, then vote.")
+    expect(status(page)).to_have_text("View response B first, then vote.")
     expect(stage(page).locator(".side-b")).to_be_visible()
     expect(bar(page, "B is better")).to_be_enabled()
     page.keyboard.press("2")
@@ -103,7 +103,7 @@ def test_a_response_below_the_screen_has_not_been_shown(site, visit):
     matchup = gone_on(page, before)
     clickable(page)
     bar(page, "Tie").click(force=True)
-    expect(status(page)).to_have_text("Look at response A first, then vote.")
+    expect(status(page)).to_have_text("View response A first, then vote.")
     expect(stage(page).locator(".side-a .response")).to_be_in_viewport()
     assert logged(site, matchup) == []
     bar(page, "Tie").click()

@@ -108,7 +108,7 @@ def test_an_arena_without_votes_or_without_a_board_has_a_page(server, template, 
                 {"q": "nobody"},
             ):
                 board(reader, **query)
-            assert "No model's name holds that" in board(reader, q="nobody").text
+            assert "No model matches" in board(reader, q="nobody").text
             html = board(reader).text
             assert "No votes yet" in html
             assert {row[0][0] for row in table_of(html)[1]} == {"–"}

@@ -75,7 +75,7 @@ def test_an_arena_is_made_and_what_is_wrong_is_told(running):
 def test_models_are_retired_and_enabled_and_never_deleted(running):
     client = signed(running)
     model = {"model": "model-1"}
-    assert "Its battles count" in client.get("/operator/arenas/arena/models/retire", params=model).text
+    assert "Its battles still count" in client.get("/operator/arenas/arena/models/retire", params=model).text
     assert audited(running) == []
     for act, said in (("retire", "retired"), ("retire", "unchanged"), ("enable", "enabled")):
         located(
@@ -112,7 +112,7 @@ def test_a_file_is_looked_over_and_let_in_once(running):
     assert answer.status_code == 303
     where = answer.headers["location"]
     page = client.get(where).text
-    assert "Let in all 2 rows" in page
+    assert "Import all 2 rows" in page
     assert audited(running) == []
     form = {"expected": "2", "enable": "true"}
     located(client.post(f"{where}/let-in", data=form), "imported", "arenas", "arena", "models")
@@ -127,8 +127,8 @@ def test_a_file_with_mistakes_is_not_let_in_by_accident(running):
     client = signed(running)
     where = sent(client, lines(row(), row(model=" "), row(prompt="other"))).headers["location"]
     page = client.get(where).text
-    assert "Let in the 1 good row only" in page
-    assert "Let in all" not in page
+    assert "Import the 1 valid row only" in page
+    assert "Import all" not in page
     refused = client.post(f"{where}/let-in", data={"expected": "1"})
     assert (refused.status_code, "some rows are wrong" in refused.text) == (409, True)
     assert audited(running) == []
@@ -375,7 +375,7 @@ def test_the_audit_is_paged_and_filtered(running):
     assert rest.count('<td class="operator-entry">') == 12
     only = client.get("/operator/arenas/arena/audit", params={"action": "retire model"}).text
     assert only.count('<td class="operator-entry">') == 30
-    assert "Nothing." in client.get("/operator/arenas/arena/audit", params={"action": HOSTILE}).text
+    assert "None." in client.get("/operator/arenas/arena/audit", params={"action": HOSTILE}).text
     assert "sign in" in client.get("/operator/audit").text
 
 

@@ -60,13 +60,13 @@ def test_a_rule_that_misses_its_bar_by_a_little_is_seen_to(running):
 
 def test_work_that_nobody_does_is_late(running):
     page = signed(running).get(BASE).text
-    rows = rows_of(page, "Scheduled work")
+    rows = rows_of(page, "Scheduled jobs")
     assert [(row[0], row[2]) for row in rows] == [
         ("Weekly reports of all arenas", "late"),
-        ("Thinning of old boards", "late"),
-        ("Sweeping of withdrawn bytes", "late"),
+        ("Thinning out old boards", "late"),
+        ("Deletion of withdrawn files", "late"),
     ]
-    assert "Whoever runs a rater does scheduled work too." in page
+    assert "Scheduled jobs run in the rater process." in page
 
 
 def test_exclusions_tell_whose_votes_they_have_and_who_made_them(running):

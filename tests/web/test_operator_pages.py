@@ -188,7 +188,7 @@ def test_next_stays_on_this_site(seen, asked, led):
     done = client.post("/operator/sign-in", data={"name": "Ada", "password": PASSWORD, "next": asked})
     assert (done.status_code, done.headers["location"]) == (303, led)
     again = client.get("/operator/sign-in", params={"next": asked})
-    assert f'href="{html.escape(led)}">Go on' in again.text
+    assert f'href="{html.escape(led)}">Continue' in again.text
 
 
 def test_a_house_that_nobody_claimed_says_how(house):
@@ -216,7 +216,7 @@ def test_a_complaint_shows_the_prompt_and_both_responses(seen):
     client = signed(seen)
     a, b, prompt = matchup_of(seen)
     listed = client.get("/operator/arenas/arena/complaints").text
-    assert "A response tells which model wrote it" in listed
+    assert "A response reveals which model wrote it" in listed
     assert 'href="/operator/arenas/arena/complaints/1"' in listed
     page = client.get("/operator/arenas/arena/complaints/1").text
     assert f"What about {prompt}?" in page
@@ -286,7 +286,7 @@ def test_a_token_is_revoked_after_a_question(running):
     assert 'href="/operator/tokens/1/revoke"' in listed
     page = client.get("/operator/tokens/1/revoke").text
     assert "a judge" in page
-    assert "cannot be brought back" in page
+    assert "cannot be undone" in page
     assert audited(running, arena=False) == []
     assert client.post("/operator/tokens/1/revoke").status_code == 303
     assert [action for _, action, _ in audited(running, arena=False)] == ["revoke token"]
@@ -321,7 +321,7 @@ def test_tags_and_reasons_are_words(running):
 
 
 def test_settings_say_when_the_board_follows(seen):
-    assert "The board follows with the next vote" in signed(seen).get("/operator/arenas/arena/settings").text
+    assert "Applies from the next vote or change" in signed(seen).get("/operator/arenas/arena/settings").text
 
 
 def test_every_constant_and_setting_is_called_by_words_first(seen):

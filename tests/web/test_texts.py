@@ -190,7 +190,7 @@ def test_a_link_that_may_not_be_followed_is_text_with_its_address(address: str):
     read = rendered(f"[words](<{address}>)")
     assert read.of("a") == []
     assert "words" in read.text
-    assert "link left out: " in read.text
+    assert "link removed: " in read.text
     assert address[:9] in read.text
 
 
@@ -208,17 +208,17 @@ def test_a_link_keeps_its_title_but_not_its_tricks():
 
 def test_images_are_left_out_with_their_words():
     read = rendered("![a *cat*](https://x.example/cat.png) ![](/y.png)")
-    assert read.text.strip() == "[image left out: a cat] [image left out]"
+    assert read.text.strip() == "[image removed: a cat] [image removed]"
     assert read.of("img") == []
 
 
 def test_our_own_words_are_translated():
-    german = {"image left out: {alt}": "Bild fehlt: {alt}"}
+    german = {"image removed: {alt}": "Bild fehlt: {alt}"}
     assert "Bild fehlt: {x}" in rendered("![{x}](y)", say=lambda text: german.get(text, text)).text
 
 
 def test_a_linked_image_keeps_its_words():
-    assert rendered("[![cat](x.png)](https://x.example)").text.strip() == "[image left out: cat] (x.example)"
+    assert rendered("[![cat](x.png)](https://x.example)").text.strip() == "[image removed: cat] (x.example)"
 
 
 @pytest.mark.parametrize(
@@ -438,17 +438,17 @@ def test_remarks_keep_their_lines():
 )
 def test_what_is_too_long_is_still_there_to_read(text: str):
     read = rendered(text)
-    assert "From here on the text is shown as it was written" in read.text
+    assert "The rest of the text is shown without formatting" in read.text
     assert read.of("pre")[-1] == {"class": "as-written", "dir": "auto", "tabindex": "0"}
     shown = read.text.replace(
-        "From here on the text is shown as it was written: it is too long or too intricate.", ""
+        "The rest of the text is shown without formatting, because it is too long or too complex.", ""
     )
     assert sorted("".join(shown.split())) == sorted("".join(text.split()))
 
 
 @pytest.mark.parametrize("unit", ["x", "<", "\u202e", "a\u202e", "word "])
 def test_what_is_far_too_long_is_cut_and_says_so(unit: str):
-    told = "it is too long to be shown here as a whole"
+    told = "it is too long to be shown here in full"
     assert told not in rendered(unit * (MAX_SHOWN_CHARACTERS // len(unit))).text
     html = render_text(unit * (20 * MAX_SHOWN_CHARACTERS // len(unit)))
     assert len(html) < 12 * MAX_SHOWN_CHARACTERS
@@ -546,7 +546,7 @@ def test_reading_stops_at_its_deadline(monkeypatch):
     monkeypatch.setattr("tiltyard.web.texts.renderer.MAX_PARSE_SECONDS", 0.0)
     for text in ("# words *and* more", "> - `words`", "|a|\n|-|\n|words|", "words"):
         read = rendered(text)
-        told = "From here on the text is shown as it was written: it is too long or too intricate."
+        told = "The rest of the text is shown without formatting, because it is too long or too complex."
         assert read.text.strip() == told + text
         assert read.of("pre") == [{"class": "as-written", "dir": "auto", "tabindex": "0"}]
 

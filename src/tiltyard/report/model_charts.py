@@ -190,13 +190,13 @@ def coverage_chart(
             color=alt.Color(
                 "deficit:Q",
                 scale=scale,
-                title=say("lacking"),
+                title=say("missing"),
                 legend=alt.Legend(format="%", gradientLength=90),
             ),
             tooltip=[
                 tooltip_line("prompt:N", say("prompt")),
                 tooltip_line("opponent:N", say("opponent")),
-                tooltip_line("deficit:Q", say("lacking"), ".0%"),
+                tooltip_line("deficit:Q", say("missing"), ".0%"),
                 tooltip_line("votes:Q", say("votes")),
             ],
         )

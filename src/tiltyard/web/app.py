@@ -159,7 +159,7 @@ def _tell_problems(operation: dict[str, Any]) -> None:
     responses = operation["responses"]
     content = {PROBLEM_TYPE: {"schema": {"$ref": "#/components/schemas/Problem"}}}
     if "422" in responses:
-        responses["422"]["description"] = "The request does not make sense"
+        responses["422"]["description"] = "Invalid request"
     for status, response in responses.items():
         if status.startswith(("4", "5")):
             response["content"] = content

@@ -54,12 +54,12 @@ class HtmlWriter(RendererHTML):
     def image(self, tokens: Sequence[Token], idx: int, options: OptionsDict, env: EnvType) -> str:
         alt = self.renderInlineAsText(tokens[idx].children or [], options, env)
         say = env["say"]
-        said = say("image left out: {alt}").format(alt=alt) if alt else say("image left out")
+        said = say("image removed: {alt}").format(alt=alt) if alt else say("image removed")
         return f'<span class="left-out">[{mark_hidden_characters(said)}]</span>'
 
     def link_left_out(self, tokens: Sequence[Token], idx: int, _options: OptionsDict, env: EnvType) -> str:
         say = env["say"]
-        said = say("link left out: {address}").format(address=tokens[idx].content)
+        said = say("link removed: {address}").format(address=tokens[idx].content)
         return f' <span class="left-out">[{mark_hidden_characters(said)}]</span>'
 
     def true_host(self, tokens: Sequence[Token], idx: int, _options: OptionsDict, _env: EnvType) -> str:
@@ -92,7 +92,7 @@ def _block_of_code(html: str) -> str:
 
 
 def _block_in_time(state: StateBlock, _first: int, _last: int, _silent: bool) -> bool:
-    """A rule that reads nothing, and stops a reading that takes too long: rules are asked at every step of it."""
+    """A rule that matches nothing and aborts parsing that takes too long: every rule is called at every step."""
     return _inline_in_time(state, silent=True)
 
 

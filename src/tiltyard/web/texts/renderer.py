@@ -40,11 +40,11 @@ def render_text(text: str, *, language: str | None = None, say: Callable[[str], 
     except RenderTimeout:
         html, rest = "", head + rest
     if rest:
-        told = say("From here on the text is shown as it was written: it is too long or too intricate.")
+        told = say("The rest of the text is shown without formatting, because it is too long or too complex.")
         html += f'<p class="text-cut">{escape(told)}</p>'
         html += f'<pre class="as-written" dir="auto" tabindex="0">{mark_hidden_characters(rest)}</pre>'
     if len(text) > MAX_SHOWN_CHARACTERS:
-        told = say("The text goes on: it is too long to be shown here as a whole.")
+        told = say("The text continues: it is too long to be shown here in full.")
         html += f'<p class="text-cut">{escape(told)}</p>'
     return Markup(sanitize_html(html))  # noqa: S704
 

@@ -30,20 +30,20 @@ def _(text: str) -> str:
 
 #: What a page says after a form was obeyed.
 NOTICES: Mapping[str, str] = {
-    "created": _("The arena is made. Next: upload answers."),
+    "created": _("The arena is created. Next: upload answers."),
     "enabled": _("The model is enabled and may be served."),
     "retired": _("The model is retired. Its battles still count."),
-    "unchanged": _("It was so already; nothing changed."),
-    "imported": _("The answers are in."),
-    "discarded": _("The file is thrown away; nothing of it was let in."),
-    "withdrawn": _("It is withdrawn. Names, hashes and battles stay."),
-    "policy": _("The policy is changed, from the next event on."),
-    "phase": _("The phase is changed, from the next event on."),
+    "unchanged": _("Nothing to change."),
+    "imported": _("The answers are imported."),
+    "discarded": _("The file is discarded; nothing was imported."),
+    "withdrawn": _("Withdrawn. Names, hashes and battles are kept."),
+    "policy": _("The policy is changed. Applies from the next vote."),
+    "phase": _("The phase is changed. Applies from the next vote."),
     "settings": _("The settings are saved."),
-    "excluded": _("The votes are left out. The next board comes without them."),
-    "restored": _("The votes count again. The next board comes with them."),
+    "excluded": _("The votes are excluded. The next board will not count them."),
+    "restored": _("The votes are restored. The next board will count them."),
     "settled": _("The complaint is settled."),
-    "revoked": _("The token is worth nothing from now on."),
+    "revoked": _("The token is revoked."),
 }
 
 #: What the audit calls a change.
@@ -90,9 +90,9 @@ LANES: Mapping[str, str] = {
 #: Scheduled work, by the names of its schedules.
 JOBS: Mapping[str, str] = {
     "weekly-reports": _("Weekly reports of all arenas"),
-    "thin-snapshots": _("Thinning of old boards"),
-    "sweep-bytes": _("Sweeping of withdrawn bytes"),
-    "judges": _("The round of this arena's judges"),
+    "thin-snapshots": _("Thinning out old boards"),
+    "sweep-bytes": _("Deletion of withdrawn files"),
+    "judges": _("Judging round of this arena"),
 }
 
 #: Number, name, what it changes.
@@ -101,16 +101,16 @@ PHASES: tuple[tuple[int, str, str], ...] = (
         1,
         _("Shadow"),
         _(
-            "Version 1 matches and legacy Elo orders the board. The ranking policy is computed unseen: "
-            "no badges, no status, no lanes."
+            "Version 1 matchmaking, and the board is ordered by legacy Elo. The ranking policy is computed "
+            "but not shown: no badges, no status, no lanes."
         ),
     ),
     (
         2,
         _("Lanes"),
         _(
-            "The four lanes choose matchups. Legacy Elo still orders the board; badges, coverage, status "
-            "and the lane mix are shown beside it."
+            "The four lanes choose matchups. The board is still ordered by legacy Elo; badges, coverage, "
+            "status and the lane mix are also shown."
         ),
     ),
     (
@@ -124,7 +124,7 @@ PHASES: tuple[tuple[int, str, str], ...] = (
     (
         4,
         _("Governance"),
-        _("As in phase 3, and every week a validity report is made and kept."),
+        _("As in phase 3, and a validity report is generated and stored every week."),
     ),
 )
 
@@ -190,20 +190,20 @@ LABELS: Mapping[str, str] = {
     "window": _("Exposure window"),
     "fairness": _("Fairness"),
     "tolerance": _("Exposure tolerance"),
-    "tolerance_least": _("Least tolerance"),
+    "tolerance_least": _("Minimum tolerance"),
     "guard": _("Guard"),
-    "guard_least": _("Least guard"),
+    "guard_least": _("Minimum guard"),
     "settling": _("Settling time"),
     "draws": _("Draws of a lane"),
     "contenders": _("Contender band size"),
     "challengers": _("Challengers"),
     "repeats": _("Repeats of a prompt"),
-    "meetings": _("Meetings remembered"),
-    "session_pairs": _("Rest between the same pair"),
-    "sessions_kept": _("Sessions remembered"),
+    "meetings": _("Stored matchups of a pair"),
+    "session_pairs": _("Matchups before a pair repeats"),
+    "sessions_kept": _("Stored sessions"),
     "prompt_floor": _("Prompt floor"),
     "top_prompt_floor": _("Prompt floor at the top"),
-    "patience": _("Patience with a cell"),
+    "patience": _("Attempts for each cell"),
     "pair_floor": _("Pair floor"),
     "adjacent_votes": _("Votes between neighbours"),
     "adjacent_prompts": _("Prompts between neighbours"),
@@ -218,51 +218,52 @@ LABELS: Mapping[str, str] = {
     "published_pairs": _("Publication: adjacent pairs"),
     "published_coverage": _("Publication: coverage"),
     "evaluated_every": _("Votes between evaluations"),
-    "evaluations": _("Evaluations in a row"),
+    "evaluations": _("Consecutive evaluations"),
     "proven_alpha": _("Error of “order proven”"),
-    "both_bad_bar": _("Both-bad bar"),
+    "both_bad_bar": _("Both-bad threshold"),
     "both_bad_over": _("Both-bad window"),
     "form_votes": _("Recent form"),
     "visibility": _("Visibility"),
-    "undo_seconds": _("Time to take back"),
+    "undo_seconds": _("Time to undo"),
     "expiry_seconds": _("Time to vote"),
     "snapshot_seconds": _("Time between boards"),
     "timezone": _("Time zone"),
     "order": _("Order of the board"),
     "proven_family": _("Pairs of “order proven”"),
-    "reveal": _("When names are told"),
-    "session_votes": _("Votes of a session"),
+    "reveal": _("When names are shown"),
+    "session_votes": _("Votes in a session"),
 }
 
 #: What each constant means: the words of the reference, which a test compares.
 MEANINGS: Mapping[str, str] = {
     "phase": _(
-        "1: version 1 serves, Elo orders, the rest is computed unseen. 2: lanes. "
-        "3: order by conservative score. 4: weekly validity report"
+        "1: version 1 matchmaking, order by Elo, the rest is computed but not shown. 2: lanes. 3: order by "
+        "conservative score. 4: weekly validity report"
     ),
     "lane_weights": _("shares of coverage, contender, uncertainty and exploration"),
     "window": _("served matchups in which exposures are compared"),
     "fairness": _("strict: all lanes within tolerance; scoped: all but the contender lane"),
-    "tolerance": _("share of its target by which a model's exposure may stray"),
+    "tolerance": _("share of its target by which a model's exposure may deviate"),
     "tolerance_least": _("exposures that are always tolerated"),
     "guard": _("share of the target at which the controller acts before the tolerance is reached"),
-    "guard_least": _("exposures at which it does, at least; never more than half of the tolerance"),
+    "guard_least": _("minimum number of exposures at which it acts; never more than half of the tolerance"),
     "settling": _(
-        "matchups for each model before exposures are steered, and before the contender lane wakes"
+        "matchups for each model before exposures are controlled, and before the contender lane starts"
     ),
-    "draws": _("draws of a lane before coverage answers in its place"),
+    "draws": _("draws of a lane before the coverage lane takes over"),
     "contenders": _("size of the contender band"),
-    "challengers": _("models below the band that contenders may meet"),
+    "challengers": _("models below the band that contenders may be matched with"),
     "repeats": _(
-        "how often a prompt may stand among a pair's last meetings; with fewer than 5 prompts ⌈10/prompts⌉ + 1"
+        "how often a prompt may occur among a pair's last matchups; with fewer than 5 prompts ⌈10/prompts⌉ + "
+        "1"
     ),
-    "meetings": _("a pair's last meetings"),
-    "session_pairs": _("matchups before a session sees a pair again"),
-    "sessions_kept": _("sessions that are remembered"),
+    "meetings": _("number of a pair's last matchups that are stored"),
+    "session_pairs": _("matchups before a session sees the same pair again"),
+    "sessions_kept": _("number of sessions whose history is stored"),
     "prompt_floor": _("decisive votes that fill a cell of model and prompt"),
     "top_prompt_floor": _("the same in the contender band"),
-    "patience": _("times its floor in attempts, after which a cell is exhausted"),
-    "pair_floor": _("decisive votes from which a pair counts as met"),
+    "patience": _("attempts, as a multiple of the floor, after which a cell is exhausted"),
+    "pair_floor": _("decisive votes after which a pair counts as compared"),
     "adjacent_votes": _("decisive votes that adjacent models at the top need"),
     "adjacent_prompts": _("prompts on which they need them, or all that they share"),
     "adjacent_attempts": _("attempts after which a pair is indistinguishable so far"),
@@ -271,16 +272,16 @@ MEANINGS: Mapping[str, str] = {
     "established_rd": _("its RD, at most"),
     "stable_rd": _("RD of a stable model, at most"),
     "stable_coverage": _("its prompt coverage, at least"),
-    "published_top": _("models that the publication rules look at"),
+    "published_top": _("number of top models that the publication rules check"),
     "published_rd": _("their median RD, at most"),
     "published_pairs": _("share of their adjacent pairs with floors met"),
     "published_coverage": _("their mean prompt coverage, at least"),
     "evaluated_every": _("votes between evaluations"),
-    "evaluations": _("evaluations in a row that must hold"),
-    "proven_alpha": _("probability that any mark of a board is false, at most"),
+    "evaluations": _("consecutive evaluations at which the rules must hold"),
+    "proven_alpha": _("maximum probability that any mark on a board is false"),
     "both_bad_bar": _("both-bad rate above which a finding is raised"),
-    "both_bad_over": _("votes over which it is taken"),
-    "form_votes": _("votes of a model's recent form"),
+    "both_bad_over": _("number of votes for that rate"),
+    "form_votes": _("number of votes in a model's recent form"),
 }
 
 #: What may be given for a constant, as the policy's own errors say it.
@@ -300,50 +301,51 @@ BOUNDS = (
 )
 
 #: Why some constants cannot change.
-FIXED = _("It shapes what the arena remembers, and holds for the arena's whole life.")
+FIXED = _("It determines what the arena stores, so it is fixed when the arena is created.")
 
 #: What each setting of an arena means, with its bounds.
 SETTINGS: Mapping[str, tuple[str, str]] = {
     "visibility": (
         _(
-            "open: everybody may vote and read the board. closed: only the operator and tokens with a right "
-            "to it; to all others the arena is not there"
+            "open: everyone can vote and see the board. closed: only the operator and authorized tokens can; "
+            "for everyone else the arena does not exist"
         ),
         _("open or closed"),
     ),
     "undo_seconds": (
-        _("how long a vote can be taken back, unless the names were shown; 0: never"),
+        _("how long a vote can be undone, unless the names have been shown; 0: never"),
         _("seconds, 0 to 600"),
     ),
-    "expiry_seconds": (_("how long a matchup waits for its vote"), _("seconds, 1 to 86,400")),
+    "expiry_seconds": (_("how long a matchup stays open for a vote"), _("seconds, 1 to 86,400")),
     "snapshot_seconds": (
-        _("the least time between two snapshots of the board; those at evaluations come besides"),
+        _("minimum time between two snapshots of the board; evaluations create additional snapshots"),
         _("seconds, 0.05 to 86,400"),
     ),
     "timezone": (
-        _("where the weeks of the validity report begin, and the days of these pages"),
+        _("used for the weeks of the validity report and the days on these pages"),
         _("a name such as UTC or Europe/Berlin"),
     ),
     "order": (
-        _("what orders the board from phase 3 on. The board follows with the next vote or change"),
+        _("how the board is ordered from phase 3 on. Applies from the next vote or change"),
         _("conservative or bradley-terry"),
     ),
     "proven_family": (
         _(
-            "how many pairs share the error of the “order proven” marks: those of the largest roster that is "
-            "planned. Empty: those of the roster"
+            "number of pairs among which the error of the “order proven” marks is divided: the pairs of the "
+            "largest planned set of models. Empty: the current pairs"
         ),
         _("a number of pairs, or empty"),
     ),
     "reveal": (
         _(
-            "when people are told the names behind the responses that they voted on. session: of all votes together, "
-            "after so many or when the voter presses Finish. vote: after each vote. never: not at all"
+            "when voters see which models wrote the responses they voted on. session: for all votes "
+            "together, after a set number of votes or when the voter presses Finish. vote: after each vote. "
+            "never: not at all"
         ),
         _("session, vote or never"),
     ),
     "session_votes": (
-        _("votes after which the names are told, where they are told by session"),
+        _("number of votes after which the names are shown, if they are shown by session"),
         _("a number of votes, 1 to 200"),
     ),
 }

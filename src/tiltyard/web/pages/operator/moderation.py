@@ -46,7 +46,7 @@ async def complaints_page(
     after: Annotated[int, Query(ge=0, lt=2**63)] = 0,
     settled: Annotated[bool, Query()] = False,
 ) -> HTMLResponse:
-    """What voters said is wrong with a matchup, oldest first."""
+    """Problems that voters reported with matchups, oldest first."""
     found = await arena_of(request, arena)
     async with connect_from_pool(pool_of(request)) as connection:
         complaints = await list_complaints(

@@ -66,7 +66,7 @@ async def revoke_page(api_token: Token, request: Request) -> HTMLResponse:
 
 @router.post("/{api_token}/revoke")
 async def revoke_form(api_token: Token, request: Request) -> Response:
-    """The token is worth nothing from now on."""
+    """The token is revoked."""
     await access_of(request).accounts.revoke_token(actor_of(request).name, api_token)
     access_of(request).forget()
     return redirect_with_notice("revoked", "tokens")

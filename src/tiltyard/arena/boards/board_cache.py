@@ -1,4 +1,4 @@
-"""Boards in one web process: the newest of each arena, and what is counted from them on demand."""
+"""The board cache of one web process: the newest board of each arena, and documents computed from it on demand."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ __all__ = ["BoardCache", "HashedDocument", "OnSnapshot"]
 
 _LOG = logging.getLogger(__name__)
 
-#: Told of every new snapshot: arena, source, generation, strengths.
+#: Called for every new snapshot: arena, source, generation, strengths.
 OnSnapshot = Callable[[int, int, int, Strengths], None]
 
 #: How many seconds one statement may take.
@@ -61,7 +61,7 @@ _RETRY_SECONDS = 1.0
 
 
 class BoardCache:
-    """The newest snapshot of every arena and source; it is told of new ones and looks besides."""
+    """The newest snapshot of every arena and source, updated by notifications and by polling."""
 
     def __init__(
         self, url: str, pool: ConnectionPool, on_snapshot: OnSnapshot | None = None, *, look: float = 5.0
@@ -159,7 +159,7 @@ class BoardCache:
     async def history(
         self, arena: Arena, source: int, top: int, snapshot: Snapshot | None = None
     ) -> HashedDocument:
-        """What boards said of the first models of a snapshot; without one, of the newest or shortly before."""
+        """The history of a snapshot's top models; without a snapshot, of the newest one or one shortly before."""
         of = await self.latest(arena.arena, source) if snapshot is None else snapshot
         key = (arena.arena, source, "history", top)
         return await self._sparing(
@@ -210,7 +210,7 @@ class BoardCache:
                 self._retries.succeeded()
 
     async def _look(self) -> None:
-        """Fetch every board that is newer than the one at hand."""
+        """Fetch every board that is newer than the cached one."""
         async with connect_from_pool(self._pool) as connection:
             for (arena, source), place in (await read_newest_positions(connection)).items():
                 known = self._newest.get((arena, source))

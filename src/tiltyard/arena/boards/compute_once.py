@@ -1,4 +1,4 @@
-"""What is counted on demand: once for everybody who asks, a few at a time, and not all of the time."""
+"""Computes expensive documents on demand: one computation per key, bounded concurrency, bounded share of time."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ __all__ = ["BoundedQueue", "DocumentCache", "HashedDocument", "SingleFlight"]
 Key = tuple[Any, ...]
 T = TypeVar("T")
 
-#: What is counted on demand takes at most one part in so many of the time.
+#: Computing on demand takes at most 1/n of the time.
 _REST_RATIO = 10.0
 _CACHED_DOCUMENT_LIMIT = 200
-#: How many are counted at once, and how many wait for their turn.
+#: Maximum number of concurrent computations, and of callers in the queue.
 _CONCURRENT_COMPUTATION_LIMIT = 2
 _WAITING_REQUEST_LIMIT = 8
 
@@ -50,7 +50,7 @@ class _CachedDocument:
 
 
 class BoundedQueue:
-    """What is made a few at a time; who would wait behind many others is told to come back."""
+    """Limits concurrent computations; a caller that would have to queue behind too many others gets an error."""
 
     def __init__(self, at_once: int, waiting: int, what: str) -> None:
         self._making = asyncio.Semaphore(at_once)
@@ -75,7 +75,7 @@ class BoundedQueue:
 
 
 class SingleFlight:
-    """What several ask for at once is made once for all of them, even if whoever asked first has left."""
+    """Shares one computation among concurrent callers, even if the first caller was cancelled."""
 
     def __init__(self) -> None:
         self._pending: dict[Hashable, asyncio.Task[Any]] = {}
@@ -102,7 +102,7 @@ class SingleFlight:
 
 
 class DocumentCache:
-    """Documents by what was asked, made again only after a rest as long as the making deserves."""
+    """Caches documents by key; the longer a document took to compute, the longer it is cached."""
 
     def __init__(self) -> None:
         self._made: dict[Key, _CachedDocument] = {}
@@ -123,7 +123,7 @@ class DocumentCache:
         *,
         exact: bool = False,
     ) -> HashedDocument:
-        """What was made of this snapshot, or a little before if making it took long; else it is made.
+        """Return the document of this snapshot, or a slightly older one if it is slow to compute; else compute it.
 
         ``exact``: of this snapshot only. Whoever asks for what is being made waits for it.
         """

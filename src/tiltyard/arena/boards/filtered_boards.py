@@ -1,4 +1,4 @@
-"""Boards of some votes, pairs, and pages of one model: counted from the votes behind a snapshot."""
+"""Filtered boards, pairs and model pages, computed from the votes behind a snapshot."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class VoteSubset:
 
     @property
     def whole(self) -> bool:
-        """Whether these are the votes that the published boards are made of."""
+        """Whether these are exactly the votes that published boards count."""
         return self.category is None and self.language is None and not self.counted
 
 

@@ -1,4 +1,4 @@
-"""Portraits of models: all that the votes behind a snapshot say of one of them."""
+"""Model profiles: everything that the votes behind a snapshot say about one model."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class Opponent:
 
 @dataclass(frozen=True, slots=True)
 class PromptRecord:
-    """How the model did on one prompt. The prompt's text is not told."""
+    """The model's results on one prompt, without the prompt's text."""
 
     name: str
     category: str | None

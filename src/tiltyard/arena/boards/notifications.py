@@ -1,4 +1,4 @@
-"""News of boards: announced by whoever publishes them, and looked for besides."""
+"""Notifications of new boards: sent by the publisher, with polling as a fallback."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class SnapshotNotifications:
 
 @dataclass(frozen=True, slots=True)
 class BoardAppearance:
-    """What a board once said of a model."""
+    """A model's row on an earlier board."""
 
     generation: int
     position: int

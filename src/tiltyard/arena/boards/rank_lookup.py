@@ -1,4 +1,4 @@
-"""Where models stand on a published board, looked up by name."""
+"""Look up models' ranks on a published board by name."""
 
 from __future__ import annotations
 

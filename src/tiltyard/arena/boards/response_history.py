@@ -1,4 +1,4 @@
-"""What became of one model's responses: when each came, and when it went. Never what they say."""
+"""The history of one model's responses: when each was added and withdrawn. Never their content."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Snapshots: boards as they were published, by hash. None is ever changed."""
+"""Snapshots: published boards, addressed by hash and never changed."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ class SnapshotSummary:
     votes: int
     evaluated: bool
     made_at: datetime
-    #: Whether it is kept for ever, and no vote was excluded or restored since.
+    #: Whether it is permanent, and no vote was excluded or restored since.
     citable: bool
 
 
@@ -84,7 +84,7 @@ class VoteAmendments:
 
 @dataclass(frozen=True, slots=True)
 class ModelScore:
-    """What one board said of one model."""
+    """One model's row on one board."""
 
     position: int
     votes: int
@@ -117,7 +117,7 @@ def add_snapshot(connection: Connection, snapshot: Snapshot) -> None:
 
 
 def notify_snapshot(connection: Connection, snapshot: Snapshot) -> None:
-    """Tell whoever listens, once the caller's transaction has committed."""
+    """Notify listeners once the caller's transaction has committed."""
     payload = f"{snapshot.arena} {snapshot.source} {snapshot.position} {snapshot.generation}"
     with translate_errors("announce a board"):
         connection.execute(statement("raters_notify"), {"payload": payload})
@@ -210,7 +210,7 @@ async def read_rule_history(
 
 
 def thin_snapshots(connection: Connection, moment: datetime) -> int:
-    """Remove boards that are not kept for ever and are older than a month at this moment; how many."""
+    """Delete boards that are not permanent and are older than a month; return how many."""
     with translate_errors("remove old snapshots"):
         return connection.execute(
             statement("snapshots_thin"), {"before": moment - UNCITABLE_SNAPSHOT_LIFETIME}

@@ -1,4 +1,4 @@
-"""Weekly validity reports, kept for ever: each span once, by its hash."""
+"""Weekly validity reports, stored permanently: one per period, addressed by hash."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class ReportableArena:
 
 @dataclass(frozen=True, slots=True)
 class ReportInputs:
-    """What a report needs besides the log: names by number, votes left out, rules given up."""
+    """What a report needs in addition to the log: names by number, excluded votes, abandoned rules."""
 
     models: tuple[str, ...]
     prompts: tuple[str, ...]
@@ -83,7 +83,7 @@ def list_reportable_arenas(connection: Connection) -> list[ReportableArena]:
 
 
 def read_report_inputs(connection: Connection, arena: int, source: int) -> ReportInputs:
-    """What a report of one source's votes needs besides the log."""
+    """What a report on one source's votes needs in addition to the log."""
     values = {"arena": arena, "source": source}
     with translate_errors("read what a report needs"):
         excluded = connection.execute(statement("roster_excluded"), values).fetchall()
@@ -107,7 +107,7 @@ def is_final_until(connection: Connection, arena: ReportableArena, until: dateti
 
 
 def read_method(connection: Connection, arena: int, until: datetime) -> dict[str, Any] | None:
-    """The policy and the ratings in force before a moment, as the log says them."""
+    """The policy and the ratings in force before a moment, according to the log."""
     with translate_errors("read an arena's policy"):
         values = {"arena": arena, "until": until}
         row = connection.execute(statement("reports_policy"), values).fetchone()

@@ -1,4 +1,4 @@
-"""Arenas are made here, and answers enter them."""
+"""Create arenas and import answers."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ _LOCKED_BATCH_ROWS = 5_000
 
 @dataclass(frozen=True, slots=True)
 class ImportResult:
-    """What an import brought, and the last position of the log after it."""
+    """What an import added, and the last position of the log after it."""
 
     models: int = 0
     prompts: int = 0
@@ -77,13 +77,13 @@ class ImportResult:
 
 @dataclass(frozen=True, slots=True)
 class ImportPreview:
-    """What an import would bring: names of new models and prompts, and how many responses."""
+    """What an import would add: names of new models and prompts, and how many responses."""
 
     models: tuple[str, ...]
     prompts: tuple[str, ...]
     responses: int
     unchanged: int
-    #: What contradicts the arena, by the number of the answer; those are left out of the rest.
+    #: Conflicts with the arena, by the number of the answer; these are not counted elsewhere.
     conflicts: dict[int, str]
 
 
@@ -166,7 +166,7 @@ async def import_checked_answers(
 
 
 async def plan_import(connection: Connection, arena: int, answers: Sequence[CheckedAnswer]) -> ImportPreview:
-    """What these answers would bring, and those that contradict the arena or each other. Nothing is kept."""
+    """What these answers would add, and which conflict with the arena or each other. Nothing is stored."""
     rows = [_row(one, hashlib.sha256(one.data).digest(), one.text) for one in answers]
     plan = await _plan_for(connection, arena, rows)
     conflicts: dict[int, str] = {}
@@ -202,7 +202,7 @@ class _Row:
 
 @dataclass(slots=True)
 class _ImportPlan:
-    """What rows add to what is there; the numbers that new models and prompts get."""
+    """What rows add to the arena, and the numbers of new models and prompts."""
 
     #: Of what the rows name.
     models: dict[str, int]
@@ -295,7 +295,7 @@ def _check_arena_name(name: str) -> None:
 
 
 async def _kept(contents: BlobStore, answers: Iterator[CheckedAnswer]) -> list[_Row]:
-    """Keep the bytes of all answers, a chunk at a time, and what else there is to know of them."""
+    """Store the bytes of all answers in chunks, and collect their metadata."""
     rows: list[_Row] = []
     texts: dict[bytes, str] = {}
     while chunk := await asyncio.to_thread(_chunk, answers):
@@ -343,7 +343,7 @@ def _parts(rows: list[_Row]) -> Iterator[list[_Row]]:
 
 
 async def _planned(connection: Connection, arena: int, rows: Sequence[_Row]) -> _ImportPlan:
-    """What these rows add to what is there now."""
+    """What these rows add to the current contents."""
     plan = await _plan_for(connection, arena, rows)
     for row in rows:
         plan.add(row)

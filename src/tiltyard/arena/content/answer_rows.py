@@ -1,4 +1,4 @@
-"""From answers to what an arena takes in: names that can be shown, bytes that can be sent."""
+"""Converts answers to rows that an arena accepts: names that can be displayed, bytes that can be served."""
 
 from __future__ import annotations
 

@@ -95,7 +95,7 @@ class KnownPrompt:
 
 @dataclass(frozen=True, slots=True)
 class PromptKey:
-    """What tells a prompt from another one."""
+    """What identifies a prompt."""
 
     prompt: int
     name: str
@@ -119,7 +119,7 @@ class NewPrompt:
 
 @dataclass(frozen=True, slots=True)
 class NewResponse:
-    """A response on its way in; its bytes are kept already."""
+    """A response to be imported; its bytes are already stored."""
 
     model: int
     prompt: int
@@ -139,7 +139,7 @@ async def reserve_arena_number(connection: Connection) -> int:
 async def add_arena(
     connection: Connection, arena: int, name: str, title: str, settings: ArenaSettings
 ) -> Arena:
-    """A new arena with room for its log; `Conflict` if the name is taken. Call it in a transaction."""
+    """Create an arena and the partitions of its log; `Conflict` if the name is taken. Call it in a transaction."""
     values = {"arena": arena, "name": name, "title": title, "settings": Jsonb(settings.to_dict())}
     with translate_errors("make an arena"):
         row = await (await connection.execute(statement("arenas_add"), values)).fetchone()
@@ -332,7 +332,7 @@ async def _one(connection: Connection, named: str, /, **values: object) -> Any:
 
 
 async def _named(connection: Connection, named: str, name: str, **values: object) -> Any:
-    """What has this name; nothing has one that the database could not even hold."""
+    """The row with this name; ``None`` for names that the database cannot store."""
     if "\0" in name or not name.isprintable():
         return None
     return await _one(connection, named, name=name, **values)

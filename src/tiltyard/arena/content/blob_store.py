@@ -22,13 +22,13 @@ from tiltyard.postgres.statements import statement
 
 __all__ = ["INLINE_LIMIT_BYTES", "BlobStore", "ResponseContent"]
 
-#: Up to so many bytes lie in the database.
+#: Larger blobs are stored outside the database.
 INLINE_LIMIT_BYTES = 64 * 1024
 
 #: For so long a process may go on handing out a response that another one has withdrawn.
 _WITHDRAWAL_CACHE_SECONDS = 2.0
 _CACHED_RESPONSE_LIMIT = 100_000
-#: Bytes that are removed under one lock: nobody puts any meanwhile.
+#: Blobs removed under one lock; writers wait meanwhile.
 _REMOVAL_BATCH_COUNT = 20
 
 

@@ -1,4 +1,4 @@
-"""What the bytes of a response are, told by their beginning and not by their name."""
+"""Detects the media type of a response from its first bytes, not from its name."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ from tiltyard.settings.model_families import load_families
 
 __all__ = ["SHOWN_MENTION_LIMIT", "Mention", "MentionFinder"]
 
-#: Mentions that are told; the others are counted.
+#: Mentions that are listed; the others are only counted.
 SHOWN_MENTION_LIMIT = 20
 #: Shorter names are words of too many languages.
 _MIN_NAME_CHARACTERS = 3
@@ -54,7 +54,7 @@ class Mention:
 
     @property
     def own(self) -> bool:
-        """Whether it tells the truth about who wrote it."""
+        """Whether the response names its actual author."""
         return self.about in ("own", "family")
 
     def __str__(self) -> str:
@@ -103,7 +103,7 @@ def _families() -> _Families:
 
 @dataclass(frozen=True, slots=True)
 class _OwnNames:
-    """What would give a model away, besides its name."""
+    """What would identify a model, apart from its name."""
 
     families: frozenset[str]
     #: Names that its file states and the table does not know.
@@ -134,7 +134,7 @@ class MentionFinder:
             yield answer
 
     def look(self, answer: CheckedAnswer) -> None:
-        """Count a response that says a name; the first of them are kept."""
+        """Count a response that mentions a name; the first ones are stored."""
         found = self._found(answer) if answer.kind in _SEARCHED_KINDS else None
         if found is None:
             return

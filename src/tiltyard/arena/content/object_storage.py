@@ -1,4 +1,4 @@
-"""Where bytes lie that are too large for the database: a folder, or an S3-compatible bucket."""
+"""Storage for blobs that are too large for the database: a folder or an S3-compatible bucket."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ class BucketStorage:
 
 
 def open_configured_storage(environment: Environment) -> ObjectStorage:
-    """Where the environment says, or in its home."""
+    """As set in the environment, or in Tiltyard's home."""
     variables = environment.variables
     return open_storage(variables.get("TILTYARD_RESPONSES_URL"), environment.home, variables)
 

@@ -1,4 +1,4 @@
-"""Whether a response speaks of itself where it says a name: "I am …", "as an assistant trained by …"."""
+"""Detects self-references next to a name: "I am …", "as an assistant trained by …"."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _BETWEEN_FLAGS = _FILLER_FLAG | _NOUN_FLAG
 
 
 class SelfReferences:
-    """Looks at what stands before and after a name."""
+    """Examines the text before and after a name."""
 
     def __init__(self, phrases: SelfReference, names: PhraseIndex[Any]) -> None:
         self._phrases: PhraseIndex[int] = PhraseIndex()

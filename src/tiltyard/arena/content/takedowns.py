@@ -1,4 +1,4 @@
-"""Responses and prompts that are withdrawn, and the open matchups that end by it."""
+"""Withdraw responses and prompts, and close the open matchups that show them."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ async def withdraw_responses(
 
 
 async def withdraw_prompt_text(connection: Connection, arena: int, prompt: int, at: datetime) -> bool:
-    """A prompt's text goes; its name and its hash stay. False if it was gone already."""
+    """Delete a prompt's text; its name and hash are kept. False if it was already withdrawn."""
     values = {"arena": arena, "prompt": prompt, "at": at}
     return await (await connection.execute(statement("takedowns_prompt"), values)).fetchone() is not None
 

@@ -1,4 +1,4 @@
-"""An answers file in two steps: first what it would bring and what is wrong with it, then it is let in."""
+"""Import an answers file in two steps: preview with errors, then import."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ __all__ = [
 #: Rows of a preview that are shown, and errors.
 SHOWN_ROWS = 10
 SHOWN_ERROR_LIMIT = 100
-#: Bytes that a file may unfold to: in Parquet, little can stand for much.
+#: Maximum decompressed size: Parquet files can expand a lot.
 MAX_UNPACKED_BYTES = 4 * MAX_UPLOAD_BYTES
 #: Characters of a text that a preview shows.
 _EXCERPT_CHARACTERS = 400
@@ -62,21 +62,21 @@ class UploadSample:
 
 @dataclass(frozen=True, slots=True)
 class UploadPreview:
-    """What an upload would bring, and what is wrong with it."""
+    """What an upload would add, and its errors."""
 
     upload: UUID
     name: str
     size: int
     planned: ImportPreview
     samples: tuple[UploadSample, ...]
-    #: Rows that can be let in, those that are there already among them.
+    #: Rows that can be imported, including those already present.
     good: int
-    #: Rows that cannot; the first of them are told.
+    #: Rows that cannot be imported; the first ones are listed.
     bad: int
     errors: tuple[BadRow, ...]
     #: Whether reading stopped before the end.
     cut_short: bool
-    #: Good rows whose responses name a model, a family or a maker; the first of them are told.
+    #: Valid rows whose responses name a model, a family or a maker; the first ones are listed.
     mentioned: int
     mentions: tuple[Mention, ...]
 
@@ -94,7 +94,7 @@ class UploadDecision:
 
 
 async def store_upload(pool: ConnectionPool, arena: Arena, name: str, data: bytes, *, actor: str) -> UUID:
-    """Keep a file for an hour, for whoever sent it."""
+    """Store a file for one hour, for the operator who uploaded it."""
     if not data:
         raise InputError("the file is empty; choose one with answers in it")
     if len(data) > MAX_UPLOAD_BYTES:
@@ -106,7 +106,7 @@ async def store_upload(pool: ConnectionPool, arena: Arena, name: str, data: byte
 
 
 async def preview_upload(pool: ConnectionPool, arena: Arena, upload: UUID, *, actor: str) -> UploadPreview:
-    """What the file would bring now. Nothing changes by looking."""
+    """What the file would add now. Changes nothing."""
     async with connect_from_pool(pool) as connection:
         found = await find_upload(connection, arena.arena, actor, upload)
         rows = await asyncio.to_thread(_read, found.data)

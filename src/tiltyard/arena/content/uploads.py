@@ -1,4 +1,4 @@
-"""Answers files that an operator looks over before they are let in. None outlives an hour."""
+"""Uploaded answers files, stored for at most one hour until an operator imports or discards them."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ async def add_upload(connection: Connection, arena: int, actor: str, name: str, 
 
 
 async def find_upload(connection: Connection, arena: int, actor: str, upload: UUID) -> Upload:
-    """A file of this arena and of whoever sent it; `NotFound` to everybody else, and after its hour."""
+    """A file of this arena, for the operator who uploaded it; `NotFound` for everyone else and after it has expired."""
     values = {"upload": upload, "arena": arena, "actor": actor, "life": UPLOAD_LIFETIME}
     with translate_errors("read an upload"):
         row = await (await connection.execute(statement("uploads_find"), values)).fetchone()

@@ -45,7 +45,7 @@ _PLAN = "arena"
 
 @dataclass(frozen=True)
 class ArenaPanel:
-    """Everything that is known before a matchup is asked for."""
+    """Everything that is known before a matchup is requested."""
 
     seats: tuple[JudgeSetup, ...]
     rubric: Rubric
@@ -71,7 +71,7 @@ class ArenaPanel:
         ask = build_chat_prompt(shown, self.rubric, seat.form, seat.settings.max_tokens)
         body = seat.provider.body(seat.settings.model, ask, seat.options)
         question = stable_id([matchup, seat.name, order])
-        # A matchup is its own repetition: the same pair, met again, is asked anew.
+        # Each matchup is a repetition of its own: the same pair in a later matchup is judged again.
         key, size = request_key(seat.provider, body, int(stable_id([matchup]), 16))
         worst = seat.worst(size, batch=False)
         prompt = stable_id([shown.prompt])

@@ -41,7 +41,7 @@ __all__ = ["JudgedVotes", "judge_arena"]
 
 #: Matchups that one voter may have open at once.
 _OPEN_MATCHUP_LIMIT = 2
-#: So many matchups in a row without a reply from the provider are no accident of single calls.
+#: Consecutive matchups without a reply from the provider that stop the judge.
 _CONSECUTIVE_FAILURE_LIMIT = 5
 #: Seconds between looks for workers that died, and at our own lock.
 _DEAD_WORKER_CHECK_SECONDS, _LOCK_CHECK_SECONDS = 20.0, 1.0
@@ -139,7 +139,7 @@ async def _watch_lock(
     round_: _JudgeVoting,
     on_tick: Callable[[JudgedVotes], None],
 ) -> None:
-    """Tell of the progress, look after the dead, and stop everything once our own lock is lost."""
+    """Report progress, clean up after dead workers, and stop everything if our own lock is lost."""
     since = 0.0
     while await asyncio.to_thread(locks.kept):
         on_tick(round_.votes)
@@ -157,7 +157,7 @@ async def _watch_lock(
 
 
 class _JudgeVoting:
-    """Voters at work, until something says that it is enough."""
+    """Run the voters until a limit is reached."""
 
     def __init__(
         self, panel: ArenaPanel, asking: MatchupJudges, arena: str, votes: JudgedVotes, matchups: int | None
@@ -258,7 +258,7 @@ class _JudgeVoting:
         return self._panel.result(requests, verdicts)
 
     def _count_provider_failures(self, found: Iterable[Verdict | QuestionState]) -> None:
-        """A provider that answers nobody is not asked for ever."""
+        """Stop calling a provider that never answers."""
         vain = {QuestionState.PROVIDER_ERROR, QuestionState.LOST}.intersection(found)
         self._consecutive_failures = self._consecutive_failures + 1 if vain else 0
         if self._consecutive_failures >= _CONSECUTIVE_FAILURE_LIMIT:

@@ -1,4 +1,4 @@
-"""Columns as array literals: many rows in one statement, without a round through the driver for each value."""
+"""Columns as array literals: many rows in one statement, without per-value conversion by the driver."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Battles on their way out: final votes in log order, de-identified, in pieces."""
+"""Battle export: final votes in log order, de-identified, in chunks."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _LANES = tuple(lane.name.lower() for lane in Lane)
 _MAX_RELEASE_CHARACTERS = 200
 #: Seconds for a page of votes.
 _STATEMENT_SECONDS = 60.0
-#: Pseudonyms that are kept while a file is written.
+#: Pseudonyms cached while a file is written.
 _CACHED_PSEUDONYM_LIMIT = 20_000
 
 

@@ -96,7 +96,7 @@ class LogRow:
     response_a: int = -1
     response_b: int = -1
     expires_at: datetime | None = None
-    #: Of a vote: whether its voter had been told neither name. Votes of older versions count as blind.
+    #: Of a vote: whether neither name had been shown to its voter. Votes of older versions count as blind.
     blind: bool = True
 
 
@@ -166,7 +166,7 @@ class MatchupRecord:
     #: Position of the undo by which the matchup is open again; then kind, outcome and position are the undone vote's.
     undone: int | None
     ballot: int = 0
-    #: Of a vote: whether its voter had been told neither name.
+    #: Of a vote: whether neither name had been shown to its voter.
     blind: bool = True
 
     @property
@@ -176,7 +176,7 @@ class MatchupRecord:
 
 
 class ToldResponse(NamedTuple):
-    """A response whose model's name a voter was told."""
+    """A response whose model's name was shown to a voter."""
 
     response: int
     model: int
@@ -184,7 +184,7 @@ class ToldResponse(NamedTuple):
 
 
 class PendingNames(NamedTuple):
-    """A vote that stands and whose names its voter was not told yet."""
+    """A vote in force whose names have not been shown to its voter yet."""
 
     serial: int
     a: int
@@ -200,7 +200,7 @@ class PendingNames(NamedTuple):
 
 
 class _LogHead(NamedTuple):
-    """Where a log stands."""
+    """The head of a log."""
 
     head: int
     last: datetime | None
@@ -306,7 +306,7 @@ class LogBatch:
         return self.add(LogKind.REVEAL, source=source, serial=serial, session=session)
 
     async def stands(self, source: int, serial: int, position: int) -> bool:
-        """Whether the vote at this position stands: it was not undone, in this batch neither."""
+        """Whether the vote at this position is in force: not undone, not even in this batch."""
         known = self._endings.stands((source, serial), position)
         if known is not None:
             return known
@@ -429,7 +429,7 @@ async def find_matchup(connection: AsyncConnection, arena: int, matchup: UUID) -
 
 
 def matchup_not_found_error() -> NotFound:
-    """Guessed, foreign and malformed ids are told alike."""
+    """Guessed, foreign and malformed ids get the same error."""
     return NotFound("no such matchup: it may belong to somebody else, or to another session")
 
 

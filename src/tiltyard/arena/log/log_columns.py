@@ -1,4 +1,4 @@
-"""Long stretches of a log as NumPy columns, for those who fold it."""
+"""Ranges of a log as NumPy columns, for folding."""
 
 from __future__ import annotations
 

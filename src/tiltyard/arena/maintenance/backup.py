@@ -1,4 +1,4 @@
-"""Backups: one file with the database, the bytes of responses and the keys, and back again.
+"""Backups: one file with the database, the bytes of responses and the keys.
 
 The database and the positions that the manifest states are of one instant, whatever is written
 meanwhile. A backup has its name only once it is whole and on the disk.
@@ -39,7 +39,7 @@ __all__ = ["BackupManifest", "BackupResult", "back_up", "read_backup", "record_b
 
 _MANIFEST, DATABASE, KEY = "manifest.json", "database.dump", "secret.key"
 RESPONSES = "responses/"
-#: Names that a backup may hold: no other file is ever written by a restoration.
+#: Names that a backup may contain: a restore never writes any other file.
 _MEMBER = re.compile(r"database\.dump|secret\.key|responses/[0-9a-f]{64}")
 _FORMAT_VERSION = 1
 _CHUNK_BYTES = 1 << 20
@@ -47,7 +47,7 @@ _CHUNK_BYTES = 1 << 20
 
 @dataclass(frozen=True)
 class BackupManifest:
-    """What a backup holds, and what must be true once it is restored."""
+    """The contents of a backup, and what must be true once it is restored."""
 
     format: int
     made_at: str
@@ -55,7 +55,7 @@ class BackupManifest:
     postgresql: str
     #: Names of arenas and the last positions of their logs.
     arenas: dict[str, int]
-    #: Names of what the file holds, each with its ``sha256`` and ``size``.
+    #: Entries of the file by name, each with its ``sha256`` and ``size``.
     members: dict[str, dict[str, Any]] = field(repr=False)
 
 
@@ -118,7 +118,7 @@ def read_backup(path: Path) -> BackupManifest:
 
 
 def open_member(tar: tarfile.TarFile, name: str) -> IO[bytes]:
-    """What a backup holds under this name."""
+    """The content of a backup entry."""
     try:
         found = tar.extractfile(name)
     except KeyError:

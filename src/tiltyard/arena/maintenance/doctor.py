@@ -1,4 +1,4 @@
-"""The doctor: what may be wrong with an arena's house, one line each, and what to do about it."""
+"""Diagnosis of an installation: one line per check, with what to do about each problem."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class HealthCheck:
 
 
 def examine_home(home: Path, variables: Mapping[str, str]) -> list[HealthCheck]:
-    """What can be told without a database."""
+    """Checks that need no database."""
     return [_disk("disk of the home", home), _key(home, variables)]
 
 

@@ -106,7 +106,7 @@ def _first_error(fresh: Path) -> str:
 
 
 def _restore(restored: EmbeddedServer, made: BackupResult, problem: str) -> Path:
-    """A data folder of the new version with what the backup holds."""
+    """A data folder of the new version with the backup's contents."""
     shutil.rmtree(restored.data, ignore_errors=True)
     try:
         with restored.start_exclusively() as url, tempfile.TemporaryDirectory(dir=restored.folder) as room:

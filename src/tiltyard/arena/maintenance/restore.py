@@ -1,4 +1,4 @@
-"""Restoring: a backup into an empty database and a home without keys, checked before and after."""
+"""Restore a backup into an empty database and a home without keys, checked before and after."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class RestoreResult:
 def restore(
     path: Path, url: str, home: Path, object_storage: ObjectStorage, *, revoke_all: bool = False
 ) -> RestoreResult:
-    """Bring back what a backup holds. Nothing is replaced: where anything is, this refuses.
+    """Restore a backup. Never overwrites: fails if the target is not empty.
 
     The database is restored in one transaction; keys appear last. ``revoke_all``: tokens, passwords and
     sessions of operators that the backup holds are revoked.

@@ -41,7 +41,7 @@ class RestoredAccess:
 
 
 def read_access(connection: psycopg.Connection) -> RestoredAccess:
-    """What a database lets in and shows at present."""
+    """The access that a database currently grants, and what it shows."""
     with translate_errors("list what was restored"):
         tokens = {
             number: f"{name} ({', '.join(scopes)}; {'every arena' if arena is None else f'arena {arena}'})"

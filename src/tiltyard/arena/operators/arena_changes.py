@@ -1,4 +1,4 @@
-"""What an operator changes in a running arena. Each change, its events and its line in the audit are one transaction."""
+"""Operators' changes to a running arena. Each change, its events and its audit entry are one transaction."""
 
 from __future__ import annotations
 
@@ -125,9 +125,9 @@ async def current_policy(pool: ConnectionPool, arena: str) -> Policy:
 
 
 async def set_policy(pool: ConnectionPool, arena: str, changed: Mapping[str, Any], *, actor: str) -> Policy:
-    """Change the ranking policy, field by field; it takes force with the next event.
+    """Change fields of the ranking policy; applies from the next event.
 
-    What shapes the memory of an arena cannot change: `BadOption` names it.
+    Fields that determine what an arena stores cannot change: `BadOption` names them.
     """
     async with _changing(pool, arena) as (connection, batch):
         laws = await read_policy(connection, batch.arena)
@@ -145,7 +145,7 @@ async def set_policy(pool: ConnectionPool, arena: str, changed: Mapping[str, Any
 async def exclude(
     pool: ConnectionPool, arena: str, selection: VoteSelection, reason: str, *, actor: str
 ) -> ExclusionResult:
-    """Leave out of the ratings the votes that fit; they stay in the log and can be restored.
+    """Exclude matching votes from the ratings; they stay in the log and can be restored.
 
     They are chosen while voting goes on; the arena's lock is held only for what came meanwhile.
     """
@@ -231,14 +231,14 @@ async def find_sessions_by_pseudonym(
 
 
 def validate_reason(reason: str) -> str:
-    """Why: for the audit, and for those who ask later."""
+    """The reason, for the audit log."""
     if not reason.strip() or len(reason) > _MAX_REASON_CHARACTERS or "\0" in reason:
         raise InputError(f"a reason is needed, of 1 to {_MAX_REASON_CHARACTERS} characters")
     return reason
 
 
 async def _sweep(contents: BlobStore) -> None:
-    """Remove bytes that nobody has any more. What was withdrawn stays so, even if that fails."""
+    """Delete unreferenced bytes. The withdrawal remains in effect even if this fails."""
     try:
         await contents.sweep()
     except StoreFault as error:

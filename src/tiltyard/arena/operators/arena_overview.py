@@ -1,4 +1,4 @@
-"""What an operator sees of arenas at a glance: what waits, how busy they are, who changed what."""
+"""The operator's overview of arenas: open tasks, activity, recent changes."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ async def list_audit(
     before: int | None = None,
     limit: int = 50,
 ) -> list[AuditRow]:
-    """Changes of an arena, newest first; without one those of the house: sign-ins, tokens."""
+    """Changes of an arena, newest first; without an arena those of the server: sign-ins, tokens."""
     first = 2**63 - 1 if before is None else before
     values = {"arena": arena, "action": action, "before": first, "limit": limit}
     return [AuditRow(*row) for row in await _rows(connection, "overviews_audit", values)]

@@ -1,4 +1,4 @@
-"""What an operator looks at: the changes that were made, and what voters complained of."""
+"""The audit log and voters' complaints."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class AuditRow:
 
 @dataclass(frozen=True, slots=True)
 class ComplaintRow:
-    """What a voter said is wrong with a matchup."""
+    """A voter's complaint about a matchup."""
 
     complaint: int
     reason: str
@@ -54,7 +54,7 @@ async def read_audit(
 async def list_complaints(
     connection: Connection, arena: int, *, after: int = 0, limit: int = 100, settled: bool = False
 ) -> list[ComplaintRow]:
-    """What voters said is wrong, oldest first; with ``settled`` what was looked at too."""
+    """Complaints, oldest first; with ``settled`` the settled ones too."""
     values = {"arena": arena, "after": after, "limit": limit, "all": settled}
     rows = await _rows(connection, "oversight_complaints", values)
     return [ComplaintRow(*row) for row in rows]

@@ -1,4 +1,4 @@
-"""What an exclusion would do to the order, before it is made.
+"""Preview how an exclusion would change the order.
 
 The board's own ratings depend on the order of the votes and take a replay of the log; batch
 Bradley–Terry is a function of counts, so it is made twice here, with the votes and without them.

@@ -1,4 +1,4 @@
-"""Votes that an operator leaves out of the ratings, and may let in again. None is ever deleted."""
+"""Votes that an operator excludes from the ratings and can restore. None is ever deleted."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ __all__ = [
 #: A draft follows the log until it is so few positions behind, or has tried so often.
 _CLOSE_ENOUGH_POSITIONS = 200
 _CATCH_UP_ROUND_LIMIT = 5
-#: So many sessions of an exclusion are named.
+#: Maximum number of sessions of an exclusion that are listed.
 _NAMED_SESSION_LIMIT = 5
 
 
 @dataclass(frozen=True, slots=True)
 class VoteSelection:
-    """Which votes: those that fit everything that is said. What is ``None`` says nothing."""
+    """Selects votes that match every given criterion; ``None`` matches all."""
 
     sessions: Sequence[int] | None = None
     matchups: Sequence[UUID] | None = None

@@ -1,4 +1,4 @@
-"""Scheduled work as an operator sees it: done, at work, failed, or late."""
+"""Status of scheduled jobs for the operator: done, running, failed or late."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ JOB_SCHEDULES: Mapping[str, str] = {
 }
 #: From this phase of the policy on there are weekly reports.
 FIRST_REPORTED_PHASE = 4
-#: Work that nobody has begun so long after it was due is late, and so is a report so long after its week.
+#: A job not started this long after it was due is late, and so is a report this long after its week.
 _LATE_START_DURATION = timedelta(minutes=15)
 _LATE_REPORT_DURATION = timedelta(hours=3)
 _WEEK_DURATION = timedelta(days=7)
@@ -48,7 +48,7 @@ class ScheduledJob:
 
 
 def list_jobs(arena: str, ticks: Mapping[str, ScheduledRun], now: datetime) -> list[ScheduledJob]:
-    """The work of the house, and the round of an arena's judges if there are any."""
+    """The server's scheduled jobs, and the arena's judging round if it has judges."""
     found = [_job(name, cron, ticks.get(name), now) for name, cron in JOB_SCHEDULES.items()]
     judges = ticks.get(f"judges-{arena}")
     if judges is not None:

@@ -1,4 +1,4 @@
-"""What became of scheduled work: the latest tick of each schedule, as DBOS keeps it."""
+"""The latest run of each schedule, as recorded by DBOS."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Scheduled work of a house: weekly reports, the thinning of snapshots, swept bytes, rounds of judges.
+"""Scheduled jobs: weekly reports, thinning out snapshots, deleting unreferenced bytes, judging rounds.
 
 Each is done once for each moment it is due, whichever process is there to do it. The heavy part runs
 as a program of its own (``python -m tiltyard.arena.operators.scheduled_jobs``): folding millions of events again
@@ -58,7 +58,7 @@ _VERSION = 1
 
 @contextmanager
 def run_scheduled_jobs(url: str, environment: Environment) -> Iterator[None]:
-    """Everything that the house does by the clock, until the block is left."""
+    """Run all scheduled jobs until the block is left."""
     apart = _JobProcesses(url)
     schedules = [
         Schedule(
@@ -185,7 +185,7 @@ class _JobProcesses:
 
 
 def _round(one: JudgeRound, environment: Environment, apart: _JobProcesses) -> Schedule:
-    """Judges of one arena, by the clock."""
+    """The scheduled judging round of one arena."""
     token = environment.variables.get(one.token_env, "").strip()
     if not token:
         raise BadConfig(

@@ -1,4 +1,4 @@
-"""What can be counted of those who vote, and what they said of their votes. For the operator alone."""
+"""Statistics on voters, and their remarks on votes. For the operator only."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ class CastVote:
 
 @dataclass(frozen=True, slots=True)
 class VoteRemark:
-    """Why somebody voted so."""
+    """A voter's reason for a vote."""
 
     made_at: datetime
     session: int
@@ -116,7 +116,7 @@ async def read_session_tally(
 async def read_remarks(
     connection: Connection, arena: int, *, limit: int = 50, offset: int = 0
 ) -> list[VoteRemark]:
-    """What voters said of their votes that stand, newest first."""
+    """Voters' remarks on votes in force, newest first."""
     rows = await _rows(connection, "voters_remarks", {"arena": arena, "limit": limit, "offset": offset})
     return [VoteRemark(*row) for row in rows]
 

@@ -1,4 +1,4 @@
-"""Those who vote, as their operator sees them: numbers, and no judgement."""
+"""Voters as shown to the operator: statistics without judgement."""
 
 from __future__ import annotations
 

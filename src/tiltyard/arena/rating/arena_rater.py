@@ -331,7 +331,7 @@ class ArenaRater:
 
 
 def active_exclusions(changes: Sequence[ExclusionChange], generation: int) -> frozenset[int]:
-    """Exclusions that are in force after so many changes."""
+    """Exclusions in force after a number of changes."""
     active: set[int] = set()
     for change in changes[:generation]:
         (active.add if change.excluded else active.discard)(change.exclusion)

@@ -128,7 +128,7 @@ class TimeBudget:
         self._since: float | None = None
 
     def allows(self, now: float) -> bool:
-        """Whether another board may be made at this moment, in seconds of any steady clock."""
+        """Whether another board may be published now; time in seconds of a monotonic clock."""
         if self._since is not None:
             self._left = min(self._left + self._share * (now - self._since), self._most)
         self._since = now

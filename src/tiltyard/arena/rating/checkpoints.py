@@ -46,7 +46,7 @@ class StoredCheckpoint:
 
 @dataclass(frozen=True, slots=True)
 class CheckpointKey:
-    """Where a checkpoint stands."""
+    """The position of a checkpoint."""
 
     generation: int
     position: int

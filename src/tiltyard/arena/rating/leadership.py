@@ -1,4 +1,4 @@
-"""Who rates an arena: one process at a time, known by a lock that dies with its connection.
+"""Leader election for raters: one process per arena, held by a lock that is released with its connection.
 
 A lock alone is not enough. A leader that was cut off may still believe that it leads, so each one has
 a term of its own, and what it writes holds only while the arena has that term.
@@ -37,7 +37,7 @@ class Leadership:
 
     @property
     def lost(self) -> bool:
-        """Whether the connection is gone, and the locks with it."""
+        """Whether the connection, and with it all locks, is lost."""
         return is_broken(self._connection)
 
     def lead(self, arena: int) -> int | None:
@@ -57,7 +57,7 @@ class Leadership:
         return self.terms[arena]
 
     def still_leading(self) -> set[int]:
-        """The arenas that are led; raises when the connection is gone, and the locks with it."""
+        """The arenas that this process leads; raises if the connection, and with it all locks, is lost."""
         with translate_errors("keep the lead of an arena"):
             held = {int(arena) for (arena,) in self._connection.execute(statement("leading_held"))}
         self.terms = {arena: term for arena, term in self.terms.items() if arena in held}

@@ -1,4 +1,4 @@
-"""An arena's log folded again from its first event: what a rater must have come to."""
+"""Replay an arena's log from its first event: the result that a rater must have."""
 
 from __future__ import annotations
 

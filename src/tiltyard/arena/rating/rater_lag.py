@@ -1,4 +1,4 @@
-"""How far behind the logs their raters are: for metrics, and for whoever asks if the house is ready."""
+"""Lag of raters behind their logs: for metrics and the readiness check."""
 
 from __future__ import annotations
 

@@ -27,12 +27,12 @@ _LOG = logging.getLogger(__name__)
 _IDLE_POLL_SECONDS = 0.5
 _LEADERSHIP_POLL_SECONDS = 1.0
 _FAULT_RETRY_SECONDS = 1.0
-#: After what only a change of the log or of the code can mend.
+#: After errors that only a change of the log or of the code can fix.
 _DAMAGE_RETRY_SECONDS = 30.0
 
 
 def rate_arenas(url: str, stop: threading.Event) -> None:
-    """Rate every arena of a database until told to stop."""
+    """Rate every arena of a database until stopped."""
     RaterProcess(url).run(stop)
 
 
@@ -62,7 +62,7 @@ class RaterProcess:
         self._arena_retries: dict[int, Retries] = {}
 
     def run(self, stop: threading.Event) -> None:
-        """Until told to stop; then checkpoints are written and others may lead."""
+        """Run until stopped; then write checkpoints and release leadership."""
         try:
             while not stop.is_set():
                 try:
@@ -118,7 +118,7 @@ class RaterProcess:
         return busy
 
     def _drop(self, leadership: Leadership, arena: RatedArena, error: Exception) -> None:
-        """Begin anew later, or let another try."""
+        """Restart later, or let another process take over."""
         self.raters.pop(arena.arena, None)
         retries = self._arena_retries.get(arena.arena)
         if retries is None:

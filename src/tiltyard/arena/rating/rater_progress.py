@@ -62,7 +62,7 @@ class RaterProgress:
 
 @dataclass(frozen=True, slots=True)
 class ExclusionChange:
-    """The event by which votes were excluded, or let in again."""
+    """The event that excluded or restored votes."""
 
     position: int
     exclusion: int

@@ -1,4 +1,4 @@
-"""Sounds in WAV and FLAC, and the ways to those in MP3 and Ogg."""
+"""WAV and FLAC audio; dispatches to MP3 and Ogg."""
 
 from __future__ import annotations
 

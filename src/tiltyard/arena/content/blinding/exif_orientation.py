@@ -1,4 +1,4 @@
-"""Exif, of which only one number stays: how a picture is to be turned before it is shown."""
+"""Exif: keeps only the orientation."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _UPRIGHT_CODE = 1
 
 
 def keep_orientation_only(data: bytes) -> bytes:
-    """Exif with the orientation and nothing else; nothing if the picture stands upright."""
+    """Exif with the orientation only; empty if the image is upright."""
     start = EXIF if data.startswith(EXIF) else b""
     turned = _orientation(data[len(start) :])
     if turned == _UPRIGHT_CODE:

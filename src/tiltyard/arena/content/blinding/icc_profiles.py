@@ -1,4 +1,4 @@
-"""Colour profiles, without the words in them.
+"""Colour profiles, with their texts removed.
 
 A profile changes the colours that are shown, so it stays; but it also has a description, a copyright, a
 maker, a device and a date, which tell where a picture comes from.

@@ -1,4 +1,4 @@
-"""Pictures: the parts that a browser needs to show them, and none beside."""
+"""Images: keeps only the parts that a browser needs to show them."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def strip_png_metadata(data: bytes) -> bytes:
 
 
 def _png_chunk(name: bytes, data: bytes, at: int, end: int) -> bytes:
-    """What is kept of a chunk; nothing of one that is not needed."""
+    """The part of a chunk to keep; empty if the chunk is not needed."""
     if name == b"iCCP":
         return _written_png(name, _png_profile(data[at + 8 : end - 4]))
     if name == b"eXIf":
@@ -269,7 +269,7 @@ def strip_webp_metadata(data: bytes) -> bytes:
 
 
 def _webp_held(name: bytes, held: bytes, counted: Iterator[int]) -> bytes:
-    """What is kept of a chunk; nothing of one that is not needed."""
+    """The part of a chunk to keep; empty if the chunk is not needed."""
     if name == b"ANMF":
         parts = [
             riff_chunk(inner, held[start:stop])

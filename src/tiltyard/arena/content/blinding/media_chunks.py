@@ -1,4 +1,4 @@
-"""What all walks through files share: how far one goes, and what is said of a file that cannot be walked."""
+"""Shared by all media parsers: limits, and the error for a file that cannot be parsed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sounds in MP3: frame after frame, and none of the tags before, between and behind them."""
+"""MP3 audio: keeps the frames and removes all tags before, between and after them."""
 
 from __future__ import annotations
 

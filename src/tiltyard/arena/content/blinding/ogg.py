@@ -1,4 +1,4 @@
-"""Sounds in Ogg: Vorbis and Opus, with comments that say nothing."""
+"""Ogg audio: Vorbis and Opus, with empty comments."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Answers by upload: a file is looked over, and then let in or thrown away."""
+"""Upload answers: check a file, then import or discard it."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ router = operator_router("/arenas/{arena}")
 
 @router.get("/answers", response_class=HTMLResponse)
 async def answers_page(arena: str, request: Request) -> HTMLResponse:
-    """Where a file is chosen."""
+    """The upload form."""
     return _choose(request, await arena_of(request, arena))
 
 
@@ -57,7 +57,7 @@ async def upload_form(arena: str, request: Request, file: Annotated[UploadFile, 
 
 @router.get("/uploads/{upload}", response_class=HTMLResponse)
 async def upload_page(arena: str, upload: UUID, request: Request) -> HTMLResponse:
-    """What the file would bring, and what is wrong with it."""
+    """What the file would add, and its errors."""
     return await _preview(request, await arena_of(request, arena), upload)
 
 
@@ -70,7 +70,7 @@ async def let_in_form(
     partly: Annotated[bool, Form()] = False,
     enable: Annotated[bool, Form()] = False,
 ) -> Response:
-    """Import exactly what was looked over."""
+    """Import exactly what was previewed."""
     found = await arena_of(request, arena)
     try:
         await import_upload(
@@ -88,7 +88,7 @@ async def let_in_form(
 
 @router.post("/uploads/{upload}/discard")
 async def discard_form(arena: str, upload: UUID, request: Request) -> Response:
-    """Throw the file away."""
+    """Discard the file."""
     await discard_upload(
         pool_of(request), await arena_of(request, arena), upload, actor=actor_of(request).name
     )

@@ -1,4 +1,4 @@
-"""The web process: the JSON API of the live arenas, over the house of `tiltyard.arena`.
+"""The web process: the JSON API and the pages of live arenas, on top of `tiltyard.arena`.
 
-The only room that knows HTTP. It parses, asks a desk, and prints; what may be done is decided below.
+The only package that knows HTTP. It parses requests, calls the arena and renders responses.
 """

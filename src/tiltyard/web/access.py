@@ -1,4 +1,4 @@
-"""Who asks, and what they may: voters by cookie, the operator by cookie, programs by token."""
+"""Authentication and authorization: voters and the operator by cookie, programs by token."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ __all__ = [
     "require_scope",
 ]
 
-#: Seconds for which a process believes what it knows of a voter, and of an operator or a token.
+#: Cache lifetimes in seconds: of a voter, and of an operator or a token.
 _VOTER_CACHE_SECONDS = 30.0
 _ACTOR_CACHE_SECONDS = 5.0
 _CACHED_ENTRY_LIMIT = 50_000
@@ -45,7 +45,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Actor:
-    """Somebody who is signed in: the operator, or a program with a token."""
+    """A signed-in identity: the operator, or a program with a token."""
 
     #: As the audit names it: ``operator:NAME`` or ``token:NAME``.
     name: str
@@ -111,7 +111,7 @@ class Access:
         self._judges.clear()
 
     async def actor(self, request: Request) -> Actor | None:
-        """Who is signed in. A token that is worth nothing is refused; a cookie that is, is overlooked."""
+        """The signed-in identity. An invalid token is rejected; an invalid cookie is ignored."""
         stated = request.headers.get("authorization")
         if stated is not None:
             return await self._bearer(stated)
@@ -183,7 +183,7 @@ class Access:
             actor.require("judge" if "judge" in actor.scopes else "read", desk.name)
 
     async def new_voter(self, request: Request) -> tuple[Voter, str]:
-        """A new person, and the cookie to hand out; `Busy` if too many come from there."""
+        """Create a voter session and its cookie; `Busy` if the address exceeds its rate limit."""
         self.session_rate_limit.admit(client_address(request))
         token, session = await self.accounts.make_session()
         voter = Voter(session.session, 0)
@@ -213,7 +213,7 @@ def access_of(request: Request) -> Access:
 
 
 def keys_of(request: Request) -> SecretKeys:
-    """The secret keys of this house."""
+    """The secret keys of this server."""
     return access_of(request).keys
 
 
@@ -228,16 +228,16 @@ async def current_actor(
     _bearer: Annotated[object, Depends(_BEARER)],
     _cookie: Annotated[object, Depends(_COOKIE)],
 ) -> Actor | None:
-    """Whoever is signed in, if anybody is."""
+    """The signed-in identity, if any."""
     return await access_of(request).actor(request)
 
 
-#: For a route that anybody may ask, and that answers some more than others.
+#: For public routes whose answer depends on who is signed in.
 CurrentActor = Annotated[Actor | None, Depends(current_actor)]
 
 
 def require_scope(scope: str) -> Callable[..., Awaitable[Actor]]:
-    """A dependency: somebody who has this scope, in the arena of the path or, without one, everywhere."""
+    """A dependency that requires this scope, in the arena of the path or, without one, everywhere."""
     assert scope in SCOPES
 
     async def checked(request: Request, actor: CurrentActor) -> Actor:

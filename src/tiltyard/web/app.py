@@ -1,4 +1,4 @@
-"""The application: routes over a house, and the edge around them."""
+"""The application: routes and middleware."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 __all__ = ["ArenasApp", "make_app"]
 
 
-#: Arenas that are loaded when the process starts; others when they are first asked for.
+#: Arenas loaded at startup; others are loaded at their first request.
 _PRELOADED_ARENA_LIMIT = 50
 
 
@@ -70,7 +70,7 @@ class ArenasApp(FastAPI):
 
 
 def make_app(house: ArenaRegistry, keys: SecretKeys) -> FastAPI:
-    """The API of a house. It starts the house with the server, and stops it."""
+    """The application. It starts and stops the arenas with the server."""
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
@@ -115,7 +115,7 @@ def make_app(house: ArenaRegistry, keys: SecretKeys) -> FastAPI:
 
 
 async def _load_arenas(house: ArenaRegistry) -> None:
-    """Open the arenas before anybody asks; one that cannot be is tried again when somebody does."""
+    """Load arenas at startup; one that fails is retried at its first request."""
     with translate_errors("list the arenas"):
         async with house.pool.connection() as connection:
             found = await list_arenas(connection)
@@ -127,7 +127,7 @@ async def _load_arenas(house: ArenaRegistry) -> None:
 
 
 def _document(app: FastAPI) -> None:
-    """Every operation says that it may answer with a problem document."""
+    """Document for every operation that it may return a problem document."""
 
     def openapi() -> dict[str, Any]:
         if app.openapi_schema is None:

@@ -140,7 +140,7 @@ async def asset(name: str, request: Request) -> Response:
 
 @router.api_route("/favicon.ico", methods=["GET", "HEAD"])
 async def favicon(request: Request) -> Response:
-    """The icon, for those who ask without having read a page."""
+    """The icon, for clients that request it at the default path."""
     assets = load_assets()
     return _sent(assets.found[assets.names["favicon.svg"]], request, "public, max-age=86400")
 

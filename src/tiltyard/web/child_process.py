@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 __all__ = ["FAILED", "READY", "ChildConfig", "main", "open_registry", "stop_by_signals"]
 
 READY, FAILED = "ready", "failed "
-#: Seconds that requests in flight have when the process is told to stop, and that it has altogether.
+#: Shutdown timeouts in seconds: for requests in flight, and in total.
 _REQUEST_DRAIN_SECONDS = 5
 _SHUTDOWN_SECONDS = 15.0
 #: Descriptors that a web process asks for, one for each connection.
@@ -65,7 +65,7 @@ class ChildConfig:
 
 
 def main() -> None:
-    """Read the orders, and do them until told to stop."""
+    """Read the orders and run until stopped."""
     configure_logging()
     orders = ChildConfig.from_line(sys.stdin.buffer.readline())
     try:
@@ -205,7 +205,7 @@ def stop_by_signals(stop: Callable[[], None]) -> None:
 
 
 def _watch_lifeline(stop: Callable[[], None]) -> None:
-    """Stop when standard input ends; if that takes too long, at once."""
+    """Stop when standard input ends; exit immediately if that takes too long."""
 
     def watching() -> None:
         # By its descriptor: a thread that waits in a buffer holds the interpreter up when it ends.

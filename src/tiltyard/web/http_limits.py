@@ -42,7 +42,7 @@ class HttpLimits:
     def __init__(self, settings: ServingSettings, refused: Callable[[str], None] = lambda _: None) -> None:
         self.header_seconds = settings.header_seconds
         self.body_seconds = settings.body_seconds
-        #: Told of every refusal: ``headers``, ``deadline`` or ``connections``.
+        #: Called for every rejected request: ``headers``, ``deadline`` or ``connections``.
         self.refused = refused
         self._most = settings.connections_per_address
         self._proxies = [ipaddress.ip_network(proxy, strict=False) for proxy in settings.trusted_proxies]
@@ -99,7 +99,7 @@ class _Progress:
 
 @dataclass(slots=True)
 class _Deadline:
-    """One timer of a connection, moved without being set anew for every packet."""
+    """A connection's timeout, postponed without creating a new timer for every packet."""
 
     loop: asyncio.AbstractEventLoop
     passed: Callable[[], None]

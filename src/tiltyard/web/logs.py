@@ -69,12 +69,12 @@ def configure_logging(stream: TextIO | None = None, *, level: int = logging.INFO
 
 
 def log_event(event: str, **facts: str | float | None) -> None:
-    """Something that happened. Facts are numbers and names of ours, never what somebody sent."""
+    """Log an event. Fields are our own numbers and names, never user input."""
     _LOG.info(event, extra={_FACTS: facts})
 
 
 def log_failure(event: str, error: BaseException, instance: str | None = None) -> None:
-    """Something that failed: the kind of error and where it arose, not what it says."""
+    """Log a failure: the type of the error and where it was raised, not its message."""
     facts = {} if instance is None else {"instance": instance}
     _LOG.error(event, extra={_FACTS: {**facts, **_told(error)}})
 

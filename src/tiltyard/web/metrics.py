@@ -1,4 +1,4 @@
-"""Figures for Prometheus.
+"""Metrics for Prometheus.
 
 Web processes that share a port share their figures too: each keeps its own in a file of the folder
 that ``PROMETHEUS_MULTIPROC_DIR`` names (`tiltyard serve` sets it), and whichever process is asked adds
@@ -76,7 +76,7 @@ class ProcessMetrics:
 
 
 class RaterLagCollector(Collector):
-    """How far the raters are, read from the database whenever somebody asks."""
+    """Progress of the raters, read from the database at every scrape."""
 
     def __init__(self, read: Callable[[], Iterable[RaterLag]]) -> None:
         self._read = read
@@ -113,7 +113,7 @@ def metrics_page(own: CollectorRegistry | None, read: Callable[[], Iterable[Rate
 
 
 def serve_metrics(host: str, port: int, url: str) -> Callable[[], None]:
-    """Answer scrapes on a port of its own, in a thread; how to stop it."""
+    """Serve metrics on a separate port in a thread; return a function that stops it."""
     registry = CollectorRegistry()
     registry.register(RaterLagCollector(lambda: read_current_rater_lags(url)))
     MultiProcessCollector(registry)  # type: ignore[no-untyped-call]

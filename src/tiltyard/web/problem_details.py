@@ -1,4 +1,4 @@
-"""What goes wrong, as RFC 9457 problem documents."""
+"""Errors as RFC 9457 problem documents."""
 
 from __future__ import annotations
 
@@ -43,13 +43,13 @@ __all__ = [
 ]
 
 PROBLEM_TYPE = "application/problem+json"
-#: How a problem document is shown to whoever asked.
+#: Renders a problem document for the client.
 ProblemFormatter = Callable[[Request, Response], Response]
-#: In a request's scope: that an error nobody foresaw was answered and logged.
+#: Key in a request's scope: an unexpected error was already answered and logged.
 TOLD = "tiltyard.told"
 
 _PREFIX = "urn:tiltyard:problem:"
-#: Name and title by status, where no error of ours says more.
+#: Default name and title by status.
 _TITLES = {
     400: ("malformed", "Bad request"),
     401: ("not-allowed", "Not signed in"),
@@ -67,7 +67,7 @@ _TITLES = {
     500: ("internal", "Internal server error"),
     503: ("unavailable", "The service is temporarily unavailable"),
 }
-#: Errors of ours: status, and name and title where those of the status do not fit.
+#: Our own errors: status, and name and title where the defaults do not fit.
 _ERRORS: tuple[tuple[type[TiltyardError], int, str | None, str | None], ...] = (
     (NotAllowed, 401, None, None),
     (NotFound, 404, None, None),
@@ -129,7 +129,7 @@ def problem(
 
 
 def problem_for_error(error: TiltyardError) -> Response:
-    """The response that tells of an error of ours."""
+    """The response for one of our own errors."""
     if isinstance(error, StoreFault) and not isinstance(error, Crowded):
         return _unavailable(error)
     found = next((row for row in _ERRORS if isinstance(error, row[0])), None)
@@ -158,7 +158,7 @@ def _unavailable(error: StoreFault) -> Response:
 
 
 def problem_for_unexpected(error: BaseException) -> Response:
-    """An error that nobody foresaw: told without details, and logged under the same name."""
+    """The response for an unexpected error: no details, and a reference that is also logged."""
     response = problem(500, "This is a mistake of ours. The server's log tells more under this instance.")
     log_failure("unexpected", error, _instance(response))
     return response

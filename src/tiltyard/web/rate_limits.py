@@ -1,4 +1,4 @@
-"""How much one address may ask for, so that a crowd at one door leaves the others free."""
+"""Rate limits per client address."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _TRACKED_ADDRESS_LIMIT = 50_000
 #: Seconds, and how many times as many sessions as in a minute they may bring. The hour bounds the open matchups
 #: that one address can leave behind: an arena has room for only so many, which are everybody's.
 _SESSION_WINDOW_LIMITS = ((60, 1), (3600, 5))
-#: Whoever has an IPv6 address has a network of this size full of them.
+#: An IPv6 client usually controls a whole network of this size.
 _IPV6_PREFIX_BITS = 64
 
 

@@ -1,4 +1,4 @@
-"""What readers get: only of arenas that they may see, and nothing twice that they have already."""
+"""Read access: only to visible arenas, and 304 Not Modified for what the client has cached."""
 
 from __future__ import annotations
 

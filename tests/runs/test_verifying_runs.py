@@ -422,7 +422,9 @@ def test_the_last_bits_may_differ(other_versions, run, monkeypatch):
     (report,) = [
         check for check in result.checks if check.name == "report.html" and "hash" not in check.detail
     ]
-    assert report.detail == ("not compared: drawn with other versions" if other_versions else "redrawn, equal")
+    assert report.detail == (
+        "not compared: drawn with other versions" if other_versions else "redrawn, equal"
+    )
 
 
 @pytest.mark.parametrize("other_versions", [False, True])

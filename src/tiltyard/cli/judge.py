@@ -34,9 +34,7 @@ def judge(
     config: Annotated[Path, typer.Option(help="YAML file that configures the judges.")],
     budget: Annotated[
         float | None,
-        typer.Option(
-            min=0, help="Never spend more dollars than this in the arena, earlier runs included."
-        ),
+        typer.Option(min=0, help="Never spend more dollars than this in the arena, earlier runs included."),
     ] = None,
     price: PriceOption = None,
     matchups: Annotated[int | None, typer.Option(min=1, help="Stop after this number of matchups.")] = None,

@@ -148,7 +148,7 @@ def _markdown_table(table: ReportTable) -> Iterator[str]:
 def report_page(report: Report, charts: Charts, *, footer: str) -> str:
     """Render as a self-contained page. Without JavaScript, or without charts, the tables remain."""
     first, *others = map(text_html, report.lede)
-    said = "".join(f"<p>{line}</p>\n" for line in (f"<b>{first}</b>", *others))
+    lede = "".join(f"<p>{line}</p>\n" for line in (f"<b>{first}</b>", *others))
     findings = findings_html(report.findings)
     body = "".join(_page_section(section, charts.get(section.name, {})) for section in report.sections)
     return offline_page(report.title, f"{lede}{findings}{body}{charts_note()}", footer=text_html(footer))

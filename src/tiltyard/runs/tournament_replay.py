@@ -102,7 +102,9 @@ def matches_check(
             if match is None or line != json_line(match_row(match)):
                 detail = f"line {number} is not the match computed from the answers"
                 return matches, RunCheck(MATCHES, passed=False, detail=detail)
-    return matches, RunCheck(MATCHES, passed=True, detail=f"{len(matches.matches)}, as computed from the answers")
+    return matches, RunCheck(
+        MATCHES, passed=True, detail=f"{len(matches.matches)}, as computed from the answers"
+    )
 
 
 def battles_check(

@@ -124,7 +124,9 @@ def write_judged_run(out: Path, run: JudgedRun) -> list[RatedGroup]:
     Verdicts and attempts are streamed.
     """
     if run.finished_at is None:
-        raise BadOption("the run has no finished_at; the folder can be written only after judging has finished")
+        raise BadOption(
+            "the run has no finished_at; the folder can be written only after judging has finished"
+        )
     try:
         _prepare(out, "matches", "verdicts", "rubrics")
         manifest, computed = _write_files(out, run)

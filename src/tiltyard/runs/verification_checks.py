@@ -75,7 +75,7 @@ class Verification:
         nearly = (
             f"within {TOLERANCE_POINTS:g}; not to the last bit, as on another machine or with other versions"
         )
-        said = f"every number recomputed from the battles, {'equal to the last bit' if equal else nearly}."
+        result = f"every number recomputed from the battles, {'equal to the last bit' if equal else nearly}."
         unchecked = "; ".join(check.unchecked for check in self.checks if check.unchecked)
         return f"Verified: {result}" + (f" NOT checked: {unchecked}." if unchecked else "")
 

@@ -11,7 +11,7 @@ from tiltyard.errors import InputError, StoreFault
 __all__ = ["board_of", "parsed_board"]
 
 #: Parsed boards that a process keeps, those read last: as many arenas and sources are read at once.
-_BOARDS_KEPT = 32
+_CACHED_BOARD_LIMIT = 32
 
 
 def board_of(snapshot: Snapshot) -> BoardDocument:
@@ -19,7 +19,7 @@ def board_of(snapshot: Snapshot) -> BoardDocument:
     return parsed_board(snapshot.document)
 
 
-@lru_cache(maxsize=_BOARDS_KEPT)
+@lru_cache(maxsize=_CACHED_BOARD_LIMIT)
 def parsed_board(written: str) -> BoardDocument:
     """The board of a stored document; `StoreFault` if this version cannot read it."""
     try:

@@ -147,7 +147,7 @@ def test_rows_of_csv_fail_one_by_one_and_broken_quotes_end_the_reading(tmp_path)
         (b"\x28\xb5\x2f\xfd\0", "compressed"),
         (b"PAR1 and then nothing", "damaged"),
         (b"[{]", "not JSON"),
-        (b"prompt_id,prompt_id\n1,2\n", "two columns"),
+        (b"prompt_id,prompt_id\n1,2\n", "duplicate column"),
         (b"prompt_id,prompt,model,response\n\xff,1,2,3\n", "UTF-8"),
     ],
 )

@@ -90,8 +90,8 @@ def keys(document):
         yield key
         if key in ("groups", "style_effects"):
             inside = list(value.values())
-        elif key == "parameters":
-            inside = []
+        elif key in ("parameters", "values"):
+            inside = []  # documented beside the methods, and beside the findings that have them
         else:
             inside = value if isinstance(value, list) else [value]
         for one in inside:

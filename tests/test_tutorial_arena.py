@@ -53,7 +53,7 @@ def served(tmp_path_factory):
 
 def greeting(process, folder):
     deadline = time.monotonic() + 60
-    while "stops it" not in (said := (folder / "out").read_text()):
+    while "to stop" not in (said := (folder / "out").read_text()):
         assert process.poll() is None, (folder / "log").read_text()
         assert time.monotonic() < deadline, (folder / "log").read_text()
         time.sleep(0.05)

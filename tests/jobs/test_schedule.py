@@ -180,7 +180,7 @@ def test_one_engine_in_a_process(database: str, journal: Journal):
 def test_a_database_that_is_away_is_waited_for(caplog):
     before = set(threading.enumerate())
     with run_schedules("postgresql://nobody@127.0.0.1:9/none", [Schedule("often", EVERY_SECOND, nothing)]):
-        until(lambda: "tried again" in caplog.text)
+        until(lambda: "will be retried" in caplog.text)
     assert len(set(threading.enumerate()) - before) < 20
 
 

@@ -51,7 +51,7 @@ def test_a_run_goes_on_under_its_own_plan_only(ledger: Ledger) -> None:
 
 
 def test_a_budget_beyond_what_a_column_holds_is_refused_in_words(ledger: Ledger) -> None:
-    with pytest.raises(BadOption, match="more than the ledger can count"):
+    with pytest.raises(BadOption, match="more than the ledger can store"):
         ledger.open_run(RUN, "plan", 2**63)
     assert ledger.open_run(RUN, "plan", 2**63 - 1).cap == 2**63 - 1
     assert ledger.begin([intent(reserved=5)]) == [ReservationResult.YES]

@@ -135,7 +135,7 @@ def prepare_run(
     config = load_config(request.config_path, overrides, request.prices)
     judge_model = request.judge_model
     if judge_model is not None and not (judge_model.strip() and judge_model.isprintable()):
-        raise BadOption(f"--judge-model {judge_model!r} is no name of a model")
+        raise BadOption(f"--judge-model {judge_model!r} is not a model name")
     settings = config.mode(request.mode, judge_model)
     if request.limit_pairs is not None:
         settings = replace(settings, limit_pairs=request.limit_pairs)

@@ -460,7 +460,7 @@ def test_a_desk_that_gets_no_connection_refuses_and_keeps_what_it_has_loaded(dat
             await desk.open()
             loaded = desk.live
             async with pool.connection():
-                with pytest.raises(Crowded, match="ask again"):
+                with pytest.raises(Crowded, match="try again"):
                     await desk.next_matchup(ANN)
             assert desk.live is loaded
             assert (await desk.next_matchup(ANN)).new

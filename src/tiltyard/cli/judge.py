@@ -34,7 +34,7 @@ def judge(
     config: Annotated[Path, typer.Option(help="YAML file that configures the judges.")],
     budget: Annotated[
         float | None,
-        typer.Option(min=0, help="Never spend more dollars than this in the arena, earlier runs included."),
+        typer.Option(min=0, help="Limit in dollars for this arena, including earlier runs."),
     ] = None,
     price: PriceOption = None,
     matchups: Annotated[int | None, typer.Option(min=1, help="Stop after this number of matchups.")] = None,

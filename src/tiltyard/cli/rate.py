@@ -86,14 +86,14 @@ def rate(
         bool, typer.Option("--jsonl", help="With --out: write battles.jsonl even above 1,000,000 battles.")
     ] = False,
     ties: Annotated[
-        TieHandling, typer.Option(help="Ties: half a win each, Davidson's parameter, or left out.")
+        TieHandling, typer.Option(help="Count ties as half a win, model them (Davidson), or drop them.")
     ] = TieHandling.HALF,
     intervals: Annotated[
         IntervalMethod,
         typer.Option(help="Uncertainty to cover: new prompts like these, or new battles on these."),
     ] = IntervalMethod.PROMPTS,
     bootstrap: Annotated[
-        bool, typer.Option("--bootstrap", help="Intervals by bootstrap, not sandwich.")
+        bool, typer.Option("--bootstrap", help="Compute intervals by bootstrap instead of sandwich.")
     ] = False,
     n_bootstraps: Annotated[
         int, typer.Option(min=2, help="Number of bootstrap refits, with --bootstrap or --out.")

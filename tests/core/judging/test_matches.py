@@ -63,7 +63,7 @@ def test_a_limit_keeps_the_first_pairs_of_each_dimension():
 
 @pytest.mark.parametrize(("models", "limit"), [(["a", "b", "a"], None), (["a", "b"], -1)])
 def test_models_named_twice_and_negative_limits_are_errors(models, limit):
-    with pytest.raises(BadOption, match=r"twice|limit"):
+    with pytest.raises(BadOption, match=r"duplicate|limit"):
         all_pairs([], models, ["d"], set(), limit)
 
 

@@ -53,8 +53,8 @@ def test_every_part_of_a_rubric_is_part_of_its_identity():
         ("", "line 1"),
         ("Be right.", "line 1"),
         ("# version: 1\nBe right.", "line 1"),
-        ("# version: v1", "says nothing"),
-        ("# version: v1\n# uses: gold\n \n", "says nothing"),
+        ("# version: v1", "has no text"),
+        ("# version: v1\n# uses: gold\n \n", "has no text"),
         ("# version: v1\n# uses: silver\nBe right.", "line 2"),
     ],
 )

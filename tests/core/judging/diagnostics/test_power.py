@@ -199,7 +199,7 @@ def test_one_prompt_shows_nothing_of_others():
         (np.zeros((1, 1), dtype=int), 5, "at least 2 models"),
         (np.array([[0, 3], [2, 0]]), 5, "must be symmetric"),
         (np.array([[1, 3], [3, 0]]), 5, "against itself"),
-        (np.array([[0, -1], [-1, 0]]), 5, "alike"),
+        (np.array([[0, -1], [-1, 0]]), 5, "symmetric"),
         (np.array([[0, 9], [9, 0]]), 5, "meets 9 times on 5 prompts"),
     ],
 )

@@ -16,7 +16,7 @@ PAGE = Path(__file__).parents[3] / "docs" / "reference" / "artifacts.md"
 #: Fields whose keys are names from the data, or whose content is described elsewhere.
 NAMED = {"groups", "primary", "k_sensitivity", "n_decisive_matches", "choices", "overall_weights"}
 NAMED |= {"matches", "missing_responses"}
-ELSEWHERE = {"parameters", "estimate", "states", "labels"}
+ELSEWHERE = {"values", "parameters", "estimate", "states", "labels"}
 
 
 @pytest.fixture(scope="module")

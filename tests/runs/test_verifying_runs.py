@@ -122,7 +122,7 @@ def results(original):
 @pytest.fixture
 def computed(results, monkeypatch):
     """What the battles give, computed once for all tests."""
-    for name, result in zip(("rate_files", "evaluated_models", "page_of"), results, strict=True):
+    for name, result in zip(("rate_files", "evaluated_models", "render_report"), results, strict=True):
         monkeypatch.setattr(run_verification, name, lambda *_, result=result, **__: result)
 
 

@@ -300,10 +300,10 @@ def test_answers_that_are_no_text_are_refused(tmp_path, billed):
     ("rows", "problem"),
     [
         ([], "no prompts"),
-        ([{"text": "without a name"}], "line 1: expected prompt_id"),
-        ([{"prompt_id": "p1"}], "line 1: expected prompt_id"),
+        ([{"text": "without a name"}], "line 1: expected the fields prompt_id"),
+        ([{"prompt_id": "p1"}], "line 1: expected the fields prompt_id"),
         ([{"prompt_id": "p1", "text": "x", "gold": 3}], "line 1: gold is int; expected text"),
-        ([{"prompt_id": "p1", "text": "x"}, {"prompt_id": "p1", "text": "y"}], "line 2: a second prompt"),
+        ([{"prompt_id": "p1", "text": "x"}, {"prompt_id": "p1", "text": "y"}], "line 2: duplicate prompt_id"),
     ],
 )
 def test_a_broken_bank_is_named_with_its_line(tmp_path, billed, rows, problem):

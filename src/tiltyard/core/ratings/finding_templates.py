@@ -302,7 +302,7 @@ _TOURNAMENTS: Mapping[str, Template] = {
         _("Add a judge of another family."),
     ),
     "prompt-cache-idle": Template(
-        _("Prompt caching was asked for, and no token was read from the cache ({written:,} were written)."),
+        _("Prompt caching was requested, but no token was read from the cache ({written:,} were written)."),
         _(
             "The cacheable prefix may be shorter than the provider's least, or calls further apart than its ttl."
         ),

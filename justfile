@@ -109,6 +109,10 @@ bench:
     python bench/arena_ceilings.py --home "$(mktemp -d)" --battles 50000 --out docs/evidence/data/arena-ceilings.md
     python bench/tournament_growth.py --out docs/evidence/data/tournament-growth.md --plot docs/images/tournament-growth.svg
 
+# Mutation testing of the core and of access checks, or of the paths given; see decision 44. An hour; it resumes.
+mutants *args:
+    OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 python tools/mutants {{args}}
+
 # Gather the words of the pages into the English catalogue.
 words:
     pybabel --quiet extract --mapping babel.cfg --keyword say --no-location --sort-output --no-wrap --omit-header --output src/tiltyard/web/locale/en.po .

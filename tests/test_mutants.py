@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -53,6 +54,7 @@ def test_a_seed_draws_the_same_mutants_and_no_two_of_one_place(tmp_path):
         assert one.applied(source) not in {None, source}
 
 
+@pytest.mark.slow
 def test_a_caught_change_is_killed_and_a_missed_one_is_told(tmp_path):
     """A small repository of its own, tested from beginning to end, and again: nothing is left to do."""
     repository = tmp_path / "repository"
@@ -84,3 +86,10 @@ def test_a_caught_change_is_killed_and_a_missed_one_is_told(tmp_path):
     second = subprocess.run(command, cwd=repository, capture_output=True, text=True, check=True)
     assert "killed  " not in second.stdout
     assert second.stdout.splitlines()[-1] == first.stdout.splitlines()[-1]
+
+
+def test_what_is_mutated_and_its_tests_exist():
+    root = RUNNER.parents[1]
+    targets = tomllib.loads((RUNNER / "targets.toml").read_text(encoding="utf-8"))
+    named = [path for group in targets["group"] for path in (*group["sources"], *group["tests"])]
+    assert [path for path in named if not (root / path).exists()] == []

@@ -8,24 +8,24 @@ import pytest
 from starlette.exceptions import HTTPException
 
 from served import SECRET
-from tiltyard.arena import matchup_arenas
-from tiltyard.arena.keys import Keys
-from tiltyard.arena.matchup_arenas import MatchupArenas
-from tiltyard.arena.matchup_ids import new_matchup, parse_matchup, shown_matchup
-from tiltyard.arena.told_names import SESSIONS_KEPT, ToldNames, VoterNames
+from tiltyard.arena import accounts
+from tiltyard.arena.log.event_log import PendingNames
+from tiltyard.arena.secret_keys import SecretKeys
+from tiltyard.arena.voting import matchup_arenas
+from tiltyard.arena.voting.matchup_arenas import MatchupArenas
+from tiltyard.arena.voting.matchup_ids import format_matchup_id, new_matchup_id, parse_matchup_id
+from tiltyard.arena.voting.revealed_names import CACHED_SESSION_LIMIT, RevealedNames, VoterKnowledge
 from tiltyard.errors import BadOption, Busy, NotAllowed, NotFound
-from tiltyard.settings.arena import MOST_SESSION_VOTES
-from tiltyard.settings.serving import ServingSettings
-from tiltyard.store import accounts
-from tiltyard.store.log import PendingNames
-from tiltyard.web import edge
-from tiltyard.web.access import Remembered
-from tiltyard.web.cookies import OPERATOR_COOKIE, VOTER_COOKIE, VOTER_LIFE, Cookies
-from tiltyard.web.crowds import Arrivals, Turnstile, network_of
-from tiltyard.web.pages.operator import signing
-from tiltyard.web.reading import _has
+from tiltyard.settings.arena_settings import MAX_SESSION_VOTES
+from tiltyard.settings.serving_settings import ServingSettings
+from tiltyard.web import middleware
+from tiltyard.web.access import TtlCache
+from tiltyard.web.cookies import OPERATOR_COOKIE, VOTER_COOKIE, VOTER_COOKIE_LIFETIME, Cookies
+from tiltyard.web.pages.operator import sign_in
+from tiltyard.web.rate_limits import SessionRateLimit, SignInThrottle, client_network
+from tiltyard.web.reader_access import _has
 
-COOKIES = Cookies(Keys([SECRET]), secure=False)
+COOKIES = Cookies(SecretKeys([SECRET]), secure=False)
 DAY = 24 * 60 * 60
 
 
@@ -48,28 +48,28 @@ class TestCookies:
         assert COOKIES.unseal(VOTER_COOKIE, COOKIES.seal(VOTER_COOKIE, "x" * 178)) is None
 
     def test_they_live_as_long_as_they_are_meant_to_and_no_longer(self):
-        voter = COOKIES.header(VOTER_COOKIE, "token", VOTER_LIFE)
-        operator = COOKIES.header(OPERATOR_COOKIE, "token", accounts.SESSION_LIFE)
+        voter = COOKIES.header(VOTER_COOKIE, "token", VOTER_COOKIE_LIFETIME)
+        operator = COOKIES.header(OPERATOR_COOKIE, "token", accounts.OPERATOR_SESSION_LIFETIME)
         assert f"; Max-Age={400 * DAY}; HttpOnly; SameSite=Lax" in voter
         assert f"; Max-Age={7 * DAY}; HttpOnly; SameSite=Lax" in operator
         cleared = "tiltyard_operator=; Path=/; Max-Age=0; HttpOnly; SameSite=Lax"
-        assert COOKIES.clearing(OPERATOR_COOKIE) == cleared
+        assert COOKIES.clear_header(OPERATOR_COOKIE) == cleared
 
 
 class TestKeys:
     def test_a_key_has_thirty_two_characters_or_more_and_there_are_two_at_most(self):
-        Keys(["k" * 32, "l" * 32])
+        SecretKeys(["k" * 32, "l" * 32])
         for wrong in ([], ["k" * 31], ["k" * 32, "l" * 31], ["k" * 32] * 3):
             with pytest.raises(BadOption):
-                Keys(wrong)
+                SecretKeys(wrong)
 
     @pytest.mark.parametrize(("length", "holds"), [(15, False), (16, True), (17, True), (32, True)])
     def test_a_signature_may_be_cut_to_sixteen_bytes(self, length, holds):
-        keys = Keys([SECRET])
+        keys = SecretKeys([SECRET])
         assert keys.verify("p", b"m", keys.sign("p", b"m")[:length]) is holds
 
     def test_a_pseudonym_has_twelve_bytes(self):
-        assert len(Keys([SECRET]).pseudonym("release", 1)) == 1 + 16
+        assert len(SecretKeys([SECRET]).pseudonym("release", 1)) == 1 + 16
 
 
 class TestPasswordsAndTokens:
@@ -112,50 +112,53 @@ class TestPasswordsAndTokens:
             accounts._check_token("ci", scopes, None)
 
     def test_sign_ins_last_a_week_and_links_an_hour(self):
-        assert (timedelta(days=7), timedelta(hours=1)) == (accounts.SESSION_LIFE, accounts.LINK_LIFE)
+        assert (timedelta(days=7), timedelta(hours=1)) == (
+            accounts.OPERATOR_SESSION_LIFETIME,
+            accounts.OPERATOR_LINK_LIFETIME,
+        )
 
     def test_what_is_too_long_to_be_anybodys_is_not_looked_up(self):
         longest = ("n" * 100, "p" * 1024)
-        assert signing._tried(*longest) == longest
+        assert sign_in._tried(*longest) == longest
         for wrong in (("n" * 101, "p"), ("n", "p" * 1025), ("n\0", "p"), ("n", "p\0")):
             with pytest.raises(NotAllowed):
-                signing._tried(*wrong)
+                sign_in._tried(*wrong)
 
 
 class TestCrowds:
     def test_twenty_of_one_address_may_wait_and_a_wrong_one_takes_half_a_second(self):
         async def scene():
-            turnstile, entered = Turnstile(), 0
-            assert (turnstile._seconds, turnstile._checking._value) == (0.5, 2)
+            throttle, entered = SignInThrottle(), 0
+            assert (throttle._seconds, throttle._checking._value) == (0.5, 2)
             hold = asyncio.Event()
 
             async def trying():
                 nonlocal entered
-                async with turnstile.passing("a"):
+                async with throttle.sign_in_attempt("a"):
                     entered += 1
                     await hold.wait()
 
             waiting = [asyncio.create_task(trying()) for _ in range(20)]
             await asyncio.sleep(0)
             with pytest.raises(Busy):
-                async with turnstile.passing("a"):
+                async with throttle.sign_in_attempt("a"):
                     pass
             hold.set()
             await asyncio.gather(*waiting)
-            assert (entered, turnstile._lines) == (20, {})
+            assert (entered, throttle._lines) == (20, {})
 
         asyncio.run(scene())
 
     def test_so_many_sessions_come_in_a_minute_and_five_times_as_many_in_an_hour(self):
         now = 0.0
-        arrivals = Arrivals(6, clock=lambda: now)
+        limit = SessionRateLimit(6, clock=lambda: now)
 
         def admitted(seconds, step):
             nonlocal now
             count, end = 0, now + seconds
             while now < end:
                 try:
-                    arrivals.admit("a")
+                    limit.admit("a")
                     count += 1
                 except Busy:
                     now += step
@@ -163,7 +166,7 @@ class TestCrowds:
 
         assert admitted(1e-9, 1e-9) == 6, "the first come at once"
         with pytest.raises(Busy) as refusal:
-            arrivals.admit("a")
+            limit.admit("a")
         assert refusal.value.retry_after == pytest.approx(10.0)
         assert admitted(60.5, 0.5) == 6
         # 30 of the hour at most at any time, and 30 more in the course of it.
@@ -172,21 +175,21 @@ class TestCrowds:
 
     def test_nobody_saves_up_more_than_a_minute_brings(self):
         now = 0.0
-        arrivals = Arrivals(2, clock=lambda: now)
-        arrivals.admit("a")
+        limit = SessionRateLimit(2, clock=lambda: now)
+        limit.admit("a")
         now = 1e6
         for _ in range(2):
-            arrivals.admit("a")
+            limit.admit("a")
         with pytest.raises(Busy):
-            arrivals.admit("a")
+            limit.admit("a")
 
     def test_an_address_of_ipv6_is_known_by_its_first_sixty_four_bits(self):
-        assert network_of("2001:db8:1:2:ffff::1") == "2001:db8:1:2::/64"
-        assert network_of("::ffff:192.0.2.1") == "192.0.2.1"
-        assert network_of("x" * 101) == "x" * 100
+        assert client_network("2001:db8:1:2:ffff::1") == "2001:db8:1:2::/64"
+        assert client_network("::ffff:192.0.2.1") == "192.0.2.1"
+        assert client_network("x" * 101) == "x" * 100
 
     def test_fifty_thousand_are_remembered(self):
-        assert Remembered(1.0)._most == 50_000
+        assert TtlCache(1.0)._most == 50_000
 
 
 def scope_of(method="POST", path="/x", **headers):
@@ -196,7 +199,7 @@ def scope_of(method="POST", path="/x", **headers):
 
 def checked(scope, settings=None):
     """The status of a refusal, if it is one."""
-    door = edge.Edge(
+    door = middleware.EdgeMiddleware(
         None, settings=settings or ServingSettings(port=0), figures=None, dressed=lambda _, answer: answer
     )
     refusal, _ = door._checked(scope, None)
@@ -232,7 +235,7 @@ class TestEdge:
             async def receive():
                 return {"type": "http.request", "body": b"x" * next(pieces)}
 
-            receiving = edge._counted(receive, 10)
+            receiving = middleware._counted(receive, 10)
             for _ in sizes:
                 await receiving()
 
@@ -269,26 +272,26 @@ class TestEdge:
         assert checked(scope_of("GET", "/healthz", host="elsewhere.example")) is None
 
 
-class TestToldNames:
+class TestRevealedNames:
     def pending(self, serial):
         return SimpleNamespace(serial=serial, a=0, b=1, prompt=2, response_a=3, response_b=4)
 
     def test_a_name_told_of_either_side_ends_blindness(self):
         for told in ({3: (0, 2)}, {4: (1, 2)}, {3: (0, 2), 4: (1, 2)}):
-            assert not VoterNames(told).is_blind(self.pending(0))
-        assert VoterNames({5: (0, 2)}).is_blind(self.pending(0))
+            assert not VoterKnowledge(told).is_blind(self.pending(0))
+        assert VoterKnowledge({5: (0, 2)}).is_blind(self.pending(0))
 
     def test_votes_of_the_longest_session_wait_and_the_oldest_goes_first(self):
-        names = VoterNames()
-        for serial in range(MOST_SESSION_VOTES):
+        names = VoterKnowledge()
+        for serial in range(MAX_SESSION_VOTES):
             names.vote(self.pending(serial))
-        assert (MOST_SESSION_VOTES, len(names.pending)) == (200, 200)
+        assert (MAX_SESSION_VOTES, len(names.pending)) == (200, 200)
         names.vote(self.pending(1000))
         assert list(names.pending)[:1] + list(names.pending)[-1:] == [1, 1000]
         assert len(names.pending) == 200
 
     def test_telling_ends_the_wait_and_undoing_too(self):
-        names = VoterNames()
+        names = VoterKnowledge()
         names.vote(self.pending(7))
         names.vote(self.pending(8))
         names.undo(8)
@@ -298,10 +301,10 @@ class TestToldNames:
         assert (names.pending, names.told) == ({}, {3: (0, 2), 4: (1, 2)})
 
     def test_a_thousand_voters_are_known_and_who_was_asked_for_stays(self):
-        known = ToldNames()
-        for session in range(SESSIONS_KEPT):
+        known = RevealedNames()
+        for session in range(CACHED_SESSION_LIMIT):
             known.remember(session, [], [])
-        assert (SESSIONS_KEPT, 0 in known) == (1_000, True)
+        assert (CACHED_SESSION_LIMIT, 0 in known) == (1_000, True)
         known.of(0)
         known.remember(5_000, [], [])
         assert [session in known for session in (0, 1, 2, 5_000)] == [True, False, True, True]
@@ -310,7 +313,7 @@ class TestToldNames:
 
 class TestMatchups:
     def test_an_id_is_the_arena_and_twelve_bytes_that_cannot_be_guessed(self):
-        made = [new_matchup(7).bytes for _ in range(64)]
+        made = [new_matchup_id(7).bytes for _ in range(64)]
         assert {one[:4] for one in made} == {b"\0\0\0\7"}
         for place in range(4, 16):
             assert len({one[place] for one in made}) > 16
@@ -319,10 +322,10 @@ class TestMatchups:
         "change", [lambda text: text[:-1], lambda text: text + "A", lambda text: "é" + text[1:]]
     )
     def test_an_id_has_one_spelling(self, change):
-        text = shown_matchup(new_matchup(7))
-        assert shown_matchup(parse_matchup(text)) == text
+        text = format_matchup_id(new_matchup_id(7))
+        assert format_matchup_id(parse_matchup_id(text)) == text
         with pytest.raises(NotFound):
-            parse_matchup(change(text))
+            parse_matchup_id(change(text))
 
     def test_only_numbers_that_an_arena_may_have_by_now_are_asked_for(self, monkeypatch):
         asked = []
@@ -347,7 +350,7 @@ class TestMatchups:
 
         async def found(number):
             try:
-                return await arenas.find(new_matchup(number), [])
+                return await arenas.find(new_matchup_id(number), [])
             except NotFound:
                 return None
 

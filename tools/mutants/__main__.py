@@ -86,13 +86,17 @@ def shared_server(needed: bool) -> Iterator[str | None]:
         yield None
         return
     sys.path.insert(0, str(ROOT / "tests"))
-    import postgres
+    import postgres_servers
 
-    with postgres.postgres() as url:
+    with postgres_servers.postgres() as url:
         pid = os.fork()
         if not pid:
-            postgres.migrated_template(url)
-            os._exit(0)
+            code = 1
+            try:
+                postgres_servers.migrated_template(url)
+                code = 0
+            finally:
+                os._exit(code)
         if os.waitpid(pid, 0)[1]:
             sys.exit("the template database could not be made")
         yield url

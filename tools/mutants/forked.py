@@ -128,7 +128,7 @@ def _run(root: Path, tests: Tests, log: Path) -> int:
 
 
 def _share_server(url: str) -> None:
-    import postgres
+    import postgres_servers
 
     @contextlib.contextmanager
     def running(binaries: Path | None = None) -> Iterator[str]:
@@ -138,9 +138,11 @@ def _share_server(url: str) -> None:
             with own(binaries) as other:
                 yield other
 
-    own, postgres.postgres = postgres.postgres, running
-    migrated = postgres.migrated_template
-    postgres.migrated_template = lambda server: "tiltyard_template" if server == url else migrated(server)
+    own, postgres_servers.postgres = postgres_servers.postgres, running
+    migrated = postgres_servers.migrated_template
+    postgres_servers.migrated_template = lambda server: (
+        "tiltyard_template" if server == url else migrated(server)
+    )
 
 
 class _Chosen:

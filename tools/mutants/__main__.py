@@ -1,14 +1,15 @@
 """Mutation testing of the core and of access checks: `python tools/mutants --size 400`.
 
-A mutant is the code with one small change; a test should fail. The sample is drawn by a seed: files by
-their lines, places in a file evenly. Each mutant meets the tests that run the changed line, shortest
-first, in a process of its own. What is finished is kept in OUT/results.jsonl: the same command goes on
-where it was stopped. Survivors are listed in OUT/survivors.md.
+A mutant is the code with one small change; at least one test should fail. The sample is drawn by a seed:
+files in proportion to their lines, places in a file evenly. Each mutant is tested in its own process, by
+the tests that run the changed line, shortest first. Results are kept in OUT/results.jsonl: run the same
+command again to resume an interrupted run. Survivors are listed in OUT/survivors.md.
 """
 
 from __future__ import annotations
 
 import argparse
+import hashlib
 import os
 import sys
 import time
@@ -102,9 +103,19 @@ def shared_server(needed: bool) -> Iterator[str | None]:
         yield url
 
 
+def fingerprint(group: Group) -> str:
+    """A short hash of the sources and tests of a group."""
+    digest = hashlib.sha256()
+    for name in (*group.sources, *group.tests):
+        path = ROOT / name
+        for file in sorted(path.rglob("*.py")) if path.is_dir() else [path]:
+            digest.update(file.read_bytes())
+    return digest.hexdigest()[:12]
+
+
 def covered_by(group: Group, copy: Copy, out: Path, database: str | None) -> Covered:
-    """Which test runs which line of a group; measured once."""
-    kept = out / f"covered-{group.name}.json"
+    """Which test runs which line of a group; measured again only if sources or tests have changed."""
+    kept = out / f"covered-{group.name}-{fingerprint(group)}.json"
     if kept.exists():
         return Covered.read(kept)
     print(f"{group.name}: measuring which tests run which lines", flush=True)
@@ -202,7 +213,7 @@ def main() -> None:
     parser.add_argument("--patience", type=float, default=10.0, help="times these until it is stopped")
     parser.add_argument("--grace", type=float, default=60.0, help="seconds besides")
     parser.add_argument(
-        "--again", action="store_true", help="try survivors again, for instance with new tests"
+        "--again", action="store_true", help="test survivors again, for example after adding tests"
     )
     parser.add_argument("--out", type=Path, default=Path("build/mutants"))
     asked = parser.parse_args()
@@ -210,7 +221,7 @@ def main() -> None:
     out.mkdir(parents=True, exist_ok=True)
     load_libraries(_TARGETS["libraries"])
     of = chosen_groups(asked.paths)
-    results = Results(out / "results.jsonl")
+    results = Results(out / "results.jsonl", ROOT)
     mutants = sample(ROOT, sorted(of), asked.size, asked.seed)
     pending = [one for one in mutants if results.wants(one, again=asked.again)]
     used = {of[one.path].name: of[one.path] for one in pending}

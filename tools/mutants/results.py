@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from sampling import Mutant
@@ -25,6 +26,8 @@ class Result:
     #: The test that failed.
     note: str = ""
     seconds: float = 0.0
+    #: A short hash of the file that was changed: results of another version of it do not count.
+    version: str = ""
 
     @classmethod
     def of(
@@ -43,20 +46,34 @@ class Result:
 class Results:
     """Results by the name of the mutant; the last line counts."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, root: Path) -> None:
         self._path = path
+        self._root = root
+        #: Of each file as it was when first asked for, which is before any test is run.
+        self._versions: dict[str, str] = {}
         lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
-        self._known = {one.name: one for one in (Result(**json.loads(line)) for line in lines)}
+        found = [Result(**json.loads(line)) for line in lines]
+        self._known = {one.name: one for one in found if one.version == self._version(one.name)}
 
     def wants(self, mutant: Mutant, *, again: bool) -> bool:
         """Whether it is still to be tested."""
         known = self._known.get(mutant.name)
+        self._version(mutant.name)
         return known is None or (again and known.outcome == "survived")
 
     def add(self, result: Result) -> None:
+        result = replace(result, version=self._version(result.name))
         self._known[result.name] = result
         with self._path.open("a", encoding="utf-8") as file:
             file.write(json.dumps(asdict(result), ensure_ascii=False) + "\n")
+
+    def _version(self, name: str) -> str:
+        file = name.partition(":")[0]
+        if file not in self._versions:
+            path = self._root / file
+            known = hashlib.sha256(path.read_bytes()).hexdigest()[:12] if path.exists() else ""
+            self._versions[file] = known
+        return self._versions[file]
 
     def of(self, mutants: Sequence[Mutant]) -> list[Result]:
         """Of these mutants those that were tested."""

@@ -169,10 +169,10 @@ def test_an_undoable_vote_is_not_yet_in_what_the_voter_is_told_of_its_votes(site
     client = site.client()
     for round_ in range(3):
         _, page, matchup = served_to(client)
-        told = re.search(r"cast (\d+) votes?", page.text)
+        told = re.search(r"(\d+) votes? cast", page.text)
         assert (int(told.group(1)) if told else 0) == round_
         client.post(f"/matchups/{matchup}/vote", data={"winner": "model_a"}, headers=HTML)
         after = client.get(f"/matchups/{matchup}", headers=HTML)
-        told = re.search(r"cast (\d+) votes?", after.text)
+        told = re.search(r"(\d+) votes? cast", after.text)
         assert (int(told.group(1)) if told else 0) == round_
         client.post(VOTE, data={"last": matchup}, headers=HTML)

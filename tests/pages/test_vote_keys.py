@@ -55,7 +55,7 @@ def test_every_key_votes_and_goes_on(site, visit):
         (1, OUTCOMES[outcome], False) for outcome in KEYS.values()
     ]
     assert all(row[3] for row in endings(site.database, *seen)), "going on makes a vote final"
-    expect(page.get_by_role("link", name=f"You've cast {len(KEYS)} votes")).to_be_visible()
+    expect(page.get_by_role("link", name=f"{len(KEYS)} votes cast")).to_be_visible()
     opened.check()
 
 

@@ -84,6 +84,26 @@ def test_room_may_grow_while_counting(parts, dense):
         assert cells(builder.counts()) == naive(*parts)
 
 
+def test_weighted_counts_are_kept_when_more_models_are_added():
+    first = _rows([0, 1], [1, 0], weight=[0.5, 1.0], pref=[np.nan, 0.25])
+    later = _rows([4, 0], [0, 3], weight=[0.25, 1.0], pref=[0.75, np.nan])
+    builder = CountsBuilder(2)
+    builder.add_rows(*first)
+    builder.grow(5)
+    builder.add_rows(*later)
+    assert cells(builder.counts()) == naive(first, later)
+
+
+def _rows(a, b, *, weight, pref):
+    return (
+        np.array(a, dtype=np.uint16),
+        np.array(b, dtype=np.uint16),
+        np.zeros(len(a), dtype=np.uint8),
+        np.array(weight),
+        np.array(pref),
+    )
+
+
 @given(st.lists(logs(), max_size=4), st.randoms(use_true_random=False))
 def test_counts_of_parts_add_up_in_any_order(parts, random):
     counted = [built(part) for part in parts]

@@ -303,7 +303,7 @@ def test_a_voter_is_looked_at_excluded_and_restored(opened, audited):
     assert page.locator("tbody").get_by_role("link", name="2", exact=True).count() == 1
     follow(page.get_by_role("link", name=re.compile("Restore")))
     press(opened, "Restore")
-    assert "count again" in told(opened)
+    assert "are restored" in told(opened)
     assert audited() == ["exclude votes", "restore votes"]
 
 

@@ -59,11 +59,11 @@ def test_there_are_never_more_than_the_bound(server):
     asyncio.run(scene())
 
 
-@pytest.mark.parametrize("slow", ["connection", "desk_connection"])
+@pytest.mark.parametrize("slow", ["connection", "voting_connection"])
 def test_neither_desks_nor_pages_take_all_connections(server, monkeypatch, slow):
     """However many of one kind are slow, the other kind is served at once."""
     monkeypatch.setattr(connection_pool, "WAIT_SECONDS", 0.3)
-    quick = {"connection": "desk_connection", "desk_connection": "connection"}[slow]
+    quick = {"connection": "voting_connection", "voting_connection": "connection"}[slow]
 
     async def scene():
         async with open_pool(server, most=4) as pool:

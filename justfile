@@ -40,7 +40,7 @@ layers:
 # All tests of the gate.
 test: pure rest wheel
 
-# The pure rooms; their own tests must cover them whole, branch by branch.
+# The pure core; its own tests must cover every branch.
 pure:
     coverage erase
     pytest -n 2 --dist worksteal --cov --cov-report= {{pure}}

@@ -21,6 +21,8 @@ SOURCES = {
     "tests/web/test_app.py": "from tiltyard.web.app import make",
     "tests/test_docs.py": "",
     "tests/files/test_csv.py": "import csv",
+    "lab/bars.py": "",
+    "tests/simulate/test_bars_beside.py": "from lab.bars import Bar",
 }
 
 
@@ -47,6 +49,10 @@ def test_the_test_of_the_same_name_comes_first_then_its_folder_then_importers():
 def test_a_changed_test_comes_before_all_others():
     changed = "tests/files/test_csv.py", "src/tiltyard/web/app.py"
     assert order(*changed)[:2] == ["tests/files/test_csv.py", "tests/web/test_app.py"]
+
+
+def test_the_validation_suite_leads_to_the_tests_that_import_it():
+    assert order("lab/bars.py") == ["tests/simulate/test_bars_beside.py"]
 
 
 def test_what_only_tests_share_leads_to_the_tests_that_import_it():

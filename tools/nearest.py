@@ -17,6 +17,8 @@ from pathlib import PurePosixPath
 SOURCE = "src"
 PACKAGE = f"{SOURCE}/tiltyard"
 TESTS = "tests"
+#: The validation suite, which is imported by its full name too.
+SUITE = "lab"
 #: Test files for changes to what is not imported, by the start of the path.
 BY_FOLDER: Mapping[str, tuple[str, ...]] = {
     "docs/": ("tests/test_docs.py", "tests/test_arena_docs.py"),
@@ -111,6 +113,8 @@ def module_name(path: str) -> str:
     inside = PurePosixPath(path).with_suffix("")
     if path.startswith(SOURCE + "/"):
         name = ".".join(inside.relative_to(SOURCE).parts)
+    elif path.startswith(SUITE + "/"):
+        name = ".".join(inside.parts)
     else:
         name = ".".join(inside.parts[1:]) if inside.parts[1:2] == ("servers",) else inside.name
     return name.removesuffix(".__init__")

@@ -81,8 +81,8 @@ def _git(*arguments: str) -> list[str]:
 
 
 def python_sources() -> dict[str, str]:
-    """The text of every Python file of the package and of the tests."""
-    paths = [*(ROOT / "src").rglob("*.py"), *(ROOT / "tests").rglob("*.py")]
+    """The text of every Python file of the package, the validation suite and the tests."""
+    paths = [*(ROOT / "src").rglob("*.py"), *(ROOT / "lab").rglob("*.py"), *(ROOT / "tests").rglob("*.py")]
     return {path.relative_to(ROOT).as_posix(): path.read_text(encoding="utf-8") for path in paths}
 
 

@@ -13,7 +13,7 @@ from tiltyard.core.ratings import BradleyTerry, Elo
 from tiltyard.errors import BadOption
 from tiltyard.simulate import result_cache as kept_module
 from tiltyard.simulate.result_cache import (
-    ROOMS,
+    DEPENDENCY_PACKAGES,
     ResultCache,
     canonical_text,
     code_hash,
@@ -221,7 +221,7 @@ def test_arithmetic_is_part_of_the_key():
     made_by = versions()
     assert made_by["numpy"] == np.__version__
     assert set(made_by) == {"code", "numpy", "scipy", "numba"}
-    assert made_by["code"] == code_hash(ROOMS)
+    assert made_by["code"] == code_hash(DEPENDENCY_PACKAGES)
     assert kept_module._version("no-such-library") is None
 
 

@@ -144,6 +144,6 @@ class ArenaRegistry:
         """What is logged of an arena that cannot be opened. The next visitor is the next attempt."""
         if name not in self._unopened:
             self._unopened[name] = Retries(
-                _LOG, f"opening the desk of arena {name}", Backoff(0.0), facts={"arena": name}
+                _LOG, f"opening the voting queue of arena {name}", Backoff(0.0), facts={"arena": name}
             )
         return self._unopened[name]

@@ -27,7 +27,7 @@ from tiltyard.errors import BadOption
 from tiltyard.settings.environment import read_environment
 
 __all__ = [
-    "ROOMS",
+    "DEPENDENCY_PACKAGES",
     "ResultCache",
     "canonical_text",
     "code_hash",
@@ -38,7 +38,12 @@ __all__ = [
 ]
 
 #: The packages that a result may depend on.
-ROOMS = ("tiltyard.core.battles", "tiltyard.core.ratings", "tiltyard.core.policy", "tiltyard.simulate")
+DEPENDENCY_PACKAGES = (
+    "tiltyard.core.battles",
+    "tiltyard.core.ratings",
+    "tiltyard.core.policy",
+    "tiltyard.simulate",
+)
 
 _LIBRARIES = ("numpy", "scipy", "numba")
 
@@ -102,13 +107,13 @@ class ResultCache:
         )
 
 
-def versions(rooms: Sequence[str] = ROOMS) -> dict[str, str | None]:
+def versions(rooms: Sequence[str] = DEPENDENCY_PACKAGES) -> dict[str, str | None]:
     """What a result depends on besides its settings: our source code and the library versions."""
     return {"code": code_hash(tuple(rooms)), **{name: _version(name) for name in _LIBRARIES}}
 
 
 @cache
-def code_hash(rooms: tuple[str, ...] = ROOMS) -> str:
+def code_hash(rooms: tuple[str, ...] = DEPENDENCY_PACKAGES) -> str:
     """A hash of the source files of packages and modules."""
     digest = hashlib.sha256()
     for room in sorted(rooms):

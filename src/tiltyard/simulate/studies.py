@@ -25,7 +25,14 @@ from scipy.special import bdtr, betaincinv, stdtrit
 
 from tiltyard.errors import BadOption, TiltyardError
 from tiltyard.settings.environment import ONE_THREAD
-from tiltyard.simulate.result_cache import ROOMS, ResultCache, code_hash, from_plain, to_plain, versions
+from tiltyard.simulate.result_cache import (
+    DEPENDENCY_PACKAGES,
+    ResultCache,
+    code_hash,
+    from_plain,
+    to_plain,
+    versions,
+)
 
 __all__ = [
     "MeanFigure",
@@ -61,7 +68,7 @@ class Study(Generic[SettingsT, ResultT]):
     version: int
     run: Callable[[SettingsT, int], ResultT]
     result: type[ResultT]
-    depends: tuple[str, ...] = ROOMS
+    depends: tuple[str, ...] = DEPENDENCY_PACKAGES
 
 
 def run_study(

@@ -8,7 +8,7 @@ import tiltyard
 from tiltyard.arena.boards.published_boards import parsed_board
 from tiltyard.errors import StoreFault
 
-STORED = (Path(__file__).parents[1] / "board" / "published" / "phase-4.json").read_text()
+STORED = (Path(__file__).parents[2] / "core" / "board" / "published" / "phase-4.json").read_text()
 
 
 def test_a_stored_board_is_parsed_once():

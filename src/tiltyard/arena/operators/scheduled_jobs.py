@@ -156,7 +156,7 @@ class _JobProcesses:
         """Do it and wait; what went wrong is raised here."""
         with self._turn:
             if self._stopped:
-                raise TiltyardError(f"{work} was not begun: the house is closing")
+                raise TiltyardError(f"{work} was not begun: the server is stopping")
             process = subprocess.Popen(
                 [sys.executable, "-m", "tiltyard.arena.operators.scheduled_jobs"],
                 stdin=subprocess.PIPE,

@@ -1,4 +1,4 @@
-"""From a `ArenaFold` to the snapshot of its board."""
+"""From an `ArenaFold` to the snapshot of its board."""
 
 from __future__ import annotations
 

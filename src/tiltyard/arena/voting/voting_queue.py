@@ -132,7 +132,7 @@ class VotingQueue:
         self._strengths: dict[int, tuple[int, Strengths]] = {}
         self._retries = Retries(
             _LOG,
-            f"the desk of arena {name}",
+            f"the voting queue of arena {name}",
             Backoff(_FIRST_RETRY_SECONDS, _MAX_IDLE_RETRY_SECONDS),
             facts={"arena": name},
         )
@@ -141,7 +141,7 @@ class VotingQueue:
         """Load the arena and begin."""
         await self._load()
         await self._sync_clock()
-        self._task = asyncio.create_task(self._run_batches(), name=f"desk {self.name}")
+        self._task = asyncio.create_task(self._run_batches(), name=f"voting queue {self.name}")
 
     async def close(self) -> None:
         """Stop; those in line are told to ask again."""

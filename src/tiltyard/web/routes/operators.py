@@ -24,7 +24,9 @@ Admin = Annotated[Actor, Depends(require_scope("admin"))]
 
 
 @router.post(
-    "/api/v1/operator/claim", summary="Claim the house", responses=document_problems(401, 422, 429, 503)
+    "/api/v1/operator/claim",
+    summary="Create the operator account",
+    responses=document_problems(401, 422, 429, 503),
 )
 async def claim(body: ClaimIn, request: Request, response: Response) -> MeOut:
     """Set the operator's name and password with a link that works once, and sign in."""

@@ -11,7 +11,8 @@ from tiltyard.judges.ledger_database import load_statements, open_database
 
 SQL = files("tiltyard.judges") / "sql"
 SOURCES = "".join(
-    (files("tiltyard.judges") / name).read_text(encoding="utf-8") for name in ("ledger.py", "ledger_database.py")
+    (files("tiltyard.judges") / name).read_text(encoding="utf-8")
+    for name in ("ledger.py", "ledger_database.py")
 )
 
 

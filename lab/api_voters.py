@@ -10,7 +10,6 @@ import asyncio
 import hashlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -43,7 +42,7 @@ class CastVotes:
     positions: tuple[int, ...]
 
 
-def answers_of(world: World, prompts: int) -> Iterator[dict[str, Any]]:
+def answers_of(world: World, prompts: int) -> Iterator[dict[str, object]]:
     """The rows of an answers file for this world."""
     for model, name in enumerate(world.models):
         for prompt in range(prompts):

@@ -21,6 +21,7 @@ from tiltyard.arena.secret_keys import SecretKeys
 from tiltyard.postgres.connections import open_pool
 from tiltyard.settings.serving_settings import ServingSettings
 from tiltyard.web.app import make_app
+from tiltyard.web.context import Context, app_context
 from tiltyard.web.http_limits import HttpLimits, limited_protocol
 
 __all__ = ["PASSWORD", "SECRET", "Served", "make_operator", "make_token", "served"]
@@ -39,6 +40,11 @@ class Served:
     house: ArenaRegistry
     loop: asyncio.AbstractEventLoop
     clients: list[httpx2.Client] = field(default_factory=list)
+
+    @property
+    def context(self) -> Context:
+        """What its requests share."""
+        return app_context(self.app)
 
     def client(self, token: str | None = None, **options: Any) -> httpx2.Client:
         """A new visitor, with its own cookies."""
@@ -72,7 +78,7 @@ def served(
             app = make_app(house, keys or SecretKeys([SECRET]))
             config = uvicorn.Config(
                 dawdling(app),
-                http=limited_protocol(HttpLimits(serving_settings, app.state.figures.refused)),
+                http=limited_protocol(HttpLimits(serving_settings, app_context(app).figures.refused)),
                 ws="none",
                 host="127.0.0.1",
                 port=0,

@@ -53,6 +53,11 @@ def test_what_would_happen_twice_is_never_sent_twice(failure):
     assert len(server.requests) == 2
 
 
+def test_seconds_on_screen_are_those_of_both_sides():
+    with client("http://127.0.0.1:1") as voter, pytest.raises(errors.BadOption, match="of a and b, not of a"):
+        voter.vote("m", "tie", shown={"a": 2.0})
+
+
 def test_patience_ends():
     with answering(BUSY) as server, client(server.url, patience=0.5) as voter:
         began = time.monotonic()

@@ -119,7 +119,7 @@ def test_what_was_served_in_a_closed_arena_is_gone_with_the_right_to_it(house):
     assert everything(outside, matchup) == {404}
     with connect(house.database) as connection:
         connection.execute("UPDATE api_tokens SET revoked_at = now() WHERE name = 'for a while'")
-    house.app.state.access.forget()
+    house.context.access.forget()
     assert everything(inside, matchup) == {401}
 
 
@@ -129,7 +129,7 @@ def test_a_lapsed_token_is_none(house):
     assert client.get("/api/v1/me").status_code == 200
     with connect(house.database) as connection:
         connection.execute("UPDATE api_tokens SET expires_at = now() WHERE name = 'short'")
-    house.app.state.access.forget()
+    house.context.access.forget()
     for method, path in (
         ("GET", "/api/v1/me"),
         ("GET", "/api/v1/arenas"),

@@ -116,7 +116,7 @@ def strangers(house):
         "garbage": house.client("tyt_garbage"),
         "token as a cookie": house.client(cookies={"tiltyard_operator": gone}),
     }
-    house.app.state.access.forget()
+    house.context.access.forget()
     return made
 
 

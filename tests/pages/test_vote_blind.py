@@ -1,6 +1,7 @@
 """Before the vote no byte of the pages tells which model is which: markup, headers, addresses, order, pieces."""
 
 import re
+from dataclasses import replace
 
 import pytest
 
@@ -11,6 +12,7 @@ from shown_kinds import fill_arena
 from tiltyard.arena.voting.matchup_ids import parse_matchup_id
 from tiltyard.postgres.connections import connect
 from tiltyard.web.assets import load_assets
+from tiltyard.web.context import put_context
 from tiltyard.web.pages import matchup_view
 from tiltyard.web.texts import render_text
 from voted_arenas import rate
@@ -127,7 +129,7 @@ def test_neither_side_is_quicker_because_it_was_rendered_before(site, monkeypatc
         return render_text(text, **options)
 
     monkeypatch.setattr(matchup_view, "render_text", counted)
-    site.app.state.render_cache = matchup_view.RenderCache()
+    put_context(site.app, replace(site.context, render_cache=matchup_view.RenderCache()))
     made = []
     for _ in range(25):
         before = len(rendered)

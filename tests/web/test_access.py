@@ -92,7 +92,7 @@ def house(server, template):
         made_arena(database, name="shut", settings=ArenaSettings(visibility="closed"))
         make_operator(database)
         with served(database) as running:
-            running.app.state.access.sign_in_throttle._seconds = 0
+            running.context.access.sign_in_throttle._seconds = 0
             yield running
 
 

@@ -104,7 +104,7 @@ def test_readers_who_take_nothing_give_up_their_places(database, tmp_path, monke
             idle.connect((host, int(port)))
             idle.sendall(f"GET {BATTLES} HTTP/1.1\r\nHost: {host}:{port}\r\n\r\n".encode())
             assert idle.recv(12) == b"HTTP/1.1 200"
-        places = running.app.state.exports
+        places = running.context.exports
         end = time.monotonic() + 60
         while caplog.text.count("its reader took nothing") < 2 or places._value < 2:
             assert time.monotonic() < end, "stalled readers keep their places"

@@ -32,7 +32,7 @@ def test_a_house_is_ready_while_its_database_is(house):
     assert client.get("/readyz").json() == {"status": "ok", "arenas": 1, "loading": 0}
     with connect(house.database) as connection:
         connection.execute("UPDATE migrations SET name = 'other ' || name")
-    house.app.state.readiness._until = 0.0
+    house.context.readiness._until = 0.0
     behind = client.get("/readyz")
     assert behind.status_code == 503
     assert "other" not in behind.text

@@ -79,7 +79,7 @@ def test_a_revoked_session_is_nobodys(house):
     answer = client.post(ASK)
     with connect(house.database) as connection:
         connection.execute("UPDATE sessions SET revoked_at = now()")
-    house.app.state.access.forget()
+    house.context.access.forget()
     assert client.get(ASK).json() == {"matchups": []}
     assert client.get(answer.json()["responses"]["a"]["url"]).status_code == 404
 
@@ -140,7 +140,7 @@ def test_what_nobody_foresaw_is_told_without_details(house, monkeypatch):
         raise RuntimeError("secret detail")
 
     monkeypatch.setattr(house.house, "voting_queue_of", broken)
-    monkeypatch.setattr(house.app.state.access.accounts, "sign_in", broken)
+    monkeypatch.setattr(house.context.access.accounts, "sign_in", broken)
     client = house.client()
     client.post(ASK)
     sign_in = ("/api/v1/operator/sign-in", {"name": "x", "password": "y"})

@@ -84,7 +84,7 @@ def test_a_sign_in_lapses(house):
     client.post("/api/v1/operator/sign-in", json=HIM)
     with connect(house.database) as connection:
         connection.execute("UPDATE operator_sessions SET expires_at = now()")
-    house.app.state.access.forget()
+    house.context.access.forget()
     assert client.get("/api/v1/me").status_code == 401
 
 
@@ -127,7 +127,7 @@ def test_an_operators_token_is_no_bearer_token(house):
 
 
 def test_too_many_guesses_at_once_are_turned_away(house):
-    access = house.app.state.access
+    access = house.context.access
     access.sign_in_throttle._most, access.sign_in_throttle._seconds = 2, 0.3
 
     async def guessing():

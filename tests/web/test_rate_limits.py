@@ -92,7 +92,7 @@ def test_few_passwords_are_checked_at_once_however_many_addresses_try():
 
 def test_the_operator_signs_in_while_a_crowd_elsewhere_guesses(house, monkeypatch):
     make_operator(house.database)
-    sign_in_throttle = house.app.state.access.sign_in_throttle
+    sign_in_throttle = house.context.access.sign_in_throttle
     sign_in_throttle._seconds = 20
 
     async def crowd():
@@ -259,5 +259,5 @@ def test_an_unknown_arena_costs_one_question_and_leaves_nothing(house, monkeypat
         assert client.post(f"/api/v1/arenas/none-{k}/matchups").status_code == 404
     assert len(asked) == 20
     assert [desk.name for desk in house.house.voting_queues] == ["arena"]
-    assert house.app.state.access.session_rate_limit._left == {}
+    assert house.context.access.session_rate_limit._left == {}
     assert counted(house.database, "sessions") == before

@@ -4,9 +4,9 @@ import pytest
 
 from live_arenas import made_arena
 from served import make_token, served
-from tiltyard.arena.voting.voter_requests import TAGS
 from tiltyard.client import Client
 from tiltyard.postgres.connections import connect
+from tiltyard.wire.vocabulary import TAGS
 from voted_arenas import rate
 
 ASK = "/api/v1/arenas/arena/matchups"

@@ -11,9 +11,9 @@ import secrets
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import timedelta
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final, get_args
 
 from psycopg import AsyncConnection
 from psycopg.types.json import Jsonb
@@ -21,24 +21,18 @@ from psycopg.types.json import Jsonb
 from tiltyard.errors import BadOption, NotAllowed, NotFound
 from tiltyard.postgres.connections import translate_errors
 from tiltyard.postgres.statements import statement
+from tiltyard.wire.operators import Token
+from tiltyard.wire.vocabulary import Scope
 
 if TYPE_CHECKING:
     from argon2 import PasswordHasher
 
     from tiltyard.postgres.connection_pool import ConnectionPool
 
-__all__ = [
-    "OPERATOR_LINK_LIFETIME",
-    "SCOPES",
-    "Accounts",
-    "ApiToken",
-    "VoterSession",
-    "hash_token",
-    "write_audit_entry",
-]
+__all__ = ["OPERATOR_LINK_LIFETIME", "SCOPES", "Accounts", "VoterSession", "hash_token", "write_audit_entry"]
 
 #: What a token may be for. ``admin`` covers read, import and metrics; judging is granted by name.
-SCOPES = ("read", "judge", "import", "admin", "metrics")
+SCOPES: Final[tuple[Scope, ...]] = get_args(Scope)
 OPERATOR_LINK_LIFETIME = timedelta(hours=1)
 OPERATOR_SESSION_LIFETIME = timedelta(days=7)
 
@@ -55,20 +49,6 @@ class VoterSession:
 
     session: int
     source: int
-
-
-@dataclass(frozen=True, slots=True)
-class ApiToken:
-    """What is known of a token for programs; not the token itself."""
-
-    api_token: int
-    name: str
-    scopes: tuple[str, ...]
-    #: The one arena it is for; ``None``: every arena.
-    arena: str | None
-    created_at: datetime
-    expires_at: datetime | None
-    revoked_at: datetime | None
 
 
 def hash_token(token: str) -> bytes:
@@ -126,7 +106,7 @@ class Accounts:
         if await self._one("revoke_session", session=session) is None:
             raise NotFound(f"there is no session {session}, or it was revoked before")
 
-    async def judge_session(self, token: ApiToken) -> VoterSession:
+    async def judge_session(self, token: Token) -> VoterSession:
         """The session in which a judge's token votes: always the same one."""
         own = hashlib.sha256(f"judge's session of token {token.api_token}".encode()).digest()
         made = await self._one("make_session", token=own, source=1, name=f"token:{token.api_token}")
@@ -215,7 +195,7 @@ class Accounts:
         *,
         arena: str | None = None,
         life: timedelta | None = None,
-    ) -> tuple[str, ApiToken]:
+    ) -> tuple[str, Token]:
         """A new token, which is shown only now, and what is known of it."""
         _check_token(name, scopes, life)
         token = _TOKEN_PREFIX + secrets.token_urlsafe(32)
@@ -237,12 +217,12 @@ class Accounts:
             await write_audit_entry(connection, actor, "make token", detail)
         return token, made
 
-    async def find_token(self, token: str) -> ApiToken | None:
+    async def find_token(self, token: str) -> Token | None:
         """What a token allows; nothing if it is unknown, revoked or has lapsed."""
         row = await self._one("find_api_token", token=hash_token(token))
         return None if row is None else _api_token(row)
 
-    async def list_tokens(self) -> list[ApiToken]:
+    async def list_tokens(self) -> list[Token]:
         """Every token there ever was."""
         async with self._connected("list tokens") as connection:
             rows = await connection.execute(statement("list_api_tokens"))
@@ -257,9 +237,9 @@ class Accounts:
             await write_audit_entry(connection, actor, "revoke token", {"token": api_token})
 
 
-def _api_token(row: Sequence[Any]) -> ApiToken:
+def _api_token(row: Sequence[Any]) -> Token:
     number, name, scopes, arena, created_at, expires_at, revoked_at = row
-    return ApiToken(int(number), name, tuple(scopes), arena, created_at, expires_at, revoked_at)
+    return Token(int(number), name, tuple(scopes), arena, created_at, expires_at, revoked_at)
 
 
 def _check_token(name: str, scopes: Sequence[str], life: timedelta | None) -> None:

@@ -30,13 +30,14 @@ from tiltyard.arena.rating.rater_process import rate_arenas
 from tiltyard.arena.registry import ArenaRegistry
 from tiltyard.arena.voting.matchup_ids import parse_matchup_id
 from tiltyard.arena.voting.response_kinds import ResponseKinds
-from tiltyard.arena.voting.voter_requests import Tag, Voter
+from tiltyard.arena.voting.voter_requests import Voter
 from tiltyard.arena.voting.voting_queue import VotingQueue
 from tiltyard.core.battles import Kind
 from tiltyard.errors import Conflict, NotFound, TiltyardError
 from tiltyard.files.answers import Answer, write_answers
 from tiltyard.postgres.connection_pool import connect_from_pool
 from tiltyard.settings.arena_settings import ArenaSettings
+from tiltyard.wire.vocabulary import Tag
 
 __all__ = ["DemoScript", "VotePreference", "fill_demo_arena"]
 

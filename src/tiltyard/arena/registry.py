@@ -1,27 +1,33 @@
-"""The house: everything that one web process holds of all arenas."""
+"""Everything that one web process holds of all arenas."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
 from tiltyard.arena.boards.board_cache import BoardCache
 from tiltyard.arena.content.arenas import find_arena, list_arenas, prompt_text
+from tiltyard.arena.content.blob_store import BlobStore
+from tiltyard.arena.content.object_storage import open_configured_storage
 from tiltyard.arena.tasks import cancel_and_wait
 from tiltyard.arena.voting.matchup_arenas import MatchupArenas
 from tiltyard.arena.voting.matchup_ids import parse_matchup_id
 from tiltyard.arena.voting.voting_queue import VotingQueue
 from tiltyard.postgres.connection_pool import connect_from_pool
+from tiltyard.postgres.connections import connect, open_pool
+from tiltyard.postgres.schema_migrations import check_schema, use_custom_plans
 from tiltyard.retries import Backoff, Retries
 
 if TYPE_CHECKING:
-    from tiltyard.arena.content.blob_store import BlobStore
     from tiltyard.core.policy.state.strengths import Strengths
     from tiltyard.postgres.connection_pool import ConnectionPool
+    from tiltyard.settings.environment import Environment
     from tiltyard.settings.serving_settings import ServingSettings
 
-__all__ = ["ArenaRegistry"]
+__all__ = ["ArenaRegistry", "check_database", "open_registry"]
 
 _LOG = logging.getLogger(__name__)
 
@@ -30,10 +36,32 @@ _CACHED_PROMPT_LIMIT = 10_000
 #: Seconds between looks at the arenas' settings, which another process may have changed.
 _SETTINGS_POLL_SECONDS = 5.0
 _MAX_SETTINGS_RETRY_SECONDS = 30.0
+#: Seconds to wait for the first connection.
+_OPEN_SECONDS = 15.0
+
+
+def check_database(url: str) -> None:
+    """Raise unless the database answers and has this version's schema; make it plan statements as we need."""
+    with connect(url, name="tiltyard serve") as connection:
+        check_schema(connection)
+        use_custom_plans(connection)
+
+
+@asynccontextmanager
+async def open_registry(
+    url: str, environment: Environment, settings: ServingSettings
+) -> AsyncIterator[ArenaRegistry]:
+    """A registry with a connection pool and blob storage of its own, which are closed at the end."""
+    pool = open_pool(url, most=settings.connections, name="tiltyard web")
+    await pool.open(within=_OPEN_SECONDS)
+    try:
+        yield ArenaRegistry(settings, url, pool, BlobStore(pool, open_configured_storage(environment)))
+    finally:
+        await pool.close()
 
 
 class ArenaRegistry:
-    """Desks by arena, opened when they are first asked for, and what all of them share."""
+    """Voting queues by arena, opened on first use, and what all of them share."""
 
     def __init__(
         self, settings: ServingSettings, url: str, pool: ConnectionPool, contents: BlobStore

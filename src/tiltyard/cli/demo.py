@@ -147,7 +147,7 @@ async def _filled(
     on_vote: Callable[[int], None],
 ) -> int:
     from tiltyard.arena.demo_arena import fill_demo_arena
-    from tiltyard.web.child_process import open_registry
+    from tiltyard.arena.registry import open_registry
 
     async with open_registry(url, environment, settings) as registry:
         return await fill_demo_arena(registry, _demo_script(), votes=votes, seed=seed, on_vote=on_vote)

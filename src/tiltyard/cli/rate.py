@@ -127,7 +127,7 @@ def rate(
     if jsonl and out is None:
         raise BadOption("--jsonl has no effect without --out; name a folder")
     styles = tuple(comma_list(style))
-    options: dict[str, Any] = {"ties": ties.value}
+    options: dict[str, object] = {"ties": ties.value}
     if method is not MethodName.GLICKO_2:
         interval = "none" if intervals is IntervalMethod.NONE else "bootstrap"
         clusters = "battle" if intervals is IntervalMethod.BATTLES else "auto"
@@ -171,7 +171,7 @@ def rate(
         typer.echo(f"\nWritten to {out}: tiltyard verify {out}")
 
 
-def _anchored(text: str | None) -> dict[str, Any]:
+def _anchored(text: str | None) -> dict[str, object]:
     if text is None:
         return {}
     name, equals, rating = text.rpartition("=")

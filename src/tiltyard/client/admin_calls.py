@@ -3,14 +3,35 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, cast
 
 from tiltyard.client.api_call import Call, api_path
 from tiltyard.client.decoder import decode_list, decode_nothing, decode_value
-from tiltyard.client.reader_calls import ArenaInfo
+from tiltyard.wire.arenas import (
+    ArenaInfo,
+    ChangeArenaRequest,
+    CreateArenaRequest,
+    Enabled,
+    Imported,
+    ModelInfo,
+    PhaseRequest,
+    PolicyInForce,
+    PromptInfo,
+    Withdrawn,
+    WithdrawRequest,
+)
+from tiltyard.wire.oversight import (
+    AuditEntry,
+    Complaint,
+    Excluded,
+    ExcludeRequest,
+    Exclusion,
+    Restored,
+)
+from tiltyard.wire.records import body_of, reader_of
+from tiltyard.wire.vocabulary import SourceName
 
 __all__ = [
     "AuditEntry",
@@ -43,118 +64,8 @@ __all__ = [
     "withdraw",
 ]
 
-
-@dataclass(frozen=True, slots=True)
-class Imported:
-    """What an import brought; ``unchanged`` answers were there already.
-
-    ``mentioned`` answers name a model, their family or maker, or claim another, so that their voters are not blind;
-    the first are in ``mentions``.
-    """
-
-    models: int
-    prompts: int
-    responses: int
-    unchanged: int
-    position: int
-    mentioned: int = 0
-    mentions: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class ModelInfo:
-    """A model with what there is of it now."""
-
-    model: str
-    enabled: bool
-    responses: int
-    added_at: datetime
-
-
-@dataclass(frozen=True, slots=True)
-class Enabled:
-    """A model that may be served, or is no more; ``position`` is 0 if it was so already."""
-
-    model: str
-    enabled: bool
-    position: int
-
-
-@dataclass(frozen=True, slots=True)
-class PromptInfo:
-    """A prompt with what there is of it now; its text is gone once it is withdrawn."""
-
-    number: int
-    prompt: str
-    text: str | None
-    category: str | None
-    language: str | None
-    responses: int
-    added_at: datetime
-    withdrawn_at: datetime | None
-
-
-@dataclass(frozen=True, slots=True)
-class Withdrawn:
-    """What was taken down, and how many open matchups ended by it."""
-
-    responses: int
-    matchups: int
-    position: int
-
-
-@dataclass(frozen=True, slots=True)
-class Excluded:
-    """An exclusion that was made."""
-
-    exclusion: int
-    votes: int
-    position: int
-
-
-@dataclass(frozen=True, slots=True)
-class Restored:
-    """An exclusion that was taken back."""
-
-    exclusion: int
-    position: int
-
-
-@dataclass(frozen=True, slots=True)
-class Exclusion:
-    """Votes that were excluded together; ``excluded`` and ``restored`` are positions of the log."""
-
-    exclusion: int
-    reason: str
-    votes: int
-    excluded: int
-    restored: int | None
-    made_at: datetime
-
-
-@dataclass(frozen=True, slots=True)
-class AuditEntry:
-    """One change and who made it."""
-
-    entry: int
-    at: datetime
-    actor: str
-    action: str
-    detail: Mapping[str, Any]
-
-
-@dataclass(frozen=True, slots=True)
-class Complaint:
-    """What a voter said is wrong with a matchup."""
-
-    complaint: int
-    reason: str
-    note: str | None
-    made_at: datetime
-    settled_at: datetime | None
-    model_a: str | None
-    model_b: str | None
-    prompt: str | None
+#: Constants of the ranking policy by name: the server says which there are.
+Constants = dict[str, Any]
 
 
 def create_arena(
@@ -164,14 +75,14 @@ def create_arena(
     settings: Mapping[str, Any] | None = None,
     policy: Mapping[str, Any] | None = None,
 ) -> Call[ArenaInfo]:
-    body = {"name": name, "title": title, "settings": dict(settings or {}), "policy": dict(policy or {})}
-    return Call("POST", api_path("arenas"), decode_value(ArenaInfo), body=body, repeatable=False)
+    request = CreateArenaRequest(name=name, title=title, settings=settings or {}, policy=policy or {})
+    return Call("POST", api_path("arenas"), decode_value(ArenaInfo), body=body_of(request), repeatable=False)
 
 
 def change_arena(
     arena: str, *, title: str | None = None, settings: Mapping[str, Any] | None = None
 ) -> Call[ArenaInfo]:
-    body = {"title": title, "settings": dict(settings or {})}
+    body = body_of(ChangeArenaRequest(title=title, settings=settings or {}))
     return Call("PATCH", api_path("arenas", arena), decode_value(ArenaInfo), body=body)
 
 
@@ -209,21 +120,22 @@ def prompts(arena: str, *, after: int = -1, limit: int = 100) -> Call[list[Promp
 
 
 def withdraw(arena: str, prompt: str, *, reason: str, model: str | None = None) -> Call[Withdrawn]:
-    body = {"prompt": prompt, "model": model, "reason": reason}
+    body = body_of(WithdrawRequest(prompt=prompt, model=model, reason=reason))
     path = api_path("arenas", arena, "withdrawals")
     return Call("POST", path, decode_value(Withdrawn), body=body, repeatable=False)
 
 
-def policy(arena: str) -> Call[dict[str, Any]]:
+def policy(arena: str) -> Call[Constants]:
     return Call("GET", api_path("arenas", arena, "policy"), _policy)
 
 
-def set_policy(arena: str, constants: Mapping[str, Any]) -> Call[dict[str, Any]]:
+def set_policy(arena: str, constants: Mapping[str, Any]) -> Call[Constants]:
     return Call("PATCH", api_path("arenas", arena, "policy"), _policy, body=dict(constants))
 
 
-def set_phase(arena: str, phase: int) -> Call[dict[str, Any]]:
-    return Call("PUT", api_path("arenas", arena, "phase"), _policy, body={"phase": phase})
+def set_phase(arena: str, phase: int) -> Call[Constants]:
+    body = body_of(PhaseRequest(phase=cast("Literal[1, 2, 3, 4]", phase)))
+    return Call("PUT", api_path("arenas", arena, "phase"), _policy, body=body)
 
 
 def exclusions(arena: str) -> Call[list[Exclusion]]:
@@ -242,18 +154,18 @@ def exclude(
     until: datetime | None = None,
     source: str | None = None,
 ) -> Call[Excluded]:
-    said: dict[str, Any] = {
-        "sessions": None if sessions is None else list(sessions),
-        "voters": None if voters is None else list(voters),
-        "release": release,
-        "matchups": None if matchups is None else list(matchups),
-        "since": None if since is None else since.isoformat(),
-        "until": None if until is None else until.isoformat(),
-        "source": source,
-    }
-    body = {"reason": reason} | {name: value for name, value in said.items() if value is not None}
+    request = ExcludeRequest(
+        reason=reason,
+        sessions=None if sessions is None else list(sessions),
+        voters=None if voters is None else list(voters),
+        release=release,
+        matchups=None if matchups is None else list(matchups),
+        since=since,
+        until=until,
+        source=cast("SourceName | None", source),
+    )
     path = api_path("arenas", arena, "exclusions")
-    return Call("POST", path, decode_value(Excluded), body=body, repeatable=False)
+    return Call("POST", path, decode_value(Excluded), body=body_of(request), repeatable=False)
 
 
 def restore(arena: str, exclusion: int) -> Call[Restored]:
@@ -277,5 +189,5 @@ def settle_complaint(arena: str, complaint: int) -> Call[None]:
     return Call("POST", api_path("arenas", arena, "complaints", str(complaint), "settle"), decode_nothing)
 
 
-def _policy(document: Any) -> dict[str, Any]:
-    return dict(document["policy"])
+def _policy(document: object) -> Constants:
+    return dict(reader_of(PolicyInForce).validate_python(document).policy)

@@ -70,7 +70,7 @@ class Call(Generic[T]):
         """The request as the HTTP library wants it."""
         headers = {"content-type": self.media_type} if self.content is not None else {}
         query = {name: _text(value) for name, value in self.query.items() if value is not None}
-        options: dict[str, Any] = {"params": query, "headers": headers}
+        options: dict[str, object] = {"params": query, "headers": headers}
         if self.content is not None:
             options["content"] = _sent(self.content, client)
         elif self.body is not None:
@@ -118,7 +118,7 @@ def api_path(*parts: str) -> str:
     return "/api/v1/" + "/".join(quote(part, safe="") for part in parts)
 
 
-def http_options(base_url: str, token: str | None, timeout: float) -> dict[str, Any]:
+def http_options(base_url: str, token: str | None, timeout: float) -> dict[str, object]:
     """How the HTTP library is opened, for both clients."""
     address = _checked_address(base_url)
     headers = {

@@ -3,37 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cache
-from typing import Any, TypeVar, cast
+from typing import Any, TypeVar
 
-from pydantic import TypeAdapter
+from tiltyard.wire.records import reader_of
 
 __all__ = ["decode_list", "decode_nothing", "decode_value"]
 
 T = TypeVar("T")
 
 
-@cache
-def _adapter(kind: Any) -> TypeAdapter[Any]:
-    return TypeAdapter(kind)
-
-
 def decode_value(kind: type[T]) -> Callable[[Any], T]:
     """Reads one value."""
 
-    def read(document: Any) -> T:
-        value: T = _adapter(cast("Any", kind)).validate_python(document)
-        return value
-
-    return read
+    return reader_of(kind).validate_python
 
 
 def decode_list(kind: type[T], field: str) -> Callable[[Any], list[T]]:
     """Reads the list that stands under ``field``."""
 
+    reader = reader_of(kind)
+
     def read(document: Any) -> list[T]:
-        values: list[T] = _adapter(list[kind]).validate_python(document[field])  # type: ignore[valid-type]
-        return values
+        return [reader.validate_python(one) for one in document[field]]
 
     return read
 

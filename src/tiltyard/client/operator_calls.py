@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
-from datetime import datetime
+from typing import cast
 
 from tiltyard.client.api_call import Call, api_path
 from tiltyard.client.decoder import decode_list, decode_nothing, decode_value
+from tiltyard.wire.operators import ClaimRequest, Me, NewToken, SignInRequest, Token, TokenRequest
+from tiltyard.wire.records import body_of
+from tiltyard.wire.vocabulary import Scope
 
 __all__ = [
     "Me",
@@ -26,43 +28,13 @@ __all__ = [
 ]
 
 
-@dataclass(frozen=True, slots=True)
-class Me:
-    """Who is asking: ``operator:NAME`` or ``token:NAME``."""
-
-    name: str
-    scopes: tuple[str, ...]
-    #: The one arena it is for; ``None``: every arena.
-    arena: str | None
-
-
-@dataclass(frozen=True, slots=True)
-class Token:
-    """What is known of a token."""
-
-    api_token: int
-    name: str
-    scopes: tuple[str, ...]
-    arena: str | None
-    created_at: datetime
-    expires_at: datetime | None
-    revoked_at: datetime | None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NewToken(Token):
-    """The same with the token itself, which is never shown again."""
-
-    token: str = field(repr=False)
-
-
 def claim(token: str, name: str, password: str) -> Call[Me]:
-    body = {"token": token, "name": name, "password": password}
+    body = body_of(ClaimRequest(token=token, name=name, password=password))
     return Call("POST", api_path("operator", "claim"), decode_value(Me), body=body, repeatable=False)
 
 
 def sign_in(name: str, password: str) -> Call[Me]:
-    body = {"name": name, "password": password}
+    body = body_of(SignInRequest(name=name, password=password))
     return Call("POST", api_path("operator", "sign-in"), decode_value(Me), body=body)
 
 
@@ -81,8 +53,8 @@ def list_tokens() -> Call[list[Token]]:
 def make_token(
     name: str, scopes: Sequence[str], *, arena: str | None = None, days: int | None = None
 ) -> Call[NewToken]:
-    body = {"name": name, "scopes": list(scopes), "arena": arena, "days": days}
-    return Call("POST", api_path("tokens"), decode_value(NewToken), body=body, repeatable=False)
+    request = TokenRequest(name=name, scopes=cast("list[Scope]", list(scopes)), arena=arena, days=days)
+    return Call("POST", api_path("tokens"), decode_value(NewToken), body=body_of(request), repeatable=False)
 
 
 def revoke_token(api_token: int) -> Call[None]:

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from tiltyard.client.api_call import Call, api_path
 from tiltyard.client.decoder import decode_list, decode_value
 from tiltyard.errors import TiltyardError
+from tiltyard.wire.arenas import ArenaInfo
+from tiltyard.wire.boards import ReportInfo, SnapshotInfo
 
 if TYPE_CHECKING:
     from tiltyard.core.board.document import BoardDocument
@@ -32,19 +33,6 @@ __all__ = [
     "snapshot",
     "snapshots",
 ]
-
-
-@dataclass(frozen=True, slots=True)
-class ArenaInfo:
-    """An arena as everybody who may see it does."""
-
-    arena: str
-    title: str
-    created_at: datetime
-    settings: Mapping[str, Any]
-    #: Of its prompts, where one arena is asked for.
-    categories: tuple[str, ...] | None = None
-    languages: tuple[str, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,32 +65,6 @@ class JsonDocument:
         return FilteredBoard.from_json(self.data)
 
 
-@dataclass(frozen=True, slots=True)
-class SnapshotInfo:
-    """A published board, without its contents; ``snapshot`` is its hash."""
-
-    snapshot: str
-    generation: int
-    position: int
-    votes: int
-    #: Whether an evaluation of the rules fell on it; such boards are kept for ever.
-    evaluated: bool
-    #: Whether to cite it: it is kept for ever, and no vote was excluded or restored since.
-    citable: bool
-    made_at: datetime
-
-
-@dataclass(frozen=True, slots=True)
-class ReportInfo:
-    """A weekly validity report, without its contents; ``report`` is its hash."""
-
-    report: str
-    since: datetime
-    until: datetime
-    position: int
-    made_at: datetime
-
-
 def arenas() -> Call[list[ArenaInfo]]:
     return Call("GET", api_path("arenas"), decode_list(ArenaInfo, "arenas"))
 
@@ -133,7 +95,7 @@ def board(
 def snapshots(
     arena: str, *, source: str = "human", before: SnapshotInfo | None = None, limit: int = 100
 ) -> Call[list[SnapshotInfo]]:
-    query: dict[str, Any] = {"source": source, "limit": limit}
+    query: dict[str, str | int] = {"source": source, "limit": limit}
     if before is not None:
         query |= {"generation": before.generation, "position": before.position}
     return Call("GET", api_path("arenas", arena, "snapshots"), decode_list(SnapshotInfo, "snapshots"), query)

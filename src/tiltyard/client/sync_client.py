@@ -13,6 +13,7 @@ from tiltyard.client import admin_calls, operator_calls, reader_calls, voter_cal
 from tiltyard.client.admin_calls import (
     AuditEntry,
     Complaint,
+    Constants,
     Enabled,
     Excluded,
     Exclusion,
@@ -261,15 +262,15 @@ class Client(Transport):
         """Take down a prompt with all its responses, or one model's response to it."""
         return self.call(admin_calls.withdraw(arena, prompt, reason=reason, model=model))
 
-    def policy(self, arena: str) -> dict[str, Any]:
+    def policy(self, arena: str) -> Constants:
         """The ranking policy that is in force."""
         return self.call(admin_calls.policy(arena))
 
-    def set_policy(self, arena: str, **constants: Any) -> dict[str, Any]:
+    def set_policy(self, arena: str, **constants: Any) -> Constants:
         """Change constants of the ranking policy from the next event on."""
         return self.call(admin_calls.set_policy(arena, constants))
 
-    def set_phase(self, arena: str, phase: int) -> dict[str, Any]:
+    def set_phase(self, arena: str, phase: int) -> Constants:
         """How much of the ranking policy is in force, 1 to 4."""
         return self.call(admin_calls.set_phase(arena, phase))
 

@@ -3,12 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from datetime import datetime
-from typing import Any, Literal
+from typing import Literal, cast
 
 from tiltyard.client.api_call import Call, api_path
 from tiltyard.client.decoder import decode_list, decode_nothing, decode_value
+from tiltyard.errors import BadOption
+from tiltyard.wire.records import body_of
+from tiltyard.wire.vocabulary import ComplaintReason, Label, Tag, Winner
+from tiltyard.wire.voting import (
+    BoardPlace,
+    BoardPlaces,
+    ComplaintRequest,
+    Ended,
+    Matchup,
+    MatchupResponses,
+    NextMatchupRequest,
+    PairProgress,
+    RemarkRequest,
+    Revealed,
+    RevealedVote,
+    ShownPrompt,
+    ShownResponse,
+    ShownTimes,
+    UndoRequest,
+    VoteRequest,
+)
 
 __all__ = [
     "BoardPlace",
@@ -36,129 +55,9 @@ __all__ = [
 Side = Literal["a", "b"]
 
 
-@dataclass(frozen=True, slots=True)
-class ShownPrompt:
-    """What was asked."""
-
-    text: str
-
-
-@dataclass(frozen=True, slots=True)
-class ShownResponse:
-    """Where one side's response is, and whether it is ``text``, ``image``, ``audio`` or ``app``."""
-
-    url: str
-    kind: str
-
-
-@dataclass(frozen=True, slots=True)
-class MatchupResponses:
-    """The two responses."""
-
-    a: ShownResponse
-    b: ShownResponse
-
-
-@dataclass(frozen=True, slots=True)
-class Matchup:
-    """Two responses to one prompt, blind. Nothing in it tells the models."""
-
-    matchup: str
-    arena: str
-    prompt: ShownPrompt
-    responses: MatchupResponses
-    served_at: datetime
-    expires_at: datetime
-    #: How often its vote was undone; the next vote names this number.
-    ballot: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class Ended:
-    """How a matchup ended: ``kind`` is vote, skip, expire or undo; ``winner`` stands where there was a vote."""
-
-    matchup: str
-    kind: str
-    winner: str | None
-    label: str | None
-    #: Of a judge's vote: whether it calls both responses bad.
-    both_bad: bool | None
-    #: Where it stands in the arena's log.
-    position: int
-    at: datetime
-    #: Until when the vote can be undone; ``None`` if it cannot.
-    undo_until: datetime | None
-    revealed: bool
-    #: Which ballot it concerns; of an undo, the one that is open now.
-    ballot: int = 0
-    #: Of a vote: whether the voter had been told neither name; if not, no rating moves by it.
-    blind: bool = True
-
-
-@dataclass(frozen=True, slots=True)
-class BoardPlace:
-    """Where a model stands on the newest board; ``None`` where the votes do not support a number."""
-
-    rank: int | None
-    #: What the board is ordered by.
-    score: float | None
-    badge: str | None
-
-
-@dataclass(frozen=True, slots=True)
-class BoardPlaces:
-    """The places of both sides; ``None`` for a model that is not on the board yet."""
-
-    a: BoardPlace | None
-    b: BoardPlace | None
-
-
-@dataclass(frozen=True, slots=True)
-class PairProgress:
-    """Decisive votes that two models have, and how many the ranking policy asks for."""
-
-    decisive: int
-    floor: int
-
-
-@dataclass(frozen=True, slots=True)
-class Revealed:
-    """Who stood on which side, and why these two met."""
-
-    matchup: str
-    model_a: str
-    model_b: str
-    #: The prompt's name.
-    prompt: str
-    winner: str
-    label: str
-    lane: str
-    reason: str
-    position: int
-    #: ``None`` before there is a board, or from an older server.
-    standing: BoardPlaces | None = None
-    pair: PairProgress | None = None
-    #: Whether the voter had been told neither name when the vote was cast.
-    blind: bool = True
-
-
-@dataclass(frozen=True, slots=True)
-class RevealedVote:
-    """A vote whose names were told."""
-
-    matchup: str
-    at: datetime
-    model_a: str
-    model_b: str
-    #: The prompt's name.
-    prompt: str
-    winner: str
-    #: Whether the voter had been told neither name when the vote was cast.
-    blind: bool
-
-
 def next_matchup(arena: str, *, ahead: bool = False) -> Call[Matchup]:
-    return Call("POST", api_path("arenas", arena, "matchups"), decode_value(Matchup), body={"ahead": ahead})
+    body = body_of(NextMatchupRequest(ahead=ahead))
+    return Call("POST", api_path("arenas", arena, "matchups"), decode_value(Matchup), body=body)
 
 
 def open_matchups(arena: str) -> Call[list[Matchup]]:
@@ -182,15 +81,26 @@ def vote(
     pref: float | None = None,
     judge_model: str | None = None,
 ) -> Call[Ended]:
-    stated: dict[str, Any] = {"label": label, "both_bad": both_bad, "pref": pref, "judge_model": judge_model}
-    stated["shown"] = None if shown is None else dict(shown)
-    body: dict[str, Any] = {"winner": winner, "reveal": reveal, **_on(ballot)}
-    body |= {name: value for name, value in stated.items() if value is not None}
-    return Call("POST", api_path("matchups", matchup, "vote"), decode_value(Ended), body=body)
+    request = VoteRequest(
+        winner=cast("Winner", winner),
+        ballot=ballot,
+        shown=None if shown is None else _times(shown),
+        reveal=reveal,
+        label=cast("Label | None", label),
+        both_bad=both_bad,
+        pref=pref,
+        judge_model=judge_model,
+    )
+    return Call("POST", api_path("matchups", matchup, "vote"), decode_value(Ended), body=_on_ballot(request))
 
 
 def undo(matchup: str, *, ballot: int = 0) -> Call[Ended]:
-    return Call("POST", api_path("matchups", matchup, "undo"), decode_value(Ended), body=_on(ballot))
+    return Call(
+        "POST",
+        api_path("matchups", matchup, "undo"),
+        decode_value(Ended),
+        body=_on_ballot(UndoRequest(ballot=ballot)),
+    )
 
 
 def skip(matchup: str) -> Call[Ended]:
@@ -209,16 +119,25 @@ def finish(arena: str) -> Call[list[RevealedVote]]:
 
 
 def remark(matchup: str, tags: Sequence[str] = (), comment: str | None = None) -> Call[None]:
-    body = {"tags": list(tags), "comment": comment}
+    body = body_of(RemarkRequest(tags=cast("list[Tag]", list(tags)), comment=comment))
     return Call("PUT", api_path("matchups", matchup, "remark"), decode_nothing, body=body)
 
 
 def report(matchup: str, reason: str, note: str | None = None) -> Call[None]:
-    body = {"reason": reason, "note": note}
+    body = body_of(ComplaintRequest(reason=cast("ComplaintReason", reason), note=note))
     # Told twice, it is written down twice.
     return Call("POST", api_path("matchups", matchup, "report"), decode_nothing, body=body, repeatable=False)
 
 
-def _on(ballot: int) -> dict[str, Any]:
-    """Which ballot; a server that knows of no others is not told of the first."""
-    return {"ballot": ballot} if ballot else {}
+def _times(shown: Mapping[str, float]) -> ShownTimes:
+    if shown.keys() != {"a", "b"}:
+        raise BadOption(f"shown has the seconds of a and b, not of {', '.join(shown) or 'neither'}")
+    return ShownTimes(a=shown["a"], b=shown["b"])
+
+
+def _on_ballot(request: VoteRequest | UndoRequest) -> dict[str, object]:
+    """A server that knows of no other ballots is not told of the first."""
+    body = body_of(request)
+    if not request.ballot:
+        del body["ballot"]
+    return body

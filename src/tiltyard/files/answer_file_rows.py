@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from tiltyard.errors import InputError, UnreadableFile
 from tiltyard.files.answers import Answer
@@ -69,7 +68,7 @@ def bad_row(where: str, error: InputError, *, last: bool = False) -> BadRow:
     return BadRow(place, problem_field(problem), problem, last)
 
 
-def _records(file: InputFile, most: int) -> Iterator[tuple[str, dict[str, Any] | InputError]]:
+def _records(file: InputFile, most: int) -> Iterator[tuple[str, dict[str, object] | InputError]]:
     with translate_read_errors(file.name), file.open() as stream:
         start = stream.read(4096)
     if start.startswith(_PACKED):
@@ -84,7 +83,7 @@ def _records(file: InputFile, most: int) -> Iterator[tuple[str, dict[str, Any] |
     return _json_lines(file) if start.startswith(b"{") else _csv_rows(file)
 
 
-def _json_lines(file: InputFile) -> Iterator[tuple[str, dict[str, Any] | InputError]]:
+def _json_lines(file: InputFile) -> Iterator[tuple[str, dict[str, object] | InputError]]:
     with translate_read_errors(file.name), file.open() as stream:
         for number, raw in enumerate(stream, start=1):
             line = raw.removeprefix(_BOM) if number == 1 else raw
@@ -93,7 +92,7 @@ def _json_lines(file: InputFile) -> Iterator[tuple[str, dict[str, Any] | InputEr
                 yield where, _caught(lambda line=line, where=where: _object(where, line))  # type: ignore[misc]
 
 
-def _parquet_rows(file: InputFile, most: int) -> Iterator[tuple[str, dict[str, Any]]]:
+def _parquet_rows(file: InputFile, most: int) -> Iterator[tuple[str, dict[str, object]]]:
     """Row by row. Repeated values stay dictionary codes until their row is read."""
     opened, number = ParquetRecords.opened(file), 0
     if opened.unpacked() > most:
@@ -108,13 +107,13 @@ def _parquet_rows(file: InputFile, most: int) -> Iterator[tuple[str, dict[str, A
             yield where, {name: value for name, value in row.items() if value is not None}
 
 
-def _csv_rows(file: InputFile) -> Iterator[tuple[str, dict[str, Any] | InputError]]:
+def _csv_rows(file: InputFile) -> Iterator[tuple[str, dict[str, object] | InputError]]:
     opened = CsvRecords.opened(file)
     for where, values in opened.lines(_NAME):
         yield where, _csv_row(where, opened.columns, values)
 
 
-def _csv_row(where: str, columns: tuple[str, ...], values: list[str]) -> dict[str, Any] | InputError:
+def _csv_row(where: str, columns: tuple[str, ...], values: list[str]) -> dict[str, object] | InputError:
     if len(values) != len(columns):
         return UnreadableFile(
             f"{where}: {len(values)} fields where the header has {len(columns)}; "
@@ -123,21 +122,21 @@ def _csv_row(where: str, columns: tuple[str, ...], values: list[str]) -> dict[st
     return {name: text for name, text in zip(columns, values, strict=True) if text != ""}
 
 
-def _object(where: str, line: bytes) -> dict[str, Any]:
+def _object(where: str, line: bytes) -> dict[str, object]:
     value = parse_json(where, line)
     if not isinstance(value, dict):
         raise UnreadableFile(f"{where}: not a JSON object; expected one object per line")
     return value
 
 
-def _caught(read: Callable[[], dict[str, Any]]) -> dict[str, Any] | InputError:
+def _caught(read: Callable[[], dict[str, object]]) -> dict[str, object] | InputError:
     try:
         return read()
     except InputError as error:
         return error
 
 
-def _answer(where: str, record: dict[str, Any] | InputError) -> tuple[str, Answer] | BadRow:
+def _answer(where: str, record: dict[str, object] | InputError) -> tuple[str, Answer] | BadRow:
     if isinstance(record, InputError):
         return bad_row(where, record)
     try:
@@ -146,7 +145,7 @@ def _answer(where: str, record: dict[str, Any] | InputError) -> tuple[str, Answe
         return bad_row(where, error)
 
 
-def _size(record: dict[str, Any] | InputError) -> int:
+def _size(record: dict[str, object] | InputError) -> int:
     """The size in bytes of a row's texts."""
     if isinstance(record, InputError):
         return 0

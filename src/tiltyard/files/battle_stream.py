@@ -6,7 +6,7 @@ import csv
 import io
 import itertools
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import date
 from typing import Any, Literal
 
@@ -36,7 +36,7 @@ def stream_battles(container: Container, battles: Iterable[Battle]) -> Iterator[
     return _json_pieces(battles)
 
 
-def json_line(where: str, row: dict[str, Any]) -> bytes:
+def json_line(where: str, row: Mapping[str, object]) -> bytes:
     """One row as a line of JSON; dates become ISO 8601 text."""
     try:
         return _ENCODER.encode(row).encode() + b"\n"

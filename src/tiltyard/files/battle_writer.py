@@ -7,10 +7,10 @@ import itertools
 import os
 import secrets
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, BinaryIO, cast
+from typing import BinaryIO, cast
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -43,7 +43,7 @@ def write_battles(path: str | os.PathLike[str], battles: Iterable[Battle]) -> No
         write_rows(path, (battle.to_dict() for battle in battles))
 
 
-def write_rows(path: str | os.PathLike[str], rows: Iterable[dict[str, Any]]) -> None:
+def write_rows(path: str | os.PathLike[str], rows: Iterable[Mapping[str, object]]) -> None:
     """Write rows as JSON Lines, compressed if the name ends in .gz or .zst; ``-`` is standard output."""
     text = os.fspath(path)
     ending = _ending(text, _JSON_ENDINGS)

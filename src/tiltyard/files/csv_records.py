@@ -63,7 +63,7 @@ class CsvRecords:
                 if fields:
                     yield where, fields
 
-    def _record(self, where: str, fields: list[str]) -> dict[str, Any]:
+    def _record(self, where: str, fields: list[str]) -> dict[str, object]:
         if len(fields) != len(self.columns):
             raise UnreadableFile(
                 f"{where}: {len(fields)} fields where the header has {len(self.columns)}; "

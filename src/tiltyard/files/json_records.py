@@ -164,7 +164,7 @@ def _sampled_columns(records: Iterator[Record]) -> tuple[str, ...]:
     return tuple(seen)
 
 
-def _object(where: str, text: str, value: Any, columns: Collection[str] | None) -> dict[str, Any]:
+def _object(where: str, text: str, value: Any, columns: Collection[str] | None) -> dict[str, object]:
     """The record in ``text``, of which only ``columns`` (``None``: all) will be used."""
     if not isinstance(value, dict):
         raise UnreadableFile(f"{where}: not a JSON object; expected one object per line")

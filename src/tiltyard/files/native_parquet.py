@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import pyarrow as pa
 
@@ -120,7 +119,7 @@ class ParquetReader:
         return {name: pa.array([row[name] for row in rows], pa.float64()) for name in STYLE}
 
 
-def _unpacked(where: str, row: dict[str, Any]) -> dict[str, Any]:
+def _unpacked(where: str, row: dict[str, object]) -> dict[str, object]:
     """The row as written: without absent values, and with the fields kept as JSON restored."""
     packed = row.pop(EXTRA_JSON, None)
     kept = {key: value for key, value in row.items() if value is not None}

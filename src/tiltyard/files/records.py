@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
-from typing import Any, Protocol
+from typing import Protocol
 
 from tiltyard.errors import UnreadableFile
 
 __all__ = ["Record", "Records", "reject_duplicate_columns"]
 
 #: A record and its location (``votes.jsonl, line 12``).
-Record = tuple[str, dict[str, Any]]
+Record = tuple[str, dict[str, object]]
 
 
 class Records(Protocol):

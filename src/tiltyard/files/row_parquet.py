@@ -56,7 +56,7 @@ def _batch(path: Path, schema: pa.Schema, rows: list[Mapping[str, Any]], before:
     return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 
-def read_rows(path: Path, columns: Mapping[str, type]) -> Iterator[dict[str, Any]]:
+def read_rows(path: Path, columns: Mapping[str, type]) -> Iterator[dict[str, object]]:
     """The rows of a file with exactly these columns; raises `UnreadableFile` for any other file."""
     with translate_read_errors(str(path)), open_regular(path) as opened, pq.ParquetFile(opened) as file:
         expected = pa.schema([(name, _TYPES[kind]) for name, kind in columns.items()])

@@ -106,7 +106,7 @@ class RowReader:
     def _headers(self, names: set[str] | None) -> set[str] | None:
         return None if names is None else {self.mapped.get(name, name) for name in names}
 
-    def _renamed(self, record: dict[str, Any]) -> dict[str, Any]:
+    def _renamed(self, record: dict[str, object]) -> dict[str, object]:
         if not self.mapped:
             return record
         used = {*self.mapped, *self.mapped.values()}

@@ -176,7 +176,7 @@ class Ledger:
         self.write((), settlements)
 
     def _settle(self, settlements: Sequence[Settlement], now: float) -> None:
-        replies: list[dict[str, Any]] = []
+        replies: list[dict[str, object]] = []
         sums: dict[str, list[int]] = defaultdict(lambda: [0, 0])
         for settlement in settlements:
             if self._database.change(self._sql["settle_attempt"], _settled(settlement, now)):
@@ -333,7 +333,7 @@ class Ledger:
             self._database.change(self._sql["pause"], {"name": name, "until": until})
 
 
-def _row(intent: AttemptIntent, now: float) -> dict[str, Any]:
+def _row(intent: AttemptIntent, now: float) -> dict[str, object]:
     return {name: getattr(intent, name) for name in _INTENT} | {
         "priced": int(intent.priced),
         "started_at": now,

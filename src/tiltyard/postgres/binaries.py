@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import TypedDict
 from urllib.parse import parse_qsl, quote, unquote, urlencode, urlsplit, urlunsplit
 
 from tiltyard.errors import BadOption, MissingExtra, StoreFault
@@ -220,7 +220,15 @@ def _environment(add: Mapping[str, str] | None) -> dict[str, str]:
     return {**kept, "LC_ALL": "C", **(add or {})}
 
 
-def _as(account: pwd.struct_passwd | None) -> dict[str, Any]:
+class _User(TypedDict, total=False):
+    """As whom a program runs, as `subprocess` takes it."""
+
+    user: int
+    group: int
+    extra_groups: list[int]
+
+
+def _as(account: pwd.struct_passwd | None) -> _User:
     if account is None:
         return {}
     return {"user": account.pw_uid, "group": account.pw_gid, "extra_groups": []}

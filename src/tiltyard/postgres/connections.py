@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, TypedDict
 
 from tiltyard.errors import BadOption, StoreFault
 
@@ -16,15 +16,6 @@ if TYPE_CHECKING:
 
 __all__ = ["connect", "connect_async", "is_broken", "open_pool", "translate_errors"]
 
-#: Detect a dead peer within seconds, so that its locks are released.
-_KEEPALIVE_OPTIONS = {
-    "connect_timeout": 10,
-    "keepalives": 1,
-    "keepalives_idle": 1,
-    "keepalives_interval": 1,
-    "keepalives_count": 5,
-    "tcp_user_timeout": 10_000,
-}
 #: What to do, by prefix of the SQLSTATE; the first match is used.
 _REMEDIES = {
     "28": "check user and password in DATABASE_URL",
@@ -106,8 +97,29 @@ def _checked(url: str) -> str:
     return url
 
 
-def _options(name: str) -> dict[str, Any]:
-    return {"application_name": name, **_KEEPALIVE_OPTIONS}
+class _Options(TypedDict):
+    """What every connection is opened with."""
+
+    application_name: str
+    connect_timeout: int
+    keepalives: int
+    keepalives_idle: int
+    keepalives_interval: int
+    keepalives_count: int
+    tcp_user_timeout: int
+
+
+def _options(name: str) -> _Options:
+    """Who connects. A dead peer is noticed within seconds, so that whoever held a lock is known to be gone."""
+    return {
+        "application_name": name,
+        "connect_timeout": 10,
+        "keepalives": 1,
+        "keepalives_idle": 1,
+        "keepalives_interval": 1,
+        "keepalives_count": 5,
+        "tcp_user_timeout": 10_000,
+    }
 
 
 def _message(error: psycopg.Error) -> str:

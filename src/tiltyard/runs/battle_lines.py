@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from itertools import zip_longest
 from pathlib import Path
-from typing import Any
 
 from tiltyard.core.battles import Battle
 from tiltyard.errors import UnreadableFile
@@ -41,7 +40,7 @@ def _same(where: str, line: bytes, battle: Battle) -> bool:
     return isinstance(found, dict) and _fields(found) == _fields(json.loads(expected))
 
 
-def _fields(row: dict[str, Any]) -> str:
+def _fields(row: dict[str, object]) -> str:
     """A battle's non-empty fields, in a fixed order."""
     present = {key: value for key, value in row.items() if value is not None}
     return json.dumps(present, sort_keys=True)

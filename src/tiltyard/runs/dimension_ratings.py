@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 
@@ -97,7 +96,7 @@ class ScoringChoice:
     method: BradleyTerry
     ratings: Ratings
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         rows = make_board(self.ratings, None).rows
         fields = ("model", "rating", "low", "high", "rank", "group")
         names = ("model", "rating", "ci_low", "ci_high", "rank", "group")

@@ -45,7 +45,7 @@ def write_lines(path: Path, rows: Iterable[Mapping[str, Any]]) -> None:
         file.writelines(map(json_line, rows))
 
 
-def read_lines(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
+def read_lines(path: Path) -> Iterator[tuple[str, dict[str, object]]]:
     """Each line's location and row; raises if a line is not a JSON object."""
     try:
         with path.open("rb") as file:
@@ -69,7 +69,7 @@ def parse_document(where: str, data: bytes) -> Any:
         raise UnreadableFile(f"{where}: not JSON ({error})") from None
 
 
-def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, object]:
     found = dict(pairs)
     if len(found) < len(pairs):
         raise ValueError("duplicate key")

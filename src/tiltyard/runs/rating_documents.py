@@ -21,10 +21,10 @@ BOOTSTRAP_COLUMNS = ("group", "replicate", "model", "rating")
 
 def ratings_document(
     groups: Sequence[RatedGroup], settings: RateSettings, evaluated: frozenset[str]
-) -> dict[str, Any]:
+) -> dict[str, object]:
     """`elo_ratings.json`: run metadata and the rows of every group, highest first."""
     judges = sorted({judge for rated in groups for judge in rated.table.tags.get("judge_model", ())})
-    document: dict[str, Any] = {
+    document: dict[str, object] = {
         "schema": 1,
         "arena": settings.arena,
         "model": settings.model,
@@ -42,9 +42,9 @@ def ratings_document(
     return document | {"groups": {rated.name: _group(rated, evaluated) for rated in groups}}
 
 
-def _group(rated: RatedGroup, evaluated: frozenset[str]) -> dict[str, Any]:
+def _group(rated: RatedGroup, evaluated: frozenset[str]) -> dict[str, object]:
     board, ratings = rated.board, rated.ratings
-    document: dict[str, Any] = {
+    document: dict[str, object] = {
         "n_battles": sum(row.battles for row in board.rows) // 2,
         "n_both_bad": sum(row.both_bad for row in board.rows) // 2,
         "interval": None
@@ -80,8 +80,8 @@ def _group(rated: RatedGroup, evaluated: frozenset[str]) -> dict[str, Any]:
     return document
 
 
-def _entry(row: Row, rated: RatedGroup, evaluated: frozenset[str]) -> dict[str, Any]:
-    entry: dict[str, Any] = {
+def _entry(row: Row, rated: RatedGroup, evaluated: frozenset[str]) -> dict[str, object]:
+    entry: dict[str, object] = {
         "model": row.model,
         "rating": row.rating,
         "ci_low": row.low,

@@ -140,7 +140,7 @@ class _Sums:
         self.fresh += 1
         self.fresh_replied += standing is not None and standing.replied
 
-    def to_dict(self, questions: int, replied: int) -> dict[str, Any]:
+    def to_dict(self, questions: int, replied: int) -> dict[str, object]:
         return {
             "questions": questions,
             "fresh": self.fresh,
@@ -165,7 +165,7 @@ class _Sums:
 
 def costs_document(
     manifest: TournamentManifest, asked: QuestionIndex, attempts: Iterable[Mapping[str, Any]]
-) -> dict[str, Any]:
+) -> dict[str, object]:
     """`costs.json`: the plan's estimate, and sums over every attempt, including lost ones; those in flight are separate."""
     total, parts = _added(asked, attempts)
     questions, replied = asked.by_place(), asked.by_place(replied=True)
@@ -203,7 +203,7 @@ def _added(asked: QuestionIndex, attempts: Iterable[Mapping[str, Any]]) -> tuple
     return total, parts
 
 
-def _prompt_cache(total: _Sums, *, asked: bool) -> dict[str, Any]:
+def _prompt_cache(total: _Sums, *, asked: bool) -> dict[str, object]:
     """Whether the prompt cache was requested without effect: providers silently skip prefixes that are too short."""
     read = total.tokens["cache_read_tokens"]
     return {

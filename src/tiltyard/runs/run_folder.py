@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
 
 from tiltyard.core.board import RatedGroup
 from tiltyard.errors import BadBattle, BadOption
@@ -177,5 +176,5 @@ def _write_manifest(
     (folder / MANIFEST_HASH).write_bytes(hash_line(folder))
 
 
-def _json(document: dict[str, Any]) -> bytes:
+def _json(document: dict[str, object]) -> bytes:
     return json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False).encode() + b"\n"

@@ -27,7 +27,7 @@ PAIR_COLUMNS = (
 _EPOCH = (1980, 1, 1, 0, 0, 0)
 
 
-def tournament_ratings(groups: Sequence[RatedGroup], manifest: TournamentManifest) -> dict[str, Any]:
+def tournament_ratings(groups: Sequence[RatedGroup], manifest: TournamentManifest) -> dict[str, object]:
     """`elo_ratings.json`: as written by `rate`, plus the ratings under other scoring choices."""
     settings = manifest.settings()
     document = ratings_document(groups, settings, frozenset(manifest.evaluated))
@@ -37,7 +37,7 @@ def tournament_ratings(groups: Sequence[RatedGroup], manifest: TournamentManifes
     return document | {"overall_weights": dict(manifest.overall), "choices": found}
 
 
-def elo_document(elos: Sequence[EloRatings], manifest: TournamentManifest) -> dict[str, Any]:
+def elo_document(elos: Sequence[EloRatings], manifest: TournamentManifest) -> dict[str, object]:
     """`elo_results.json`: means over orders, order noise and intervals, for each K."""
     return {
         "schema": 1,
@@ -50,7 +50,7 @@ def elo_document(elos: Sequence[EloRatings], manifest: TournamentManifest) -> di
     }
 
 
-def _entrants(ratings: Ratings) -> dict[str, dict[str, Any]]:
+def _entrants(ratings: Ratings) -> dict[str, dict[str, object]]:
     nothing = np.full(len(ratings.models), np.nan)
     noise = ratings.extras.get("order_noise", nothing)
     low, high = (

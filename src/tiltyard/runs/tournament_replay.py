@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from itertools import zip_longest
 from pathlib import Path
-from typing import Any
 
 from tiltyard.core.battles import Battle
 from tiltyard.core.judging.canaries import CheckCounts
@@ -165,7 +164,7 @@ def _anchors(lines: Iterable[bytes], before: int) -> tuple[int, str]:
     return count, problem
 
 
-def _object(line: bytes) -> dict[str, Any]:
+def _object(line: bytes) -> dict[str, object]:
     row = parse_document(BATTLE_LINES, line)
     if not isinstance(row, dict):
         raise UnreadableFile("not a JSON object")
@@ -225,7 +224,7 @@ def same_battles_check(lines: Path, source: BattleSource) -> RunCheck:
 
 
 def attempts_check(path: Path, asked: QuestionIndex) -> RunCheck:
-    seen: set[str] = set()
+    seen: set[object] = set()
     for number, row in enumerate(read_rows(path, ATTEMPT_COLUMNS), start=1):
         problem = attempt_problem(row, asked)
         if problem is None and row["attempt_id"] in seen:

@@ -7,7 +7,6 @@ import zipfile
 from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -150,7 +149,7 @@ def _archive(path: Path, computed: bytes) -> RunCheck:
     return comparison_check(path.name, _arrays(written), _arrays(computed))
 
 
-def _arrays(data: bytes) -> dict[str, Any] | None:
+def _arrays(data: bytes) -> dict[str, object] | None:
     """The arrays of an archive as plain values; ``None`` if it is not an archive, or contains anything else."""
     try:
         with np.load(io.BytesIO(data), allow_pickle=False) as archive:

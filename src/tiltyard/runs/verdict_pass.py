@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
-from typing import Any
 
 from tiltyard.core.battles import Battle, Outcome
 from tiltyard.core.judging.diagnostics import (
@@ -117,7 +116,7 @@ class VerdictPass:
         for judge, outcome in found.items():
             self._compared.setdefault((match.dimension, judge), {})[key] = outcome
 
-    def document(self) -> dict[str, Any]:
+    def document(self) -> dict[str, object]:
         """`diagnostics.json`: how matches ended, the diagnostics of the judges, and agreement with people."""
         manifest = self._manifest
         diagnosed = self._observer.diagnostics(manifest.judge_families)

@@ -69,7 +69,7 @@ class ArenaSettings:
             )
         _check_timezone(self.timezone)
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """Plain values."""
         return asdict(self)
 

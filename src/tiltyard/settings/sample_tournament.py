@@ -81,14 +81,14 @@ def sample_verdicts() -> Iterator[SampleVerdict]:
 
 def recorded_reply(
     shown: QuestionTexts, rubric: Rubric, step: VerdictStep, both_bad: bool, reasoning: str
-) -> dict[str, Any]:
+) -> dict[str, object]:
     """One line of a file of recorded replies: the reply for these texts in this order."""
     verdict = {"reasoning": reasoning, "verdict": step.value, "both_bad": both_bad}
     text = json.dumps(verdict, ensure_ascii=False)
     return {"nonce": question_nonce(shown, rubric), "reply": {"text": text, "stop": "end"}}
 
 
-def _replies(shipped: Mapping[str, str]) -> Iterator[dict[str, Any]]:
+def _replies(shipped: Mapping[str, str]) -> Iterator[dict[str, object]]:
     prompts = {row["prompt_id"]: row for row in _rows(shipped["prompts.jsonl"])}
     answers = {(row["model"], row["prompt_id"]): row["response"] for row in _rows(shipped["answers.jsonl"])}
     rubrics: dict[str, Rubric] = {}

@@ -106,7 +106,7 @@ class ServingSettings:
         host = f"[{self.host}]" if ":" in self.host else self.host
         return f"http://{host}:{self.port if port is None else port}"
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """As plain values, for another process."""
         return asdict(self) | {"trusted_proxies": list(self.trusted_proxies)}
 

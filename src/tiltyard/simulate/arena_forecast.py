@@ -13,7 +13,6 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 from tiltyard._version import __version__
 from tiltyard.core.policy.state.policy import Fairness, Policy
@@ -135,7 +134,7 @@ class Simulation:
     settings: SimulationSettings
     forecasts: tuple[Forecast, ...]
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """Plain values for JSON."""
         return asdict(self)
 

@@ -84,14 +84,14 @@ class ResultCache:
     def key(self, seed: int) -> str:
         return _hash(canonical_text({**self._about, "seed": seed}))
 
-    def _read(self) -> dict[str, Any]:
+    def _read(self) -> dict[str, object]:
         try:
             lines = self.path.read_bytes().split(b"\n")
         except FileNotFoundError:
             return {}
         except OSError as error:
             raise self._unusable(error) from None
-        results: dict[str, Any] = {}
+        results: dict[str, object] = {}
         for line in lines:
             try:
                 row = json.loads(line)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import islice
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from tiltyard.core.judging.matches import Prompt
 from tiltyard.core.judging.question import ChatPrompt
@@ -255,7 +255,7 @@ def _append(
             keys = [errands.request(seat, prompt).key for prompt in together]
             replies = ledger.replies(keys)
             endings: list[_Ending] = []
-            rows: list[dict[str, Any]] = []
+            rows: list[dict[str, object]] = []
             for prompt, key in zip(together, keys, strict=True):
                 answer = seat.answer(replies.get(key, []))
                 earlier = kept.get(prompt.prompt_id)
@@ -276,8 +276,8 @@ def _append(
         raise BadOption(f"cannot write {path}: {error.strerror or error}") from None
 
 
-def _row(seat: EntrantSetup, prompt: Prompt, text: str, *, truncated: bool) -> dict[str, Any]:
-    row = {"entrant_id": seat.name, "prompt_id": prompt.prompt_id, "response_text": text}
+def _row(seat: EntrantSetup, prompt: Prompt, text: str, *, truncated: bool) -> dict[str, object]:
+    row: dict[str, object] = {"entrant_id": seat.name, "prompt_id": prompt.prompt_id, "response_text": text}
     return {**row, "truncated": True} if truncated else row
 
 

@@ -9,7 +9,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from itertools import islice
-from typing import Any
 
 import numpy as np
 
@@ -59,7 +58,7 @@ class PlannedQuestion:
     #: ``cached``, ``call``, or ``same`` if an earlier question has the same request.
     standing: str
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """The question as `tiltyard plan --questions` writes it."""
         question = self.question
         return {
@@ -119,7 +118,7 @@ class EstimateLine:
     #: By ``live`` or ``batch``, and by misses or hits of the prompt cache.
     costs: Mapping[tuple[str, str], CostRange]
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         return {
             "judge": self.judge,
             "dimension": self.dimension,
@@ -166,7 +165,7 @@ class PlanEstimate:
             total += line.costs[way, cache]
         return total
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         return {
             "calls": self.calls,
             "cached": sum(line.cached for line in self.lines),

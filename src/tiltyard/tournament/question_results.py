@@ -6,7 +6,6 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from itertools import islice
-from typing import Any
 
 from tiltyard.core.judging.judged_question import JudgedQuestion, match_id_of
 from tiltyard.core.judging.question import Question
@@ -102,7 +101,7 @@ class QuestionResults:
         return self._failed
 
 
-def attempt_rows(attempts: Iterable[Attempt]) -> Iterator[dict[str, Any]]:
+def attempt_rows(attempts: Iterable[Attempt]) -> Iterator[dict[str, object]]:
     """The published form of the ledger's attempts."""
     for one in attempts:
         yield {

@@ -10,7 +10,7 @@ from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 
 from tiltyard.core.board import RatedGroup
 from tiltyard.core.judging.judged_question import JudgedQuestion
@@ -362,7 +362,7 @@ def _judged_run(
     run_id: str,
     started_at: str,
     readings: QuestionResults,
-    expected: dict[str, Any],
+    expected: dict[str, object],
 ) -> JudgedRun:
     config, plan = prepared.config, prepared.plan
     return JudgedRun(

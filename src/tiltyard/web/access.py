@@ -10,14 +10,16 @@ from typing import TYPE_CHECKING, Annotated, Generic, TypeVar
 from fastapi import Depends, Request
 from fastapi.security import APIKeyCookie, HTTPBearer
 
-from tiltyard.arena.accounts import SCOPES, Accounts, ApiToken
+from tiltyard.arena.accounts import SCOPES, Accounts
 from tiltyard.arena.secret_keys import SecretKeys
 from tiltyard.arena.voting.voter_requests import Voter
 from tiltyard.arena.voting.voting_queue import VotingQueue
 from tiltyard.errors import NotAllowed, NotFound
 from tiltyard.settings.serving_settings import ServingSettings
+from tiltyard.web.context import context_of
 from tiltyard.web.cookies import OPERATOR_COOKIE, VOTER_COOKIE, VOTER_COOKIE_LIFETIME, Cookies, read_cookie
 from tiltyard.web.rate_limits import SessionRateLimit, SignInThrottle, client_address
+from tiltyard.wire.operators import Token
 
 if TYPE_CHECKING:
     from tiltyard.arena.registry import ArenaRegistry
@@ -52,7 +54,7 @@ class Actor:
     scopes: frozenset[str]
     #: The one arena it is for; ``None``: every arena.
     arena: str | None = None
-    token: ApiToken | None = None
+    token: Token | None = None
 
     def may(self, scope: str, arena: str | None = None) -> bool:
         """Whether it has the right, in that arena or, without one, everywhere."""
@@ -190,7 +192,7 @@ class Access:
         self._voters.put(self.cookies.seal(VOTER_COOKIE, token), voter)
         return voter, self.cookies.header(VOTER_COOKIE, token, VOTER_COOKIE_LIFETIME)
 
-    async def _judge(self, token: ApiToken) -> Voter:
+    async def _judge(self, token: Token) -> Voter:
         key = str(token.api_token)
         known = self._judges.get(key)
         if known is None:
@@ -202,14 +204,12 @@ class Access:
 
 def registry_of(request: Request) -> ArenaRegistry:
     """The house of this process."""
-    house: ArenaRegistry = request.app.state.house
-    return house
+    return context_of(request).house
 
 
 def access_of(request: Request) -> Access:
     """The doorkeeper of this process."""
-    access: Access = request.app.state.access
-    return access
+    return context_of(request).access
 
 
 def keys_of(request: Request) -> SecretKeys:

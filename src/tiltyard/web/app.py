@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from fastapi import FastAPI, Request
 from fastapi.openapi.utils import get_openapi
@@ -13,17 +13,17 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from tiltyard._version import __version__
 from tiltyard.arena.accounts import Accounts
 from tiltyard.arena.boards.model_profiles import ModelProfiles
-from tiltyard.arena.content.arenas import list_arenas
+from tiltyard.arena.content.catalog import read_arenas
 from tiltyard.arena.rating.rater_lag import check_reachable
 from tiltyard.arena.secret_keys import SecretKeys
 from tiltyard.arena.voting.personal_boards import PersonalBoards
 from tiltyard.arena.voting.response_kinds import ResponseKinds
 from tiltyard.errors import TiltyardError
-from tiltyard.postgres.connections import translate_errors
 from tiltyard.settings.serving_settings import ServingSettings
 from tiltyard.web import assets
 from tiltyard.web.access import Access
 from tiltyard.web.assets import load_assets
+from tiltyard.web.context import Context, put_context
 from tiltyard.web.cookies import VOTER_COOKIE
 from tiltyard.web.fast_routes import FastRouter
 from tiltyard.web.logs import log_failure
@@ -34,8 +34,10 @@ from tiltyard.web.pages.board_data import BoardPageCache
 from tiltyard.web.pages.layout import PageTemplates, problem_page
 from tiltyard.web.pages.matchup_view import RenderCache
 from tiltyard.web.pages.model import ModelPageCache
-from tiltyard.web.problem_details import PROBLEM_TYPE, FieldProblem, Problem, add_problem_handlers
+from tiltyard.web.problem_details import PROBLEM_TYPE, OpenApi, add_problem_handlers
 from tiltyard.web.routes import admin, arenas, battles, boards, health, matchups, moderation, operators
+from tiltyard.wire.problems import FieldProblem, Problem
+from tiltyard.wire.records import reader_of
 
 if TYPE_CHECKING:
     from tiltyard.arena.registry import ArenaRegistry
@@ -61,6 +63,11 @@ class ArenasApp(FastAPI):
             figures=figures,
             dressed=lambda scope, refusal: problem_page(Request({**scope, "app": self}), refusal),
         )
+
+    def openapi(self) -> OpenApi:
+        if self.openapi_schema is None:
+            self.openapi_schema = _described(self)
+        return self.openapi_schema
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if self._outermost is None or scope["type"] != "http":
@@ -93,69 +100,63 @@ def make_app(house: ArenaRegistry, keys: SecretKeys) -> FastAPI:
         redirect_slashes=False,
         generate_unique_id_function=lambda route: route.name,
     )
-    figures = ProcessMetrics()
-    app.state.house = house
-    app.state.figures = figures
-    app.state.stage = ResponseKinds(house.pool)
-    app.state.readiness = health.Readiness(lambda: check_reachable(house.url))
-    app.state.access = Access(Accounts(house.pool), keys, house.settings)
+    context = _make_context(house, keys)
+    put_context(app, context)
     for module in (matchups, operators, health, arenas, boards, battles, admin, moderation):
         app.include_router(module.router)
-    app.state.pages = PageTemplates(load_assets())
-    app.state.board_pages = BoardPageCache()
-    app.state.model_pages = ModelPageCache(ModelProfiles(house.pool, house.boards))
-    app.state.personal_boards = PersonalBoards(house.pool, house.boards)
-    app.state.render_cache = RenderCache()
     for router in (assets.router, *page_routers()):
         app.include_router(router)
     add_problem_handlers(app, problem_page)
-    app.wrap_with_middleware(house.settings, figures)
-    _document(app)
+    app.wrap_with_middleware(house.settings, context.figures)
     return app
+
+
+def _make_context(house: ArenaRegistry, keys: SecretKeys) -> Context:
+    return Context(
+        house=house,
+        access=Access(Accounts(house.pool), keys, house.settings),
+        stage=ResponseKinds(house.pool),
+        figures=ProcessMetrics(),
+        readiness=health.Readiness(lambda: check_reachable(house.url)),
+        pages=PageTemplates(load_assets()),
+        board_pages=BoardPageCache(),
+        model_pages=ModelPageCache(ModelProfiles(house.pool, house.boards)),
+        personal_boards=PersonalBoards(house.pool, house.boards),
+        render_cache=RenderCache(),
+    )
 
 
 async def _load_arenas(house: ArenaRegistry) -> None:
     """Load arenas at startup; one that fails is retried at its first request."""
-    with translate_errors("list the arenas"):
-        async with house.pool.connection() as connection:
-            found = await list_arenas(connection)
-    for arena in found[:_PRELOADED_ARENA_LIMIT]:
+    for arena in (await read_arenas(house.pool))[:_PRELOADED_ARENA_LIMIT]:
         try:
             await house.desk(arena.name)
         except TiltyardError as error:
             log_failure("an arena cannot be loaded", error)
 
 
-def _document(app: FastAPI) -> None:
-    """Document for every operation that it may return a problem document."""
-
-    def openapi() -> dict[str, Any]:
-        if app.openapi_schema is None:
-            made = get_openapi(
-                title=app.title, version=app.version, description=app.description, routes=app.routes
-            )
-            schemas = made.setdefault("components", {}).setdefault("schemas", {})
-            for name in ("HTTPValidationError", "ValidationError"):
-                schemas.pop(name, None)
-            reference = "#/components/schemas/{model}"
-            for model in (Problem, FieldProblem):
-                schema = model.model_json_schema(ref_template=reference)
-                schema.pop("$defs", None)
-                schemas[model.__name__] = schema
-            schemes = made["components"].setdefault("securitySchemes", {})
-            schemes["session"] = {"type": "apiKey", "in": "cookie", "name": VOTER_COOKIE}
-            for operations in made["paths"].values():
-                for operation in operations.values():
-                    _tell_problems(operation)
-                    if "voters" in operation["tags"]:
-                        operation["security"] = [{}, {"session": []}, {"token": []}]
-            app.openapi_schema = made
-        return app.openapi_schema
-
-    app.openapi = openapi  # type: ignore[method-assign]
+def _described(app: FastAPI) -> OpenApi:
+    """The OpenAPI description; every operation in it may return a problem document."""
+    made = get_openapi(title=app.title, version=app.version, description=app.description, routes=app.routes)
+    schemas = made.setdefault("components", {}).setdefault("schemas", {})
+    for name in ("HTTPValidationError", "ValidationError"):
+        schemas.pop(name, None)
+    reference = "#/components/schemas/{model}"
+    for model in (Problem, FieldProblem):
+        schema = reader_of(model).json_schema(ref_template=reference)
+        schema.pop("$defs", None)
+        schemas[model.__name__] = schema
+    schemes = made["components"].setdefault("securitySchemes", {})
+    schemes["session"] = {"type": "apiKey", "in": "cookie", "name": VOTER_COOKIE}
+    for operations in made["paths"].values():
+        for operation in operations.values():
+            _tell_problems(operation)
+            if "voters" in operation["tags"]:
+                operation["security"] = [{}, {"session": []}, {"token": []}]
+    return made
 
 
-def _tell_problems(operation: dict[str, Any]) -> None:
+def _tell_problems(operation: OpenApi) -> None:
     responses = operation["responses"]
     content = {PROBLEM_TYPE: {"schema": {"$ref": "#/components/schemas/Problem"}}}
     if "422" in responses:

@@ -15,11 +15,10 @@ import signal
 import socket
 import sys
 import threading
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from queue import SimpleQueue
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from tiltyard.arena.secret_keys import KEY_VARIABLE, open_keys
 from tiltyard.errors import TiltyardError
@@ -30,9 +29,8 @@ from tiltyard.web.logs import configure_logging, log_event, log_failure
 if TYPE_CHECKING:
     from uvicorn import Server
 
-    from tiltyard.arena.registry import ArenaRegistry
 
-__all__ = ["FAILED", "READY", "ChildConfig", "main", "open_registry", "stop_by_signals"]
+__all__ = ["FAILED", "READY", "ChildConfig", "main", "stop_by_signals"]
 
 READY, FAILED = "ready", "failed "
 #: Shutdown timeouts in seconds: for requests in flight, and in total.
@@ -60,7 +58,7 @@ class ChildConfig:
     @classmethod
     def from_line(cls, line: bytes) -> ChildConfig:
         """What `to_line` gave."""
-        values: dict[str, Any] = json.loads(line)
+        values = json.loads(line)
         return cls(**{**values, "settings": ServingSettings.from_dict(values["settings"])})
 
 
@@ -81,24 +79,6 @@ def main() -> None:
     except Exception as error:  # noqa: BLE001 - a traceback could show what no log may
         log_failure(f"{orders.part} failed", error)
         sys.exit(70)
-
-
-@asynccontextmanager
-async def open_registry(
-    url: str, environment: Environment, settings: ServingSettings
-) -> AsyncIterator[ArenaRegistry]:
-    """A house with its connections and its bytes."""
-    from tiltyard.arena.content.blob_store import BlobStore
-    from tiltyard.arena.content.object_storage import open_configured_storage
-    from tiltyard.arena.registry import ArenaRegistry
-    from tiltyard.postgres.connections import open_pool
-
-    pool = open_pool(url, most=settings.connections, name="tiltyard web")
-    await pool.open(within=15.0)
-    try:
-        yield ArenaRegistry(settings, url, pool, BlobStore(pool, open_configured_storage(environment)))
-    finally:
-        await pool.close()
 
 
 def _run_web(orders: ChildConfig, environment: Environment) -> None:
@@ -126,7 +106,9 @@ def _raise_descriptor_limit() -> None:
 async def _serve(orders: ChildConfig, environment: Environment) -> None:
     import uvicorn
 
+    from tiltyard.arena.registry import open_registry
     from tiltyard.web.app import make_app
+    from tiltyard.web.context import app_context
     from tiltyard.web.http_limits import HttpLimits, limited_protocol
 
     settings = orders.settings
@@ -137,7 +119,7 @@ async def _serve(orders: ChildConfig, environment: Environment) -> None:
         config = uvicorn.Config(
             app,
             lifespan="on",
-            http=limited_protocol(HttpLimits(settings, app.state.figures.refused)),
+            http=limited_protocol(HttpLimits(settings, app_context(app).figures.refused)),
             ws="none",
             log_config=None,
             access_log=False,

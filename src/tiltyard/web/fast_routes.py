@@ -7,16 +7,15 @@ and returns its response ready-made; `FastRouter` finds it without looking throu
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Coroutine, Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Coroutine, Iterable, Mapping
+from dataclasses import dataclass, is_dataclass
 from inspect import signature
 from typing import Any, get_type_hints
 
 from fastapi import FastAPI, Request
 from fastapi.responses import Response
 from fastapi.routing import APIRoute
-from pydantic import BaseModel, ValidationError
+from pydantic import TypeAdapter, ValidationError
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 from starlette.routing import BaseRoute
@@ -29,12 +28,11 @@ from tiltyard.web.problem_details import (
     problem_from_http,
     problem_from_validation,
 )
+from tiltyard.wire.records import json_bytes, reader_of
 
 __all__ = ["FastRoute", "FastRouter", "json_response"]
 
 Handler = Callable[[Request], Coroutine[Any, Any, Response]]
-
-_ENCODER = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False)
 
 
 class FastRoute(APIRoute):
@@ -42,13 +40,14 @@ class FastRoute(APIRoute):
 
     def get_route_handler(self) -> Handler:
         endpoint = self.endpoint
-        body, model = _body_of(get_type_hints(endpoint))
+        body, record = _body_of(get_type_hints(endpoint))
+        reader = None if record is None else reader_of(record)
         path = [name for name in signature(endpoint).parameters if name not in {"request", body}]
 
         async def handle(request: Request) -> Response:
-            values: dict[str, Any] = {name: request.path_params[name] for name in path}
-            if body is not None and model is not None:
-                read = await _read(request, model)
+            values: dict[str, object] = {name: request.path_params[name] for name in path}
+            if body is not None and reader is not None:
+                read = await _read(request, reader)
                 if isinstance(read, Response):
                     return read
                 values[body] = read
@@ -115,26 +114,27 @@ class FastRouter:
         await answer(scope, receive, send)
 
 
-def _body_of(hints: dict[str, Any]) -> tuple[str | None, type[BaseModel] | None]:
+def _body_of(hints: Mapping[str, object]) -> tuple[str | None, type[object] | None]:
+    """The parameter that is the body: a record of the API."""
     for name, hint in hints.items():
-        if name != "return" and isinstance(hint, type) and issubclass(hint, BaseModel):
+        if name != "return" and isinstance(hint, type) and is_dataclass(hint):
             return name, hint
     return None, None
 
 
-async def _read(request: Request, model: type[BaseModel]) -> BaseModel | Response:
-    """The body as the model has it, or what is wrong with it. None at all is an empty one."""
+async def _read(request: Request, reader: TypeAdapter[object]) -> object:
+    """The body as its record has it, or a response that says what is wrong with it. None at all is an empty one."""
     data = await request.body()
     if data:
         kind = request.headers.get("content-type", "")
         if kind != "application/json" and kind.partition(";")[0].strip().lower() != "application/json":
             return problem(415, "The body is not announced as application/json.")
     try:
-        return model.model_validate_json(data or b"{}")
+        return reader.validate_json(data or b"{}")
     except ValidationError as error:
         return problem_from_validation(error)
 
 
-def json_response(value: dict[str, Any], status: int = 200) -> Response:
-    """A value as JSON, on which nothing more is checked."""
-    return Response(_ENCODER.encode(value).encode("utf-8", "replace"), status, media_type="application/json")
+def json_response(record: object, status: int = 200) -> Response:
+    """A record of the API as JSON, on which nothing more is checked."""
+    return Response(json_bytes(record), status, media_type="application/json")

@@ -144,8 +144,8 @@ class LimitedProtocol(HttpToolsProtocol):
 
     limits: ClassVar[HttpLimits]
 
-    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        super().connection_made(transport)
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        super().connection_made(cast("asyncio.Transport", transport))
         self._progress = _Progress()
         self._deadline = _Deadline(self.loop, self._deadline_passed)
         self._refused = False

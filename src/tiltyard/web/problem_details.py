@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 import math
 import secrets
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import Response
-from pydantic import BaseModel, Field, ValidationError
+from pydantic import ValidationError
 from starlette.exceptions import HTTPException
 
 from tiltyard.errors import (
@@ -28,11 +28,14 @@ from tiltyard.errors import (
     TiltyardError,
 )
 from tiltyard.web.logs import log_failure
+from tiltyard.wire.problems import FieldProblem, Problem
+from tiltyard.wire.records import body_of
 
 __all__ = [
     "PROBLEM_TYPE",
     "TOLD",
-    "Problem",
+    "Documented",
+    "OpenApi",
     "add_problem_handlers",
     "document_problems",
     "problem",
@@ -48,7 +51,16 @@ ProblemFormatter = Callable[[Request, Response], Response]
 #: Key in a request's scope: an unexpected error was already answered and logged.
 TOLD = "tiltyard.told"
 
+#: A piece of the API's description, as the framework takes it; and a route's ``responses``.
+OpenApi = dict[str, Any]
+Documented = dict[int | str, OpenApi]
+
 _PREFIX = "urn:tiltyard:problem:"
+#: What is said instead of words about Python, by the validator's name of the mistake.
+_SAID = {
+    "unexpected_keyword_argument": "Extra inputs are not permitted",
+    "dataclass_type": "Input should be an object",
+}
 #: Default name and title by status.
 _TITLES = {
     400: ("malformed", "Bad request"),
@@ -81,25 +93,7 @@ _ERRORS: tuple[tuple[type[TiltyardError], int, str | None, str | None], ...] = (
 )
 
 
-class Problem(BaseModel):
-    """What went wrong (RFC 9457)."""
-
-    type: str = Field(description="Which problem it is: urn:tiltyard:problem:… and a name that stays.")
-    title: str = Field(description="The same in words; always alike for one type.")
-    status: int = Field(description="The HTTP status.")
-    detail: str = Field(description="What was wrong this time, and what to do.")
-    instance: str = Field(description="A name of this occurrence; the server's log has it too.")
-    errors: list[FieldProblem] | None = Field(default=None, description="Each field that is wrong.")
-
-
-class FieldProblem(BaseModel):
-    """One field of a request that is wrong."""
-
-    field: str
-    problem: str
-
-
-def document_problems(*statuses: int) -> dict[int | str, dict[str, Any]]:
+def document_problems(*statuses: int) -> Documented:
     """For a route's ``responses``: the problems it documents by status. Others stand under ``default``."""
     return {status: {"description": _TITLES[status][1]} for status in statuses}
 
@@ -111,20 +105,19 @@ def problem(
     name: str | None = None,
     title: str | None = None,
     headers: Mapping[str, str] | None = None,
-    errors: list[dict[str, str]] | None = None,
+    errors: Sequence[FieldProblem] | None = None,
 ) -> Response:
     """A problem document as a response."""
     usual = _TITLES.get(status, ("other", "The request was refused"))
-    document: dict[str, Any] = {
-        "type": _PREFIX + (name or usual[0]),
-        "title": title or usual[1],
-        "status": status,
-        "detail": detail,
-        "instance": f"urn:tiltyard:occurrence:{secrets.token_hex(8)}",
-    }
-    if errors is not None:
-        document["errors"] = errors
-    body = json.dumps(document, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace")
+    document = Problem(
+        type=_PREFIX + (name or usual[0]),
+        title=title or usual[1],
+        status=status,
+        detail=detail,
+        instance=f"urn:tiltyard:occurrence:{secrets.token_hex(8)}",
+        errors=errors,
+    )
+    body = json.dumps(body_of(document), ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace")
     return Response(body, status, {"Cache-Control": "no-store", **(headers or {})}, PROBLEM_TYPE)
 
 
@@ -175,9 +168,10 @@ def problem_from_validation(error: RequestValidationError | ValidationError) -> 
     if any(one["type"] == "json_invalid" for one in found):
         return problem(400, "The body is not JSON.")
     errors = [
-        {"field": ".".join(str(part) for part in one["loc"]), "problem": str(one["msg"])} for one in found
+        FieldProblem(".".join(str(part) for part in one["loc"]), _SAID.get(one["type"], str(one["msg"])))
+        for one in found
     ]
-    told = "; ".join(f"{one['field']}: {one['problem']}" for one in errors[:3])
+    told = "; ".join(f"{one.field}: {one.problem}" for one in errors[:3])
     return problem(422, told, errors=errors[:20])
 
 

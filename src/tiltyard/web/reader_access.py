@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated
 
 from fastapi import Depends, Path, Query, Request
 from fastapi.responses import Response
-from pydantic import StringConstraints
 
 from tiltyard.arena.boards.board_cache import BoardCache
 from tiltyard.arena.content.arenas import Arena
@@ -14,6 +13,8 @@ from tiltyard.arena.log.event_log import SOURCES
 from tiltyard.arena.voting.personal_boards import PersonalBoards
 from tiltyard.errors import NotFound
 from tiltyard.web.access import Actor, CurrentActor, registry_of
+from tiltyard.web.context import context_of
+from tiltyard.wire.vocabulary import Plain, SourceName
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -24,6 +25,7 @@ __all__ = [
     "Plain",
     "ReadableArena",
     "Source",
+    "SourceName",
     "boards_of",
     "may_read",
     "personal_boards_of",
@@ -31,26 +33,21 @@ __all__ = [
     "source_number",
 ]
 
-#: PostgreSQL keeps no text with NUL in it.
-Plain = Annotated[str, StringConstraints(pattern=r"^[^\x00]*$", max_length=200)]
 ArenaName = Annotated[str, Path(description="The arena's name.", examples=["main"])]
 ModelName = Annotated[
     str, Path(description="The model's name; slashes stay as they are.", examples=["org/m-1"])
 ]
-SourceName = Literal["human", "llm-judge"]
 Source = Annotated[SourceName, Query(description="Whose votes: people's, or judges'.")]
 
 
 def boards_of(request: Request) -> BoardCache:
     """The boards of this process."""
-    boards: BoardCache = registry_of(request).boards
-    return boards
+    return registry_of(request).boards
 
 
 def personal_boards_of(request: Request) -> PersonalBoards:
     """The boards of voters' own votes in this process."""
-    boards: PersonalBoards = request.app.state.personal_boards
-    return boards
+    return context_of(request).personal_boards
 
 
 def source_number(source: SourceName) -> int:

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from tiltyard.arena.content.arenas import Arena
-from tiltyard.web.arena_schemas import ArenaOut
+from tiltyard.wire.arenas import ArenaInfo
 
 __all__ = ["serialize_arena"]
 
 
-def serialize_arena(arena: Arena) -> ArenaOut:
+def serialize_arena(
+    arena: Arena, categories: Sequence[str] | None = None, languages: Sequence[str] | None = None
+) -> ArenaInfo:
     """An arena without its number."""
-    return ArenaOut(
+    return ArenaInfo(
         arena=arena.name,
         title=arena.title,
         created_at=arena.created_at,
         settings=arena.settings.to_dict(),
-        categories=None,
-        languages=None,
+        categories=None if categories is None else tuple(categories),
+        languages=None if languages is None else tuple(languages),
     )

@@ -9,11 +9,8 @@ from typing import TYPE_CHECKING
 
 from tiltyard.arena.secret_keys import KEY_VARIABLE, open_keys
 from tiltyard.errors import NotFound
-from tiltyard.postgres.connections import connect
-from tiltyard.postgres.schema_migrations import check_schema, use_custom_plans
 from tiltyard.settings.environment import Environment
 from tiltyard.settings.serving_settings import ServingSettings
-from tiltyard.web.child_process import open_registry
 
 if TYPE_CHECKING:
     from tiltyard.arena.content.answer_import import ImportResult
@@ -50,11 +47,10 @@ async def prepare_server(
     """See that everything is there. An arena that exists takes only what is new in the answers."""
     from tiltyard.arena.accounts import Accounts
     from tiltyard.arena.content.answer_import import create_arena, import_answers
-    from tiltyard.arena.content.arenas import find_arena, list_arenas
+    from tiltyard.arena.content.catalog import read_arena, read_arenas
+    from tiltyard.arena.registry import check_database, open_registry
 
-    with connect(url, name="tiltyard serve") as connection:
-        check_schema(connection)
-        use_custom_plans(connection)
+    check_database(url)
     open_keys(environment.home, environment.variables.get(KEY_VARIABLE))
     async with open_registry(url, environment, settings) as house:
         accounts = Accounts(house.pool)
@@ -62,12 +58,10 @@ async def prepare_server(
         imported = None
         if answers is not None:
             arena = arena or arena_name_from_file(answers)
-            async with house.pool.connection() as connection_:
-                try:
-                    await find_arena(connection_, arena)
-                except NotFound:
-                    await create_arena(house.pool, arena)
+            try:
+                await read_arena(house.pool, arena)
+            except NotFound:
+                await create_arena(house.pool, arena)
             imported = await import_answers(house.pool, house.contents, arena, answers)
-        async with house.pool.connection() as connection_:
-            names = tuple(one.name for one in await list_arenas(connection_))
+        names = tuple(one.name for one in await read_arenas(house.pool))
     return StartupResult(link, names, arena, imported)

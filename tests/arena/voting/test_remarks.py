@@ -10,12 +10,13 @@ from live_arenas import make_arena, voting_queue_of
 from tiltyard.arena.boards.board_cache import BoardCache
 from tiltyard.arena.boards.rank_lookup import ModelRank, newest_ranks, ranks_on_board
 from tiltyard.arena.voting.remarks import Remark
-from tiltyard.arena.voting.voter_requests import TAGS, Voter
+from tiltyard.arena.voting.voter_requests import Voter
 from tiltyard.core.battles import Kind
 from tiltyard.core.policy.state.policy import Policy
 from tiltyard.errors import Closed, Expired, NotFound
 from tiltyard.postgres.connections import connect, open_pool
 from tiltyard.settings.arena_settings import ArenaSettings
+from tiltyard.wire.vocabulary import TAGS
 from voted_arenas import rate, voted
 
 ANN, BOB, JUDGE = Voter(1), Voter(2), Voter(1, 1)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Hashable
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Hashable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -34,7 +34,7 @@ class HashedDocument:
     sha256: str
 
     @classmethod
-    def of(cls, value: dict[str, Any]) -> HashedDocument:
+    def of(cls, value: Mapping[str, object]) -> HashedDocument:
         written = canonical_json(value)
         return cls(written, document_hash(written))
 

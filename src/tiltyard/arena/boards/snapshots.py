@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from datetime import datetime, timedelta
 from typing import Any
@@ -217,11 +217,16 @@ def thin_snapshots(connection: Connection, moment: datetime) -> int:
         ).rowcount
 
 
-def _place(snapshot: Snapshot) -> dict[str, Any]:
-    return {name: getattr(snapshot, name) for name in ("arena", "source", "generation", "position")}
+def _place(snapshot: Snapshot) -> dict[str, int]:
+    return {
+        "arena": snapshot.arena,
+        "source": snapshot.source,
+        "generation": snapshot.generation,
+        "position": snapshot.position,
+    }
 
 
-async def _find(connection: AsyncConnection, name: str, values: dict[str, Any]) -> Snapshot | None:
+async def _find(connection: AsyncConnection, name: str, values: Mapping[str, object]) -> Snapshot | None:
     with translate_errors("read a snapshot"):
         row = await (await connection.execute(statement(name), values)).fetchone()
     return None if row is None else _snapshot(row)

@@ -6,7 +6,7 @@ import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -17,6 +17,9 @@ from tiltyard.errors import NotFound
 from tiltyard.postgres.connections import translate_errors
 from tiltyard.postgres.statements import statement
 from tiltyard.settings.arena_settings import ArenaSettings
+
+if TYPE_CHECKING:
+    from tiltyard.core.policy.validity.method_document import MethodValues
 
 __all__ = [
     "Connection",
@@ -106,22 +109,22 @@ def is_final_until(connection: Connection, arena: ReportableArena, until: dateti
     return row is None or bool(row[0] >= until)
 
 
-def read_method(connection: Connection, arena: int, until: datetime) -> dict[str, Any] | None:
+def read_method(connection: Connection, arena: int, until: datetime) -> MethodValues | None:
     """The policy and the ratings in force before a moment, according to the log."""
     with translate_errors("read an arena's policy"):
         values = {"arena": arena, "until": until}
         row = connection.execute(statement("reports_policy"), values).fetchone()
-    return None if row is None else dict(row[0])
+    return None if row is None else _method(row)
 
 
 async def read_method_sync(
     connection: AsyncConnection[Any], arena: int, until: datetime
-) -> dict[str, Any] | None:
+) -> MethodValues | None:
     """The same, for who does not wait."""
     with translate_errors("read an arena's policy"):
         found = await connection.execute(statement("reports_policy"), {"arena": arena, "until": until})
         row = await found.fetchone()
-    return None if row is None else dict(row[0])
+    return None if row is None else _method(row)
 
 
 def is_reported(connection: Connection, arena: int, since: datetime, until: datetime) -> bool:
@@ -169,6 +172,11 @@ async def read_report(connection: AsyncConnection[Any], arena: int, sha256: str)
     if row is None:
         raise NotFound("there is no such report; ask for the list of reports")
     return str(row[0])
+
+
+def _method(row: Sequence[Any]) -> MethodValues:
+    method: MethodValues = row[0]
+    return method
 
 
 def _first(rows: Sequence[Sequence[Any]]) -> tuple[Any, ...]:

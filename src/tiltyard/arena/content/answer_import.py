@@ -7,7 +7,6 @@ import hashlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
 
 from tiltyard.arena.accounts import write_audit_entry
 from tiltyard.arena.content.answer_rows import (
@@ -272,17 +271,16 @@ class _ImportPlan:
 
     def _describe(self, row: _Row, known: PromptKey) -> None:
         """Category and language may come later, but not change."""
-        given = {"category": row.category, "language": row.language}
-        added: dict[str, Any] = {
-            what: value for what, value in given.items() if value is not None and getattr(known, what) is None
-        }
-        if not added:
+        category = row.category if known.category is None else known.category
+        language = row.language if known.language is None else known.language
+        if (category, language) == (known.category, known.language):
             return
-        described = self.prompts[row.prompt] = replace(known, **added)
+        self.prompts[row.prompt] = replace(known, category=category, language=language)
         if row.prompt in self.new_prompts:
-            self.new_prompts[row.prompt] = replace(self.new_prompts[row.prompt], **added)
+            new = self.new_prompts[row.prompt]
+            self.new_prompts[row.prompt] = replace(new, category=category, language=language)
         else:
-            self.described[known.prompt] = (known.prompt, described.category, described.language)
+            self.described[known.prompt] = (known.prompt, category, language)
 
 
 def _check_arena_name(name: str) -> None:

@@ -9,7 +9,6 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from tiltyard.arena.content.blinding import strip_metadata
 from tiltyard.arena.content.media_types import detect_media_type
@@ -19,6 +18,7 @@ from tiltyard.files.answers import Answer
 from tiltyard.files.format_detection import open_records
 from tiltyard.files.input_file import InputFile
 from tiltyard.files.json_records import JsonLinesRecords
+from tiltyard.files.records import Record
 
 __all__ = [
     "MAX_NAME_CHARACTERS",
@@ -118,7 +118,7 @@ def validate_name(what: str, name: str) -> str:
     return name
 
 
-def _records(path: Path, body: bool) -> Iterator[tuple[str, dict[str, Any]]]:
+def _records(path: Path, body: bool) -> Iterator[Record]:
     return (JsonLinesRecords(InputFile("the body", path, None)) if body else open_records(path)).records()
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from psycopg.types.json import Jsonb
 
@@ -20,6 +20,9 @@ from tiltyard.postgres.connection_pool import Connection
 from tiltyard.postgres.connections import translate_errors
 from tiltyard.postgres.statements import statement
 from tiltyard.settings.arena_settings import ArenaSettings
+
+if TYPE_CHECKING:
+    from tiltyard.core.policy.validity.method_document import MethodValues
 
 __all__ = [
     "Arena",
@@ -297,12 +300,13 @@ async def find_response(connection: Connection, arena: int, model: int, prompt: 
     return None if row is None else int(row[0])
 
 
-async def read_policy(connection: Connection, arena: int) -> dict[str, Any]:
+async def read_policy(connection: Connection, arena: int) -> MethodValues:
     """What the last policy event of a log says."""
     row = await _one(connection, "arenas_policy", arena=arena)
     if row is None:
         raise NotFound("this arena's log has no policy; it was not made by tiltyard")
-    return dict(row[0])
+    method: MethodValues = row[0]
+    return method
 
 
 async def read_log_head(connection: Connection, arena: int) -> int:
@@ -317,7 +321,7 @@ def _arena(row: Sequence[Any]) -> Arena:
     return Arena(number, name, title, ArenaSettings.kept(settings), created_at, ids_carry_arena)
 
 
-def _columns(arena: int, names: Sequence[str], rows: Sequence[object]) -> dict[str, Any]:
+def _columns(arena: int, names: Sequence[str], rows: Sequence[object]) -> dict[str, object]:
     return {"arena": arena} | {name: [getattr(row, name) for row in rows] for name in names}
 
 

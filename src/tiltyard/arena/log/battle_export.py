@@ -6,8 +6,8 @@ import secrets
 from collections.abc import Generator, Iterator
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Any
 
+from tiltyard.arena.log.event_details import VoteDetail
 from tiltyard.arena.log.event_log import JUDGE, SOURCES
 from tiltyard.arena.log.votes import (
     ArenaNames,
@@ -95,7 +95,7 @@ def _battle(vote: Vote, names: ArenaNames, voter: str) -> Battle:
     winner, label = SPELLED[kind]
     prompt, category, language = names.prompts[vote.prompt]
     judged = vote.source == JUDGE
-    detail: dict[str, Any] = vote.detail or {} if judged else {}
+    detail: VoteDetail = vote.detail or {} if judged else {}
     extra = {
         "lane": _LANES[vote.lane],
         "nominal_lane": _LANES[vote.nominal],

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import datetime
-from typing import Any
+from typing import TypedDict
 
 from tiltyard.errors import StoreFault
 
@@ -12,8 +13,19 @@ __all__ = ["EndingBuffer"]
 #: Source and serial.
 Key = tuple[int, int]
 
-_COLUMNS = ("source", "serial", "position", "kind", "outcome", "blind", "undone")
 _VOTE_CODE = 1
+
+
+class _Ending(TypedDict):
+    """A row of the endings, in the order of its columns."""
+
+    source: int
+    serial: int
+    position: int
+    kind: int
+    outcome: int | None
+    blind: bool | None
+    undone: int | None
 
 
 class EndingBuffer:
@@ -26,20 +38,20 @@ class EndingBuffer:
 
     def __init__(self) -> None:
         #: Statements to be run after the rows are inserted, by name; each concerns one row.
-        self.changes: list[tuple[str, dict[str, Any]]] = []
-        self._inserted: list[dict[str, Any]] = []
-        self._of_batch: dict[Key, dict[str, Any]] = {}
+        self.changes: list[tuple[str, Mapping[str, object]]] = []
+        self._inserted: list[_Ending] = []
+        self._of_batch: dict[Key, _Ending] = {}
         self._undone: set[Key] = set()
 
     @property
     def columns(self) -> tuple[str, ...]:
         """Of what `rows` are made."""
-        return _COLUMNS
+        return tuple(_Ending.__annotations__)
 
     @property
-    def rows(self) -> list[tuple[Any, ...]]:
+    def rows(self) -> list[tuple[object, ...]]:
         """Endings to insert."""
-        return [tuple(ending[name] for name in _COLUMNS) for ending in self._inserted]
+        return [tuple(ending.values()) for ending in self._inserted]
 
     def end(
         self,
@@ -52,8 +64,15 @@ class EndingBuffer:
         reopened: bool,
     ) -> None:
         """A matchup ended."""
-        values = (*key, position, kind, outcome, blind, None)
-        ending = dict(zip(_COLUMNS, values, strict=True))
+        ending = _Ending(
+            source=key[0],
+            serial=key[1],
+            position=position,
+            kind=kind,
+            outcome=outcome,
+            blind=blind,
+            undone=None,
+        )
         known = self._of_batch.setdefault(key, ending)
         if known is not ending:
             if known["undone"] is None:

@@ -20,6 +20,7 @@ from psycopg.pq import TransactionStatus
 
 from tiltyard.arena.log.array_literals import array_literal
 from tiltyard.arena.log.endings import EndingBuffer
+from tiltyard.arena.log.event_details import EventDetail, UndoDetail, VoteDetail
 from tiltyard.arena.log.partitions import PARTITION_AHEAD_ROWS, PARTITION_ROWS, ensure_partition
 from tiltyard.errors import NotFound, StoreFault
 from tiltyard.postgres.connections import translate_errors
@@ -91,7 +92,7 @@ class LogRow:
     outcome: int = -1
     nominal: int = -1
     lane: int = -1
-    detail: dict[str, Any] | None = None
+    detail: EventDetail | None = None
     matchup: UUID | None = None
     response_a: int = -1
     response_b: int = -1
@@ -240,7 +241,7 @@ class LogBatch:
         session: int | None = None,
         a: int | None = None,
         prompt: int | None = None,
-        detail: dict[str, Any] | None = None,
+        detail: EventDetail | None = None,
     ) -> int:
         """One event that serves or ends no matchup; its position."""
         self.head += 1
@@ -248,9 +249,7 @@ class LogBatch:
         self._events.append((self.head, int(kind), *numbers, detail, None))
         return self.head
 
-    def _add(
-        self, kind: LogKind, numbers: _Numbers, detail: dict[str, Any] | None, blind: bool | None
-    ) -> int:
+    def _add(self, kind: LogKind, numbers: _Numbers, detail: EventDetail | None, blind: bool | None) -> int:
         self.head += 1
         self._events.append((self.head, int(kind), *numbers, detail, blind))
         return self.head
@@ -266,9 +265,7 @@ class LogBatch:
         self._matchups.append((m.source, m.serial, m.matchup, position, *models, *responses, *about))
         return position
 
-    def vote(
-        self, one: OpenMatchup, outcome: int, *, blind: bool, detail: dict[str, Any] | None = None
-    ) -> int:
+    def vote(self, one: OpenMatchup, outcome: int, *, blind: bool, detail: VoteDetail | None = None) -> int:
         """A matchup ended by a vote: its event, and its ending.
 
         If an earlier vote on it was undone, the row of that ending is replaced.
@@ -295,7 +292,7 @@ class LogBatch:
         self, source: int, serial: int, session: int, *, vote: int, ballot: int, expires_at: datetime
     ) -> int:
         """The vote at a position is undone: its matchup is open again, for this ballot and until then."""
-        detail = {"vote": vote, "ballot": ballot, "expires_at": expires_at.isoformat()}
+        detail: UndoDetail = {"vote": vote, "ballot": ballot, "expires_at": expires_at.isoformat()}
         position = self.add(LogKind.UNDO, source=source, serial=serial, session=session, detail=detail)
         self._endings.undo((source, serial), position, vote, ballot, expires_at)
         return position
@@ -345,7 +342,7 @@ class LogBatch:
             if rows:
                 await execute(statement(name), same | dict(zip(columns, _columns(rows), strict=True)))
         return [
-            (name, await execute(arena_statement(name, self.arena), same | values))
+            (name, await execute(arena_statement(name, self.arena), {**same, **values}))
             for name, values in self._endings.changes
         ]
 

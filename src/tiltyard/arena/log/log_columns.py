@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 from psycopg import Connection
 
+from tiltyard.arena.log.event_details import EventDetail
 from tiltyard.arena.log.event_log import LogKind
 from tiltyard.core.policy.state.events import Event, Events
 from tiltyard.postgres.connections import translate_errors
@@ -69,7 +69,7 @@ class LogColumns:
     #: Of a vote: 1 if it is blind, 0 if its voter knew a name. Older versions did not say.
     blind: Ints
     #: What policies, exclusions and restorations say, by position.
-    details: dict[int, dict[str, Any]]
+    details: dict[int, EventDetail]
 
     def __len__(self) -> int:
         return len(self.position)
@@ -134,7 +134,7 @@ def read_columns(connection: Connection, arena: int, after: int, upto: int | Non
             full = len(rows) == _CHUNK_ROWS
         values = {"arena": arena, "after": after, "upto": last}
         details = connection.execute(statement("log_details"), values).fetchall()
-    columns: dict[str, Any] = {name: _joined(pieces.pop(name)) for name in _WIDTH_BYTES}
+    columns: dict[str, Ints] = {name: _joined(pieces.pop(name)) for name in _WIDTH_BYTES}
     return LogColumns(**columns, details={int(position): detail for position, detail in details})
 
 

@@ -6,16 +6,16 @@ was exported as of a position can be exported again, to the byte.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import psycopg
 
+from tiltyard.arena.log.event_details import VoteDetail
 from tiltyard.errors import NotFound
 from tiltyard.postgres.connection_pool import Connection
 from tiltyard.postgres.connections import translate_errors
@@ -50,7 +50,7 @@ class Vote:
     at: datetime
     source: int
     outcome: int
-    detail: dict[str, Any] | None
+    detail: VoteDetail | None
     a: int
     b: int
     prompt: int
@@ -206,7 +206,7 @@ async def count_not_blind(connection: Connection, arena: int, source: int, *, up
     return int(row[0])
 
 
-async def _tallied(connection: Connection, named: str, values: dict[str, Any]) -> VoteTally:
+async def _tallied(connection: Connection, named: str, values: Mapping[str, object]) -> VoteTally:
     with translate_errors("count an arena's votes"):
         await connection.execute(statement("battles_by_hash"))
         rows = await (await connection.execute(statement(named), values)).fetchall()

@@ -21,7 +21,7 @@ from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, TypedDict
 
 from tiltyard._version import __version__
 from tiltyard.arena.content.object_storage import ObjectStorage
@@ -45,6 +45,13 @@ _FORMAT_VERSION = 1
 _CHUNK_BYTES = 1 << 20
 
 
+class Member(TypedDict):
+    """A file of a backup, as its manifest names it."""
+
+    sha256: str
+    size: int
+
+
 @dataclass(frozen=True)
 class BackupManifest:
     """The contents of a backup, and what must be true once it is restored."""
@@ -56,7 +63,7 @@ class BackupManifest:
     #: Names of arenas and the last positions of their logs.
     arenas: dict[str, int]
     #: Entries of the file by name, each with its ``sha256`` and ``size``.
-    members: dict[str, dict[str, Any]] = field(repr=False)
+    members: dict[str, Member] = field(repr=False)
 
 
 @dataclass(frozen=True)
@@ -137,7 +144,7 @@ def _fill(
     now: datetime,
     folder: Path,
 ) -> BackupManifest:
-    members: dict[str, dict[str, Any]] = {}
+    members: dict[str, Member] = {}
     with _snapshot(connection) as (snapshot, arenas, hashes), tempfile.TemporaryDirectory(dir=folder) as room:
         dump = Path(room) / DATABASE
         dump_to(dump, snapshot)
@@ -203,7 +210,7 @@ def _bytes(connection: psycopg.Connection, object_storage: ObjectStorage, digest
     )
 
 
-def _add(tar: tarfile.TarFile, name: str, file: IO[bytes], size: int) -> dict[str, Any]:
+def _add(tar: tarfile.TarFile, name: str, file: IO[bytes], size: int) -> Member:
     """Put a file into the archive; its hash and size, for the manifest."""
     info = tarfile.TarInfo(name)
     info.size, info.mode, info.mtime = size, 0o600, int(time.time())

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, fields, replace
 from typing import Any
 
 from tiltyard.arena.accounts import write_audit_entry
@@ -41,10 +41,12 @@ from tiltyard.core.policy.validity.method_document import method_from_dict
 from tiltyard.errors import BadOption, Conflict, InputError, NotFound, StoreFault
 from tiltyard.postgres.connection_pool import Connection, ConnectionPool, connect_from_pool
 from tiltyard.settings.arena_settings import ArenaSettings
+from tiltyard.wire.arenas import Withdrawn
+from tiltyard.wire.oversight import Excluded
 
 __all__ = [
-    "ExclusionResult",
-    "WithdrawalResult",
+    "Excluded",
+    "Withdrawn",
     "apply_policy_changes",
     "change_settings",
     "current_policy",
@@ -68,24 +70,6 @@ _POLICY_MEMORY_LIMITS = {
     "sessions_kept": 10_000_000,
     "both_bad_over": 10_000,
 }
-
-
-@dataclass(frozen=True, slots=True)
-class ExclusionResult:
-    """An exclusion that was made."""
-
-    exclusion: int
-    votes: int
-    position: int
-
-
-@dataclass(frozen=True, slots=True)
-class WithdrawalResult:
-    """What a withdrawal took: how many responses, and how many open matchups ended by it."""
-
-    responses: int
-    matchups: int
-    position: int
 
 
 async def change_settings(
@@ -135,7 +119,7 @@ async def set_policy(pool: ConnectionPool, arena: str, changed: Mapping[str, Any
         new = apply_policy_changes(old, changed)
         Standing(old, (), ()).under(new)
         if new != old:
-            batch.add(LogKind.POLICY, detail=laws | {"policy": asdict(new)})
+            batch.add(LogKind.POLICY, detail={**laws, "policy": asdict(new)})
             await write_audit_entry(
                 connection, actor, "change policy", _difference(old, new), arena=batch.arena
             )
@@ -144,7 +128,7 @@ async def set_policy(pool: ConnectionPool, arena: str, changed: Mapping[str, Any
 
 async def exclude(
     pool: ConnectionPool, arena: str, selection: VoteSelection, reason: str, *, actor: str
-) -> ExclusionResult:
+) -> Excluded:
     """Exclude matching votes from the ratings; they stay in the log and can be restored.
 
     They are chosen while voting goes on; the arena's lock is held only for what came meanwhile.
@@ -165,7 +149,7 @@ async def exclude(
             batch.add(LogKind.EXCLUDE, detail={"exclusion": draft.exclusion})
             about = {"exclusion": draft.exclusion, "votes": votes, "reason": reason}
             await write_audit_entry(connection, actor, "exclude votes", about, arena=batch.arena)
-    return ExclusionResult(draft.exclusion, votes, position)
+    return Excluded(draft.exclusion, votes, position)
 
 
 async def restore(pool: ConnectionPool, arena: str, exclusion: int, *, actor: str) -> int:
@@ -188,7 +172,7 @@ async def withdraw(
     *,
     reason: str,
     actor: str,
-) -> WithdrawalResult:
+) -> Withdrawn:
     """Take down a model's response to a prompt; without a model the prompt and all its responses.
 
     Bytes and text go; names, hashes and battles stay. Open matchups that show them end at once. Bytes
@@ -211,7 +195,7 @@ async def withdraw(
     if taken is None:
         what = f"prompt {prompt!r}" if by is None else f"a live response of {model!r} to {prompt!r}"
         raise Conflict(f"there is no {what} any more; it was withdrawn already, or never given")
-    return WithdrawalResult(len(responses), ended, batch.head)
+    return Withdrawn(len(responses), ended, batch.head)
 
 
 async def find_sessions_by_pseudonym(
@@ -306,6 +290,6 @@ def _is_number(value: object) -> bool:
     )
 
 
-def _difference(old: Policy, new: Policy) -> dict[str, Any]:
+def _difference(old: Policy, new: Policy) -> dict[str, list[object]]:
     before, after = asdict(old), asdict(new)
     return {name: [before[name], after[name]] for name in before if before[name] != after[name]}

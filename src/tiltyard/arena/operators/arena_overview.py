@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import date, datetime
 from typing import Any
 
-from tiltyard.arena.operators.audit_and_complaints import AuditRow
+from tiltyard.arena.operators.audit_and_complaints import AuditEntry
 from tiltyard.arena.rating.rater_lag import RaterLag
 from tiltyard.postgres.connection_pool import Connection
 from tiltyard.postgres.connections import translate_errors
@@ -91,11 +91,11 @@ async def list_audit(
     action: str | None = None,
     before: int | None = None,
     limit: int = 50,
-) -> list[AuditRow]:
+) -> list[AuditEntry]:
     """Changes of an arena, newest first; without an arena those of the server: sign-ins, tokens."""
     first = 2**63 - 1 if before is None else before
     values = {"arena": arena, "action": action, "before": first, "limit": limit}
-    return [AuditRow(*row) for row in await _rows(connection, "overviews_audit", values)]
+    return [AuditEntry(*row) for row in await _rows(connection, "overviews_audit", values)]
 
 
 async def list_actions(connection: Connection, arena: int | None) -> list[str]:

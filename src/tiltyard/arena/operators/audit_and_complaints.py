@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from datetime import datetime
 from typing import Any
 
 from tiltyard.arena.accounts import write_audit_entry
@@ -12,52 +10,28 @@ from tiltyard.errors import NotFound
 from tiltyard.postgres.connection_pool import Connection
 from tiltyard.postgres.connections import translate_errors
 from tiltyard.postgres.statements import statement
+from tiltyard.wire.oversight import AuditEntry, Complaint
 
-__all__ = ["AuditRow", "ComplaintRow", "list_complaints", "read_audit", "settle_complaint"]
-
-
-@dataclass(frozen=True, slots=True)
-class AuditRow:
-    """One change and who made it."""
-
-    entry: int
-    at: datetime
-    actor: str
-    action: str
-    detail: dict[str, Any]
-
-
-@dataclass(frozen=True, slots=True)
-class ComplaintRow:
-    """A voter's complaint about a matchup."""
-
-    complaint: int
-    reason: str
-    note: str | None
-    made_at: datetime
-    settled_at: datetime | None
-    model_a: str | None
-    model_b: str | None
-    prompt: str | None
+__all__ = ["AuditEntry", "Complaint", "list_complaints", "read_audit", "settle_complaint"]
 
 
 async def read_audit(
     connection: Connection, arena: int, *, before: int | None = None, limit: int = 100
-) -> list[AuditRow]:
+) -> list[AuditEntry]:
     """Changes of an arena, newest first, a page of them."""
     first = 2**63 - 1 if before is None else before
     values = {"arena": arena, "before": first, "limit": limit}
     rows = await _rows(connection, "oversight_audit", values)
-    return [AuditRow(*row) for row in rows]
+    return [AuditEntry(*row) for row in rows]
 
 
 async def list_complaints(
     connection: Connection, arena: int, *, after: int = 0, limit: int = 100, settled: bool = False
-) -> list[ComplaintRow]:
+) -> list[Complaint]:
     """Complaints, oldest first; with ``settled`` the settled ones too."""
     values = {"arena": arena, "after": after, "limit": limit, "all": settled}
     rows = await _rows(connection, "oversight_complaints", values)
-    return [ComplaintRow(*row) for row in rows]
+    return [Complaint(*row) for row in rows]
 
 
 async def settle_complaint(connection: Connection, arena: int, complaint: int, *, actor: str) -> None:

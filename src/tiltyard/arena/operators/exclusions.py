@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
 from uuid import UUID
 
 from tiltyard.arena.content.arenas import read_log_head
@@ -13,11 +12,12 @@ from tiltyard.errors import Conflict, NotFound
 from tiltyard.postgres.connection_pool import Connection
 from tiltyard.postgres.connections import translate_errors
 from tiltyard.postgres.statements import statement
+from tiltyard.wire.oversight import Exclusion
 
 __all__ = [
+    "Exclusion",
     "ExclusionDetails",
     "ExclusionDraft",
-    "ExclusionRow",
     "VoteSelection",
     "draft_exclusion",
     "list_exclusions",
@@ -56,7 +56,7 @@ class ExclusionDraft:
     upto: int
     votes: int = 0
 
-    def chosen(self) -> dict[str, Any]:
+    def chosen(self) -> dict[str, object]:
         """Whose, and which."""
         one = self.selection
         return {
@@ -68,18 +68,6 @@ class ExclusionDraft:
             "since": one.since,
             "until": one.until,
         }
-
-
-@dataclass(frozen=True, slots=True)
-class ExclusionRow:
-    """Votes that were excluded together: positions of the events by which they left and came back."""
-
-    exclusion: int
-    reason: str
-    excluded: int
-    restored: int | None
-    made_at: datetime
-    votes: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,11 +113,14 @@ async def settle_exclusion(connection: Connection, draft: ExclusionDraft, positi
     return draft.votes
 
 
-async def list_exclusions(connection: Connection, arena: int) -> list[ExclusionRow]:
+async def list_exclusions(connection: Connection, arena: int) -> list[Exclusion]:
     """Every exclusion, newest first."""
     with translate_errors("list the exclusions"):
         found = await connection.execute(statement("exclusions_list"), {"arena": arena})
-        return [ExclusionRow(*row) for row in await found.fetchall()]
+        return [
+            Exclusion(exclusion, reason, votes, excluded, restored, made_at)
+            for exclusion, reason, excluded, restored, made_at, votes in await found.fetchall()
+        ]
 
 
 async def read_exclusion_details(connection: Connection, arena: int) -> dict[int, ExclusionDetails]:
@@ -170,7 +161,7 @@ async def _follow(connection: Connection, draft: ExclusionDraft, upto: int) -> i
     return behind
 
 
-async def _count(connection: Connection, named: str, values: dict[str, Any]) -> int:
+async def _count(connection: Connection, named: str, values: Mapping[str, object]) -> int:
     row = await (await connection.execute(statement(named), values)).fetchone()
     assert row is not None
     return int(row[0])

@@ -15,6 +15,7 @@ from uuid import UUID
 import numpy as np
 import numpy.typing as npt
 
+from tiltyard.arena.log.event_details import undo_detail
 from tiltyard.arena.log.event_log import HUMAN, SOURCES, LogKind, LogRow, OpenMatchup
 from tiltyard.arena.voting.revealed_names import RevealedNames
 from tiltyard.core.policy.state.events import Events
@@ -253,9 +254,8 @@ class ArenaState:
 
 def _reopened(one: OpenMatchup, row: LogRow) -> OpenMatchup:
     """A matchup as the undo of its vote left it."""
-    assert row.detail is not None
-    expires_at = datetime.fromisoformat(row.detail["expires_at"])
-    return replace(one, ballot=row.detail["ballot"], expires_at=expires_at)
+    undo = undo_detail(row.detail)
+    return replace(one, ballot=undo["ballot"], expires_at=datetime.fromisoformat(undo["expires_at"]))
 
 
 _FOLDS: dict[int, Callable[[ArenaState, LogRow], None]] = {

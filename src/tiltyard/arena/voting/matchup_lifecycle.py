@@ -14,6 +14,7 @@ from uuid import UUID
 
 import numpy as np
 
+from tiltyard.arena.log.event_details import UndoDetail
 from tiltyard.arena.log.event_log import (
     HUMAN,
     LogBatch,
@@ -281,7 +282,11 @@ def _reopen(live: ArenaState, batch: LogBatch, fresh: UndoableVote) -> int:
     position = batch.undo(
         one.source, one.serial, one.session, vote=fresh.position, ballot=ballot, expires_at=expires_at
     )
-    detail = {"ballot": ballot, "expires_at": expires_at.isoformat()}
+    detail: UndoDetail = {
+        "vote": fresh.position,
+        "ballot": ballot,
+        "expires_at": expires_at.isoformat(),
+    }
     live.fold(replace(_row(batch, position, LogKind.UNDO, one), detail=detail))
     live.mark_shown(one.matchup)
     cells = live.responses[[one.a, one.b], one.prompt]

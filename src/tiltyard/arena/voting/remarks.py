@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
 from uuid import UUID
 
 from psycopg import AsyncConnection
@@ -23,7 +22,7 @@ class RemarkAuthor:
     source: int
     session: int
 
-    def values(self) -> dict[str, Any]:
+    def values(self) -> dict[str, object]:
         return {"arena": self.arena, "source": self.source, "session": self.session}
 
 

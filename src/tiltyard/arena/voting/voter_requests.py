@@ -4,17 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Final, Literal, NamedTuple, get_args
+from typing import Literal, NamedTuple
 from uuid import UUID
 
+from tiltyard.arena.log.event_details import VoteDetail
 from tiltyard.arena.log.event_log import LogKind
 from tiltyard.core.battles import Kind
 
 __all__ = [
-    "MAX_COMMENT_CHARACTERS",
     "REMARK_GRACE_SECONDS",
-    "REMARK_TAG_LIMIT",
-    "TAGS",
     "Contribution",
     "EndedMatchup",
     "OfferedMatchup",
@@ -23,31 +21,9 @@ __all__ = [
     "SentVote",
     "SessionProgress",
     "State",
-    "Tag",
     "Voter",
 ]
 
-#: Why somebody decided so: what was good about the better response, or bad about both.
-Tag = Literal[
-    "accurate",
-    "complete",
-    "clear",
-    "well-written",
-    "follows-instructions",
-    "safe",
-    "creative",
-    "concise",
-    "wrong",
-    "incomplete",
-    "unclear",
-    "off-topic",
-    "unsafe",
-    "too-long",
-]
-TAGS: Final[tuple[Tag, ...]] = get_args(Tag)
-#: How many of them one remark has at most, and how long its comment is.
-REMARK_TAG_LIMIT = 8
-MAX_COMMENT_CHARACTERS = 1000
 #: Seconds after the time to take a vote back in which a remark may still come, if the names were not shown.
 REMARK_GRACE_SECONDS = 60.0
 
@@ -88,7 +64,7 @@ class SentVote(NamedTuple):
     ballot: int = 0
     #: Whether the names are shown at once; the vote is final then.
     reveal: bool = False
-    detail: dict[str, Any] | None = None
+    detail: VoteDetail | None = None
 
 
 @dataclass(frozen=True, slots=True)

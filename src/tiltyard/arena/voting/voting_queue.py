@@ -11,14 +11,14 @@ import asyncio
 import contextlib
 import logging
 import time
-from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import TypeVar
 from uuid import UUID
 
 import numpy as np
 
+from tiltyard.arena.log.event_details import VoteDetail
 from tiltyard.arena.log.event_log import (
     HUMAN,
     TAIL_ROWS,
@@ -31,6 +31,7 @@ from tiltyard.arena.log.log_connection import LogConnection
 from tiltyard.arena.tasks import cancel_and_wait
 from tiltyard.arena.voting import voter_requests
 from tiltyard.arena.voting.arena_state import ArenaState
+from tiltyard.arena.voting.ask import Ask, Look
 from tiltyard.arena.voting.matchup_ids import parse_matchup_id
 from tiltyard.arena.voting.matchup_lifecycle import (
     NOT_IN_MEMORY,
@@ -68,7 +69,7 @@ from tiltyard.arena.voting.voter_requests import (
 from tiltyard.core.battles import Kind
 from tiltyard.core.policy.state.pair_counts import pair_key
 from tiltyard.core.policy.state.strengths import Strengths
-from tiltyard.errors import Closed, Crowded, StoreFault, TiltyardError
+from tiltyard.errors import Closed, Crowded, StoreFault
 from tiltyard.postgres.connection_pool import ConnectionPool
 from tiltyard.retries import Backoff, Retries
 from tiltyard.settings.arena_settings import ArenaSettings
@@ -94,17 +95,7 @@ _IDLE_AFTER_SECONDS = 60.0
 #: a batch short before that.
 _BATCH_TIMEOUT_SECONDS = 20.0
 
-Decision = Callable[[ArenaState, LogBatch], Any]
-
-
-@dataclass(slots=True, eq=False)
-class _VoterRequest:
-    decide: Decision
-    answer: asyncio.Future[Any]
-    #: What must be read under the lock before it is decided.
-    look: Callable[[LogBatch], Awaitable[None]] | None
-    #: Who asks, where it matters what they were told.
-    voter: Voter | None
+Reply = TypeVar("Reply")
 
 
 class VotingQueue:
@@ -121,7 +112,7 @@ class VotingQueue:
         self._pool = pool
         self._log_connection, self._reading = LogConnection(pool, arena), LogConnection(pool, arena)
         self._lookup = asyncio.Lock()
-        self._line: list[_VoterRequest] = []
+        self._line: list[Ask[object]] = []
         self._wake_event = asyncio.Event()
         self._rng = np.random.default_rng()
         #: The database's time when it was last heard, and our steady clock then.
@@ -158,20 +149,18 @@ class VotingQueue:
 
         With ``ahead`` it may have a second one, to be shown next; a third is never served.
         """
-        found: OfferedMatchup = await self._ask(
+        return await self._ask(
             lambda live, batch: offer(live, batch, voter, self.name, self._rng, ahead=ahead), voter=voter
         )
-        return found
 
     async def open_matchups(self, voter: Voter) -> list[OfferedMatchup]:
         """What the voter has been served and has not answered."""
-        found: list[OfferedMatchup] = await self._ask(
+        return await self._ask(
             lambda live, batch: [
                 to_offered_matchup(one, self.name)
                 for one in live.open_matchups_of(voter.source, voter.session, batch.now)
             ]
         )
-        return found
 
     async def vote(
         self,
@@ -181,14 +170,14 @@ class VotingQueue:
         *,
         ballot: int = 0,
         reveal: bool = False,
-        detail: dict[str, Any] | None = None,
+        detail: VoteDetail | None = None,
     ) -> EndedMatchup:
         """Settle a matchup. The same vote on the same ballot has the same answer; another one is refused."""
         one = parse_matchup_id(matchup)
         cast = SentVote(one, kind, ballot, reveal, detail)
         ended = await self._ask(lambda live, batch: vote(live, batch, voter, cast), voter=voter)
         if ended is not NOT_IN_MEMORY:
-            return ended  # type: ignore[no-any-return]
+            return ended
         found = await self._found(voter, one)
         return repeat_ending(one, found, self.live, self._now(), LogKind.VOTE, kind, ballot)
 
@@ -197,7 +186,7 @@ class VotingQueue:
         one = parse_matchup_id(matchup)
         ended = await self._ask(lambda live, batch: skip(live, batch, voter, one))
         if ended is not NOT_IN_MEMORY:
-            return ended  # type: ignore[no-any-return]
+            return ended
         return repeat_ending(one, await self._found(voter, one), self.live, self._now(), LogKind.SKIP, None)
 
     async def undo(self, voter: Voter, matchup: str, *, ballot: int = 0) -> EndedMatchup:
@@ -205,7 +194,7 @@ class VotingQueue:
         one = parse_matchup_id(matchup)
         ended = await self._ask(lambda live, batch: undo(live, batch, voter, one, ballot=ballot), voter=voter)
         if ended is not NOT_IN_MEMORY:
-            return ended  # type: ignore[no-any-return]
+            return ended
         return repeat_undo(matchup, await self._found(voter, one), ballot)
 
     async def reveal(self, voter: Voter, matchup: str) -> RevealedMatchup:
@@ -223,15 +212,11 @@ class VotingQueue:
 
     async def finish(self, voter: Voter) -> int:
         """End a person's session: the names of all its votes are told, and these are final; how many they are."""
-        told: int = await self._ask(lambda live, batch: finish(live, batch, voter), voter=voter)
-        return told
+        return await self._ask(lambda live, batch: finish(live, batch, voter), voter=voter)
 
     async def session_progress(self, voter: Voter) -> SessionProgress:
         """How many votes of this voter wait for their names."""
-        found: SessionProgress = await self._ask(
-            lambda live, _batch: session_progress(live, voter), voter=voter
-        )
-        return found
+        return await self._ask(lambda live, _batch: session_progress(live, voter), voter=voter)
 
     async def find(self, voter: Voter, matchup: str, *, voted: bool = False) -> OfferedMatchup:
         """An open matchup of this voter; with ``voted``, also one with a vote of theirs that stands."""
@@ -284,10 +269,7 @@ class VotingQueue:
 
     async def responses_by_prompt(self) -> list[int]:
         """How many enabled models have answered each prompt."""
-        found: list[int] = await self._ask(
-            lambda live, _batch: live.standings[HUMAN].cells.n_playing.tolist()
-        )
-        return found
+        return await self._ask(lambda live, _batch: live.standings[HUMAN].cells.n_playing.tolist())
 
     def mark_shown(self, matchup: str) -> None:
         """This open matchup is before its voter's eyes: an undo of the vote before it leaves it open."""
@@ -319,23 +301,23 @@ class VotingQueue:
 
     async def _ask(
         self,
-        decide: Decision,
-        look: Callable[[LogBatch], Awaitable[None]] | None = None,
+        decide: Callable[[ArenaState, LogBatch], Reply],
+        look: Look | None = None,
         *,
         voter: Voter | None = None,
-    ) -> Any:
-        answer = asyncio.get_running_loop().create_future()
-        self._line.append(_VoterRequest(decide, answer, look, voter))
+    ) -> Reply:
+        ask = Ask(decide, look, voter)
+        self._line.append(ask)
         self._asked = time.monotonic()
         self._wake_event.set()
-        return await answer
+        return await ask.reply()
 
     async def _run_batches(self) -> None:
         """Batch after batch, for ever; a fault refuses those in line and starts from the log again."""
         while True:
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._wake_event.wait(), self._patience())
-            asks: list[_VoterRequest] = []
+            asks: list[Ask[object]] = []
             self._call(asks)
             if not asks and self._must_load() and self._pool.unhurried.locked():
                 continue
@@ -377,17 +359,16 @@ class VotingQueue:
             return _IDLE_POLL_SECONDS
         return None
 
-    def _refuse_waiting(self, asks: list[_VoterRequest]) -> None:
+    def _refuse_waiting(self, asks: list[Ask[object]]) -> None:
         """The database is silent: tell those who wait for it. What they asked may still be done."""
         silence = StoreFault("the database has not answered for long; ask again in a moment")
         self._retries.report(silence)
         for ask in (*asks, *self._line):
-            if not ask.answer.done():
-                ask.answer.set_exception(silence)
+            ask.refuse(silence)
         self._line.clear()
         self._silent = asyncio.get_running_loop().call_later(_REFUSAL_SECONDS, self._refuse_waiting, asks)
 
-    def _call(self, asks: list[_VoterRequest]) -> None:
+    def _call(self, asks: list[Ask[object]]) -> None:
         """Those in line join the batch: at its beginning, and once more when it has the lock."""
         free = _BATCH_REQUEST_LIMIT - len(asks)
         asks += self._line[:free]
@@ -397,7 +378,7 @@ class VotingQueue:
         else:
             self._wake_event.clear()
 
-    async def _batch(self, asks: list[_VoterRequest]) -> None:
+    async def _batch(self, asks: list[Ask[object]]) -> None:
         live = await self._loaded(hurried=bool(asks))
         if not asks and not await self._due(live):
             return
@@ -407,16 +388,12 @@ class VotingQueue:
             self._call(asks)
             live.settle(batch.now, batch.horizon)
             expire_due(live, batch)
-            answers = [await _decided(ask, live, batch) for ask in asks]
+            for ask in asks:
+                await ask.settle(live, batch)
         self.batches += 1
         self.answered += len(asks)
-        for ask, (told, fault) in zip(asks, answers, strict=True):
-            if ask.answer.done():
-                continue
-            if fault is None:
-                ask.answer.set_result(told)
-            else:
-                ask.answer.set_exception(fault)
+        for ask in asks:
+            ask.tell()
 
     async def _catch_up(self, live: ArenaState, batch: LogBatch) -> None:
         await fold_rows(live, self._log_connection, batch.tail)
@@ -475,26 +452,9 @@ class VotingQueue:
         return found
 
 
-async def _decided(ask: _VoterRequest, live: ArenaState, batch: LogBatch) -> tuple[Any, Exception | None]:
-    """What this ask gets: refusals are answers too."""
-    try:
-        if ask.look is not None:
-            await ask.look(batch)
-        if ask.voter is not None and ask.voter.session not in live.told:
-            # Whatever this batch tells, it tells to voters who are remembered: the tables have all the rest.
-            told = await batch.read_revealed_names(ask.voter.session, ask.voter.source)
-            live.told.remember(ask.voter.session, *told)
-        return ask.decide(live, batch), None
-    except StoreFault:
-        raise
-    except TiltyardError as refusal:
-        return None, refusal
-
-
-def _refuse(asks: list[_VoterRequest], fault: Exception) -> None:
+def _refuse(asks: list[Ask[object]], fault: Exception) -> None:
     for ask in asks:
-        if not ask.answer.done():
-            ask.answer.set_exception(fault)
+        ask.refuse(fault)
     asks.clear()
 
 

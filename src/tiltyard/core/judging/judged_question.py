@@ -53,7 +53,7 @@ class JudgedQuestion:
     asks: int
     parser: int = PARSER_VERSION
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """The row as written."""
         question, verdict, reply = self.question, self.verdict, self.reply
         return {

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 from tiltyard.core.battles import Battle, Label
 from tiltyard.core.battles.outcome import DECISIVE, JUDGE_LABELS
@@ -118,7 +117,7 @@ class DimensionTally:
     def incomplete(self) -> int:
         return self.matches - self.settled
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         return {
             "matches": self.matches,
             "settled": self.settled,
@@ -145,5 +144,5 @@ class MatchTally:
             counts.both_bad += bool(battle.both_bad)
             counts.labels[battle.label] += 1
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         return {name: counts.to_dict() for name, counts in self.dimensions.items()}

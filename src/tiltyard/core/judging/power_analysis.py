@@ -69,7 +69,7 @@ class ExpectedPrecision:
     power: float
     assumptions: PowerAssumptions
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         return asdict(self)
 
 

@@ -186,7 +186,7 @@ def _text(reply: Reply) -> str:
     return text
 
 
-def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, object]:
     document = dict(pairs)
     if len(document) != len(pairs):
         raise _Unparseable("the reply says the same thing twice: a key of its JSON is repeated")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Literal, TypedDict
 
 import numpy as np
 import numpy.typing as npt
@@ -20,12 +20,24 @@ from tiltyard.core.ratings.result import Ratings
 from tiltyard.core.ratings.scoring import Scoring
 from tiltyard.errors import BadOption, CannotRate
 
-__all__ = ["GLICKO_POINTS", "Glicko2", "Glicko2State", "rate_period"]
+__all__ = ["GLICKO_POINTS", "Glicko2", "Glicko2State", "Glicko2Values", "rate_period"]
 
 Floats = npt.NDArray[np.float64]
 
 #: Rating points per unit of the Glicko-2 scale (step 2 of the paper).
 GLICKO_POINTS = 173.7178
+
+
+class Glicko2Values(TypedDict):
+    """A state as JSON has it."""
+
+    models: list[str]
+    mu: list[float]
+    phi2: list[float]
+    sigma2: list[float]
+    start: float
+    votes: int
+    kernel: Kernel
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -61,7 +73,7 @@ class Glicko2State:
         """Rating minus two RD, by which the ranking policy sorts."""
         return self.rating - 2.0 * self.rd
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> Glicko2Values:
         """Plain values that JSON preserves exactly."""
         return {
             "models": list(self.models),
@@ -74,11 +86,12 @@ class Glicko2State:
         }
 
     @classmethod
-    def from_dict(cls, saved: dict[str, Any]) -> Glicko2State:
-        arrays = {name: np.array(saved[name], dtype=np.float64) for name in ("mu", "phi2", "sigma2")}
+    def from_dict(cls, saved: Glicko2Values) -> Glicko2State:
         return cls(
             models=tuple(saved["models"]),
-            **arrays,
+            mu=np.array(saved["mu"], dtype=np.float64),
+            phi2=np.array(saved["phi2"], dtype=np.float64),
+            sigma2=np.array(saved["sigma2"], dtype=np.float64),
             start=float(saved["start"]),
             votes=int(saved["votes"]),
             kernel=saved["kernel"],

@@ -17,7 +17,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, Literal
+from typing import Literal, TypedDict
 
 import numpy as np
 import numpy.typing as npt
@@ -30,7 +30,7 @@ from tiltyard.core.ratings.pairs import pairs_from_points
 from tiltyard.core.ratings.scoring import Scoring
 from tiltyard.errors import BadOption
 
-__all__ = ["OnlineBradleyTerry", "OnlineState"]
+__all__ = ["OnlineBradleyTerry", "OnlineState", "OnlineValues"]
 
 Floats = npt.NDArray[np.float64]
 
@@ -39,6 +39,21 @@ Floats = npt.NDArray[np.float64]
 _PENDING_VOTES = 32
 #: Newton's error is squared at each step: after a step this small (in logits) 1e-12 is left.
 _LAST_STEP_LOGITS = 1e-6
+
+
+class OnlineValues(TypedDict):
+    """A state as JSON has it."""
+
+    mean: list[float]
+    #: The rows of the upper triangle, each from its diagonal on.
+    upper: list[list[float]]
+    held: list[list[float]]
+    points: list[list[float]]
+    votes: int
+    since_fit: int
+    prior_variance: float
+    base: float
+    unit: float
 
 
 @dataclass(slots=True, eq=False)
@@ -130,7 +145,7 @@ class OnlineState:
             unit=self.unit,
         )
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> OnlineValues:
         """Plain values that JSON preserves exactly. Most of the size is covariance and points: M² numbers each."""
         rows = range(self.n_models)
         return {
@@ -146,7 +161,7 @@ class OnlineState:
         }
 
     @classmethod
-    def from_dict(cls, saved: dict[str, Any]) -> OnlineState:
+    def from_dict(cls, saved: OnlineValues) -> OnlineState:
         m, n_held = len(saved["mean"]), len(saved["held"])
         upper, held = np.zeros((m, m)), np.zeros((_PENDING_VOTES, m))
         for k, row in enumerate(saved["upper"]):

@@ -16,22 +16,22 @@ from fastapi import Request
 from fastapi.responses import Response
 from markupsafe import Markup
 
+from tiltyard.arena.boards.archive import read_amendments, read_citable
 from tiltyard.arena.boards.published_boards import board_of
 from tiltyard.arena.boards.snapshots import (
     UNCITABLE_SNAPSHOT_LIFETIME,
     Snapshot,
     SnapshotSummary,
     VoteAmendments,
-    citable_snapshot,
-    read_vote_amendments,
 )
-from tiltyard.arena.content.arenas import Arena, read_filters
+from tiltyard.arena.content.arenas import Arena
+from tiltyard.arena.content.catalog import read_prompt_filters
 from tiltyard.arena.log.event_log import SOURCES
 from tiltyard.core.board.document import BoardDocument
 from tiltyard.core.board.filtered import FilteredBoard
-from tiltyard.postgres.connection_pool import connect_from_pool
 from tiltyard.web.access import registry_of
 from tiltyard.web.assets import accepts_gzip
+from tiltyard.web.context import context_of
 from tiltyard.web.pages.board_query import BoardQuery
 from tiltyard.web.pages.board_view import BoardView, full_view
 from tiltyard.web.pages.layout import gzip_bytes
@@ -209,8 +209,7 @@ class BoardPageCache:
 
 def board_page_cache_of(request: Request) -> BoardPageCache:
     """Those of this process."""
-    pages: BoardPageCache = request.app.state.board_pages
-    return pages
+    return context_of(request).board_pages
 
 
 def send_file(
@@ -272,16 +271,15 @@ async def _citation(request: Request, snapshot: Snapshot) -> Citation:
     kept = board_page_cache_of(request)
     found = kept.last_kept.get(snapshot.sha256)
     if found is None:
-        async with connect_from_pool(registry_of(request).pool) as connection:
-            found = kept.last_kept.put(snapshot.sha256, (await citable_snapshot(connection, snapshot),))
+        citable = await read_citable(registry_of(request).pool, snapshot)
+        found = kept.last_kept.put(snapshot.sha256, (citable,))
     newest = await boards_of(request).latest(snapshot.arena, snapshot.source)
     if snapshot.generation >= newest.generation:
         return Citation(found[0], None)
     key = (snapshot.sha256, newest.generation)
     amended = kept.amended.get(key)
     if amended is None:
-        async with connect_from_pool(registry_of(request).pool) as connection:
-            amended = kept.amended.put(key, await read_vote_amendments(connection, snapshot, newest))
+        amended = kept.amended.put(key, await read_amendments(registry_of(request).pool, snapshot, newest))
     return Citation(found[0], amended)
 
 
@@ -290,8 +288,7 @@ async def _facts(request: Request, arena: Arena, board: SourceBoard) -> Snapshot
     found = kept.facts.get(snapshot.sha256)
     if found is None:
         policy = board.document.method.policy
-        async with connect_from_pool(registry_of(request).pool) as connection:
-            categories, languages = await read_filters(connection, arena.arena)
+        categories, languages = await read_prompt_filters(registry_of(request).pool, arena)
         held = await boards.held(snapshot, every=policy.evaluated_every, most=policy.evaluations)
         excluded = await boards.excluded(snapshot)
         not_blind = await boards.not_blind(snapshot)

@@ -9,10 +9,10 @@ from fastapi import APIRouter, Form, Request
 from fastapi.responses import HTMLResponse, Response
 
 from tiltyard.arena.boards.published_boards import board_of
-from tiltyard.arena.content.arenas import Arena, list_arenas
+from tiltyard.arena.content.arenas import Arena
+from tiltyard.arena.content.catalog import read_arenas
 from tiltyard.core.board.document import BoardDocument
 from tiltyard.errors import NotFound
-from tiltyard.postgres.connection_pool import connect_from_pool
 from tiltyard.web.access import CurrentActor, registry_of
 from tiltyard.web.pages import paths
 from tiltyard.web.pages.board_data import board_page_cache_of
@@ -52,8 +52,7 @@ class ArenaCard:
 @router.get("/", response_class=HTMLResponse)
 async def home(request: Request, actor: CurrentActor) -> HTMLResponse:
     """Arenas that whoever asks may see."""
-    async with connect_from_pool(registry_of(request).pool) as connection:
-        found = await list_arenas(connection)
+    found = await read_arenas(registry_of(request).pool)
     cards = [await _card(request, arena) for arena in found if may_read(actor, arena)]
     return render_page(request, "home.html", cards=cards)
 

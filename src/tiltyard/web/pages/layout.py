@@ -16,6 +16,7 @@ from markupsafe import Markup
 from tiltyard._version import __version__
 from tiltyard.arena.content.arenas import Arena
 from tiltyard.web.assets import Assets, accepts_gzip
+from tiltyard.web.context import context_of
 from tiltyard.web.cookies import read_cookie
 from tiltyard.web.pages import paths
 from tiltyard.web.pages.finding_sentences import translate_sentence
@@ -95,8 +96,7 @@ class PageTemplates:
 
 def pages_of(request: Request) -> PageTemplates:
     """The pages of this process."""
-    pages: PageTemplates = request.app.state.pages
-    return pages
+    return context_of(request).pages
 
 
 def render_page(

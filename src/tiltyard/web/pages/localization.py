@@ -13,7 +13,6 @@ from datetime import UTC, datetime
 from functools import cache
 from importlib import resources
 from importlib.resources.abc import Traversable
-from typing import Any
 
 from babel import Locale, negotiate_locale
 from babel.dates import format_datetime
@@ -62,13 +61,13 @@ class Localization:
         moment = datetime.fromisoformat(at) if isinstance(at, str) else at
         return f"{format_datetime(moment.astimezone(UTC), form, locale=self.locale)} UTC"
 
-    def chart_locale(self) -> dict[str, Any] | None:
+    def chart_locale(self) -> dict[str, object] | None:
         """How charts write numbers and months, as D3 takes it; ``None`` for English, which is their own."""
         if self.locale.language == DEFAULT:
             return None
         days, months = self.locale.days["format"], self.locale.months["format"]
         number = {"decimal": self.point, "thousands": self.group, "grouping": [3], "currency": ["", ""]}
-        time: dict[str, Any] = {
+        time: dict[str, object] = {
             "dateTime": "%x %X",
             "date": "%Y-%m-%d",
             "time": "%H:%M:%S",

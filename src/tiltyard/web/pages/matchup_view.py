@@ -10,12 +10,12 @@ from datetime import datetime
 from fastapi import Request
 from markupsafe import Markup
 
-from tiltyard.arena.content.arenas import read_prompt_keys
 from tiltyard.arena.content.blob_store import ResponseContent
+from tiltyard.arena.content.catalog import read_prompt_language
 from tiltyard.arena.voting.voting_queue import VotingQueue
 from tiltyard.errors import NotFound
-from tiltyard.postgres.connection_pool import connect_from_pool
 from tiltyard.web.access import registry_of
+from tiltyard.web.context import context_of
 from tiltyard.web.pages.layout import localization_of
 from tiltyard.web.texts import render_text
 from tiltyard.web.texts.renderer import MAX_SHOWN_CHARACTERS
@@ -76,7 +76,7 @@ async def build_matchup_view(
     house = registry_of(request)
     try:
         text = await house.prompt_text(desk.arena, prompt)
-        kinds = await request.app.state.stage.kinds(*responses)
+        kinds = await context_of(request).stage.kinds(*responses)
         both = await asyncio.gather(*(house.contents.read(one) for one in responses))
     except NotFound:
         raise NotFound("this matchup was withdrawn; ask for another one") from None
@@ -112,9 +112,8 @@ class RenderCache:
             live = desk.live
             if live is None:
                 return None
-            async with connect_from_pool(registry_of(request).pool) as connection:
-                found = await read_prompt_keys(connection, desk.arena, [live.standings[0].prompts[prompt]])
-            self._languages[key] = found[0].language if found else None
+            name = live.standings[0].prompts[prompt]
+            self._languages[key] = await read_prompt_language(registry_of(request).pool, desk.arena, name)
             if len(self._languages) > _CACHED_LANGUAGE_LIMIT:
                 del self._languages[next(iter(self._languages))]
         return self._languages[key]
@@ -189,5 +188,4 @@ def _excerpt(text: str) -> str | None:
 
 def _shelf_of(request: Request) -> RenderCache:
     """The shelf of this process."""
-    render_cache: RenderCache = request.app.state.render_cache
-    return render_cache
+    return context_of(request).render_cache

@@ -14,6 +14,7 @@ from tiltyard.arena.boards.model_profiles import ModelProfile, ModelProfiles
 from tiltyard.arena.content.arenas import Arena
 from tiltyard.errors import NotFound
 from tiltyard.report.chart_theme import ChartTheme, fit_to_phone, localise_spec, render_svg
+from tiltyard.web.context import context_of
 from tiltyard.web.pages.layout import localization_of, pages_of, send_page, theme_of
 from tiltyard.web.pages.localization import Localization
 from tiltyard.web.pages.model_view import (
@@ -83,8 +84,7 @@ class ModelPageCache:
 
 def model_page_cache_of(request: Request) -> ModelPageCache:
     """Those of this process."""
-    pages: ModelPageCache = request.app.state.model_pages
-    return pages
+    return context_of(request).model_pages
 
 
 @router.get(_CHART + ".svg")

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tiltyard.arena.voting.remarks import Remark
-from tiltyard.arena.voting.voter_requests import MAX_COMMENT_CHARACTERS, REMARK_TAG_LIMIT, TAGS, Tag
 from tiltyard.errors import BadOption
+from tiltyard.wire.vocabulary import MAX_COMMENT_CHARACTERS, REMARK_TAG_LIMIT, TAGS, Tag
 
 __all__ = ["COMPLAINTS", "NEGATIVE_TAGS", "POSITIVE_TAGS", "read_remark"]
 

@@ -3,22 +3,31 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from dataclasses import dataclass
 from datetime import datetime
-from typing import Annotated, Any
+from typing import Annotated, TypedDict
 
 from fastapi import APIRouter, Form, Query, Request
 from fastapi.responses import HTMLResponse, Response
 
-from tiltyard.arena.boards.rank_lookup import newest_ranks
+from tiltyard.arena.boards.rank_lookup import ModelRank, newest_ranks
 from tiltyard.arena.content.arenas import Arena
 from tiltyard.arena.voting.matchup_ids import parse_matchup_id
 from tiltyard.arena.voting.remarks import Remark
-from tiltyard.arena.voting.voter_requests import OfferedMatchup, RevealedMatchup, ReviewedMatchup, Voter
+from tiltyard.arena.voting.voter_requests import (
+    Contribution,
+    OfferedMatchup,
+    RevealedMatchup,
+    ReviewedMatchup,
+    SessionProgress,
+    Voter,
+)
 from tiltyard.arena.voting.voting_queue import VotingQueue
 from tiltyard.core.battles import Outcome
 from tiltyard.core.battles.outcome import SPELLED, kind_of
 from tiltyard.errors import BadOption, Busy, Closed, Expired, NoMatchup, NotFound
 from tiltyard.web.access import access_of, registry_of
+from tiltyard.web.context import context_of
 from tiltyard.web.pages import paths
 from tiltyard.web.pages.layout import redirect_to, render_page
 from tiltyard.web.pages.matchup_view import MatchupView, build_matchup_view
@@ -36,8 +45,55 @@ Ballot = Annotated[int, Form(ge=0, lt=2**31)]
 
 #: What a page may be asked to say besides, by the ``note`` of its address.
 _NOTES = frozenset({"stands", "reported", "noted", "late", "undone"})
-_NAMELESS: dict[str, Any] = {"names": None, "places": None}
-_FIXED = {"praise": POSITIVE_TAGS, "reproach": NEGATIVE_TAGS, "complaints": COMPLAINTS}
+
+
+class _Frame(TypedDict):
+    """What every page of a voter has."""
+
+    arena: Arena
+    active: str
+    undo_seconds: float
+    contribution: Contribution | None
+    reveal: str
+    session_votes: int
+    progress: SessionProgress | None
+
+
+class _Names(TypedDict):
+    """Who stood where, with their places on the newest board."""
+
+    names: RevealedMatchup | None
+    places: dict[str, ModelRank | None] | None
+
+
+class _Stage(TypedDict):
+    """What the stage's template wants."""
+
+    praise: tuple[str, ...]
+    reproach: tuple[str, ...]
+    complaints: tuple[str, ...]
+    scene: MatchupView | None
+    state: str
+    seen: ReviewedMatchup | None
+    ballot: int
+    outcome: str | None
+    remark: Remark
+    note: str | None
+    expires_in: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class _Counted:
+    """A vote that stands and whose names were not told, as its line on the page wants it."""
+
+    matchup: str
+    outcome: str
+    ballot: int
+    left: float
+    blind: bool
+
+
+_NAMELESS: _Names = {"names": None, "places": None}
 
 
 @router.get("/arenas/{arena}/vote", response_class=HTMLResponse)
@@ -228,8 +284,9 @@ async def complain(request: Request, matchup: str, reason: Text = "", note: Text
         raise BadOption(f"the reason is none of {', '.join(COMPLAINTS)}; go back and choose one")
     desk, voter = await find_queue_and_voter(request, matchup)
     said = read_remark((), note).comment
-    stage = request.app.state.stage
-    await stage.complain(desk.arena, parse_matchup_id(matchup), voter.source, voter.session, reason, said)
+    await context_of(request).stage.complain(
+        desk.arena, parse_matchup_id(matchup), voter.source, voter.session, reason, said
+    )
     return redirect_to(paths.matchup(matchup) + "?note=reported")
 
 
@@ -259,18 +316,11 @@ async def _before(desk: VotingQueue, voter: Voter, matchup: str) -> RevealedMatc
     return None
 
 
-async def _counted(desk: VotingQueue, voter: Voter, matchup: str) -> dict[str, Any] | None:
-    """A vote of this voter's that stands and whose names were not told, as its line on the page wants it."""
+async def _counted(desk: VotingQueue, voter: Voter, matchup: str) -> _Counted | None:
     with suppress(Closed, NotFound):
         seen = await desk.review(voter, matchup)
         if seen.outcome is not None and not seen.revealed:
-            return {
-                "matchup": matchup,
-                "outcome": SPELLED[seen.outcome][0],
-                "ballot": seen.ballot,
-                "left": seen.left,
-                "blind": seen.blind,
-            }
+            return _Counted(matchup, SPELLED[seen.outcome][0], seen.ballot, seen.left, seen.blind)
     return None
 
 
@@ -293,8 +343,8 @@ async def _seen(request: Request, desk: VotingQueue, seen: ReviewedMatchup) -> M
         return None
 
 
-async def _frame(request: Request, desk: VotingQueue, voter: Voter | None) -> dict[str, Any]:
-    """What every page of a voter has: the arena, and what the votes so far come to."""
+async def _frame(request: Request, desk: VotingQueue, voter: Voter | None) -> _Frame:
+    """The arena, and what the votes so far come to."""
     arena: Arena = await boards_of(request).arena(desk.name)
     progress = None
     if voter is not None and desk.settings.reveal == "session":
@@ -310,10 +360,7 @@ async def _frame(request: Request, desk: VotingQueue, voter: Voter | None) -> di
     }
 
 
-async def _names(
-    request: Request, desk: VotingQueue, voter: Voter, names: RevealedMatchup | None
-) -> dict[str, Any]:
-    """Who stood where, with their places on the newest board."""
+async def _names(request: Request, desk: VotingQueue, voter: Voter, names: RevealedMatchup | None) -> _Names:
     if names is None:
         return _NAMELESS
     found = await newest_ranks(boards_of(request), desk.arena, voter.source) or {}
@@ -326,11 +373,12 @@ def _stage(
     remark: Remark | None = None,
     note: str = "",
     ballot: int = 0,
-) -> dict[str, Any]:
-    """What the stage's template wants."""
+) -> _Stage:
     outcome = None if seen is None or seen.outcome is None else SPELLED[seen.outcome][0]
     return {
-        **_FIXED,
+        "praise": POSITIVE_TAGS,
+        "reproach": NEGATIVE_TAGS,
+        "complaints": COMPLAINTS,
         "scene": scene,
         "state": "open" if seen is None else seen.state,
         "seen": seen,

@@ -8,14 +8,14 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import asdict
 from pathlib import Path as FilePath
-from typing import Annotated, Any
+from typing import Annotated
 
 from fastapi import APIRouter, Body, Depends, Query, Request
 from starlette.exceptions import HTTPException
 
 from tiltyard.arena.content.answer_import import create_arena, import_answers
 from tiltyard.arena.content.answer_rows import MAX_RESPONSE_BYTES
-from tiltyard.arena.content.arenas import find_arena, list_models, list_prompts
+from tiltyard.arena.content.catalog import read_arena, read_models, read_prompts
 from tiltyard.arena.operators.arena_changes import (
     apply_policy_changes,
     change_settings,
@@ -25,27 +25,27 @@ from tiltyard.arena.operators.arena_changes import (
     withdraw,
 )
 from tiltyard.core.policy.state.policy import Policy
-from tiltyard.postgres.connection_pool import connect_from_pool
 from tiltyard.settings.arena_settings import ArenaSettings
 from tiltyard.web.access import Actor, registry_of, require_scope
-from tiltyard.web.arena_schemas import (
-    ArenaChangeIn,
-    ArenaIn,
-    ArenaOut,
-    EnabledOut,
-    ImportedOut,
-    ModelOut,
-    ModelsOut,
-    PhaseIn,
-    PolicyOut,
-    PromptRowOut,
-    PromptsOut,
-    WithdrawIn,
-    WithdrawnOut,
-)
-from tiltyard.web.problem_details import document_problems
+from tiltyard.web.problem_details import OpenApi, document_problems
 from tiltyard.web.reader_access import ArenaName, ModelName, ReadableArena, boards_of
 from tiltyard.web.serializers import serialize_arena
+from tiltyard.wire.arenas import (
+    ArenaInfo,
+    ChangeArenaRequest,
+    CreateArenaRequest,
+    Enabled,
+    Imported,
+    ModelInfo,
+    ModelList,
+    PhaseRequest,
+    PolicyInForce,
+    PromptInfo,
+    PromptList,
+    Values,
+    Withdrawn,
+    WithdrawRequest,
+)
 
 __all__ = ["router"]
 
@@ -58,7 +58,7 @@ _ADMIN = [Depends(require_scope("admin"))]
 _REFUSALS = document_problems(401, 403, 404, 422, 503)
 #: Bytes of one line of answers: the largest response as base64, and the rest of it.
 _MAX_LINE_BYTES = MAX_RESPONSE_BYTES * 4 // 3 + 4 * 1024 * 1024
-_LINES: dict[str, Any] = {
+_LINES: OpenApi = {
     "requestBody": {
         "required": True,
         "description": "Answers, one JSON object on each line.",
@@ -70,7 +70,7 @@ _LINES: dict[str, Any] = {
 @router.post(
     "", status_code=201, summary="Make an arena", responses=document_problems(401, 403, 409, 422, 503)
 )
-async def make_arena(body: ArenaIn, request: Request, actor: Admin) -> ArenaOut:
+async def make_arena(body: CreateArenaRequest, request: Request, actor: Admin) -> ArenaInfo:
     """A new, empty arena. Its log begins with its ranking policy."""
     made = await create_arena(
         registry_of(request).pool,
@@ -84,7 +84,9 @@ async def make_arena(body: ArenaIn, request: Request, actor: Admin) -> ArenaOut:
 
 
 @router.patch("/{arena}", summary="Change an arena", responses=_REFUSALS)
-async def change_arena(arena: ArenaName, body: ArenaChangeIn, request: Request, actor: Admin) -> ArenaOut:
+async def change_arena(
+    arena: ArenaName, body: ChangeArenaRequest, request: Request, actor: Admin
+) -> ArenaInfo:
     """Another title, other settings. Those that are not named stay."""
     house = registry_of(request)
     changed = await change_settings(house.pool, arena, body.settings, title=body.title, actor=actor.name)
@@ -104,39 +106,45 @@ async def import_responses(
     request: Request,
     actor: Importer,
     enable: Annotated[bool, Query(description="Whether new models may be served at once.")] = True,
-) -> ImportedOut:
+) -> Imported:
     """Let answers in. What is there already changes nothing; what contradicts it is refused, all of it."""
     house = registry_of(request)
-    async with connect_from_pool(house.pool) as connection:
-        await find_arena(connection, arena)
+    await read_arena(house.pool, arena)
     async with _spooled(request) as path:
         brought = await import_answers(
             house.pool, house.contents, arena, path, body=True, enable=enable, actor=actor.name
         )
-    return ImportedOut(**asdict(brought) | {"mentions": [str(one) for one in brought.mentions]})
+    return Imported(
+        models=brought.models,
+        prompts=brought.prompts,
+        responses=brought.responses,
+        unchanged=brought.unchanged,
+        position=brought.position,
+        mentioned=brought.mentioned,
+        mentions=tuple(str(one) for one in brought.mentions),
+    )
 
 
 @router.get("/{arena}/models", summary="All models", responses=_REFUSALS, dependencies=_ADMIN)
-async def models(arena: ArenaName, request: Request) -> ModelsOut:
+async def models(arena: ArenaName, request: Request) -> ModelList:
     """Every model that was ever added, enabled, retired or not yet enabled."""
-    async with connect_from_pool(registry_of(request).pool) as connection:
-        found = await list_models(connection, (await find_arena(connection, arena)).arena)
-    return ModelsOut(
-        models=[
-            ModelOut(model=one.name, enabled=one.enabled, responses=one.responses, added_at=one.added_at)
+    found = await read_models(registry_of(request).pool, arena)
+    return ModelList(
+        [
+            ModelInfo(model=one.name, enabled=one.enabled, responses=one.responses, added_at=one.added_at)
             for one in found
         ]
     )
 
 
 @router.post("/{arena}/models/{model:path}/enable", summary="Enable a model", responses=_REFUSALS)
-async def enable_model(arena: ArenaName, model: ModelName, request: Request, actor: Admin) -> EnabledOut:
+async def enable_model(arena: ArenaName, model: ModelName, request: Request, actor: Admin) -> Enabled:
     """Let a model be served."""
     return await _enabled(request, arena, model, actor, enabled=True)
 
 
 @router.post("/{arena}/models/{model:path}/retire", summary="Retire a model", responses=_REFUSALS)
-async def retire_model(arena: ArenaName, model: ModelName, request: Request, actor: Admin) -> EnabledOut:
+async def retire_model(arena: ArenaName, model: ModelName, request: Request, actor: Admin) -> Enabled:
     """Serve a model no more. Open matchups stay valid until they expire; its battles count."""
     return await _enabled(request, arena, model, actor, enabled=False)
 
@@ -147,14 +155,12 @@ async def prompts(
     request: Request,
     after: Annotated[int, Query(ge=-1, lt=2**31)] = -1,
     limit: Annotated[int, Query(ge=1, le=1000)] = 100,
-) -> PromptsOut:
+) -> PromptList:
     """A page of prompts with their texts, by number."""
-    async with connect_from_pool(registry_of(request).pool) as connection:
-        number = (await find_arena(connection, arena)).arena
-        found = await list_prompts(connection, number, after=after, limit=limit)
-    return PromptsOut(
-        prompts=[
-            PromptRowOut(
+    found = await read_prompts(registry_of(request).pool, arena, after=after, limit=limit)
+    return PromptList(
+        [
+            PromptInfo(
                 number=one.prompt,
                 prompt=one.name,
                 text=one.text,
@@ -175,45 +181,44 @@ async def prompts(
     summary="Take something down",
     responses=document_problems(401, 403, 404, 409, 422, 503),
 )
-async def take_down(arena: ArenaName, body: WithdrawIn, request: Request, actor: Admin) -> WithdrawnOut:
+async def take_down(arena: ArenaName, body: WithdrawRequest, request: Request, actor: Admin) -> Withdrawn:
     """Withdraw a response, or a prompt with all its responses. Bytes go; names, hashes and battles stay."""
     house = registry_of(request)
-    taken = await withdraw(
+    return await withdraw(
         house.pool, house.contents, arena, body.prompt, body.model, reason=body.reason, actor=actor.name
     )
-    return WithdrawnOut(**asdict(taken))
 
 
 @router.get(
     "/{arena}/policy", tags=["readers"], summary="The policy", responses=document_problems(401, 404, 503)
 )
-async def policy(arena: ReadableArena, request: Request) -> PolicyOut:
+async def policy(arena: ReadableArena, request: Request) -> PolicyInForce:
     """The ranking policy that is in force."""
-    return PolicyOut(policy=asdict(await current_policy(registry_of(request).pool, arena.name)))
+    return PolicyInForce(policy=asdict(await current_policy(registry_of(request).pool, arena.name)))
 
 
 @router.patch("/{arena}/policy", summary="Change the policy", responses=_REFUSALS)
 async def change_policy(
     arena: ArenaName,
-    body: Annotated[dict[str, Any], Body(description="Constants by name; others stay.")],
+    body: Annotated[Values, Body(description="Constants by name; others stay.")],
     request: Request,
     actor: Admin,
-) -> PolicyOut:
+) -> PolicyInForce:
     """Change the ranking policy from the next event on. What shapes the arena's memory cannot change."""
     changed = await set_policy(registry_of(request).pool, arena, body, actor=actor.name)
-    return PolicyOut(policy=asdict(changed))
+    return PolicyInForce(policy=asdict(changed))
 
 
 @router.put("/{arena}/phase", summary="Set the phase", responses=_REFUSALS)
-async def set_phase(arena: ArenaName, body: PhaseIn, request: Request, actor: Admin) -> PolicyOut:
+async def set_phase(arena: ArenaName, body: PhaseRequest, request: Request, actor: Admin) -> PolicyInForce:
     """How much of the ranking policy is in force, 1 to 4."""
     changed = await set_policy(registry_of(request).pool, arena, {"phase": body.phase}, actor=actor.name)
-    return PolicyOut(policy=asdict(changed))
+    return PolicyInForce(policy=asdict(changed))
 
 
-async def _enabled(request: Request, arena: str, model: str, actor: Actor, *, enabled: bool) -> EnabledOut:
+async def _enabled(request: Request, arena: str, model: str, actor: Actor, *, enabled: bool) -> Enabled:
     position = await set_enabled(registry_of(request).pool, arena, model, enabled=enabled, actor=actor.name)
-    return EnabledOut(model=model, enabled=enabled, position=position)
+    return Enabled(model=model, enabled=enabled, position=position)
 
 
 @asynccontextmanager

@@ -18,7 +18,8 @@ from tiltyard.arena.log.battle_export import MEDIA_TYPES, export_battles, open_e
 from tiltyard.errors import NotAllowed
 from tiltyard.files.battle_stream import Container
 from tiltyard.web.access import CurrentActor, keys_of, registry_of
-from tiltyard.web.problem_details import document_problems
+from tiltyard.web.context import context_of
+from tiltyard.web.problem_details import Documented, document_problems
 from tiltyard.web.reader_access import Plain, ReadableArena, SourceName, source_number
 
 __all__ = ["router"]
@@ -27,11 +28,9 @@ router = APIRouter(prefix="/api/v1/arenas/{arena}", tags=["readers"])
 
 _LOG = logging.getLogger(__name__)
 
-#: Files that one process makes at a time.
-_CONCURRENT_FILE_LIMIT = 2
 #: Seconds in which a reader must have taken a piece.
 _STALLED_READER_SECONDS = 60.0
-_FILES: dict[int | str, dict[str, Any]] = {
+_FILES: Documented = {
     200: {
         "description": "Battles in log order.",
         "content": {media_type.partition(";")[0]: {} for media_type in MEDIA_TYPES.values()},
@@ -64,7 +63,7 @@ async def battles(
         if actor is None:
             raise NotAllowed("only the operator names a release; leave it out, or sign in")
         actor.require("admin", arena.name)
-    url, places = registry_of(request).url, _places(request)
+    url, places = registry_of(request).url, context_of(request).exports
     number = None if source is None else source_number(source)
     export = await run_in_threadpool(open_export, url, arena.arena, source=number, upto=upto, release=release)
     if places.locked():
@@ -125,11 +124,3 @@ class _FileResponse(StreamingResponse):
             _LOG.info("an export was ended: its reader took nothing for %s seconds", _STALLED_READER_SECONDS)
         finally:
             self._file.close()
-
-
-def _places(request: Request) -> asyncio.Semaphore:
-    state = request.app.state
-    if not hasattr(state, "exports"):
-        state.exports = asyncio.Semaphore(_CONCURRENT_FILE_LIMIT)
-    places: asyncio.Semaphore = state.exports
-    return places

@@ -2,30 +2,23 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from fastapi import APIRouter, Path, Query, Request
 from fastapi.responses import Response
 
+from tiltyard.arena.boards.archive import read_report_document, read_reports, read_snapshot, read_snapshots
 from tiltyard.arena.boards.compute_once import HashedDocument
 from tiltyard.arena.boards.filtered_boards import VoteSubset
 from tiltyard.arena.boards.published_boards import board_of
-from tiltyard.arena.boards.snapshots import find_snapshot, list_snapshots
-from tiltyard.arena.boards.weekly_reports import list_reports, read_report
-from tiltyard.errors import NotFound
-from tiltyard.postgres.connection_pool import connect_from_pool
 from tiltyard.web.access import registry_of
 from tiltyard.web.arena_schemas import (
     BoardOut,
     FilteredBoardOut,
     ModelPageOut,
     ReportOut,
-    ReportRowOut,
-    ReportsOut,
-    SnapshotOut,
-    SnapshotsOut,
 )
-from tiltyard.web.problem_details import document_problems
+from tiltyard.web.problem_details import Documented, document_problems
 from tiltyard.web.reader_access import (
     ModelName,
     Plain,
@@ -35,6 +28,7 @@ from tiltyard.web.reader_access import (
     send_cacheable,
     source_number,
 )
+from tiltyard.wire.boards import ReportInfo, ReportList, SnapshotInfo, SnapshotList
 
 __all__ = ["router"]
 
@@ -50,7 +44,7 @@ Excluded = Annotated[
 ]
 Big = Annotated[int | None, Query(ge=0, lt=2**63)]
 
-_CACHED: dict[int | str, dict[str, Any]] = {304: {"description": "It is what you have."}}
+_CACHED: Documented = {304: {"description": "It is what you have."}}
 
 
 @router.get(
@@ -90,16 +84,14 @@ async def snapshots(
     generation: Big = None,
     position: Big = None,
     limit: Annotated[int, Query(ge=1, le=1000)] = 100,
-) -> SnapshotsOut:
+) -> SnapshotList:
     """Boards, newest first. Generation and position, given together, ask for what came before them."""
     before = None if generation is None or position is None else (generation, position)
-    async with connect_from_pool(registry_of(request).pool) as connection:
-        found = await list_snapshots(
-            connection, arena.arena, source_number(source), before=before, limit=limit
-        )
-    return SnapshotsOut(
-        snapshots=[
-            SnapshotOut(
+    pool = registry_of(request).pool
+    found = await read_snapshots(pool, arena, source_number(source), before=before, limit=limit)
+    return SnapshotList(
+        [
+            SnapshotInfo(
                 snapshot=one.sha256,
                 generation=one.generation,
                 position=one.position,
@@ -121,21 +113,17 @@ async def snapshots(
 )
 async def snapshot(arena: ReadableArena, snapshot: Hash, request: Request) -> Response:
     """A board as it was published: its bytes have this hash. It is kept for ever if it was evaluated, else 30 days."""
-    async with connect_from_pool(registry_of(request).pool) as connection:
-        found = await find_snapshot(connection, arena.arena, snapshot)
-    if found is None:
-        raise NotFound("there is no such board; ask for the list of snapshots")
+    found = await read_snapshot(registry_of(request).pool, arena, snapshot)
     return send_cacheable(request, arena, found.document.encode(), found.sha256, for_ever=True)
 
 
 @router.get("/reports", summary="Weekly reports", responses=document_problems(401, 404, 503))
-async def reports(arena: ReadableArena, request: Request) -> ReportsOut:
+async def reports(arena: ReadableArena, request: Request) -> ReportList:
     """The validity reports of each week, newest first."""
-    async with connect_from_pool(registry_of(request).pool) as connection:
-        found = await list_reports(connection, arena.arena)
-    return ReportsOut(
-        reports=[
-            ReportRowOut(
+    found = await read_reports(registry_of(request).pool, arena)
+    return ReportList(
+        [
+            ReportInfo(
                 report=one.sha256,
                 since=one.since,
                 until=one.until,
@@ -155,8 +143,7 @@ async def reports(arena: ReadableArena, request: Request) -> ReportsOut:
 )
 async def report(arena: ReadableArena, report: Hash, request: Request) -> Response:
     """A validity report as it was made: its bytes have this hash."""
-    async with connect_from_pool(registry_of(request).pool) as connection:
-        document = await read_report(connection, arena.arena, report)
+    document = await read_report_document(registry_of(request).pool, arena, report)
     return send_cacheable(request, arena, document.encode(), report, for_ever=True)
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Sequence
-from typing import Any
 
 from fastapi import APIRouter, Depends, Request
 from fastapi.responses import Response
@@ -14,9 +13,10 @@ from tiltyard.arena.rating.rater_lag import RaterLag, read_current_rater_lags
 from tiltyard.arena.voting.voting_queue import VotingQueue
 from tiltyard.errors import StoreFault
 from tiltyard.web.access import registry_of, require_scope
-from tiltyard.web.metrics import METRICS_TYPE, ProcessMetrics, metrics_page
-from tiltyard.web.problem_details import document_problems
-from tiltyard.web.schemas import ReadyOut, StatusOut
+from tiltyard.web.context import context_of
+from tiltyard.web.metrics import METRICS_TYPE, metrics_page
+from tiltyard.web.problem_details import Documented, document_problems
+from tiltyard.wire.operators import Health, Ready
 
 __all__ = ["Readiness", "count_loaded_arenas", "router"]
 
@@ -25,9 +25,7 @@ router = APIRouter(tags=["health"])
 _DATABASE_TIMEOUT_SECONDS = 5.0
 #: Seconds for which an answer of the database's stands, good or bad.
 _READINESS_CACHE_SECONDS = 1.0
-_TEXT: dict[int | str, dict[str, Any]] = {
-    200: {"content": {"text/plain": {}}, "description": "Prometheus's text format."}
-}
+_TEXT: Documented = {200: {"content": {"text/plain": {}}, "description": "Prometheus's text format."}}
 
 
 class Readiness:
@@ -56,25 +54,24 @@ class Readiness:
             looking.exception()
 
 
-def count_loaded_arenas(voting_queues: Sequence[VotingQueue]) -> ReadyOut:
+def count_loaded_arenas(voting_queues: Sequence[VotingQueue]) -> Ready:
     """One arena that cannot be loaded takes no other out of service: its own voters are told by its own answers."""
     ready = sum(desk.ready for desk in voting_queues)
     if voting_queues and not ready:
         raise StoreFault("no arena is loaded yet")
-    return ReadyOut(status="ok", arenas=ready, loading=len(voting_queues) - ready)
+    return Ready(status="ok", arenas=ready, loading=len(voting_queues) - ready)
 
 
 @router.get("/healthz", summary="Alive")
-async def healthz() -> StatusOut:
+async def healthz() -> Health:
     """The process answers. Nothing else is asked."""
-    return StatusOut(status="ok")
+    return Health(status="ok")
 
 
 @router.get("/readyz", summary="Ready", responses=document_problems(503))
-async def readyz(request: Request) -> ReadyOut:
+async def readyz(request: Request) -> Ready:
     """The database answers, its tables are those of this version, and an arena is loaded, if any was opened."""
-    readiness: Readiness = request.app.state.readiness
-    await readiness.check()
+    await context_of(request).readiness.check()
     return count_loaded_arenas(registry_of(request).voting_queues)
 
 
@@ -87,7 +84,7 @@ async def readyz(request: Request) -> ReadyOut:
 )
 async def metrics(request: Request) -> Response:
     """Needs a token with the scope metrics; the port that TILTYARD_METRICS_PORT opens needs none."""
-    figures: ProcessMetrics = request.app.state.figures
+    figures = context_of(request).figures
     page = await asyncio.to_thread(metrics_page, figures.registry, lambda: _lags(request))
     return Response(page, headers={"Content-Type": METRICS_TYPE})
 

@@ -4,38 +4,48 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from datetime import datetime
-from typing import Annotated, Any
+from typing import Annotated
 
 from fastapi import APIRouter, Path, Request
 from fastapi.responses import Response
 
-from tiltyard.arena.boards.rank_lookup import ModelRank, newest_ranks
+from tiltyard.arena.boards import rank_lookup
+from tiltyard.arena.boards.rank_lookup import newest_ranks
 from tiltyard.arena.content.blinding import strip_metadata
 from tiltyard.arena.content.blob_store import ResponseContent
+from tiltyard.arena.log.event_details import VoteDetail
 from tiltyard.arena.log.event_log import HUMAN, JUDGE, matchup_not_found_error
+from tiltyard.arena.voting import voter_requests
 from tiltyard.arena.voting.matchup_ids import parse_matchup_id
-from tiltyard.arena.voting.voter_requests import EndedMatchup, OfferedMatchup, RevealedMatchup, Voter
+from tiltyard.arena.voting.voter_requests import OfferedMatchup, Voter
 from tiltyard.arena.voting.voting_queue import VotingQueue
 from tiltyard.core.battles import Kind, Label, Outcome
 from tiltyard.core.battles.outcome import SPELLED, kind_of
 from tiltyard.errors import BadBattle, BadOption, InputError, NotFound
 from tiltyard.web.access import access_of, registry_of
 from tiltyard.web.app_sandbox import APP, APP_HEADERS, PLAIN, sandboxed_app
+from tiltyard.web.context import context_of
 from tiltyard.web.fast_routes import FastRoute, json_response
-from tiltyard.web.problem_details import document_problems
+from tiltyard.web.problem_details import Documented, document_problems
 from tiltyard.web.reader_access import boards_of, personal_boards_of
-from tiltyard.web.schemas import (
-    AskIn,
-    EndedOut,
-    FinishedOut,
-    MatchupOut,
-    MatchupsOut,
-    RemarkIn,
-    ReportIn,
-    RevealedOut,
-    UndoIn,
-    VoteIn,
+from tiltyard.wire.voting import (
+    BoardPlace,
+    BoardPlaces,
+    ComplaintRequest,
+    Ended,
+    Matchup,
+    MatchupList,
+    MatchupResponses,
+    NextMatchupRequest,
+    PairProgress,
+    RemarkRequest,
+    Revealed,
+    RevealedVote,
+    RevealedVoteList,
+    ShownPrompt,
+    ShownResponse,
+    UndoRequest,
+    VoteRequest,
 )
 
 __all__ = ["find_queue_and_voter", "router"]
@@ -43,14 +53,12 @@ __all__ = ["find_queue_and_voter", "router"]
 router = APIRouter(route_class=FastRoute, tags=["voters"])
 
 Arena = Annotated[str, Path(description="The arena's name.", examples=["main"])]
-Matchup = Annotated[
+MatchupId = Annotated[
     str, Path(description="A matchup's id.", min_length=1, examples=["qUOzXkV3T0m4gJm1s1yR0g"])
 ]
 
-Documented = dict[int | str, dict[str, Any]]
-
 _ENDING = document_problems(401, 404, 409, 410, 503)
-_AGAIN: Documented = {200: {"model": MatchupOut, "description": "One that was served before."}}
+_AGAIN: Documented = {200: {"model": Matchup, "description": "One that was served before."}}
 _BYTES: Documented = {200: {"content": {"*/*": {}}, "description": "Its bytes."}}
 #: The same for both sides and all kinds.
 _SHOWN = {
@@ -63,12 +71,12 @@ _SHOWN = {
 
 @router.post(
     "/api/v1/arenas/{arena}/matchups",
-    response_model=MatchupOut,
+    response_model=Matchup,
     status_code=201,
     summary="The next matchup",
     responses=document_problems(401, 403, 404, 409, 415, 429, 503) | _AGAIN,
 )
-async def next_matchup(arena: Arena, body: AskIn, request: Request) -> Response:
+async def next_matchup(arena: Arena, body: NextMatchupRequest, request: Request) -> Response:
     """The matchup that waits for this voter, or a new one. A voter has at most two open ones.
 
     A voter without a session gets one, as a cookie.
@@ -86,7 +94,7 @@ async def next_matchup(arena: Arena, body: AskIn, request: Request) -> Response:
 
 @router.get(
     "/api/v1/arenas/{arena}/matchups",
-    response_model=MatchupsOut,
+    response_model=MatchupList,
     summary="Open matchups",
     responses=document_problems(401, 403, 404, 503),
 )
@@ -95,16 +103,16 @@ async def open_matchups(arena: Arena, request: Request) -> Response:
     desk = await registry_of(request).desk(arena)
     voter = await access_of(request).voter(request, desk)
     offered = [] if voter is None else await desk.open_matchups(voter)
-    return json_response({"matchups": [await _shown(request, desk, one) for one in offered]})
+    return json_response(MatchupList([await _shown(request, desk, one) for one in offered]))
 
 
 @router.post(
     "/api/v1/matchups/{matchup}/vote",
-    response_model=EndedOut,
+    response_model=Ended,
     summary="Vote",
     responses=_ENDING | document_problems(415),
 )
-async def vote(matchup: Matchup, body: VoteIn, request: Request) -> Response:
+async def vote(matchup: MatchupId, body: VoteRequest, request: Request) -> Response:
     """Settle a matchup. The same vote again gives the same answer; another one is refused."""
     desk, voter = await find_queue_and_voter(request, matchup)
     kind, detail = _decided(body, voter)
@@ -112,8 +120,8 @@ async def vote(matchup: Matchup, body: VoteIn, request: Request) -> Response:
     return _told(ended, voter)
 
 
-@router.post("/api/v1/matchups/{matchup}/skip", response_model=EndedOut, summary="Skip", responses=_ENDING)
-async def skip(matchup: Matchup, request: Request) -> Response:
+@router.post("/api/v1/matchups/{matchup}/skip", response_model=Ended, summary="Skip", responses=_ENDING)
+async def skip(matchup: MatchupId, request: Request) -> Response:
     """Pass a matchup over; it does not come back."""
     desk, voter = await find_queue_and_voter(request, matchup)
     return _told(await desk.skip(voter, matchup), voter)
@@ -121,45 +129,45 @@ async def skip(matchup: Matchup, request: Request) -> Response:
 
 @router.post(
     "/api/v1/matchups/{matchup}/undo",
-    response_model=EndedOut,
+    response_model=Ended,
     summary="Undo",
     responses=_ENDING | document_problems(415),
 )
-async def undo(matchup: Matchup, body: UndoIn, request: Request) -> Response:
+async def undo(matchup: MatchupId, body: UndoRequest, request: Request) -> Response:
     """Undo a vote, soon after it and before the names were shown. The matchup is open again."""
     desk, voter = await find_queue_and_voter(request, matchup)
     return _told(await desk.undo(voter, matchup, ballot=body.ballot), voter)
 
 
 @router.post(
-    "/api/v1/matchups/{matchup}/reveal", response_model=RevealedOut, summary="Reveal", responses=_ENDING
+    "/api/v1/matchups/{matchup}/reveal", response_model=Revealed, summary="Reveal", responses=_ENDING
 )
-async def reveal(matchup: Matchup, request: Request) -> Response:
+async def reveal(matchup: MatchupId, request: Request) -> Response:
     """Show the names; from now on the vote is final."""
     desk, voter = await find_queue_and_voter(request, matchup)
     names = await desk.reveal(voter, matchup)
     winner, label = SPELLED[names.outcome]
     return json_response(
-        {
-            "matchup": names.matchup,
-            "model_a": names.model_a,
-            "model_b": names.model_b,
-            "prompt": names.prompt,
-            "winner": winner,
-            "label": label,
-            "lane": names.lane,
-            "reason": names.reason,
-            "position": names.position,
-            "standing": await _standing(request, desk, voter, names),
-            "pair": {"decisive": names.decisive, "floor": names.floor},
-            "blind": names.blind,
-        }
+        Revealed(
+            matchup=names.matchup,
+            model_a=names.model_a,
+            model_b=names.model_b,
+            prompt=names.prompt,
+            winner=winner,
+            label=label,
+            lane=names.lane,
+            reason=names.reason,
+            position=names.position,
+            standing=await _standing(request, desk, voter, names),
+            pair=PairProgress(names.decisive, names.floor),
+            blind=names.blind,
+        )
     )
 
 
 @router.post(
     "/api/v1/arenas/{arena}/finish",
-    response_model=FinishedOut,
+    response_model=RevealedVoteList,
     summary="Finish",
     responses=document_problems(401, 403, 404, 409, 503),
 )
@@ -169,24 +177,24 @@ async def finish(arena: Arena, request: Request) -> Response:
     voter = await access_of(request).voter(request, desk)
     told = 0 if voter is None else await desk.finish(voter)
     if voter is None or not told:
-        return json_response({"votes": []})
+        return json_response(RevealedVoteList([]))
     found = await boards_of(request).arena(arena)
     votes = await personal_boards_of(request).last_revealed(found, voter)
     return json_response(
-        {
-            "votes": [
-                {
-                    "matchup": one.matchup,
-                    "at": _moment(one.at),
-                    "model_a": one.model_a,
-                    "model_b": one.model_b,
-                    "prompt": one.prompt,
-                    "winner": one.outcome,
-                    "blind": one.blind,
-                }
+        RevealedVoteList(
+            [
+                RevealedVote(
+                    matchup=one.matchup,
+                    at=one.at,
+                    model_a=one.model_a,
+                    model_b=one.model_b,
+                    prompt=one.prompt,
+                    winner=one.outcome,
+                    blind=one.blind,
+                )
                 for one in votes
             ]
-        }
+        )
     )
 
 
@@ -197,7 +205,7 @@ async def finish(arena: Arena, request: Request) -> Response:
     summary="Remark",
     responses=document_problems(401, 404, 409, 415, 503),
 )
-async def remark(matchup: Matchup, body: RemarkIn, request: Request) -> Response:
+async def remark(matchup: MatchupId, body: RemarkRequest, request: Request) -> Response:
     """Say why one voted so, after the vote and before the names. Another remark replaces the first."""
     desk, voter = await find_queue_and_voter(request, matchup)
     await desk.remark(voter, matchup, tuple(dict.fromkeys(body.tags)), body.comment or None)
@@ -211,11 +219,10 @@ async def remark(matchup: Matchup, body: RemarkIn, request: Request) -> Response
     summary="Report",
     responses=document_problems(401, 404, 415, 503),
 )
-async def report_matchup(matchup: Matchup, body: ReportIn, request: Request) -> Response:
+async def report_matchup(matchup: MatchupId, body: ComplaintRequest, request: Request) -> Response:
     """Tell the operator what is wrong with a matchup, before the vote or after it."""
     desk, voter = await find_queue_and_voter(request, matchup)
-    stage = request.app.state.stage
-    await stage.complain(
+    await context_of(request).stage.complain(
         desk.arena, parse_matchup_id(matchup), voter.source, voter.session, body.reason, body.note
     )
     return Response(status_code=204)
@@ -227,7 +234,7 @@ async def report_matchup(matchup: Matchup, body: ReportIn, request: Request) -> 
     summary="Response A",
     responses=_ENDING | _BYTES,
 )
-async def response_a(matchup: Matchup, request: Request) -> Response:
+async def response_a(matchup: MatchupId, request: Request) -> Response:
     """What stands on side A of a matchup that is open, or was voted on and has not run out."""
     return await _side(request, matchup, 0)
 
@@ -238,7 +245,7 @@ async def response_a(matchup: Matchup, request: Request) -> Response:
     summary="Response B",
     responses=_ENDING | _BYTES,
 )
-async def response_b(matchup: Matchup, request: Request) -> Response:
+async def response_b(matchup: MatchupId, request: Request) -> Response:
     """What stands on side B of a matchup that is open, or was voted on and has not run out."""
     return await _side(request, matchup, 1)
 
@@ -303,65 +310,68 @@ async def _welcome(request: Request, desk: VotingQueue) -> None:
         raise matchup_not_found_error() from None
 
 
-async def _shown(request: Request, desk: VotingQueue, offered: OfferedMatchup) -> dict[str, Any]:
+async def _shown(request: Request, desk: VotingQueue, offered: OfferedMatchup) -> Matchup:
     """A matchup as its voter may see it, and nothing else."""
-    kind_a, kind_b = await request.app.state.stage.kinds(offered.response_a, offered.response_b)
+    kind_a, kind_b = await context_of(request).stage.kinds(offered.response_a, offered.response_b)
     base = f"/m/{offered.matchup}"
-    return {
-        "matchup": offered.matchup,
-        "arena": offered.arena,
-        "prompt": {"text": await registry_of(request).prompt_text(desk.arena, offered.prompt)},
-        "responses": {"a": {"url": f"{base}/a", "kind": kind_a}, "b": {"url": f"{base}/b", "kind": kind_b}},
-        "served_at": _moment(offered.served_at),
-        "expires_at": _moment(offered.expires_at),
-        "ballot": offered.ballot,
-    }
+    return Matchup(
+        matchup=offered.matchup,
+        arena=offered.arena,
+        prompt=ShownPrompt(await registry_of(request).prompt_text(desk.arena, offered.prompt)),
+        responses=MatchupResponses(ShownResponse(f"{base}/a", kind_a), ShownResponse(f"{base}/b", kind_b)),
+        served_at=offered.served_at,
+        expires_at=offered.expires_at,
+        ballot=offered.ballot,
+    )
 
 
 async def _standing(
-    request: Request, desk: VotingQueue, voter: Voter, names: RevealedMatchup
-) -> dict[str, Any] | None:
+    request: Request, desk: VotingQueue, voter: Voter, names: voter_requests.RevealedMatchup
+) -> BoardPlaces | None:
     """Where both models stand on the newest board of the voter's source."""
     places = await newest_ranks(registry_of(request).boards, desk.arena, voter.source)
     if places is None:
         return None
-    found = {"a": places.get(names.model_a), "b": places.get(names.model_b)}
-    return {side: None if place is None else _place(place) for side, place in found.items()}
+    return BoardPlaces(_place(places.get(names.model_a)), _place(places.get(names.model_b)))
 
 
-def _place(place: ModelRank) -> dict[str, Any]:
-    return {"rank": place.rank, "score": place.score, "badge": place.badge}
+def _place(found: rank_lookup.ModelRank | None) -> BoardPlace | None:
+    return None if found is None else BoardPlace(found.rank, found.score, found.badge)
 
 
-def _told(ended: EndedMatchup, voter: Voter) -> Response:
+def _told(ended: voter_requests.EndedMatchup, voter: Voter) -> Response:
     winner, label = (None, None) if ended.outcome is None else SPELLED[ended.outcome]
     judged = ended.outcome if voter.source == JUDGE else None
     return json_response(
-        {
-            "matchup": ended.matchup,
-            "kind": ended.kind.name.lower(),
-            "winner": winner,
-            "label": label,
-            "both_bad": None if judged is None else judged.flagged,
-            "position": ended.position,
-            "at": _moment(ended.at),
-            "undo_until": None if ended.undo_until is None else _moment(ended.undo_until),
-            "revealed": ended.revealed,
-            "ballot": ended.ballot,
-            "blind": ended.blind,
-        }
+        Ended(
+            matchup=ended.matchup,
+            kind=ended.kind.name.lower(),
+            winner=winner,
+            label=label,
+            both_bad=None if judged is None else judged.flagged,
+            position=ended.position,
+            at=ended.at,
+            undo_until=ended.undo_until,
+            revealed=ended.revealed,
+            ballot=ended.ballot,
+            blind=ended.blind,
+        )
     )
 
 
-def _decided(body: VoteIn, voter: Voter) -> tuple[Kind, dict[str, Any] | None]:
+def _decided(body: VoteRequest, voter: Voter) -> tuple[Kind, VoteDetail | None]:
     """The vote's kind, and what the log keeps beside it: of a person, when both responses were on screen."""
-    stated = {"pref": body.pref, "judge_model": body.judge_model}
-    detail = {name: value for name, value in stated.items() if value is not None}
+    detail: VoteDetail = {}
+    if body.pref is not None:
+        detail["pref"] = body.pref
+    if body.judge_model is not None:
+        detail["judge_model"] = body.judge_model
     if voter.source == HUMAN:
         if detail or body.label is not None or body.both_bad is not None:
             raise BadOption("label, both_bad, pref and judge_model are for judges; a person's vote has none")
         shown = body.shown
-        return kind_of(Outcome(body.winner)), None if shown is None else {"shown": shown.model_dump()}
+        seen: VoteDetail | None = None if shown is None else {"shown": {"a": shown.a, "b": shown.b}}
+        return kind_of(Outcome(body.winner)), seen
     if body.shown is not None:
         raise BadOption("shown says what was on a person's screen; a judge's vote has none")
     if body.winner == "both_bad":
@@ -374,7 +384,3 @@ def _decided(body: VoteIn, voter: Voter) -> tuple[Kind, dict[str, Any] | None]:
     except BadBattle as error:
         raise BadOption(str(error)) from None
     return kind, detail or None
-
-
-def _moment(at: datetime) -> str:
-    return at.isoformat()

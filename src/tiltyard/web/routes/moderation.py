@@ -2,34 +2,29 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
-from typing import Annotated, Any
+from typing import Annotated
 
 from fastapi import APIRouter, Depends, Path, Query, Request
 from fastapi.responses import Response
 
-from tiltyard.arena.content.arenas import find_arena, find_model, find_prompt, find_response
+from tiltyard.arena.content.catalog import find_live_response
+from tiltyard.arena.operators import moderation
 from tiltyard.arena.operators.arena_changes import exclude, find_sessions_by_pseudonym, restore
-from tiltyard.arena.operators.audit_and_complaints import list_complaints, read_audit, settle_complaint
-from tiltyard.arena.operators.exclusions import VoteSelection, list_exclusions
+from tiltyard.arena.operators.exclusions import VoteSelection
 from tiltyard.arena.voting.matchup_ids import parse_matchup_id
-from tiltyard.errors import BadOption, NotFound
-from tiltyard.postgres.connection_pool import connect_from_pool
+from tiltyard.errors import BadOption
 from tiltyard.web.access import Actor, keys_of, registry_of, require_scope
-from tiltyard.web.arena_schemas import (
-    AuditEntryOut,
-    AuditOut,
-    ComplaintOut,
-    ComplaintsOut,
-    ExcludedOut,
-    ExcludeIn,
-    ExclusionOut,
-    ExclusionsOut,
-    RestoredOut,
-    SettledOut,
-)
-from tiltyard.web.problem_details import document_problems
+from tiltyard.web.problem_details import Documented, document_problems
 from tiltyard.web.reader_access import ArenaName, Plain, source_number
+from tiltyard.wire.oversight import (
+    AuditPage,
+    ComplaintList,
+    ComplaintSettled,
+    Excluded,
+    ExcludeRequest,
+    ExclusionList,
+    Restored,
+)
 
 __all__ = ["router"]
 
@@ -41,7 +36,7 @@ Limit = Annotated[int, Query(ge=1, le=1000)]
 
 _ADMIN = [Depends(require_scope("admin"))]
 _REFUSALS = document_problems(401, 403, 404, 422, 503)
-_BYTES: dict[int | str, dict[str, Any]] = {200: {"content": {"*/*": {}}, "description": "Its bytes."}}
+_BYTES: Documented = {200: {"content": {"*/*": {}}, "description": "Its bytes."}}
 #: Whatever a response is, on its own page it can do nothing.
 _DOWNLOAD_HEADERS = {
     "Content-Security-Policy": "sandbox; default-src 'none'",
@@ -50,15 +45,13 @@ _DOWNLOAD_HEADERS = {
 
 
 @router.get("/exclusions", summary="Exclusions", responses=_REFUSALS, dependencies=_ADMIN)
-async def exclusions(arena: ArenaName, request: Request) -> ExclusionsOut:
+async def exclusions(arena: ArenaName, request: Request) -> ExclusionList:
     """Votes that were excluded, and whether they were restored."""
-    async with connect_from_pool(registry_of(request).pool) as connection:
-        found = await list_exclusions(connection, (await find_arena(connection, arena)).arena)
-    return ExclusionsOut(exclusions=[ExclusionOut(**asdict(one)) for one in found])
+    return ExclusionList(await moderation.read_exclusions(registry_of(request).pool, arena))
 
 
 @router.post("/exclusions", status_code=201, summary="Exclude votes", responses=_REFUSALS)
-async def exclude_votes(arena: ArenaName, body: ExcludeIn, request: Request, actor: Admin) -> ExcludedOut:
+async def exclude_votes(arena: ArenaName, body: ExcludeRequest, request: Request, actor: Admin) -> Excluded:
     """Leave votes out of the ratings: those that fit everything that is said. They stay in the log."""
     pool = registry_of(request).pool
     sessions = body.sessions
@@ -75,8 +68,7 @@ async def exclude_votes(arena: ArenaName, body: ExcludeIn, request: Request, act
         until=body.until,
         source=None if body.source is None else source_number(body.source),
     )
-    made = await exclude(pool, arena, selection, body.reason, actor=actor.name)
-    return ExcludedOut(**asdict(made))
+    return await exclude(pool, arena, selection, body.reason, actor=actor.name)
 
 
 @router.post(
@@ -84,10 +76,10 @@ async def exclude_votes(arena: ArenaName, body: ExcludeIn, request: Request, act
     summary="Restore votes",
     responses=document_problems(401, 403, 404, 409, 422, 503),
 )
-async def restore_votes(arena: ArenaName, exclusion: Number, request: Request, actor: Admin) -> RestoredOut:
+async def restore_votes(arena: ArenaName, exclusion: Number, request: Request, actor: Admin) -> Restored:
     """Let the votes of an exclusion count again."""
     position = await restore(registry_of(request).pool, arena, exclusion, actor=actor.name)
-    return RestoredOut(exclusion=exclusion, position=position)
+    return Restored(exclusion=exclusion, position=position)
 
 
 @router.get("/audit", summary="The audit", responses=_REFUSALS, dependencies=_ADMIN)
@@ -96,12 +88,10 @@ async def audit_entries(
     request: Request,
     before: Annotated[int | None, Query(ge=0, lt=2**63)] = None,
     limit: Limit = 100,
-) -> AuditOut:
+) -> AuditPage:
     """Who changed what, newest first."""
-    async with connect_from_pool(registry_of(request).pool) as connection:
-        number = (await find_arena(connection, arena)).arena
-        found = await read_audit(connection, number, before=before, limit=limit)
-    return AuditOut(entries=[AuditEntryOut(**asdict(one)) for one in found])
+    pool = registry_of(request).pool
+    return AuditPage(await moderation.read_audit_entries(pool, arena, before=before, limit=limit))
 
 
 @router.get("/complaints", summary="Complaints", responses=_REFUSALS, dependencies=_ADMIN)
@@ -111,22 +101,18 @@ async def complaints(
     after: Annotated[int, Query(ge=0, lt=2**63)] = 0,
     limit: Limit = 100,
     settled: Annotated[bool, Query(description="Also those that were looked at.")] = False,
-) -> ComplaintsOut:
+) -> ComplaintList:
     """What voters said is wrong with a matchup, oldest first."""
-    async with connect_from_pool(registry_of(request).pool) as connection:
-        number = (await find_arena(connection, arena)).arena
-        found = await list_complaints(connection, number, after=after, limit=limit, settled=settled)
-    return ComplaintsOut(complaints=[ComplaintOut(**asdict(one)) for one in found])
+    pool = registry_of(request).pool
+    found = await moderation.read_complaints(pool, arena, after=after, limit=limit, settled=settled)
+    return ComplaintList(found)
 
 
 @router.post("/complaints/{complaint}/settle", summary="Settle a complaint", responses=_REFUSALS)
-async def settle(arena: ArenaName, complaint: Number, request: Request, actor: Admin) -> SettledOut:
+async def settle(arena: ArenaName, complaint: Number, request: Request, actor: Admin) -> ComplaintSettled:
     """A complaint was looked at."""
-    async with connect_from_pool(registry_of(request).pool) as connection:
-        await settle_complaint(
-            connection, (await find_arena(connection, arena)).arena, complaint, actor=actor.name
-        )
-    return SettledOut(complaint=complaint)
+    await moderation.settle(registry_of(request).pool, arena, complaint, actor=actor.name)
+    return ComplaintSettled(complaint=complaint)
 
 
 @router.get(
@@ -144,12 +130,5 @@ async def response(
 ) -> Response:
     """The bytes of a live response, for whoever must decide about it."""
     house = registry_of(request)
-    async with connect_from_pool(house.pool) as connection:
-        number = (await find_arena(connection, arena)).arena
-        by, _ = await find_model(connection, number, model)
-        to, _ = await find_prompt(connection, number, prompt)
-        found = await find_response(connection, number, by, to)
-    if found is None:
-        raise NotFound("this model has no live response to this prompt")
-    content = await house.contents.read(found)
+    content = await house.contents.read(await find_live_response(house.pool, arena, model, prompt))
     return Response(content.data, media_type=content.media_type, headers=_DOWNLOAD_HEADERS)

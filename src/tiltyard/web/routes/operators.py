@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from datetime import timedelta
-from typing import Annotated, Any
+from typing import Annotated
 
 from fastapi import APIRouter, Depends, Path, Request, Response
 
-from tiltyard.arena.accounts import OPERATOR_SESSION_LIFETIME, ApiToken
+from tiltyard.arena.accounts import OPERATOR_SESSION_LIFETIME
 from tiltyard.errors import NotAllowed
 from tiltyard.web.access import Access, Actor, CurrentActor, access_of, require_scope
 from tiltyard.web.cookies import OPERATOR_COOKIE, read_cookie
 from tiltyard.web.problem_details import document_problems
 from tiltyard.web.rate_limits import client_address
-from tiltyard.web.schemas import ClaimIn, MeOut, NewTokenOut, SignInIn, TokenIn, TokenOut, TokensOut
+from tiltyard.wire.operators import ClaimRequest, Me, NewToken, SignInRequest, TokenList, TokenRequest
 
 __all__ = ["claim_operator", "end_sign_in", "router", "sign_in_operator"]
 
@@ -28,13 +27,13 @@ Admin = Annotated[Actor, Depends(require_scope("admin"))]
     summary="Create the operator account",
     responses=document_problems(401, 422, 429, 503),
 )
-async def claim(body: ClaimIn, request: Request, response: Response) -> MeOut:
+async def claim(body: ClaimRequest, request: Request, response: Response) -> Me:
     """Set the operator's name and password with a link that works once, and sign in."""
     return await claim_operator(request, response, body.token, body.name, body.password)
 
 
 @router.post("/api/v1/operator/sign-in", summary="Sign in", responses=document_problems(401, 422, 429, 503))
-async def sign_in(body: SignInIn, request: Request, response: Response) -> MeOut:
+async def sign_in(body: SignInRequest, request: Request, response: Response) -> Me:
     """Sign in with name and password; the answer sets a cookie."""
     return await sign_in_operator(request, response, body.name, body.password)
 
@@ -55,7 +54,7 @@ async def sign_out(request: Request) -> Response:
 
 
 @router.get("/api/v1/me", summary="Who am I", responses=document_problems(401, 503))
-async def me(actor: CurrentActor) -> MeOut:
+async def me(actor: CurrentActor) -> Me:
     """Who is asking, and what they may do."""
     if actor is None:
         raise NotAllowed("nobody is signed in; send a token, or sign in as the operator")
@@ -68,10 +67,9 @@ async def me(actor: CurrentActor) -> MeOut:
     responses=document_problems(401, 403, 503),
     dependencies=[Depends(require_scope("admin"))],
 )
-async def list_tokens(request: Request) -> TokensOut:
+async def list_tokens(request: Request) -> TokenList:
     """Every token there ever was, without the tokens themselves."""
-    found = await access_of(request).accounts.list_tokens()
-    return TokensOut(tokens=[TokenOut(**_fields(one)) for one in found])
+    return TokenList(await access_of(request).accounts.list_tokens())
 
 
 @router.post(
@@ -80,13 +78,22 @@ async def list_tokens(request: Request) -> TokensOut:
     summary="Make a token",
     responses=document_problems(401, 403, 404, 422, 503),
 )
-async def make_token(body: TokenIn, actor: Admin, request: Request) -> NewTokenOut:
+async def make_token(body: TokenRequest, actor: Admin, request: Request) -> NewToken:
     """A token for programs. It is shown once, in this answer."""
     life = None if body.days is None else timedelta(days=body.days)
     token, made = await access_of(request).accounts.make_token(
         actor.name, body.name, body.scopes, arena=body.arena, life=life
     )
-    return NewTokenOut(token=token, **_fields(made))
+    return NewToken(
+        api_token=made.api_token,
+        name=made.name,
+        scopes=made.scopes,
+        arena=made.arena,
+        created_at=made.created_at,
+        expires_at=made.expires_at,
+        revoked_at=made.revoked_at,
+        token=token,
+    )
 
 
 @router.delete(
@@ -115,7 +122,7 @@ async def end_sign_in(request: Request) -> None:
         access.forget()
 
 
-async def claim_operator(request: Request, response: Response, token: str, name: str, password: str) -> MeOut:
+async def claim_operator(request: Request, response: Response, token: str, name: str, password: str) -> Me:
     """Make somebody the operator; the response sets a cookie."""
     access = access_of(request)
     async with access.sign_in_throttle.sign_in_attempt(client_address(request)):
@@ -124,7 +131,7 @@ async def claim_operator(request: Request, response: Response, token: str, name:
     return await sign_in_operator(request, response, name, password)
 
 
-async def sign_in_operator(request: Request, response: Response, name: str, password: str) -> MeOut:
+async def sign_in_operator(request: Request, response: Response, name: str, password: str) -> Me:
     """Sign the operator in; the response sets a cookie."""
     access = access_of(request)
     async with access.sign_in_throttle.sign_in_attempt(client_address(request)):
@@ -135,9 +142,5 @@ async def sign_in_operator(request: Request, response: Response, name: str, pass
     return _me(Access.operator(name))
 
 
-def _me(actor: Actor) -> MeOut:
-    return MeOut(name=actor.name, scopes=sorted(actor.scopes), arena=actor.arena)  # type: ignore[arg-type]
-
-
-def _fields(token: ApiToken) -> dict[str, Any]:
-    return asdict(token) | {"scopes": list(token.scopes)}
+def _me(actor: Actor) -> Me:
+    return Me(name=actor.name, scopes=tuple(sorted(actor.scopes)), arena=actor.arena)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TypedDict
 
 import numpy as np
 import numpy.typing as npt
@@ -17,10 +17,10 @@ from tiltyard.core.battles import CodedBattles
 from tiltyard.core.policy.state.strengths import Strengths
 from tiltyard.core.ratings.glicko2 import GLICKO_POINTS, Glicko2, Glicko2State
 from tiltyard.core.ratings.kernels.glicko2 import fold_votes
-from tiltyard.core.ratings.online_bradley_terry import OnlineBradleyTerry, OnlineState
+from tiltyard.core.ratings.online_bradley_terry import OnlineBradleyTerry, OnlineState, OnlineValues
 from tiltyard.errors import BadOption
 
-__all__ = ["Rater", "RaterSettings"]
+__all__ = ["Rater", "RaterSettings", "RaterValues"]
 
 Floats = npt.NDArray[np.float64]
 Bools = npt.NDArray[np.bool_]
@@ -42,6 +42,17 @@ class RaterSettings:
             raise BadOption(
                 "the rater folds single votes, which is fast only with the plain kernel of Glicko-2"
             )
+
+
+class RaterValues(TypedDict):
+    """A rater as JSON has it."""
+
+    mu: list[float]
+    phi2: list[float]
+    sigma2: list[float]
+    elo: list[float]
+    online: OnlineValues
+    votes: int
 
 
 class Rater:
@@ -127,7 +138,7 @@ class Rater:
         """Start a model without votes at another rating: for simulations of a wrong initial rating."""
         self._mu[model] = (points - self.settings.glicko2.start) / GLICKO_POINTS
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> RaterValues:
         """Plain values that JSON preserves exactly."""
         return {
             "mu": list(self._mu),
@@ -139,9 +150,10 @@ class Rater:
         }
 
     @classmethod
-    def from_dict(cls, settings: RaterSettings, saved: dict[str, Any]) -> Rater:
+    def from_dict(cls, settings: RaterSettings, saved: RaterValues) -> Rater:
         rater = cls(settings, len(saved["mu"]))
-        rater._mu, rater._phi2, rater._sigma2 = (list(saved[name]) for name in ("mu", "phi2", "sigma2"))
+        rater._mu, rater._phi2 = list(saved["mu"]), list(saved["phi2"])
+        rater._sigma2 = list(saved["sigma2"])
         rater._elo, rater.votes = list(saved["elo"]), int(saved["votes"])
         rater.online = OnlineState.from_dict(saved["online"])
         return rater

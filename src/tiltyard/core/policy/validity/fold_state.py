@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, replace
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -28,7 +28,7 @@ Array = npt.NDArray[Any]
 Ints = npt.NDArray[np.int64]
 Arrays = dict[str, Array]
 
-_RATED = ("mu", "phi2", "sigma2", "elo")
+_RATED: tuple[Literal["mu", "phi2", "sigma2", "elo"], ...] = ("mu", "phi2", "sigma2", "elo")
 _KNOWN = ("rating", "rd", "coverage")
 
 
@@ -159,7 +159,10 @@ def _rater(arrays: Arrays, values: Mapping[str, Any], settings: RaterSettings) -
     rater = Rater.from_dict(
         settings,
         {
-            **{name: arrays[f"rater.{name}"].tolist() for name in _RATED},
+            "mu": arrays["rater.mu"].tolist(),
+            "phi2": arrays["rater.phi2"].tolist(),
+            "sigma2": arrays["rater.sigma2"].tolist(),
+            "elo": arrays["rater.elo"].tolist(),
             "votes": values["votes"],
             "online": settings.online.initial(0).to_dict(),
         },

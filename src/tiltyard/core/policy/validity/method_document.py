@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict
-from typing import Any
+from typing import Any, TypedDict, final
 
 from tiltyard.core.policy.state.policy import Policy
 from tiltyard.core.policy.state.rating_fold import RaterSettings
@@ -12,10 +12,18 @@ from tiltyard.core.ratings.glicko2 import Glicko2
 from tiltyard.core.ratings.online_bradley_terry import OnlineBradleyTerry
 from tiltyard.errors import BadOption
 
-__all__ = ["method_from_dict", "method_to_dict"]
+__all__ = ["MethodValues", "method_from_dict", "method_to_dict"]
 
 
-def method_to_dict(policy: Policy, settings: RaterSettings | None = None) -> dict[str, Any]:
+@final
+class MethodValues(TypedDict):
+    """A policy and its ratings as JSON."""
+
+    policy: dict[str, object]
+    rater: dict[str, object]
+
+
+def method_to_dict(policy: Policy, settings: RaterSettings | None = None) -> MethodValues:
     """What an arena's log says of its policy and ratings, as plain values."""
     return {"policy": asdict(policy), "rater": asdict(RaterSettings() if settings is None else settings)}
 

@@ -11,16 +11,11 @@ from fastapi.responses import HTMLResponse, Response
 
 from tiltyard.arena.boards.published_boards import board_of
 from tiltyard.arena.content.answer_import import create_arena
-from tiltyard.arena.content.arenas import Arena, list_arenas
-from tiltyard.arena.operators.arena_overview import (
-    PendingWork,
-    read_database_size,
-    read_lag_by_arena,
-    read_pending_work,
-)
+from tiltyard.arena.content.arenas import Arena
+from tiltyard.arena.operators.arena_overview import PendingWork
+from tiltyard.arena.operators.moderation import read_house_overview
 from tiltyard.arena.rating.rater_lag import RaterLag
 from tiltyard.errors import Conflict, InputError, NotFound
-from tiltyard.postgres.connection_pool import connect_from_pool
 from tiltyard.settings.arena_settings import ArenaSettings
 from tiltyard.web.pages.operator.operator_access import (
     actor_of,
@@ -90,15 +85,11 @@ async def make_arena(
 async def _page(
     request: Request, form: dict[str, str], *, trouble: str | None = None, status: int = 200
 ) -> HTMLResponse:
-    async with connect_from_pool(pool_of(request)) as connection:
-        arenas = await list_arenas(connection)
-        waiting = await read_pending_work(connection)
-        rated = await read_lag_by_arena(connection)
-        size = await read_database_size(connection)
+    known = await read_house_overview(pool_of(request))
     lines = [
-        await _line(request, arena, waiting[arena.name], rated[arena.name])
-        for arena in arenas
-        if arena.name in waiting and arena.name in rated
+        await _line(request, arena, known.waiting[arena.name], known.rated[arena.name])
+        for arena in known.arenas
+        if arena.name in known.waiting and arena.name in known.rated
     ]
     return operator_page(
         request,
@@ -107,7 +98,7 @@ async def _page(
         trouble=trouble,
         lines=lines,
         form=form,
-        size=size,
+        size=known.size,
         active="house",
     )
 

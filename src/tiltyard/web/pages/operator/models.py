@@ -7,9 +7,8 @@ from typing import Annotated
 from fastapi import Form, Query, Request
 from fastapi.responses import HTMLResponse, Response
 
-from tiltyard.arena.content.arenas import find_model, list_models
+from tiltyard.arena.content.catalog import check_model, read_models
 from tiltyard.arena.operators.arena_changes import set_enabled
-from tiltyard.postgres.connection_pool import connect_from_pool
 from tiltyard.web.pages.operator.operator_access import (
     actor_of,
     arena_of,
@@ -29,8 +28,7 @@ router = operator_router("/arenas/{arena}/models")
 async def models_page(arena: str, request: Request) -> HTMLResponse:
     """Every model that was ever added."""
     found = await arena_of(request, arena)
-    async with connect_from_pool(pool_of(request)) as connection:
-        models = await list_models(connection, found.arena)
+    models = await read_models(pool_of(request), arena)
     return arena_page(request, found, "models.html", "models", models=models)
 
 
@@ -38,8 +36,7 @@ async def models_page(arena: str, request: Request) -> HTMLResponse:
 async def retire_page(arena: str, request: Request, model: Annotated[Plain, Query()]) -> HTMLResponse:
     """What it means to retire a model, before it is done."""
     found = await arena_of(request, arena)
-    async with connect_from_pool(pool_of(request)) as connection:
-        await find_model(connection, found.arena, model)
+    await check_model(pool_of(request), found, model)
     return arena_page(request, found, "retire.html", "models", model=model)
 
 

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import json
-from typing import Annotated, Any
+from typing import Annotated, TypedDict
 
 from fastapi import Query, Request
 from fastapi.responses import HTMLResponse, Response
 
-from tiltyard.arena.boards.weekly_reports import list_reports
-from tiltyard.arena.operators.arena_overview import list_actions, list_audit, read_judges
-from tiltyard.arena.operators.audit_and_complaints import AuditRow, list_complaints, settle_complaint
-from tiltyard.arena.operators.voter_queries import read_remarks
+from tiltyard.arena.boards.archive import read_reports
+from tiltyard.arena.content.arenas import Arena
+from tiltyard.arena.operators.moderation import (
+    read_complaints,
+    read_filtered_audit,
+    read_voters_remarks,
+    settle,
+)
 from tiltyard.errors import NotFound
-from tiltyard.postgres.connection_pool import connect_from_pool
 from tiltyard.web.pages.operator.labels import OUTCOMES
 from tiltyard.web.pages.operator.operator_access import (
     actor_of,
@@ -27,6 +30,7 @@ from tiltyard.web.pages.operator.operator_access import (
 from tiltyard.web.pages.operator.response_preview import preview_responses
 from tiltyard.web.pages.operator.voters import Session
 from tiltyard.web.reader_access import Plain
+from tiltyard.wire.oversight import AuditEntry
 
 __all__ = ["router"]
 
@@ -48,10 +52,9 @@ async def complaints_page(
 ) -> HTMLResponse:
     """Problems that voters reported with matchups, oldest first."""
     found = await arena_of(request, arena)
-    async with connect_from_pool(pool_of(request)) as connection:
-        complaints = await list_complaints(
-            connection, found.arena, after=after, limit=_PAGE_ROWS + 1, settled=settled
-        )
+    complaints = await read_complaints(
+        pool_of(request), arena, after=after, limit=_PAGE_ROWS + 1, settled=settled
+    )
     more = complaints[_PAGE_ROWS - 1].complaint if len(complaints) > _PAGE_ROWS else None
     return arena_page(
         request,
@@ -68,10 +71,7 @@ async def complaints_page(
 async def complaint_page(arena: str, complaint: Session, request: Request) -> HTMLResponse:
     """One complaint beside what it is about: the prompt, and both responses as they are now."""
     found = await arena_of(request, arena)
-    async with connect_from_pool(pool_of(request)) as connection:
-        complaints = await list_complaints(
-            connection, found.arena, after=complaint - 1, limit=1, settled=True
-        )
+    complaints = await read_complaints(pool_of(request), arena, after=complaint - 1, limit=1, settled=True)
     if not complaints or complaints[0].complaint != complaint:
         raise NotFound(f"there is no complaint {complaint} in this arena; look at the list of complaints")
     one, exhibit = complaints[0], None
@@ -83,9 +83,7 @@ async def complaint_page(arena: str, complaint: Session, request: Request) -> HT
 @router.post("/arenas/{arena}/complaints/{complaint}/settle")
 async def settle_form(arena: str, complaint: Session, request: Request) -> Response:
     """A complaint was looked at."""
-    found = await arena_of(request, arena)
-    async with connect_from_pool(pool_of(request)) as connection:
-        await settle_complaint(connection, found.arena, complaint, actor=actor_of(request).name)
+    await settle(pool_of(request), arena, complaint, actor=actor_of(request).name)
     return redirect_with_notice("settled", "arenas", arena, "complaints")
 
 
@@ -95,9 +93,9 @@ async def remarks_page(
 ) -> HTMLResponse:
     """Why voters voted so, newest first."""
     found = await arena_of(request, arena)
-    async with connect_from_pool(pool_of(request)) as connection:
-        remarks = await read_remarks(connection, found.arena, limit=_PAGE_ROWS + 1, offset=page * _PAGE_ROWS)
-        judges = await read_judges(connection, [one.session for one in remarks])
+    remarks, judges = await read_voters_remarks(
+        pool_of(request), found, limit=_PAGE_ROWS + 1, offset=page * _PAGE_ROWS
+    )
     return arena_page(
         request,
         found,
@@ -117,7 +115,7 @@ async def audit_page(
 ) -> HTMLResponse:
     """Who changed what, newest first."""
     found = await arena_of(request, arena)
-    entries, actions = await _audit(request, found.arena, action, before)
+    entries, actions = await _audit(request, found, action, before)
     return arena_page(
         request, found, "audit.html", "audit", action=action, actions=actions, **_paged(entries)
     )
@@ -136,23 +134,26 @@ async def house_audit_page(request: Request, before: Before = None, action: Acti
 async def exports_page(arena: str, request: Request) -> HTMLResponse:
     """Battles as files, and the weekly reports."""
     found = await arena_of(request, arena)
-    async with connect_from_pool(pool_of(request)) as connection:
-        reports = await list_reports(connection, found.arena)
+    reports = await read_reports(pool_of(request), found)
     return arena_page(request, found, "exports.html", "exports", reports=reports)
 
 
 async def _audit(
-    request: Request, arena: int | None, action: str, before: int | None
-) -> tuple[list[AuditRow], list[str]]:
-    async with connect_from_pool(pool_of(request)) as connection:
-        actions = await list_actions(connection, arena)
-        entries = await list_audit(
-            connection, arena, action=action or None, before=before, limit=_PAGE_ROWS + 1
-        )
-    return entries, actions
+    request: Request, arena: Arena | None, action: str, before: int | None
+) -> tuple[list[AuditEntry], list[str]]:
+    return await read_filtered_audit(
+        pool_of(request), arena, action=action or None, before=before, limit=_PAGE_ROWS + 1
+    )
 
 
-def _paged(entries: list[AuditRow]) -> dict[str, Any]:
+class _Page(TypedDict):
+    """Entries, each with its detail and whether that is brief; and before which entry the next page is."""
+
+    entries: list[tuple[AuditEntry, list[tuple[str, str]], bool]]
+    more: int | None
+
+
+def _paged(entries: list[AuditEntry]) -> _Page:
     """A page, with details as names and values, and where the next one begins."""
     shown = []
     for one in entries[:_PAGE_ROWS]:

@@ -9,9 +9,10 @@ from fastapi import APIRouter, Request
 from fastapi.responses import HTMLResponse, Response
 from fastapi.routing import APIRoute
 
-from tiltyard.arena.content.arenas import Arena, find_arena
+from tiltyard.arena.content.arenas import Arena
+from tiltyard.arena.content.catalog import read_arena
 from tiltyard.errors import NotAllowed
-from tiltyard.postgres.connection_pool import ConnectionPool, connect_from_pool
+from tiltyard.postgres.connection_pool import ConnectionPool
 from tiltyard.web.access import Actor, access_of, registry_of
 from tiltyard.web.pages import paths
 from tiltyard.web.pages.layout import redirect_to, render_page
@@ -64,14 +65,12 @@ def actor_of(request: Request) -> Actor:
 
 def pool_of(request: Request) -> ConnectionPool:
     """Connections to the database."""
-    pool: ConnectionPool = registry_of(request).pool
-    return pool
+    return registry_of(request).pool
 
 
 async def arena_of(request: Request, name: str) -> Arena:
     """The arena of a path, as it is now."""
-    async with connect_from_pool(pool_of(request)) as connection:
-        return await find_arena(connection, name)
+    return await read_arena(pool_of(request), name)
 
 
 def operator_page(request: Request, template: str, *, status: int = 200, **values: Any) -> HTMLResponse:

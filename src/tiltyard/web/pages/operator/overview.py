@@ -9,21 +9,13 @@ from fastapi import Request
 from fastapi.responses import HTMLResponse
 
 from tiltyard.arena.boards.published_boards import board_of
-from tiltyard.arena.boards.weekly_reports import list_reports
 from tiltyard.arena.content.arenas import Arena
 from tiltyard.arena.operators.arena_changes import current_policy
-from tiltyard.arena.operators.arena_overview import (
-    count_open_matchups,
-    read_daily_votes,
-    read_lag_by_arena,
-    read_pending_work,
-)
-from tiltyard.arena.operators.job_status import FIRST_REPORTED_PHASE, list_jobs, report_is_late
-from tiltyard.arena.operators.schedule_status import read_ticks
+from tiltyard.arena.operators.job_status import FIRST_REPORTED_PHASE
+from tiltyard.arena.operators.moderation import read_arena_overview
 from tiltyard.core.board.document import BoardDocument
 from tiltyard.core.board.serving_fairness import ServingFairness
 from tiltyard.errors import NotFound
-from tiltyard.postgres.connection_pool import connect_from_pool
 from tiltyard.web.pages.board_view import digits_to_show
 from tiltyard.web.pages.operator.labels import JOBS, LANES, PHASES
 from tiltyard.web.pages.operator.operator_access import arena_of, arena_page, operator_router, pool_of
@@ -51,14 +43,7 @@ async def overview(arena: str, request: Request) -> HTMLResponse:
     """Phase, status, votes by day, lanes, fairness, lag, scheduled work."""
     now = datetime.now(UTC)
     found = await arena_of(request, arena)
-    async with connect_from_pool(pool_of(request)) as connection:
-        days = await read_daily_votes(connection, found.arena, found.settings.timezone)
-        opened = await count_open_matchups(connection, found.arena)
-        lag = (await read_lag_by_arena(connection, found.arena))[found.name]
-        waiting = (await read_pending_work(connection))[found.name]
-        reports = await list_reports(connection, found.arena)
-        late = await report_is_late(connection, found, reports, now)
-        jobs = list_jobs(found.name, await read_ticks(connection), now)
+    known = await read_arena_overview(pool_of(request), found, now)
     policy = await current_policy(pool_of(request), arena)
     board = await _board(request, found)
     serving = None if board is None else board.serving
@@ -71,15 +56,15 @@ async def overview(arena: str, request: Request) -> HTMLResponse:
         board=board,
         serving=serving,
         lanes=lane_rows(serving),
-        days=days,
-        most=max((day.human + day.judge for day in days), default=0),
-        opened=opened,
-        lag=lag,
-        waiting=waiting,
-        reported_at=reports[0].made_at if reports else None,
+        days=known.days,
+        most=max((day.human + day.judge for day in known.days), default=0),
+        opened=known.opened,
+        lag=known.lag,
+        waiting=known.waiting,
+        reported_at=known.reports[0].made_at if known.reports else None,
         reports_from=FIRST_REPORTED_PHASE,
-        late=late,
-        jobs=jobs,
+        late=known.late,
+        jobs=known.jobs,
         called=JOBS,
         seen_digits=digits_to_show,
     )

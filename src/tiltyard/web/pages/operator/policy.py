@@ -136,9 +136,9 @@ def constants(policy: Policy, given: Mapping[str, str]) -> list[tuple[str, list[
     return [(title, [_constant(policy, name, given) for name in names]) for title, names in GROUPS]
 
 
-def read_constants(policy: Policy, given: Mapping[str, str]) -> dict[str, Any]:
+def read_constants(policy: Policy, given: Mapping[str, str]) -> dict[str, object]:
     """The constants that a form says otherwise than they are; `BadOption` for what is no value of theirs."""
-    changed: dict[str, Any] = {}
+    changed: dict[str, object] = {}
     for name in (one.name for one in fields(Policy) if one.name not in _NOT_EDITABLE):
         old = getattr(policy, name)
         texts = [given.get(one) for one, _, _ in _inputs(name, old, {})]

@@ -7,10 +7,10 @@ from typing import Annotated
 from fastapi import Form, Query, Request
 from fastapi.responses import HTMLResponse, Response
 
-from tiltyard.arena.content.arenas import Arena, list_prompts
+from tiltyard.arena.content.arenas import Arena
+from tiltyard.arena.content.catalog import read_prompts
 from tiltyard.arena.operators.arena_changes import withdraw
 from tiltyard.errors import Conflict, InputError
-from tiltyard.postgres.connection_pool import connect_from_pool
 from tiltyard.web.access import registry_of
 from tiltyard.web.pages.operator.operator_access import (
     actor_of,
@@ -36,8 +36,7 @@ async def prompts_page(
 ) -> HTMLResponse:
     """A page of the prompts, by number."""
     found = await arena_of(request, arena)
-    async with connect_from_pool(pool_of(request)) as connection:
-        prompts = await list_prompts(connection, found.arena, after=after, limit=_PAGE_ROWS + 1)
+    prompts = await read_prompts(pool_of(request), arena, after=after, limit=_PAGE_ROWS + 1)
     more = prompts[_PAGE_ROWS - 1].prompt if len(prompts) > _PAGE_ROWS else None
     return arena_page(
         request, found, "prompts.html", "prompts", prompts=prompts[:_PAGE_ROWS], more=more, after=after

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from fastapi import Request
 from markupsafe import Markup
 
-from tiltyard.arena.content.arenas import Arena, find_model, find_prompt, find_response, prompt_text
+from tiltyard.arena.content.arenas import Arena
+from tiltyard.arena.content.catalog import read_prompt_responses
 from tiltyard.errors import NotFound
-from tiltyard.postgres.connection_pool import connect_from_pool
 from tiltyard.web.access import registry_of
 from tiltyard.web.pages import paths
 from tiltyard.web.pages.layout import localization_of
@@ -44,21 +44,13 @@ async def preview_responses(
     request: Request, arena: Arena, prompt: str, models: Collection[str]
 ) -> PromptPreview:
     """The prompt of this name with what these models answer to it now."""
-    async with connect_from_pool(pool_of(request)) as connection:
-        number, withdrawn = await find_prompt(connection, arena.arena, prompt)
-        text = None if withdrawn else await prompt_text(connection, arena.arena, number)
-        found = [
-            await find_response(
-                connection, arena.arena, (await find_model(connection, arena.arena, model))[0], number
-            )
-            for model in models
-        ]
+    found = await read_prompt_responses(pool_of(request), arena, prompt, models)
     return PromptPreview(
-        None if text is None else await _rendered(request, text),
+        None if found.text is None else await _rendered(request, found.text),
         tuple(
             [
                 await _response(request, arena, prompt, model, response)
-                for model, response in zip(models, found, strict=True)
+                for model, response in zip(models, found.responses, strict=True)
             ]
         ),
     )

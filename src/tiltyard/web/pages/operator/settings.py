@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
-from typing import Any
+from typing import TypedDict
 
 from fastapi import Request
 from fastapi.responses import HTMLResponse, Response
@@ -102,9 +102,9 @@ async def settings_form(arena: str, request: Request) -> Response:
     return redirect_with_notice("settings", "arenas", arena, "settings")
 
 
-def read_settings(arena: Arena, given: Mapping[str, str]) -> tuple[str | None, dict[str, Any]]:
+def read_settings(arena: Arena, given: Mapping[str, str]) -> tuple[str | None, dict[str, object]]:
     """The title and the settings that a form says otherwise than they are; `InputError` for what is wrong."""
-    changed: dict[str, Any] = {}
+    changed: dict[str, object] = {}
     for one in fields(ArenaSettings):
         if one.name in given:
             value = _read(one.name, given[one.name].strip())
@@ -115,7 +115,15 @@ def read_settings(arena: Arena, given: Mapping[str, str]) -> tuple[str | None, d
     return (None if title == arena.title else validate_name("title", title)), changed
 
 
-async def _blind_votes(request: Request, arena: Arena, settings: ArenaSettings) -> dict[str, Any]:
+class _BlindVotes(TypedDict):
+    """When names are told, and how many blind votes one voter has then."""
+
+    reveal: str
+    session_votes: int
+    blind_votes: int | None
+
+
+async def _blind_votes(request: Request, arena: Arena, settings: ArenaSettings) -> _BlindVotes:
     """How many blind votes one voter has under these settings: what a page says of it."""
     desk = await registry_of(request).desk(arena.name)
     told_after = {"vote": 1, "session": settings.session_votes, "never": None}[settings.reveal]

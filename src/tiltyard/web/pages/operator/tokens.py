@@ -9,9 +9,8 @@ from fastapi import Form, Path, Request
 from fastapi.responses import HTMLResponse, Response
 
 from tiltyard.arena.accounts import SCOPES
-from tiltyard.arena.content.arenas import list_arenas
+from tiltyard.arena.content.catalog import read_arenas
 from tiltyard.errors import BadOption, NotFound
-from tiltyard.postgres.connection_pool import connect_from_pool
 from tiltyard.web.access import access_of
 from tiltyard.web.pages.operator.operator_access import (
     actor_of,
@@ -87,8 +86,7 @@ async def _page(
     status: int = 200,
 ) -> HTMLResponse:
     tokens = await access_of(request).accounts.list_tokens()
-    async with connect_from_pool(pool_of(request)) as connection:
-        arenas = await list_arenas(connection)
+    arenas = await read_arenas(pool_of(request))
     return operator_page(
         request,
         "tokens.html",

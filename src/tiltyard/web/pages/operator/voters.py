@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated
 
 from fastapi import Form, Path, Query, Request
 from fastapi.responses import HTMLResponse, Response
@@ -10,12 +10,11 @@ from fastapi.responses import HTMLResponse, Response
 from tiltyard.arena.content.arenas import Arena
 from tiltyard.arena.log.event_log import SOURCES
 from tiltyard.arena.operators.arena_changes import exclude, restore, validate_reason
-from tiltyard.arena.operators.arena_overview import read_judges
 from tiltyard.arena.operators.exclusion_preview import preview_exclusion
-from tiltyard.arena.operators.exclusions import VoteSelection, list_exclusions, read_exclusion_details
+from tiltyard.arena.operators.exclusions import VoteSelection
+from tiltyard.arena.operators.moderation import read_excluded_votes, read_judge_names
 from tiltyard.arena.operators.voter_records import list_flagged_sessions, list_voter_page, voter_record
 from tiltyard.errors import Conflict, InputError, NotFound
-from tiltyard.postgres.connection_pool import connect_from_pool
 from tiltyard.web.pages.operator.labels import OUTCOMES
 from tiltyard.web.pages.operator.operator_access import (
     actor_of,
@@ -41,8 +40,7 @@ async def voters_page(
     """Sessions by votes."""
     found = await arena_of(request, arena)
     voters, more = await list_voter_page(pool_of(request), found, page=page, size=_PAGE_ROWS)
-    async with connect_from_pool(pool_of(request)) as connection:
-        judges = await read_judges(connection, [one.session for one in voters])
+    judges = await read_judge_names(pool_of(request), [one.session for one in voters])
     return arena_page(
         request,
         found,
@@ -100,18 +98,36 @@ async def exclude_form(
 async def exclusions_page(arena: str, request: Request) -> HTMLResponse:
     """Votes that were left out, and whether they were let in again."""
     found = await arena_of(request, arena)
-    return arena_page(request, found, "exclusions.html", "exclusions", **await _exclusions(request, found))
+    known = await read_excluded_votes(pool_of(request), found)
+    return arena_page(
+        request,
+        found,
+        "exclusions.html",
+        "exclusions",
+        exclusions=known.exclusions,
+        whose=known.whose,
+        judges=known.judges,
+    )
 
 
 @router.get("/exclusions/{exclusion}/restore", response_class=HTMLResponse)
 async def restore_page(arena: str, exclusion: Session, request: Request) -> HTMLResponse:
     """What letting votes in again means, before it is done."""
     found = await arena_of(request, arena)
-    known = await _exclusions(request, found)
-    one = next((each for each in known["exclusions"] if each.exclusion == exclusion), None)
+    known = await read_excluded_votes(pool_of(request), found)
+    one = next((each for each in known.exclusions if each.exclusion == exclusion), None)
     if one is None:
         raise NotFound(f"there is no exclusion {exclusion} in this arena; look at the list of exclusions")
-    return arena_page(request, found, "restore.html", "exclusions", exclusion=one, **known)
+    return arena_page(
+        request,
+        found,
+        "restore.html",
+        "exclusions",
+        exclusion=one,
+        exclusions=known.exclusions,
+        whose=known.whose,
+        judges=known.judges,
+    )
 
 
 @router.post("/exclusions/{exclusion}/restore")
@@ -122,15 +138,6 @@ async def restore_form(arena: str, exclusion: Session, request: Request) -> Resp
     except Conflict:
         return redirect_with_notice("unchanged", "arenas", arena, "exclusions")
     return redirect_with_notice("restored", "arenas", arena, "exclusions")
-
-
-async def _exclusions(request: Request, arena: Arena) -> dict[str, Any]:
-    """All exclusions, whose votes they have, and which of these voters are judges."""
-    async with connect_from_pool(pool_of(request)) as connection:
-        exclusions = await list_exclusions(connection, arena.arena)
-        whose = await read_exclusion_details(connection, arena.arena)
-        judges = await read_judges(connection, {each for one in whose.values() for each in one.sessions})
-    return {"exclusions": exclusions, "whose": whose, "judges": judges}
 
 
 async def _record(
@@ -144,8 +151,7 @@ async def _record(
     status: int = 200,
 ) -> HTMLResponse:
     record = await voter_record(pool_of(request), arena, session, before=before, size=_PAGE_ROWS)
-    async with connect_from_pool(pool_of(request)) as connection:
-        judges = await read_judges(connection, [session])
+    judges = await read_judge_names(pool_of(request), [session])
     return arena_page(
         request,
         arena,

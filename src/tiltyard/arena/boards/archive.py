@@ -1,0 +1,67 @@
+"""What was published of an arena and is kept: earlier boards, and weekly reports."""
+
+from __future__ import annotations
+
+from tiltyard.arena.boards.snapshots import (
+    Snapshot,
+    SnapshotSummary,
+    VoteAmendments,
+    citable_snapshot,
+    find_snapshot,
+    list_snapshots,
+    read_vote_amendments,
+)
+from tiltyard.arena.boards.weekly_reports import ReportSummary, list_reports, read_report
+from tiltyard.arena.content.arenas import Arena
+from tiltyard.errors import NotFound
+from tiltyard.postgres.connection_pool import ConnectionPool, connect_from_pool
+
+__all__ = [
+    "read_amendments",
+    "read_citable",
+    "read_report_document",
+    "read_reports",
+    "read_snapshot",
+    "read_snapshots",
+]
+
+
+async def read_snapshots(
+    pool: ConnectionPool, arena: Arena, source: int, *, before: tuple[int, int] | None, limit: int
+) -> list[SnapshotSummary]:
+    """Boards of a source, newest first; ``before`` is a generation and a position."""
+    async with connect_from_pool(pool) as connection:
+        return await list_snapshots(connection, arena.arena, source, before=before, limit=limit)
+
+
+async def read_snapshot(pool: ConnectionPool, arena: Arena, sha256: str) -> Snapshot:
+    """A board by its hash; `NotFound` if there is none."""
+    async with connect_from_pool(pool) as connection:
+        found = await find_snapshot(connection, arena.arena, sha256)
+    if found is None:
+        raise NotFound("there is no such board; ask for the list of snapshots")
+    return found
+
+
+async def read_citable(pool: ConnectionPool, snapshot: Snapshot) -> SnapshotSummary | None:
+    """The last board of the same generation, up to this one, that is kept for ever."""
+    async with connect_from_pool(pool) as connection:
+        return await citable_snapshot(connection, snapshot)
+
+
+async def read_amendments(pool: ConnectionPool, snapshot: Snapshot, newest: Snapshot) -> VoteAmendments:
+    """What exclusions and restorations up to the newest board changed of the votes that an earlier one knew."""
+    async with connect_from_pool(pool) as connection:
+        return await read_vote_amendments(connection, snapshot, newest)
+
+
+async def read_reports(pool: ConnectionPool, arena: Arena) -> list[ReportSummary]:
+    """An arena's weekly reports, the newest first."""
+    async with connect_from_pool(pool) as connection:
+        return await list_reports(connection, arena.arena)
+
+
+async def read_report_document(pool: ConnectionPool, arena: Arena, sha256: str) -> str:
+    """One report, exactly as it was hashed; `NotFound` if there is none of this hash."""
+    async with connect_from_pool(pool) as connection:
+        return await read_report(connection, arena.arena, sha256)

@@ -1,0 +1,120 @@
+"""What arenas hold, read for those who show it: arenas, models, prompts, live responses."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+
+from tiltyard.arena.content.arenas import (
+    Arena,
+    KnownModel,
+    KnownPrompt,
+    find_arena,
+    find_model,
+    find_prompt,
+    find_response,
+    list_arenas,
+    list_models,
+    list_prompts,
+    prompt_text,
+    read_filters,
+    read_prompt_keys,
+)
+from tiltyard.errors import NotFound
+from tiltyard.postgres.connection_pool import Connection, ConnectionPool, connect_from_pool
+
+__all__ = [
+    "PromptResponses",
+    "check_model",
+    "find_live_response",
+    "read_arena",
+    "read_arenas",
+    "read_models",
+    "read_prompt_filters",
+    "read_prompt_language",
+    "read_prompt_responses",
+    "read_prompts",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class PromptResponses:
+    """A prompt and the numbers of live responses to it; ``None`` for what is withdrawn."""
+
+    text: str | None
+    responses: tuple[int | None, ...]
+
+
+async def read_arenas(pool: ConnectionPool) -> list[Arena]:
+    """Every arena."""
+    async with connect_from_pool(pool) as connection:
+        return await list_arenas(connection)
+
+
+async def read_arena(pool: ConnectionPool, name: str) -> Arena:
+    """An arena as it is now; `NotFound` if there is none of this name."""
+    async with connect_from_pool(pool) as connection:
+        return await find_arena(connection, name)
+
+
+async def read_prompt_filters(pool: ConnectionPool, arena: Arena) -> tuple[list[str], list[str]]:
+    """The categories and the languages of an arena's prompts."""
+    async with connect_from_pool(pool) as connection:
+        return await read_filters(connection, arena.arena)
+
+
+async def read_models(pool: ConnectionPool, arena: str) -> list[KnownModel]:
+    """Every model that was ever added."""
+    async with connect_from_pool(pool) as connection:
+        return await list_models(connection, await _number(connection, arena))
+
+
+async def check_model(pool: ConnectionPool, arena: Arena, model: str) -> None:
+    """Raise `NotFound` unless there is such a model."""
+    async with connect_from_pool(pool) as connection:
+        await find_model(connection, arena.arena, model)
+
+
+async def read_prompts(pool: ConnectionPool, arena: str, *, after: int, limit: int) -> list[KnownPrompt]:
+    """A page of prompts with their texts, by number."""
+    async with connect_from_pool(pool) as connection:
+        return await list_prompts(connection, await _number(connection, arena), after=after, limit=limit)
+
+
+async def read_prompt_language(pool: ConnectionPool, arena: int, prompt: str) -> str | None:
+    """The language of a prompt, if it is known."""
+    async with connect_from_pool(pool) as connection:
+        found = await read_prompt_keys(connection, arena, [prompt])
+    return found[0].language if found else None
+
+
+async def find_live_response(pool: ConnectionPool, arena: str, model: str, prompt: str) -> int:
+    """The number of a model's live response to a prompt; `NotFound` if there is none."""
+    async with connect_from_pool(pool) as connection:
+        number = await _number(connection, arena)
+        by, _ = await find_model(connection, number, model)
+        to, _ = await find_prompt(connection, number, prompt)
+        found = await find_response(connection, number, by, to)
+    if found is None:
+        raise NotFound("this model has no live response to this prompt")
+    return found
+
+
+async def read_prompt_responses(
+    pool: ConnectionPool, arena: Arena, prompt: str, models: Collection[str]
+) -> PromptResponses:
+    """A prompt by its name, with what these models answer to it now."""
+    async with connect_from_pool(pool) as connection:
+        number, withdrawn = await find_prompt(connection, arena.arena, prompt)
+        text = None if withdrawn else await prompt_text(connection, arena.arena, number)
+        found = [
+            await find_response(
+                connection, arena.arena, (await find_model(connection, arena.arena, model))[0], number
+            )
+            for model in models
+        ]
+    return PromptResponses(text, tuple(found))
+
+
+async def _number(connection: Connection, arena: str) -> int:
+    return (await find_arena(connection, arena)).arena

@@ -1,0 +1,171 @@
+"""What an operator reads: arenas at a glance, complaints, remarks, the audit, votes that are left out."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from datetime import datetime
+
+from tiltyard.arena.boards.weekly_reports import ReportSummary, list_reports
+from tiltyard.arena.content.arenas import Arena, find_arena, list_arenas
+from tiltyard.arena.operators.arena_overview import (
+    DailyVotes,
+    PendingWork,
+    count_open_matchups,
+    list_actions,
+    list_audit,
+    read_daily_votes,
+    read_database_size,
+    read_judges,
+    read_lag_by_arena,
+    read_pending_work,
+)
+from tiltyard.arena.operators.audit_and_complaints import list_complaints, read_audit, settle_complaint
+from tiltyard.arena.operators.exclusions import ExclusionDetails, list_exclusions, read_exclusion_details
+from tiltyard.arena.operators.job_status import ScheduledJob, list_jobs, report_is_late
+from tiltyard.arena.operators.schedule_status import read_ticks
+from tiltyard.arena.operators.voter_queries import VoteRemark, read_remarks
+from tiltyard.arena.rating.rater_lag import RaterLag
+from tiltyard.postgres.connection_pool import ConnectionPool, connect_from_pool
+from tiltyard.wire.oversight import AuditEntry, Complaint, Exclusion
+
+__all__ = [
+    "ArenaOverview",
+    "ExcludedVotes",
+    "HouseOverview",
+    "read_arena_overview",
+    "read_audit_entries",
+    "read_complaints",
+    "read_excluded_votes",
+    "read_exclusions",
+    "read_filtered_audit",
+    "read_house_overview",
+    "read_judge_names",
+    "read_voters_remarks",
+    "settle",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class HouseOverview:
+    """Every arena, with what waits in it and how far its rater is, by name; and the bytes of the database."""
+
+    arenas: list[Arena]
+    waiting: dict[str, PendingWork]
+    rated: dict[str, RaterLag]
+    size: int
+
+
+@dataclass(frozen=True, slots=True)
+class ArenaOverview:
+    """How busy an arena is, how far its rater is, and its scheduled work."""
+
+    days: list[DailyVotes]
+    opened: int
+    lag: RaterLag
+    waiting: PendingWork
+    reports: list[ReportSummary]
+    #: Whether the last week should have been reported by now, and was not.
+    late: bool
+    jobs: list[ScheduledJob]
+
+
+@dataclass(frozen=True, slots=True)
+class ExcludedVotes:
+    """Exclusions, newest first; whose votes each has, by its number; which of these voters are judges."""
+
+    exclusions: list[Exclusion]
+    whose: dict[int, ExclusionDetails]
+    judges: dict[int, str]
+
+
+async def read_house_overview(pool: ConnectionPool) -> HouseOverview:
+    """All arenas at a glance."""
+    async with connect_from_pool(pool) as connection:
+        return HouseOverview(
+            await list_arenas(connection),
+            await read_pending_work(connection),
+            await read_lag_by_arena(connection),
+            await read_database_size(connection),
+        )
+
+
+async def read_arena_overview(pool: ConnectionPool, arena: Arena, now: datetime) -> ArenaOverview:
+    """One arena at a glance."""
+    async with connect_from_pool(pool) as connection:
+        reports = await list_reports(connection, arena.arena)
+        return ArenaOverview(
+            days=await read_daily_votes(connection, arena.arena, arena.settings.timezone),
+            opened=await count_open_matchups(connection, arena.arena),
+            lag=(await read_lag_by_arena(connection, arena.arena))[arena.name],
+            waiting=(await read_pending_work(connection))[arena.name],
+            reports=reports,
+            late=await report_is_late(connection, arena, reports, now),
+            jobs=list_jobs(arena.name, await read_ticks(connection), now),
+        )
+
+
+async def read_exclusions(pool: ConnectionPool, arena: str) -> list[Exclusion]:
+    """Every exclusion, newest first."""
+    async with connect_from_pool(pool) as connection:
+        return await list_exclusions(connection, (await find_arena(connection, arena)).arena)
+
+
+async def read_excluded_votes(pool: ConnectionPool, arena: Arena) -> ExcludedVotes:
+    """The same, with whose votes they have."""
+    async with connect_from_pool(pool) as connection:
+        exclusions = await list_exclusions(connection, arena.arena)
+        whose = await read_exclusion_details(connection, arena.arena)
+        sessions = {each for one in whose.values() for each in one.sessions}
+        return ExcludedVotes(exclusions, whose, await read_judges(connection, sessions))
+
+
+async def read_judge_names(pool: ConnectionPool, sessions: Collection[int]) -> dict[int, str]:
+    """Those of these sessions that are judges', with the name of the token that votes in each."""
+    async with connect_from_pool(pool) as connection:
+        return await read_judges(connection, sessions)
+
+
+async def read_audit_entries(
+    pool: ConnectionPool, arena: str, *, before: int | None, limit: int
+) -> list[AuditEntry]:
+    """Changes of an arena, newest first, a page of them."""
+    async with connect_from_pool(pool) as connection:
+        number = (await find_arena(connection, arena)).arena
+        return await read_audit(connection, number, before=before, limit=limit)
+
+
+async def read_filtered_audit(
+    pool: ConnectionPool, arena: Arena | None, *, action: str | None, before: int | None, limit: int
+) -> tuple[list[AuditEntry], list[str]]:
+    """Changes of one kind, or of all, of an arena or of the house; and which kinds there are."""
+    number = None if arena is None else arena.arena
+    async with connect_from_pool(pool) as connection:
+        actions = await list_actions(connection, number)
+        entries = await list_audit(connection, number, action=action, before=before, limit=limit)
+    return entries, actions
+
+
+async def read_complaints(
+    pool: ConnectionPool, arena: str, *, after: int = 0, limit: int, settled: bool = False
+) -> list[Complaint]:
+    """What voters said is wrong, oldest first; with ``settled`` what was looked at too."""
+    async with connect_from_pool(pool) as connection:
+        number = (await find_arena(connection, arena)).arena
+        return await list_complaints(connection, number, after=after, limit=limit, settled=settled)
+
+
+async def settle(pool: ConnectionPool, arena: str, complaint: int, *, actor: str) -> None:
+    """A complaint was looked at; `NotFound` if there is none of this number."""
+    async with connect_from_pool(pool) as connection:
+        number = (await find_arena(connection, arena)).arena
+        await settle_complaint(connection, number, complaint, actor=actor)
+
+
+async def read_voters_remarks(
+    pool: ConnectionPool, arena: Arena, *, limit: int, offset: int
+) -> tuple[list[VoteRemark], dict[int, str]]:
+    """Why voters voted so, newest first; and which of them are judges."""
+    async with connect_from_pool(pool) as connection:
+        remarks = await read_remarks(connection, arena.arena, limit=limit, offset=offset)
+        return remarks, await read_judges(connection, [one.session for one in remarks])

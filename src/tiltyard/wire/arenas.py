@@ -1,0 +1,199 @@
+"""Arenas, what they hold, and how they are run."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Annotated, Any, Literal
+
+from pydantic import Field, StringConstraints
+
+from tiltyard.wire.records import answer, request
+from tiltyard.wire.vocabulary import Plain
+
+__all__ = [
+    "ArenaInfo",
+    "ArenaList",
+    "ChangeArenaRequest",
+    "CreateArenaRequest",
+    "Enabled",
+    "Imported",
+    "ModelInfo",
+    "ModelList",
+    "PhaseRequest",
+    "PolicyInForce",
+    "PromptInfo",
+    "PromptList",
+    "Reason",
+    "Values",
+    "WithdrawRequest",
+    "Withdrawn",
+]
+
+Reason = Annotated[str, StringConstraints(pattern=r"^[^\x00]*\S[^\x00]*$", min_length=1, max_length=1000)]
+#: JSON by name, whose fields are those of the settings or of the policy: an older client reads a newer server's.
+Values = Mapping[str, Any]
+
+
+@answer
+@dataclass(frozen=True, slots=True)
+class ArenaInfo:
+    """An arena as everybody who may see it does."""
+
+    arena: str
+    title: str
+    created_at: datetime
+    settings: Annotated[
+        Values, Field(description="How it is run: visibility, seconds to undo, order of its board.")
+    ]
+    categories: Annotated[
+        tuple[str, ...] | None, Field(description="Categories of its prompts, where one is asked for.")
+    ] = None
+    languages: Annotated[tuple[str, ...] | None, Field(description="Languages of its prompts, likewise.")] = (
+        None
+    )
+
+
+@answer
+@dataclass(frozen=True, slots=True)
+class ArenaList:
+    """The arenas that whoever asks may see."""
+
+    arenas: Sequence[ArenaInfo]
+
+
+@request
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CreateArenaRequest:
+    """An arena to be made."""
+
+    name: Annotated[Plain, Field(description="1 to 64 of a to z, 0 to 9 and hyphens.")]
+    title: Plain | None = None
+    settings: Annotated[Values, Field(description="Settings that differ from the defaults.")] = field(
+        default_factory=dict
+    )
+    policy: Annotated[Values, Field(description="Constants of the ranking policy that differ.")] = field(
+        default_factory=dict
+    )
+
+
+@request
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChangeArenaRequest:
+    """What is to change of an arena."""
+
+    title: Plain | None = None
+    settings: Annotated[Values, Field(description="Settings by name; others stay.")] = field(
+        default_factory=dict
+    )
+
+
+@answer
+@dataclass(frozen=True, slots=True)
+class Imported:
+    """What an import brought."""
+
+    models: int
+    prompts: int
+    responses: int
+    unchanged: Annotated[int, Field(description="Answers that were there already.")]
+    position: Annotated[int, Field(description="The log's last position.")]
+    mentioned: Annotated[
+        int,
+        Field(
+            description="Answers whose responses name a model, their family or maker, or claim another: voters will read it."
+        ),
+    ] = 0
+    mentions: Annotated[
+        tuple[str, ...],
+        Field(description="The first of them: where it is, which name it says, and whose that is."),
+    ] = ()
+
+
+@answer
+@dataclass(frozen=True, slots=True)
+class ModelInfo:
+    """A model with what there is of it now."""
+
+    model: str
+    enabled: bool
+    responses: int
+    added_at: datetime
+
+
+@answer
+@dataclass(frozen=True, slots=True)
+class ModelList:
+    """Every model that was ever added."""
+
+    models: Sequence[ModelInfo]
+
+
+@answer
+@dataclass(frozen=True, slots=True)
+class Enabled:
+    """A model that may be served, or is no more."""
+
+    model: str
+    enabled: bool
+    position: Annotated[int, Field(description="Where the log says so; 0 if it was so already.")]
+
+
+@answer
+@dataclass(frozen=True, slots=True)
+class PromptInfo:
+    """A prompt with what there is of it now."""
+
+    number: int
+    prompt: str
+    text: Annotated[str | None, Field(description="Null once it is withdrawn.")]
+    category: str | None
+    language: str | None
+    responses: int
+    added_at: datetime
+    withdrawn_at: datetime | None
+
+
+@answer
+@dataclass(frozen=True, slots=True)
+class PromptList:
+    """A page of prompts; ``after`` of the next page is the last number."""
+
+    prompts: Sequence[PromptInfo]
+
+
+@request
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WithdrawRequest:
+    """What is to be taken down: one model's response, or a prompt with all its responses."""
+
+    prompt: Plain
+    model: Plain | None = None
+    reason: Reason
+
+
+@answer
+@dataclass(frozen=True, slots=True)
+class Withdrawn:
+    """What was taken down."""
+
+    responses: int
+    matchups: Annotated[int, Field(description="Open matchups that ended by it.")]
+    position: int
+
+
+@request
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PhaseRequest:
+    """Which phase of the ranking policy is in force."""
+
+    phase: Literal[1, 2, 3, 4]
+
+
+@answer
+@dataclass(frozen=True, slots=True)
+class PolicyInForce:
+    """The ranking policy in force."""
+
+    policy: Values

@@ -1,0 +1,118 @@
+"""The operator, tokens for programs, and whether the server is well."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Annotated, Literal
+
+from pydantic import Field, StringConstraints
+
+from tiltyard.wire.records import answer, request
+from tiltyard.wire.vocabulary import SaidScope, Scope, Text
+
+__all__ = [
+    "ClaimRequest",
+    "Health",
+    "Me",
+    "NewToken",
+    "Ready",
+    "SignInRequest",
+    "Token",
+    "TokenList",
+    "TokenRequest",
+]
+
+
+@request
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClaimRequest:
+    """Who the operator is from now on."""
+
+    token: Annotated[Text, StringConstraints(min_length=1, max_length=200)] = field(repr=False)
+    name: Annotated[Text, StringConstraints(min_length=1, max_length=100)]
+    password: Annotated[Text, StringConstraints(min_length=12, max_length=1024)] = field(repr=False)
+
+
+@request
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SignInRequest:
+    """The operator's name and password."""
+
+    name: Annotated[Text, StringConstraints(min_length=1, max_length=100)]
+    password: Annotated[Text, StringConstraints(min_length=1, max_length=1024)] = field(repr=False)
+
+
+@answer
+@dataclass(frozen=True, slots=True)
+class Me:
+    """Who is asking."""
+
+    name: Annotated[str, Field(description="operator:NAME or token:NAME.")]
+    scopes: tuple[SaidScope, ...]
+    arena: Annotated[str | None, Field(description="The one arena it is for; null: every arena.")]
+
+
+@request
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TokenRequest:
+    """A token to be made."""
+
+    name: Annotated[Text, StringConstraints(min_length=1, max_length=100)]
+    scopes: Annotated[list[Scope], Field(min_length=1, max_length=5)]
+    arena: Annotated[Text, StringConstraints(max_length=64)] | None = None
+    days: Annotated[
+        int | None,
+        Field(ge=1, le=3650, strict=True, description="How long it is valid; null: until revoked."),
+    ] = None
+
+
+@answer
+@dataclass(frozen=True, slots=True)
+class Token:
+    """What is known of a token."""
+
+    api_token: int
+    name: str
+    scopes: tuple[SaidScope, ...]
+    arena: str | None
+    created_at: datetime
+    expires_at: datetime | None
+    revoked_at: datetime | None
+
+
+@answer
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewToken(Token):
+    """The same with the token itself, which is never shown again."""
+
+    token: str = field(repr=False)
+
+
+@answer
+@dataclass(frozen=True, slots=True)
+class TokenList:
+    """Every token there ever was."""
+
+    tokens: Sequence[Token]
+
+
+@answer
+@dataclass(frozen=True, slots=True)
+class Health:
+    """Whether the process lives."""
+
+    status: Literal["ok"]
+
+
+@answer
+@dataclass(frozen=True, slots=True)
+class Ready:
+    """Whether the process can serve voters."""
+
+    status: Literal["ok"]
+    arenas: Annotated[int, Field(description="Arenas that this process has loaded.")]
+    loading: Annotated[
+        int, Field(description="Arenas that it has opened and not loaded, or lost to a fault.")
+    ]

@@ -300,7 +300,7 @@ def _children() -> list[bytes]:
     return lines
 
 
-def test_work_under_way_ends_with_the_house():
+def test_running_jobs_end_with_the_server():
     with socket.socket() as silent:
         silent.bind(("127.0.0.1", 0))
         silent.listen()
@@ -313,5 +313,5 @@ def test_work_under_way_ends_with_the_house():
             with pytest.raises(TiltyardError, match="ended with code"):
                 running.result(60)
             assert time.monotonic() - began < 60
-        with pytest.raises(TiltyardError, match="closing"):
+        with pytest.raises(TiltyardError, match="stopping"):
             apart.run("reports", NEXT_WEEK)

@@ -19,6 +19,7 @@ from tiltyard.files import open_battles
 from tiltyard.judges.judge_setup import JudgeSetup, judge_price, open_judges
 from tiltyard.judges.judging_run import JudgingDatabases, JudgingOutcome, RunProgress, run_judging
 from tiltyard.judges.ledger import Ledger
+from tiltyard.judges.question_results import QuestionResults
 from tiltyard.runs.judged_run import JudgedRun
 from tiltyard.runs.tournament_files import CONFIG
 from tiltyard.runs.tournament_writer import begin_folder, read_draft, read_run_documents, write_judged_run
@@ -32,10 +33,10 @@ from tiltyard.settings.prices import (
     to_picodollars,
 )
 from tiltyard.settings.tournament_config import RunMode, TournamentConfig, load_config, resolve_config
+from tiltyard.tournament.attempt_rows import attempt_rows
 from tiltyard.tournament.cost_estimate import estimate_plan
 from tiltyard.tournament.inputs import TournamentInputs, load_inputs
 from tiltyard.tournament.plan_builder import make_plan
-from tiltyard.tournament.question_results import QuestionResults, attempt_rows
 from tiltyard.tournament.tournament_plan import TournamentPlan
 
 __all__ = [

@@ -3,27 +3,33 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from datetime import UTC, datetime
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
+from typing import Protocol
 
 from tiltyard.core.judging.judged_question import JudgedQuestion, match_id_of
 from tiltyard.core.judging.question import Question
 from tiltyard.core.judging.verdict import QuestionState
-from tiltyard.judges.ledger import Attempt, Ledger
+from tiltyard.judges.judge_setup import JudgeSetup
+from tiltyard.judges.ledger import Ledger
 from tiltyard.judges.providers.provider import Body
-from tiltyard.runs.money import dollars_text
-from tiltyard.tournament.tournament_plan import TournamentPlan
 
-__all__ = ["QuestionResults", "attempt_rows"]
+__all__ = ["PlannedQuestions", "QuestionResults"]
 
 _QUESTION_BATCH_COUNT = 500
+
+
+class PlannedQuestions(Protocol):
+    """The questions of a plan with the keys of their requests, and who is asked."""
+
+    def keys(self, dimension: str) -> Iterator[tuple[Question, str]]: ...
+    def seat(self, question: Question) -> JudgeSetup: ...
 
 
 class QuestionResults:
     """The results of a plan's questions. Raw replies are parsed again each time: the cache stores only them."""
 
-    def __init__(self, plan: TournamentPlan, ledger: Ledger, run: str) -> None:
+    def __init__(self, plan: PlannedQuestions, ledger: Ledger, run: str) -> None:
         self._plan = plan
         self._ledger = ledger
         self._run = run
@@ -99,34 +105,3 @@ class QuestionResults:
                 ):
                     self._failed[attempt.request_key] = attempt.state, attempt.error
         return self._failed
-
-
-def attempt_rows(attempts: Iterable[Attempt]) -> Iterator[dict[str, object]]:
-    """The published form of the ledger's attempts."""
-    for one in attempts:
-        yield {
-            "attempt_id": one.attempt_id,
-            "question_id": one.question_id,
-            "request_key": one.request_key,
-            "ask": one.ask,
-            "judge_model": one.judge,
-            "dimension": one.dimension,
-            "mode": "live" if one.batch is None else "batch",
-            "batch_id": one.batch or None,
-            # Another worker is still waiting for it, or its batch was not collected.
-            "state": "in_flight" if one.state == "intent" else one.state,
-            "input_tokens": one.input_tokens,
-            "output_tokens": one.output_tokens,
-            "cache_write_tokens": one.cache_write_tokens,
-            "cache_read_tokens": one.cache_read_tokens,
-            "usd": None if one.cost is None else dollars_text(one.cost),
-            "reserved_usd": dollars_text(one.reserved),
-            "error": one.error,
-            "worker": one.worker,
-            "started_at": _moment(one.started_at),
-            "finished_at": None if one.finished_at is None else _moment(one.finished_at),
-        }
-
-
-def _moment(seconds: float) -> str:
-    return datetime.fromtimestamp(seconds, tz=UTC).isoformat(timespec="milliseconds")

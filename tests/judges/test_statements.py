@@ -7,7 +7,7 @@ from importlib.resources import files
 import pytest
 
 from tiltyard.judges import ledger_database as log_connection
-from tiltyard.judges.ledger_database import load_statements, open_database
+from tiltyard.judges.ledger_database import ledger_statements, open_database
 
 SQL = files("tiltyard.judges") / "sql"
 SOURCES = "".join(
@@ -17,13 +17,13 @@ SOURCES = "".join(
 
 
 def test_every_statement_is_used_and_every_used_one_exists() -> None:
-    assert set(re.findall(r'_sql\["(\w+)"\]', SOURCES)) == set(load_statements())
+    assert set(re.findall(r'_sql\["(\w+)"\]', SOURCES)) == set(ledger_statements())
 
 
 def test_every_statement_has_a_name_and_a_description() -> None:
     text = (SQL / "statements.sql").read_text(encoding="utf-8")
     named = re.findall(r"^-- name: (\w+)\n-- (\S.*)$", text, re.MULTILINE)
-    assert len(named) == text.count("-- name:") == text.count(";\n") == len(load_statements())
+    assert len(named) == text.count("-- name:") == text.count(";\n") == len(ledger_statements())
     assert all(said.endswith((".", "?")) for _, said in named)
 
 
@@ -32,9 +32,9 @@ def test_every_table_has_a_description() -> None:
     assert len(re.findall(r"^-- .*\nCREATE TABLE", text, re.MULTILINE)) == text.count("CREATE TABLE")
 
 
-@pytest.mark.parametrize("name", sorted(load_statements()))
+@pytest.mark.parametrize("name", sorted(ledger_statements()))
 def test_every_statement_runs_on_both_databases(name: str, database: str) -> None:
-    statement = load_statements()[name]
+    statement = ledger_statements()[name]
     values = dict.fromkeys(log_connection._PARAMETER.findall(statement), 1)
     texts = {
         "run",
@@ -60,6 +60,6 @@ def test_every_statement_runs_on_both_databases(name: str, database: str) -> Non
 def test_tables_are_made_once_and_kept(database: str) -> None:
     for _ in range(2):
         with closing(open_database(database)) as opened, opened.transaction():
-            opened.change(load_statements()["add_limit"], {"name": "key"})
+            opened.change(ledger_statements()["add_limit"], {"name": "key"})
     with closing(open_database(database)) as opened:
-        assert opened.rows(load_statements()["get_limit"], {"name": "key"}) == [(0, 0)]
+        assert opened.rows(ledger_statements()["get_limit"], {"name": "key"}) == [(0, 0)]

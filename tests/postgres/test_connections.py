@@ -7,9 +7,7 @@ import pytest
 
 from postgres_servers import fresh_database
 from tiltyard.errors import BadOption, StoreFault
-from tiltyard.postgres import statements as module
 from tiltyard.postgres.connections import connect, connect_async, translate_errors
-from tiltyard.postgres.statements import statement, statements
 
 CLOSED = "postgresql://someone:s3cret@127.0.0.1:1/nothing"
 
@@ -95,16 +93,3 @@ def test_rows_that_the_server_quotes_are_left_out(server):
             with pytest.raises(StoreFault, match="cannot write it") as caught, translate_errors("write it"):
                 connection.execute("INSERT INTO texts VALUES (%s)", [text])
             assert "private" not in str(caught.value)
-
-
-def test_every_statement_has_its_own_name():
-    assert statement("record_migration").startswith("INSERT INTO migrations")
-    assert all(text and not text.endswith(";") for text in statements().values())
-    with pytest.raises(KeyError):
-        statement("nothing_of_that_name")
-
-
-def test_a_statement_without_a_description_is_a_mistake():
-    with pytest.raises(ValueError, match="has no description line"):
-        module._parsed("x.sql", "-- name: one\nSELECT 1;\n")
-    assert module._parsed("x.sql", "-- name: one\n-- What for.\nSELECT 1;\n") == [("one", "SELECT 1")]

@@ -12,7 +12,7 @@ from typing import Any
 
 from tiltyard.core.judging.verdict import QuestionState
 from tiltyard.errors import BadOption
-from tiltyard.judges.ledger_database import LedgerDatabase, load_statements, open_database
+from tiltyard.judges.ledger_database import LedgerDatabase, ledger_statements, open_database
 from tiltyard.judges.ledger_records import (
     Attempt,
     AttemptIntent,
@@ -50,7 +50,7 @@ class Ledger:
     def __init__(self, url: str) -> None:
         self.url = url
         self._database: LedgerDatabase = open_database(url)
-        self._sql = load_statements()
+        self._sql = ledger_statements()
 
     def close(self) -> None:
         self._database.close()

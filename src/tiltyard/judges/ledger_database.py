@@ -16,11 +16,11 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from tiltyard.errors import BadOption, MissingExtra, TiltyardError, UnreadableFile
+from tiltyard.postgres.statements import load_statements
 
-__all__ = ["LedgerDatabase", "load_statements", "open_database"]
+__all__ = ["LedgerDatabase", "ledger_statements", "open_database"]
 
 _PARAMETER = re.compile(r"(?<![:\w]):([a-z_]+)")
-_STATEMENT = re.compile(r"^-- name: (\w+)\n(?:--.*\n)+", re.MULTILINE)
 #: How long to wait for another process that writes to the same file.
 _LOCK_WAIT_SECONDS = 120.0
 
@@ -64,11 +64,9 @@ def open_database(url: str) -> LedgerDatabase:
 
 
 @cache
-def load_statements() -> Mapping[str, str]:
-    """The named statements of statements.sql."""
-    text = (files("tiltyard.judges") / "sql" / "statements.sql").read_text(encoding="utf-8")
-    pieces = _STATEMENT.split(text)[1:]
-    return {name: body.strip().rstrip(";") for name, body in zip(pieces[::2], pieces[1::2], strict=True)}
+def ledger_statements() -> Mapping[str, str]:
+    """The named statements of the ledger."""
+    return load_statements(files("tiltyard.judges") / "sql")
 
 
 def _schema() -> list[str]:

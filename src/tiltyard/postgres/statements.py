@@ -8,7 +8,7 @@ from functools import cache, lru_cache
 from importlib.resources import files
 from importlib.resources.abc import Traversable
 
-__all__ = ["arena_statement", "statement", "statements"]
+__all__ = ["arena_statement", "load_statements", "statement", "statements"]
 
 _HEAD = re.compile(r"^-- name: (\w+)\n((?:--.*\n)+)", re.MULTILINE)
 #: Tables that are partitioned by arena.
@@ -31,9 +31,17 @@ def arena_statement(name: str, arena: int) -> str:
 
 @cache
 def statements() -> Mapping[str, str]:
-    """All statements by name. Raises `ValueError` for a duplicate name or a missing description."""
+    """All statements of the arenas by name."""
+    return load_statements(files("tiltyard") / "postgres" / "sql", files("tiltyard") / "arena")
+
+
+def load_statements(*folders: Traversable) -> Mapping[str, str]:
+    """The named statements of the ``.sql`` files in these folders and their subfolders.
+
+    Raises `ValueError` for a duplicate name or a missing description.
+    """
     by_name: dict[str, str] = {}
-    for file in _files(files("tiltyard") / "postgres" / "sql", files("tiltyard") / "arena"):
+    for file in _files(*folders):
         for name, body in _parsed(file.name, file.read_text(encoding="utf-8")):
             if name in by_name:
                 raise ValueError(f"{file.name}: duplicate name {name}")

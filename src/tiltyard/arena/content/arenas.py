@@ -311,7 +311,7 @@ async def read_policy(connection: Connection, arena: int) -> MethodValues:
 
 async def read_log_head(connection: Connection, arena: int) -> int:
     """The last position of a log."""
-    row = await _one(connection, "arenas_head", arena=arena)
+    row = await _one(connection, "log_position", arena=arena)
     assert row is not None
     return int(row[0])
 

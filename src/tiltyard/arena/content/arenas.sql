@@ -132,10 +132,6 @@ SELECT prompt, withdrawn_at FROM prompts WHERE arena = %(arena)s AND name = %(na
 -- The last policy of a log.
 SELECT detail FROM events WHERE arena = %(arena)s AND kind = 12 ORDER BY position DESC LIMIT 1;
 
--- name: arenas_head
--- The last position of a log.
-SELECT coalesce(max(position), 0) FROM events WHERE arena = %(arena)s;
-
 -- name: arenas_response
 -- One live response of a model to a prompt.
 SELECT response FROM responses

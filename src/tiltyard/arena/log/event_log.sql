@@ -17,6 +17,10 @@ SELECT set_config('lock_timeout', '5s', true),
            THEN set_config('transaction_timeout', '15s', true) END,
        pg_advisory_xact_lock(7205, %(arena)s);
 
+-- name: log_position
+-- The last position of one arena's log. A query over all arenas would lock the partitions of all.
+SELECT coalesce(max(position), 0) FROM events WHERE arena = %(arena)s;
+
 -- name: log_head
 -- The last position of a log, its time, the time now, and up to where votes are final.
 SELECT coalesce(max(position), 0), max(at), clock_timestamp(),

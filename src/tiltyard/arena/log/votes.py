@@ -112,7 +112,7 @@ def read_bounds(connection: psycopg.Connection, arena: int) -> tuple[int, int]:
 def read_names(connection: psycopg.Connection, arena: int) -> ArenaNames:
     """What the numbers of models and prompts stand for."""
     with translate_errors("read an arena's models and prompts"):
-        models = connection.execute(statement("battles_models"), {"arena": arena}).fetchall()
+        models = connection.execute(statement("roster_models"), {"arena": arena}).fetchall()
         prompts = connection.execute(statement("battles_prompts"), {"arena": arena}).fetchall()
     return ArenaNames(
         tuple(name for (name,) in models), tuple((each[0], each[1], each[2]) for each in prompts)

@@ -82,7 +82,3 @@ SELECT set_config('enable_nestloop', 'off', true);
 -- name: battles_prompts
 -- Of every prompt what a battle says of it.
 SELECT name, category, language FROM prompts WHERE arena = %(arena)s ORDER BY prompt;
-
--- name: battles_models
--- Names of the models.
-SELECT name FROM models WHERE arena = %(arena)s ORDER BY model;

@@ -66,10 +66,6 @@ FROM arenas a JOIN responses r USING (arena) GROUP BY a.name ORDER BY a.name;
 -- Revoke every token.
 UPDATE api_tokens SET revoked_at = now() WHERE revoked_at IS NULL;
 
--- name: revoke_restored_operator_sessions
--- Sign operators out.
-UPDATE operator_sessions SET revoked_at = now() WHERE revoked_at IS NULL;
-
 -- name: revoke_restored_operator_links
 -- Close links that set the operator's password.
 UPDATE operator_links SET used_at = now() WHERE used_at IS NULL;

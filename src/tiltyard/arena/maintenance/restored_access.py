@@ -62,5 +62,6 @@ def revoke_access(connection: psycopg.Connection) -> None:
     Voters' sessions stay: a voter with a new one would count as somebody who has seen nothing.
     """
     with translate_errors("revoke what was restored"), connection.transaction():
-        for name in ("tokens", "operator_sessions", "operator_links", "passwords"):
+        connection.execute(statement("end_operator_sessions"))
+        for name in ("tokens", "operator_links", "passwords"):
             connection.execute(statement(f"revoke_restored_{name}"))

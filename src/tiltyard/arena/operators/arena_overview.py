@@ -53,7 +53,7 @@ async def read_pending_work(connection: Connection) -> dict[str, PendingWork]:
 async def read_lag_by_arena(connection: Connection, only: int | None = None) -> dict[str, RaterLag]:
     """How far the rater of each arena is, or of one of them, by name."""
     rows = [row for row in await _rows(connection, "lags", {}) if only in (None, row[0])]
-    heads = [(await _rows(connection, "lags_head", {"arena": row[0]}))[0][0] for row in rows]
+    heads = [(await _rows(connection, "log_position", {"arena": row[0]}))[0][0] for row in rows]
     return {
         name: RaterLag(name, head, position or 0, horizon or 0, leader, seconds or 0.0)
         for (_, name, position, horizon, leader, seconds), head in zip(rows, heads, strict=True)

@@ -41,7 +41,7 @@ def read_rater_lags(connection: psycopg.Connection) -> list[RaterLag]:
 
 
 def _head(connection: psycopg.Connection, arena: int) -> int:
-    row = connection.execute(statement("lags_head"), {"arena": arena}).fetchone()
+    row = connection.execute(statement("log_position"), {"arena": arena}).fetchone()
     assert row is not None
     return int(row[0])
 

@@ -92,7 +92,7 @@ def read_rater_progress(connection: Connection, arena: int) -> RaterProgress:
 
 def log_head(connection: Connection, arena: int) -> int:
     """The last position of a log; 0 if nothing has happened."""
-    return int(_one(connection, "read an arena's log", "raters_head", arena=arena)[0])
+    return int(_one(connection, "read an arena's log", "log_position", arena=arena)[0])
 
 
 def event_time(connection: Connection, arena: int, position: int) -> datetime:

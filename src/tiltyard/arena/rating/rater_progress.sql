@@ -6,10 +6,6 @@ SELECT position, horizon, generation, term FROM raters WHERE arena = %(arena)s;
 -- Every arena, with what its operator has set.
 SELECT arena, name, settings FROM arenas ORDER BY arena;
 
--- name: raters_head
--- The last position of a log.
-SELECT coalesce(max(position), 0) FROM events WHERE arena = %(arena)s;
-
 -- name: raters_time
 -- When an event happened.
 SELECT at FROM events WHERE arena = %(arena)s AND position = %(position)s;

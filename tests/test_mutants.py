@@ -54,6 +54,15 @@ def test_a_seed_draws_the_same_mutants_and_no_two_of_one_place(tmp_path):
         assert one.applied(source) not in {None, source}
 
 
+def test_a_constant_meets_tests_of_its_module_first_then_those_that_only_read_it():
+    from covering import Covered
+    from sampling import Mutant
+
+    covered = Covered({"runs": 5.0, "reads": 1.0, "slow": 9.0}, {"m.py": {"7": ["runs"]}})
+    assert covered.nearest(Mutant("m.py", "ScaleNumber", 0, 1, 4), 6.0) == ["runs", "reads"]
+    assert covered.nearest(Mutant("m.py", "ScaleNumber", 0, 7, 4), 6.0) == ["runs"]
+
+
 @pytest.mark.slow
 def test_a_caught_change_is_killed_and_a_missed_one_is_told(tmp_path):
     """A small repository of its own, tested from beginning to end, and again: nothing is left to do."""

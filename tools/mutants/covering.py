@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -29,12 +29,18 @@ class Covered:
     def nearest(self, mutant: Mutant, most_seconds: float) -> list[str]:
         """The tests that run the changed line, shortest first, as long as they take so many seconds at most.
 
-        A line that is run at import, or is SQL, has every test that runs anything of its module.
+        A line that is run at import, or is SQL, has every test that runs anything of its module, and after
+        these all other tests of the group: one that only reads a constant runs no line of its module.
         """
         module = mutant.path.replace("/sql/", "/").removesuffix(".sql").removesuffix(".py") + ".py"
         lines = self.lines.get(module, {})
         tests = lines.get(str(mutant.line)) if mutant.path.endswith(".py") else None
-        tests = tests or sorted({test for those in lines.values() for test in those})
+        if tests:
+            return self._shortest(tests, most_seconds)
+        near = {test for those in lines.values() for test in those}
+        return self._shortest(near, most_seconds) + self._shortest(self.seconds.keys() - near, most_seconds)
+
+    def _shortest(self, tests: Iterable[str], most_seconds: float) -> list[str]:
         chosen: list[str] = []
         total = 0.0
         for test in sorted(tests, key=lambda one: (self.seconds[one], one)):

@@ -93,6 +93,13 @@ def test_nothing_shown_is_nothing_said():
     assert list_judge_findings(()) == ()
 
 
+def test_a_match_without_traits_says_nothing_about_lengths_or_lists():
+    world = [(question, state, verdict, None) for question, state, verdict, _ in match("A>>B", "B>>A")]
+    (whole, _) = observed(world)
+    assert whole.flips is not None
+    assert (whole.longer_wins, whole.lists_win) == (None, None)
+
+
 def test_failed_questions_are_counted_by_state_and_nothing_else_is_said():
     (one, _) = observed(
         [shown(None, prompt=str(k), state=state) for k, state in enumerate(QuestionState) if k]

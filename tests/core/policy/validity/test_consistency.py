@@ -8,7 +8,7 @@ from scipy.stats import rankdata
 from told_arenas import BAD, TIE, A, B, arena, arenas, cast, full_votes
 
 from tiltyard.core.policy.state.events import Event, Events
-from tiltyard.core.policy.validity.consistency import consistency_scores, prompt_effects
+from tiltyard.core.policy.validity.consistency import _variances, consistency_scores, prompt_effects
 
 
 def world(votes, *, effect=0.0, erratic=None, seed=0, models=12, prompts=50):
@@ -107,3 +107,29 @@ def test_the_side_a_model_stood_on_does_not_matter():
             for kind, n in zip((B, A, TIE, BAD), counts, strict=True):
                 cast(turned, [(high, low, prompt, kind)] * n)
     assert consistency_scores(turned) == pytest.approx(consistency_scores(standing))
+
+
+def test_variances_equal_those_of_a_slow_twin():
+    rng = np.random.default_rng(3)
+    known, noise = rng.uniform(1.0, 5.0, (6, 30)), 1.3
+    weight = known**2 * rng.uniform(0.5, 0.9, known.shape)
+    together = np.array([[0.0], [0.0], [0.1], [2.0], [3.0], [5.0]]) * weight
+    expected = slow_variances(together.tolist(), known.tolist(), weight.tolist(), noise)
+    assert len({round(value, 6) for value in expected}) == 6, "each model has its own"
+    assert _variances(together, known, weight, noise) == pytest.approx(expected, rel=1e-12)
+
+
+def slow_variances(together, known, weight, noise):
+    """Step 3 of the module's method, model by model."""
+    w = [sum(row) for row in weight]
+    own = [sum(row) / total + noise / sum(k) for row, total, k in zip(together, w, known, strict=True)]
+    pooled = sum(a * b for a, b in zip(w, own, strict=True)) / sum(w)
+    error = [
+        2.0 * sum((noise + k * pooled) ** 2 * v for k, v in zip(ks, vs, strict=True)) / total**2
+        for ks, vs, total in zip(known, weight, w, strict=True)
+    ]
+    common = pooled - 2.0 * sum(a**2 * e for a, e in zip(w, error, strict=True)) ** 0.5 / sum(w)
+    stray = sum(a * ((o - pooled) ** 2 - e) for a, o, e in zip(w, own, error, strict=True)) / sum(w)
+    beyond = stray - 2.0 * sum(2.0 * a**2 * e**2 for a, e in zip(w, error, strict=True)) ** 0.5 / sum(w)
+    assert min(common, beyond) > 0.0
+    return [max(common + beyond / (beyond + e) * (o - common), 0.0) for o, e in zip(own, error, strict=True)]

@@ -25,6 +25,7 @@ def _bench_on_path(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(str(BENCH))
 
 
+@pytest.mark.slow
 def test_a_seeded_log_is_dense_in_order_and_whole(database: str) -> None:
     """Every matchup was served once and voted on once, later than it was served and at its own position."""
     import arena_seed

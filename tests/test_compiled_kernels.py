@@ -26,6 +26,7 @@ def test_other_kernels_are_unknown():
         choose_kernel("gpu", 10)
 
 
+@pytest.mark.slow
 def test_a_loop_is_compiled_once():
     def twice(x):
         return 2 * x

@@ -193,6 +193,7 @@ class TestImage:
         for secret in ("deploy/secrets/arena.env", ".env", ".git", ".venv", "tests/test_deploy.py"):
             assert ignored(secret), secret
 
+    @pytest.mark.slow
     @pytest.mark.skipif(shutil.which("uv") is None, reason="needs uv")
     def test_the_wheel_can_be_built_from_what_is_copied(self, steps, tmp_path):
         there = shutil.ignore_patterns("__pycache__", "*.pyc", "node_modules")

@@ -139,6 +139,7 @@ def test_no_pattern_escapes_the_search():
         assert "regex_engine" not in source, path
 
 
+@pytest.mark.slow(but="x*y-True")
 @pytest.mark.parametrize(
     ("pattern", "anywhere"),
     [

@@ -80,6 +80,7 @@ def test_the_embedded_database_from_the_first_tables_to_a_restored_backup(home, 
     assert Postmaster.read(home / "postgres" / "data") is None
 
 
+@pytest.mark.slow
 def test_a_home_can_be_named(home, monkeypatch):
     """Instead of TILTYARD_HOME, as for `tiltyard serve`."""
     monkeypatch.setenv("TILTYARD_HOME", str(home / "elsewhere"))

@@ -95,6 +95,7 @@ def test_a_second_run_goes_on_and_a_third_has_nothing_to_do(database, tmp_path):
     assert len(looked(database, list_exclusions)) == 1
 
 
+@pytest.mark.slow
 def test_an_arena_without_votes_has_its_answers(database, tmp_path):
     assert filled(database, tmp_path, 0) == 0
     with connect(database) as connection:
@@ -103,6 +104,7 @@ def test_an_arena_without_votes_has_its_answers(database, tmp_path):
     assert (models, events) == (9, 0)
 
 
+@pytest.mark.slow
 def test_nobody_votes_in_an_arena_of_others_that_has_the_same_name(database, tmp_path):
     made_arena(database, name="demo")
     with pytest.raises(Conflict, match="without the demo's models"):

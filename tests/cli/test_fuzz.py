@@ -142,6 +142,7 @@ def answered(folder, data, given_options):
         assert compared.code in (0, 2), compared
 
 
+@pytest.mark.slow
 @settings(max_examples=sized(25, 300))
 @given(data=right_files, given_options=options())
 def test_battles_with_any_options_are_answered(tmp_path_factory, data, given_options):

@@ -36,6 +36,7 @@ def test_a_forecast_answers_first_and_shows_its_tables():
     assert max(map(len, ran.out.splitlines())) <= 80
 
 
+@pytest.mark.slow
 def test_more_seeds_extend_what_is_kept(home):
     run("simulate", *SMALL, "--seeds", 1)
     assert kept_seeds(home) == [0]
@@ -68,6 +69,7 @@ def test_a_person_sees_how_many_worlds_are_done():
     assert run("simulate", *SMALL, "--seeds", 1).err == ""
 
 
+@pytest.mark.slow
 def test_out_holds_the_numbers_the_text_and_the_page(tmp_path):
     ran = run("simulate", *SMALL, "--seeds", 1, "--out", tmp_path / "a" / "b")
     assert ran.code == 0, ran.err
@@ -88,6 +90,7 @@ def test_out_holds_the_numbers_the_text_and_the_page(tmp_path):
     assert "simulation.json, simulation.md, simulation.html" in ran.err
 
 
+@pytest.mark.slow
 def test_every_option_of_a_world_reaches_it(tmp_path):
     given = {
         "strength-sd": 150.0,
@@ -132,6 +135,7 @@ def test_all_matchmakers_are_compared():
         assert re.search(rf"^{name} ", ran.out, re.MULTILINE)
 
 
+@pytest.mark.slow
 def test_large_arenas_show_both_kinds_of_fairness_unless_one_is_named():
     sizes = ("--models", 33, "--prompts", 5, "--votes", 750, "--processes", 0, "--seeds", 1)
     assert "Strict or scoped fairness" in run("simulate", *sizes).out

@@ -161,6 +161,7 @@ def test_dimensions_and_modes_are_parts_of_file_names(tmp_path, name):
         assert not CONTROL.search(ran.err)
 
 
+@pytest.mark.slow
 def test_a_folder_with_an_odd_name_is_printed_harmlessly(tmp_path):
     arranged = recorded(tmp_path)
     ran = arranged.done("run", "tournament.yaml", "--output-dir", "o\x1b[31m ut")
@@ -178,6 +179,7 @@ def test_what_a_provider_says_is_printed_harmlessly(tmp_path):
     assert not CONTROL.search(ran.out + ran.err)
 
 
+@pytest.mark.slow
 def test_a_bar_on_a_terminal_and_lines_in_a_log(tmp_path, monkeypatch):
     arranged = recorded(tmp_path)
     watched = arranged.call("run", "tournament.yaml", watched=True)
@@ -239,6 +241,7 @@ def test_durations_for_people(seconds, text):
     assert _duration(seconds) == text
 
 
+@pytest.mark.slow
 def test_the_variables_file_names_home_and_keys(tmp_path, monkeypatch):
     """Everything that the environment may say can stand in ``.env``."""
     with paid_llm(key="sesame") as server:

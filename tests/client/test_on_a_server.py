@@ -297,6 +297,7 @@ def test_the_asynchronous_client_votes_too(house: Served, arena: str):
     asyncio.run(voting())
 
 
+@pytest.mark.slow
 def test_many_voters_at_once_are_each_their_own(house: Served, arena: str):
     async def one(number: int) -> str:
         async with AsyncClient(house.url) as voter:

@@ -136,6 +136,7 @@ def test_no_more_shards_are_in_hand_than_allowed(database: str):
     assert most == 3
 
 
+@pytest.mark.slow(but="sqlite")
 def test_an_interrupt_passes_and_what_was_in_hand_is_done_next_time(database: str, journal: Journal):
     begun: list[str] = []
     stopped: list[str] = []
@@ -173,6 +174,7 @@ def test_an_interrupt_passes_and_what_was_in_hand_is_done_next_time(database: st
     assert len(journal.of("begin")) == 5
 
 
+@pytest.mark.slow(but="postgresql")
 def test_runs_on_one_database_keep_to_themselves(database: str, journal: Journal):
     with open_engine(database, None, journal.work(0), run="one") as worker:
         assert worker.worker == "one/worker-0"
@@ -246,6 +248,7 @@ def test_a_plan_is_not_confused_with_one_whose_name_begins_alike(database: str, 
         assert worker.wait("nobody", 0) == {}
 
 
+@pytest.mark.slow(but="sqlite")
 def test_a_shard_that_was_taken_but_never_arrived_is_put_back(
     database: str, journal: Journal, monkeypatch: pytest.MonkeyPatch
 ):
@@ -320,6 +323,7 @@ def test_a_file_that_is_no_database_is_an_error_and_the_engine_can_be_opened_els
         assert worker.status("run", 0) == {}
 
 
+@pytest.mark.slow
 def test_a_file_left_half_made_by_a_killed_process_is_made_anew(tmp_path: Path, journal: Journal):
     (tmp_path / ".dbos.sqlite.part").write_bytes(b"half")
     with open_engine(f"sqlite:///{tmp_path}/dbos.sqlite", tmp_path / "locks", journal.work(0)) as worker:
@@ -334,6 +338,7 @@ def test_without_the_extra_the_error_names_it(monkeypatch: pytest.MonkeyPatch, j
         open_engine("sqlite:///x", None, journal.work(0)).__enter__()
 
 
+@pytest.mark.slow
 @on_sqlite
 def test_an_error_of_the_caller_closes_the_engine_and_keeps_what_was_submitted(
     database: str, journal: Journal

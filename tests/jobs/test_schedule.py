@@ -46,6 +46,7 @@ def statuses(database: str) -> dict[str, str]:
     return dict(rows)
 
 
+@pytest.mark.slow(but="postgresql")
 def test_every_moment_is_done_once(database: str):
     ticks = Ticks()
     with run_schedules(database, [Schedule("often", EVERY_SECOND, ticks)]):
@@ -54,6 +55,7 @@ def test_every_moment_is_done_once(database: str):
     assert all(one.microsecond == 0 for one in ticks.moments)
 
 
+@pytest.mark.slow
 @on_postgresql
 def test_a_moment_that_was_done_is_not_done_again_by_the_next_process_life(database: str):
     first, second = Ticks(), Ticks()
@@ -66,6 +68,7 @@ def test_a_moment_that_was_done_is_not_done_again_by_the_next_process_life(datab
     assert second.moments == []
 
 
+@pytest.mark.slow
 @on_postgresql
 def test_of_the_moments_that_were_missed_only_the_latest_is_made_up_for(database: str):
     ticks = Ticks()
@@ -79,6 +82,7 @@ def test_of_the_moments_that_were_missed_only_the_latest_is_made_up_for(database
     assert ticks.moments[before] >= began - timedelta(seconds=1.5)
 
 
+@pytest.mark.slow
 @on_postgresql
 def test_what_waited_in_the_queue_while_later_moments_passed_is_passed_over(database: str):
     ticks = Ticks()
@@ -95,6 +99,7 @@ def test_what_waited_in_the_queue_while_later_moments_passed_is_passed_over(data
     assert datetime.fromtimestamp(1_000_000_000, UTC) not in ticks.moments
 
 
+@pytest.mark.slow
 @on_postgresql
 def test_of_several_processes_one_does_each_moment_also_when_some_are_killed(database: str, tmp_path: Path):
     journal = Journal(tmp_path / "journal")
@@ -145,6 +150,7 @@ def test_work_that_fails_stops_nothing_and_is_kept_with_its_reason(database: str
         until(lambda: "the report cannot be made" in caplog.text)
 
 
+@pytest.mark.slow
 @on_postgresql
 def test_work_goes_on_after_the_database_has_thrown_everybody_out(database: str):
     ticks = Ticks()

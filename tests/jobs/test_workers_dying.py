@@ -30,6 +30,7 @@ def stop_between_writes(pid: int, database: str) -> None:
                 return
 
 
+@pytest.mark.slow(but="sqlite")
 def test_after_a_kill_only_what_was_in_flight_is_repeated(database: str, journal: Journal):
     with worker_process(database, "run", 12, 0.15, 2, journal) as process:
         until(lambda: len(journal.of("end")) >= 4)
@@ -52,6 +53,7 @@ def test_after_a_kill_only_what_was_in_flight_is_repeated(database: str, journal
     assert len(in_flight | unrecorded) <= 2
 
 
+@pytest.mark.slow
 def test_two_workers_share_the_shards_and_repeat_none(database: str, journal: Journal):
     def free() -> None:
         if any(pid == os.getpid() for _, _, pid in journal.lines()):
@@ -70,6 +72,7 @@ def test_two_workers_share_the_shards_and_repeat_none(database: str, journal: Jo
     assert {pid for event, _, pid in journal.lines() if event == "begin"} == {process.pid, os.getpid()}
 
 
+@pytest.mark.slow(but="postgresql")
 def test_a_live_worker_takes_over_from_a_dead_one_once_and_says_so_first(database: str, journal: Journal):
     def on_dead_worker(name: str) -> None:
         journal.write("dead", name)

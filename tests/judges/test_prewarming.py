@@ -32,6 +32,7 @@ def test_the_worst_case_of_warming_is_that_of_a_live_call(tmp_path: Path, ttl: s
     assert worst[True] == worst[False]
 
 
+@pytest.mark.slow
 def test_warming_costs_the_same_in_a_run_by_batch(tmp_path: Path) -> None:
     costs = {}
     for batch in (False, True):

@@ -28,6 +28,7 @@ def test_a_drive_of_nothing_is_refused(wrong):
         asyncio.run(cast_votes("http://127.0.0.1:1", "lab", world_of(SMALL, 1), voting))
 
 
+@pytest.mark.slow
 def test_the_service_comes_to_what_the_pure_functions_make_of_its_log(database, tmp_path):
     found = driven(database, tmp_path, SMALL, votes=300, seed=1, voters=8)
     same = compared(database, found)

@@ -41,6 +41,7 @@ def bars():
         return {name: row(runs) for name, row in ROWS.items()}
 
 
+@pytest.mark.slow
 def test_each_row_makes_a_bar_of_its_name_that_json_keeps(bars):
     for name, bar in bars.items():
         assert bar.name == name

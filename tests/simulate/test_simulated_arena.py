@@ -61,6 +61,7 @@ def test_every_matchmaker_meets_the_same_world():
         assert np.array_equal(world.effect, worlds[0].effect)
 
 
+@pytest.mark.slow
 def test_many_processes_give_what_one_gives(tmp_path):
     here = run_study(ARENA, SMALL, [0, 1])
     there = run_study(ARENA, SMALL, [0, 1], processes=2, folder=tmp_path)

@@ -28,6 +28,7 @@ def log():
     return arena_log(SETTINGS, 3, votes_per_day=100)
 
 
+@pytest.mark.slow
 def test_the_log_is_that_of_the_simulated_arena(log):
     standing = Standing(SETTINGS.policy, log.models, log.prompts)
     standing.fold(log.events)
@@ -58,6 +59,7 @@ def test_a_newcomer_is_enabled_after_the_vote_that_brought_it(log):
     assert (events.event[:joined] == Event.VOTE).sum() == 300
 
 
+@pytest.mark.slow
 def test_an_official_arena_ends_where_its_simulation_does():
     settings = replace(SETTINGS, votes=2_000, until_official=True, world=WorldSettings(models=4, prompts=4))
     log = arena_log(settings, 0, votes_per_day=500)

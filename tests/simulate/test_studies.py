@@ -147,6 +147,7 @@ if __name__ == "__main__":
 """
 
 
+@pytest.mark.slow(but="2")
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGKILL])
 def test_a_run_that_is_stopped_keeps_what_is_finished_and_leaves_no_worker(tmp_path, how):
     (tmp_path / "script.py").write_text(STOPPED)

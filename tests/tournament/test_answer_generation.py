@@ -44,6 +44,7 @@ def responses(arranged, name):
     return read_lines(arranged.folder / "responses" / f"responses_{name}.jsonl")
 
 
+@pytest.mark.slow(but=("live-anthropic", "batch-openai"))
 @pytest.mark.parametrize("provider", ["openai", "anthropic"])
 @pytest.mark.parametrize("batch", [False, True], ids=["live", "batch"])
 def test_every_entrant_answers_every_prompt_once(tmp_path, billed, provider, batch):
@@ -99,6 +100,7 @@ def test_what_an_answers_file_holds_is_not_asked_for(tmp_path, billed):
     arranged.done("plan", arranged.config)
 
 
+@pytest.mark.slow(but="half a line")
 @pytest.mark.parametrize("cut", [1, 30, 400], ids=["newline", "half a line", "many lines"])
 def test_half_a_line_at_the_end_is_taken_off_and_written_again_for_nothing(tmp_path, billed, cut):
     arranged = generating(tmp_path, billed.server, models=("a",))
@@ -161,6 +163,7 @@ def test_an_answer_that_was_cut_off_is_kept_and_marked_and_ends_with_code_3(tmp_
     assert all(row["truncated"] is True and row["response_text"] for row in rows)
 
 
+@pytest.mark.slow
 def test_with_more_room_whole_answers_take_the_place_of_those_that_were_cut_off(tmp_path, billed):
     arranged = author(generating(tmp_path, billed.server), max_tokens=3)
     arranged.call("generate", arranged.config)
@@ -183,6 +186,7 @@ def test_with_more_room_whole_answers_take_the_place_of_those_that_were_cut_off(
     assert billed.since() == before
 
 
+@pytest.mark.slow
 def test_a_tournament_that_judges_cut_off_answers_says_how_many(tmp_path, billed):
     arranged = generating(tmp_path, billed.server)
     arranged.done("generate", arranged.config)
@@ -220,6 +224,7 @@ def test_a_reply_without_text_is_missing_and_ends_with_code_3(tmp_path, billed):
     assert not (tmp_path / "responses" / "responses_a.jsonl").exists()
 
 
+@pytest.mark.slow(but="live")
 @pytest.mark.parametrize("batch", [False, True], ids=["live", "batch"])
 def test_the_budget_holds_for_all_of_it_however_often_it_is_run(tmp_path, billed, batch):
     arranged = author(generating(tmp_path, billed.server), batch=batch, max_tokens=100)

@@ -125,6 +125,7 @@ def test_a_placement_that_rates_no_judged_battle_ends_with_code_3(tmp_path, bill
     assert "use another reply form" in ran.err
 
 
+@pytest.mark.slow
 def test_a_placement_with_cut_off_answers_is_written_and_ends_with_code_3(tmp_path, billed):
     yard = placed(tmp_path, billed.server, generate={"max_tokens": 3})
     ran = place(yard)

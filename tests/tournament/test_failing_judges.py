@@ -27,6 +27,7 @@ def test_a_provider_that_is_down_is_told_of_and_the_next_run_completes(tmp_path,
     arranged.done("verify", "out")
 
 
+@pytest.mark.slow
 def test_a_provider_that_comes_back_serves_the_rest(tmp_path):
     with paid_llm(drop_before=1.0, times=1) as server:
         judge = {"provider": "openai", "base_url": server.openai, "retries": 0}
@@ -46,6 +47,7 @@ def test_a_provider_that_comes_back_serves_the_rest(tmp_path):
     arranged.done("verify", out)
 
 
+@pytest.mark.slow(but="openai")
 @pytest.mark.parametrize("provider", ["openai", "anthropic"])
 def test_a_wrong_key_is_named_after_a_few_calls(tmp_path, provider):
     with paid_llm(key="the-right-one") as server:
@@ -65,6 +67,7 @@ def test_a_wrong_key_is_named_after_a_few_calls(tmp_path, provider):
     arranged.done("verify", "out")
 
 
+@pytest.mark.slow
 def test_a_wrong_key_for_batches_is_named_too(tmp_path):
     with paid_llm(key="the-right-one") as server:
         judge = {
@@ -92,6 +95,7 @@ def test_a_key_that_is_not_set_is_named_before_anything_is_asked(tmp_path):
     assert not (tmp_path / "runs").exists()
 
 
+@pytest.mark.slow
 def test_a_key_from_a_file_beside_the_configuration(tmp_path):
     with paid_llm(key="from-the-file") as server:
         judge = {"provider": "openai", "base_url": server.openai, "api_key_env": "MY_KEY"}
@@ -106,6 +110,7 @@ def test_a_key_from_a_file_beside_the_configuration(tmp_path):
     assert holding == [".env"]
 
 
+@pytest.mark.slow
 def test_one_judge_of_a_panel_that_fails_takes_nothing_from_the_other(tmp_path, billed):
     with paid_llm(key="other") as closed:
         modes = {
@@ -166,6 +171,7 @@ def test_a_judge_that_takes_no_batches_is_not_asked_by_batch(tmp_path):
     assert "judge judge-1: replay does not support batches; set batch: false" in ran.err
 
 
+@pytest.mark.slow
 def test_a_helper_with_a_wrong_key_is_told_so(tmp_path):
     with paid_llm(key="the-right-one") as server:
         judge = {"provider": "openai", "base_url": server.openai, "api_key_env": "MY_KEY"}

@@ -24,6 +24,7 @@ def folders(arranged):
     return sorted(path.name for path in (arranged.folder / "runs").iterdir())
 
 
+@pytest.mark.slow
 def test_the_newest_unfinished_run_of_the_same_plan_is_gone_on_with(tmp_path, billed):
     arranged = arrange(tmp_path, judge=billed.judge(), dimensions=1)
     arranged.done("run", arranged.config)
@@ -44,6 +45,7 @@ def test_the_newest_unfinished_run_of_the_same_plan_is_gone_on_with(tmp_path, bi
     arranged.done("verify", f"runs/{whole}")
 
 
+@pytest.mark.slow
 def test_unfinished_runs_of_other_plans_and_modes_are_left_alone(tmp_path, billed):
     modes = {"pilot": {"prompts": "all"}, "pilot_b": {"prompts": "all", "judges": ["judge-1"]}}
     arranged = arrange(tmp_path, judge=billed.judge(), dimensions=1, modes=modes)
@@ -90,6 +92,7 @@ def test_a_folder_with_other_things_in_it_is_refused(tmp_path, billed):
     assert billed.since() == 0
 
 
+@pytest.mark.slow
 def test_skipping_the_judges_does_not_end_a_run_that_is_under_way(tmp_path, billed):
     arranged = arrange(tmp_path, judge=billed.judge(), dimensions=1)
     arranged.done("run", arranged.config)
@@ -100,6 +103,7 @@ def test_skipping_the_judges_does_not_end_a_run_that_is_under_way(tmp_path, bill
     assert len(folders(arranged)) == 2
 
 
+@pytest.mark.slow(but="live")
 @pytest.mark.parametrize("batch", [False, True], ids=["live", "batch"])
 def test_an_interrupt_ends_with_one_line_and_can_be_gone_on_with(tmp_path, batch):
     with paid_llm(latency=2.0, batch_seconds=5.0) as server:

@@ -87,6 +87,7 @@ def test_no_reply_is_asked_for_twice_with_the_same_limit(tmp_path, billed, batch
     assert "0 calls to make" in arranged.call("run", arranged.config, "--output-dir", "out").err
 
 
+@pytest.mark.slow(but="openai-live")
 @WAYS
 @PROVIDERS
 def test_an_endpoint_that_refuses_the_limit_is_asked_with_what_it_allows(tmp_path, billed, provider, batch):
@@ -124,6 +125,7 @@ def test_a_second_ask_that_is_refused_leaves_the_first_reply(tmp_path, billed):
     assert {(row["state"], row["asks"]) for row in arranged.verdicts()} == {("truncated", 2)}
 
 
+@pytest.mark.slow(but=("truncated-live", "unparseable-batch"))
 @WAYS
 @pytest.mark.parametrize(
     ("model", "fault", "advice"),
@@ -198,6 +200,7 @@ def test_one_unusable_judge_of_a_panel_stops_the_run(tmp_path, billed):
     arranged.done("verify", "out")
 
 
+@pytest.mark.slow(but="live")
 @WAYS
 def test_the_budget_holds_for_raised_limits_too(tmp_path, billed, batch):
     arranged = judged(tmp_path, billed, "needs-1800", batch=batch, max_tokens=1024, prompts=8)

@@ -82,14 +82,15 @@ class Size:
 SIZES = [
     pytest.param(Size(12, 1, 1, 4, 0.4, 0.25), id="small"),
     # 2,040 questions. Shards of batches are taken 64 at a time, so they come in four waves.
-    pytest.param(Size(340, 20, 20, 8, 8.0, 0.2), id="full", marks=pytest.mark.slow),
+    pytest.param(Size(340, 20, 20, 8, 8.0, 0.2), id="full"),
 ]
 #: Seconds within which a process is killed: its start takes two or three of them.
 LONGEST = 7.0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("size", SIZES)
-@pytest.mark.parametrize("provider", ["anthropic", pytest.param("openai", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("provider", ["anthropic", "openai"])
 def test_by_batch_the_server_is_paid_exactly_what_was_planned(tmp_path, provider, size):
     with paid_llm(batch_seconds=size.batch_seconds) as server:
         judge = {"provider": provider, "base_url": server.base_url(provider), "batch": True}

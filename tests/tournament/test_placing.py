@@ -100,6 +100,7 @@ def test_a_new_model_is_rated_together_with_the_human_battles(yard, billed):
     yard.done("verify", "out")
 
 
+@pytest.mark.slow
 def test_the_draw_is_the_same_again_and_another_by_seed(yard, billed):
     for seed in (0, 0, 1):
         ran = place(yard, "--config", "place.yaml", "--answers", "mine.jsonl", "--n", 5, "--seed", seed)
@@ -110,6 +111,7 @@ def test_the_draw_is_the_same_again_and_another_by_seed(yard, billed):
     assert "is a run of another plan" in ran.err
 
 
+@pytest.mark.slow
 def test_a_recorded_judge_named_by_options_alone(yard, billed):
     """Paths among the options are as seen from where the command is given."""
     rubric = shipped_rubric("preference")
@@ -151,6 +153,7 @@ def test_a_recorded_judge_named_by_options_alone(yard, billed):
     assert billed.since() == 0
 
 
+@pytest.mark.slow
 def test_an_arena_of_conversations(yard, billed):
     fixture = Path(__file__).parents[1] / "files" / "fixtures" / "lmarena_100k.jsonl"
     (yard.folder / "arena.jsonl").write_bytes(fixture.read_bytes())
@@ -199,6 +202,7 @@ def test_a_new_model_that_answers_by_itself(yard, billed):
     yard.done("verify", "out")
 
 
+@pytest.mark.slow
 def test_answers_and_verdicts_share_one_budget(yard, billed):
     author = {"provider": "openai", "base_url": billed.server.openai, "model": "author", "max_tokens": 100}
     sections = settings(billed.server, generate=author)
@@ -214,6 +218,7 @@ def test_answers_and_verdicts_share_one_budget(yard, billed):
     yard.done("verify", "out")
 
 
+@pytest.mark.slow
 def test_a_key_beside_the_configuration_is_found(tmp_path):
     with paid_llm(key="sesame") as server:
         write_lines(tmp_path / "human.jsonl", human(3))
@@ -252,6 +257,7 @@ def test_a_judge_must_be_named(yard):
     assert "name the judge with --judge-model" in ran.err
 
 
+@pytest.mark.slow
 def test_an_own_rubric(yard, billed):
     (yard.folder / "brevity.txt").write_text("# version: v3\nPrefer the shorter one.\n")
     ran = place(yard, "--config", "place.yaml", "--answers", "mine.jsonl", "--rubric", "brevity.txt")

@@ -76,6 +76,7 @@ def test_equal_responses_are_asked_about_once(tmp_path, billed):
     arranged.done("verify", "out")
 
 
+@pytest.mark.slow(but=("live-openai", "batch-anthropic"))
 @pytest.mark.parametrize("provider", ["openai", "anthropic"])
 @pytest.mark.parametrize("batch", [False, True], ids=["live", "batch"])
 def test_the_bill_lies_between_low_and_worst(tmp_path, billed, provider, batch):
@@ -91,6 +92,7 @@ def test_the_bill_lies_between_low_and_worst(tmp_path, billed, provider, batch):
     assert costs["estimate"]["calls"] == billed.since()
 
 
+@pytest.mark.slow
 def test_cache_hits_make_it_cheaper_and_the_bill_agrees(tmp_path):
     with paid_llm(prompt_cache=True) as server:
         judge = {"provider": "anthropic", "base_url": server.anthropic, "prompt_cache": "5m"}
@@ -165,6 +167,7 @@ def test_counting_fails_in_one_sentence(tmp_path, billed):
     assert "connection failed" in ran.err
 
 
+@pytest.mark.slow
 def test_an_earlier_run_says_how_wide_intervals_will_be(tmp_path, billed):
     arranged = arrange(tmp_path, prompts=12, judge=billed.judge(), modes={"pilot": {"prompts": {"n": 6}}})
     arranged.done("run", arranged.config, "--output-dir", "out")

@@ -12,6 +12,7 @@ from tournament.arranged import arrange
 BUDGET = "0.09"
 
 
+@pytest.mark.slow(but="live")
 @pytest.mark.parametrize("batch", [False, True], ids=["live", "batch"])
 def test_a_budget_that_is_reached_ends_the_run_normally_and_a_higher_one_completes_it(
     tmp_path, billed, batch
@@ -40,6 +41,7 @@ def test_a_budget_that_is_reached_ends_the_run_normally_and_a_higher_one_complet
     arranged.done("verify", "out")
 
 
+@pytest.mark.slow
 def test_without_a_folder_the_run_whose_budget_was_reached_is_gone_on_with(tmp_path, billed):
     arranged = arrange(tmp_path, judge=billed.judge(max_tokens=1024), budget_usd=float(BUDGET))
     for _ in range(3):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 import yaml
 
 from tiltyard.settings.prices import to_picodollars
@@ -80,6 +81,7 @@ def test_answers_are_generated_within_a_budget_at_a_stated_price(tmp_path, bille
     assert billed.since("picodollars") > 0
 
 
+@pytest.mark.slow
 def test_a_placement_takes_prices_and_records_them(tmp_path, billed):
     battle = {"model_a": "elm", "model_b": "oak", "winner": "tie", "source": "human", "question_id": "q"}
     texts = {"prompt": "Why?", "response_a": "Elm.", "response_b": "Oak."}

@@ -31,6 +31,7 @@ def test_a_run_asks_everything_once_and_verifies(tmp_path, billed):
     arranged.done("verify", "out")
 
 
+@pytest.mark.slow
 def test_the_resolved_configuration_makes_the_same_run(tmp_path, billed):
     arranged = arrange(tmp_path, judge=billed.judge())
     arranged.done("run", arranged.config, "--output-dir", "out", "--n-perms", 7)
@@ -52,6 +53,7 @@ def test_a_missing_response_drops_only_its_own_pairs(tmp_path, billed):
     arranged.done("verify", "out")
 
 
+@pytest.mark.slow
 def test_a_prompt_that_only_one_model_answered_is_no_stumbling_block(tmp_path, billed):
     arranged = arrange(tmp_path, judge=billed.judge(), dimensions=1)
     rows = read_lines(tmp_path / "answers.jsonl")
@@ -72,6 +74,7 @@ def test_two_models_that_share_no_prompt_are_refused(tmp_path, billed):
     assert not (tmp_path / "runs").exists()
 
 
+@pytest.mark.slow
 def test_the_flags_go_before_the_file(tmp_path, billed):
     arranged = arrange(tmp_path, judge=billed.judge())
     arranged.done("run", arranged.config, "--output-dir", "out", "--judge-model", "other", "--limit-pairs", 2)
@@ -83,6 +86,7 @@ def test_the_flags_go_before_the_file(tmp_path, billed):
     arranged.done("verify", "out")
 
 
+@pytest.mark.slow
 def test_a_mode_of_the_users_own(tmp_path, billed):
     modes = {"quick": {"judges": ["judge-1"], "prompts": {"n": 2}}}
     arranged = arrange(tmp_path, judge=billed.judge(), modes=modes)
@@ -95,6 +99,7 @@ def test_a_mode_of_the_users_own(tmp_path, billed):
     assert "unknown mode 'slow'; known: pilot, headline, quick" in ran.err
 
 
+@pytest.mark.slow(but="2")
 @pytest.mark.parametrize("quorum", [1, 2, 3])
 def test_a_panel_needs_its_quorum(tmp_path, billed, quorum):
     modes = {"pilot": {"judges": ["judge-1", "judge-2", "judge-3"], "quorum": quorum, "prompts": "all"}}
@@ -108,6 +113,7 @@ def test_a_panel_needs_its_quorum(tmp_path, billed, quorum):
     arranged.done("verify", "out")
 
 
+@pytest.mark.slow
 def test_a_judge_that_always_refuses_takes_no_part(tmp_path):
     with paid_llm(refuse=1.0) as refusing:
         modes = {
@@ -132,6 +138,7 @@ def test_a_judge_that_always_refuses_takes_no_part(tmp_path):
     arranged.done("verify", "out")
 
 
+@pytest.mark.slow(but=("text-openai", "tool-anthropic", "schema-openai"))
 @pytest.mark.parametrize("provider", ["openai", "anthropic"])
 @pytest.mark.parametrize("form", ["schema", "tool", "text"])
 def test_every_form_comes_to_verdicts(tmp_path, billed, provider, form):
@@ -209,6 +216,7 @@ def test_the_cache_serves_another_roster_and_other_settings(tmp_path, billed):
     assert len(read_lines(tmp_path / "out" / "matches" / "matches.jsonl")) == 8
 
 
+@pytest.mark.slow(but="anthropic")
 @pytest.mark.parametrize("provider", ["openai", "anthropic"])
 def test_by_batch_and_live_come_to_the_same(tmp_path, billed, provider):
     live = arrange(tmp_path / "live", judge=billed.judge(provider))
@@ -222,6 +230,7 @@ def test_by_batch_and_live_come_to_the_same(tmp_path, billed, provider):
     assert modes == {"batch"}
 
 
+@pytest.mark.slow
 def test_prompt_caches_are_filled_beforehand_once_for_each_judge_and_dimension(tmp_path):
     with paid_llm(prompt_cache=True) as server:
         judge = {"provider": "anthropic", "base_url": server.anthropic, "prompt_cache": "5m"}
@@ -315,6 +324,7 @@ def test_a_broken_bank_is_named_with_its_line(tmp_path, billed, rows, problem):
     assert problem in ran.err
 
 
+@pytest.mark.slow
 def test_human_battles_are_rated_together_with_the_judged(tmp_path, billed):
     arranged = arrange(tmp_path, judge=billed.judge(), overall={"factuality": 1.0}, anchors="human.jsonl")
     human = [

@@ -19,6 +19,7 @@ def judged(folder, billed, model, **judge):
     )
 
 
+@pytest.mark.slow(but=("chatty-schema", "think-text"))
 @pytest.mark.parametrize(
     ("model", "form"),
     [

@@ -203,6 +203,7 @@ def _done_first(futures, count):
     return [next(done) for _ in range(count)]
 
 
+@pytest.mark.slow(but="ratings")
 @pytest.mark.parametrize("name", ["ratings", "win-rates", "battle-counts", "history"])
 def test_a_chart_is_one_definition_in_two_forms(reader, name):
     html = board(reader, chart=name).text

@@ -79,6 +79,7 @@ def test_a_board_says_how_long_it_is_kept_and_leads_to_one_that_can_be_cited(pla
     assert "excluded since" not in permanent
 
 
+@pytest.mark.slow
 def test_nothing_that_counts_excluded_votes_is_offered_to_cite(place):
     before = place.snapshots()
     place.exclude(sessions=[SESSION])
@@ -104,6 +105,7 @@ def test_nothing_that_counts_excluded_votes_is_offered_to_cite(place):
         assert [one.snapshot for one in client.snapshots("arena") if one.citable] == [newest["snapshot"]]
 
 
+@pytest.mark.slow
 def test_the_next_evaluation_can_be_cited_again(place):
     place.exclude(sessions=[SESSION])
     asyncio.run(_more_votes(place, 200))
@@ -129,6 +131,7 @@ def test_an_old_permalink_opens_and_says_what_was_excluded_since(place):
     assert document.json()["generation"] == 0
 
 
+@pytest.mark.slow
 def test_votes_that_came_back_are_told_of_too(place):
     old = next(one for one in place.snapshots() if one["evaluated"])
     made = place.exclude(sessions=[SESSION])
@@ -144,6 +147,7 @@ def test_votes_that_came_back_are_told_of_too(place):
     assert [one["generation"] for one in place.snapshots() if one["citable"]] == [2]
 
 
+@pytest.mark.slow
 def test_an_exclusion_of_later_votes_says_nothing_of_a_board_before_them(place):
     old = next(one for one in place.snapshots() if one["evaluated"])
     later = _votes_until(place, 10**9, SESSION)[-1]

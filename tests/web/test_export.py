@@ -73,6 +73,7 @@ def test_what_makes_no_sense_is_refused(running, wrong):
     assert running.client().get(BATTLES, params=wrong).status_code == 422
 
 
+@pytest.mark.slow
 def test_a_reader_who_leaves_gives_up_its_place(database, tmp_path):
     made_arena(database, 4, 10)
     lay_votes(database, 1, 6_000, 4, 10)
@@ -91,6 +92,7 @@ def test_a_reader_who_leaves_gives_up_its_place(database, tmp_path):
         assert answer.text.count("\n") == 6_000
 
 
+@pytest.mark.slow
 def test_readers_who_take_nothing_give_up_their_places(database, tmp_path, monkeypatch, caplog):
     caplog.set_level("INFO", "tiltyard.web.routes.battles")
     monkeypatch.setattr("tiltyard.web.routes.battles._STALLED_READER_SECONDS", 0.5)

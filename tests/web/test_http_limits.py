@@ -214,6 +214,7 @@ def test_the_next_request_of_a_connection_has_a_deadline_too(process):
         assert status_of(read_all(connection)) == 408
 
 
+@pytest.mark.slow
 def test_a_body_that_comes_slowly_but_steadily_is_taken(process):
     body = b"{" + b" " * 50_000 + b"}"
     with process.connect() as connection:
@@ -256,6 +257,7 @@ def test_a_trusted_proxy_may_have_any_number(process):
             assert status_of(read_one(connection)) == 200
 
 
+@pytest.mark.slow
 def test_a_client_that_keeps_its_connection_may_pause_between_requests(process):
     with process.connect() as connection:
         for pause in (SETTINGS.header_seconds + 1, 0):
@@ -381,6 +383,7 @@ def test_a_long_response_is_not_cut_off(streams, after):
     assert told.count(b"data: ") == 8
 
 
+@pytest.mark.slow
 def test_a_body_that_the_application_does_not_read_yet_has_no_deadline(streams):
     with httpx2.Client(base_url=f"http://127.0.0.1:{streams}", timeout=60) as client:
         assert client.post("/later", content=b"a" * 3_000_000).text == "3000000"

@@ -219,6 +219,7 @@ def test_new_voters_of_one_address_are_counted_and_known_ones_are_not(database):
         assert house.client(judge).post(ASK).status_code == 201
 
 
+@pytest.mark.slow
 def test_the_usual_limit_lets_a_hundred_voters_of_one_machine_in(shared):
     client = shared.client()
     for _ in range(100):

@@ -184,6 +184,7 @@ def test_what_dies_is_started_again_and_nothing_outlives_whoever_started_it(data
     gone([*before, *after])
 
 
+@pytest.mark.slow
 def test_a_second_signal_does_not_wait(database, tmp_path):
     with running(tmp_path, "--port", 0, "--role", "rater", database=database) as serving:
         serving.wait_for("The rater is ready.")

@@ -346,6 +346,7 @@ def test_an_empty_file_brings_nothing(database, tmp_path):
     assert asyncio.run(scene()) == ImportResult(position=1)
 
 
+@pytest.mark.slow
 def test_a_hundred_models_on_a_thousand_prompts_enter_in_seconds(database, tmp_path):
     models, prompts = 40, 250
     path = written(

@@ -130,6 +130,7 @@ def test_a_judge_that_gives_no_verdicts_is_stopped(arena: JudgedArena, llm: Paid
     assert 10 <= llm.settled_tally()["paid_calls"] - before <= 10 + 2 * 8
 
 
+@pytest.mark.slow
 def test_the_budget_is_never_exceeded_and_raising_it_goes_on(arena: JudgedArena, llm: PaidLLM):
     arena.judges(llm, each={"max_tokens": 1024})
     before = llm.settled_tally()["picodollars"]
@@ -173,6 +174,7 @@ def test_a_provider_that_fails_is_left_alone_after_a_few_matchups(arena: JudgedA
     assert arena.votes() == []
 
 
+@pytest.mark.slow
 def test_faults_that_pass_cost_no_vote(arena: JudgedArena, llm: PaidLLM):
     llm.change(throttle=0.2, overload=0.1, server_error=0.1, drop_before=0.1, times=1)
     arena.judges(llm, each={"retries": 5})
@@ -190,6 +192,7 @@ def test_a_wrong_key_stops_everything_and_leaves_the_matchups_open(
     assert arena.count(VOTE) == 0
 
 
+@pytest.mark.slow
 def test_several_voters_work_side_by_side(arena: JudgedArena, llm: PaidLLM):
     arena.judges(llm)
     tokens = [arena.token, arena.another_token("judge")]
@@ -247,6 +250,7 @@ def test_an_arena_that_is_not_there_is_named(arena: JudgedArena, llm: PaidLLM):
     assert "there is no such arena" in err
 
 
+@pytest.mark.slow
 def test_a_real_llm_judges_too(arena: JudgedArena):
     """llama.cpp with a tiny model: what it says is noise, but every matchup ends and nothing is made up."""
     with tiny_llm() as url:
@@ -291,9 +295,8 @@ def test_a_rubric_of_ones_own_is_asked_by(arena: JudgedArena, llm: PaidLLM, tmp_
     assert len(llm.bodies()) == before + 2
 
 
-@pytest.mark.parametrize(
-    "size", [pytest.param((10, 2), id="small"), pytest.param((150, 20), id="full", marks=pytest.mark.slow)]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("size", [pytest.param((10, 2), id="small"), pytest.param((150, 20), id="full")])
 def test_killed_again_and_again_it_pays_twice_only_for_what_was_in_flight(
     arena: JudgedArena, llm: PaidLLM, size
 ):
@@ -329,6 +332,7 @@ def test_killed_again_and_again_it_pays_twice_only_for_what_was_in_flight(
     assert ended == []
 
 
+@pytest.mark.slow
 def test_two_processes_with_one_token_pay_and_vote_once(arena: JudgedArena, llm: PaidLLM):
     llm.change(latency=0.1, keep_bodies=True)
     before = llm.settled_tally()["paid_calls"]

@@ -167,6 +167,7 @@ def test_judges_have_their_own_battles(database, tmp_path):
     assert {b.both_bad for b in exported(database, tmp_path, source=0)} == {None}
 
 
+@pytest.mark.slow
 def test_rating_the_file_gives_the_boards_cross_check(database, tmp_path):
     made_arena(database, 5, 12)
     lay_votes(database, 1, 3000, 5, 12)
@@ -204,6 +205,7 @@ def folded(url):
     return standing
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("container", CONTAINERS)
 def test_memory_does_not_grow_with_the_battles(database, container):
     made_arena(database, 4, 20)

@@ -123,6 +123,7 @@ def test_a_backup_restores_into_an_empty_place(filled, home, object_storage, emp
     assert migrate(empty) == []
 
 
+@pytest.mark.slow(but="debian-server")
 @pytest.mark.parametrize(
     ("source", "target"), [("server", "debian"), ("debian", "server"), ("debian", "debian")]
 )

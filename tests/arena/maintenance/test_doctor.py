@@ -61,6 +61,7 @@ def test_debians_15_is_fine_too(debian):
         assert {name for name, state in states(url).items() if state != "ok"} == {"backup"}
 
 
+@pytest.mark.slow(but="server")
 @pytest.mark.parametrize("kind", ["server", "debian"])
 def test_no_superuser_is_needed(kind, request, tmp_path):
     """All that the commands do, as a user who owns the database and nothing else."""

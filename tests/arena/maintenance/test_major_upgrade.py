@@ -76,6 +76,7 @@ def without_pg_upgrade(monkeypatch):
     monkeypatch.setattr(Binaries, "attempt", refusing)
 
 
+@pytest.mark.slow
 def test_where_pg_upgrade_fails_the_backup_is_restored_instead(home, debian, monkeypatch):
     fill(home, DEBIAN)
     without_pg_upgrade(monkeypatch)
@@ -87,6 +88,7 @@ def test_where_pg_upgrade_fails_the_backup_is_restored_instead(home, debian, mon
         assert connection.execute("SELECT action FROM audit").fetchall() == [("backup",)]
 
 
+@pytest.mark.slow
 def test_where_that_fails_too_the_old_data_stay(home, debian, monkeypatch):
     fill(home, DEBIAN)
     without_pg_upgrade(monkeypatch)

@@ -69,6 +69,7 @@ def change(url, work):
     return asyncio.run(run())
 
 
+@pytest.mark.slow(but="1")
 @pytest.mark.parametrize("session", [1, 3])
 def test_a_preview_equals_a_naive_recomputation(database, session):
     arena = voted(database, votes=150, models=5, prompts=4)

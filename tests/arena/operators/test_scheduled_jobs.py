@@ -252,6 +252,7 @@ def _snapshots(database: str) -> int:
     return int(row[0])
 
 
+@pytest.mark.slow
 def test_judges_vote_by_themselves_where_rounds_are_configured(database: str, tmp_path: Path, monkeypatch):
     monkeypatch.setenv("TILTYARD_HOME", str(tmp_path / "home"))
     monkeypatch.delenv("DATABASE_URL", raising=False)

@@ -132,6 +132,7 @@ def assert_boards_replayed(yard, rng, most=5):
             assert following.history.evaluations[-1].votes == following.votes
 
 
+@pytest.mark.slow(but="0")
 @pytest.mark.parametrize("seed", range(3))
 def test_whatever_happens_in_an_arena_its_rater_comes_to_what_a_replay_does(yard, connection, seed):
     rng = np.random.default_rng(seed)
@@ -165,6 +166,7 @@ def test_long_stories_too(yard, connection, seed):
     assert_boards_replayed(yard, rng, most=40)
 
 
+@pytest.mark.slow(but="0")
 @pytest.mark.parametrize("seed", range(2))
 def test_one_that_is_thrown_away_at_any_moment_is_followed_by_one_that_comes_to_the_same(
     yard, connection, seed
@@ -206,6 +208,7 @@ def assert_every_evaluation_has_a_board(yard):
         assert seen == [known.votes for known in following.history.evaluations[after:]]
 
 
+@pytest.mark.slow
 def test_without_checkpoints_it_begins_at_zero(yard, connection):
     tell(yard, np.random.default_rng(1), 20)
     yard.age()
@@ -279,6 +282,7 @@ def test_a_vote_whose_names_were_shown_is_final_and_one_that_was_undone_is_passe
     assert_replayed(yard, rater)
 
 
+@pytest.mark.slow(but="0")
 @pytest.mark.parametrize("seed", range(2))
 def test_the_horizon_never_passes_a_vote_that_may_be_undone(yard, connection, seed):
     rng = np.random.default_rng(seed)
@@ -412,6 +416,7 @@ def test_a_vote_excluded_twice_counts_only_when_both_are_restored(yard, connecti
     assert_replayed(yard, rater)
 
 
+@pytest.mark.slow
 def test_one_that_dies_on_its_way_back_is_followed_by_one_that_goes_back_again(yard, connection):
     votes = [yard.played(k % 4, (k + 1) % 4, k % 3, k % 3) for k in range(60)]
     yard.age()
@@ -594,6 +599,7 @@ def test_one_whose_term_has_ended_does_not_begin(yard, connection):
         ArenaRater(connection, rated_arena(connection, yard.arena), old)
 
 
+@pytest.mark.slow(but="0")
 @pytest.mark.parametrize("seed", range(2))
 def test_a_connection_that_breaks_in_the_middle_of_writing_loses_nothing(yard, seed, monkeypatch):
     """Every few writes the server cuts the rater off, before or after the commit."""

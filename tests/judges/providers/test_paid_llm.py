@@ -71,6 +71,7 @@ def test_tokens_are_never_more_than_bytes():
         assert tokens(text) <= len(text.encode(errors="replace"))
 
 
+@pytest.mark.slow
 def test_what_was_in_flight_when_the_client_was_killed_is_paid():
     script = (
         "import sys, asyncio; sys.path.insert(0, sys.argv[1]); from asking import *\n"

@@ -164,6 +164,7 @@ def escaped(context, server):
     return server.listeners.heard
 
 
+@pytest.mark.slow
 def test_the_listeners_hear_what_a_policy_alone_lets_through(chromium, server):
     server.shield, server.headers = bytes, POLICY
     with chromium() as context:

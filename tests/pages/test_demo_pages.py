@@ -76,6 +76,7 @@ READERS = [
 ]
 
 
+@pytest.mark.slow(but="phone")
 @pytest.mark.parametrize("size", [DESKTOP, PHONE], ids=["desktop", "phone"])
 def test_every_page_of_readers_opens_and_fits(visit, size):
     opened = visit("/", size=size)

@@ -121,6 +121,7 @@ def operators(tours, site):
     return found
 
 
+@pytest.mark.slow(but="phone-dark")
 @pytest.mark.parametrize("theme", ["light", "dark"])
 @pytest.mark.parametrize("size", SIZES)
 def test_the_operator_can_read_everything(tours, site, operators, size, theme):

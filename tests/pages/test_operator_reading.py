@@ -92,6 +92,7 @@ def readable(page):
     assert page.evaluate("document.documentElement.scrollWidth <= window.innerWidth"), "it scrolls sideways"
 
 
+@pytest.mark.slow
 def test_everybody_can_read_what_a_form_leads_to(tour):
     for path in SHOWN:
         answer = tour.page.goto(f"{tour.site}{BASE}{path}")

@@ -47,6 +47,7 @@ def test_many_clicks_are_one_vote(site, visit):
     assert endings(site.database, matchup, after) == [(1, 0, False, True)]
 
 
+@pytest.mark.slow(but="phone-plain")
 @pytest.mark.parametrize("js", SCRIPTS)
 @pytest.mark.parametrize("size", SIZES)
 def test_a_double_click_presses_nothing_that_came_in_its_place(site, visit, size, js):

@@ -112,6 +112,7 @@ def test_vote_say_why_see_the_names_and_go_on(site, visit, size, js):
     opened.check()
 
 
+@pytest.mark.slow(but="plain-phone")
 @pytest.mark.parametrize("size", SIZES)
 @pytest.mark.parametrize("js", SCRIPTS)
 def test_the_next_matchup_comes_with_a_line_about_the_vote_before(visit, size, js):
@@ -158,6 +159,7 @@ def test_the_line_about_the_vote_before_is_for_its_own_voter_and_a_final_vote(si
     assert owner.post(VOTE, data={"last": "A" * 22}).headers["location"] == VOTE
 
 
+@pytest.mark.slow(but="script")
 @pytest.mark.parametrize("js", SCRIPTS)
 def test_what_is_wrong_is_asked_only_where_both_are_bad(visit, js):
     page = visit(VOTE, js=js).page

@@ -53,6 +53,7 @@ def ready_by_the_clock(visit, **options):
     return opened
 
 
+@pytest.mark.slow(but="phone")
 @pytest.mark.parametrize("size", SIZES)
 def test_undo_before_the_names(site, visit, size):
     page = ready(visit, size=size).page
@@ -84,6 +85,7 @@ def test_undo_before_the_names(site, visit, size):
     assert endings(site.database, matchup, other) == [(1, 1, False, True), (1, 2, False, False)]
 
 
+@pytest.mark.slow
 def test_a_vote_is_undone_and_recast_by_keys_again_and_again(site, visit):
     page = ready(visit).page
     matchup = matchup_of(page)

@@ -87,6 +87,7 @@ def check(page):
     assert page.evaluate("document.documentElement.scrollWidth <= window.innerWidth"), "it scrolls sideways"
 
 
+@pytest.mark.slow(but="phone-dark")
 @needs_axe
 @needs_bundle
 @pytest.mark.parametrize("theme", ["light", "dark"])
@@ -139,6 +140,7 @@ def test_no_room_is_wasted_and_nothing_stands_askew(visit, size):
     assert stage(page).locator(".result").bounding_box()["x"] == heading["x"]
 
 
+@pytest.mark.slow(but=("phone-image", "phone-audio", "phone-app"))
 @needs_axe
 @pytest.mark.parametrize("kind", ["image", "audio", "app"])
 @pytest.mark.parametrize("size", SIZES)

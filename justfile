@@ -48,7 +48,7 @@ pure:
 
 # All other tests but those of the wheel.
 rest *args:
-    pytest -n 2 --dist worksteal {{rest}} --ignore tests/test_wheel.py {{args}}
+    pytest -n 3 --dist worksteal {{rest}} --ignore tests/test_wheel.py {{args}}
 
 # What is built and installed is what was tested.
 wheel:

@@ -74,6 +74,7 @@ def test_the_server_says_what_the_page_shows(served):
     assert re.fullmatch(pattern, said), said
 
 
+@pytest.mark.slow
 def test_the_pieces_of_python_run(served, tmp_path, monkeypatch, capsys):
     address, _ = served
     monkeypatch.chdir(tmp_path)

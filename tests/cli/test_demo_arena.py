@@ -62,6 +62,7 @@ def board(url, source=0):
     return json.loads(found.document)
 
 
+@pytest.mark.slow
 def test_a_filled_arena_shows_something_on_every_page(database, tmp_path):
     heard = []
     assert filled(database, tmp_path, 300, on_vote=heard.append) == 300

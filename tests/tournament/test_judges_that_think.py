@@ -58,6 +58,7 @@ def test_a_judge_that_thinks_for_long_is_heard(tmp_path, billed, provider, batch
     assert billed.since() == 24
 
 
+@pytest.mark.slow(but=("openai-live", "anthropic-batch"))
 @WAYS
 @PROVIDERS
 def test_a_reply_that_was_cut_off_is_asked_again_once_with_four_times_the_limit(
@@ -112,6 +113,7 @@ def test_a_small_context_and_another_name_for_the_limit_are_learnt_too(tmp_path,
     assert billed.since() == 24
 
 
+@pytest.mark.slow
 def test_a_context_that_is_stated_is_not_tried_out(tmp_path, billed):
     arranged = judged(tmp_path, billed, "context-6000", traits={"context": 6000})
     arranged.done("run", arranged.config, "--output-dir", "out")
@@ -189,6 +191,7 @@ def test_a_helping_worker_stops_for_an_unusable_judge_too(tmp_path, billed):
     assert arranged.call("work", "out").code == 4
 
 
+@pytest.mark.slow
 def test_one_unusable_judge_of_a_panel_stops_the_run(tmp_path, billed):
     modes = {"pilot": {"judges": ["judge-1", {"model": "ramble"}], "quorum": 1, "prompts": "all"}}
     arranged = arrange(tmp_path, judge=billed.judge(), prompts=40, dimensions=1, modes=modes, shard_size=50)

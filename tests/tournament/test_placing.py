@@ -77,6 +77,7 @@ def place(yard, *options, model="new", battles="human.jsonl"):
     return yard.call("place", battles, "--model", model, "--output-dir", "out", *options)
 
 
+@pytest.mark.slow
 def test_a_new_model_is_rated_together_with_the_human_battles(yard, billed):
     ran = place(yard, "--config", "place.yaml", "--answers", "mine.jsonl", "--arena", "our town")
     assert ran.code == 0, ran.err

@@ -31,6 +31,7 @@ def test_a_plan_asks_nothing_and_names_every_question(tmp_path, billed):
     assert sum(to_picodollars(row["worst_usd"]) for row in rows) == estimate_plan(plan, None).worst
 
 
+@pytest.mark.slow
 def test_the_number_of_calls_is_exact_before_between_and_after(tmp_path, billed):
     arranged = arrange(tmp_path, judge=billed.judge())
     left = len(arranged.prepared().plan)

@@ -69,6 +69,7 @@ def test_a_price_is_recorded_and_holds_when_the_run_is_resumed_without_it(tmp_pa
     arranged.done("verify", "out")
 
 
+@pytest.mark.slow
 def test_answers_are_generated_within_a_budget_at_a_stated_price(tmp_path, billed):
     arranged = author(generating(tmp_path, billed.server, prompts=2, models=("a",)), max_tokens=100).change(
         prices=None

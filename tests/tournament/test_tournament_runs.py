@@ -41,6 +41,7 @@ def test_the_resolved_configuration_makes_the_same_run(tmp_path, billed):
         assert (tmp_path / "out" / name).read_bytes() == (tmp_path / "again" / name).read_bytes()
 
 
+@pytest.mark.slow
 def test_a_missing_response_drops_only_its_own_pairs(tmp_path, billed):
     arranged = arrange(tmp_path, judge=billed.judge())
     rows = read_lines(tmp_path / "answers.jsonl")

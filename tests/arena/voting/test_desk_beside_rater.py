@@ -161,6 +161,7 @@ def test_excluded_votes_leave_the_desk_with_the_raters_next_generation(database)
     asyncio.run(scene())
 
 
+@pytest.mark.slow
 def test_undone_votes_are_nothing_to_desk_and_rater(database):
     async def scene():
         arena = await make_arena(database, settings=IN_A_MINUTE)

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from tiltyard.core.battles import CodedBattles, Kind
 from tiltyard.core.ratings import BradleyTerry, Elo, Glicko2
+from tiltyard.core.ratings.online_bradley_terry import OnlineBradleyTerry
 from worlds import columns, drawn, mirrored, names, relabelled, rows, split_tables, table, with_rows
 
 M = 5
@@ -203,3 +204,13 @@ def test_the_scale_stretches_differences(method, world):
     np.testing.assert_allclose(
         after.uncertainty.covariances[0], 4.0 * before.uncertainty.covariances[0], rtol=1e-6
     )
+
+
+@pytest.mark.parametrize("level", [0.01, 0.99])
+@pytest.mark.parametrize(("lean", "inconsistent"), [(0.5, 0.0), (1.0, 1.0)])
+def test_options_are_accepted_up_to_their_bounds(level, lean, inconsistent):
+    scores, tiny = {"lean": lean, "inconsistent": inconsistent}, 0.01
+    Elo(k=tiny, spread=tiny, level=level, n_permutations=0, n_bootstraps=2, n_orders=2, **scores)
+    BradleyTerry(scale=tiny, level=level, n_bootstraps=2, prior_sd=tiny, **scores).scoring()
+    Glicko2(initial_rd=tiny, initial_volatility=tiny, tau=tiny, rd_floor=0.0, **scores)
+    OnlineBradleyTerry(prior_sd=tiny, scale=tiny, refit_after=1, **scores)

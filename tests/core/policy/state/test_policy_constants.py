@@ -1,6 +1,7 @@
 """The policy's constants: what is refused, and the fairness that follows from them."""
 
 import math
+from dataclasses import asdict
 
 import numpy as np
 import pytest
@@ -42,12 +43,46 @@ def test_nonsense_is_refused(wrong, message):
 
 
 def test_the_constants_are_those_of_the_ranking_policy():
-    policy = Policy()
-    assert policy.lane_weights == (0.4, 0.3, 0.2, 0.1)
-    assert (policy.window, policy.contenders, policy.prompt_floor, policy.top_prompt_floor) == (2000, 8, 2, 4)
-    assert (policy.adjacent_votes, policy.adjacent_prompts, policy.adjacent_attempts) == (12, 6, 36)
-    assert (policy.established_votes, policy.established_coverage, policy.established_rd) == (80, 0.8, 90.0)
-    assert (policy.published_top, policy.published_rd, policy.published_coverage) == (10, 75.0, 0.9)
+    assert asdict(Policy()) == {
+        "phase": 4,
+        "lane_weights": (0.4, 0.3, 0.2, 0.1),
+        "draws": 8,
+        "contenders": 8,
+        "challengers": 8,
+        "window": 2000,
+        "fairness": "strict",
+        "tolerance": 0.12,
+        "tolerance_least": 2.0,
+        "guard": 0.02,
+        "guard_least": 1.0,
+        "settling": 5,
+        "prompt_floor": 2,
+        "top_prompt_floor": 4,
+        "patience": 3,
+        "pair_floor": 2,
+        "adjacent_votes": 12,
+        "adjacent_prompts": 6,
+        "adjacent_attempts": 36,
+        "repeats": 2,
+        "meetings": 10,
+        "session_pairs": 5,
+        "sessions_kept": 100_000,
+        "established_votes": 80,
+        "established_coverage": 0.8,
+        "established_rd": 90.0,
+        "stable_rd": 75.0,
+        "stable_coverage": 0.9,
+        "published_top": 10,
+        "published_rd": 75.0,
+        "published_pairs": 0.8,
+        "published_coverage": 0.9,
+        "evaluated_every": 250,
+        "evaluations": 3,
+        "proven_alpha": 0.05,
+        "both_bad_bar": 0.25,
+        "both_bad_over": 200,
+        "form_votes": 20,
+    }
 
 
 @pytest.mark.parametrize(("prompts", "repeats"), [(0, 11), (1, 11), (2, 6), (3, 5), (4, 4), (5, 2), (100, 2)])

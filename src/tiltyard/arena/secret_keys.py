@@ -16,6 +16,7 @@ import stat
 from collections.abc import Sequence
 from pathlib import Path
 
+from tiltyard.atomic_files import create_private_file
 from tiltyard.errors import BadOption, UnreadableFile
 from tiltyard.settings.regular_files import open_regular
 
@@ -92,26 +93,11 @@ def _parts(text: str) -> list[str]:
 
 
 def _make(path: Path) -> None:
-    """Write a new key where there is no file yet. Of two that start at once, one writes.
-
-    The file appears under its name only when it is whole.
-    """
+    """Write a new key where there is no file yet."""
     if path.exists():
         return
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-    draft = path.with_name(f"{path.name}.{os.getpid()}.{secrets.token_hex(4)}")
-    descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    try:
-        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-            file.write(secrets.token_urlsafe(32) + "\n")
-            file.flush()
-            os.fsync(file.fileno())
-        try:
-            os.link(draft, path)
-        except FileExistsError:
-            return
-    finally:
-        draft.unlink()
+    create_private_file(path, f"{secrets.token_urlsafe(32)}\n".encode())
 
 
 def _read(path: Path) -> str:

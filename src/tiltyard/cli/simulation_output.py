@@ -49,7 +49,7 @@ def prepare_folder(out: Path | None) -> None:
 
 
 def write_files(out: Path, files: Mapping[str, str]) -> None:
-    from tiltyard.files.battle_writer import atomic_write
+    from tiltyard.atomic_files import atomic_write
 
     for name, text in files.items():
         with atomic_write(str(out / name)) as file:

@@ -9,6 +9,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+from tiltyard.atomic_files import atomic_write
 from tiltyard.client import admin_calls, operator_calls, reader_calls, voter_calls
 from tiltyard.client.admin_calls import (
     AuditEntry,
@@ -27,7 +28,6 @@ from tiltyard.client.operator_calls import Me, NewToken, Token
 from tiltyard.client.reader_calls import ArenaInfo, JsonDocument, ReportInfo, SnapshotInfo
 from tiltyard.client.transport import Transport
 from tiltyard.client.voter_calls import Ended, Matchup, Revealed, RevealedVote, Side
-from tiltyard.errors import BadOption
 
 __all__ = ["Client"]
 
@@ -188,16 +188,8 @@ class Client(Transport):
         """The final battles as a file: ``jsonl``, ``csv`` or ``parquet``. It appears whole or not at all."""
         call = reader_calls.battles(arena, format=format, source=source, upto=upto, release=release)
         place = Path(path)
-        part = place.with_name(f".{place.name}.part")
-        try:
-            with self.stream(call) as pieces, part.open("wb") as file:
-                for piece in pieces:
-                    file.write(piece)
-            part.replace(place)
-        except OSError as error:
-            raise BadOption(f"cannot write {place}: {error.strerror or error}") from None
-        finally:
-            part.unlink(missing_ok=True)
+        with self.stream(call) as pieces, atomic_write(place) as file:
+            file.writelines(pieces)
         return place
 
     def battles(

@@ -5,22 +5,21 @@ from __future__ import annotations
 import gzip
 import itertools
 import os
-import secrets
 import sys
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from pathlib import Path
 from typing import BinaryIO, cast
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from tiltyard.atomic_files import atomic_write
 from tiltyard.core.battles.battle import Battle
 from tiltyard.errors import BadOption
 from tiltyard.files.battle_stream import json_line, stream_csv
 from tiltyard.files.parquet_batches import battle_batches, canonical_batch
 
-__all__ = ["atomic_write", "write_batches", "write_battles", "write_rows"]
+__all__ = ["write_batches", "write_battles", "write_rows"]
 
 _CHUNK_BATTLES = 65_536
 _JSON_ENDINGS = (".jsonl", ".jsonl.gz", ".jsonl.zst")
@@ -72,23 +71,6 @@ def write_batches(path: str | os.PathLike[str], batches: Iterable[pa.RecordBatch
             for batch in itertools.chain([first], stream):
                 writer.write_batch(batch if batch is first else canonical_batch(batch, first.schema, row))
                 row += batch.num_rows
-
-
-@contextmanager
-def atomic_write(path: str) -> Iterator[BinaryIO]:
-    """Write to a temporary file that replaces ``path`` once it is complete."""
-    place = Path(path)
-    draft = place.with_name(f".{place.name}.{secrets.token_hex(6)}.part")
-    try:
-        with draft.open("xb") as file:
-            yield file
-        draft.replace(place)
-    except OSError as error:
-        draft.unlink(missing_ok=True)
-        raise BadOption(f"cannot write {path}: {error.strerror or error}") from None
-    except BaseException:
-        draft.unlink(missing_ok=True)
-        raise
 
 
 def _ending(text: str, known: tuple[str, ...]) -> str:

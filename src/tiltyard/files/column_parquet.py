@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from tiltyard.files.battle_writer import atomic_write
+from tiltyard.atomic_files import atomic_write
 from tiltyard.files.input_file import translate_read_errors
 from tiltyard.settings.regular_files import open_regular
 

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import IO, Self
 from urllib.parse import quote
 
+from tiltyard.atomic_files import replace_file
 from tiltyard.errors import StoreFault
 from tiltyard.postgres.binaries import Binaries, OnWait, bundled_folder, choose_account, one_line
 from tiltyard.postgres.connections import connect
@@ -223,14 +224,9 @@ class EmbeddedServer:
 
     def write(self, path: Path, text: str) -> None:
         """Write a file that only the server's owner can read."""
-        part = path.with_name(f".{path.name}.part")
-        part.unlink(missing_ok=True)
-        with os.fdopen(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
+        with replace_file(path, durable=True, private=True) as file:
+            file.write(text.encode())
             self._own(file.fileno())
-        part.replace(path)
 
     def _open(self) -> None:
         """Start or adopt the server and create its database. The caller holds the lock."""

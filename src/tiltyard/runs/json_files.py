@@ -7,8 +7,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from tiltyard.atomic_files import atomic_write
 from tiltyard.errors import UnreadableFile
-from tiltyard.files.battle_writer import atomic_write
 
 __all__ = ["json_bytes", "json_line", "parse_document", "read_lines", "write_bytes", "write_lines"]
 

@@ -7,6 +7,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any, BinaryIO, TypeVar
 
+from tiltyard.atomic_files import atomic_write, remove_drafts
 from tiltyard.core.battles import Battle
 from tiltyard.core.board import RatedGroup
 from tiltyard.core.judging.judged_question import JudgedQuestion
@@ -15,7 +16,6 @@ from tiltyard.errors import BadOption, UnreadableFile
 from tiltyard.files import BattleSource, open_battles, write_battles
 from tiltyard.files.answers import Answer
 from tiltyard.files.battle_copy import copy_battles
-from tiltyard.files.battle_writer import atomic_write
 from tiltyard.files.column_parquet import write_columns
 from tiltyard.files.row_parquet import read_rows, write_row_table
 from tiltyard.runs.dimension_ratings import rate_dimensions
@@ -146,9 +146,7 @@ def read_run_documents(out: Path) -> tuple[dict[str, Any], dict[str, Any]]:
 def _prepare(out: Path, *names: str) -> None:
     for folder in (out, *(out / name for name in names)):
         folder.mkdir(parents=True, exist_ok=True)
-        # Files that a killed process left half-written.
-        for draft in folder.glob(".*.part"):
-            draft.unlink(missing_ok=True)
+        remove_drafts(folder)
 
 
 def _write_files(out: Path, run: JudgedRun) -> tuple[TournamentManifest, ComputedFiles]:

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import os
-import secrets
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 from urllib.parse import urlsplit
 
+from tiltyard.atomic_files import replace_file
 from tiltyard.errors import BadOption, MissingExtra, StoreFault
 from tiltyard.settings.environment import Environment
 
@@ -49,30 +48,8 @@ class FolderStorage:
             if place.is_file() and place.stat().st_size == len(data):
                 return
             self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
-            draft = place.with_name(f".{name}.{secrets.token_hex(6)}.part")
-            try:
-                self._write(draft, data)
-                draft.replace(place)
-            except BaseException:
-                draft.unlink(missing_ok=True)
-                raise
-            self._settle()
-
-    @staticmethod
-    def _write(draft: Path, data: bytes) -> None:
-        descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-
-    def _settle(self) -> None:
-        """A name outlives a power cut only once its folder has been written."""
-        folder = os.open(self.path, os.O_RDONLY)
-        try:
-            os.fsync(folder)
-        finally:
-            os.close(folder)
+            with replace_file(place, durable=True, private=True) as file:
+                file.write(data)
 
     def _get(self, name: str) -> bytes:
         with _told("read", self.path / name):

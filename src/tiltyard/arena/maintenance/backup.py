@@ -10,7 +10,6 @@ import asyncio
 import hashlib
 import io
 import json
-import os
 import re
 import tarfile
 import tempfile
@@ -26,6 +25,7 @@ from typing import IO, TYPE_CHECKING, TypedDict
 from tiltyard._version import __version__
 from tiltyard.arena.content.object_storage import ObjectStorage
 from tiltyard.arena.maintenance.dump_archive import remove_private_options
+from tiltyard.atomic_files import remove_drafts, replace_file
 from tiltyard.errors import InputError, StoreFault, UnreadableFile
 from tiltyard.postgres.binaries import Binaries, find_pg_dump_folder, without_password
 from tiltyard.postgres.connections import connect, translate_errors
@@ -101,8 +101,6 @@ def back_up(
             document = json.dumps(asdict(manifest), indent=1, sort_keys=True).encode()
             _add(tar, _MANIFEST, io.BytesIO(document), len(document))
         size = draft.tell()
-        draft.flush()
-        os.fsync(draft.fileno())
     made = BackupResult(path, size, time.monotonic() - began, manifest)
     record_backup(url, made)
     return made
@@ -235,22 +233,13 @@ class _Hashing:
 @contextmanager
 def _draft(path: Path) -> Iterator[IO[bytes]]:
     """A file that gets its name, and can be read by others than its owner never, once it is whole."""
-    part = path.with_name(f".{path.name}.part")
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        part.unlink(missing_ok=True)
-        with os.fdopen(os.open(part, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600), "w+b") as file:
+        remove_drafts(path.parent, path.name)
+        with replace_file(path, durable=True, private=True) as file:
             yield file
-        part.rename(path)
-        folder = os.open(path.parent, os.O_RDONLY)
-        try:
-            os.fsync(folder)
-        finally:
-            os.close(folder)
     except OSError as error:
         raise StoreFault(f"cannot write {path}: {error.strerror}; name another place") from None
-    finally:
-        part.unlink(missing_ok=True)
 
 
 def _checked(tar: tarfile.TarFile, path: Path) -> BackupManifest:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
-import os
 import shutil
 import tarfile
 import tempfile
@@ -24,6 +23,7 @@ from tiltyard.arena.maintenance.backup import (
 )
 from tiltyard.arena.maintenance.dump_archive import remove_private_options
 from tiltyard.arena.maintenance.restored_access import RestoredAccess, read_access, revoke_access
+from tiltyard.atomic_files import create_private_file
 from tiltyard.errors import StoreFault
 from tiltyard.postgres.binaries import Binaries, bundled_folder, without_password
 from tiltyard.postgres.connections import connect, translate_errors
@@ -151,10 +151,8 @@ def _load(url: str, tar: tarfile.TarFile, room: Path) -> None:
 
 
 def _write_key(path: Path, text: bytes) -> None:
-    with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
-        file.write(text)
-        file.flush()
-        os.fsync(file.fileno())
+    if not create_private_file(path, text):
+        raise StoreFault(f"{path} was created meanwhile; restore into an empty home")
 
 
 def _check_restored(url: str, object_storage: ObjectStorage, manifest: BackupManifest) -> None:

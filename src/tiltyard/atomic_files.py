@@ -1,0 +1,101 @@
+"""Atomic file writes: a file appears under its name when it is complete, or not at all."""
+
+from __future__ import annotations
+
+import glob
+import os
+import secrets
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from functools import partial
+from pathlib import Path
+from typing import BinaryIO
+
+from tiltyard.errors import BadOption
+
+__all__ = ["atomic_write", "create_private_file", "remove_drafts", "replace_file"]
+
+_PRIVATE = partial(os.open, mode=0o600)
+
+
+@contextmanager
+def atomic_write(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
+    """Write an output file that the user named: `replace_file` with `BadOption` if it cannot be written."""
+    try:
+        with replace_file(Path(path)) as file:
+            yield file
+    except OSError as error:
+        raise BadOption(f"cannot write {os.fspath(path)}: {error.strerror or error}") from None
+
+
+@contextmanager
+def replace_file(path: Path, *, durable: bool = False, private: bool = False) -> Iterator[BinaryIO]:
+    """Write to a temporary file that replaces ``path`` at the end of the block; an error removes it.
+
+    ``durable``: the content and then the name are flushed to disk, so that a power failure afterwards loses
+    neither. ``private``: only the owner can read the file, from the start.
+    """
+    draft = _draft(path)
+    try:
+        with open(draft, "x+b", opener=_PRIVATE if private else None) as file:
+            yield file
+            if durable:
+                _flush(file)
+        draft.replace(path)
+    except BaseException:
+        with suppress(OSError):
+            draft.unlink()
+        raise
+    if durable:
+        _flush_folder(path.parent)
+
+
+def create_private_file(path: Path, data: bytes) -> bool:
+    """Write a file that only its owner can read, unless ``path`` exists; return whether it was written.
+
+    If several processes do this at the same time, one of them writes. The file survives a power failure.
+    """
+    draft = _draft(path)
+    try:
+        with open(draft, "xb", opener=_PRIVATE) as file:
+            file.write(data)
+            _flush(file)
+        os.link(draft, path)
+    except FileExistsError:
+        return False
+    finally:
+        with suppress(OSError):
+            draft.unlink()
+    _flush_folder(path.parent)
+    return True
+
+
+def remove_drafts(folder: Path, name: str | None = None) -> None:
+    """Remove the temporary files that killed processes left in a folder: of one file, or of all.
+
+    No other process may be writing these files.
+    """
+    wanted = "*" if name is None else glob.escape(name)
+    for draft in folder.glob(f".{wanted}.*.part"):
+        draft.unlink(missing_ok=True)
+
+
+def _draft(path: Path) -> Path:
+    return path.with_name(f".{path.name}.{secrets.token_hex(6)}.part")
+
+
+def _flush(file: BinaryIO) -> None:
+    file.flush()
+    os.fsync(file.fileno())
+
+
+def _flush_folder(folder: Path) -> None:
+    """Make a new name durable. Windows cannot open folders, and needs no flush."""
+    if sys.platform == "win32":
+        return
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

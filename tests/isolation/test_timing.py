@@ -39,7 +39,6 @@ def first_bytes(house, rounds, rng, *, cached):
     for _ in range(rounds):
         if not cached:
             house.house.contents._bytes.clear()
-            house.house.contents._held = 0
         shown = client.post("/api/v1/arenas/arena/matchups").json()
         sides = [shown["responses"][side]["url"] for side in "ab"]
         rng.shuffle(sides)

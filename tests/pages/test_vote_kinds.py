@@ -249,8 +249,8 @@ def test_of_an_endless_response_the_whole_is_a_click_away(visit, js):
 def test_what_would_drive_out_the_rest_is_not_kept(monkeypatch):
     monkeypatch.setattr(matchup_view, "_CACHE_CHARACTERS", 100)
     render_cache = matchup_view.RenderCache()
+    texts = render_cache._texts
     for k in range(9):
-        render_cache._keep((k,), Markup("x" * 20))
-    render_cache._keep((9,), Markup("x" * 26))
-    assert list(render_cache._texts) == [(k,) for k in range(4, 9)]
-    assert render_cache._size == 100
+        texts.put((k,), Markup("x" * 20), 20)
+    texts.put((9,), Markup("x" * 26), 26)
+    assert [k for k in range(10) if texts.get((k,))] == [4, 5, 6, 7, 8]

@@ -19,7 +19,7 @@ from tiltyard.errors import BadOption, Busy, NotAllowed, NotFound
 from tiltyard.settings.arena_settings import MAX_SESSION_VOTES
 from tiltyard.settings.serving_settings import ServingSettings
 from tiltyard.web import middleware
-from tiltyard.web.access import TtlCache
+from tiltyard.web.access import Access
 from tiltyard.web.cookies import OPERATOR_COOKIE, VOTER_COOKIE, VOTER_COOKIE_LIFETIME, Cookies
 from tiltyard.web.pages.operator import sign_in
 from tiltyard.web.rate_limits import SessionRateLimit, SignInThrottle, client_network
@@ -189,7 +189,8 @@ class TestCrowds:
         assert client_network("x" * 101) == "x" * 100
 
     def test_fifty_thousand_are_remembered(self):
-        assert TtlCache(1.0)._most == 50_000
+        access = Access(None, SecretKeys([SECRET]), ServingSettings(port=0))
+        assert access._voters.limit == access._actors.limit == access._judges.limit == 50_000
 
 
 def scope_of(method="POST", path="/x", **headers):

@@ -193,8 +193,8 @@ def test_few_addresses_are_remembered_and_no_limit_remembers_none(monkeypatch):
     for k in range(100):
         session_rate_limit.admit(str(k))
         open_door.admit("the same")
-    assert list(session_rate_limit._left) == [str(k) for k in range(90, 100)]
-    assert open_door._left == {}
+    assert [k for k in range(100) if session_rate_limit._left.get(str(k))] == list(range(90, 100))
+    assert len(open_door._left) == 0
 
 
 def test_new_voters_of_one_address_are_counted_and_known_ones_are_not(database):
@@ -260,5 +260,5 @@ def test_an_unknown_arena_costs_one_question_and_leaves_nothing(house, monkeypat
         assert client.post(f"/api/v1/arenas/none-{k}/matchups").status_code == 404
     assert len(asked) == 20
     assert [desk.name for desk in house.house.voting_queues] == ["arena"]
-    assert house.context.access.session_rate_limit._left == {}
+    assert len(house.context.access.session_rate_limit._left) == 0
     assert counted(house.database, "sessions") == before

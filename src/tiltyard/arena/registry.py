@@ -16,6 +16,7 @@ from tiltyard.arena.tasks import cancel_and_wait
 from tiltyard.arena.voting.matchup_arenas import MatchupArenas
 from tiltyard.arena.voting.matchup_ids import parse_matchup_id
 from tiltyard.arena.voting.voting_queue import VotingQueue
+from tiltyard.caches import BoundedCache
 from tiltyard.postgres.connection_pool import connect_from_pool
 from tiltyard.postgres.connections import connect, open_pool
 from tiltyard.postgres.schema_migrations import check_schema, use_custom_plans
@@ -80,7 +81,7 @@ class ArenaRegistry:
         )
         #: Arenas whose desk could not be opened when somebody last asked for it.
         self._unopened: dict[str, Retries] = {}
-        self._prompts: dict[tuple[int, int], str] = {}
+        self._prompts: BoundedCache[tuple[int, int], str] = BoundedCache(_CACHED_PROMPT_LIMIT)
 
     async def start(self) -> None:
         """Begin to follow boards and settings."""
@@ -118,10 +119,7 @@ class ArenaRegistry:
         found = self._prompts.get(key)
         if found is None:
             async with connect_from_pool(self.pool) as connection:
-                found = await prompt_text(connection, arena, prompt)
-            self._prompts[key] = found
-            if len(self._prompts) > _CACHED_PROMPT_LIMIT:
-                del self._prompts[next(iter(self._prompts))]
+                found = self._prompts.put(key, await prompt_text(connection, arena, prompt))
         return found
 
     def on_new_snapshot(self, arena: int, source: int, generation: int, strengths: Strengths) -> None:

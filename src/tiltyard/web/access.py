@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Generic, TypeVar
+from typing import TYPE_CHECKING, Annotated
 
 from fastapi import Depends, Request
 from fastapi.security import APIKeyCookie, HTTPBearer
@@ -14,6 +13,7 @@ from tiltyard.arena.accounts import SCOPES, Accounts
 from tiltyard.arena.secret_keys import SecretKeys
 from tiltyard.arena.voting.voter_requests import Voter
 from tiltyard.arena.voting.voting_queue import VotingQueue
+from tiltyard.caches import BoundedCache
 from tiltyard.errors import NotAllowed, NotFound
 from tiltyard.settings.serving_settings import ServingSettings
 from tiltyard.web.context import context_of
@@ -42,8 +42,6 @@ _CACHED_ENTRY_LIMIT = 50_000
 #: What ``admin`` covers besides itself.
 _OPERATOR_SCOPES = frozenset({"read", "import", "admin", "metrics"})
 
-T = TypeVar("T")
-
 
 @dataclass(frozen=True, slots=True)
 class Actor:
@@ -69,30 +67,6 @@ class Actor:
             raise NotAllowed(f"{self.name} is for the arena {self.arena} only", known=True)
 
 
-class TtlCache(Generic[T]):
-    """What was looked up a short while ago. The oldest is forgotten first."""
-
-    def __init__(self, seconds: float, most: int = _CACHED_ENTRY_LIMIT) -> None:
-        self._seconds = seconds
-        self._most = most
-        self._known: dict[str, tuple[float, T]] = {}
-
-    def get(self, key: str) -> T | None:
-        found = self._known.get(key)
-        if found is None or found[0] < time.monotonic():
-            return None
-        return found[1]
-
-    def put(self, key: str, value: T) -> None:
-        self._known.pop(key, None)
-        self._known[key] = (time.monotonic() + self._seconds, value)
-        if len(self._known) > self._most:
-            del self._known[next(iter(self._known))]
-
-    def clear(self) -> None:
-        self._known.clear()
-
-
 class Access:
     """The doorkeeper of one process."""
 
@@ -102,9 +76,15 @@ class Access:
         self.cookies = Cookies(keys, secure=settings.secure)
         self.sign_in_throttle = SignInThrottle()
         self.session_rate_limit = SessionRateLimit(settings.new_sessions_per_minute)
-        self._voters: TtlCache[Voter] = TtlCache(_VOTER_CACHE_SECONDS)
-        self._actors: TtlCache[Actor] = TtlCache(_ACTOR_CACHE_SECONDS)
-        self._judges: TtlCache[Voter] = TtlCache(_ACTOR_CACHE_SECONDS)
+        self._voters: BoundedCache[str, Voter] = BoundedCache(
+            _CACHED_ENTRY_LIMIT, seconds=_VOTER_CACHE_SECONDS
+        )
+        self._actors: BoundedCache[str, Actor] = BoundedCache(
+            _CACHED_ENTRY_LIMIT, seconds=_ACTOR_CACHE_SECONDS
+        )
+        self._judges: BoundedCache[str, Voter] = BoundedCache(
+            _CACHED_ENTRY_LIMIT, seconds=_ACTOR_CACHE_SECONDS
+        )
 
     def forget(self) -> None:
         """Something was revoked: look again."""

@@ -12,6 +12,7 @@ from functools import lru_cache
 
 from starlette.requests import HTTPConnection
 
+from tiltyard.caches import BoundedCache
 from tiltyard.errors import Busy, NotAllowed
 
 __all__ = ["SessionRateLimit", "SignInThrottle", "client_address", "client_network"]
@@ -100,23 +101,21 @@ class SessionRateLimit:
             most / seconds for most, (seconds, _) in zip(self._most, _SESSION_WINDOW_LIMITS, strict=True)
         ]
         self._clock = clock
-        #: How many each may still have in each span, and when that was so; the one that came last last.
-        self._left: dict[str, tuple[list[float], float]] = {}
+        #: How many each may still have in each span, and when that was so.
+        self._left: BoundedCache[str, tuple[list[float], float]] = BoundedCache(_TRACKED_ADDRESS_LIMIT)
 
     def admit(self, address: str) -> None:
         """Count one more, or raise `Busy`."""
         if not self._most[0]:
             return
         now = self._clock()
-        left, since = self._left.pop(address, (self._most, now))
+        left, since = self._left.get(address) or (self._most, now)
         left = [
             min(most, one + (now - since) * rate)
             for one, most, rate in zip(left, self._most, self._rates, strict=True)
         ]
         wait = max((1 - one) / rate for one, rate in zip(left, self._rates, strict=True))
-        self._left[address] = (left if wait > 0 else [one - 1 for one in left], now)
-        if len(self._left) > _TRACKED_ADDRESS_LIMIT:
-            del self._left[next(iter(self._left))]
+        self._left.put(address, (left if wait > 0 else [one - 1 for one in left], now))
         if wait > 0:
             raise Busy(
                 "too many new voters come from this address; keep the session's cookie, or ask again in a while",

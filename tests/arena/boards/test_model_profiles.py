@@ -276,7 +276,7 @@ def test_only_so_many_portraits_are_kept(database, monkeypatch):
             one = await model_profiles.of(arena, 0, "model-1")
             other = await model_profiles.of(arena, 1, "model-1")
             assert len(model_profiles._made) == len(model_profiles._grounds) == 1
-            assert model_profiles._size == other.size > len(other.snapshot.document)
+            assert model_profiles._made.weight == other.size > len(other.snapshot.document)
             again = await model_profiles.of(arena, 0, "model-1")
             assert again is not one
             assert again.opponents == one.opponents

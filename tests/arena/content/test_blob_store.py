@@ -292,5 +292,5 @@ def test_an_import_never_names_bytes_that_a_sweep_took(database, tmp_path):
 def test_what_is_held_in_memory_stays_within_its_bound(many, room):
     contents = BlobStore(None, None, cached=room)
     for data in many:
-        contents._hold(hashlib.sha256(data).digest(), data)
-        assert contents._held == sum(map(len, contents._bytes.values())) <= room
+        contents._bytes.put(hashlib.sha256(data).digest(), data, len(data))
+        assert contents._bytes.weight <= room

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from typing import Any
@@ -38,6 +37,7 @@ from tiltyard.arena.log.votes import (
     read_tally,
 )
 from tiltyard.arena.tasks import cancel_and_wait
+from tiltyard.caches import BoundedCache
 from tiltyard.core.board.arena_board import ArenaRow
 from tiltyard.core.board.document import row_to_dict
 from tiltyard.core.policy.state.strengths import Strengths
@@ -56,6 +56,7 @@ OnSnapshot = Callable[[int, int, int, Strengths], None]
 _STATEMENT_SECONDS = 20.0
 #: Seconds for which an arena's settings are believed.
 _SETTINGS_CACHE_SECONDS = 2.0
+_CACHED_ARENA_LIMIT = 10_000
 #: Seconds before new boards are looked for again after a fault, at first.
 _RETRY_SECONDS = 1.0
 
@@ -70,7 +71,9 @@ class BoardCache:
         self._tell = on_snapshot
         self._news = SnapshotNotifications(url, look=look)
         self._newest: dict[tuple[int, int], Snapshot] = {}
-        self._arenas: dict[str, tuple[float, Arena]] = {}
+        self._arenas: BoundedCache[str, Arena] = BoundedCache(
+            _CACHED_ARENA_LIMIT, seconds=_SETTINGS_CACHE_SECONDS
+        )
         self._sparing = DocumentCache()
         self._retries = Retries(_LOG, "looking for new boards", Backoff(_RETRY_SECONDS))
         self._task: asyncio.Task[None] | None = None
@@ -89,13 +92,10 @@ class BoardCache:
     async def arena(self, name: str) -> Arena:
         """An arena by name, as it was a moment ago; `NotFound` if there is none."""
         known = self._arenas.get(name)
-        if known is not None and time.monotonic() < known[0]:
-            return known[1]
-        self._arenas.pop(name, None)
+        if known is not None:
+            return known
         async with connect_from_pool(self._pool) as connection:
-            found = await find_arena(connection, name)
-        self._arenas[name] = (time.monotonic() + _SETTINGS_CACHE_SECONDS, found)
-        return found
+            return self._arenas.put(name, await find_arena(connection, name))
 
     def newest(self, arena: int) -> list[Snapshot]:
         """The newest snapshot of each source of an arena, as far as they are known here."""
@@ -103,7 +103,7 @@ class BoardCache:
 
     def forget(self, name: str) -> None:
         """An arena was changed: look again."""
-        self._arenas.pop(name, None)
+        self._arenas.pop(name)
 
     async def latest(self, arena: int, source: int) -> Snapshot:
         """The newest board of a source; `NotFound` before there is any."""

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from tiltyard.arena.boards.snapshots import Snapshot
+from tiltyard.caches import BoundedCache
 from tiltyard.core.board.document import canonical_json, document_hash
 from tiltyard.errors import Crowded
 
@@ -105,7 +106,7 @@ class DocumentCache:
     """Caches documents by key; the longer a document took to compute, the longer it is cached."""
 
     def __init__(self) -> None:
-        self._made: dict[Key, _CachedDocument] = {}
+        self._made: BoundedCache[Key, _CachedDocument] = BoundedCache(_CACHED_DOCUMENT_LIMIT)
         self._single_flight = SingleFlight()
         self._turns = BoundedQueue(
             _CONCURRENT_COMPUTATION_LIMIT, _WAITING_REQUEST_LIMIT, "a board to be counted"
@@ -145,10 +146,7 @@ class DocumentCache:
             start = time.monotonic()
             document = await make()
             now = time.monotonic()
-            self._made.pop(key, None)
-            self._made[key] = _CachedDocument(newest.sha256, document, now, now - start)
-            if len(self._made) > _CACHED_DOCUMENT_LIMIT:
-                del self._made[next(iter(self._made))]
+            self._made.put(key, _CachedDocument(newest.sha256, document, now, now - start))
         return document
 
     def _fresh(self, key: Key, newest: Snapshot) -> HashedDocument | None:

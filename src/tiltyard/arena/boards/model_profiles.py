@@ -18,6 +18,7 @@ from tiltyard.arena.boards.snapshots import Snapshot
 from tiltyard.arena.content.arenas import Arena, find_model, read_prompt_keys
 from tiltyard.arena.log.rosters import Roster, read_responses, read_roster
 from tiltyard.arena.log.votes import VoteTally, limit_statement_time, read_tally
+from tiltyard.caches import BoundedCache
 from tiltyard.core.board.arena_board import ArenaRow
 from tiltyard.core.board.document import BoardDocument
 from tiltyard.core.policy.state.policy import Policy
@@ -136,9 +137,8 @@ class ModelProfiles:
     def __init__(self, pool: ConnectionPool, boards: BoardCache) -> None:
         self._pool = pool
         self._boards = boards
-        self._made: dict[tuple[int, int, str], _CachedProfile] = {}
-        self._size = 0
-        self._grounds: dict[tuple[int, int], _SnapshotData] = {}
+        self._made: BoundedCache[tuple[int, int, str], _CachedProfile] = BoundedCache(_CACHE_BYTES)
+        self._grounds: BoundedCache[tuple[int, int], _SnapshotData] = BoundedCache(_CACHED_SNAPSHOT_LIMIT)
         self._making = asyncio.Lock()
         self._waiting = 0
 
@@ -170,13 +170,7 @@ class ModelProfiles:
         start = time.monotonic()
         portrait = await self._make(arena, newest, key[2])
         now = time.monotonic()
-        if (before := self._made.pop(key, None)) is not None:
-            self._size -= before.portrait.size
-        self._made[key] = _CachedProfile(portrait, now, now - start)
-        self._size += portrait.size
-        while self._size > _CACHE_BYTES and len(self._made) > 1:
-            self._size -= self._made.pop(next(iter(self._made))).portrait.size
-        return portrait
+        return self._made.put(key, _CachedProfile(portrait, now, now - start), portrait.size).portrait
 
     async def _make(self, arena: Arena, newest: Snapshot, name: str) -> ModelProfile:
         async with (
@@ -196,16 +190,14 @@ class ModelProfiles:
 
     async def _ground(self, connection: Connection, newest: Snapshot) -> _SnapshotData:
         key = (newest.arena, newest.source)
-        known = self._grounds.pop(key, None)
+        known = self._grounds.get(key)
         if known is None or known.snapshot.sha256 != newest.sha256:
             roster = await read_roster(connection, newest.arena)
             keys = await read_prompt_keys(connection, newest.arena)
             cells = await read_responses(connection, newest.arena, roster)
             about = tuple((each.category, each.language, each.withdrawn) for each in keys)
             known = await asyncio.to_thread(_snapshot_data, newest, roster, about, cells > 0)
-        self._grounds[key] = known
-        if len(self._grounds) > _CACHED_SNAPSHOT_LIMIT:
-            del self._grounds[next(iter(self._grounds))]
+            self._grounds.put(key, known)
         return known
 
 

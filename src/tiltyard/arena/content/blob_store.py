@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import hashlib
 import time
-from collections import OrderedDict
 from collections.abc import Collection, Iterable, Sequence
 from typing import NamedTuple
 
 from psycopg import AsyncConnection
 
 from tiltyard.arena.content.object_storage import ObjectStorage
+from tiltyard.caches import BoundedCache
 from tiltyard.errors import Conflict, NotFound, StoreFault
 from tiltyard.postgres.connection_pool import ConnectionPool
 from tiltyard.postgres.connections import translate_errors
@@ -47,10 +47,11 @@ class BlobStore:
     ) -> None:
         self.object_storage = object_storage
         self._pool = pool
-        self._room = cached
-        self._held = 0
-        self._bytes: OrderedDict[bytes, bytes] = OrderedDict()
-        self._responses: OrderedDict[int, tuple[float, bytes, str]] = OrderedDict()
+        self._bytes: BoundedCache[bytes, bytes] = BoundedCache(cached, heaviest=cached // 4)
+        #: The hash and the media type of each.
+        self._responses: BoundedCache[int, tuple[bytes, str]] = BoundedCache(
+            _CACHED_RESPONSE_LIMIT, seconds=_WITHDRAWAL_CACHE_SECONDS
+        )
 
     async def put(self, data: bytes) -> bytes:
         """Keep these bytes; their SHA-256."""
@@ -98,21 +99,20 @@ class BlobStore:
         """The bytes with this hash; damaged or missing ones are a `StoreFault`."""
         held = self._bytes.get(sha256)
         if held is not None:
-            self._bytes.move_to_end(sha256)
             return held
         data = await self._fetched(sha256)
         if hashlib.sha256(data).digest() != sha256:
             raise StoreFault(
                 f"the bytes of {sha256.hex()} are damaged; bring back the responses of the last backup"
             )
-        self._hold(sha256, data)
-        return data
+        return self._bytes.put(sha256, data, len(data))
 
     def forget(self, responses: Iterable[int]) -> None:
         """These responses were withdrawn: look before handing them out again."""
         for response in responses:
-            _, sha256, _ = self._responses.pop(response, (0.0, b"", ""))
-            self._held -= len(self._bytes.pop(sha256, b""))
+            known = self._responses.pop(response)
+            if known is not None:
+                self._bytes.pop(known[0])
 
     async def sweep(self) -> int:
         """Remove bytes that no live response has; how many there were.
@@ -137,7 +137,7 @@ class BlobStore:
         found = await connection.execute(statement("contents_still_abandoned"), {"sha256": list(hashes)})
         rows = await found.fetchall()
         for sha256, elsewhere in rows:
-            self._held -= len(self._bytes.pop(bytes(sha256), b""))
+            self._bytes.pop(bytes(sha256))
             if elsewhere:
                 await self.object_storage.remove(bytes(sha256).hex())
         if rows:
@@ -145,10 +145,10 @@ class BlobStore:
         return len(rows)
 
     async def _response(self, response: int) -> tuple[bytes, str]:
+        known = self._responses.get(response)
+        if known is not None:
+            return known
         now = time.monotonic()
-        until, sha256, media_type = self._responses.get(response, (0.0, b"", ""))
-        if now < until:
-            return sha256, media_type
         with translate_errors("look up a response"):
             async with self._pool.connection() as connection:
                 found = await connection.execute(statement("contents_of_response"), {"response": response})
@@ -156,12 +156,7 @@ class BlobStore:
         if row is None:
             self.forget([response])
             raise NotFound(f"response {response} was withdrawn, or never was; it cannot be shown")
-        sha256, media_type = bytes(row[0]), str(row[1])
-        self._responses[response] = (now + _WITHDRAWAL_CACHE_SECONDS, sha256, media_type)
-        self._responses.move_to_end(response)
-        if len(self._responses) > _CACHED_RESPONSE_LIMIT:
-            self._responses.popitem(last=False)
-        return sha256, media_type
+        return self._responses.put(response, (bytes(row[0]), str(row[1])), read_at=now)
 
     async def _fetched(self, sha256: bytes) -> bytes:
         with translate_errors("read the bytes of a response"):
@@ -173,12 +168,3 @@ class BlobStore:
                 f"there are no bytes of {sha256.hex()}; bring back the responses of the last backup"
             )
         return bytes(row[0]) if row[0] is not None else await self.object_storage.get(sha256.hex())
-
-    def _hold(self, sha256: bytes, data: bytes) -> None:
-        if len(data) > self._room // 4 or sha256 in self._bytes:
-            return
-        self._bytes[sha256] = data
-        self._held += len(data)
-        while self._held > self._room:
-            _, oldest = self._bytes.popitem(last=False)
-            self._held -= len(oldest)

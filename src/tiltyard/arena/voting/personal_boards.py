@@ -22,6 +22,7 @@ from tiltyard.arena.voting.own_votes import (
     read_own_totals,
 )
 from tiltyard.arena.voting.voter_requests import Voter
+from tiltyard.caches import BoundedCache
 from tiltyard.core.battles import Kind
 from tiltyard.core.board.board_rows import Board
 from tiltyard.core.board.voter_board import (
@@ -90,7 +91,9 @@ class PersonalBoards:
     def __init__(self, pool: ConnectionPool, boards: BoardCache) -> None:
         self._pool = pool
         self._boards = boards
-        self._made: dict[tuple[int, Voter], tuple[tuple[VoteCount, ...], Board | None]] = {}
+        self._made: BoundedCache[tuple[int, Voter], tuple[tuple[VoteCount, ...], Board | None]] = (
+            BoundedCache(_CACHED_BOARD_LIMIT)
+        )
         self._ranks: dict[int, tuple[str, dict[str, int]]] = {}
         self._making = asyncio.Lock()
 
@@ -135,11 +138,7 @@ class PersonalBoards:
             return known[1]
         async with self._making:
             board = await asyncio.to_thread(own_board, cast)
-        self._made.pop(key, None)
-        self._made[key] = (cast, board)
-        if len(self._made) > _CACHED_BOARD_LIMIT:
-            del self._made[next(iter(self._made))]
-        return board
+        return self._made.put(key, (cast, board))[1]
 
     async def _ranked(self, arena: Arena) -> dict[str, int]:
         """Where people's votes rank each model now."""

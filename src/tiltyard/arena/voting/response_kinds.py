@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from typing import TYPE_CHECKING
 from uuid import UUID
 
 from tiltyard.arena.log.event_log import find_matchup, matchup_not_found_error
+from tiltyard.caches import BoundedCache
 from tiltyard.errors import NotFound
 from tiltyard.postgres.connections import translate_errors
 from tiltyard.postgres.statements import statement
@@ -26,13 +26,17 @@ class ResponseKinds:
 
     def __init__(self, pool: ConnectionPool) -> None:
         self._pool = pool
-        self._kinds: OrderedDict[int, str] = OrderedDict()
+        self._kinds: BoundedCache[int, str] = BoundedCache(_CACHED_KIND_LIMIT)
 
     async def kinds(self, *responses: int) -> list[str]:
         """Of what kind these responses are: text, image, audio or app."""
-        if any(response not in self._kinds for response in responses):
+        kinds = self._known_kinds(responses)
+        if len(kinds) < len(responses):
             await self._read_kinds(responses)
-        return [self._kinds[response] for response in responses]
+            kinds = self._known_kinds(responses)
+        if len(kinds) < len(responses):
+            raise NotFound("this matchup was withdrawn; ask for another one")
+        return kinds
 
     async def complain(
         self, arena: int, matchup: UUID, source: int, session: int, reason: str, note: str | None
@@ -53,6 +57,11 @@ class ResponseKinds:
                 }
                 await connection.execute(statement("stage_complain"), values)
 
+    def _known_kinds(self, responses: tuple[int, ...]) -> list[str]:
+        """The kinds that are cached, in order."""
+        found = (self._kinds.get(response) for response in responses)
+        return [kind for kind in found if kind is not None]
+
     async def _read_kinds(self, responses: tuple[int, ...]) -> None:
         with translate_errors("read what responses are"):
             async with self._pool.connection() as connection:
@@ -60,8 +69,5 @@ class ResponseKinds:
                 values = {"first": first, "size": _READ_AHEAD_ROWS}
                 found = await connection.execute(statement("stage_kinds"), values)
                 rows = await found.fetchall()
-        self._kinds.update((int(response), str(kind)) for response, kind in rows)
-        while len(self._kinds) > _CACHED_KIND_LIMIT:
-            self._kinds.popitem(last=False)
-        if any(response not in self._kinds for response in responses):
-            raise NotFound("this matchup was withdrawn; ask for another one")
+        for response, kind in rows:
+            self._kinds.put(int(response), str(kind))

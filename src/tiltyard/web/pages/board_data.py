@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections import OrderedDict
 from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from hashlib import sha256 as hashed
-from threading import Lock
-from typing import Any, Generic, TypeVar
+from typing import Any
 
 from fastapi import Request
 from fastapi.responses import Response
@@ -27,6 +25,7 @@ from tiltyard.arena.boards.snapshots import (
 from tiltyard.arena.content.arenas import Arena
 from tiltyard.arena.content.catalog import read_prompt_filters
 from tiltyard.arena.log.event_log import SOURCES
+from tiltyard.caches import BoundedCache
 from tiltyard.core.board.document import BoardDocument
 from tiltyard.core.board.filtered import FilteredBoard
 from tiltyard.web.access import registry_of
@@ -43,13 +42,10 @@ __all__ = [
     "BoardPageData",
     "SnapshotFacts",
     "SourceBoard",
-    "WeightedCache",
     "board_page_cache_of",
     "gather_board_page",
     "send_file",
 ]
-
-T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,54 +117,25 @@ class BoardPageData:
         return (self.arena.arena, self.arena.title, self.query, self.facts, self.permanent, shown)
 
 
-class WeightedCache(Generic[T]):
-    """The values that were used last, up to a weight in all."""
-
-    def __init__(self, most: int) -> None:
-        self._most = most
-        self._weight = 0
-        self._values: OrderedDict[Hashable, tuple[T, int]] = OrderedDict()
-        #: Pages are made in threads beside the one that serves them.
-        self._lock = Lock()
-
-    def get(self, key: Hashable) -> T | None:
-        with self._lock:
-            found = self._values.get(key)
-            if found is None:
-                return None
-            self._values.move_to_end(key)
-            return found[0]
-
-    def put(self, key: Hashable, value: T, weight: int = 1) -> T:
-        """Keep it, and let go of what was not used for longest."""
-        with self._lock:
-            self._weight -= self._values.pop(key, (value, 0))[1]
-            self._values[key] = (value, weight)
-            self._weight += weight
-            while self._weight > self._most and len(self._values) > 1:
-                self._weight -= self._values.popitem(last=False)[1][1]
-        return value
-
-
 class BoardPageCache:
     """What one process keeps of the boards' pages."""
 
     def __init__(self) -> None:
         #: Boards that were counted from some votes, and what was counted for charts.
-        self.filtered: WeightedCache[FilteredBoard] = WeightedCache(24)
-        self.counts: WeightedCache[dict[str, Any]] = WeightedCache(24)
-        self.facts: WeightedCache[SnapshotFacts] = WeightedCache(200)
-        self.last_kept: WeightedCache[tuple[SnapshotSummary | None]] = WeightedCache(200)
-        self.amended: WeightedCache[VoteAmendments] = WeightedCache(200)
-        self.views: WeightedCache[BoardView] = WeightedCache(24)
+        self.filtered: BoundedCache[Hashable, FilteredBoard] = BoundedCache(24)
+        self.counts: BoundedCache[Hashable, dict[str, Any]] = BoundedCache(24)
+        self.facts: BoundedCache[Hashable, SnapshotFacts] = BoundedCache(200)
+        self.last_kept: BoundedCache[Hashable, tuple[SnapshotSummary | None]] = BoundedCache(200)
+        self.amended: BoundedCache[Hashable, VoteAmendments] = BoundedCache(200)
+        self.views: BoundedCache[Hashable, BoardView] = BoundedCache(24)
         #: What charts are drawn from.
-        self.charts: WeightedCache[Mapping[str, Any]] = WeightedCache(48)
+        self.charts: BoundedCache[Hashable, Mapping[str, Any]] = BoundedCache(48)
         #: Rows as HTML, by board and language: whatever is searched or sorted, they stay the same.
-        self.rows: WeightedCache[dict[str, Markup]] = WeightedCache(12)
+        self.rows: BoundedCache[Hashable, dict[str, Markup]] = BoundedCache(12)
         #: Bytes that were sent before, with their ETag, by all that they depend on.
-        self.made: WeightedCache[tuple[bytes, str]] = WeightedCache(32 * 1024 * 1024)
+        self.made: BoundedCache[Hashable, tuple[bytes, str]] = BoundedCache(32 * 1024 * 1024)
         #: What the front door says of each arena.
-        self.cards: WeightedCache[Any] = WeightedCache(200)
+        self.cards: BoundedCache[Hashable, Any] = BoundedCache(200)
         self.making = asyncio.Lock()
         self._drawing = BoundedQueue(1, 8, "a chart to be drawn")
         self._drawn = SingleFlight()

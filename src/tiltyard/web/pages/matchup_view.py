@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections import OrderedDict
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -13,6 +12,7 @@ from markupsafe import Markup
 from tiltyard.arena.content.blob_store import ResponseContent
 from tiltyard.arena.content.catalog import read_prompt_language
 from tiltyard.arena.voting.voting_queue import VotingQueue
+from tiltyard.caches import BoundedCache
 from tiltyard.errors import NotFound
 from tiltyard.web.access import registry_of
 from tiltyard.web.context import context_of
@@ -101,22 +101,26 @@ class RenderCache:
     """Texts that were rendered lately, and languages of prompts."""
 
     def __init__(self) -> None:
-        self._texts: OrderedDict[tuple[object, ...], Markup] = OrderedDict()
-        self._size = 0
-        self._languages: dict[tuple[int, int], str | None] = {}
+        # A text that would drive out much of the rest is not kept.
+        self._texts: BoundedCache[tuple[object, ...], Markup] = BoundedCache(
+            _CACHE_CHARACTERS, heaviest=_CACHE_CHARACTERS // 4
+        )
+        self._languages: BoundedCache[tuple[int, int], tuple[str | None]] = BoundedCache(
+            _CACHED_LANGUAGE_LIMIT
+        )
 
     async def language(self, desk: VotingQueue, prompt: int, request: Request) -> str | None:
         """The language of a prompt, if it is known."""
         key = (desk.arena, prompt)
-        if key not in self._languages:
+        found = self._languages.get(key)
+        if found is None:
             live = desk.live
             if live is None:
                 return None
             name = live.standings[0].prompts[prompt]
-            self._languages[key] = await read_prompt_language(registry_of(request).pool, desk.arena, name)
-            if len(self._languages) > _CACHED_LANGUAGE_LIMIT:
-                del self._languages[next(iter(self._languages))]
-        return self._languages[key]
+            language = await read_prompt_language(registry_of(request).pool, desk.arena, name)
+            found = self._languages.put(key, (language,))
+        return found[0]
 
     async def rendered(
         self, request: Request, known: tuple[tuple[object, ...], str], language: str | None
@@ -127,7 +131,7 @@ class RenderCache:
         found = self._texts.get(key)
         if found is None:
             found = await asyncio.to_thread(render_text, known[1], language=language, say=say.texts.gettext)
-            self._keep(key, found)
+            self._texts.put(key, found, len(found))
         return found
 
     async def sides(
@@ -157,18 +161,8 @@ class RenderCache:
             )
         for key, one in zip(keys, kept, strict=True):
             if one is not None:
-                self._keep(key, one)
+                self._texts.put(key, one, len(one))
         return [None if text is None else one for text, one in zip(texts, kept, strict=True)]
-
-    def _keep(self, key: tuple[object, ...], html: Markup) -> None:
-        """Not what would drive out much of the rest."""
-        if len(html) > _CACHE_CHARACTERS // 4:
-            return
-        self._size += len(html) - len(self._texts.pop(key, ""))
-        self._texts[key] = html
-        while self._size > _CACHE_CHARACTERS:
-            _, oldest = self._texts.popitem(last=False)
-            self._size -= len(oldest)
 
 
 def _is_cut(content: ResponseContent, kind: str) -> bool:

@@ -12,6 +12,7 @@ from fastapi.responses import Response
 
 from tiltyard.arena.boards.model_profiles import ModelProfile, ModelProfiles
 from tiltyard.arena.content.arenas import Arena
+from tiltyard.caches import BoundedCache
 from tiltyard.errors import NotFound
 from tiltyard.report.chart_theme import ChartTheme, fit_to_phone, localise_spec, render_svg
 from tiltyard.web.context import context_of
@@ -47,21 +48,15 @@ class ModelPageCache:
 
     def __init__(self, model_profiles: ModelProfiles) -> None:
         self.model_profiles = model_profiles
-        self._made: dict[Key, tuple[bytes, str]] = {}
-        self._size = 0
+        self._made: BoundedCache[Key, tuple[bytes, str]] = BoundedCache(_CACHE_BYTES, heaviest=_CACHE_BYTES)
         self._drawing = BoundedQueue(1, _WAITING_REQUEST_LIMIT, "a chart of a model")
 
     def known(self, key: Key) -> tuple[bytes, str] | None:
         return self._made.get(key)
 
     def keep(self, key: Key, data: bytes) -> tuple[bytes, str]:
-        """Bytes with their hash, which is their ETag. What was made first goes first."""
-        self._size += len(data) - len(self._made.pop(key, (b"", ""))[0])
-        made = self._made[key] = (data, sha256(data).hexdigest()[:32])
-        while self._size > _CACHE_BYTES:
-            oldest, _ = self._made.pop(next(iter(self._made)))
-            self._size -= len(oldest)
-        return made
+        """Bytes with their hash, which is their ETag."""
+        return self._made.put(key, (data, sha256(data).hexdigest()[:32]), len(data))
 
     async def drawn(
         self,

@@ -8,6 +8,7 @@ import time
 from collections.abc import Coroutine
 from typing import Any, TypeVar
 
+from tiltyard.compute_once import SingleFlight
 from tiltyard.errors import TiltyardError
 from tiltyard.jobs.shard import Hook, Shard, Work
 
@@ -55,7 +56,7 @@ class RunningShards:
         self.in_hand: set[str] = set()
         self._work = work
         self._on_stop = on_stop
-        self._doing: dict[str, asyncio.Task[dict[str, int]]] = {}
+        self._doing = SingleFlight()
         self._held: set[asyncio.Task[Any]] = set()
         self._halted = False
         self._settled = False
@@ -68,17 +69,12 @@ class RunningShards:
         if self._halted:
             self._hold()
             await asyncio.get_running_loop().create_future()
-        task = self._doing.get(shard.id)
-        if task is None:
-            task = self._doing[shard.id] = asyncio.create_task(self._attempt(shard))
-            task.add_done_callback(lambda _task: self._doing.pop(shard.id))
-        return await asyncio.shield(task)
+        return await self._doing(shard.id, lambda: self._attempt(shard))
 
     def halt(self) -> None:
         """Cancel all work and start none. Must be called on the loop."""
         self._halted = True
-        for task in self._doing.values():
-            task.cancel()
+        self._doing.cancel()
 
     async def settle(self) -> None:
         """Halt, call ``on_stop``, and wait until results are written. Further calls do nothing."""
@@ -87,8 +83,8 @@ class RunningShards:
         self._settled = True
         self.halt()
         deadline = time.monotonic() + _STOP_WAIT_SECONDS
-        if self._doing:
-            await asyncio.wait(self._doing.values(), timeout=_STOP_WAIT_SECONDS)
+        if running := self._doing.running:
+            await asyncio.wait(running, timeout=_STOP_WAIT_SECONDS)
         try:
             if self._on_stop is not None:
                 await self._on_stop()

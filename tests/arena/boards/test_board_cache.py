@@ -250,7 +250,7 @@ def test_what_took_long_is_not_made_again_at_once(database, monkeypatch):
     voted(database, votes=10)
     rate(database)
     made, clock = [], Clock()
-    monkeypatch.setattr("tiltyard.arena.boards.compute_once.time", clock)
+    monkeypatch.setattr("tiltyard.arena.boards.document_cache.time", clock)
 
     async def scene():
         async with some_boards(database) as (boards, _):

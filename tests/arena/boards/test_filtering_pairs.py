@@ -13,13 +13,12 @@ from hypothesis import strategies as st
 from live_arenas import make_arena
 from shown_boards import NAMES, shown_board
 from tiltyard.arena.boards.board_cache import BoardCache
-from tiltyard.arena.boards.compute_once import BoundedQueue
 from tiltyard.arena.boards.filtered_boards import VoteSubset, count_consecutive_passes, pair_results
 from tiltyard.arena.log.battle_export import export_battles, open_export
 from tiltyard.arena.log.votes import VoteTally, limit_statement_time, read_pairs, read_tally
 from tiltyard.arena.secret_keys import SecretKeys
 from tiltyard.core.battles import Kind
-from tiltyard.errors import Crowded, NotFound
+from tiltyard.errors import NotFound
 from tiltyard.files.battle_source import open_battles
 from tiltyard.postgres.connections import connect, open_pool
 from tiltyard.postgres.statements import statement
@@ -279,26 +278,3 @@ def test_votes_that_nobody_has_analysed_yet_are_joined_by_hash(database, named):
     before, within = asyncio.run(scene())
     assert "Nested Loop" in before
     assert "Nested Loop" not in within
-
-
-def test_turns_are_taken_a_few_at_a_time_and_few_wait():
-    async def scene():
-        turns, may_end, done = BoundedQueue(1, 2, "a chart"), asyncio.Event(), []
-
-        async def one(k):
-            async with turns.acquire_slot():
-                await may_end.wait()
-                done.append(k)
-
-        asked = [asyncio.create_task(one(k)) for k in range(3)]
-        await asyncio.sleep(0)
-        with pytest.raises(Crowded, match="2 others wait for a chart; ask again"):
-            await one(9)
-        asked[1].cancel()
-        await asyncio.sleep(0)
-        asked.append(asyncio.create_task(one(4)))
-        may_end.set()
-        await asyncio.gather(*asked, return_exceptions=True)
-        assert done == [0, 2, 4]
-
-    asyncio.run(scene())

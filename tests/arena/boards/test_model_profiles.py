@@ -18,7 +18,7 @@ from tiltyard.arena.operators.exclusions import VoteSelection
 from tiltyard.arena.voting.voter_requests import Voter
 from tiltyard.core.battles import Kind
 from tiltyard.core.policy.state.policy import Policy
-from tiltyard.errors import NotFound, StoreFault
+from tiltyard.errors import Crowded, NotFound
 from tiltyard.postgres.connections import connect, open_pool
 from voted_arenas import close_window, lay_votes, rate, voted
 
@@ -303,11 +303,11 @@ def test_only_so_many_wait_for_a_portrait(database):
 
     async def scene():
         async with portraits_of(database) as (model_profiles, arena):
-            async with model_profiles._making:
+            async with model_profiles._turns.acquire_slot():
                 waiting = [asyncio.create_task(model_profiles.of(arena, 0, "model-1")) for _ in range(8)]
-                while model_profiles._waiting < 8:  # noqa: ASYNC110
+                while model_profiles._turns._waiting < 8:  # noqa: ASYNC110
                     await asyncio.sleep(0.01)
-                with pytest.raises(StoreFault, match="ask again"):
+                with pytest.raises(Crowded, match="8 others wait for the page of a model; ask again"):
                     await model_profiles.of(arena, 0, "model-2")
             assert len(set(map(id, await asyncio.gather(*waiting)))) == 1
             assert (await model_profiles.of(arena, 0, "model-2")).name == "model-2"

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from tiltyard.arena.boards.compute_once import DocumentCache, HashedDocument
+from tiltyard.arena.boards.document_cache import DocumentCache, HashedDocument
 from tiltyard.arena.boards.filtered_boards import (
     VoteSubset,
     count_consecutive_passes,

@@ -19,6 +19,7 @@ from tiltyard.arena.content.arenas import Arena, find_model, read_prompt_keys
 from tiltyard.arena.log.rosters import Roster, read_responses, read_roster
 from tiltyard.arena.log.votes import VoteTally, limit_statement_time, read_tally
 from tiltyard.caches import BoundedCache
+from tiltyard.compute_once import BoundedQueue
 from tiltyard.core.board.arena_board import ArenaRow
 from tiltyard.core.board.document import BoardDocument
 from tiltyard.core.policy.state.policy import Policy
@@ -34,7 +35,7 @@ from tiltyard.core.policy.validity.model_votes import (
 )
 from tiltyard.core.policy.validity.neighbours import NeighbourRecord, challenges_of
 from tiltyard.core.policy.validity.recent_form import VoteRecord
-from tiltyard.errors import NotFound, StoreFault
+from tiltyard.errors import NotFound
 from tiltyard.postgres.connection_pool import Connection, ConnectionPool, connect_from_pool
 
 __all__ = ["ModelProfile", "ModelProfiles", "Opponent", "PromptRecord"]
@@ -139,8 +140,7 @@ class ModelProfiles:
         self._boards = boards
         self._made: BoundedCache[tuple[int, int, str], _CachedProfile] = BoundedCache(_CACHE_BYTES)
         self._grounds: BoundedCache[tuple[int, int], _SnapshotData] = BoundedCache(_CACHED_SNAPSHOT_LIMIT)
-        self._making = asyncio.Lock()
-        self._waiting = 0
+        self._turns = BoundedQueue(1, _WAITING_REQUEST_LIMIT, "the page of a model")
 
     async def of(self, arena: Arena, source: int, name: str) -> ModelProfile:
         """A model of an arena by its newest board, or one shortly before; `NotFound` if either is missing."""
@@ -148,16 +148,8 @@ class ModelProfiles:
         key = (arena.arena, source, name)
         if (fresh := self._fresh(key, newest)) is not None:
             return fresh
-        if self._waiting >= _WAITING_REQUEST_LIMIT:
-            raise StoreFault(
-                f"{_WAITING_REQUEST_LIMIT} others wait for the page of a model; ask again in a moment"
-            )
-        self._waiting += 1
-        try:
-            async with self._making:
-                return self._fresh(key, newest) or await self._make_and_keep(key, arena, newest)
-        finally:
-            self._waiting -= 1
+        async with self._turns.acquire_slot():
+            return self._fresh(key, newest) or await self._make_and_keep(key, arena, newest)
 
     def _fresh(self, key: tuple[int, int, str], newest: Snapshot) -> ModelProfile | None:
         made = self._made.get(key)

@@ -9,10 +9,10 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 from uuid import UUID
 
-from tiltyard.arena.boards.compute_once import BoundedQueue
 from tiltyard.arena.content.arenas import Arena, find_arena_by_number
 from tiltyard.arena.log.event_log import find_matchup, matchup_not_found_error
 from tiltyard.arena.voting.matchup_ids import matchup_arena_number
+from tiltyard.compute_once import BoundedQueue
 from tiltyard.postgres.connection_pool import ConnectionPool, connect_from_pool
 
 if TYPE_CHECKING:

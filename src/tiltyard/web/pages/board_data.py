@@ -26,6 +26,7 @@ from tiltyard.arena.content.arenas import Arena
 from tiltyard.arena.content.catalog import read_prompt_filters
 from tiltyard.arena.log.event_log import SOURCES
 from tiltyard.caches import BoundedCache
+from tiltyard.compute_once import BoundedQueue, SingleFlight
 from tiltyard.core.board.document import BoardDocument
 from tiltyard.core.board.filtered import FilteredBoard
 from tiltyard.web.access import registry_of
@@ -34,7 +35,6 @@ from tiltyard.web.context import context_of
 from tiltyard.web.pages.board_query import BoardQuery
 from tiltyard.web.pages.board_view import BoardView, full_view
 from tiltyard.web.pages.layout import gzip_bytes
-from tiltyard.web.pages.render_queue import BoundedQueue, SingleFlight
 from tiltyard.web.reader_access import boards_of, send_cacheable
 
 __all__ = [

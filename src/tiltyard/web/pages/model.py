@@ -13,6 +13,7 @@ from fastapi.responses import Response
 from tiltyard.arena.boards.model_profiles import ModelProfile, ModelProfiles
 from tiltyard.arena.content.arenas import Arena
 from tiltyard.caches import BoundedCache
+from tiltyard.compute_once import BoundedQueue, SingleFlight
 from tiltyard.errors import NotFound
 from tiltyard.report.chart_theme import ChartTheme, fit_to_phone, localise_spec, render_svg
 from tiltyard.web.context import context_of
@@ -26,7 +27,6 @@ from tiltyard.web.pages.model_view import (
     model_chart,
     response_state,
 )
-from tiltyard.web.pages.render_queue import BoundedQueue
 from tiltyard.web.reader_access import ModelName, Plain, ReadableArena, send_cacheable
 
 __all__ = ["ModelPageCache", "router"]
@@ -50,6 +50,7 @@ class ModelPageCache:
         self.model_profiles = model_profiles
         self._made: BoundedCache[Key, tuple[bytes, str]] = BoundedCache(_CACHE_BYTES, heaviest=_CACHE_BYTES)
         self._drawing = BoundedQueue(1, _WAITING_REQUEST_LIMIT, "a chart of a model")
+        self._drawn = SingleFlight()
 
     def known(self, key: Key) -> tuple[bytes, str] | None:
         return self._made.get(key)
@@ -68,13 +69,15 @@ class ModelPageCache:
         *,
         narrow: bool,
     ) -> bytes:
-        """A chart as a picture, one at a time."""
-        async with self._drawing.acquire_slot():
-            if (made := self.known(key)) is not None:
-                return made[0]
-            spec = localise_spec(_spec(portrait, chart, look, localization), localization.chart_locale())
-            spec = fit_to_phone(spec) if narrow else spec
-            return self.keep(key, await asyncio.to_thread(render_svg, spec))[0]
+        """A chart as a picture, drawn once for all who ask; one is drawn at a time."""
+
+        async def make() -> bytes:
+            async with self._drawing.acquire_slot():
+                spec = localise_spec(_spec(portrait, chart, look, localization), localization.chart_locale())
+                spec = fit_to_phone(spec) if narrow else spec
+                return self.keep(key, await asyncio.to_thread(render_svg, spec))[0]
+
+        return await self._drawn(key, make)
 
 
 def model_page_cache_of(request: Request) -> ModelPageCache:

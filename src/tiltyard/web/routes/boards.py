@@ -8,7 +8,7 @@ from fastapi import APIRouter, Path, Query, Request
 from fastapi.responses import Response
 
 from tiltyard.arena.boards.archive import read_report_document, read_reports, read_snapshot, read_snapshots
-from tiltyard.arena.boards.compute_once import HashedDocument
+from tiltyard.arena.boards.document_cache import HashedDocument
 from tiltyard.arena.boards.filtered_boards import VoteSubset
 from tiltyard.arena.boards.published_boards import board_of
 from tiltyard.web.access import registry_of

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Callable, Sequence
 
 from fastapi import APIRouter, Depends, Request
@@ -11,6 +10,7 @@ from fastapi.responses import Response
 
 from tiltyard.arena.rating.rater_lag import RaterLag, read_current_rater_lags
 from tiltyard.arena.voting.voting_queue import VotingQueue
+from tiltyard.compute_once import SingleFlight
 from tiltyard.errors import StoreFault
 from tiltyard.web.access import registry_of, require_scope
 from tiltyard.web.context import context_of
@@ -33,25 +33,15 @@ class Readiness:
 
     def __init__(self, look: Callable[[], object]) -> None:
         self._look = look
-        self._looking: asyncio.Future[object] | None = None
-        self._until = 0.0
+        self._looks = SingleFlight(keep_seconds=_READINESS_CACHE_SECONDS)
 
     async def check(self) -> None:
         """Raise `StoreFault` unless it is."""
-        looking = self._looking
-        if looking is None or (looking.done() and time.monotonic() >= self._until):
-            looking = self._looking = asyncio.ensure_future(asyncio.to_thread(self._look))
-            looking.add_done_callback(self._looked)
         try:
             async with asyncio.timeout(_DATABASE_TIMEOUT_SECONDS):
-                await asyncio.shield(looking)
+                await self._looks("database", lambda: asyncio.to_thread(self._look))
         except TimeoutError:
             raise StoreFault("the database did not answer in time") from None
-
-    def _looked(self, looking: asyncio.Future[object]) -> None:
-        self._until = time.monotonic() + _READINESS_CACHE_SECONDS
-        if not looking.cancelled():
-            looking.exception()
 
 
 def count_loaded_arenas(voting_queues: Sequence[VotingQueue]) -> Ready:

@@ -1,23 +1,20 @@
-"""Computes expensive documents on demand: one computation per key, bounded concurrency, bounded share of time."""
+"""Caches documents that are computed on demand: few at a time, and in a bounded share of time."""
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Hashable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any
 
 from tiltyard.arena.boards.snapshots import Snapshot
 from tiltyard.caches import BoundedCache
+from tiltyard.compute_once import BoundedQueue, SingleFlight
 from tiltyard.core.board.document import canonical_json, document_hash
-from tiltyard.errors import Crowded
 
-__all__ = ["BoundedQueue", "DocumentCache", "HashedDocument", "SingleFlight"]
+__all__ = ["DocumentCache", "HashedDocument"]
 
 Key = tuple[Any, ...]
-T = TypeVar("T")
 
 #: Computing on demand takes at most 1/n of the time.
 _REST_RATIO = 10.0
@@ -48,58 +45,6 @@ class _CachedDocument:
     document: HashedDocument
     at: float
     took: float
-
-
-class BoundedQueue:
-    """Limits concurrent computations; a caller that would have to queue behind too many others gets an error."""
-
-    def __init__(self, at_once: int, waiting: int, what: str) -> None:
-        self._making = asyncio.Semaphore(at_once)
-        self._most = waiting
-        self._waiting = 0
-        self._what = what
-
-    @contextlib.asynccontextmanager
-    async def acquire_slot(self) -> AsyncIterator[None]:
-        """One's turn, once it comes."""
-        if self._waiting >= self._most:
-            raise Crowded(f"{self._waiting} others wait for {self._what}; ask again in a moment")
-        self._waiting += 1
-        try:
-            await self._making.acquire()
-        finally:
-            self._waiting -= 1
-        try:
-            yield
-        finally:
-            self._making.release()
-
-
-class SingleFlight:
-    """Shares one computation among concurrent callers, even if the first caller was cancelled."""
-
-    def __init__(self) -> None:
-        self._pending: dict[Hashable, asyncio.Task[Any]] = {}
-
-    async def __call__(self, key: Hashable, make: Callable[[], Coroutine[Any, Any, T]]) -> T:
-        task: asyncio.Task[T] | None = self._pending.get(key)
-        if task is None:
-            task = self._pending[key] = asyncio.create_task(make(), name="make")
-            task.add_done_callback(lambda done: self._ended(key, done))
-        return await asyncio.shield(task)
-
-    async def stop(self) -> None:
-        """Give up whatever is being made."""
-        tasks = list(self._pending.values())
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
-
-    def _ended(self, key: Hashable, task: asyncio.Task[Any]) -> None:
-        """Forget it, and take note of how it ended."""
-        self._pending.pop(key, None)
-        if not task.cancelled():
-            task.exception()
 
 
 class DocumentCache:

@@ -11,7 +11,6 @@ import functools
 import hashlib
 import itertools
 import os
-import sys
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -20,6 +19,7 @@ from typing import IO, TYPE_CHECKING, LiteralString, Protocol
 from urllib.parse import quote
 
 from tiltyard.errors import BadOption, TiltyardError
+from tiltyard.file_locks import lock_file
 
 if TYPE_CHECKING:
     import psycopg
@@ -86,7 +86,7 @@ class FileLocks:
         path = self._path(name)
         while True:
             file = self._opened(path)
-            if not _lock(file, wait=False):
+            if not lock_file(file, wait=False):
                 file.close()
                 return None
             if _is_at(file, path):
@@ -96,7 +96,7 @@ class FileLocks:
     @contextlib.contextmanager
     def starting(self) -> Iterator[None]:
         with self._opened(self._path("starting")) as file:
-            _lock(file, wait=True)
+            lock_file(file)
             yield
 
     def kept(self) -> bool:
@@ -198,24 +198,3 @@ def _discard(file: IO[bytes], path: Path) -> None:
         with contextlib.suppress(OSError):
             path.unlink()
         file.close()
-
-
-if sys.platform == "win32":
-    import msvcrt
-
-    def _lock(file: IO[bytes], *, wait: bool) -> bool:
-        try:
-            msvcrt.locking(file.fileno(), msvcrt.LK_LOCK if wait else msvcrt.LK_NBLCK, 1)
-        except OSError:
-            return False
-        return True
-
-else:
-    import fcntl
-
-    def _lock(file: IO[bytes], *, wait: bool) -> bool:
-        try:
-            fcntl.flock(file.fileno(), fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return False
-        return True

@@ -7,7 +7,6 @@ users were killed keeps running, and the next command adopts it.
 
 from __future__ import annotations
 
-import fcntl
 import os
 import pwd
 import secrets
@@ -22,6 +21,7 @@ from urllib.parse import quote
 
 from tiltyard.atomic_files import replace_file
 from tiltyard.errors import StoreFault
+from tiltyard.file_locks import lock_file
 from tiltyard.postgres.binaries import Binaries, OnWait, bundled_folder, choose_account, one_line
 from tiltyard.postgres.connections import connect
 from tiltyard.postgres.server_config import SERVER_SETTINGS, Postmaster
@@ -78,7 +78,7 @@ class EmbeddedServer:
         self.prepare()
         with self.locked():
             self._using = self._opened(self.folder / "users.lock")
-            fcntl.flock(self._using, fcntl.LOCK_SH)
+            lock_file(self._using, shared=True)
             try:
                 self._open()
             except BaseException:
@@ -102,9 +102,7 @@ class EmbeddedServer:
             return False
         with self.locked(), self._using as using:
             self._using = self._url = None
-            try:
-                fcntl.flock(using, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
+            if not lock_file(using, wait=False):
                 return False
             self.shut_down()
             return True
@@ -120,19 +118,17 @@ class EmbeddedServer:
     def locked(self) -> Iterator[None]:
         """Hold the lock for starting and stopping this server."""
         with self._opened(self.folder / "start.lock") as file:
-            fcntl.flock(file, fcntl.LOCK_EX)
+            lock_file(file)
             yield
 
     @contextmanager
     def unused(self) -> Iterator[None]:
         """Hold the server exclusively; raise if another process uses it."""
         with self.locked(), self._opened(self.folder / "users.lock") as file:
-            try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
+            if not lock_file(file, wait=False):
                 raise StoreFault(
                     f"the database in {self.folder} is in use; stop tiltyard serve and other commands that use it"
-                ) from None
+                )
             yield
 
     @contextmanager

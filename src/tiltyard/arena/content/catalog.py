@@ -63,10 +63,10 @@ async def read_prompt_filters(pool: ConnectionPool, arena: Arena) -> tuple[list[
         return await read_filters(connection, arena.arena)
 
 
-async def read_models(pool: ConnectionPool, arena: str) -> list[KnownModel]:
+async def read_models(pool: ConnectionPool, arena: Arena) -> list[KnownModel]:
     """Every model that was ever added."""
     async with connect_from_pool(pool) as connection:
-        return await list_models(connection, await _number(connection, arena))
+        return await list_models(connection, arena.arena)
 
 
 async def check_model(pool: ConnectionPool, arena: Arena, model: str) -> None:
@@ -75,10 +75,10 @@ async def check_model(pool: ConnectionPool, arena: Arena, model: str) -> None:
         await find_model(connection, arena.arena, model)
 
 
-async def read_prompts(pool: ConnectionPool, arena: str, *, after: int, limit: int) -> list[KnownPrompt]:
+async def read_prompts(pool: ConnectionPool, arena: Arena, *, after: int, limit: int) -> list[KnownPrompt]:
     """A page of prompts with their texts, by number."""
     async with connect_from_pool(pool) as connection:
-        return await list_prompts(connection, await _number(connection, arena), after=after, limit=limit)
+        return await list_prompts(connection, arena.arena, after=after, limit=limit)
 
 
 async def read_prompt_language(pool: ConnectionPool, arena: int, prompt: str) -> str | None:

@@ -128,7 +128,8 @@ async def import_responses(
 @router.get("/{arena}/models", summary="All models", responses=_REFUSALS, dependencies=_ADMIN)
 async def models(arena: ArenaName, request: Request) -> ModelList:
     """Every model that was ever added, enabled, retired or not yet enabled."""
-    found = await read_models(registry_of(request).pool, arena)
+    pool = registry_of(request).pool
+    found = await read_models(pool, await read_arena(pool, arena))
     return ModelList(
         [
             ModelInfo(model=one.name, enabled=one.enabled, responses=one.responses, added_at=one.added_at)
@@ -157,7 +158,8 @@ async def prompts(
     limit: Annotated[int, Query(ge=1, le=1000)] = 100,
 ) -> PromptList:
     """A page of prompts with their texts, by number."""
-    found = await read_prompts(registry_of(request).pool, arena, after=after, limit=limit)
+    pool = registry_of(request).pool
+    found = await read_prompts(pool, await read_arena(pool, arena), after=after, limit=limit)
     return PromptList(
         [
             PromptInfo(

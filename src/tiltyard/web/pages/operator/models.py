@@ -28,7 +28,7 @@ router = operator_router("/arenas/{arena}/models")
 async def models_page(arena: str, request: Request) -> HTMLResponse:
     """Every model that was ever added."""
     found = await arena_of(request, arena)
-    models = await read_models(pool_of(request), arena)
+    models = await read_models(pool_of(request), found)
     return arena_page(request, found, "models.html", "models", models=models)
 
 

@@ -36,7 +36,7 @@ async def prompts_page(
 ) -> HTMLResponse:
     """A page of the prompts, by number."""
     found = await arena_of(request, arena)
-    prompts = await read_prompts(pool_of(request), arena, after=after, limit=_PAGE_ROWS + 1)
+    prompts = await read_prompts(pool_of(request), found, after=after, limit=_PAGE_ROWS + 1)
     more = prompts[_PAGE_ROWS - 1].prompt if len(prompts) > _PAGE_ROWS else None
     return arena_page(
         request, found, "prompts.html", "prompts", prompts=prompts[:_PAGE_ROWS], more=more, after=after

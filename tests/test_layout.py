@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
+
+import pytest
 
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "src/tiltyard"
@@ -21,6 +24,15 @@ NOUNS_IN_ING = {
     "standing",
     "state_encoding",
     "voting",
+}
+
+#: What a mechanism is made of, and where it is allowed (decision 0048).
+ONE_OF_EACH = {
+    r"\bOrderedDict\b": {"caches.py"},
+    r"del self\.\w+\[next\(iter\(": {"arena/voting/revealed_names.py", "core/policy/state/session_memory.py"},
+    r"\bos\.(fsync|link|replace)\b": {"atomic_files.py"},
+    r"^\s*import (fcntl|msvcrt)\b": {"file_locks.py"},
+    r"-- name: \(": {"postgres/statements.py"},
 }
 
 
@@ -61,3 +73,13 @@ def test_modules_are_named_by_nouns():
 def test_the_validation_suite_is_not_in_the_package():
     assert not (PACKAGE / "lab").exists()
     assert (ROOT / "lab/__init__.py").exists()
+
+
+@pytest.mark.parametrize("pattern", ONE_OF_EACH)
+def test_each_mechanism_is_written_once(pattern: str):
+    users = {
+        path.relative_to(PACKAGE).as_posix()
+        for path in PACKAGE.rglob("*.py")
+        if re.search(pattern, path.read_text(encoding="utf-8"), re.MULTILINE)
+    }
+    assert users == ONE_OF_EACH[pattern], "use caches, atomic_files, file_locks or load_statements"

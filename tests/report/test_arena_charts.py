@@ -6,7 +6,15 @@ import re
 import pytest
 
 from tiltyard.errors import BadOption
-from tiltyard.report.arena_charts import CHARTS, FEW_BATTLES, RatingPoint, arena_chart, page_spec
+from tiltyard.report.arena_charts import (
+    CHARTS,
+    FEW_BATTLES,
+    ChartContent,
+    HistoryPoint,
+    RatingPoint,
+    arena_chart,
+    page_spec,
+)
 from tiltyard.report.chart_theme import COLOURS, fit_to_phone, render_svg
 
 NAMES = (
@@ -26,18 +34,18 @@ def documents():
         for k, (a, b) in enumerate((a, b) for i, a in enumerate(NAMES) for b in NAMES[i + 1 :])
     ]
     points = [
-        {"model": model, "at": f"2026-01-0{day}T00:00:00Z", "votes": 10 * day, "value": None if day == 2 else 1500.0 + day}
+        HistoryPoint(model, f"2026-01-0{day}T00:00:00Z", 10 * day, None if day == 2 else 1500.0 + day)
         for model in NAMES
         for day in (1, 2, 3)
-    ]  # fmt: skip
+    ]
     dots = [
         RatingPoint(name, 1500.0 - k, None if k == 2 else 1400.0, 1600.0, k) for k, name in enumerate(NAMES)
     ]
     return {
-        "ratings": {"dots": dots, "axis": "rating"},
-        "win-rates": {"models": NAMES, "pairs": pairs},
-        "battle-counts": {"models": NAMES, "pairs": pairs},
-        "history": {"models": NAMES, "points": points, "axis": "rating"},
+        "ratings": ChartContent("rating", dots),
+        "win-rates": ChartContent(models=NAMES, pairs=pairs),
+        "battle-counts": ChartContent(models=NAMES, pairs=pairs),
+        "history": ChartContent("rating", models=NAMES, points=points),
     }
 
 
@@ -74,7 +82,7 @@ def test_dots_are_in_the_order_of_the_board_with_what_lies_around_them():
     assert [value["rating"] for value in values] == [1500.0 - k for k in range(len(NAMES))]
     assert values[2]["low"] is None
     assert spec["layer"][0]["encoding"]["y"]["sort"] == [value["model"] for value in values]
-    alone = arena_chart("ratings", {"dots": [{"model": "m", "value": 1.0, "low": None, "high": None, "votes": 0}], "axis": ""})  # fmt: skip
+    alone = arena_chart("ratings", ChartContent(dots=[RatingPoint("m", 1.0, None, None, 0)]))
     assert "layer" not in alone
 
 
@@ -105,8 +113,8 @@ def test_history_leaves_out_what_was_not_known():
     ],
 )
 def test_times_are_written_as_fine_as_they_are_far_apart(ends, shape):
-    points = [{"model": "m", "at": at, "votes": 1, "value": 1500.0 + k} for k, at in enumerate(ends)]
-    spec = arena_chart("history", {"models": ["m"], "points": points, "axis": ""})
+    points = [HistoryPoint("m", at, 1, 1500.0 + k) for k, at in enumerate(ends)]
+    spec = arena_chart("history", ChartContent(models=["m"], points=points))
     svg = render_svg(spec).decode()
     labels = [
         text
@@ -127,7 +135,7 @@ def test_marks_have_the_accent_of_the_look():
 def test_many_models_have_no_numbers_in_their_cells():
     many = [f"m{k}" for k in range(17)]
     pairs = [{"model_a": "m0", "model_b": "m1", "battles": 2, "both_bad": 0, "score": 0.5}]
-    assert "layer" not in arena_chart("battle-counts", {"models": many, "pairs": pairs})
+    assert "layer" not in arena_chart("battle-counts", ChartContent(models=many, pairs=pairs))
 
 
 def test_a_page_gives_a_chart_its_own_look():
@@ -140,12 +148,12 @@ def test_a_page_gives_a_chart_its_own_look():
 
 def test_an_unknown_chart_is_refused():
     with pytest.raises(BadOption, match="expected ratings"):
-        arena_chart("pie", {})
+        arena_chart("pie", ChartContent())
 
 
 def test_a_phone_gets_a_narrow_picture_with_short_labels_and_heatmaps_as_they_are():
     dots = [RatingPoint(f"a model with a long name {k}", 1500.0 + k, 1400.0, 1600.0, 10) for k in range(4)]
-    wide = arena_chart("ratings", {"dots": dots, "axis": "rating"})
+    wide = arena_chart("ratings", ChartContent("rating", dots))
     narrow = fit_to_phone(wide)
     assert narrow["width"] < wide["width"]
     assert narrow["config"]["legend"]["orient"] == "bottom"
@@ -159,7 +167,7 @@ def test_a_phone_gets_a_narrow_picture_with_short_labels_and_heatmaps_as_they_ar
 def test_on_a_phone_the_title_of_an_axis_is_broken_and_its_ticks_are_few():
     dots = [RatingPoint(f"m{k}", 1100.0 + 100 * k, 1000.0, 1700.0, 10) for k in range(6)]
     said = "rating, and 2 RD to either side: the left end is the conservative score"
-    wide = arena_chart("ratings", {"dots": dots, "axis": said})
+    wide = arena_chart("ratings", ChartContent(said, dots))
     svg, small = render_svg(wide).decode(), render_svg(fit_to_phone(wide)).decode()
     assert said in svg
     assert said not in small
@@ -174,7 +182,7 @@ def test_a_score_of_few_battles_is_pale(look):
         {"model_a": "a", "model_b": "b", "battles": FEW_BATTLES - 1, "both_bad": 0, "score": 1.0},
         {"model_a": "a", "model_b": "c", "battles": FEW_BATTLES, "both_bad": 0, "score": 1.0},
     ]
-    document = {"models": ["a", "b", "c"], "pairs": pairs}
+    document = ChartContent(models=["a", "b", "c"], pairs=pairs)
     pale = re.compile(r'<path[^>]*opacity="0\.35"')
     assert len(pale.findall(render_svg(arena_chart("win-rates", document, look)).decode())) == 2
     assert pale.search(render_svg(arena_chart("battle-counts", document, look)).decode()) is None

@@ -36,7 +36,7 @@ assert_type(tiltyard.__version__, str)
 battle = Battle(model_a="x", model_b="y", winner=Outcome.MODEL_A, label=Label.LEAN, pref=0.7)
 assert_type(battle.winner, Outcome)
 assert_type(battle.label, Label | None)
-assert_type(battle.to_dict(), dict[str, Any])
+assert_type(battle.to_dict(), dict[str, object])
 assert_type(Battle.from_dict({"model_a": "x", "model_b": "y", "winner": "tie"}), Battle)
 Battle("x", "y", Outcome.TIE)  # type: ignore[call-arg]
 battle.pref = 0.5  # type: ignore[misc]

@@ -60,7 +60,7 @@ async def write_audit_entry(
     connection: AsyncConnection,
     actor: str,
     action: str,
-    detail: Mapping[str, Any],
+    detail: Mapping[str, object],
     *,
     arena: int | None = None,
 ) -> None:

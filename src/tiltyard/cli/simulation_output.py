@@ -7,7 +7,6 @@ import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import typer
 
@@ -57,5 +56,5 @@ def write_files(out: Path, files: Mapping[str, str]) -> None:
     typer.echo(f"Written to {escape_controls(str(out))}: {', '.join(files)}", err=True)
 
 
-def document_json(document: Mapping[str, Any]) -> str:
+def document_json(document: Mapping[str, object]) -> str:
     return json.dumps(document, indent=1, ensure_ascii=False, allow_nan=False) + "\n"

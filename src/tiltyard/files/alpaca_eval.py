@@ -18,7 +18,7 @@ def _recognises(columns: Collection[str]) -> bool:
     return {"generator_1", "generator_2", "preference"} <= set(columns)
 
 
-def _convert(record: Mapping[str, Any]) -> Converted:
+def _convert(record: Mapping[str, object]) -> Converted:
     preference = record.get("preference")
     if preference is None or (isinstance(preference, float) and math.isnan(preference)):
         return SkippedRecord("the annotator gave no preference")

@@ -43,7 +43,7 @@ class Answer:
     extra: Mapping[str, Any] = field(default_factory=lambda: _NOTHING)
 
     @classmethod
-    def from_dict(cls, row: Mapping[str, Any], where: str) -> Answer:
+    def from_dict(cls, row: Mapping[str, object], where: str) -> Answer:
         """Read one row; errors name ``where``."""
         kind = row.get("kind", "text")
         if kind not in KINDS:
@@ -56,7 +56,7 @@ class Answer:
         truncated = read_flag(row, "truncated", where)
         return cls(kind=kind, truncated=truncated, extra=MappingProxyType(unknown), **given)
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """The row as written: the fields that are set, then the unknown ones."""
         known = {name: getattr(self, name) for name in _FIELDS} | {"truncated": self.truncated or None}
         return {name: value for name, value in known.items() if value is not None} | dict(self.extra)
@@ -91,7 +91,7 @@ def drop_replaced_answers(answers: Iterable[Answer]) -> Iterator[Answer]:
             yield one
 
 
-def read_flag(row: Mapping[str, Any], name: str, where: str) -> bool:
+def read_flag(row: Mapping[str, object], name: str, where: str) -> bool:
     """A boolean field; false if missing."""
     value = row.get(name)
     if value is None or isinstance(value, bool):
@@ -102,7 +102,7 @@ def read_flag(row: Mapping[str, Any], name: str, where: str) -> bool:
     return flag
 
 
-def _text(row: Mapping[str, Any], name: str, where: str) -> str | None:
+def _text(row: Mapping[str, object], name: str, where: str) -> str | None:
     value = row.get(name)
     if value is None or isinstance(value, str):
         return value

@@ -25,7 +25,7 @@ def _recognises(columns: Collection[str]) -> bool:
     return {"model", "games"} <= set(columns) and not {"uid", "question_id"}.isdisjoint(columns)
 
 
-def _convert(record: Mapping[str, Any]) -> Converted:
+def _convert(record: Mapping[str, object]) -> Converted:
     """The baseline is A in the first game and B in the second."""
     if record.get("baseline") is None:
         raise BadBattle("baseline is missing; older judgments do not name it: add it to every line")

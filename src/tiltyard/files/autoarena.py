@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from typing import Any
 
 from tiltyard.files.conversations import answers_in
 from tiltyard.files.format import BattleFormat
@@ -21,7 +20,7 @@ def _recognises(columns: Collection[str]) -> bool:
     return set(columns) - {"judge"} == _COLUMNS
 
 
-def _convert(record: Mapping[str, Any]) -> Mapping[str, Any]:
+def _convert(record: Mapping[str, object]) -> Mapping[str, object]:
     """The judge is in the file only if the head-to-heads of a single model were exported."""
     winner, judge = record.get("winner"), record.get("judge")
     row = {

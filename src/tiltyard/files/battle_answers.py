@@ -51,7 +51,7 @@ def battle_answers(path: str | os.PathLike[str], *, format: str | None = None) -
             yield Answer.from_dict(answer, where)
 
 
-def _prompt(record: Mapping[str, Any]) -> str | None:
+def _prompt(record: Mapping[str, object]) -> str | None:
     """The prompt: a column, or the only question of a conversation."""
     for name in _PROMPTS:
         value = record.get(name)
@@ -77,7 +77,7 @@ def _single(value: str) -> str | None:
     return value
 
 
-def _turns(value: Any) -> list[Mapping[str, Any]]:
+def _turns(value: Any) -> list[Mapping[str, object]]:
     if isinstance(value, str) and value.lstrip().startswith("["):
         try:
             value = json.loads(value)

@@ -24,7 +24,7 @@ def _is_turns(columns: Collection[str]) -> bool:
     return {"comparison_id", "model_a", "model_b", "choice", "turn"} <= set(columns)
 
 
-def _convert_vote(record: Mapping[str, Any]) -> Converted:
+def _convert_vote(record: Mapping[str, object]) -> Converted:
     model_a, model_b = record.get("model_a_name"), record.get("model_b_name")
     winner = _vote(record, model_a, model_b)
     if isinstance(winner, SkippedRecord):
@@ -41,7 +41,7 @@ def _convert_vote(record: Mapping[str, Any]) -> Converted:
     }
 
 
-def _vote(record: Mapping[str, Any], model_a: Any, model_b: Any) -> str | SkippedRecord:
+def _vote(record: Mapping[str, object], model_a: Any, model_b: Any) -> str | SkippedRecord:
     chosen, equal = record.get("chosen_model_name"), _is_true(record.get("both_equal"))
     if equal and chosen is not None:
         raise BadBattle(f"both_equal is true, but chosen_model_name is {chosen!r}")
@@ -56,7 +56,7 @@ def _vote(record: Mapping[str, Any], model_a: Any, model_b: Any) -> str | Skippe
     return "model_a" if chosen == model_a else "model_b"
 
 
-def _convert_turn(record: Mapping[str, Any]) -> Converted:
+def _convert_turn(record: Mapping[str, object]) -> Converted:
     choice = record.get("choice")
     if choice is None:
         return SkippedRecord("no choice was made")

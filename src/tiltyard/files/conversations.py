@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from typing import Any
 
 from tiltyard.errors import BadBattle
 
 __all__ = ["answers_in", "assistant_text"]
 
-Answers = Callable[[Mapping[str, Any]], tuple[str, str]]
+Answers = Callable[[Mapping[str, object]], tuple[str, str]]
 
 
 def answers_in(key_a: str, key_b: str) -> Answers:
     """Return a reader of the two answers under these keys of a record."""
 
-    def answers(record: Mapping[str, Any]) -> tuple[str, str]:
+    def answers(record: Mapping[str, object]) -> tuple[str, str]:
         return _answer(record, key_a), _answer(record, key_b)
 
     return answers
@@ -37,7 +36,7 @@ def assistant_text(conversation: object) -> str | None:
     return "\n".join(known) if len(known) == len(texts) else None
 
 
-def _answer(record: Mapping[str, Any], key: str) -> str:
+def _answer(record: Mapping[str, object], key: str) -> str:
     text = assistant_text(record.get(key))
     if text is None:
         raise BadBattle(f"{key} contains no readable answer; style is measured in text")

@@ -20,7 +20,7 @@ def _recognises(columns: Collection[str]) -> bool:
     return names <= set(columns) and "judge_hash" not in columns
 
 
-def _convert(record: Mapping[str, Any]) -> Converted:
+def _convert(record: Mapping[str, object]) -> Converted:
     if not _is_true("anony", record.get("anony")):
         return SkippedRecord("the voter knew the models (anony is false)")
     return {

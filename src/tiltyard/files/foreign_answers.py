@@ -75,9 +75,9 @@ def autoarena_answers(path: str | os.PathLike[str], model: str | None = None) ->
         yield Answer.from_dict(row, where)
 
 
-def _by_key(path: str | os.PathLike[str], key: str) -> dict[str, Mapping[str, Any]]:
+def _by_key(path: str | os.PathLike[str], key: str) -> dict[str, Mapping[str, object]]:
     """The records of a file by name; duplicate names raise an error."""
-    found: dict[str, Mapping[str, Any]] = {}
+    found: dict[str, Mapping[str, object]] = {}
     for where, record in open_records(path).records():
         name = record.get(key)
         if name is None:
@@ -89,8 +89,8 @@ def _by_key(path: str | os.PathLike[str], key: str) -> dict[str, Mapping[str, An
 
 
 def _found(
-    prompts: Mapping[str, Mapping[str, Any]], name: Any, where: str, path: str | os.PathLike[str]
-) -> Mapping[str, Any]:
+    prompts: Mapping[str, Mapping[str, object]], name: Any, where: str, path: str | os.PathLike[str]
+) -> Mapping[str, object]:
     if str(name) not in prompts:
         raise UnreadableFile(
             f"{where}: prompt {name!r} is not in {os.fspath(path)}; give the prompt bank of these responses"
@@ -98,7 +98,7 @@ def _found(
     return prompts[str(name)]
 
 
-def _messages(record: Mapping[str, Any], where: str) -> list[Mapping[str, Any]]:
+def _messages(record: Mapping[str, object], where: str) -> list[Mapping[str, object]]:
     messages = record.get("messages")
     if isinstance(messages, list) and messages and all(isinstance(one, Mapping) for one in messages):
         return messages
@@ -107,10 +107,10 @@ def _messages(record: Mapping[str, Any], where: str) -> list[Mapping[str, Any]]:
     )
 
 
-def _first_question(messages: list[Mapping[str, Any]]) -> Any:
+def _first_question(messages: list[Mapping[str, object]]) -> Any:
     return next((one.get("content") for one in messages if one.get("role") == "user"), None)
 
 
-def _last_answer(messages: list[Mapping[str, Any]]) -> Any:
+def _last_answer(messages: list[Mapping[str, object]]) -> Any:
     content = messages[-1].get("content")
     return content.get("answer") if isinstance(content, Mapping) else content

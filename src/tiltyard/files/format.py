@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 __all__ = ["UNREADABLE", "BattleFormat", "Converted", "Settled", "SkippedRecord"]
 
@@ -20,7 +19,7 @@ class SkippedRecord:
 
 
 #: A row of canonical fields, or the reason why the record was skipped.
-Converted = Mapping[str, Any] | SkippedRecord
+Converted = Mapping[str, object] | SkippedRecord
 #: The same, with its location.
 Settled = tuple[str, Converted]
 
@@ -39,10 +38,10 @@ class BattleFormat:
     name: str
     kinds: frozenset[str]
     recognises: Callable[[Collection[str]], bool]
-    convert: Callable[[Mapping[str, Any]], Converted]
+    convert: Callable[[Mapping[str, object]], Converted]
     gives: Mapping[str, str] = field(default_factory=dict)
     also_reads: tuple[str, ...] = ()
-    answers: Callable[[Mapping[str, Any]], tuple[str, str]] | None = None
+    answers: Callable[[Mapping[str, object]], tuple[str, str]] | None = None
     answers_in: tuple[str, ...] = ()
     settle: Callable[[Iterator[Settled]], Iterator[Settled]] | None = None
 

@@ -24,7 +24,7 @@ def _recognises(columns: Collection[str]) -> bool:
     return {"model_a", "model_b", "winner", "pref", "pref_hard"} <= set(columns)
 
 
-def _convert(record: Mapping[str, Any]) -> Converted:
+def _convert(record: Mapping[str, object]) -> Converted:
     source = record.get("source", _JUDGE)
     pref = _flipped(record.get("pref"))
     unread = source == _JUDGE and pref is None
@@ -51,7 +51,7 @@ def _flipped(pref: Any) -> float | None:
 
 def _settle(rows: Iterator[Settled]) -> Iterator[Settled]:
     """Join the two orders of a question; rows without a question are kept separate."""
-    pairs: dict[object, list[tuple[str, Mapping[str, Any]]]] = {}
+    pairs: dict[object, list[tuple[str, Mapping[str, object]]]] = {}
     for where, row in rows:
         assert not isinstance(row, SkippedRecord)
         question = row["question_id"]
@@ -62,7 +62,7 @@ def _settle(rows: Iterator[Settled]) -> Iterator[Settled]:
         yield found[0][0], _joined(found)
 
 
-def _joined(found: list[tuple[str, Mapping[str, Any]]]) -> Converted:
+def _joined(found: list[tuple[str, Mapping[str, object]]]) -> Converted:
     where, first = found[0]
     if len(found) > 2:
         raise BadBattle(
@@ -74,8 +74,14 @@ def _joined(found: list[tuple[str, Mapping[str, Any]]]) -> Converted:
         return first
     second = found[1][1]
     winner, label = reconcile_outcomes(parse_outcome(first["winner"]), parse_outcome(second["winner"]))
-    pref = (first["pref"] + second["pref"]) / 2
+    pref = (_pref(first) + _pref(second)) / 2
     return {**first, "winner": winner.value, "label": label.value, "pref": pref}
+
+
+def _pref(row: Mapping[str, object]) -> float:
+    pref = row["pref"]
+    assert isinstance(pref, float)  # A verdict without one is unread, and has no winner.
+    return pref
 
 
 JUDGEARENA = BattleFormat(

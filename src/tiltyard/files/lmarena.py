@@ -17,7 +17,7 @@ _CONVERSATIONS = ("conversation_a", "conversation_b")
 _ALL_KINDS = frozenset({"csv", "json", "jsonl", "parquet"})
 
 
-def _convert_55k(record: Mapping[str, Any]) -> Mapping[str, Any]:
+def _convert_55k(record: Mapping[str, object]) -> Mapping[str, object]:
     """One of three columns is 1. In this data set a tie may also mean that both were bad."""
     chosen = [winner for key, winner in _ONE_HOT.items() if _is_one(key, record.get(key))]
     if len(chosen) != 1:
@@ -31,7 +31,7 @@ def _convert_55k(record: Mapping[str, Any]) -> Mapping[str, Any]:
     }
 
 
-def _convert_100k(record: Mapping[str, Any]) -> Mapping[str, Any]:
+def _convert_100k(record: Mapping[str, object]) -> Mapping[str, object]:
     return {
         "model_a": record.get("model_a"),
         "model_b": record.get("model_b"),
@@ -45,7 +45,7 @@ def _convert_100k(record: Mapping[str, Any]) -> Mapping[str, Any]:
     }
 
 
-def _convert_140k(record: Mapping[str, Any]) -> Mapping[str, Any]:
+def _convert_140k(record: Mapping[str, object]) -> Mapping[str, object]:
     """A person's session may contain several votes, so it is used as the voter."""
     return {
         "model_a": record.get("model_a"),
@@ -69,7 +69,7 @@ def _is_one(key: str, value: Any) -> bool:
     raise BadBattle(f"{key} is {value!r}; expected 0 or 1")
 
 
-def _category(record: Mapping[str, Any]) -> str | None:
+def _category(record: Mapping[str, object]) -> str | None:
     """Code, creative writing and maths, joined by ``+`` if a prompt belongs to several."""
     tags = record.get("category_tag")
     found = ["code"] if record.get("is_code") is True else []

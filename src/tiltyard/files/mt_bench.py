@@ -19,7 +19,7 @@ def _recognises(columns: Collection[str]) -> bool:
     return {"model_1", "model_2", "g1_winner", "g2_winner"} <= set(columns)
 
 
-def _convert(record: Mapping[str, Any]) -> Converted:
+def _convert(record: Mapping[str, object]) -> Converted:
     first, second = _outcome(record, "g1_winner"), _outcome(record, "g2_winner")
     if first is None or second is None:
         return SkippedRecord(UNREADABLE)
@@ -36,7 +36,7 @@ def _convert(record: Mapping[str, Any]) -> Converted:
     }
 
 
-def _outcome(record: Mapping[str, Any], key: str) -> Outcome | None:
+def _outcome(record: Mapping[str, object], key: str) -> Outcome | None:
     """Both games name the models, whatever the order; ``error`` is an unreadable reply."""
     text = record.get(key)
     if text == "error":

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from typing import Any
 
 from tiltyard.errors import BadBattle
 from tiltyard.files.canonical_columns import RESPONSES, STYLE
@@ -20,16 +19,18 @@ def is_native(columns: Collection[str]) -> bool:
     return {"model_a", "model_b"} <= set(columns) and ("winner" in columns or "outcome" in columns)
 
 
-def _as_it_is(record: Mapping[str, Any]) -> Mapping[str, Any]:
+def _as_it_is(record: Mapping[str, object]) -> Mapping[str, object]:
     return record
 
 
-def _with_numbers(record: Mapping[str, Any]) -> Mapping[str, Any]:
+def _with_numbers(record: Mapping[str, object]) -> Mapping[str, object]:
     """CSV has only text: parse the numeric fields; other text is kept and rejected later."""
     return {key: _read(key, text) for key, text in record.items()}
 
 
-def _read(key: str, text: str) -> int | float | str:
+def _read(key: str, text: object) -> object:
+    if not isinstance(text, str):
+        return text
     if key == "time":
         return parse_time_text(text)
     return _number(text) if key in _NUMBERS else text
@@ -44,7 +45,7 @@ def _number(text: str) -> int | float | str:
     return text
 
 
-def _answers(record: Mapping[str, Any]) -> tuple[str, str]:
+def _answers(record: Mapping[str, object]) -> tuple[str, str]:
     texts = [record.get(name) for name in RESPONSES]
     for name, text in zip(RESPONSES, texts, strict=True):
         if not isinstance(text, str):

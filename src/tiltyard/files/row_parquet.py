@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -21,7 +20,7 @@ _CHUNK_ROWS = 16_384
 _TYPES: Mapping[type, pa.DataType] = {str: pa.string(), int: pa.int64(), float: pa.float64()}
 
 
-def write_row_table(path: Path, columns: Mapping[str, type], rows: Iterable[Mapping[str, Any]]) -> int:
+def write_row_table(path: Path, columns: Mapping[str, type], rows: Iterable[Mapping[str, object]]) -> int:
     """Write rows with these columns, each text, integer, number or ``None``; return the number of rows."""
     schema = pa.schema([(name, _TYPES[kind]) for name, kind in columns.items()])
     stream, written = iter(rows), 0
@@ -37,7 +36,7 @@ def write_row_table(path: Path, columns: Mapping[str, type], rows: Iterable[Mapp
     return written
 
 
-def _check(where: str, columns: Mapping[str, type], row: Mapping[str, Any]) -> None:
+def _check(where: str, columns: Mapping[str, type], row: Mapping[str, object]) -> None:
     if row.keys() != columns.keys():
         odd = ", ".join(sorted(row.keys() ^ columns.keys()))
         raise BadOption(f"{where}: unexpected or missing columns: {odd}")
@@ -47,7 +46,7 @@ def _check(where: str, columns: Mapping[str, type], row: Mapping[str, Any]) -> N
             raise BadOption(f"{where}: {name} is {value!r}; expected {kind.__name__} or None")
 
 
-def _batch(path: Path, schema: pa.Schema, rows: list[Mapping[str, Any]], before: int) -> pa.RecordBatch:
+def _batch(path: Path, schema: pa.Schema, rows: list[Mapping[str, object]], before: int) -> pa.RecordBatch:
     try:
         arrays = [pa.array([row[field.name] for row in rows], field.type) for field in schema]
     except (pa.ArrowInvalid, OverflowError, UnicodeEncodeError) as error:

@@ -116,7 +116,7 @@ class RowReader:
         return renamed | {key: value for key, value in record.items() if key not in used}
 
 
-def parse_battle(where: str, row: Mapping[str, Any]) -> Battle:
+def parse_battle(where: str, row: Mapping[str, object]) -> Battle:
     """Parse the battle in a row; errors name ``where``."""
     try:
         return Battle.from_dict(row)

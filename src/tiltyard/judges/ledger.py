@@ -8,7 +8,6 @@ import zlib
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields
-from typing import Any
 
 from tiltyard.core.judging.verdict import QuestionState
 from tiltyard.errors import BadOption
@@ -356,7 +355,7 @@ def _unpacked(packed: bytes) -> Body:
     return body
 
 
-def _settled(one: Settlement, now: float) -> Mapping[str, Any]:
+def _settled(one: Settlement, now: float) -> Mapping[str, object]:
     usage = one.usage
     return {
         "attempt_id": one.attempt_id,

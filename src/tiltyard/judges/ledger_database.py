@@ -32,8 +32,8 @@ class LedgerDatabase(Protocol):
         """A context manager: commits, or rolls back on an error."""
         ...
 
-    def rows(self, statement: str, values: Mapping[str, Any]) -> list[tuple[Any, ...]]: ...
-    def stream(self, statement: str, values: Mapping[str, Any]) -> Iterator[tuple[Any, ...]]:
+    def rows(self, statement: str, values: Mapping[str, object]) -> list[tuple[Any, ...]]: ...
+    def stream(self, statement: str, values: Mapping[str, object]) -> Iterator[tuple[Any, ...]]:
         """Rows one by one, without loading them all."""
         ...
 
@@ -41,11 +41,11 @@ class LedgerDatabase(Protocol):
         """Rows of a statement that ends in ``IN``, for these keys."""
         ...
 
-    def change(self, statement: str, values: Mapping[str, Any]) -> int:
+    def change(self, statement: str, values: Mapping[str, object]) -> int:
         """Execute a change; return the number of affected rows."""
         ...
 
-    def change_many(self, statement: str, values: Iterable[Mapping[str, Any]]) -> None: ...
+    def change_many(self, statement: str, values: Iterable[Mapping[str, object]]) -> None: ...
     def close(self) -> None: ...
 
 
@@ -127,11 +127,11 @@ class _Sqlite:
         except sqlite3.Error as error:
             raise TiltyardError(f"cannot read {self._path}: {error}; the operation was stopped") from error
 
-    def rows(self, statement: str, values: Mapping[str, Any]) -> list[tuple[Any, ...]]:
+    def rows(self, statement: str, values: Mapping[str, object]) -> list[tuple[Any, ...]]:
         with self._reading():
             return self._connection.execute(statement, values).fetchall()
 
-    def stream(self, statement: str, values: Mapping[str, Any]) -> Iterator[tuple[Any, ...]]:
+    def stream(self, statement: str, values: Mapping[str, object]) -> Iterator[tuple[Any, ...]]:
         with self._reading():
             yield from self._connection.execute(statement, values)
 
@@ -140,10 +140,10 @@ class _Sqlite:
         with self._reading():
             return self._connection.execute(f"{statement} ({marks})", keys).fetchall()
 
-    def change(self, statement: str, values: Mapping[str, Any]) -> int:
+    def change(self, statement: str, values: Mapping[str, object]) -> int:
         return self._connection.execute(statement, values).rowcount
 
-    def change_many(self, statement: str, values: Iterable[Mapping[str, Any]]) -> None:
+    def change_many(self, statement: str, values: Iterable[Mapping[str, object]]) -> None:
         self._connection.executemany(statement, values)
 
     def close(self) -> None:
@@ -183,11 +183,11 @@ class _Postgres:
                 f"cannot {verb} DATABASE_URL: {problem}; the operation was stopped"
             ) from error
 
-    def rows(self, statement: str, values: Mapping[str, Any]) -> list[tuple[Any, ...]]:
+    def rows(self, statement: str, values: Mapping[str, object]) -> list[tuple[Any, ...]]:
         with self._translated("read"):
             return self._connection.execute(_for_postgres(statement), values).fetchall()
 
-    def stream(self, statement: str, values: Mapping[str, Any]) -> Iterator[tuple[Any, ...]]:
+    def stream(self, statement: str, values: Mapping[str, object]) -> Iterator[tuple[Any, ...]]:
         with (
             self._translated("read"),
             self._connection.transaction(),
@@ -201,10 +201,10 @@ class _Postgres:
         with self._translated("read"):
             return self._connection.execute(f"{statement} ({marks})".encode(), list(keys)).fetchall()
 
-    def change(self, statement: str, values: Mapping[str, Any]) -> int:
+    def change(self, statement: str, values: Mapping[str, object]) -> int:
         return self._connection.execute(_for_postgres(statement), values).rowcount
 
-    def change_many(self, statement: str, values: Iterable[Mapping[str, Any]]) -> None:
+    def change_many(self, statement: str, values: Iterable[Mapping[str, object]]) -> None:
         with self._connection.cursor() as cursor:
             cursor.executemany(_for_postgres(statement), values)
 

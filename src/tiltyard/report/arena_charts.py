@@ -10,6 +10,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
+from tiltyard.core.board.win_rates import PairScore
 from tiltyard.errors import BadOption
 from tiltyard.report.board_charts import Spec, chart_data, need_charts
 from tiltyard.report.chart_theme import (
@@ -24,6 +25,8 @@ from tiltyard.report.chart_theme import (
 __all__ = [
     "CHARTS",
     "FEW_BATTLES",
+    "ChartContent",
+    "HistoryPoint",
     "RatingPoint",
     "arena_chart",
     "drawing_version",
@@ -61,23 +64,44 @@ class RatingPoint:
     votes: int
 
 
-def arena_chart(
-    name: str, document: Mapping[str, Any], look: ChartTheme = "light", say: Translate = str
-) -> Spec:
-    """A chart by name, with its text translated by ``say``.
+@dataclass(frozen=True, slots=True)
+class HistoryPoint:
+    """One model on a past board."""
+
+    model: str
+    #: ISO 8601.
+    at: str
+    votes: int
+    value: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class ChartContent:
+    """What a chart is drawn from.
 
     ``ratings`` takes ``dots`` and the ``axis`` they are on; ``win-rates`` and ``battle-counts`` take
     ``models`` and ``pairs``; ``history`` takes ``models``, ``points`` and ``axis``.
     """
+
+    axis: str = ""
+    dots: Sequence[RatingPoint] = ()
+    models: Sequence[str] = ()
+    pairs: Sequence[PairScore] = ()
+    points: Sequence[HistoryPoint] = ()
+    #: The hash of the board behind it, if it is another than the one shown.
+    snapshot: str | None = None
+
+
+def arena_chart(name: str, content: ChartContent, look: ChartTheme = "light", say: Translate = str) -> Spec:
+    """A chart by name, with its text translated by ``say``."""
     need_charts()
     if name == "ratings":
-        dots = [dot if isinstance(dot, RatingPoint) else RatingPoint(**dot) for dot in document["dots"]]
-        return ratings_chart(dots, document["axis"], look, say)
+        return ratings_chart(content.dots, content.axis, look, say)
     if name in ("win-rates", "battle-counts"):
         counts = name == "battle-counts"
-        return pairs_chart(document["models"], document["pairs"], look, say, counts=counts)
+        return pairs_chart(content.models, content.pairs, look, say, counts=counts)
     if name == "history":
-        return history_chart(document["models"], document["points"], document["axis"], look, say)
+        return history_chart(content.models, content.points, content.axis, look, say)
     raise BadOption(f"unknown chart {name!r}; expected {', '.join(CHARTS)}")
 
 
@@ -141,7 +165,7 @@ def ratings_chart(
 
 def pairs_chart(
     models: Sequence[str],
-    pairs: Sequence[Mapping[str, Any]],
+    pairs: Sequence[PairScore],
     look: ChartTheme = "light",
     say: Translate = str,
     *,
@@ -191,7 +215,7 @@ def pairs_chart(
 
 def history_chart(
     models: Sequence[str],
-    points: Sequence[Mapping[str, Any]],
+    points: Sequence[HistoryPoint],
     axis: str,
     look: ChartTheme = "light",
     say: Translate = str,
@@ -201,15 +225,15 @@ def history_chart(
 
     label = _labels(models)
     order = [label[model] for model in models]
+    shown = [point for point in points if point.value is not None and point.model in label]
     values = [
         {
-            "model": label[point["model"]],
-            "at": point["at"],
-            "votes": point["votes"],
-            "value": _rounded(point["value"]),
+            "model": label[point.model],
+            "at": point.at,
+            "votes": point.votes,
+            "value": _rounded(point.value),
         }
-        for point in points
-        if point["value"] is not None and point["model"] in label
+        for point in shown
     ]
     colour = alt.Color(
         "model:N",
@@ -222,7 +246,7 @@ def history_chart(
         alt.Chart(chart_data(values))
         .mark_line(strokeWidth=2, point=alt.OverlayMarkDef(size=18))
         .encode(
-            x=_times([value["at"] for value in values]),
+            x=_times([point.at for point in shown]),
             y=alt.Y("value:Q", scale=alt.Scale(zero=False), title=say(axis)),
             color=colour,
             tooltip=[
@@ -253,8 +277,8 @@ def _times(moments: Sequence[str]) -> Any:
     )
 
 
-def _cells(label: Mapping[str, str], pairs: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    cells: list[dict[str, Any]] = []
+def _cells(label: Mapping[str, str], pairs: Sequence[PairScore]) -> list[dict[str, object]]:
+    cells: list[dict[str, object]] = []
     for pair in pairs:
         score = pair["score"]
         if score is not None:

@@ -25,6 +25,7 @@ __all__ = [
     "thin_evenly",
 ]
 
+#: A Vega-Lite specification: its keys are those of Vega-Lite.
 Spec = dict[str, Any]
 One = TypeVar("One")
 
@@ -53,7 +54,7 @@ def javascript() -> str:
     return str(vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed;"))
 
 
-def chart_data(values: Sequence[Mapping[str, Any]]) -> Any:
+def chart_data(values: Sequence[Mapping[str, object]]) -> Any:
     """Rows embedded in the spec."""
     import altair as alt
 
@@ -135,8 +136,8 @@ def _rounded(value: float | None) -> float | None:
     return None if value is None else round(value, 2)
 
 
-def _cells(rated: RatedGroup, shown: list[str]) -> list[dict[str, Any]]:
-    cells: list[dict[str, Any]] = []
+def _cells(rated: RatedGroup, shown: list[str]) -> list[dict[str, object]]:
+    cells: list[dict[str, object]] = []
     known = set(shown)
     for pair in pair_rows(rated.table):
         if {pair.model_a, pair.model_b} <= known and pair.a_score is not None:

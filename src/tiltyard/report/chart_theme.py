@@ -118,7 +118,7 @@ def tooltip_line(field: str, title: str, form: str | None = None) -> Any:
     return alt.Tooltip(field, title=title) if form is None else alt.Tooltip(field, title=title, format=form)
 
 
-def localise_spec(spec: Spec, locale: Mapping[str, Any] | None) -> Spec:
+def localise_spec(spec: Spec, locale: Mapping[str, object] | None) -> Spec:
     """Localise numbers and months with D3's ``number`` and ``time`` locales; ``None`` is English."""
     return spec if locale is None else spec | {"config": spec.get("config", {}) | {"locale": dict(locale)}}
 

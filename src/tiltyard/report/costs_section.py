@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Literal
 
 from tiltyard.core.ratings import Finding
 from tiltyard.report.html_parts import findings_html, section_html, table_html, text_html
+from tiltyard.report.run_documents import ActualCosts, CostsDocument, PlaceCosts
 from tiltyard.settings.prices import format_dollars as _dollars
 from tiltyard.settings.prices import to_picodollars
 
 __all__ = ["cache_warning", "costs_section", "format_dollar_text"]
 
-_TOKENS = {
+_TokenCount = Literal["input_tokens", "output_tokens", "cache_write_tokens", "cache_read_tokens"]
+_TOKENS: Mapping[_TokenCount, str] = {
     "input_tokens": "Tokens in",
     "output_tokens": "Tokens out",
     "cache_write_tokens": "Cache written",
@@ -20,7 +22,7 @@ _TOKENS = {
 }
 
 
-def costs_section(costs: Mapping[str, Any]) -> str:
+def costs_section(costs: CostsDocument) -> str:
     """Estimated and actual costs by judge and dimension, including calls that were paid and lost."""
     actual = costs["actual"]
     return section_html(
@@ -38,19 +40,19 @@ def format_dollar_text(text: str | None) -> str:
     return _dollars(None if text is None else to_picodollars(text))
 
 
-def cache_warning(costs: Mapping[str, Any]) -> Finding | None:
+def cache_warning(costs: CostsDocument) -> Finding | None:
     """A finding where prompt caching was asked for and did nothing."""
     if not costs["prompt_cache"]["did_nothing"]:
         return None
     return Finding("prompt-cache-idle", {"written": costs["prompt_cache"]["written_tokens"] or 0})
 
 
-def _warnings(costs: Mapping[str, Any]) -> str:
+def _warnings(costs: CostsDocument) -> str:
     idle = cache_warning(costs)
     return findings_html([] if idle is None else [idle])
 
 
-def _sentence(actual: Mapping[str, Any]) -> str:
+def _sentence(actual: ActualCosts) -> str:
     lost = actual["paid_and_lost"]
     asked = f"{actual['from_cache']:,} from the cache, {actual['fresh']:,} asked in {actual['calls']:,} calls"
     parts = [f"{actual['questions']:,} questions: {asked}, {format_dollar_text(actual['usd'])}."]
@@ -61,7 +63,7 @@ def _sentence(actual: Mapping[str, Any]) -> str:
     return f"<p>{text_html(' '.join(parts))}</p>\n"
 
 
-def _by_place(places: Sequence[Mapping[str, Any]], actual: Mapping[str, Any]) -> str:
+def _by_place(places: Sequence[PlaceCosts], actual: ActualCosts) -> str:
     """One row per judge and dimension; prompt cache columns only if the cache was used."""
     tokens = {name: head for name, head in _TOKENS.items() if "cache" not in name or actual[name]}
     heads = ("Judge", "Dimension", "Questions", "From cache", "Calls", "ok", "Failed", "Lost")
@@ -70,7 +72,7 @@ def _by_place(places: Sequence[Mapping[str, Any]], actual: Mapping[str, Any]) ->
     return table_html((*heads, *tokens.values(), "Dollars"), [*rows, total], words=2)
 
 
-def _row(judge: str, dimension: str, one: Mapping[str, Any], tokens: Iterable[str]) -> list[str]:
+def _row(judge: str, dimension: str, one: ActualCosts, tokens: Iterable[_TokenCount]) -> list[str]:
     ok, lost = one["states"]["ok"], one["states"]["lost"]
     counts = (one["questions"], one["from_cache"], one["calls"], ok, one["calls"] - ok - lost, lost)
     return [
@@ -82,13 +84,15 @@ def _row(judge: str, dimension: str, one: Mapping[str, Any], tokens: Iterable[st
     ]
 
 
-def _estimate(estimate: Mapping[str, Any], actual: Mapping[str, Any]) -> str:
+def _estimate(estimate: Mapping[str, object], actual: ActualCosts) -> str:
     """The plan's estimate next to the actual numbers."""
     if not estimate:
         return ""
-    counts = {"Questions": "questions", "From the cache": "from_cache", "Calls": "calls"}
-    planned = dict(estimate) | {"from_cache": estimate.get("cached")}
-    rows = [[title, _count(planned.get(name)), _count(actual[name])] for title, name in counts.items()]
+    rows = [
+        ["Questions", _count(estimate.get("questions")), _count(actual["questions"])],
+        ["From the cache", _count(estimate.get("cached")), _count(actual["from_cache"])],
+        ["Calls", _count(estimate.get("calls")), _count(actual["calls"])],
+    ]
     ways = estimate.get("usd")
     for way, cost in ways.items() if isinstance(ways, Mapping) else ():
         if isinstance(cost, Mapping):

@@ -3,15 +3,33 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Literal
 
+from tiltyard.core.judging.diagnostics.judge_diagnostics import JudgeDocument
+from tiltyard.core.judging.match_battles import MatchCounts
+from tiltyard.core.judging.proportions import ShareDocument
 from tiltyard.core.ratings import Finding
 from tiltyard.report.html_parts import findings_html, section_html, table_html, text_html
+from tiltyard.report.run_documents import ChoiceDocument, ChoiceRating, DiagnosticsDocument, JudgeAgreement
 
 __all__ = ["choices_section", "judges_section", "questions_section", "tournament_lede"]
 
+ShareName = Literal[
+    "flips",
+    "inconsistent",
+    "first_slot",
+    "longer_wins",
+    "lists_win",
+    "own_family",
+    "own_family_by_others",
+    "own_family_excess",
+    "self_agreement",
+    "identical",
+    "truncated",
+    "garbage",
+]
 #: Each share: its label, and its value for an unbiased judge.
-SHARES = {
+SHARES: Mapping[ShareName, tuple[str, str]] = {
     "flips": ("Winner changes with the order", "0 %"),
     "inconsistent": ("Inconsistent, of all pairs", "0 %"),
     "first_slot": ("Chose the response shown first", "50 %"),
@@ -25,6 +43,21 @@ SHARES = {
     "truncated": ("Saw a truncated response", "100 %"),
     "garbage": ("Saw a garbage response", "100 %"),
 }
+#: The shares that are shown by dimension, too.
+_BY_DIMENSION: tuple[ShareName, ...] = (
+    "flips",
+    "inconsistent",
+    "first_slot",
+    "longer_wins",
+    "self_agreement",
+)
+_MATCH_COUNTS: tuple[Literal["matches", "settled", "incomplete", "decisive", "both_bad"], ...] = (
+    "matches",
+    "settled",
+    "incomplete",
+    "decisive",
+    "both_bad",
+)
 _MODEL_LIMIT = 60
 
 
@@ -40,7 +73,7 @@ def tournament_lede(judges: Sequence[str], quorum: int, entrants: Sequence[str],
     return f'<p class="lede">{text_html(" · ".join(parts))}</p>\n'
 
 
-def choices_section(choices: Mapping[str, Sequence[Mapping[str, Any]]]) -> str:
+def choices_section(choices: Mapping[str, Sequence[ChoiceDocument]]) -> str:
     """The same battles with other scores for leans, ties and inconsistent results."""
     if not choices:
         return ""
@@ -51,7 +84,7 @@ def choices_section(choices: Mapping[str, Sequence[Mapping[str, Any]]]) -> str:
     return section_html("choices", "Ratings under each choice", note, *map(_choices, choices.items()))
 
 
-def _choices(group: tuple[str, Sequence[Mapping[str, Any]]]) -> str:
+def _choices(group: tuple[str, Sequence[ChoiceDocument]]) -> str:
     name, found = group
     ratings = [{row["model"]: row for row in choice["ratings"]} for choice in found]
     models = list(ratings[0])
@@ -59,19 +92,19 @@ def _choices(group: tuple[str, Sequence[Mapping[str, Any]]]) -> str:
         [model, *(_rated(by_model.get(model)) for by_model in ratings)] for model in models[:_MODEL_LIMIT]
     ]
     more = f"<p><small>The first {_MODEL_LIMIT} of {len(models):,} models.</small></p>\n"
-    heads = ["Model", *(str(choice["name"]) for choice in found)]
+    heads = ["Model", *(choice["name"] for choice in found)]
     table = table_html(heads, rows)
     return f"<h3>{text_html(name)}</h3>\n{table}{more if len(models) > _MODEL_LIMIT else ''}"
 
 
-def _rated(row: Mapping[str, Any] | None) -> str:
+def _rated(row: ChoiceRating | None) -> str:
     if row is None or row["rating"] is None:
         return "–"
     interval = "" if row["ci_low"] is None else f" [{row['ci_low']:.0f}, {row['ci_high']:.0f}]"
     return f"{row['rating']:.0f}{interval}"
 
 
-def judges_section(diagnostics: Mapping[str, Any]) -> str:
+def judges_section(diagnostics: DiagnosticsDocument) -> str:
     """What the verdicts say of the judges: shares with intervals, findings, agreement with people."""
     found = [Finding.from_dict(one) for one in diagnostics["findings"]]
     judges = diagnostics["judges"]
@@ -82,39 +115,38 @@ def judges_section(diagnostics: Mapping[str, Any]) -> str:
     )
 
 
-def _judge(one: Mapping[str, Any]) -> str:
+def _judge(one: JudgeDocument) -> str:
     rows = [
-        [title, _share(one[name]), f"{one[name]['n']:,}", f"{one[name]['clusters']:,}", without]
+        [title, _share(share), f"{share['n']:,}", f"{share['clusters']:,}", without]
         for name, (title, without) in SHARES.items()
-        if one[name] is not None
+        if (share := one[name]) is not None
     ]
     heads = ("Over all dimensions", "Share, 95% interval", "Of", "Prompts", "Without the habit")
     heading = f"<h3>{text_html(one['judge_model'])}</h3>\n"
     return heading + (table_html(heads, rows) if rows else "<p>Nothing to say: no verdicts.</p>\n")
 
 
-def _share(share: Mapping[str, Any] | None) -> str:
+def _share(share: ShareDocument | None) -> str:
     if share is None:
         return "–"
-    value, low, high = (100.0 * share[name] for name in ("value", "low", "high"))
+    value, low, high = (100.0 * bound for bound in (share["value"], share["low"], share["high"]))
     return f"{value:.0f} % [{low:.0f}, {high:.0f}]"
 
 
-def _dimensions(judges: Sequence[Mapping[str, Any]]) -> str:
-    shown = ("flips", "inconsistent", "first_slot", "longer_wins", "self_agreement")
+def _dimensions(judges: Sequence[JudgeDocument]) -> str:
     rows = [
-        [one["judge_model"], one["dimension"], *(_share(one[name]) for name in shown)]
+        [one["judge_model"], one["dimension"], *(_share(one[name]) for name in _BY_DIMENSION)]
         for one in judges
         if one["dimension"] is not None
     ]
     if not rows:
         return ""
-    heads = ("Judge", "Dimension", *(SHARES[name][0] for name in shown))
+    heads = ("Judge", "Dimension", *(SHARES[name][0] for name in _BY_DIMENSION))
     table = table_html(heads, rows, words=2)
     return f"<details><summary>By dimension</summary>{table}</details>\n"
 
 
-def _agreement(found: Sequence[Mapping[str, Any]]) -> str:
+def _agreement(found: Sequence[JudgeAgreement]) -> str:
     if not found:
         return ""
     rows = [
@@ -125,13 +157,13 @@ def _agreement(found: Sequence[Mapping[str, Any]]) -> str:
     return f"<h3>Agreement with people</h3>\n{table_html(heads, rows, words=2)}"
 
 
-def _kappa(one: Mapping[str, Any]) -> str:
+def _kappa(one: JudgeAgreement) -> str:
     if one["kappa"] is None:
         return "–"
     return f"{one['kappa']:.2f} [{one['low']:.2f}, {one['high']:.2f}]"
 
 
-def questions_section(diagnostics: Mapping[str, Any]) -> str:
+def questions_section(diagnostics: DiagnosticsDocument) -> str:
     """The final state of every question and every match, including those left out."""
     return section_html(
         "questions",
@@ -142,12 +174,12 @@ def questions_section(diagnostics: Mapping[str, Any]) -> str:
     )
 
 
-def _states(judges: Sequence[Mapping[str, Any]]) -> str:
+def _states(judges: Sequence[JudgeDocument]) -> str:
     """Questions by state; states without questions are not shown."""
     met = {state: None for one in judges for state, n in one["states"].items() if n}
     states = [state for one in judges[:1] for state in one["states"] if state in met]
     rows = [
-        [one["judge_model"], one["dimension"], f"{one['questions']:,}"]
+        [one["judge_model"], one["dimension"] or "", f"{one['questions']:,}"]
         + [f"{one['states'][state]:,}" for state in states]
         for one in judges
     ]
@@ -155,22 +187,25 @@ def _states(judges: Sequence[Mapping[str, Any]]) -> str:
     return f"<h3>Questions</h3>\n{table_html(heads, rows, words=2)}"
 
 
-def _matches(matches: Mapping[str, Mapping[str, Any]]) -> str:
-    names = ("matches", "settled", "incomplete", "decisive", "both_bad")
+def _matches(matches: Mapping[str, MatchCounts]) -> str:
     rows = [
-        [dimension, *(f"{one[name]:,}" for name in names), *(f"{n:,}" for n in one["labels"].values())]
+        [
+            dimension,
+            *(f"{one[name]:,}" for name in _MATCH_COUNTS),
+            *(f"{n:,}" for n in one["labels"].values()),
+        ]
         for dimension, one in matches.items()
     ]
     labels = next((list(one["labels"]) for one in matches.values()), [])
     heads = (
         "Dimension",
-        *(name.replace("_", " ").capitalize() for name in names),
+        *(name.replace("_", " ").capitalize() for name in _MATCH_COUNTS),
         *(name.replace("_", " ") for name in labels),
     )
     return f"<h3>Matches</h3>\n{table_html(heads, rows)}"
 
 
-def _dropped(diagnostics: Mapping[str, Any]) -> str:
+def _dropped(diagnostics: DiagnosticsDocument) -> str:
     lacking = ", ".join(f"{name} {n:,}" for name, n in diagnostics["missing_responses"].items())
     dropped = diagnostics["dropped_pairs"]
     if not dropped:

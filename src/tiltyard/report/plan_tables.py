@@ -3,22 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Literal
 
 from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
 from tiltyard.report.costs_section import format_dollar_text as usd
+from tiltyard.report.run_documents import EstimateDocument, PilotForecast
 from tiltyard.report.terminal_escape import escape_controls
 from tiltyard.settings.prices import format_dollars, to_picodollars
 
 __all__ = ["plan_tables"]
 
+_LineCount = Literal["questions", "cached", "calls", "input_tokens", "output_tokens"]
+_LINE_COUNTS: Mapping[_LineCount, str] = {
+    "questions": "questions",
+    "cached": "cached",
+    "calls": "calls",
+    "input_tokens": "tokens in",
+    "output_tokens": "out",
+}
+
 
 def plan_tables(
-    estimate: Mapping[str, Any],
-    earlier: Mapping[str, Mapping[str, float]] | None,
+    estimate: EstimateDocument,
+    earlier: Mapping[str, PilotForecast] | None,
     cap: int | None,
     notes: Sequence[str],
 ) -> RenderableType:
@@ -33,29 +43,25 @@ def plan_tables(
     return Group(*parts)
 
 
-def _lines(estimate: Mapping[str, Any]) -> Table:
+def _lines(estimate: EstimateDocument) -> Table:
     table = Table(box=None, pad_edge=False, header_style="bold")
     table.add_column("judge", overflow="fold")
     table.add_column("dimension", overflow="fold")
-    for head in ("questions", "cached", "calls", "tokens in", "out"):
+    for head in _LINE_COUNTS.values():
         table.add_column(head, justify="right")
     for line in estimate["lines"]:
-        numbers = (line[name] for name in ("questions", "cached", "calls", "input_tokens", "output_tokens"))
         table.add_row(
             escape_controls(line["judge"]),
             escape_controls(line["dimension"]),
-            *(f"{number:,}" for number in numbers),
+            *(f"{line[name]:,}" for name in _LINE_COUNTS),
         )
     if len(estimate["lines"]) > 1:
-        totals = (
-            sum(line[name] for line in estimate["lines"])
-            for name in ("questions", "cached", "calls", "input_tokens", "output_tokens")
-        )
+        totals = (sum(line[name] for line in estimate["lines"]) for name in _LINE_COUNTS)
         table.add_row("all", "", *(f"{number:,}" for number in totals), style="bold")
     return table
 
 
-def _costs(estimate: Mapping[str, Any]) -> Table:
+def _costs(estimate: EstimateDocument) -> Table:
     table = Table(box=None, pad_edge=False, header_style="bold")
     table.add_column("dollars")
     for head in ("low", "expected", "worst"):
@@ -63,11 +69,11 @@ def _costs(estimate: Mapping[str, Any]) -> Table:
     for way, cost in estimate["usd"].items():
         # The configured row is highlighted; the others show the cost of the alternatives.
         style = "bold" if way.partition(",")[0] in estimate["sent_by"] else "dim"
-        table.add_row(way, *(usd(cost[name]) for name in ("low", "expected", "worst")), style=style)
+        table.add_row(way, usd(cost["low"]), usd(cost["expected"]), usd(cost["worst"]), style=style)
     return table
 
 
-def _worst(estimate: Mapping[str, Any]) -> str:
+def _worst(estimate: EstimateDocument) -> str:
     """Explains the expected and the worst cost, and their ratio."""
     limits = {line["judge"]: line["max_tokens"] for line in estimate["lines"]}
     by_judge = ", ".join(f"{escape_controls(judge)} {limit:,}" for judge, limit in limits.items())
@@ -78,7 +84,7 @@ def _worst(estimate: Mapping[str, Any]) -> str:
     )
 
 
-def _budget(estimate: Mapping[str, Any], cap: int) -> str:
+def _budget(estimate: EstimateDocument, cap: int) -> str:
     sentence = (
         f"Budget: {format_dollars(cap)}, never exceeded; questions that it does not cover are not asked. Before a call its "
         f"worst case is reserved, one token per byte: {usd(estimate['most_reserved_usd'])} for all calls together."
@@ -97,7 +103,7 @@ def _budget(estimate: Mapping[str, Any], cap: int) -> str:
     )
 
 
-def _tokens(estimate: Mapping[str, Any]) -> str:
+def _tokens(estimate: EstimateDocument) -> str:
     ratios = ", ".join(
         f"{escape_controls(judge)} {ratio:.2f}" for judge, ratio in estimate["bytes_per_token"].items()
     )
@@ -114,9 +120,7 @@ def _dated(day: str | None) -> str:
     return f"Built-in prices are from {day} or later: compare them with the provider's page."
 
 
-def _expectations(
-    estimate: Mapping[str, Any], earlier: Mapping[str, Mapping[str, float]] | None
-) -> Sequence[str]:
+def _expectations(estimate: EstimateDocument, earlier: Mapping[str, PilotForecast] | None) -> Sequence[str]:
     found = estimate["expectation"]
     if found is None:
         return ["The precision cannot be estimated: some models never meet, or there is only one prompt."]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from decimal import Decimal
-from typing import Any
+from typing import Literal
 
 from rich.console import Group, RenderableType
 from rich.table import Table
@@ -13,12 +13,21 @@ from rich.text import Text
 from tiltyard.core.board import RatedGroup, Row
 from tiltyard.core.ratings import Finding
 from tiltyard.report.costs_section import cache_warning, format_dollar_text
+from tiltyard.report.run_documents import ActualCosts, CostsDocument, DiagnosticsDocument, PlaceCosts
 from tiltyard.report.terminal import findings_list
 from tiltyard.report.terminal_escape import escape_controls
 
 __all__ = ["tournament_summary"]
 
-_TOKENS = {
+_TokenCount = Literal["input_tokens", "output_tokens", "cache_write_tokens", "cache_read_tokens"]
+_Count = Literal["questions", "from_cache", "calls", _TokenCount]
+_MATCH_COUNTS: tuple[Literal["matches", "settled", "decisive", "incomplete"], ...] = (
+    "matches",
+    "settled",
+    "decisive",
+    "incomplete",
+)
+_TOKENS: Mapping[_TokenCount, str] = {
     "input_tokens": "tokens in",
     "output_tokens": "out",
     "cache_write_tokens": "written",
@@ -27,7 +36,7 @@ _TOKENS = {
 
 
 def tournament_summary(
-    groups: Sequence[RatedGroup], diagnostics: Mapping[str, Any], costs: Mapping[str, Any]
+    groups: Sequence[RatedGroup], diagnostics: DiagnosticsDocument, costs: CostsDocument
 ) -> RenderableType:
     """Ratings with intervals, decisive and incomplete matches, tokens and dollars, and findings.
 
@@ -91,25 +100,24 @@ def _cell(row: Row | None) -> str:
     return f"{row.rating:.0f} [{row.low:.0f}, {row.high:.0f}]"
 
 
-def _matches(diagnostics: Mapping[str, Any]) -> RenderableType:
-    names = ("matches", "settled", "decisive", "incomplete")
+def _matches(diagnostics: DiagnosticsDocument) -> RenderableType:
     rows = [
-        [dimension, *(f"{one[name]:,}" for name in names), f"{one['labels']['inconsistent']:,}"]
+        [dimension, *(f"{one[name]:,}" for name in _MATCH_COUNTS), f"{one['labels']['inconsistent']:,}"]
         for dimension, one in diagnostics["matches"].items()
     ]
-    return _table(("dimension", *names, "inconsistent"), rows)
+    return _table(("dimension", *_MATCH_COUNTS, "inconsistent"), rows)
 
 
-def _dropped(diagnostics: Mapping[str, Any]) -> list[RenderableType]:
+def _dropped(diagnostics: DiagnosticsDocument) -> list[RenderableType]:
     dropped = diagnostics["dropped_pairs"]
     return [Text(f"{dropped:,} pairs dropped: a response is missing.", style="dim")] if dropped else []
 
 
-def _calls(costs: Mapping[str, Any]) -> RenderableType:
+def _calls(costs: CostsDocument) -> RenderableType:
     """Sums by dimension, over all judges; prompt cache columns only if the cache was used."""
     places = costs["by_judge_and_dimension"]
     tokens = {name: head for name, head in _TOKENS.items() if _touched(name, places)}
-    names = ("questions", "from_cache", "calls", *tokens)
+    names: list[_Count] = ["questions", "from_cache", "calls", *tokens]
     rows = []
     for dimension in dict.fromkeys(one["dimension"] for one in places):
         mine = [one for one in places if one["dimension"] == dimension]
@@ -118,7 +126,7 @@ def _calls(costs: Mapping[str, Any]) -> RenderableType:
     return _table(("dimension", "questions", "cached", "calls", *tokens.values(), "dollars"), rows)
 
 
-def _touched(name: str, places: Sequence[Mapping[str, Any]]) -> bool:
+def _touched(name: _TokenCount, places: Sequence[PlaceCosts]) -> bool:
     return not name.startswith("cache_") or any(one[name] for one in places)
 
 
@@ -133,7 +141,7 @@ def _usd(texts: Sequence[str | None]) -> str | None:
     return str(sum(known, Decimal(0))) if len(known) == len(texts) else None
 
 
-def _paid(actual: Mapping[str, Any]) -> RenderableType:
+def _paid(actual: ActualCosts) -> RenderableType:
     lost = actual["paid_and_lost"]
     text = f"Paid: {format_dollar_text(actual['usd'])}"
     if lost["calls"]:

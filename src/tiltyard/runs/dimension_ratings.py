@@ -14,6 +14,7 @@ from tiltyard.core.board import RatedGroup, make_board
 from tiltyard.core.ratings import BradleyTerry, Elo, Ratings
 from tiltyard.files import BattleSource
 from tiltyard.files.battle_tables import count_by_group
+from tiltyard.report.run_documents import ChoiceDocument
 from tiltyard.runs.battle_rating import RateSettings, rate_table
 from tiltyard.runs.judged_run import OVERALL
 from tiltyard.runs.tournament_manifest import TournamentManifest
@@ -96,15 +97,22 @@ class ScoringChoice:
     method: BradleyTerry
     ratings: Ratings
 
-    def to_dict(self) -> dict[str, object]:
-        rows = make_board(self.ratings, None).rows
-        fields = ("model", "rating", "low", "high", "rank", "group")
-        names = ("model", "rating", "ci_low", "ci_high", "rank", "group")
+    def to_dict(self) -> ChoiceDocument:
         return {
             "name": self.name,
-            **{name: getattr(self.method, name) for name in ("ties", "lean", "inconsistent")},
+            "ties": self.method.ties,
+            "lean": self.method.lean,
+            "inconsistent": self.method.inconsistent,
             "ratings": [
-                dict(zip(names, (getattr(row, name) for name in fields), strict=True)) for row in rows
+                {
+                    "model": row.model,
+                    "rating": row.rating,
+                    "ci_low": row.low,
+                    "ci_high": row.high,
+                    "rank": row.rank,
+                    "group": row.group,
+                }
+                for row in make_board(self.ratings, None).rows
             ],
         }
 

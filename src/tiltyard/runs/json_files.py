@@ -13,17 +13,17 @@ from tiltyard.errors import UnreadableFile
 __all__ = ["json_bytes", "json_line", "parse_document", "read_lines", "write_bytes", "write_lines"]
 
 
-def json_bytes(document: Mapping[str, Any]) -> bytes:
+def json_bytes(document: Mapping[str, object]) -> bytes:
     """Serialize a document, indented; raises for numbers that JSON cannot represent."""
     return _encoded(document, indent=2)
 
 
-def json_line(row: Mapping[str, Any]) -> bytes:
+def json_line(row: Mapping[str, object]) -> bytes:
     """Serialize a row on one line."""
     return _encoded(row, indent=None)
 
 
-def _encoded(value: Mapping[str, Any], *, indent: int | None) -> bytes:
+def _encoded(value: Mapping[str, object], *, indent: int | None) -> bytes:
     try:
         text = json.dumps(value, indent=indent, ensure_ascii=False, allow_nan=False)
         return text.encode() + b"\n"
@@ -38,7 +38,7 @@ def write_bytes(path: Path, data: bytes) -> None:
         file.write(data)
 
 
-def write_lines(path: Path, rows: Iterable[Mapping[str, Any]]) -> None:
+def write_lines(path: Path, rows: Iterable[Mapping[str, object]]) -> None:
     """Write one row per line; the folder is created if missing."""
     path.parent.mkdir(exist_ok=True)
     with atomic_write(str(path)) as file:

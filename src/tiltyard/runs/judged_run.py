@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TypedDict
 
 from tiltyard.core.judging.judged_question import JudgedQuestion
 from tiltyard.core.judging.matches import MatchList, Prompt
@@ -13,7 +13,7 @@ from tiltyard.errors import BadOption
 from tiltyard.files import BattleSource
 from tiltyard.files.answers import Answer
 
-__all__ = ["ATTEMPT_COLUMNS", "OVERALL", "JudgedRun"]
+__all__ = ["ATTEMPT_COLUMNS", "OVERALL", "AttemptRow", "JudgedRun"]
 
 #: The group of pooled dimensions, and the dimension of human battles without one.
 OVERALL = "overall"
@@ -42,6 +42,30 @@ ATTEMPT_COLUMNS: Mapping[str, type] = {
 }
 
 
+class AttemptRow(TypedDict):
+    """A row of `attempts.parquet`. The columns without ``None`` are checked by `attempt_problem`."""
+
+    attempt_id: str
+    question_id: str | None
+    request_key: str
+    ask: int
+    judge_model: str
+    dimension: str | None
+    mode: str
+    batch_id: str | None
+    state: str
+    input_tokens: int | None
+    output_tokens: int | None
+    cache_write_tokens: int | None
+    cache_read_tokens: int | None
+    usd: str | None
+    reserved_usd: str | None
+    error: str | None
+    worker: str | None
+    started_at: str | None
+    finished_at: str | None
+
+
 @dataclass(frozen=True, kw_only=True)
 class JudgedRun:
     """All results of a tournament. The folder is a pure function of this value.
@@ -55,7 +79,7 @@ class JudgedRun:
     mode: str
     config_path: str
     #: The resolved configuration; plain values only.
-    config: Mapping[str, Any]
+    config: Mapping[str, object]
     #: Judges by name in configured order, each with its model and family.
     judges: tuple[str, ...]
     judge_models: tuple[str, ...]
@@ -89,10 +113,9 @@ class JudgedRun:
     inconsistent: float | None = 0.5
     n_bootstraps: int = 100
     seed: int = 0
-    #: Rows with the keys of `ATTEMPT_COLUMNS`.
-    attempts: Callable[[], Iterator[Mapping[str, Any]]]
+    attempts: Callable[[], Iterator[AttemptRow]]
     #: The plan's estimate, plain values only; costs.json shows it next to the actual costs.
-    estimate: Mapping[str, Any] = field(default_factory=dict)
+    estimate: Mapping[str, object] = field(default_factory=dict)
     prompt_cache_asked: bool = False
     #: ISO 8601, UTC. ``finished_at`` is ``None`` until everything is judged.
     started_at: str

@@ -8,7 +8,7 @@ import platform
 import sys
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any, Literal, TypeVar
+from typing import Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
 
@@ -94,7 +94,7 @@ class RunManifest(ManifestDocument):
     platform: Platform
     inputs: list[ManifestInput]
     method: str
-    parameters: dict[str, Any]
+    parameters: dict[str, object]
     by: str | None
     style: list[str]
     n_bootstraps: int

@@ -3,19 +3,30 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from pathlib import Path
+from typing import Literal, NamedTuple, cast
 
 from tiltyard.core.judging.judged_question import JudgedQuestion
 from tiltyard.core.judging.verdict import QuestionState
+from tiltyard.files.row_parquet import read_rows
+from tiltyard.report.run_documents import ActualCosts, CostsDocument, PromptCacheUse
+from tiltyard.runs.judged_run import ATTEMPT_COLUMNS, AttemptRow
 from tiltyard.runs.money import dollars_text, picodollars_of
 from tiltyard.runs.tournament_manifest import TournamentManifest
 
-__all__ = ["IN_FLIGHT", "QuestionIndex", "attempt_problem", "costs_document"]
+__all__ = ["IN_FLIGHT", "QuestionIndex", "attempt_problem", "costs_document", "read_attempts"]
 
-_TOKENS = ("input_tokens", "output_tokens", "cache_write_tokens", "cache_read_tokens")
-_REQUIRED = ("attempt_id", "request_key", "ask", "judge_model", "mode", "state")
+_TokenCount = Literal["input_tokens", "output_tokens", "cache_write_tokens", "cache_read_tokens"]
+_TOKENS: tuple[_TokenCount, ...] = (
+    "input_tokens",
+    "output_tokens",
+    "cache_write_tokens",
+    "cache_read_tokens",
+)
+_Required = Literal["attempt_id", "request_key", "ask", "judge_model", "mode", "state"]
+_REQUIRED: tuple[_Required, ...] = ("attempt_id", "request_key", "ask", "judge_model", "mode", "state")
 _MODES = ("live", "batch")
 
 #: The state of an attempt without a result: it is in progress, or waits in a batch.
@@ -66,7 +77,13 @@ class QuestionIndex:
         return found
 
 
-def attempt_problem(row: Mapping[str, Any], asked: QuestionIndex) -> str | None:
+def read_attempts(path: Path) -> Iterator[AttemptRow]:
+    """The rows of `attempts.parquet`; raises `UnreadableFile` if its columns are not those of `ATTEMPT_COLUMNS`."""
+    # The types of the columns were checked, and they are those of an `AttemptRow`.
+    return cast("Iterator[AttemptRow]", read_rows(path, ATTEMPT_COLUMNS))
+
+
+def attempt_problem(row: AttemptRow, asked: QuestionIndex) -> str | None:
     """The problem with one row of the attempts, if any.
 
     An attempt without a question warmed a provider's prompt cache. A successful attempt left a
@@ -82,7 +99,7 @@ def attempt_problem(row: Mapping[str, Any], asked: QuestionIndex) -> str | None:
     return None if not row["question_id"] else _question_problem(row, asked.find(row["question_id"]))
 
 
-def _question_problem(row: Mapping[str, Any], found: QuestionStatus | None) -> str | None:
+def _question_problem(row: AttemptRow, found: QuestionStatus | None) -> str | None:
     if found is None:
         return f"question {row['question_id']} is not part of this run"
     if found.place != (row["judge_model"], row["dimension"]):
@@ -98,7 +115,7 @@ class _Sums:
 
     calls: int = 0
     states: Counter[str] = field(default_factory=Counter)
-    tokens: Counter[str] = field(default_factory=Counter)
+    tokens: Counter[_TokenCount] = field(default_factory=Counter)
     counted: int = 0
     paid: int = 0
     unpriced: int = 0
@@ -112,7 +129,7 @@ class _Sums:
     fresh: int = 0
     fresh_replied: int = 0
 
-    def add(self, row: Mapping[str, Any], where: str) -> None:
+    def add(self, row: AttemptRow, where: str) -> None:
         if row["state"] == IN_FLIGHT:
             self._hold(row["reserved_usd"], where)
             return
@@ -140,7 +157,7 @@ class _Sums:
         self.fresh += 1
         self.fresh_replied += standing is not None and standing.replied
 
-    def to_dict(self, questions: int, replied: int) -> dict[str, object]:
+    def to_dict(self, questions: int, replied: int) -> ActualCosts:
         return {
             "questions": questions,
             "fresh": self.fresh,
@@ -148,7 +165,10 @@ class _Sums:
             "calls": self.calls,
             "states": {state.value: self.states[state.value] for state in QuestionState},
             "calls_with_usage": self.counted,
-            **{name: self.tokens[name] if self.counted else None for name in _TOKENS},
+            "input_tokens": self.counted_tokens("input_tokens"),
+            "output_tokens": self.counted_tokens("output_tokens"),
+            "cache_write_tokens": self.counted_tokens("cache_write_tokens"),
+            "cache_read_tokens": self.counted_tokens("cache_read_tokens"),
             "usd": None if self.unpriced else dollars_text(self.paid),
             "known_usd": dollars_text(self.paid),
             "calls_of_unknown_price": self.unpriced,
@@ -162,10 +182,13 @@ class _Sums:
             },
         }
 
+    def counted_tokens(self, name: _TokenCount) -> int | None:
+        return self.tokens[name] if self.counted else None
+
 
 def costs_document(
-    manifest: TournamentManifest, asked: QuestionIndex, attempts: Iterable[Mapping[str, Any]]
-) -> dict[str, object]:
+    manifest: TournamentManifest, asked: QuestionIndex, attempts: Iterable[AttemptRow]
+) -> CostsDocument:
     """`costs.json`: the plan's estimate, and sums over every attempt, including lost ones; those in flight are separate."""
     total, parts = _added(asked, attempts)
     questions, replied = asked.by_place(), asked.by_place(replied=True)
@@ -177,17 +200,20 @@ def costs_document(
         "estimate": manifest.estimate,
         "actual": total.to_dict(questions.total(), replied.total()),
         "by_judge_and_dimension": [
-            {"judge_model": judge, "dimension": dimension or None}
-            | parts.get((judge, dimension), _Sums()).to_dict(
-                questions[judge, dimension], replied[judge, dimension]
-            )
+            {
+                "judge_model": judge,
+                "dimension": dimension or None,
+                **parts.get((judge, dimension), _Sums()).to_dict(
+                    questions[judge, dimension], replied[judge, dimension]
+                ),
+            }
             for judge, dimension in places
         ],
         "prompt_cache": _prompt_cache(total, asked=manifest.prompt_cache_asked),
     }
 
 
-def _added(asked: QuestionIndex, attempts: Iterable[Mapping[str, Any]]) -> tuple[_Sums, dict[Place, _Sums]]:
+def _added(asked: QuestionIndex, attempts: Iterable[AttemptRow]) -> tuple[_Sums, dict[Place, _Sums]]:
     total, seen = _Sums(), set[str]()
     parts: dict[Place, _Sums] = {}
     for number, row in enumerate(attempts, start=1):
@@ -203,12 +229,11 @@ def _added(asked: QuestionIndex, attempts: Iterable[Mapping[str, Any]]) -> tuple
     return total, parts
 
 
-def _prompt_cache(total: _Sums, *, asked: bool) -> dict[str, object]:
+def _prompt_cache(total: _Sums, *, asked: bool) -> PromptCacheUse:
     """Whether the prompt cache was requested without effect: providers silently skip prefixes that are too short."""
-    read = total.tokens["cache_read_tokens"]
     return {
         "asked": asked,
-        "read_tokens": read if total.counted else None,
-        "written_tokens": total.tokens["cache_write_tokens"] if total.counted else None,
-        "did_nothing": asked and total.counted > 0 and read == 0,
+        "read_tokens": total.counted_tokens("cache_read_tokens"),
+        "written_tokens": total.counted_tokens("cache_write_tokens"),
+        "did_nothing": asked and total.counted_tokens("cache_read_tokens") == 0,
     }

@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import zipfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -13,11 +13,19 @@ import numpy as np
 from tiltyard.core.battles import Kind, Table
 from tiltyard.core.board import RatedGroup
 from tiltyard.core.ratings import Ratings
+from tiltyard.report.run_documents import ChoiceDocument
 from tiltyard.runs.dimension_ratings import EloRatings, scoring_choices
 from tiltyard.runs.rating_documents import ratings_document
 from tiltyard.runs.tournament_manifest import TournamentManifest
 
-__all__ = ["PAIR_COLUMNS", "dimension_winrates", "elo_archive", "elo_document", "tournament_ratings"]
+__all__ = [
+    "PAIR_COLUMNS",
+    "dimension_winrates",
+    "elo_archive",
+    "elo_document",
+    "group_choices",
+    "tournament_ratings",
+]
 
 PAIR_COLUMNS = (
     *("dimension", "entrant_a", "entrant_b", "a_wins", "b_wins", "ties", "inconsistent"),
@@ -27,14 +35,25 @@ PAIR_COLUMNS = (
 _EPOCH = (1980, 1, 1, 0, 0, 0)
 
 
-def tournament_ratings(groups: Sequence[RatedGroup], manifest: TournamentManifest) -> dict[str, object]:
-    """`elo_ratings.json`: as written by `rate`, plus the ratings under other scoring choices."""
+def group_choices(
+    groups: Sequence[RatedGroup], manifest: TournamentManifest
+) -> dict[str, list[ChoiceDocument]]:
+    """For each group, its ratings under every scoring choice."""
     settings = manifest.settings()
-    document = ratings_document(groups, settings, frozenset(manifest.evaluated))
-    found = {
-        rated.name: [choice.to_dict() for choice in scoring_choices(rated, settings)] for rated in groups
+    return {
+        rated.name or "": [choice.to_dict() for choice in scoring_choices(rated, settings)]
+        for rated in groups
     }
-    return document | {"overall_weights": dict(manifest.overall), "choices": found}
+
+
+def tournament_ratings(
+    groups: Sequence[RatedGroup],
+    manifest: TournamentManifest,
+    choices: Mapping[str, Sequence[ChoiceDocument]],
+) -> dict[str, object]:
+    """`elo_ratings.json`: as written by `rate`, plus the ratings under other scoring choices."""
+    document = ratings_document(groups, manifest.settings(), frozenset(manifest.evaluated))
+    return document | {"overall_weights": dict(manifest.overall), "choices": choices}
 
 
 def elo_document(elos: Sequence[EloRatings], manifest: TournamentManifest) -> dict[str, object]:

@@ -15,12 +15,14 @@ from tiltyard.report.judging_sections import (
     questions_section,
     tournament_lede,
 )
+from tiltyard.report.run_documents import ChoiceDocument, CostsDocument, DiagnosticsDocument
 from tiltyard.runs.dimension_ratings import EloRatings, elo_ratings
 from tiltyard.runs.rating_documents import bootstrap_columns
 from tiltyard.runs.tournament_documents import (
     dimension_winrates,
     elo_archive,
     elo_document,
+    group_choices,
     tournament_ratings,
 )
 from tiltyard.runs.tournament_manifest import TournamentManifest
@@ -89,23 +91,25 @@ class ComputedFiles:
     manifest: TournamentManifest
     groups: Sequence[RatedGroup]
     elos: Sequence[EloRatings]
-    ratings: Mapping[str, Any]
-    diagnostics: Mapping[str, Any]
-    costs: Mapping[str, Any]
+    ratings: Mapping[str, object]
+    choices: Mapping[str, Sequence[ChoiceDocument]]
+    diagnostics: DiagnosticsDocument
+    costs: CostsDocument
 
     @classmethod
     def of(
         cls,
         manifest: TournamentManifest,
         groups: Sequence[RatedGroup],
-        diagnostics: Mapping[str, Any],
-        costs: Mapping[str, Any],
+        diagnostics: DiagnosticsDocument,
+        costs: CostsDocument,
     ) -> ComputedFiles:
         elos = [elo_ratings(rated, manifest.elo_method(), manifest.k_sweep) for rated in groups]
-        ratings = tournament_ratings(groups, manifest)
-        return cls(manifest, groups, elos, ratings, diagnostics, costs)
+        choices = group_choices(groups, manifest)
+        ratings = tournament_ratings(groups, manifest, choices)
+        return cls(manifest, groups, elos, ratings, choices, diagnostics, costs)
 
-    def documents(self) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    def documents(self) -> Iterator[tuple[str, Mapping[str, object]]]:
         """JSON files by name."""
         yield ELO, elo_document(self.elos, self.manifest)
         yield RATINGS, self.ratings
@@ -125,7 +129,7 @@ class ComputedFiles:
         """The report. Only its last section depends on attempts."""
         manifest = self.manifest
         sections = (
-            choices_section(self.ratings["choices"]),
+            choices_section(self.choices),
             judges_section(self.diagnostics),
             questions_section(self.diagnostics),
             costs_section(self.costs),

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from pydantic import AfterValidator, TypeAdapter
 
@@ -73,7 +73,7 @@ class TournamentManifest(ManifestDocument):
     pilot_seed: int
     started_at: str
     finished_at: str | None
-    config: dict[str, Any]
+    config: dict[str, object]
     judges: list[str]
     judge_models: list[str]
     judge_families: dict[str, str | None]
@@ -88,14 +88,14 @@ class TournamentManifest(ManifestDocument):
     anchors: list[ManifestInput]
     anchor_battles: int
     overall: dict[str, float]
-    bradley_terry: dict[str, Any]
-    elo: dict[str, Any]
+    bradley_terry: dict[str, object]
+    elo: dict[str, object]
     k_sweep: list[float]
     n_bootstraps: int
     arena: str | None
     model: str | None
     evaluated: list[str]
-    estimate: dict[str, Any]
+    estimate: dict[str, object]
     prompt_cache_asked: bool
     platform: Platform
     files: dict[str, str]
@@ -144,7 +144,7 @@ class TournamentManifest(ManifestDocument):
         return next((f"{name} disagree" for name, (a, b) in pairs.items() if a != b), None)
 
 
-def _checked(name: str, parameters: Mapping[str, Any]) -> RatingMethod:
+def _checked(name: str, parameters: Mapping[str, object]) -> RatingMethod:
     """A method with these parameters, each validated by its type."""
     method = method_of(name, parameters)
     _adapter(type(method)).validate_python(dict(parameters))

@@ -15,13 +15,11 @@ from tiltyard.core.judging.verdict import PARSER_VERSION
 from tiltyard.errors import BadBattle, TiltyardError, UnreadableFile
 from tiltyard.files import BattleSource
 from tiltyard.files.answers import Answer
-from tiltyard.files.row_parquet import read_rows
 from tiltyard.runs.battle_lines import first_difference
 from tiltyard.runs.expected_questions import ExpectedQuestions, ResponseTexts, configured_checks
 from tiltyard.runs.json_files import json_line, parse_document, read_lines
-from tiltyard.runs.judged_run import ATTEMPT_COLUMNS
 from tiltyard.runs.response_index import ResponseIndex
-from tiltyard.runs.run_costs import QuestionIndex, attempt_problem
+from tiltyard.runs.run_costs import QuestionIndex, attempt_problem, read_attempts
 from tiltyard.runs.tournament_files import ANSWERS, BATTLE_LINES, BATTLES, MATCHES, rubric_file, verdict_file
 from tiltyard.runs.tournament_manifest import TournamentManifest
 from tiltyard.runs.tournament_writer import match_row
@@ -225,7 +223,7 @@ def same_battles_check(lines: Path, source: BattleSource) -> RunCheck:
 
 def attempts_check(path: Path, asked: QuestionIndex) -> RunCheck:
     seen: set[object] = set()
-    for number, row in enumerate(read_rows(path, ATTEMPT_COLUMNS), start=1):
+    for number, row in enumerate(read_attempts(path), start=1):
         problem = attempt_problem(row, asked)
         if problem is None and row["attempt_id"] in seen:
             problem = f"duplicate attempt {row['attempt_id']}"

@@ -12,12 +12,10 @@ import numpy as np
 
 from tiltyard.errors import TiltyardError
 from tiltyard.files import open_battles
-from tiltyard.files.row_parquet import read_rows
 from tiltyard.runs.config_check import configured_check
 from tiltyard.runs.dimension_ratings import rate_dimensions
-from tiltyard.runs.judged_run import ATTEMPT_COLUMNS
 from tiltyard.runs.manifest import MANIFEST, MANIFEST_HASH, read_manifest_as
-from tiltyard.runs.run_costs import costs_document
+from tiltyard.runs.run_costs import costs_document, read_attempts
 from tiltyard.runs.run_folder import evaluated_models
 from tiltyard.runs.tournament_files import (
     ATTEMPTS,
@@ -124,7 +122,7 @@ def _recomputed(folder: Path, manifest: TournamentManifest) -> Iterator[RunCheck
     yield from battles_check(folder, manifest, gathering, matches)
     yield same_battles_check(folder / BATTLE_LINES, source)
     yield attempts_check(folder / ATTEMPTS, gathering.asked)
-    costs = costs_document(manifest, gathering.asked, read_rows(folder / ATTEMPTS, ATTEMPT_COLUMNS))
+    costs = costs_document(manifest, gathering.asked, read_attempts(folder / ATTEMPTS))
     evaluated = evaluated_models(source, manifest.settings()) if source.rows else frozenset[str]()
     same = sorted(evaluated) == manifest.evaluated
     yield RunCheck("evaluated models", same, "as the battles say" if same else "differ from the battles")

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from itertools import chain
 from pathlib import Path
-from typing import Any, BinaryIO, TypeVar
+from typing import BinaryIO, TypedDict, TypeVar
 
 from tiltyard.atomic_files import atomic_write, remove_drafts
 from tiltyard.core.battles import Battle
@@ -17,13 +17,14 @@ from tiltyard.files import BattleSource, open_battles, write_battles
 from tiltyard.files.answers import Answer
 from tiltyard.files.battle_copy import copy_battles
 from tiltyard.files.column_parquet import write_columns
-from tiltyard.files.row_parquet import read_rows, write_row_table
+from tiltyard.files.row_parquet import write_row_table
+from tiltyard.report.run_documents import CostsDocument, DiagnosticsDocument
 from tiltyard.runs.dimension_ratings import rate_dimensions
 from tiltyard.runs.json_files import json_bytes, json_line, parse_document, write_bytes, write_lines
 from tiltyard.runs.judged_run import ATTEMPT_COLUMNS, JudgedRun
 from tiltyard.runs.manifest import MANIFEST, MANIFEST_HASH, bytes_hash_line, file_hash
 from tiltyard.runs.response_index import ResponseIndex, answers_of
-from tiltyard.runs.run_costs import costs_document
+from tiltyard.runs.run_costs import costs_document, read_attempts
 from tiltyard.runs.run_folder import evaluated_models
 from tiltyard.runs.tournament_files import (
     ANSWERS,
@@ -49,6 +50,7 @@ from tiltyard.settings.regular_files import read_regular
 from tiltyard.settings.yaml_file import write_yaml
 
 __all__ = [
+    "RunDraft",
     "begin_folder",
     "match_row",
     "read_draft",
@@ -58,9 +60,20 @@ __all__ = [
     "write_matches",
 ]
 
-#: What a manifest shows about its run, finished or not.
+
+class RunDraft(TypedDict):
+    """What a manifest shows about its run, finished or not."""
+
+    run_id: str
+    started_at: str
+    mode: str
+    config_path: str
+    finished_at: str | None
+    limit_pairs: int | None
+    model: str | None
+
+
 _DRAFT_TEXTS = ("run_id", "started_at", "mode", "config_path")
-_DRAFT = (*_DRAFT_TEXTS, "finished_at", "limit_pairs", "model")
 
 _Thing = TypeVar("_Thing", Answer, JudgedQuestion)
 
@@ -79,21 +92,29 @@ def begin_folder(out: Path, run: JudgedRun) -> None:
         raise BadOption(f"cannot write {out}: {error.strerror or error}") from None
 
 
-def read_draft(folder: Path) -> Mapping[str, Any] | None:
-    """The run that a folder belongs to, finished or not; ``None`` if it has no readable tournament manifest.
-
-    ``run_id``, ``started_at``, ``mode`` and ``config_path`` are text; ``finished_at``,
-    ``limit_pairs`` and ``model`` may be ``None``.
-    """
+def read_draft(folder: Path) -> RunDraft | None:
+    """The run that a folder belongs to, finished or not; ``None`` if it has no readable tournament manifest."""
     try:
         found = parse_document(MANIFEST, read_regular(folder / MANIFEST))
     except (OSError, UnreadableFile):
         return None
-    if not isinstance(found, dict) or found.get("kind") != "tournament" or not found.keys() >= set(_DRAFT):
+    if (
+        not isinstance(found, dict)
+        or found.get("kind") != "tournament"
+        or not found.keys() >= RunDraft.__required_keys__
+    ):
         return None
     if not all(isinstance(found[name], str) for name in _DRAFT_TEXTS):
         return None
-    return {name: found[name] for name in _DRAFT}
+    return RunDraft(
+        run_id=found["run_id"],
+        started_at=found["started_at"],
+        mode=found["mode"],
+        config_path=found["config_path"],
+        finished_at=found["finished_at"],
+        limit_pairs=found["limit_pairs"],
+        model=found["model"],
+    )
 
 
 def write_draft_manifest(out: Path, run: JudgedRun) -> None:
@@ -137,10 +158,11 @@ def write_judged_run(out: Path, run: JudgedRun) -> list[RatedGroup]:
     return list(computed.groups)
 
 
-def read_run_documents(out: Path) -> tuple[dict[str, Any], dict[str, Any]]:
+def read_run_documents(out: Path) -> tuple[DiagnosticsDocument, CostsDocument]:
     """Read `diagnostics.json` and `costs.json` of a finished run, for its summary."""
-    found = [parse_document(name, (out / name).read_bytes()) for name in (DIAGNOSTICS, COSTS)]
-    return found[0], found[1]
+    diagnostics: DiagnosticsDocument = parse_document(DIAGNOSTICS, (out / DIAGNOSTICS).read_bytes())
+    costs: CostsDocument = parse_document(COSTS, (out / COSTS).read_bytes())
+    return diagnostics, costs
 
 
 def _prepare(out: Path, *names: str) -> None:
@@ -161,7 +183,7 @@ def _write_files(out: Path, run: JudgedRun) -> tuple[TournamentManifest, Compute
     gathering = VerdictPass(manifest, responses, human)
     battles, anchors = _write_battles(out, run, gathering)
     write_row_table(out / ATTEMPTS, ATTEMPT_COLUMNS, run.attempts())
-    costs = costs_document(manifest, gathering.asked, read_rows(out / ATTEMPTS, ATTEMPT_COLUMNS))
+    costs = costs_document(manifest, gathering.asked, read_attempts(out / ATTEMPTS))
     settings = manifest.settings()
     evaluated = evaluated_models(battles, settings) if battles.rows else frozenset[str]()
     manifest = manifest.model_copy(update={"anchor_battles": anchors, "evaluated": sorted(evaluated)})

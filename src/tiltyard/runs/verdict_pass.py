@@ -21,6 +21,7 @@ from tiltyard.core.judging.question import QuestionPurpose
 from tiltyard.core.judging.verdict import VerdictForm
 from tiltyard.core.ratings import Finding
 from tiltyard.core.ratings.sentences import first_of
+from tiltyard.report.run_documents import DiagnosticsDocument, JudgeAgreement
 from tiltyard.runs.judged_run import OVERALL
 from tiltyard.runs.response_index import ResponseIndex
 from tiltyard.runs.run_costs import QuestionIndex
@@ -116,11 +117,11 @@ class VerdictPass:
         for judge, outcome in found.items():
             self._compared.setdefault((match.dimension, judge), {})[key] = outcome
 
-    def document(self) -> dict[str, object]:
+    def document(self) -> DiagnosticsDocument:
         """`diagnostics.json`: how matches ended, the diagnostics of the judges, and agreement with people."""
         manifest = self._manifest
         diagnosed = self._observer.diagnostics(manifest.judge_families)
-        agreements = [
+        agreements: list[JudgeAgreement] = [
             {"judge_model": judge, "dimension": dimension, **found.to_dict()}
             for (dimension, judge), judged in self._compared.items()
             if (found := measure_agreement(judged, self._human.of(dimension))) is not None

@@ -7,7 +7,6 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
-from typing import Any
 
 from tiltyard.core.judging.question import QuestionTexts, question_nonce
 from tiltyard.core.judging.rubric import Rubric
@@ -105,7 +104,7 @@ def _replies(shipped: Mapping[str, str]) -> Iterator[dict[str, object]]:
         yield recorded_reply(shown, rubric, one.step, one.both_bad, one.reasoning)
 
 
-def _rows(text: str) -> list[dict[str, Any]]:
+def _rows(text: str) -> list[dict[str, str]]:
     return [json.loads(line) for line in text.splitlines()]
 
 

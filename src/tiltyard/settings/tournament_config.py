@@ -229,7 +229,7 @@ def load_config(
     return config.model_copy(update={"prices": merged_prices(config.prices, prices, config.folder)})
 
 
-def resolve_config(config: TournamentConfig, mode: RunMode, beside: Path | None = None) -> dict[str, Any]:
+def resolve_config(config: TournamentConfig, mode: RunMode, beside: Path | None = None) -> dict[str, object]:
     """The configuration of one run with all defaults filled in: loading it again makes the same run.
 
     Paths stay as they were written, or are made relative to ``beside``, the folder that the

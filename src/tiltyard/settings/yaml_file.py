@@ -89,7 +89,7 @@ def parse_yaml(text: str, name: str) -> YamlFile:
     return YamlFile(name, value, reading.lines)
 
 
-def write_yaml(value: Mapping[str, Any]) -> str:
+def write_yaml(value: Mapping[str, object]) -> str:
     """Serialize plain values as YAML; both `parse_yaml` and a YAML 1.1 reader read the same values back."""
     text: str = _yaml().dump(
         dict(value),

@@ -56,7 +56,7 @@ def lab_folder() -> Path:
 class ResultCache:
     """The results of one study with one set of settings: a JSON Lines file."""
 
-    def __init__(self, folder: Path, study: str, settings: object, made_by: Mapping[str, Any]) -> None:
+    def __init__(self, folder: Path, study: str, settings: object, made_by: Mapping[str, object]) -> None:
         about = {"study": study, "settings": to_plain(settings)}
         self.path = folder / f"{study}-{_hash(canonical_text(about))[:16]}.jsonl"
         self._about = {**about, **made_by}

@@ -26,6 +26,7 @@ from tiltyard.judges.token_estimate import (
     expected_tokens,
     token_upper_bound,
 )
+from tiltyard.report.run_documents import CostRangeDocument, EstimateDocument, EstimateLineDocument
 from tiltyard.runs.money import dollars_text
 from tiltyard.settings.prices import ModelRetirement, price_option
 from tiltyard.tournament.tournament_plan import PlanDimension, TournamentPlan
@@ -72,7 +73,7 @@ class PlannedQuestion:
             "replicate": question.replicate,
             "request_key": self.request.key,
             "bytes": self.request.size,
-            "worst_usd": None if self.request.worst is None else dollars_text(self.request.worst),
+            "worst_usd": _dollars(self.request.worst),
             "standing": self.standing,
         }
 
@@ -90,11 +91,16 @@ class CostRange:
             *(_sum(getattr(self, name), getattr(other, name)) for name in ("low", "expected", "worst"))
         )
 
-    def to_dict(self) -> dict[str, str | None]:
+    def to_dict(self) -> CostRangeDocument:
         return {
-            name: None if value is None else dollars_text(value)
-            for name, value in (("low", self.low), ("expected", self.expected), ("worst", self.worst))
+            "low": _dollars(self.low),
+            "expected": _dollars(self.expected),
+            "worst": _dollars(self.worst),
         }
+
+
+def _dollars(amount: int | None) -> str | None:
+    return None if amount is None else dollars_text(amount)
 
 
 def _sum(one: int | None, other: int | None) -> int | None:
@@ -118,7 +124,7 @@ class EstimateLine:
     #: By ``live`` or ``batch``, and by misses or hits of the prompt cache.
     costs: Mapping[tuple[str, str], CostRange]
 
-    def to_dict(self) -> dict[str, object]:
+    def to_dict(self) -> EstimateLineDocument:
         return {
             "judge": self.judge,
             "dimension": self.dimension,
@@ -165,7 +171,7 @@ class PlanEstimate:
             total += line.costs[way, cache]
         return total
 
-    def to_dict(self) -> dict[str, object]:
+    def to_dict(self) -> EstimateDocument:
         return {
             "calls": self.calls,
             "cached": sum(line.cached for line in self.lines),
@@ -174,9 +180,9 @@ class PlanEstimate:
             "bytes_per_token": dict(self.bytes_per_token),
             "prices_as_of": self.prices_as_of,
             "sent_by": list(self.sent_by),
-            "most_reserved_usd": None if self.worst is None else dollars_text(self.worst),
-            "dearest_call_usd": None if self.dearest is None else dollars_text(self.dearest),
-            "worst_twice_usd": None if self.worst_twice is None else dollars_text(self.worst_twice),
+            "most_reserved_usd": _dollars(self.worst),
+            "dearest_call_usd": _dollars(self.dearest),
+            "worst_twice_usd": _dollars(self.worst_twice),
             "usd": {f"{way}, {cache}": self.total(way, cache).to_dict() for way, cache in WAYS},
             "lines": [line.to_dict() for line in self.lines],
             "expectation": None if self.expectation is None else self.expectation.to_dict(),

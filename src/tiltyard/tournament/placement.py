@@ -150,7 +150,7 @@ def _by_prompt(battles: Path, stated: Iterable[Answer], model: str) -> dict[str,
 
 
 def _write_inputs(
-    folder: Path, document: Mapping[str, Any], opponents: Sequence[Answer], mine: Sequence[Answer]
+    folder: Path, document: Mapping[str, object], opponents: Sequence[Answer], mine: Sequence[Answer]
 ) -> Path:
     """Write the bank, the answers and the configuration; return the path of the configuration."""
     bank = [
@@ -182,7 +182,7 @@ def _document(
     request: PlacementRequest,
     judge: PlacementJudge,
     opponents: Sequence[Answer],
-) -> dict[str, Any]:
+) -> dict[str, object]:
     document = with_absolute_paths(settings.model_dump(mode="json"), judge.folder)
     generate = document.pop("generate")
     _override(document["judge"], judge.overrides)

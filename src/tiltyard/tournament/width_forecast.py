@@ -8,12 +8,13 @@ from typing import Any
 
 from tiltyard.core.judging.power_analysis import ExpectedPrecision, detectable_difference, scale_pilot_width
 from tiltyard.errors import BrokenArtifact
+from tiltyard.report.run_documents import PilotForecast
 from tiltyard.settings.regular_files import read_regular
 
 __all__ = ["pilot_expectation"]
 
 
-def pilot_expectation(folder: Path, planned: ExpectedPrecision | None) -> dict[str, dict[str, float]]:
+def pilot_expectation(folder: Path, planned: ExpectedPrecision | None) -> dict[str, PilotForecast]:
     """By dimension: the pilot's mean half-width, scaled to the planned number of prompts.
 
     ``detectable_difference`` assumes that the errors of two models are equal and independent: √2 times one
@@ -21,7 +22,7 @@ def pilot_expectation(folder: Path, planned: ExpectedPrecision | None) -> dict[s
     """
     if planned is None:
         return {}
-    forecast: dict[str, dict[str, float]] = {}
+    forecast: dict[str, PilotForecast] = {}
     path = folder / "elo_ratings.json"
     try:
         for name, group in _groups(path).items():
@@ -40,7 +41,7 @@ def pilot_expectation(folder: Path, planned: ExpectedPrecision | None) -> dict[s
     return forecast
 
 
-def _carried(width: float, then: int, now: int) -> dict[str, float]:
+def _carried(width: float, then: int, now: int) -> PilotForecast:
     half_width = scale_pilot_width(width, then, now)
     return {
         "pilot_prompts": then,
@@ -51,9 +52,8 @@ def _carried(width: float, then: int, now: int) -> dict[str, float]:
 
 def _groups(path: Path) -> dict[str, Any]:
     try:
-        groups: dict[str, Any] = json.loads(read_regular(path))["groups"]
+        return dict(json.loads(read_regular(path))["groups"])
     except FileNotFoundError:
         raise BrokenArtifact(f"{path.parent} has no {path.name}: name the folder of a finished run") from None
     except OSError as error:
         raise BrokenArtifact(f"{path}: cannot be read: {error.strerror or error}") from None
-    return groups

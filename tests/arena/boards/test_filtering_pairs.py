@@ -165,7 +165,7 @@ def test_history_is_thinned_and_keeps_the_newest(voted_database):
 
     newest, few = asyncio.run(scene())
     assert 1 <= len(few) <= 2
-    assert few[-1].position == newest.position
+    assert few[-1]["position"] == newest.position
 
 
 def test_what_was_asked_of_one_snapshot_is_never_that_of_another(voted_database):

@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Sequence
-from dataclasses import asdict
-from typing import Any
 
 from tiltyard.arena.boards.document_cache import DocumentCache, HashedDocument
 from tiltyard.arena.boards.filtered_boards import (
+    BoardOrigin,
+    PairsDocument,
     VoteSubset,
     count_consecutive_passes,
     filtered_board,
@@ -20,6 +20,7 @@ from tiltyard.arena.boards.filtered_boards import (
 from tiltyard.arena.boards.notifications import SnapshotNotifications, read_history, read_newest_positions
 from tiltyard.arena.boards.published_boards import board_of
 from tiltyard.arena.boards.snapshots import (
+    ModelScore,
     Snapshot,
     find_snapshot,
     latest_snapshot,
@@ -45,7 +46,7 @@ from tiltyard.errors import NotFound
 from tiltyard.postgres.connection_pool import ConnectionPool, connect_from_pool
 from tiltyard.retries import Backoff, Retries
 
-__all__ = ["BoardCache", "HashedDocument", "OnSnapshot"]
+__all__ = ["BoardCache", "HashedDocument", "HistoryDocument", "OnSnapshot"]
 
 _LOG = logging.getLogger(__name__)
 
@@ -59,6 +60,13 @@ _SETTINGS_CACHE_SECONDS = 2.0
 _CACHED_ARENA_LIMIT = 10_000
 #: Seconds before new boards are looked for again after a fault, at first.
 _RETRY_SECONDS = 1.0
+
+
+class HistoryDocument(BoardOrigin):
+    """Some models on a board and on those before it."""
+
+    models: list[str]
+    scores: list[ModelScore]
 
 
 class BoardCache:
@@ -276,7 +284,8 @@ class BoardCache:
                 counted=part.counted,
             )
         pairs = pair_results(tally, names, shown)
-        return HashedDocument.of({**_about(arena, of), "models": list(models), "pairs": pairs})
+        document: PairsDocument = {**_about(arena, of), "models": list(models), "pairs": pairs}
+        return HashedDocument.of(document)
 
     async def _recall(self, arena: Arena, of: Snapshot, models: Sequence[str]) -> HashedDocument:
         async with (
@@ -284,8 +293,8 @@ class BoardCache:
             limit_statement_time(connection, _STATEMENT_SECONDS),
         ):
             scores = await read_scores(connection, of, models)
-        told = [asdict(score) for score in scores]
-        return HashedDocument.of({**_about(arena, of), "models": list(models), "scores": told})
+        document: HistoryDocument = {**_about(arena, of), "models": list(models), "scores": scores}
+        return HashedDocument.of(document)
 
     async def _describe(self, arena: Arena, newest: Snapshot, name: str) -> HashedDocument:
         async with (
@@ -334,7 +343,7 @@ def _first(of: Snapshot, top: int) -> list[str]:
     return list(board_of(of).ranks)[:top]
 
 
-def _about(arena: Arena, newest: Snapshot) -> dict[str, Any]:
+def _about(arena: Arena, newest: Snapshot) -> BoardOrigin:
     return {
         "arena": arena.name,
         "source": SOURCES[newest.source],
@@ -344,7 +353,7 @@ def _about(arena: Arena, newest: Snapshot) -> dict[str, Any]:
     }
 
 
-def _placed(rows: Sequence[ArenaRow], name: str) -> dict[str, Any]:
+def _placed(rows: Sequence[ArenaRow], name: str) -> dict[str, dict[str, object] | None]:
     """A model's row, and those next to it; ``None`` where there is none."""
     places = [k for k, row in enumerate(rows) if row.model == name]
     if not places:

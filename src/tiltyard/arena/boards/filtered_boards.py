@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TypedDict, TypeVar
 
 import numpy as np
 
@@ -13,10 +14,16 @@ from tiltyard.core.battles import CodedBattles, Kind, Table
 from tiltyard.core.battles.cluster_keys import hash_texts
 from tiltyard.core.board.board_rows import Board, make_board
 from tiltyard.core.board.filtered import FilteredBoard, PromptFilter
+from tiltyard.core.board.win_rates import PairScore
 from tiltyard.core.ratings import BradleyTerry, Finding
 from tiltyard.core.ratings.ranks import rank_models
 
 __all__ = [
+    "BoardOrigin",
+    "OpponentResult",
+    "PairsDocument",
+    "PromptResult",
+    "PromptTags",
     "VoteSubset",
     "count_consecutive_passes",
     "filtered_board",
@@ -36,12 +43,57 @@ _RESULTS = {
     Kind.INCONSISTENT: ("ties", "ties"),
     Kind.BOTH_BAD: ("both_bad", "both_bad"),
 }
-_NOTHING = {"wins": 0, "losses": 0, "ties": 0, "both_bad": 0, "votes": 0}
 #: A left model's wins, losses, ties and both-bad votes by kind.
 _OUTCOME = np.array([("wins", "losses", "ties", "both_bad").index(_RESULTS[kind.plain][0]) for kind in Kind])
 _FLAGGED = np.array([kind.flagged for kind in Kind])
 _COUNTED = Finding("excluded-counted")
 _ANOTHER_METHOD = Finding("filtered-board")
+
+Group = TypeVar("Group")
+#: Name, category and language of a prompt.
+PromptTags = tuple[str, str | None, str | None]
+
+
+class BoardOrigin(TypedDict):
+    """The arena and the snapshot of a document."""
+
+    arena: str
+    source: str
+    snapshot: str
+    position: int
+    generation: int
+
+
+class PairsDocument(BoardOrigin):
+    """How some models did against each other."""
+
+    models: list[str]
+    pairs: list[PairScore]
+
+
+class OutcomeCounts(TypedDict):
+    """How votes ended for one model. ``score`` is its share of the points, a tie counting half."""
+
+    wins: int
+    losses: int
+    ties: int
+    both_bad: int
+    votes: int
+    score: float | None
+
+
+class OpponentResult(OutcomeCounts):
+    """How a model did against another."""
+
+    opponent: str
+
+
+class PromptResult(OutcomeCounts):
+    """How a model did on a prompt."""
+
+    prompt: str
+    category: str | None
+    language: str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +134,7 @@ def filtered_board(
     models: Sequence[str],
     prompts: Mapping[int, str],
     *,
-    about: Mapping[str, Any],
+    about: BoardOrigin,
     part: VoteSubset,
 ) -> FilteredBoard:
     """The board of these votes: batch Bradley–Terry, with the findings of its own fit."""
@@ -107,7 +159,7 @@ def filtered_board(
     )
 
 
-def pair_results(tally: VoteTally, models: Sequence[str], shown: Sequence[int]) -> list[dict[str, Any]]:
+def pair_results(tally: VoteTally, models: Sequence[str], shown: Sequence[int]) -> list[PairScore]:
     """How each two of these models did against each other, in their order; those that never met are left out.
 
     ``score`` is the first one's share of the points, a tie counting half.
@@ -122,7 +174,7 @@ def pair_results(tally: VoteTally, models: Sequence[str], shown: Sequence[int]) 
     low, high, count = np.minimum(a, b)[inside], np.maximum(a, b)[inside], tally.count[inside]
     np.add.at(cells, (low, high, outcome[inside]), count)
     np.add.at(cells, (low, high, 4), count * _FLAGGED[tally.kind[inside]])
-    pairs: list[dict[str, Any]] = []
+    pairs: list[PairScore] = []
     for first, second in np.argwhere(cells.sum(axis=2)).tolist():
         wins, losses, ties, unrated, flagged = cells[first, second].tolist()
         battles = wins + losses + ties
@@ -157,38 +209,55 @@ def count_consecutive_passes(
     return run
 
 
-def head_to_head(tally: VoteTally, models: Sequence[str], model: int) -> list[dict[str, Any]]:
+def head_to_head(tally: VoteTally, models: Sequence[str], model: int) -> list[OpponentResult]:
     """How one model did against each it met, those met most often first."""
-    return _results(tally, model, lambda _prompt, opponent: {"opponent": models[opponent]})
+    counted = _count_outcomes(tally, model, lambda _prompt, opponent: models[opponent])
+    results: list[OpponentResult] = [{"opponent": name, **counts} for name, counts in counted.items()]
+    return sorted(results, key=_most_votes_first)
 
 
-def prompt_results(
-    tally: VoteTally, prompts: Sequence[tuple[str, str | None, str | None]], model: int
-) -> list[dict[str, Any]]:
+def prompt_results(tally: VoteTally, prompts: Sequence[PromptTags], model: int) -> list[PromptResult]:
     """How one model did on each prompt, those with most votes first."""
-    return _results(
-        tally,
-        model,
-        lambda prompt, _opponent: dict(zip(("prompt", "category", "language"), prompts[prompt], strict=True)),
-    )
+    counted = _count_outcomes(tally, model, lambda prompt, _opponent: prompts[prompt])
+    results: list[PromptResult] = [
+        {"prompt": name, "category": category, "language": language, **counts}
+        for (name, category, language), counts in counted.items()
+    ]
+    return sorted(results, key=_most_votes_first)
 
 
-def _results(tally: VoteTally, model: int, told: Any) -> list[dict[str, Any]]:
-    found: dict[tuple[Any, ...], dict[str, Any]] = {}
+def _most_votes_first(result: OpponentResult | PromptResult) -> tuple[int | str, ...]:
+    return (-result["votes"], *map(str, result.values()))
+
+
+def _count_outcomes(
+    tally: VoteTally, model: int, group_of: Callable[[int, int], Group]
+) -> dict[Group, OutcomeCounts]:
+    """A model's outcomes by group, which is a function of prompt and opponent."""
+    found: dict[Group, Counter[str]] = {}
     columns = (column.tolist() for column in (tally.a, tally.b, tally.prompt, tally.kind, tally.count))
     for a, b, prompt, kind, count in zip(*columns, strict=True):
         if model not in (a, b):
             continue
-        group = told(prompt, b if a == model else a)
         ended = Kind(kind)
-        row = found.setdefault(tuple(group.values()), group | _NOTHING)
-        row[_RESULTS[ended.plain][0 if a == model else 1]] += count
-        row["both_bad"] += count * ended.flagged
-        row["votes"] += count
-    for row in found.values():
-        rated = row["wins"] + row["losses"] + row["ties"]
-        row["score"] = (row["wins"] + 0.5 * row["ties"]) / rated if rated else None
-    return sorted(found.values(), key=lambda row: (-row["votes"], *map(str, row.values())))
+        counts = found.setdefault(group_of(prompt, b if a == model else a), Counter())
+        counts[_RESULTS[ended.plain][0 if a == model else 1]] += count
+        counts["both_bad"] += count * ended.flagged
+        counts["votes"] += count
+    return {group: _outcome_counts(counts) for group, counts in found.items()}
+
+
+def _outcome_counts(counts: Counter[str]) -> OutcomeCounts:
+    wins, losses, ties = counts["wins"], counts["losses"], counts["ties"]
+    rated = wins + losses + ties
+    return {
+        "wins": wins,
+        "losses": losses,
+        "ties": ties,
+        "both_bad": counts["both_bad"],
+        "votes": counts["votes"],
+        "score": (wins + 0.5 * ties) / rated if rated else None,
+    }
 
 
 def _board(table: Table) -> Board:

@@ -64,6 +64,7 @@ class BoardAppearance:
     made_at: datetime
     sha256: str
     votes: int
+    #: As the version of that time published it; later versions added fields.
     row: dict[str, Any]
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, TypedDict
 
 import numpy as np
 from psycopg import AsyncConnection, Connection
@@ -82,8 +82,7 @@ class VoteAmendments:
     restored: int
 
 
-@dataclass(frozen=True, slots=True)
-class ModelScore:
+class ModelScore(TypedDict):
     """One model's row on one board."""
 
     position: int
@@ -174,7 +173,20 @@ async def read_scores(
     values = _place(snapshot) | {"models": list(models), "most": most}
     with translate_errors("read the history of a board"):
         rows = await (await connection.execute(statement("snapshots_scores"), values)).fetchall()
-    return [ModelScore(*row) for row in rows]
+    return [
+        {
+            "position": position,
+            "votes": votes,
+            "at": at,
+            "model": model,
+            "conservative": conservative,
+            "rating": rating,
+            "rd": rd,
+            "bradley_terry": bradley_terry,
+            "legacy_elo": legacy_elo,
+        }
+        for position, votes, at, model, conservative, rating, rd, bradley_terry, legacy_elo in rows
+    ]
 
 
 async def citable_snapshot(connection: AsyncConnection, snapshot: Snapshot) -> SnapshotSummary | None:

@@ -103,6 +103,6 @@ async def list_actions(connection: Connection, arena: int | None) -> list[str]:
     return [str(row[0]) for row in await _rows(connection, "overviews_actions", {"arena": arena})]
 
 
-async def _rows(connection: Connection, named: str, values: Mapping[str, Any]) -> list[Any]:
+async def _rows(connection: Connection, named: str, values: Mapping[str, object]) -> list[Any]:
     with translate_errors("look over the arenas"):
         return await (await connection.execute(statement(named), values)).fetchall()

@@ -47,6 +47,6 @@ async def settle_complaint(connection: Connection, arena: int, complaint: int, *
             )
 
 
-async def _rows(connection: Connection, named: str, values: Mapping[str, Any]) -> list[Any]:
+async def _rows(connection: Connection, named: str, values: Mapping[str, object]) -> list[Any]:
     with translate_errors("read what was changed and complained of"):
         return await (await connection.execute(statement(named), values)).fetchall()

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import TypedDict
 
 import numpy as np
 import numpy.typing as npt
@@ -143,6 +143,22 @@ def _last(columns: LogColumns, kind: LogKind, values: npt.NDArray[np.int64]) -> 
     return int(values[rows[-1]]) if len(rows) else 0
 
 
+class _Judging(TypedDict, total=False):
+    """What a round of judges needs besides."""
+
+    #: The fields of a `JudgeRound`.
+    round: dict[str, object]
+    token: str
+
+
+class _JobOrder(_Judging):
+    """What a process of its own reads from standard input."""
+
+    work: str
+    url: str
+    moment: str
+
+
 class _JobProcesses:
     """Work in processes of their own, which end with us."""
 
@@ -152,7 +168,7 @@ class _JobProcesses:
         self._running: set[subprocess.Popen[str]] = set()
         self._stopped = False
 
-    def run(self, work: str, moment: datetime, **more: Any) -> None:
+    def run(self, work: str, moment: datetime, judging: _Judging | None = None) -> None:
         """Do it and wait; what went wrong is raised here."""
         with self._turn:
             if self._stopped:
@@ -167,8 +183,13 @@ class _JobProcesses:
             self._running.add(process)
         try:
             # Passwords and tokens are not for everybody's eyes among the arguments.
-            told = {"work": work, "url": self._url, "moment": moment.isoformat(), **more}
-            _, problem = process.communicate(json.dumps(told))
+            order: _JobOrder = {
+                "work": work,
+                "url": self._url,
+                "moment": moment.isoformat(),
+                **(judging or {}),
+            }
+            _, problem = process.communicate(json.dumps(order))
         finally:
             with self._turn:
                 self._running.discard(process)
@@ -192,42 +213,42 @@ def _round(one: JudgeRound, environment: Environment, apart: _JobProcesses) -> S
             f"judges of the arena {one.arena} need a token: set {one.token_env} to one with the scope judge "
             "(tiltyard token create NAME --scope judge)"
         )
-    told = {"round": one.model_dump(), "token": token}
-    return Schedule(f"judges-{one.arena}", one.cron, lambda moment: apart.run("judges", moment, **told))
+    judging: _Judging = {"round": one.model_dump(), "token": token}
+    return Schedule(f"judges-{one.arena}", one.cron, lambda moment: apart.run("judges", moment, judging))
 
 
-def _judge(told: Mapping[str, Any]) -> None:
-    one = JudgeRound(**told["round"])
+def _judge(order: _JobOrder) -> None:
+    one = JudgeRound.model_validate(order["round"])
 
     async def judging() -> None:
-        async with AsyncClient(one.url, token=told["token"]) as client:
+        async with AsyncClient(one.url, token=order["token"]) as client:
             panel = open_panel(Path(one.config))
             await judge_arena(panel, [client], one.arena, place=one.url, matchups=one.matchups)
 
     asyncio.run(judging())
 
 
-def _thin(told: Mapping[str, Any]) -> None:
-    with connect(told["url"], name="tiltyard thinning") as connection:
-        thin_snapshots(connection, datetime.fromisoformat(told["moment"]))
+def _thin(order: _JobOrder) -> None:
+    with connect(order["url"], name="tiltyard thinning") as connection:
+        thin_snapshots(connection, datetime.fromisoformat(order["moment"]))
 
 
-def _sweep(told: Mapping[str, Any]) -> None:
+def _sweep(order: _JobOrder) -> None:
     """Bytes of withdrawn responses that a crash left lying."""
     object_storage = open_configured_storage(read_environment())
 
     async def sweeping() -> None:
-        async with open_pool(told["url"], most=2, name="tiltyard sweeping") as pool:
+        async with open_pool(order["url"], most=2, name="tiltyard sweeping") as pool:
             await BlobStore(pool, object_storage).sweep()
 
     asyncio.run(sweeping())
 
 
-def _report_weeks(told: Mapping[str, Any]) -> None:
-    make_weekly_reports(told["url"], datetime.fromisoformat(told["moment"]))
+def _report_weeks(order: _JobOrder) -> None:
+    make_weekly_reports(order["url"], datetime.fromisoformat(order["moment"]))
 
 
-_JOB_FUNCTIONS: Mapping[str, Callable[[Mapping[str, Any]], None]] = {
+_JOB_FUNCTIONS: Mapping[str, Callable[[_JobOrder], None]] = {
     "reports": _report_weeks,
     "thinning": _thin,
     "sweeping": _sweep,
@@ -237,9 +258,9 @@ _JOB_FUNCTIONS: Mapping[str, Callable[[Mapping[str, Any]], None]] = {
 
 def main() -> None:
     """Do what standard input says; what goes wrong is one line on standard error."""
-    told = json.load(sys.stdin)
+    order: _JobOrder = json.load(sys.stdin)
     try:
-        _JOB_FUNCTIONS[told["work"]](told)
+        _JOB_FUNCTIONS[order["work"]](order)
     except TiltyardError as error:
         sys.exit(str(error))
 

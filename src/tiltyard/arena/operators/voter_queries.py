@@ -121,6 +121,6 @@ async def read_remarks(
     return [VoteRemark(*row) for row in rows]
 
 
-async def _rows(connection: Connection, named: str, values: Mapping[str, Any]) -> list[Any]:
+async def _rows(connection: Connection, named: str, values: Mapping[str, object]) -> list[Any]:
     with translate_errors("read what is known of voters"):
         return await (await connection.execute(statement(named), values)).fetchall()

@@ -47,15 +47,14 @@ class Battle:
     extra: Mapping[str, Any] = field(default_factory=lambda: _NOTHING)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        values = {name: getattr(self, name) for name in _FIELDS} | {"extra": dict(self.extra)}
-        return _rebuilt, (values,)
+        return _rebuilt, (tuple(getattr(self, name) for name in _FIELDS), dict(self.extra))
 
     @property
     def kind(self) -> Kind:
         return kind_of(self.winner, self.label, both_bad=bool(self.both_bad))
 
     @classmethod
-    def from_dict(cls, row: Mapping[str, Any]) -> Battle:
+    def from_dict(cls, row: Mapping[str, object]) -> Battle:
         """Parse one row: optional fields may be missing, unknown ones are kept, invalid ones raise."""
         winner = parse_outcome(_winner_text(row))
         label = parse_label(row.get("label"))
@@ -77,9 +76,9 @@ class Battle:
             **{name: _text(row, name) for name in _TEXT_FIELDS},
         )
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """The row as written: required keys always, others if set, then the unknown ones."""
-        row: dict[str, Any] = {}
+        row: dict[str, object] = {}
         for name in _FIELDS:
             value = getattr(self, name)
             if value is not None or name in _ALWAYS:
@@ -93,8 +92,8 @@ _ALWAYS = frozenset({"source", "question_id", "judge_model"})
 _READ = frozenset(_FIELDS) | {"outcome"}
 
 
-def _rebuilt(values: dict[str, Any]) -> Battle:
-    return Battle(**values | {"extra": MappingProxyType(values["extra"])})
+def _rebuilt(values: tuple[Any, ...], extra: Mapping[str, object]) -> Battle:
+    return Battle(**dict(zip(_FIELDS, values, strict=True)), extra=MappingProxyType(extra))
 
 
 def pref_contradicts(winner: Outcome, label: Label | None, pref: float) -> bool:
@@ -108,7 +107,7 @@ def pref_contradicts(winner: Outcome, label: Label | None, pref: float) -> bool:
     return False
 
 
-def _written(value: Any) -> Any:
+def _written(value: object) -> object:
     match value:
         case datetime():
             return value.isoformat()
@@ -118,21 +117,21 @@ def _written(value: Any) -> Any:
             return value
 
 
-def _winner_text(row: Mapping[str, Any]) -> object:
+def _winner_text(row: Mapping[str, object]) -> object:
     winner, outcome = row.get("winner"), row.get("outcome")
     if winner is not None and outcome is not None and parse_outcome(winner) is not parse_outcome(outcome):
         raise BadBattle(f"winner {winner!r} and outcome {outcome!r} disagree")
     return outcome if winner is None else winner
 
 
-def _name(row: Mapping[str, Any], key: str) -> str:
+def _name(row: Mapping[str, object], key: str) -> str:
     value = row.get(key)
     if not isinstance(value, str) or not value.strip():
         raise BadBattle(f"{key} is {value!r}; expected the name of a model")
     return value
 
 
-def _text(row: Mapping[str, Any], key: str) -> str | None:
+def _text(row: Mapping[str, object], key: str) -> str | None:
     value = row.get(key)
     if value is None or isinstance(value, str):
         return value
@@ -141,7 +140,7 @@ def _text(row: Mapping[str, Any], key: str) -> str | None:
     raise BadBattle(f"{key} is {value!r}; expected text")
 
 
-def _number(row: Mapping[str, Any], key: str, *, low: float, high: float) -> float | None:
+def _number(row: Mapping[str, object], key: str, *, low: float, high: float) -> float | None:
     value = row.get(key)
     if value is None:
         return None

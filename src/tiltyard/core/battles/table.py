@@ -207,7 +207,7 @@ _ABSENT = {"prompt": MISSING_KEY, "voter": MISSING_KEY, "weight": 1.0, "pref": n
 
 
 def _concatenated(runs: list[CodedBattles]) -> CodedBattles:
-    columns: dict[str, Any] = {}
+    columns: dict[str, npt.NDArray[Any]] = {}
     for name in CodedBattles.__slots__:
         parts = [getattr(run, name) for run in runs]
         if any(part is not None for part in parts):

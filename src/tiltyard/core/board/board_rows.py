@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 from dataclasses import dataclass
-from typing import Any
 
 from tiltyard.core.ratings import Finding, RatingMethod, Ratings
 from tiltyard.core.ratings.ranks import Ranks
@@ -59,12 +58,12 @@ class Board:
     n_clusters: int | None
     findings: tuple[Finding, ...]
 
-    def parameters(self) -> dict[str, Any]:
+    def parameters(self) -> dict[str, object]:
         """The method's parameters by name."""
         return parameters_of(self.method)
 
 
-def parameters_of(method: RatingMethod) -> dict[str, Any]:
+def parameters_of(method: RatingMethod) -> dict[str, object]:
     return {field.name: getattr(method, field.name) for field in dataclasses.fields(method)}  # type: ignore[arg-type]
 
 

@@ -56,7 +56,7 @@ class BoardMethod:
         named = {name: said[name] for name in ("order", "proven_family") if name in said}
         return cls(policy, rater, **named, cross_check=batch_from_dict(said.get("cross_check", {})))
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """Plain values for JSON."""
         return method_to_dict(self.policy, self.rater) | {
             "order": self.order,
@@ -144,7 +144,7 @@ class BoardDocument(ArenaBoard):
         """The same without the rows of retired models."""
         return replace(self, rows=tuple(row for row in self.rows if row.enabled))
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """Plain values for JSON. What the votes do not support is ``None``."""
         shown = {part.name: to_plain(getattr(self, part.name)) for part in _SHOWN}
         return {
@@ -179,7 +179,7 @@ class _About:
 _SHOWN = tuple(part for part in fields(ArenaBoard) if part.name not in ("rows", "serving"))
 
 
-def canonical_json(document: Mapping[str, Any]) -> bytes:
+def canonical_json(document: Mapping[str, object]) -> bytes:
     """The one way to write a document: sorted keys, no spaces, UTF-8, shortest numbers, no NaN."""
     text = json.dumps(document, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
     return text.encode()
@@ -197,20 +197,19 @@ def parsed_object(written: str | bytes, expected: str) -> dict[str, Any]:
     except ValueError as error:
         raise InputError(f"a document is not JSON: {error}") from None
     found = said.get("format") if isinstance(said, dict) else None
-    if found != expected:
+    if not isinstance(said, dict) or found != expected:
         raise InputError(f"a document has the format {found!r}; expected {expected!r}")
-    plain: dict[str, Any] = said
-    return plain
+    return said
 
 
-def row_to_dict(row: ArenaRow) -> dict[str, Any]:
+def row_to_dict(row: ArenaRow) -> dict[str, object]:
     """One row as plain values, with what is computed from its record."""
     record = {"votes": row.votes, "rated": row.record.rated, "win_rate": row.record.win_rate}
-    plain: dict[str, Any] = to_plain(row)
-    return plain | {"votes": row.votes, "record": plain["record"] | record}
+    plain = to_plain(row)
+    return {**plain, "votes": row.votes, "record": {**plain["record"], **record}}
 
 
-def batch_to_dict(method: BradleyTerry) -> dict[str, Any]:
+def batch_to_dict(method: BradleyTerry) -> dict[str, object]:
     """A batch method by name, with its parameters."""
     return {"name": method.name, **asdict(method)}
 
@@ -220,6 +219,6 @@ def batch_from_dict(said: Mapping[str, Any]) -> BradleyTerry:
     return BradleyTerry(**{name: value for name, value in said.items() if name != "name"})
 
 
-def _serving(serving: ServingFairness) -> dict[str, Any]:
-    plain: dict[str, Any] = to_plain(serving)
-    return plain | {"deviation": float_or_none(serving.deviation), "within": serving.within}
+def _serving(serving: ServingFairness) -> dict[str, object]:
+    deviation = float_or_none(serving.deviation)
+    return {**to_plain(serving), "deviation": deviation, "within": serving.within}

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, fields
-from typing import Any, Literal
+from typing import Literal
 
 from tiltyard.core.board.board_rows import Row
 from tiltyard.core.board.document import batch_from_dict, batch_to_dict, canonical_json, parsed_object
@@ -65,14 +64,12 @@ class FilteredBoard(_Counted):
         except (KeyError, TypeError, AttributeError) as error:
             raise InputError(f"a filtered board's document cannot be read: {error!r}") from None
         counted = from_plain(_Counted, said)
-        values: dict[str, Any] = {part.name: getattr(counted, part.name) for part in fields(_Counted)}
-        return cls(**values, method=method)
+        shown = {part.name: getattr(counted, part.name) for part in fields(_Counted)}
+        return cls(**shown, method=method)
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """Plain values for JSON."""
-        counted: Mapping[str, Any] = {
-            part.name: to_plain(getattr(self, part.name)) for part in fields(_Counted)
-        }
+        counted = {part.name: to_plain(getattr(self, part.name)) for part in fields(_Counted)}
         return {**counted, "format": FILTERED_FORMAT, "method": to_plain(batch_to_dict(self.method))}
 
     def to_json(self) -> bytes:

@@ -3,12 +3,23 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TypedDict
 
 import numpy as np
 
 from tiltyard.core.battles import Kind, Table
 
-__all__ = ["PairRow", "pair_rows"]
+__all__ = ["PairRow", "PairScore", "pair_rows"]
+
+
+class PairScore(TypedDict):
+    """Two models of an arena, in the document from which heatmaps are drawn. ``score`` is the first one's."""
+
+    model_a: str
+    model_b: str
+    battles: int
+    both_bad: int
+    score: float | None
 
 
 @dataclass(frozen=True, slots=True)

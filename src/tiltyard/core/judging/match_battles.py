@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import TypedDict
 
 from tiltyard.core.battles import Battle, Label
 from tiltyard.core.battles.outcome import DECISIVE, JUDGE_LABELS
@@ -15,7 +16,7 @@ from tiltyard.core.judging.reconciliation import MatchResult, panel_result, reco
 from tiltyard.core.judging.verdict import Verdict
 from tiltyard.errors import UnreadableFile
 
-__all__ = ["DimensionTally", "JudgedMatch", "MatchTally", "build_match_battles", "panel_name"]
+__all__ = ["DimensionTally", "JudgedMatch", "MatchCounts", "MatchTally", "build_match_battles", "panel_name"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +104,17 @@ def _battle(match: Match, result: MatchResult, judge: str, prompt: Prompt | None
     )
 
 
+class MatchCounts(TypedDict):
+    """The results of the matches of one dimension, as written in `diagnostics.json`."""
+
+    matches: int
+    settled: int
+    incomplete: int
+    decisive: int
+    both_bad: int
+    labels: dict[str, int]
+
+
 @dataclass
 class DimensionTally:
     """The results of the matches of one dimension. ``labels`` has every label of a judge, including zeros."""
@@ -117,7 +129,7 @@ class DimensionTally:
     def incomplete(self) -> int:
         return self.matches - self.settled
 
-    def to_dict(self) -> dict[str, object]:
+    def to_dict(self) -> MatchCounts:
         return {
             "matches": self.matches,
             "settled": self.settled,
@@ -144,5 +156,5 @@ class MatchTally:
             counts.both_bad += bool(battle.both_bad)
             counts.labels[battle.label] += 1
 
-    def to_dict(self) -> dict[str, object]:
+    def to_dict(self) -> dict[str, MatchCounts]:
         return {name: counts.to_dict() for name, counts in self.dimensions.items()}

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypedDict
 
 import numpy as np
 import numpy.typing as npt
@@ -17,9 +17,20 @@ from scipy.special import stdtrit
 
 from tiltyard.errors import BadOption
 
-__all__ = ["ShareEstimate", "estimate_share", "share_difference", "wilson_interval"]
+__all__ = ["ShareDocument", "ShareEstimate", "estimate_share", "share_difference", "wilson_interval"]
 
 Counts = npt.NDArray[np.integer[Any]]
+
+
+class ShareDocument(TypedDict):
+    """A share as written in `diagnostics.json`."""
+
+    value: float
+    low: float
+    high: float
+    n: int
+    clusters: int
+    level: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +52,7 @@ class ShareEstimate:
         """Whether ``value`` lies outside the interval."""
         return not self.low <= value <= self.high
 
-    def to_dict(self) -> dict[str, float | int]:
+    def to_dict(self) -> ShareDocument:
         return {
             "value": self.value,
             "low": self.low,

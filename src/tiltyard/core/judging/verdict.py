@@ -64,7 +64,7 @@ class Reply:
 
     text: str | None
     #: The input of the forced tool, if the verdict was given by tool.
-    data: Mapping[str, Any] | None = None
+    data: Mapping[str, object] | None = None
     #: ``end``, ``length`` (cut off), ``refusal``, or ``other``.
     stop: str = "end"
 
@@ -197,7 +197,7 @@ def _no_constant(name: str) -> NoReturn:
     raise _Unparseable(f"the reply holds {name}, which is not JSON")
 
 
-def _from_object(document: Mapping[str, Any]) -> Verdict:
+def _from_object(document: Mapping[str, object]) -> Verdict:
     if set(document) != {"reasoning", "verdict", "both_bad"}:
         raise _Unparseable("expected reasoning, verdict and both_bad, all of them and nothing else")
     reasoning, step, both_bad = document["reasoning"], document["verdict"], document["both_bad"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -18,7 +18,7 @@ from tiltyard.core.ratings.group_fit import FittedStrengths, fit_groups, fit_wit
 from tiltyard.core.ratings.groups import comparable_groups, data_findings, group_findings
 from tiltyard.core.ratings.pairs import PairScores, count_records, score_pairs
 from tiltyard.core.ratings.posterior import ContrastInterval, Posterior, nearly_one_sided
-from tiltyard.core.ratings.result import Interval, Ratings
+from tiltyard.core.ratings.result import Interval, RatingExtras, Ratings
 from tiltyard.core.ratings.scoring import Scoring
 from tiltyard.core.ratings.uncertainty import Uncertainty
 from tiltyard.core.ratings.variance import (
@@ -168,7 +168,7 @@ class BradleyTerry:
         fitted: FittedStrengths,
         rating: Floats,
         findings: list[Finding],
-    ) -> tuple[VarianceEstimate | None, Interval | None, dict[str, Any]]:
+    ) -> tuple[VarianceEstimate | None, Interval | None, RatingExtras]:
         if self.interval == "none":
             return None, None, {}
         if self.interval == "bootstrap":
@@ -176,13 +176,10 @@ class BradleyTerry:
         spread = sandwich_variance(table, self.scoring(), fitted, self.clusters, self._unit, findings)
         low, high = self._ends(pairs, fitted, spread.uncertainty)
         interval = spread.interval(rating + low, rating + high, self.level, "sandwich")
-        return (
-            spread,
-            interval,
-            {"style_se": dict(zip(table.covariates, spread.extra_se.tolist(), strict=True))}
-            if self.style
-            else {},
-        )
+        extras: RatingExtras = {}
+        if self.style:
+            extras["style_se"] = dict(zip(table.covariates, spread.extra_se.tolist(), strict=True))
+        return spread, interval, extras
 
     def _ends(
         self, pairs: PairScores, fitted: FittedStrengths, uncertainty: Uncertainty
@@ -220,7 +217,7 @@ class BradleyTerry:
         fitted: FittedStrengths,
         rating: Floats,
         findings: list[Finding],
-    ) -> tuple[VarianceEstimate, Interval, dict[str, Any]]:
+    ) -> tuple[VarianceEstimate, Interval, RatingExtras]:
         kind, key = cluster_key(table, self.clusters, findings, voters=False)
         scoring = self.scoring()
         if key is None and table.counts.sums is None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -24,7 +24,7 @@ from tiltyard.core.ratings.kernels.elo import (
 )
 from tiltyard.core.ratings.order_uncertainty import order_of_replicates
 from tiltyard.core.ratings.pairs import count_records, score_pairs
-from tiltyard.core.ratings.result import Interval, Ratings
+from tiltyard.core.ratings.result import Interval, RatingExtras, Ratings
 from tiltyard.core.ratings.scoring import Scoring
 from tiltyard.core.ratings.uncertainty import Uncertainty
 from tiltyard.core.ratings.variance import (
@@ -96,7 +96,7 @@ class Elo:
         played = pairs.met
         findings = data_findings(table, record, played)
         findings += disconnected_finding(table.models, pairs, played)
-        extras: dict[str, Any] = {}
+        extras: RatingExtras = {}
         if self.n_permutations:
             kernel = self._kernel(len(games) * self.n_permutations)
             runs = self._shuffled(games, m, _seeds(self.seed, 0, self.n_permutations), kernel)

@@ -7,15 +7,22 @@ result; none is ever swallowed, and none replaces a number silently.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NotRequired, TypedDict
 
 from tiltyard.core.ratings.finding_templates import FINDINGS
 from tiltyard.core.ratings.sentences import Values, frozen_values, sentence, template_of
 from tiltyard.errors import BadOption
 
-__all__ = ["MIN_BATTLES", "MIN_ORDER_DOF", "MIN_PROMPTS", "MIN_VOTERS", "WARN_ORDER_DOF", "Finding"]
+__all__ = [
+    "MIN_BATTLES",
+    "MIN_ORDER_DOF",
+    "MIN_PROMPTS",
+    "MIN_VOTERS",
+    "WARN_ORDER_DOF",
+    "Finding",
+    "FindingDocument",
+]
 
 #: Fewer prompts than this, and intervals for "prompts like these" rest on little.
 MIN_PROMPTS = 20
@@ -26,6 +33,15 @@ MIN_VOTERS = 10
 #: Fewer effective degrees of freedom than this, and no order is claimed; below the second, with a finding.
 MIN_ORDER_DOF = 3.0
 WARN_ORDER_DOF = 10.0
+
+
+class FindingDocument(TypedDict):
+    """A finding as written; earlier versions wrote no values."""
+
+    name: str
+    values: NotRequired[Values]
+    text: str
+    advice: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,11 +70,11 @@ class Finding:
         return f"{self.text} {self.advice}"
 
     @classmethod
-    def from_dict(cls, said: Mapping[str, Any]) -> Finding:
-        """The finding of `to_dict`; earlier versions wrote no values."""
+    def from_dict(cls, said: FindingDocument) -> Finding:
+        """The finding of `to_dict`."""
         return cls(said["name"], said.get("values", {}), said["text"], said["advice"])
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> FindingDocument:
         """Plain values for JSON; a number that is none is ``None``."""
         values = {name: _plain(value) for name, value in self.values.items()}
         return {"name": self.name, "values": values, "text": self.text, "advice": self.advice}

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -16,6 +15,7 @@ from tiltyard.core.ratings import newton
 from tiltyard.core.ratings.groups import has_tie_parameter
 from tiltyard.core.ratings.leave_one_out import RowInformation
 from tiltyard.core.ratings.pairs import PairScores, tie_share
+from tiltyard.core.ratings.result import RatingExtras
 from tiltyard.core.ratings.sandwich import RowScores
 from tiltyard.core.ratings.scoring import Scoring
 from tiltyard.core.ratings.style_control import fit_style
@@ -136,9 +136,9 @@ class FittedStrengths:
 
         return plain if self.beta is None else styled
 
-    def extras(self) -> dict[str, Any]:
+    def extras(self) -> RatingExtras:
         """Method-specific values of the result."""
-        extras: dict[str, Any] = {"iterations": self.iterations, "kernel": self.kernel}
+        extras: RatingExtras = {"iterations": self.iterations, "kernel": self.kernel}
         if self.log_tie is not None:
             extras["tie_parameter"] = math.exp(self.log_tie)
         if self.beta is not None:

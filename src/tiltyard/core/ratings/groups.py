@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import numpy.typing as npt
 from scipy.sparse import csr_array
@@ -130,7 +128,7 @@ def _one_sided(models: tuple[str, ...], pairs: PairScores, group: Ints) -> list[
     return findings
 
 
-def _named(models: tuple[str, ...], chosen: npt.NDArray[np.bool_]) -> dict[str, Any]:
+def _named(models: tuple[str, ...], chosen: npt.NDArray[np.bool_]) -> dict[str, object]:
     """Values that name the chosen models."""
     return first_of("models", [models[k] for k in np.flatnonzero(chosen)])
 

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, TypedDict
 
 import numpy as np
 import numpy.typing as npt
@@ -14,10 +13,35 @@ from tiltyard.core.ratings.findings import Finding
 from tiltyard.core.ratings.pairs import BattleRecord
 from tiltyard.core.ratings.uncertainty import Uncertainty
 
-__all__ = ["Interval", "RatingMethod", "Ratings"]
+if TYPE_CHECKING:
+    from tiltyard.core.ratings.glicko2 import Glicko2State
+
+__all__ = ["Interval", "RatingExtras", "RatingMethod", "Ratings"]
 
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
+
+
+class RatingExtras(TypedDict, total=False):
+    """What only some methods have; each has the keys that it names in the reference."""
+
+    #: ``plain`` or ``compiled``.
+    kernel: str
+    iterations: int
+    #: Davidson's ν.
+    tie_parameter: float
+    #: Style coefficients and their standard errors, by name.
+    style: dict[str, float]
+    style_se: dict[str, float]
+    #: Bootstrap ratings, replicate by model.
+    replicates: Floats
+    #: Elo by order and model, and the standard error of the mean over orders.
+    per_permutation: Floats
+    order_noise: Floats
+    #: Glicko-2.
+    rd: Floats
+    volatility: Floats
+    state: Glicko2State
 
 
 class RatingMethod(Protocol):
@@ -66,7 +90,7 @@ class Ratings:
     order_uncertainty: Uncertainty | None = None
     findings: tuple[Finding, ...] = ()
     #: Method-specific values: tie parameter, style coefficients, RD, order noise, …
-    extras: Mapping[str, Any] = field(default_factory=dict)
+    extras: RatingExtras = field(default_factory=RatingExtras)
 
     def order(self) -> Ints:
         """Indices of models, group by group, highest rating first, unrated last; names break ties."""

@@ -80,12 +80,12 @@ class _Number:
         return format(self.value, form)
 
 
-def first_of(name: str, items: Sequence[Any], most: int = 5) -> dict[str, Any]:
+def first_of(name: str, items: Sequence[object], most: int = 5) -> dict[str, object]:
     """Values of a list in a sentence: the first few items by name, and how many ``more`` there are."""
     return {name: tuple(items[:most]), "more": max(len(items) - most, 0)}
 
 
-def frozen_values(values: Values) -> dict[str, Any]:
+def frozen_values(values: Values) -> dict[str, object]:
     """Values whose lists are tuples, however they were read."""
     return {
         name: tuple(value) if isinstance(value, list | tuple) else value for name, value in values.items()

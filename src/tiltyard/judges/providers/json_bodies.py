@@ -12,7 +12,7 @@ from tiltyard.errors import BadOption
 __all__ = ["encode_body", "parse_body", "parse_time", "parse_token_count", "repair_surrogates"]
 
 
-def encode_body(body: Mapping[str, Any]) -> bytes:
+def encode_body(body: Mapping[str, object]) -> bytes:
     """Encode a body: keys in their order, no spaces."""
     try:
         return json.dumps(body, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode()

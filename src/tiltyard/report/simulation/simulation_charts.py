@@ -19,7 +19,7 @@ __all__ = [
 ]
 
 Document = Mapping[str, Any]
-Values = list[dict[str, Any]]
+Values = list[dict[str, object]]
 
 RULES = "Rules over votes: median, 80% of worlds, and the bar"
 OFFICIAL = "Share of worlds that are official"

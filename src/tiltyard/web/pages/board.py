@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from hashlib import sha256
-from typing import Any
 
 from fastapi import APIRouter, Request
 from fastapi.responses import HTMLResponse, Response
@@ -77,7 +76,7 @@ def _rendered(request: Request, material: BoardPageData, chart: ChartView) -> st
     path = paths.board(material.arena.name)
     if material.permanent:
         path = paths.snapshot(material.arena.name, first.snapshot.sha256)
-    values: dict[str, Any] = {
+    values: dict[str, object] = {
         "active": "board",
         "arena": material.arena,
         "board": first,
@@ -103,12 +102,13 @@ def _rendered(request: Request, material: BoardPageData, chart: ChartView) -> st
     }
     kept = board_page_cache_of(request)
     views = [kept.view(board) for board in material.boards]
-    values |= {"view": filtered_view(views[0], query), "columns": list(download_rows(views, query)[0])}
+    view = filtered_view(views[0], query)
+    values |= {"view": view, "columns": list(download_rows(views, query)[0])}
     if len(views) == 2:
         pairs = compare_sources(views[0].lines, views[1].lines, query)
         return pages_of(request).render("board/both.html", request, pairs=pairs, sides=views, **values)
     rows = _rows(request, material.arena, first, views[0])
-    bodies = [rows[line.model] for line in values["view"].lines]
+    bodies = [rows[line.model] for line in view.lines]
     return pages_of(request).render("board/board.html", request, bodies=bodies, **values)
 
 

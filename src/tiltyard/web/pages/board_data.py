@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import json
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from datetime import datetime
 from hashlib import sha256 as hashed
@@ -29,6 +28,7 @@ from tiltyard.caches import BoundedCache
 from tiltyard.compute_once import BoundedQueue, SingleFlight
 from tiltyard.core.board.document import BoardDocument
 from tiltyard.core.board.filtered import FilteredBoard
+from tiltyard.report.arena_charts import ChartContent
 from tiltyard.web.access import registry_of
 from tiltyard.web.assets import accepts_gzip
 from tiltyard.web.context import context_of
@@ -121,15 +121,14 @@ class BoardPageCache:
     """What one process keeps of the boards' pages."""
 
     def __init__(self) -> None:
-        #: Boards that were counted from some votes, and what was counted for charts.
+        #: Boards that were counted from some votes.
         self.filtered: BoundedCache[Hashable, FilteredBoard] = BoundedCache(24)
-        self.counts: BoundedCache[Hashable, dict[str, Any]] = BoundedCache(24)
         self.facts: BoundedCache[Hashable, SnapshotFacts] = BoundedCache(200)
         self.last_kept: BoundedCache[Hashable, tuple[SnapshotSummary | None]] = BoundedCache(200)
         self.amended: BoundedCache[Hashable, VoteAmendments] = BoundedCache(200)
         self.views: BoundedCache[Hashable, BoardView] = BoundedCache(24)
         #: What charts are drawn from.
-        self.charts: BoundedCache[Hashable, Mapping[str, Any]] = BoundedCache(48)
+        self.charts: BoundedCache[Hashable, ChartContent] = BoundedCache(48)
         #: Rows as HTML, by board and language: whatever is searched or sorted, they stay the same.
         self.rows: BoundedCache[Hashable, dict[str, Markup]] = BoundedCache(12)
         #: Bytes that were sent before, with their ETag, by all that they depend on.
@@ -147,7 +146,7 @@ class BoardPageCache:
             found = self.views.put(board.sha256, full_view(board.document, board.filtered))
         return found
 
-    def chart(self, key: Hashable, make: Callable[[], Mapping[str, Any]]) -> Mapping[str, Any]:
+    def chart(self, key: Hashable, make: Callable[[], ChartContent]) -> ChartContent:
         """What a chart is drawn from, made once."""
         found = self.charts.get(key)
         return self.charts.put(key, make()) if found is None else found
@@ -167,11 +166,6 @@ class BoardPageCache:
         """A board of some votes, parsed once."""
         found = self.filtered.get(sha256)
         return self.filtered.put(sha256, FilteredBoard.from_json(written)) if found is None else found
-
-    def counted(self, sha256: str, written: bytes) -> dict[str, Any]:
-        """What was counted for a chart, as plain values, which nobody changes."""
-        found = self.counts.get(sha256)
-        return self.counts.put(sha256, json.loads(written)) if found is None else found
 
 
 def board_page_cache_of(request: Request) -> BoardPageCache:

@@ -10,7 +10,7 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from hashlib import sha256
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 from fastapi import APIRouter, Request
 from fastapi.responses import Response
@@ -94,7 +94,7 @@ def download_links(material: BoardPageData) -> dict[str, str]:
 
 def download_rows(
     views: Sequence[BoardView], query: BoardQuery
-) -> tuple[Mapping[str, type], list[dict[str, Any]]]:
+) -> tuple[Mapping[str, type], list[dict[str, object]]]:
     """Columns with their types, and the rows of a file: of one board, or of two side by side."""
     if len(views) == 1:
         return COLUMNS, [_row(line) for line in filter_and_sort(views[0].lines, query)]
@@ -111,7 +111,7 @@ def download_rows(
     return COMPARISON_COLUMNS, rows
 
 
-def _row(line: BoardLine) -> dict[str, Any]:
+def _row(line: BoardLine) -> dict[str, object]:
     own = {"state": _state(line), "order_proven": _yes(said=line.proven)}
     return {name: own[name] if name in own else getattr(line, name) for name in COLUMNS}
 
@@ -136,7 +136,7 @@ def _written(material: BoardPageData, views: Sequence[BoardView], format: Format
         return path.read_bytes()
 
 
-def _csv(columns: Sequence[str], rows: Sequence[Mapping[str, Any]]) -> bytes:
+def _csv(columns: Sequence[str], rows: Sequence[Mapping[str, object]]) -> bytes:
     text = io.StringIO(newline="")
     writer = csv.DictWriter(text, list(columns), lineterminator="\n")
     writer.writeheader()
@@ -144,7 +144,7 @@ def _csv(columns: Sequence[str], rows: Sequence[Mapping[str, Any]]) -> bytes:
     return text.getvalue().encode()
 
 
-def _json(material: BoardPageData, columns: Sequence[str], rows: Sequence[Mapping[str, Any]]) -> bytes:
+def _json(material: BoardPageData, columns: Sequence[str], rows: Sequence[Mapping[str, object]]) -> bytes:
     first, query = material.first, material.query
     about = {
         "arena": material.arena.name,

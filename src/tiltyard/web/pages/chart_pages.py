@@ -6,14 +6,24 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from hashlib import sha256
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from fastapi import APIRouter, Query, Request
 from fastapi.responses import Response
 
+from tiltyard.arena.boards.board_cache import HistoryDocument
+from tiltyard.arena.boards.filtered_boards import PairsDocument
 from tiltyard.arena.content.arenas import Arena
 from tiltyard.errors import MissingExtra, NotFound
-from tiltyard.report.arena_charts import FEW_BATTLES, RatingPoint, arena_chart, drawing_version, page_spec
+from tiltyard.report.arena_charts import (
+    FEW_BATTLES,
+    ChartContent,
+    HistoryPoint,
+    RatingPoint,
+    arena_chart,
+    drawing_version,
+    page_spec,
+)
 from tiltyard.report.board_charts import HEATMAP_MODELS, charts_available
 from tiltyard.report.chart_theme import fit_to_phone, localise_spec, render_svg
 from tiltyard.web.logs import log_failure
@@ -53,6 +63,12 @@ _SCORES: Mapping[Kind, str] = {
     "bradley-terry": _("Bradley–Terry rating"),
     "legacy-elo": _("legacy Elo"),
 }
+#: What the history shows of a past row.
+_SCORE_FIELDS: Mapping[Kind, Literal["conservative", "bradley_terry", "legacy_elo"]] = {
+    "conservative": "conservative",
+    "bradley-terry": "bradley_terry",
+    "legacy-elo": "legacy_elo",
+}
 #: What the dots of the default chart are on.
 _AXES: Mapping[Kind, str] = {
     "conservative": _("rating, and 2 RD to either side: the left end is the conservative score"),
@@ -66,7 +82,7 @@ class ChartView:
     """A chart as a page shows it: what it is drawn from, and where its picture and its spec are."""
 
     name: Chart
-    document: Mapping[str, Any]
+    content: ChartContent
     #: Addresses by theme.
     svg: Mapping[str, str]
     spec: Mapping[str, str]
@@ -78,25 +94,21 @@ class ChartView:
     @property
     def wide(self) -> bool:
         """Whether its table has to stand beneath it."""
-        return (
-            bool(self.document.get("pairs")) and len(self.document["models"]) > _COMPACT_HEATMAP_MODEL_LIMIT
-        )
+        return bool(self.content.pairs) and len(self.content.models) > _COMPACT_HEATMAP_MODEL_LIMIT
 
     def scant(self) -> frozenset[tuple[str, str]]:
         """Of the heatmap of win rates: rows and columns that have met too seldom for a strong colour."""
         if self.name != "win-rates":
             return frozenset()
         seldom = [
-            (pair["model_a"], pair["model_b"])
-            for pair in self.document["pairs"]
-            if pair["battles"] < self.few
+            (pair["model_a"], pair["model_b"]) for pair in self.content.pairs if pair["battles"] < self.few
         ]
         return frozenset(seldom) | {(b, a) for a, b in seldom}
 
     def cells(self) -> dict[tuple[str, str], float | None]:
         """Of a heatmap: its number by row and column."""
         cells: dict[tuple[str, str], float | None] = {}
-        for pair in self.document["pairs"]:
+        for pair in self.content.pairs:
             a, b, score = pair["model_a"], pair["model_b"], pair["score"]
             if self.name == "battle-counts":
                 cells[a, b] = cells[b, a] = pair["battles"]
@@ -108,28 +120,26 @@ class ChartView:
     def most(self) -> float:
         """Of a heatmap: the largest number that a cell may hold."""
         counted = self.name == "battle-counts"
-        return max(1, *(pair["battles"] for pair in self.document["pairs"])) if counted else 1
+        return max(1, *(pair["battles"] for pair in self.content.pairs)) if counted else 1
 
-    def times(self) -> list[tuple[str, int, dict[str, float]]]:
+    def times(self) -> list[tuple[str, int, dict[str, float | None]]]:
         """Of the history: time, votes, and what was said of each model, newest first."""
-        rows: dict[tuple[str, int], dict[str, float]] = {}
-        for point in self.document["points"]:
-            rows.setdefault((point["at"], point["votes"]), {})[point["model"]] = point["value"]
+        rows: dict[tuple[str, int], dict[str, float | None]] = {}
+        for point in self.content.points:
+            rows.setdefault((point.at, point.votes), {})[point.model] = point.value
         return [(at, votes, values) for (at, votes), values in reversed(rows.items())]
 
 
 async def chart_view(request: Request, material: BoardPageData) -> ChartView:
     """The chart that a page's query asks for."""
     name, first = material.query.chart, material.first
-    document = await _document(request, material.arena, material.query, name, first, exact=material.permanent)
+    content = await _content(request, material.arena, material.query, name, first, exact=material.permanent)
     address = {
-        form: {theme: _address(material, name, form, theme, document) for theme in ("light", "dark")}
+        form: {theme: _address(material, name, form, theme, content) for theme in ("light", "dark")}
         for form in ("svg", "json")
     }
-    drawn = charts_available() and bool(
-        document.get("dots") or document.get("pairs") or document.get("points")
-    )
-    return ChartView(name, document, address["svg"], address["json"], drawn)
+    drawn = charts_available() and bool(content.dots or content.pairs or content.points)
+    return ChartView(name, content, address["svg"], address["json"], drawn)
 
 
 @router.get("/arenas/{arena}/charts/{name}.{form}")
@@ -152,25 +162,25 @@ async def chart(
         raise NotFound("charts are not drawn here; the page has their numbers in tables")
     once = None if snapshot is None else await boards_of(request).published(arena.arena, snapshot)
     material = await gather_board_page(request, arena, query.changed(q="", chart=name), once)
-    document = await _document(request, arena, material.query, name, material.first, exact=once is not None)
-    made = await _drawn(request, name, document, theme, form, narrow=narrow)
+    content = await _content(request, arena, material.query, name, material.first, exact=once is not None)
+    made = await _drawn(request, name, content, theme, form, narrow=narrow)
     media_type = "image/svg+xml" if form == "svg" else "application/json"
     for_ever = once is not None and drawn == drawing_version()
     return send_file(request, arena, made, media_type, for_ever=for_ever, spoken=True)
 
 
 async def _drawn(
-    request: Request, name: str, document: Mapping[str, Any], theme: ChartLook, form: str, *, narrow: bool
+    request: Request, name: str, content: ChartContent, theme: ChartLook, form: str, *, narrow: bool
 ) -> tuple[bytes, str]:
     kept, localization = board_page_cache_of(request), localization_of(request)
-    written = json.dumps(document, default=_plain, sort_keys=True).encode()
-    key = ("chart", name, theme, form, narrow, localization.language, sha256(written).hexdigest())
-    return await kept.drawn(key, lambda: _draw(name, document, theme, form, localization, narrow=narrow))
+    hashed = sha256(repr(content).encode("utf-8", "surrogatepass")).hexdigest()
+    key = ("chart", name, theme, form, narrow, localization.language, hashed)
+    return await kept.drawn(key, lambda: _draw(name, content, theme, form, localization, narrow=narrow))
 
 
 def _draw(
     name: str,
-    document: Mapping[str, Any],
+    content: ChartContent,
     theme: ChartLook,
     form: str,
     localization: Localization,
@@ -178,7 +188,7 @@ def _draw(
     narrow: bool,
 ) -> bytes:
     try:
-        spec = arena_chart(name, document, theme, localization.texts.gettext)
+        spec = arena_chart(name, content, theme, localization.texts.gettext)
         spec = localise_spec(spec, localization.chart_locale())
         spec = fit_to_phone(spec) if narrow else spec
         return render_svg(spec) if form == "svg" else json.dumps(page_spec(spec), ensure_ascii=False).encode()
@@ -189,14 +199,9 @@ def _draw(
         raise NotFound("this chart cannot be drawn; the page has its numbers in a table") from None
 
 
-def _plain(value: object) -> Any:
-    assert isinstance(value, RatingPoint)
-    return [value.model, value.value, value.low, value.high, value.votes]
-
-
-async def _document(
+async def _content(
     request: Request, arena: Arena, query: BoardQuery, name: str, of: SourceBoard, *, exact: bool
-) -> Mapping[str, Any]:
+) -> ChartContent:
     """What a chart is drawn from."""
     kept, boards, once = board_page_cache_of(request), boards_of(request), of.snapshot if exact else None
     if name == "ratings":
@@ -204,34 +209,31 @@ async def _document(
     kind = kept.view(of).kind
     if name == "history":
         if of.filtered is not None:
-            return {"axis": _SCORES[kind], "models": [], "points": []}
+            return ChartContent(_SCORES[kind])
         found = await boards.history(arena, of.snapshot.source, _HISTORY_LINE_LIMIT, once)
-        told = kept.counted(found.sha256, found.data)
-        return kept.chart(("history", kind, found.sha256), lambda: _recalled(kind, told))
+        return kept.chart(("history", kind, found.sha256), lambda: _recalled(kind, found.data))
     found = await boards.pairs(arena, query.part(of.snapshot.source), HEATMAP_MODELS, once)
-    return kept.counted(found.sha256, found.data)
+    return kept.chart(("pairs", found.sha256), lambda: _paired(found.data))
 
 
-def _rated(whole: BoardView) -> dict[str, Any]:
+def _rated(whole: BoardView) -> ChartContent:
     view = filtered_view(whole, BoardQuery(retired="hide"))
-    return {
-        "axis": _AXES[view.kind],
-        "dots": [_dot(line, line.score) for line in view.lines if line.score is not None],
-    }
+    dots = [_dot(line, line.score) for line in view.lines if line.score is not None]
+    return ChartContent(_AXES[view.kind], dots)
 
 
-def _recalled(kind: Kind, told: Mapping[str, Any]) -> dict[str, Any]:
-    field = kind.replace("-", "_")
+def _paired(written: bytes) -> ChartContent:
+    said: PairsDocument = json.loads(written)
+    return ChartContent(models=said["models"], pairs=said["pairs"], snapshot=said["snapshot"])
+
+
+def _recalled(kind: Kind, written: bytes) -> ChartContent:
+    said: HistoryDocument = json.loads(written)
     points = [
-        {"model": score["model"], "at": score["at"], "votes": score["votes"], "value": score[field]}
-        for score in told["scores"]
+        HistoryPoint(score["model"], score["at"], score["votes"], score[_SCORE_FIELDS[kind]])
+        for score in said["scores"]
     ]
-    return {
-        "axis": _SCORES[kind],
-        "models": told["models"],
-        "points": points,
-        "snapshot": told["snapshot"],
-    }
+    return ChartContent(_SCORES[kind], models=said["models"], points=points, snapshot=said["snapshot"])
 
 
 def _dot(line: BoardLine, score: float) -> RatingPoint:
@@ -241,12 +243,12 @@ def _dot(line: BoardLine, score: float) -> RatingPoint:
     return RatingPoint(line.model, value, low, high, line.votes)
 
 
-def _address(material: BoardPageData, name: str, form: str, theme: str, document: Mapping[str, Any]) -> str:
+def _address(material: BoardPageData, name: str, form: str, theme: str, content: ChartContent) -> str:
     """Where it is: by the hash of its snapshot, if one is behind it; so whoever has it need not ask again."""
     path = f"{board(material.arena.name)}/charts/{name}.{form}"
     query, first = material.query, material.first
     if first.filtered is None:
-        snapshot = document.get("snapshot", first.snapshot.sha256)
+        snapshot = content.snapshot or first.snapshot.sha256
         return asked(path, {"theme": theme, "snapshot": snapshot, "drawn": drawing_version()})
     source = {"source": "llm-judge"} if first.snapshot.source else {}
     return asked(path, {**query.only("category", "language", "excluded"), **source, "theme": theme})

@@ -179,6 +179,6 @@ def _here(request: Request) -> str:
     return paths.local(f"{path}?{query}" if query else path)
 
 
-def _words(texts: Mapping[str, Any]) -> Markup:
+def _words(texts: Mapping[str, object]) -> Markup:
     """Texts for an island, as JSON in an attribute."""
     return Markup.escape(json.dumps({name: str(text) for name, text in texts.items()}, ensure_ascii=False))

@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from tiltyard.arena.boards.model_profiles import ModelProfile, Opponent, PromptRecord
 from tiltyard.arena.boards.response_history import ResponseHistory
-from tiltyard.report.board_charts import charts_available
+from tiltyard.report.board_charts import Spec, charts_available
 from tiltyard.report.chart_theme import ChartTheme, Translate
 from tiltyard.report.model_charts import (
     OpponentScore,
@@ -174,9 +174,7 @@ def make_model_view(portrait: ModelProfile, asked: ModelPageQuery) -> ModelView:
     )
 
 
-def model_chart(
-    portrait: ModelProfile, name: str, look: ChartTheme, say: Translate = str
-) -> dict[str, Any] | None:
+def model_chart(portrait: ModelProfile, name: str, look: ChartTheme, say: Translate = str) -> Spec | None:
     """The spec of a chart that this portrait has something to show in, its words said by ``say``."""
     if name not in _charts(portrait):
         return None

@@ -1,6 +1,5 @@
 """Evaluations in a row: when a board is official, and how scores have moved."""
 
-import json
 from dataclasses import fields, replace
 
 import numpy as np
@@ -9,9 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from told_arenas import arena, arenas, cast, full_votes, strengthen, uniform_votes
 
-from tiltyard.core.policy.state.checkpoint import restore, save
 from tiltyard.core.policy.state.policy import Policy
+from tiltyard.core.policy.state.rating_fold import Rater, RaterSettings
 from tiltyard.core.policy.validity.evaluation import Evaluation, EvaluationHistory, evaluate
+from tiltyard.core.policy.validity.fold_state import decode_fold, encode_fold
 
 
 def history_of(holds, in_a_row=3):
@@ -131,21 +131,26 @@ def same(one, other):
             assert type(mine) is type(yours)
 
 
-def through_json(history):
-    return EvaluationHistory.from_dict(json.loads(json.dumps(history.to_dict(), allow_nan=False)))
+def saved_and_restored(standing, history):
+    rater = Rater(RaterSettings(), len(standing.models))
+    standing, _, history, _ = decode_fold(encode_fold(standing, rater, history, None))
+    return standing, history
 
 
 @given(arenas(), st.integers(0, 2**40))
-def test_an_evaluation_comes_back_from_json_bit_for_bit(standing, time):
+def test_an_evaluation_comes_back_bit_for_bit(standing, time):
     found = evaluate(standing, time=time)
-    (back,) = through_json(EvaluationHistory().after(found)).evaluations
+    _, history = saved_and_restored(standing, EvaluationHistory().after(found))
+    (back,) = history.evaluations
     same(found, back)
 
 
-def test_what_is_not_a_number_is_written_as_none_and_comes_back():
-    found = evaluate(arena(2, 2, answered=np.array([[True, False], [False, True]])))
-    assert found.to_dict()["coverage"] == [None, None]
-    assert np.isnan(Evaluation.from_dict(found.to_dict()).coverage).all()
+def test_what_is_not_a_number_comes_back():
+    standing = arena(2, 2, answered=np.array([[True, False], [False, True]]))
+    found = evaluate(standing)
+    assert np.isnan(found.coverage).all()
+    _, history = saved_and_restored(standing, EvaluationHistory().after(found))
+    assert np.isnan(history.evaluations[0].coverage).all()
 
 
 def test_a_history_saved_and_restored_half_way_goes_on_the_same():
@@ -157,7 +162,7 @@ def test_a_history_saved_and_restored_half_way_goes_on_the_same():
             cast(one, votes[50 * step : 50 * step + 50])
             strengthen(one, [1600 + step, 1500, 1400], 100.0 - 10 * step)
         history, kept = history.after(evaluate(straight)), kept.after(evaluate(standing))
-        standing, kept = restore(save(standing)), through_json(kept)
+        standing, kept = saved_and_restored(standing, kept)
     for one, other in zip(history.evaluations, kept.evaluations, strict=True):
         same(one, other)
     assert history.official

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import TypedDict
 
 import numpy as np
 import numpy.typing as npt
@@ -12,7 +13,14 @@ from tiltyard.core.battles.outcome import Outcome
 from tiltyard.core.judging.proportions import wilson_interval
 from tiltyard.errors import BadOption
 
-__all__ = ["CATEGORIES", "HumanAgreement", "MatchKey", "match_outcome", "measure_agreement"]
+__all__ = [
+    "CATEGORIES",
+    "AgreementDocument",
+    "HumanAgreement",
+    "MatchKey",
+    "match_outcome",
+    "measure_agreement",
+]
 
 Floats = npt.NDArray[np.float64]
 #: Prompt, then the two models by name.
@@ -21,6 +29,20 @@ MatchKey = tuple[str, str, str]
 CATEGORIES = ("model_a", "model_b", "tie")
 _CATEGORY = {Outcome.MODEL_A: 0, Outcome.MODEL_B: 1, Outcome.TIE: 2, Outcome.BOTH_BAD: 2}
 _MIRROR = {Outcome.MODEL_A: Outcome.MODEL_B, Outcome.MODEL_B: Outcome.MODEL_A}
+
+
+class AgreementDocument(TypedDict):
+    """Agreement with people, as written in `diagnostics.json`."""
+
+    kappa: float | None
+    low: float | None
+    high: float | None
+    n: int
+    clusters: int
+    level: float
+    agreed: float
+    categories: list[str]
+    matrix: list[list[int]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +63,7 @@ class HumanAgreement:
     agreed: float
     matrix: tuple[tuple[int, ...], ...]
 
-    def to_dict(self) -> dict[str, object]:
+    def to_dict(self) -> AgreementDocument:
         return {
             "kappa": self.kappa,
             "low": self.low,

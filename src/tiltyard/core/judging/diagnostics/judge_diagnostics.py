@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields
-from typing import NamedTuple
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple, TypedDict
 
 import numpy as np
 import numpy.typing as npt
@@ -17,16 +17,44 @@ from tiltyard.core.judging.diagnostics.verdict_rows import (
     VerdictRows,
     pair_orders,
 )
-from tiltyard.core.judging.proportions import ShareEstimate, estimate_share, share_difference
+from tiltyard.core.judging.proportions import (
+    ShareDocument,
+    ShareEstimate,
+    estimate_share,
+    share_difference,
+)
 from tiltyard.core.judging.question import QuestionPurpose
 from tiltyard.core.judging.verdict import QuestionState
 
-__all__ = ["NO_FAMILY", "JudgeDiagnostics", "JudgeObservations", "diagnose"]
+__all__ = ["NO_FAMILY", "JudgeDiagnostics", "JudgeDocument", "JudgeObservations", "diagnose"]
 
 Flags = npt.NDArray[np.bool_]
 
 #: The family of a judge that has none, or whose family fields no model.
 NO_FAMILY = -2
+
+
+class JudgeDocument(TypedDict):
+    """The diagnostics of one judge, as written in `diagnostics.json`."""
+
+    judge_model: str
+    dimension: str | None
+    questions: int
+    states: dict[str, int]
+    labels: dict[str, int]
+    both_bad: int
+    flips: ShareDocument | None
+    inconsistent: ShareDocument | None
+    first_slot: ShareDocument | None
+    longer_wins: ShareDocument | None
+    lists_win: ShareDocument | None
+    own_family: ShareDocument | None
+    own_family_by_others: ShareDocument | None
+    own_family_excess: ShareDocument | None
+    self_agreement: ShareDocument | None
+    identical: ShareDocument | None
+    truncated: ShareDocument | None
+    garbage: ShareDocument | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,12 +100,7 @@ class JudgeDiagnostics:
     def questions(self) -> int:
         return sum(self.states.values())
 
-    def shares(self) -> Iterator[tuple[str, ShareEstimate | None]]:
-        """Every share by its name."""
-        for field in fields(self)[5:]:
-            yield field.name, getattr(self, field.name)
-
-    def to_dict(self) -> dict[str, object]:
+    def to_dict(self) -> JudgeDocument:
         return {
             "judge_model": self.judge,
             "dimension": self.dimension,
@@ -85,8 +108,23 @@ class JudgeDiagnostics:
             "states": {state.value: self.states.get(state, 0) for state in QuestionState},
             "labels": {label.value: self.labels.get(label, 0) for label in LABELS},
             "both_bad": self.both_bad,
-            **{name: None if found is None else found.to_dict() for name, found in self.shares()},
+            "flips": _written(self.flips),
+            "inconsistent": _written(self.inconsistent),
+            "first_slot": _written(self.first_slot),
+            "longer_wins": _written(self.longer_wins),
+            "lists_win": _written(self.lists_win),
+            "own_family": _written(self.own_family),
+            "own_family_by_others": _written(self.own_family_by_others),
+            "own_family_excess": _written(self.own_family_excess),
+            "self_agreement": _written(self.self_agreement),
+            "identical": _written(self.identical),
+            "truncated": _written(self.truncated),
+            "garbage": _written(self.garbage),
         }
+
+
+def _written(share: ShareEstimate | None) -> ShareDocument | None:
+    return None if share is None else share.to_dict()
 
 
 class Trials(NamedTuple):

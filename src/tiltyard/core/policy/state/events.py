@@ -64,7 +64,7 @@ class Events:
     @classmethod
     def of(cls, rows: list[dict[str, int]]) -> Events:
         """Columns from rows that contain only the fields they use."""
-        columns: dict[str, Any] = {
+        columns: dict[str, npt.NDArray[Any]] = {
             field.name: np.array(
                 [row.get(field.name, _ABSENT.get(field.name, 0)) for row in rows],
                 dtype=np.uint8 if field.name in _SMALL else np.int64,

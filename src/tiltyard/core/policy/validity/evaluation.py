@@ -6,8 +6,7 @@ once they have held ``policy.evaluations`` times in a row.
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -15,16 +14,12 @@ import numpy.typing as npt
 from tiltyard.core.policy.state.policy import Policy
 from tiltyard.core.policy.state.standing import Standing
 from tiltyard.core.policy.validity.publication import publication_rules
-from tiltyard.core.policy.validity.rules import Rule, float_or_none
+from tiltyard.core.policy.validity.rules import Rule
 
 __all__ = ["ConfidencePoint", "Evaluation", "EvaluationHistory", "evaluate"]
 
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
-
-
-#: What an evaluation has of every model.
-_COLUMNS = ("rating", "rd", "coverage")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -50,28 +45,6 @@ class Evaluation:
             return None
         return float(self.rating[model] - 2.0 * self.rd[model])
 
-    def to_dict(self) -> dict[str, Any]:
-        """Plain values that JSON keeps exactly; what is not a number is ``None``."""
-        return {
-            "votes": self.votes,
-            "time": self.time,
-            "order": self.order.tolist(),
-            **{name: _written(getattr(self, name)) for name in _COLUMNS},
-            "rules": [asdict(rule) for rule in self.rules],
-            "holds": self.holds,
-        }
-
-    @classmethod
-    def from_dict(cls, saved: dict[str, Any]) -> Evaluation:
-        return cls(
-            votes=saved["votes"],
-            time=saved["time"],
-            order=np.array(saved["order"], dtype=np.int64),
-            **{name: np.array(saved[name], dtype=np.float64) for name in _COLUMNS},
-            rules=tuple(Rule(**rule) for rule in saved["rules"]),
-            holds=saved["holds"],
-        )
-
 
 @dataclass(frozen=True, slots=True)
 class ConfidencePoint:
@@ -95,14 +68,6 @@ class EvaluationHistory:
     def under(cls, policy: Policy) -> EvaluationHistory:
         """Nothing evaluated yet, under this policy."""
         return cls(in_a_row=policy.evaluations)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain values that JSON keeps exactly: saved beside a standing, they let it go on the same."""
-        return {"evaluations": [known.to_dict() for known in self.evaluations], "in_a_row": self.in_a_row}
-
-    @classmethod
-    def from_dict(cls, saved: dict[str, Any]) -> EvaluationHistory:
-        return cls(tuple(Evaluation.from_dict(known) for known in saved["evaluations"]), saved["in_a_row"])
 
     def after(self, evaluation: Evaluation) -> EvaluationHistory:
         """With one more evaluation."""
@@ -173,7 +138,3 @@ def evaluate(standing: Standing, *, time: int = 0) -> Evaluation:
 
 def _conservative(standing: Standing, model: int) -> float | None:
     return float(standing.strengths.conservative()[model]) if standing.enabled[model] else None
-
-
-def _written(column: Floats) -> list[float | None]:
-    return [float_or_none(value) for value in column.tolist()]

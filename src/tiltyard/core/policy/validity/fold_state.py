@@ -57,11 +57,11 @@ def decode_fold(saved: bytes) -> tuple[Standing, Rater, EvaluationHistory, int |
     _, settings = method_from_dict({"policy": values["policy"], "rater": values["rater"]["settings"]})
     arrays["met.prompts"] = _unstepped(arrays["met"], arrays["met.steps"])
     arrays["met.tally"] = np.stack([arrays[f"met.{k}"] for k in range(4)], axis=1)
-    history = EvaluationHistory(
-        _evaluations(arrays, values["evaluations"]["rules"]), values["evaluations"]["in_a_row"]
-    )
+    evaluated = values["evaluations"]
+    rules = [tuple(Rule(**rule) for rule in known) for known in evaluated["rules"]]
+    history = EvaluationHistory(_evaluations(arrays, rules), evaluated["in_a_row"])
     rater = _rater(arrays, values["rater"], settings)
-    return restore(StateCheckpoint(arrays, values)), rater, history, values["evaluations"]["whole"]
+    return restore(StateCheckpoint(arrays, values)), rater, history, evaluated["whole"]
 
 
 def _split(arrays: Arrays, prefix: str, steps: Array, tally: Array) -> None:
@@ -110,7 +110,7 @@ def _evaluated(evaluations: tuple[Evaluation, ...]) -> Arrays:
     }
 
 
-def _evaluations(arrays: Arrays, rules: list[list[dict[str, Any]]]) -> tuple[Evaluation, ...]:
+def _evaluations(arrays: Arrays, rules: Iterable[tuple[Rule, ...]]) -> tuple[Evaluation, ...]:
     votes, time = (np.cumsum(arrays[f"evaluation.{name}"]).tolist() for name in ("votes", "time"))
     holds, ruled = (arrays[f"evaluation.{name}"].tolist() for name in ("holds", "rules"))
     order = _cut(arrays["evaluation.order"], arrays["evaluation.ranked"])
@@ -122,7 +122,7 @@ def _evaluations(arrays: Arrays, rules: list[list[dict[str, Any]]]) -> tuple[Eva
             time=time[k],
             order=order[k],
             **{name: known[name][k] for name in _KNOWN},
-            rules=tuple(Rule(**rule) for rule in next(told)) if ruled[k] else (),
+            rules=next(told) if ruled[k] else (),
             holds=bool(holds[k]),
         )
         for k in range(len(votes))
@@ -140,7 +140,7 @@ def _rated(rater: Rater) -> Arrays:
     }
 
 
-def _online_values(online: OnlineState) -> dict[str, Any]:
+def _online_values(online: OnlineState) -> dict[str, object]:
     names = ("n_held", "since_fit", "prior_variance", "base", "unit")
     return {"online": {"votes": online.votes, **{name: getattr(online, name) for name in names}}}
 

@@ -8,7 +8,6 @@ whole arena at its present mix of lanes.
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -154,7 +153,7 @@ def _short(standing: Standing, floors: tuple[PairFloor, ...]) -> Values | None:
     return {**counts, **first_of("pairs", short, most=3)} if short else None
 
 
-def _lacking(standing: Standing, floor: PairFloor) -> dict[str, Any]:
+def _lacking(standing: Standing, floor: PairFloor) -> dict[str, object]:
     """A pair that has not met often enough, and what it lacks."""
     lacks = [
         what

@@ -8,7 +8,6 @@ enough to be compared, and that somebody should look.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -108,7 +107,7 @@ def _flagged(standing: Standing, votes: RecentVotes, among: npt.NDArray[np.bool_
     return codes[np.argsort(-share[codes], kind="stable")]
 
 
-def _told(codes: Ints, names: tuple[str, ...], votes: RecentVotes) -> list[dict[str, Any]]:
+def _told(codes: Ints, names: tuple[str, ...], votes: RecentVotes) -> list[dict[str, object]]:
     """Each with its share of both-bad votes among those that are remembered."""
     share, kept = votes.both_bad_share(), np.minimum(votes.total, votes.ring.shape[1])
     return [{"name": names[k], "share": float(share[k]), "votes": int(kept[k])} for k in codes.tolist()]

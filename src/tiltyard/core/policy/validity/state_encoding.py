@@ -28,7 +28,7 @@ _COMPRESSION_LEVEL = 1
 _WHOLE = ("<u1", "<u2", "<u4", "<i1", "<i2", "<i4", "<i8")
 
 
-def encode_state(arrays: Mapping[str, Array], values: Mapping[str, Any]) -> bytes:
+def encode_state(arrays: Mapping[str, Array], values: Mapping[str, object]) -> bytes:
     """One run of bytes: what it is, its digest, and its contents."""
     body = _body(arrays, values)
     return b"".join((_MAGIC, hashlib.sha256(body).digest(), zlib.compress(body, _COMPRESSION_LEVEL)))
@@ -61,7 +61,7 @@ def decode_state(packed: bytes) -> tuple[dict[str, Array], dict[str, Any]]:
     return arrays, head["values"]
 
 
-def _body(arrays: Mapping[str, Array], values: Mapping[str, Any]) -> bytes:
+def _body(arrays: Mapping[str, Array], values: Mapping[str, object]) -> bytes:
     narrow = {name: _narrowed(arrays[name]) for name in sorted(arrays)}
     listed = [
         [name, arrays[name].dtype.newbyteorder("<").str, array.dtype.str, list(array.shape)]

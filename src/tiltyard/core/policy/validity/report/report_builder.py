@@ -83,10 +83,9 @@ class ValidityReport:
         """``official`` or ``calibrating``."""
         return "official" if self.publication.official else "calibrating"
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """Plain values that JSON keeps."""
-        plain: dict[str, Any] = _plain(asdict(self))
-        return {"status": self.status, **plain}
+        return {"status": self.status, **_plain(asdict(self))}
 
 
 def validity_report(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from typing import Any
 
 from tiltyard.errors import BadBattle
 from tiltyard.files.canonical_columns import RESPONSES, STYLE
@@ -28,9 +29,7 @@ def _with_numbers(record: Mapping[str, object]) -> Mapping[str, object]:
     return {key: _read(key, text) for key, text in record.items()}
 
 
-def _read(key: str, text: object) -> object:
-    if not isinstance(text, str):
-        return text
+def _read(key: str, text: Any) -> object:
     if key == "time":
         return parse_time_text(text)
     return _number(text) if key in _NUMBERS else text

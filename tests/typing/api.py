@@ -57,6 +57,7 @@ assert_type(table.merge(table), Table)
 
 ratings = BradleyTerry(ties="davidson", level=0.9)(table)
 assert_type(ratings, Ratings)
+assert_type(ratings.extras.get("tie_parameter"), float | None)
 assert_type(Elo(k=24.0)(table), Ratings)
 assert_type(Glicko2()(table), Ratings)
 assert_type(ratings.to_columns(), dict[str, list[Any]])

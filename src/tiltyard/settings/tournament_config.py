@@ -253,6 +253,8 @@ def resolve_config(config: TournamentConfig, mode: RunMode, beside: Path | None 
 
 
 def _move(document: dict[str, Any], judges: Iterable[dict[str, Any]], old: Path, new: Path) -> None:
+    """Make the paths of a configuration, in the form of its file, relative to another folder."""
+
     def moved(path: str) -> str:
         expanded = _expanded(path)
         if expanded.is_absolute():

@@ -51,6 +51,7 @@ def _carried(width: float, then: int, now: int) -> PilotForecast:
 
 
 def _groups(path: Path) -> dict[str, Any]:
+    """The groups of an earlier run's ratings, as they stand in the file."""
     try:
         return dict(json.loads(read_regular(path))["groups"])
     except FileNotFoundError:

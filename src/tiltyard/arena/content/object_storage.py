@@ -118,6 +118,7 @@ def open_storage(url: str | None, home: Path, variables: Mapping[str, str] | Non
 
 
 def _bucket_options(variables: Mapping[str, str]) -> dict[str, Any]:
+    """Options of obstore's ``S3Store``, by its names."""
     named = {
         "endpoint": variables.get("AWS_ENDPOINT_URL"),
         "region": variables.get("AWS_REGION") or variables.get("AWS_DEFAULT_REGION"),

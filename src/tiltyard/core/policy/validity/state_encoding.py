@@ -40,7 +40,7 @@ def state_digest(packed: bytes) -> bytes:
 
 
 def decode_state(packed: bytes) -> tuple[dict[str, Array], dict[str, Any]]:
-    """Arrays, in the types that they had, and values."""
+    """Arrays, in the types that they had, and the values that were given with them."""
     if not packed.startswith(_MAGIC):
         raise BadOption(f"these bytes do not begin with {_MAGIC!r}: they are no saved state of this version")
     try:
